@@ -5,8 +5,8 @@
 `python -m bench.warm`      a start with the weights on disk, in the page cache, and loaded
 `python -m bench.timer`     how far our timer is off a server of known timing
 `python -m bench.startup`   `stoker --help`, and the front door after `stoker up`
-`python -m bench.routing`   what routing by measured quality saves, and what it costs (docs/routing.md)
-`python -m bench.agents`    no figures: sessions of real coding agents, checked at both ends (docs/agents.md)
+`python -m bench.routing`   what routing by measured quality saves, and what it costs (bench/routing.md)
+`python -m bench.agents`    no figures: sessions of real coding agents, checked at both ends (bench/agents.md)
 
 machine    facts about where it ran, at the head of every output
 processes  children that are ended by pid whatever happens; CPU time, memory and pinning of a process tree
@@ -17,5 +17,5 @@ engines    the serves of a bench that swaps: embedded llama.cpp, and a scripted 
 weights    GGUF files for them: tiny ones, and one of any size
 figures    medians, percentiles and tables (pure)
 
-Method, definitions and results: docs/performance.md.
+Method, definitions and results: bench/README.md.
 """

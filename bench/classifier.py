@@ -21,7 +21,13 @@ from bench import machine
 from bench.figures import show, table
 from stoker.domain.dialect import Dialect
 from stoker.domain.task import CLASSES, HIGH_RISK, LONG, Outline
-from stoker.measure.classifier.labelled_prompts import Labelled, Score, price, read, score
+from stoker.measure.classifier.labelled_prompts import (
+    ClassifierScore,
+    LabelledPrompt,
+    mistake_cost,
+    read_prompts,
+    score,
+)
 from stoker.request.codec.outline import outline
 from stoker.request.decide.classify import SIGNS, Classifier
 from stoker.request.decide.weights import Weights
@@ -36,7 +42,7 @@ BLIND3 = TASKS / "blind3.jsonl"
 STRANGERS = TASKS / "strangers.jsonl"
 """Whole request bodies as people and their tools send them, by another hand."""
 LOOKED_AT = TASKS / "looked_at.json"
-HALVES: dict[str, Callable[[], list[Labelled]]] = {
+HALVES: dict[str, Callable[[], list[LabelledPrompt]]] = {
     "tuned": lambda: [row for row in load() if not row.is_held_out],
     "held-out": lambda: [row for row in load() if row.is_held_out],
     "both": lambda: load(),
@@ -74,28 +80,28 @@ class _Request(msgspec.Struct):
     lang: str = "en"
 
 
-def missed(seen: Score, hard: int | None = None) -> list[str]:
+def missed(seen: ClassifierScore, hard: int | None = None) -> list[str]:
     """Goals that are not reached. `hard`: negatives among the prompts; None: not one may be taken for high-risk."""
     low = [f"accuracy {seen.accuracy:.3f} < {ACCURACY}"] if seen.accuracy < ACCURACY else []
     recalls = [(name, seen.recall(name)) for name in HIGH_RISK]
     low += [f"recall of {name} {got:.3f} < {RECALL}" for name, got in recalls if got is not None and got < RECALL]
-    too_many = seen.alarms > ALARMS * (hard or 0)
-    return low + ([f"{seen.alarms} hard negatives taken for high-risk"] if too_many else [])
+    too_many = seen.false_alarms > ALARMS * (hard or 0)
+    return low + ([f"{seen.false_alarms} hard negatives taken for high-risk"] if too_many else [])
 
 
-def load(path: Path = LABELLED) -> list[Labelled]:
+def load(path: Path = LABELLED) -> list[LabelledPrompt]:
     """Raises msgspec.ValidationError for a line that is none."""
     body = path.read_bytes()
     if b'"body"' not in body.partition(b"\n")[0]:
-        return read(body)
+        return read_prompts(body)
     return [_of_request(msgspec.json.decode(line, type=_Request)) for line in body.splitlines() if line.strip()]
 
 
-def _of_request(row: _Request) -> Labelled:
+def _of_request(row: _Request) -> LabelledPrompt:
     """As routing sees it: a prompt that nobody counted is long by its size."""
     seen, _ = outline(Dialect(row.dialect), bytes(row.body))
-    seen = msgspec.structs.replace(seen, is_long=seen.about >= LONG)
-    return Labelled(row.task_class, row.hard, seen, tuple(row.also), row.lang)
+    seen = msgspec.structs.replace(seen, is_long=seen.estimated_tokens >= LONG)
+    return LabelledPrompt(row.task_class, row.hard, seen, tuple(row.also), row.lang)
 
 
 def learned(outline: Outline) -> str:
@@ -118,7 +124,7 @@ def microseconds(texts: Sequence[str], rounds: int = 15) -> float:
     return least
 
 
-def texts_of(size: int, rows: Sequence[Labelled], count: int = 60, seed: int = 5) -> dict[str, list[str]]:
+def texts_of(size: int, rows: Sequence[LabelledPrompt], count: int = 60, seed: int = 5) -> dict[str, list[str]]:
     """Texts of `size` bytes that differ, by kind: what people ask, beside what they paste. The same each time."""
     chance = random.Random(seed)
     by_kind = {
@@ -170,18 +176,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 1 if missed(seen, sum(row.hard for row in rows)) else 0
 
 
-def by_side(rows: Sequence[Labelled]) -> list[tuple[str, int, float]]:
+def by_side(rows: Sequence[LabelledPrompt]) -> list[tuple[str, int, float]]:
     """What was measured, of how many prompts, the share."""
     named = {id(row): learned(row.outline) for row in rows}
 
-    def share(name: str, some: Iterable[Labelled], holds: Callable[[Labelled], bool]) -> tuple[str, int, float]:
+    def share(
+        name: str, some: Iterable[LabelledPrompt], holds: Callable[[LabelledPrompt], bool]
+    ) -> tuple[str, int, float]:
         of = list(some)
         return name, len(of), round(sum(map(holds, of)) / len(of), 4) if of else 0.0
 
-    def is_right(row: Labelled) -> bool:
+    def is_right(row: LabelledPrompt) -> bool:
         return named[id(row)] == row.task_class
 
-    def is_alarmed(row: Labelled) -> bool:
+    def is_alarmed(row: LabelledPrompt) -> bool:
         return named[id(row)] in HIGH_RISK
 
     told = [row for row in rows if row.task_class not in SIGNS]
@@ -210,19 +218,19 @@ def _looked_at(name: str, figures: dict[str, float]) -> str:
     return f"{name}: looked at {look.times} times; accuracy at first contact {look.first['accuracy']:.3f}"
 
 
-def _shown(seen: Score, half: str, costs: dict[str, float], sides: Sequence[tuple[str, int, float]]) -> str:
+def _shown(seen: ClassifierScore, half: str, costs: dict[str, float], sides: Sequence[tuple[str, int, float]]) -> str:
     classes = [
         [name, str(seen.labels[name]), show(seen.recall(name), 2), show(seen.precision(name), 2)] for name in CLASSES
     ]
     mistakes = [
-        [label, taken, str(count), str(count * price(label, taken))]
-        for (label, taken), count in sorted(seen.mistakes.items(), key=lambda item: -item[1] * price(*item[0]))
+        [label, taken, str(count), str(count * mistake_cost(label, taken))]
+        for (label, taken), count in sorted(seen.mistakes.items(), key=lambda item: -item[1] * mistake_cost(*item[0]))
     ]
     hard = next(count for name, count, _ in sides if name.startswith("hard"))
     return "\n".join(
         (
             f"{half}: {seen.total} prompts, accuracy {seen.accuracy:.3f} (goal {ACCURACY}), cost {seen.cost}, "
-            f"{seen.alarms} of {hard} hard negatives taken for high-risk (goal at most {ALARMS:.0%})",
+            f"{seen.false_alarms} of {hard} hard negatives taken for high-risk (goal at most {ALARMS:.0%})",
             table(["", "prompts", "share"], [[name, str(count), f"{share:.3f}"] for name, count, share in sides]),
             table(["class", "prompts", "recall", "precision"], classes),
             table(["label", "taken for", "times", "cost"], mistakes),
@@ -232,7 +240,7 @@ def _shown(seen: Score, half: str, costs: dict[str, float], sides: Sequence[tupl
     )
 
 
-def _errors(rows: Iterable[Labelled]) -> str:
+def _errors(rows: Iterable[LabelledPrompt]) -> str:
     told = ((row, classify(row.outline, None, CLASSES)) for row in rows)
     return "\n".join(
         f"{row.task_class} taken for {task.name} {' '.join(task.notes)}: {row.outline.text[:100]!r}"
@@ -241,14 +249,14 @@ def _errors(rows: Iterable[Labelled]) -> str:
     )
 
 
-def _raw(seen: Score) -> dict[str, object]:
+def _raw(seen: ClassifierScore) -> dict[str, object]:
     classes = {name: {"recall": seen.recall(name), "precision": seen.precision(name)} for name in CLASSES}
-    mistakes = [[*pair, count, count * price(*pair)] for pair, count in seen.mistakes.items()]
+    mistakes = [[*pair, count, count * mistake_cost(*pair)] for pair, count in seen.mistakes.items()]
     return {
         "total": seen.total,
         "accuracy": seen.accuracy,
         "cost": seen.cost,
-        "alarms": seen.alarms,
+        "alarms": seen.false_alarms,
         "classes": classes,
         "mistakes": mistakes,
         "missed": missed(seen),

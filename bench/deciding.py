@@ -19,16 +19,18 @@ import msgspec
 from bench import machine
 from bench.figures import table
 from stoker.domain.dialect import Dialect
-from stoker.domain.routing import AUTO, Router
+from stoker.domain.routing import AUTO, RouterSettings
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Driver, Serve, Slot
 from stoker.domain.task import CLASSES
-from stoker.domain.tier import Cost, Row, Tier, Verdict
+from stoker.domain.tier import Cost, ProfileRow, Tier, Verdict
 from stoker.fleet.swapping.residency import Residency
 from stoker.request.codec.outline import outline
 from stoker.request.decide.dialects import dialect_for
-from stoker.request.lease.state import Phase, Room, Seat
-from stoker.routing.router import Asking, Routing
+from stoker.request.lease.phases import ServePhase
+from stoker.request.lease.state import ServeState, SlotState
+from stoker.routing.evidence import Evidence
+from stoker.routing.router import Requester, TierRouter
 
 SMALL, LARGE = 2 * 1024, 200 * 1024
 """Bytes of a body."""
@@ -185,43 +187,44 @@ def _filled(text: str, length: int) -> str:
 # -- what they are put to ----------------------------------------------------------------------------------------------
 
 
-def routing() -> Routing:
+def routing() -> TierRouter:
     """Three tiers: one that runs and is allowed, one that would have to be loaded, and a cloud."""
-    room = Room(Slot("gpu"))
-    small, large = (Seat(Serve(name, slot="gpu"), room) for name in ("small", "large"))
-    cloud = Seat(Serve("cloud", driver=Driver.EXTERNAL), Room(Slot("cloud")))
+    room = SlotState(Slot("gpu"))
+    small, large = (ServeState(Serve(name, slot="gpu"), room) for name in ("small", "large"))
+    cloud = ServeState(Serve("cloud", driver=Driver.EXTERNAL), SlotState(Slot("cloud")))
     seats = {seat.serve.name: seat for seat in (small, large, cloud)}
-    room.seats += (small, large)
-    cloud.room.seats.append(cloud)
-    small.phase = cloud.phase = Phase.READY
+    room.serves += (small, large)
+    cloud.slot_state.serves.append(cloud)
+    small.phase = cloud.phase = ServePhase.READY
     tiers = (
         Tier("small", "small"),
         Tier("large", "large"),
         Tier("cloud", "cloud", cloud=True, cost=Cost(3.0, 15.0)),
     )
     rows = {
-        (tier, name): Row(tier, name, f"{tier}-1", "x", 40, 39, Verdict.ALLOW, latency=1.0)
+        (tier, name): ProfileRow(tier, name, f"{tier}-1", "x", 40, 39, Verdict.ALLOW, latency=1.0)
         for tier in ("small", "large")
         for name in CLASSES
     }
-    made = Routing(Router(tiers), [seat.serve for seat in seats.values()], rows, Residency(seats), time.monotonic)
-    made.fingerprints = {name: Fingerprint(f"{name}-1", "x") for name in ("small", "large")}
-    made.live = {"small"}
-    return made
+    evidence = Evidence(rows)
+    evidence.on_configured({"large": Fingerprint("large-1", "x")})
+    evidence.on_identified("small", Fingerprint("small-1", "x"))
+    serves = [seat.serve for seat in seats.values()]
+    return TierRouter(RouterSettings(tiers), serves, evidence, Residency(seats), time.monotonic)
 
 
-def measure(case: Case, tiers: Routing, times: int, rounds: int) -> Timed:
+def measure(case: Case, tiers: TierRouter, times: int, rounds: int) -> Timed:
     seen, declared = outline(case.dialect, case.body)
-    task = tiers.task(seen, AUTO, declared)
+    task = tiers.classes.task(seen, AUTO, declared)
 
     def speaks(serve: Serve) -> bool:
         return bool(dialect_for(serve, case.dialect, "/v1/chat/completions"))
 
-    asking = Asking(speaks=speaks)
+    requester = Requester(speaks=speaks)
     parts: tuple[Callable[[], object], ...] = (
         lambda: outline(case.dialect, case.body),
-        lambda: tiers.task(seen, AUTO, declared),
-        lambda: tiers.plan(task, seen, asking),
+        lambda: tiers.classes.task(seen, AUTO, declared),
+        lambda: tiers.plan(task, seen, requester),
     )
     return Timed(case, task.name, *(microseconds(part, times, rounds) for part in parts))
 
@@ -249,7 +252,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.write(warning + "\n")
     tiers = routing()
     seen = [measure(case, tiers, times, rounds) for case in cases()]
-    named = microseconds(lambda: tiers.takes("qwen3-coder"), 50 * times, rounds)
+    named = microseconds(lambda: tiers.classes.model_name("qwen3-coder"), 50 * times, rounds)
     sys.stdout.write(shown(seen, named) + "\n")
     if found.json is not None:
         raw = {"machine": facts, "decisions": [_raw(one) for one in seen], "named": named}

@@ -26,8 +26,8 @@ from bench.figures import table
 from bench.processes import Child, end_on_sigterm, free_port
 from bench.weights import Shape, write_random
 from stoker.domain.lease import Target
-from stoker.measure.load.prompts import make
-from stoker.measure.requests.endpoint import Counter, Server
+from stoker.measure.load.prompts import make_prompt
+from stoker.measure.requests.endpoint import MeasuredEndpoint, PromptCounter
 
 SHAPE = Shape(640, 12, 10, 2048, 4096)
 PROMPT, OUTPUT, SLOTS = 128, 24, 8
@@ -95,9 +95,9 @@ def write_prompts(port: int, path: Path) -> None:
 
     async def made() -> list[str]:
         target = Target("127.0.0.1", port, "", "big")
-        counter = Counter(Server("direct", target, target))
+        counter = PromptCounter(MeasuredEndpoint("direct", target, target))
         try:
-            prompt = await make(PROMPT, counter)
+            prompt = await make_prompt(PROMPT, counter)
         finally:
             counter.close()
         return [prompt.text(10_000_000 + salt) for salt in range(500)]

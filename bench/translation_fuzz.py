@@ -139,14 +139,14 @@ def prompt_target(name: str) -> Callable[[bytes], None]:
     """Reads a request in this dialect, and writes it in every other."""
     from stoker.domain.dialect import Dialect
     from stoker.domain.errors import ClientError
+    from stoker.request.translate.neutral.capabilities import capabilities_of
     from stoker.request.translate.neutral.json_text import loose
-    from stoker.request.translate.neutral.thinking import Signer
-    from stoker.request.translate.neutral.traits import traits
+    from stoker.request.translate.neutral.thinking import ThinkingSigner
     from stoker.request.translate.translate import read_prompt, write_prompt
 
-    dialect, signer = Dialect(name), Signer((b"key",))
+    dialect, signer = Dialect(name), ThinkingSigner((b"key",))
     kinds = (("vllm", False), ("", True))
-    serves = [traits(engine, Dialect(serve), cloud) for serve in SERVES for engine, cloud in kinds]
+    serves = [capabilities_of(engine, Dialect(serve), cloud) for serve in SERVES for engine, cloud in kinds]
 
     def run(data: bytes) -> None:
         try:
@@ -170,16 +170,18 @@ def answer_target(name: str) -> Callable[[bytes], None]:
     from stoker.domain.dialect import Dialect
     from stoker.domain.errors import UpstreamError
     from stoker.domain.prompt import Prompt, Role, Text, Tool, Turn
-    from stoker.request.translate.neutral.corners import Losses
-    from stoker.request.translate.neutral.dialogue import Asked
+    from stoker.request.translate.neutral.gaps import Losses
     from stoker.request.translate.neutral.json_text import loose
-    from stoker.request.translate.neutral.thinking import Signer
+    from stoker.request.translate.neutral.protocols import AnswerContext
+    from stoker.request.translate.neutral.thinking import ThinkingSigner
     from stoker.request.translate.translate import AnswerTranslator, Written
 
-    upstream, signer = Dialect(name), Signer((b"key",))
+    upstream, signer = Dialect(name), ThinkingSigner((b"key",))
     turns = [Turn(Role.USER, [Text("u")])]
     tools = [Tool("f"), Tool("g", custom=True)]
-    asked = [Asked(Prompt(Dialect(client), "m", turns, tools=tools), "req", 1, signer, "m") for client in CLIENTS]
+    asked = [
+        AnswerContext(Prompt(Dialect(client), "m", turns, tools=tools), "req", 1, signer, "m") for client in CLIENTS
+    ]
 
     def run(data: bytes) -> None:
         if len(data) < 2:
@@ -189,7 +191,7 @@ def answer_target(name: str) -> Callable[[bytes], None]:
         size, data = data[1], data[2:]
         if size == 0:
             try:
-                written = translator.whole(data)
+                written = translator.translate_whole(data)
             except UpstreamError:
                 return
             _insist(isinstance(loose(written), dict), "what is written is JSON")
@@ -197,8 +199,8 @@ def answer_target(name: str) -> Callable[[bytes], None]:
         for at in range(0, len(data), size):
             translator.feed(data[at : at + size])
         translator.has_ended()
-        translator.rest()
-        translator.told()
+        translator.take_rest()
+        translator.describe_changes()
 
     return run
 

@@ -19,9 +19,9 @@ from bench.figures import table
 from bench.translation_fuzz import CLIENTS, SERVES
 from stoker.domain.dialect import Dialect
 from stoker.domain.prompt import Prompt, Role, Text, Turn
-from stoker.request.translate.neutral.corners import Losses
-from stoker.request.translate.neutral.dialogue import Asked
-from stoker.request.translate.neutral.thinking import Signer
+from stoker.request.translate.neutral.gaps import Losses
+from stoker.request.translate.neutral.protocols import AnswerContext
+from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.request.translate.translate import AnswerTranslator, Written
 
 SIZE = 200
@@ -79,13 +79,13 @@ def measure(upstream: str, client: str, pieces: int, times: int = 5) -> float:
     given = frames(upstream, pieces)
     seen = []
     for _ in range(times):
-        asked = Asked(prompt, "req", 1, Signer((b"key",)), "m")
+        asked = AnswerContext(prompt, "req", 1, ThinkingSigner((b"key",)), "m")
         one = AnswerTranslator(Dialect(upstream), Written(prompt, b"", {}, Losses()), asked)
         began = time.process_time()
         for frame in given:
             one.feed(frame)
         one.has_ended()
-        one.rest()
+        one.take_rest()
         seen.append((time.process_time() - began) * 1e3)
     return min(seen)
 

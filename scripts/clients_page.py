@@ -1,4 +1,7 @@
-"""Write docs/clients.md from what `stoker client` prints; with --check only say whether it is stale, and exit 1."""
+"""Write docs/reference/clients.md from what `stoker client` prints.
+
+With --check only say whether it is stale, and exit 1.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from stoker.cli.clients.table import CLIENTS
+from stoker.cli.clients.all_clients import CLIENTS
 from stoker.cli.main import run
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "clients.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "clients.md"
 CONFIG = """\
 [front_door]
 port = 8000
@@ -81,7 +84,11 @@ def main() -> int:
     made = page()
     if "--check" in sys.argv:
         is_stale = PAGE.read_text(encoding="utf-8") != made
-        print("docs/clients.md: stale; run python scripts/clients_page.py" if is_stale else "docs/clients.md in step")
+        print(
+            "docs/reference/clients.md: stale; run python scripts/clients_page.py"
+            if is_stale
+            else "docs/reference/clients.md in step"
+        )
         return int(is_stale)
     PAGE.write_text(made, encoding="utf-8")
     return 0

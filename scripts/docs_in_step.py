@@ -1,4 +1,4 @@
-"""Are the documents in step with the code? Links resolve, named tests exist, and what routing shows is told.
+"""Are the documents in step with the code? Links resolve, named tests exist, and the pages name what routing shows.
 
 That is every field of a routed decision, every key of `routing` in /status, every check, verdict and mode.
 
@@ -16,66 +16,92 @@ from pathlib import Path
 import msgspec
 
 from stoker.domain.decision import Attempt, Routed
-from stoker.domain.routing import Companion, Router, Shadow
+from stoker.domain.routing import ClassifierModelSettings, RouterSettings, ShadowSettings
 from stoker.domain.run import Fingerprint
-from stoker.domain.tier import Row, Tier, Verdict, Verify
+from stoker.domain.tier import ProfileRow, Tier, Verdict, Verify
 from stoker.quality.classifier_model import OUTCOMES
 from stoker.quality.classifier_model import status as told_by
 from stoker.quality.judge import DROPS as OF_THE_JUDGE
 from stoker.quality.shadow import DROPS
 from stoker.quality.shadow import status as graded
+from stoker.request.lease import commands
 from stoker.request.verify.finding import CHECKS
-from stoker.routing.router import Routing
+from stoker.routing.evidence import Evidence
+from stoker.routing.router import TierRouter
 from stoker.store.routed import RoutedCounts
 
 ROOT = Path(__file__).resolve().parent.parent
-LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+MODULE = re.compile(r"`(?:src/stoker/)?([a-z_]+/[\w/]+\.py)`")
 LEAVES = re.compile(r"/root/|/tmp/v/|127\.0\.0\.1:\d+/simple|pypi\.org|files\.pythonhosted")
 
 
 def main() -> int:
     problems = [problem for page in pages() for problem in check(page)]
-    for page, name in told():
+    for page, name in names_of_routing():
         if f"`{name}`" not in (ROOT / "docs" / page).read_text():
-            problems.append(f"docs/{page}: does not tell of `{name}`")
+            problems.append(f"docs/{page}: does not name `{name}`")
     print("\n".join(problems) or "docs in step")
     return 1 if problems else 0
 
 
 def pages() -> list[Path]:
-    return sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("training/*.md")])
+    folders = ("*.md", "docs/**/*.md", "bench/*.md", "tests/*.md", "tests/data/**/*.md", "training/*.md")
+    return sorted(page for folder in folders for page in ROOT.glob(folder))
 
 
 def check(page: Path) -> list[str]:
     text = page.read_text()
     name = page.relative_to(ROOT)
     problems = []
-    for link in LINK.findall(text):
-        if "://" not in link and not link.startswith("mailto:") and not (page.parent / link).exists():
+    for link, anchor in LINK.findall(CODE.sub("", text)):
+        target = page.parent / link if link else page
+        if "://" in link or link.startswith("mailto:"):
+            continue
+        if not target.exists():
             problems.append(f"{name}: link to {link}, which is not there")
+        elif anchor and target.suffix == ".md" and anchor not in anchors(target):
+            problems.append(f"{name}: link to {link}#{anchor}, a heading that is not there")
     for path, test in TEST.findall(text):
         file = ROOT / path
         if not file.exists():
             problems.append(f"{name}: names {path}, which is not there")
         elif test and f"def {test}" not in file.read_text() and f"class {test}" not in file.read_text():
             problems.append(f"{name}: names {path}::{test}, which is not in it")
+    rooms = {path.name for path in (ROOT / "src/stoker").iterdir()}
+    for module in MODULE.findall(text):
+        if "NAME" not in module and module.split("/")[0] in rooms and not (ROOT / "src/stoker" / module).exists():
+            problems.append(f"{name}: names {module}, which is not there")
     problems += [f"{name}: names {found}" for found in LEAVES.findall(text)]
     return problems
 
 
-def told() -> Iterator[tuple[str, str]]:
-    """Page and name of what has to stand there."""
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, spelled as GitHub spells them."""
+    headings = HEADING.findall(CODE.sub("", page.read_text()))
+    return {
+        re.sub(r"[^\w\- ]", "", re.sub(r"\]\([^)]*\)", "", heading).lower()).replace(" ", "-") for heading in headings
+    }
+
+
+def names_of_routing() -> Iterator[tuple[str, str]]:
+    """Each name that routing shows to users, with the page that has to have it."""
     for part, kind in (("routed", Routed), ("routed.attempts", Attempt)):
-        yield from (("decisions.md", f"{part}.{field.name}") for field in msgspec.structs.fields(kind))
-    yield from (("http.md", name) for name in keys(shown(), "routing"))
-    yield from (
-        ("routing.md", word) for words in (CHECKS, Verdict, Verify, DROPS, OF_THE_JUDGE, OUTCOMES) for word in words
-    )
+        yield from (("reference/decisions.md", f"{part}.{field.name}") for field in msgspec.structs.fields(kind))
+    command_names = (name for name, kind in vars(commands).items() if hasattr(kind, "_fields"))
+    yield from (("how-it-works/scheduling.md", name) for name in command_names)
+    yield from (("reference/http.md", name) for name in keys(shown(), "routing"))
+    yield from (("how-it-works/routing.md", word) for words in (CHECKS, Verify) for word in words)
+    yield from (("guides/route-by-quality.md", word) for word in Verdict)
+    yield from (("guides/grade-live-answers.md", word) for words in (DROPS, OF_THE_JUDGE) for word in words)
+    yield from (("guides/classifier-model.md", word) for word in OUTCOMES)
 
 
 def keys(document: dict[str, object], path: str) -> Iterator[str]:
-    """Of lists the keys of the first entry, where those are not told in the list's own row."""
+    """Of lists the keys of the first entry, where the list's own row does not name them."""
     for name, value in document.items():
         yield f"{path}.{name}"
         first = value[0] if isinstance(value, list) and value else None
@@ -88,11 +114,12 @@ def keys(document: dict[str, object], path: str) -> Iterator[str]:
 def shown() -> dict[str, object]:
     """`routing` of /status with an entry in each of its lists."""
     tier = Tier("tier", "serve")
-    row = Row(tier.name, "chat", "before", "before", 27, 27, Verdict.ALLOW)
-    routing = Routing(Router((tier,)), [], {(tier.name, "chat"): row}, Nobody(), lambda: 0.0)
-    routing.fingerprints[tier.serve] = Fingerprint("now", "now")
-    companion = told_by(Companion("serve"), "", Counter())
-    return {**routing.status(), "shadow": graded(Shadow(0.1), RoutedCounts(), 0, 0.0), "classifier": companion}
+    row = ProfileRow(tier.name, "chat", "before", "before", 27, 27, Verdict.ALLOW)
+    evidence = Evidence({(tier.name, "chat"): row})
+    evidence.on_configured({tier.serve: Fingerprint("now", "now")})
+    router = TierRouter(RouterSettings((tier,)), [], evidence, Nobody(), lambda: 0.0)
+    companion = told_by(ClassifierModelSettings("serve"), "", Counter())
+    return {**router.status(), "shadow": graded(ShadowSettings(0.1), RoutedCounts(), 0, 0.0), "classifier": companion}
 
 
 class Nobody:
@@ -104,7 +131,7 @@ class Nobody:
     def displaces(self, name: str) -> bool:
         return False
 
-    def ails(self, name: str, now: float) -> str:
+    def unavailable_reason(self, name: str, now: float) -> str:
         return ""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from stoker.measure.classifier.labelled_prompts import read
+from stoker.measure.classifier.labelled_prompts import read_prompts
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "tests" / "data" / "tasks" / "labelled.jsonl"
@@ -18,13 +18,13 @@ OUT = ROOT / "src" / "stoker" / "measure" / "classifier" / "held-out.jsonl"
 def body() -> bytes:
     """The lines as they stand."""
     lines = [line for line in SOURCE.read_bytes().splitlines() if line.strip()]
-    return b"".join(line + b"\n" for line in lines if read(line)[0].is_held_out)
+    return b"".join(line + b"\n" for line in lines if read_prompts(line)[0].is_held_out)
 
 
 def main() -> int:
     OUT.parent.mkdir(exist_ok=True)
     OUT.write_bytes(body())
-    print(f"{OUT.relative_to(ROOT)}: {len(read(body()))} prompts")
+    print(f"{OUT.relative_to(ROOT)}: {len(read_prompts(body()))} prompts")
     return 0
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from bench.classifier import TASKS, load
 
 from stoker.domain.task import CLASSES, HIGH_RISK
-from stoker.measure.classifier.labelled_prompts import Labelled, Score, score
+from stoker.measure.classifier.labelled_prompts import ClassifierScore, LabelledPrompt, score
 from stoker.request.decide.asks import read
 from stoker.request.decide.classify import Classifier
 from stoker.request.decide.features import features, form, named
@@ -63,7 +63,7 @@ class Matrix(NamedTuple):
     width: int
 
 
-def rows() -> list[tuple[Labelled, float]]:
+def rows() -> list[tuple[LabelledPrompt, float]]:
     """What it learns from, and how much each counts. Where a system prompt may decide, a text teaches nothing."""
     written = load(LEARNED)
     given = [
@@ -76,7 +76,7 @@ def rows() -> list[tuple[Labelled, float]]:
     return [(row, times * (HARD if row.hard else 1.0)) for row, times in decided]
 
 
-def seen(row: Labelled) -> dict[Name, float]:
+def seen(row: LabelledPrompt) -> dict[Name, float]:
     """What each feature of it counts."""
     found = features(read(row.outline.text))
     share = share_of(found.size)
@@ -139,7 +139,7 @@ def tables(weights: np.ndarray, places: dict[Name, int]) -> dict[str, Table]:
     return {name: table(dict(sorted(rows.items())), len(CLASSES)) for name, rows in sorted(found.items())}
 
 
-def train(given: Sequence[Labelled], importance: Sequence[float], steps: int = STEPS) -> dict[str, Table]:
+def train(given: Sequence[LabelledPrompt], importance: Sequence[float], steps: int = STEPS) -> dict[str, Table]:
     found = [seen(row) for row in given]
     often = Counter(name for one in found for name in one)
     kept = sorted(name for name, n in often.items() if n >= (LEAST_NEXT if name[0] == "next" else LEAST))
@@ -148,7 +148,7 @@ def train(given: Sequence[Labelled], importance: Sequence[float], steps: int = S
     return tables(learn(matrix(found, places), labels, np.array(importance, dtype=np.float32), steps), places)
 
 
-def folded(given: Sequence[Labelled], importance: Sequence[float], folds: int) -> Score:
+def folded(given: Sequence[LabelledPrompt], importance: Sequence[float], folds: int) -> ClassifierScore:
     """What it does on each fold of its own prompts, having learned from the others."""
     names: dict[int, str] = {}
     for fold in range(folds):

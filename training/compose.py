@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from stoker.domain.task import LONG, Outline
-from stoker.measure.classifier.labelled_prompts import Labelled
+from stoker.measure.classifier.labelled_prompts import LabelledPrompt
 
 JOINED = 4
 """Prompts that are made of one request about something given."""
@@ -29,32 +29,34 @@ _QUOTED = re.compile(r'["“„«](.{80,}?)["”“»]', re.S)
 _FAULT = re.compile(r"Error|Exception|error:|failed|panic|FATAL|Traceback|ERR!")
 
 
-def composed(requests: Path, given: Sequence[Labelled], seed: int = 13) -> list[Labelled]:
+def composed(requests: Path, given: Sequence[LabelledPrompt], seed: int = 13) -> list[LabelledPrompt]:
     """Raises ValueError for a heading of `requests` that is none."""
     chance = random.Random(seed)
     pools = _pools(given)
-    found: list[Labelled] = []
+    found: list[LabelledPrompt] = []
     for task_class, material, outline, text in _requests(requests.read_text(encoding="utf-8")):
         pool = pools.get(material)
         texts = [text] if pool is None else [_joined(text, chance.choice(pool), chance) for _ in range(JOINED)]
         for one in texts:
             spelt = misspelt(one, chance) if chance.random() < MISSPELT else one
-            found.append(Labelled(task_class, False, msgspec.structs.replace(outline, text=spelt)))
+            found.append(LabelledPrompt(task_class, False, msgspec.structs.replace(outline, text=spelt)))
     return found + _buried(given, pools, chance)
 
 
-def _buried(given: Sequence[Labelled], pools: dict[str, list[str]], chance: random.Random) -> list[Labelled]:
+def _buried(
+    given: Sequence[LabelledPrompt], pools: dict[str, list[str]], chance: random.Random
+) -> list[LabelledPrompt]:
     """Requests of the training set before, in the middle of or after a log, code or articles."""
     short = [
         row for row in given if 30 < len(row.outline.text) < 240 and row.task_class in _TOLD and not row.outline.systems
     ]
-    found: list[Labelled] = []
+    found: list[LabelledPrompt] = []
     for row in chance.sample(short, min(BURIED, len(short))):
         kind = chance.choice(("log", "log", "code", "text"))
         before, after = (_material(kind, pools, chance)[: chance.randint(200, 2000)] for _ in range(2))
         places = ([before, row.outline.text, after], [row.outline.text, before], [before, row.outline.text])
         text = "\n\n".join(chance.choice(places))
-        found.append(Labelled(row.task_class, row.hard, msgspec.structs.replace(row.outline, text=text)))
+        found.append(LabelledPrompt(row.task_class, row.hard, msgspec.structs.replace(row.outline, text=text)))
     return found
 
 
@@ -127,7 +129,7 @@ def _requests(body: str) -> Iterator[tuple[str, str, Outline, str]]:
 _SIGNS = {"": Outline(), "tools": Outline(tools=5), "long": Outline(tokens=2 * LONG, is_long=True)}
 
 
-def _pools(given: Iterable[Labelled]) -> dict[str, list[str]]:
+def _pools(given: Iterable[LabelledPrompt]) -> dict[str, list[str]]:
     """What was pasted, by kind."""
     pools: dict[str, list[str]] = {"code": [], "error": [], "text": []}
     for row in given:

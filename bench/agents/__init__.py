@@ -11,5 +11,5 @@ serves    what the front door stands before: one dialect each, strict where ther
 heard     what reached the serve, in whichever dialect, as turns (pure)
 checks    whether that is what was said (pure)
 session   one client against one serve: run, gathered, checked
-report    the table of outcomes, and transcripts for docs/agents.md
+report    the table of outcomes, and transcripts for bench/agents.md
 """

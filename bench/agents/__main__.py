@@ -28,7 +28,9 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     names = ", ".join(client.name for client in CLIENTS)
     parser.add_argument("--client", action="append", default=[], metavar="NAME", help=f"one of {names}; default: all")
     parser.add_argument("--serve", action="append", default=[], choices=list(KINDS), help="default: all of a client's")
-    parser.add_argument("--quirks", default="", metavar="NAMES", help="habits of the scripted serves: docs/testing.md")
+    parser.add_argument(
+        "--quirks", default="", metavar="NAMES", help="habits of the scripted serves: docs/reference/testing-kit.md"
+    )
     where = os.environ.get("STOKER_AGENTS")
     parser.add_argument(
         "--where", type=Path, metavar="DIR", default=Path(where) if where else None,

@@ -1,4 +1,4 @@
-"""The clients: settings, command and tools of each, as they were on the wire with the versions in docs/agents.md."""
+"""The clients: settings, command and tools of each, as they were on the wire with the versions in bench/agents.md."""
 
 from __future__ import annotations
 

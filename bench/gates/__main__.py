@@ -16,7 +16,7 @@ from bench.gates import subjects
 from bench.gates.subjects import Place
 from bench.processes import end_on_sigterm
 from stoker.domain.run import Outcome, Run
-from stoker.measure.preflight.run import Options
+from stoker.measure.preflight.run import PreflightOptions
 from stoker.testing.faults.table import FAULTS, NONE
 
 GOAL = 0.97
@@ -92,7 +92,7 @@ async def measure(
     rows: list[Row] = []
     runs: list[Clean] = []
     for kind in kinds:
-        here = [name for name in names if kind == "engine" or not FAULTS[name].is_engines]
+        here = [name for name in names if kind == "engine" or not FAULTS[name].needs_real_engine]
         share = clean // len(kinds) + (clean % len(kinds) if kind == kinds[0] else 0)
         async with subjects.engine(model) if kind == "engine" else subjects.assistant() as place:
             for name in here:
@@ -108,10 +108,10 @@ async def measure(
 async def under(place: Place, name: str) -> Row:
     """Preflight of a subject behind this fault."""
     fault = FAULTS[name]
-    run = await subjects.behind(place, fault, Options(without_lacks="parallel" in fault.needs))
+    run = await subjects.behind(place, fault, PreflightOptions(ignore_known_gaps="parallel" in fault.needed_abilities))
     failed = [finding for finding in run.findings if finding.outcome is Outcome.FAILED]
-    failed = [one for one in failed if "parallel" not in fault.needs or one.name != "tool-none"]
-    naming = [finding for finding in failed if finding.name in fault.gates]
+    failed = [one for one in failed if "parallel" not in fault.needed_abilities or one.name != "tool-none"]
+    naming = [finding for finding in failed if finding.name in fault.checks]
     row = Row(
         place.name, name, bool(naming), [one.name for one in failed], run.seconds, naming[0].seen if naming else ""
     )
@@ -125,7 +125,7 @@ async def under(place: Place, name: str) -> Row:
 async def clean_run(place: Place, turn: int) -> Clean:
     """Other words each time; the engine every third time behind a proxy that plays pictures; the assistant each time
     in another legal variation."""
-    options = Options(seed=turn + 1)
+    options = PreflightOptions(seed=turn + 1)
     if place.name == "engine" and turn % 3 == 0:
         run = await subjects.behind(place, NONE, options, ["vision"])
     elif place.name == "engine":

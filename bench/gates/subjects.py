@@ -15,11 +15,11 @@ import stoker
 from bench.processes import Child, free_port
 from stoker.domain.lease import Target
 from stoker.domain.run import Run, Subject
-from stoker.measure.preflight.pages import Look
-from stoker.measure.preflight.run import Options, preflight
-from stoker.testing.faults.fault import Fault
+from stoker.measure.preflight.pages import PageClient
+from stoker.measure.preflight.run import PreflightOptions, run_preflight
+from stoker.testing.faults.fault import ServingFault
 from stoker.testing.faults.grafts import GRAFTS
-from stoker.testing.faults.proxy import Proxy
+from stoker.testing.faults.proxy import FaultProxy
 from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 
@@ -79,21 +79,23 @@ def command(model: str, port: int) -> list[str]:
     return [*start, "--port", str(port), *shape, "--metrics", "--slots"]
 
 
-async def behind(place: Place, fault: Fault, options: Options, grafts: Sequence[str] | None = None) -> Run:
+async def behind(
+    place: Place, fault: ServingFault, options: PreflightOptions, grafts: Sequence[str] | None = None
+) -> Run:
     """Preflight of the subject behind this fault."""
-    names = [name for name in (fault.needs if grafts is None else grafts) if name not in place.plays]
-    async with Proxy(place.target, fault, [GRAFTS[name] for name in names]) as proxy:
+    names = [name for name in (fault.needed_abilities if grafts is None else grafts) if name not in place.plays]
+    async with FaultProxy(place.target, fault, [GRAFTS[name] for name in names]) as proxy:
         return await asked(place.target, proxy.port, options)
 
 
-async def asked(target: Target, port: int, options: Options) -> Run:
+async def asked(target: Target, port: int, options: PreflightOptions) -> Run:
     own = Target(target.host, port, "", target.served_name)
     subject = Subject(target.served_name, target.served_name, f"http://{target.host}:{port}/v1", route="direct")
-    return await preflight(subject, own, options)
+    return await run_preflight(subject, own, options)
 
 
 async def _ready(target: Target) -> None:
-    look, until = Look(target), time.monotonic() + _START
+    look, until = PageClient(target), time.monotonic() + _START
     try:
         while (await look.get("/health")).status != 200:
             if time.monotonic() > until:

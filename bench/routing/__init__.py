@@ -11,5 +11,5 @@ curve     performance gap recovered, the area under it, AIQ; each with its sourc
 resample  intervals by resampling fixtures, whole and within their class (pure)
 report    tables from that, and whether the figures are reached (pure)
 picture   the curve and the policies as SVG (pure)
-page      the same between two marks of docs/routing.md
+page      the same between two marks of bench/routing.md
 """

@@ -17,7 +17,7 @@ from bench.routing import answers, asking, cloud, figures, page, paired, picture
 from bench.routing.asking import Cell
 from bench.routing.figures import Found
 from bench.routing.place import CLOUD, COSTS, LOCAL, Place
-from stoker.domain.tier import Row
+from stoker.domain.tier import ProfileRow
 from stoker.measure.suites.fixture import Fixture
 
 WRONG = 0.05
@@ -36,7 +36,7 @@ class Seen(msgspec.Struct):
     """By tier, in the order of the fixtures."""
     routed: list[dict[str, list[Cell]]]
     """For each of SETTINGS, by way of asking."""
-    rows: list[Row]
+    rows: list[ProfileRow]
     """Of all tiers, by the suites."""
 
 

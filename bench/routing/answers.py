@@ -11,8 +11,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from stoker.domain.answer import Answer, Stop
-from stoker.domain.prompt import Call, Text
+from stoker.domain.answer import Answer, StopReason
+from stoker.domain.prompt import Text, ToolCall
 from stoker.measure.suites import check_kinds
 from stoker.measure.suites.fixture import Fixture, by_class
 
@@ -20,12 +20,12 @@ UNKNOWN = "I am not sure."
 
 
 def said(text: str) -> Answer:
-    return Answer("", "", [Text(text)], Stop.END)
+    return Answer("", "", [Text(text)], StopReason.END)
 
 
 def made(calls: Iterable[tuple[str, dict[str, Any]]]) -> Answer:
-    blocks = [Call(f"call_{number}", name, json.dumps(values)) for number, (name, values) in enumerate(calls, 1)]
-    return Answer("", "", list(blocks), Stop.CALLS)
+    blocks = [ToolCall(f"call_{number}", name, json.dumps(values)) for number, (name, values) in enumerate(calls, 1)]
+    return Answer("", "", list(blocks), StopReason.CALLS)
 
 
 def right(one: Fixture) -> Answer:
@@ -35,27 +35,29 @@ def right(one: Fixture) -> Answer:
 
 def wrong(one: Fixture) -> Answer:
     check = _main(one.check)
-    if isinstance(check, check_kinds.Abstain):
+    if isinstance(check, check_kinds.AbstainCheck):
         return made([(one.request["tools"][0]["function"]["name"], {})])
     return WRONG[type(check)](check)
 
 
-def _main(check: check_kinds.Check) -> check_kinds.Check:
+def _main(check: check_kinds.FixtureCheck) -> check_kinds.FixtureCheck:
     """Of several checks the one that says what the answer is."""
-    if not isinstance(check, check_kinds.All):
+    if not isinstance(check, check_kinds.AllChecks):
         return check
-    return next(each for each in check.checks if not isinstance(each, check_kinds.Format | check_kinds.Abstain))
+    return next(
+        each for each in check.checks if not isinstance(each, check_kinds.FormatCheck | check_kinds.AbstainCheck)
+    )
 
 
-def _contains(check: check_kinds.Contains) -> Answer:
+def _contains(check: check_kinds.ContainsCheck) -> Answer:
     return said(" ".join([*check.all, *check.any[:1]]))
 
 
-def _calls(check: check_kinds.Calls) -> Answer:
+def _calls(check: check_kinds.CallsCheck) -> Answer:
     return made((one.name, one.arguments) for one in check.calls)
 
 
-def _steps(count: int, check: check_kinds.Plan) -> Answer:
+def _steps(count: int, check: check_kinds.PlanCheck) -> Answer:
     topic = " and ".join(mention[0] for mention in check.mentions)
     return said("\n".join(f"{number}. Do part {number} of the {topic}." for number in range(1, count + 1)))
 
@@ -65,14 +67,14 @@ def _json(value: Any) -> Answer:
 
 
 RIGHT: Mapping[type, Callable[[Any], Answer]] = {
-    check_kinds.Calls: _calls,
-    check_kinds.Abstain: lambda check: said("Hello, I am here."),
-    check_kinds.Contains: _contains,
-    check_kinds.Copy: lambda check: said(check.text),
-    check_kinds.Json: lambda check: _json(check.values),
-    check_kinds.Number: lambda check: said(check.value),
-    check_kinds.Needle: lambda check: said(f"It is {check.value}."),
-    check_kinds.Plan: lambda check: _steps(check.least, check),
+    check_kinds.CallsCheck: _calls,
+    check_kinds.AbstainCheck: lambda check: said("Hello, I am here."),
+    check_kinds.ContainsCheck: _contains,
+    check_kinds.CopyCheck: lambda check: said(check.text),
+    check_kinds.JsonCheck: lambda check: _json(check.values),
+    check_kinds.NumberCheck: lambda check: said(check.value),
+    check_kinds.NeedleCheck: lambda check: said(f"It is {check.value}."),
+    check_kinds.PlanCheck: lambda check: _steps(check.least, check),
 }
 
 
@@ -86,13 +88,13 @@ def _off(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 WRONG: Mapping[type, Callable[[Any], Answer]] = {
-    check_kinds.Calls: lambda check: made((one.name, _off(one.arguments)) for one in check.calls),
-    check_kinds.Contains: lambda check: said(UNKNOWN),
-    check_kinds.Copy: lambda check: said(f"{check.text} too"),
-    check_kinds.Json: lambda check: _json(_off(check.values)),
-    check_kinds.Number: lambda check: said(str(int(check.value) + 1)),
-    check_kinds.Needle: lambda check: said(UNKNOWN),
-    check_kinds.Plan: lambda check: _steps(check.most + 1, check),
+    check_kinds.CallsCheck: lambda check: made((one.name, _off(one.arguments)) for one in check.calls),
+    check_kinds.ContainsCheck: lambda check: said(UNKNOWN),
+    check_kinds.CopyCheck: lambda check: said(f"{check.text} too"),
+    check_kinds.JsonCheck: lambda check: _json(_off(check.values)),
+    check_kinds.NumberCheck: lambda check: said(str(int(check.value) + 1)),
+    check_kinds.NeedleCheck: lambda check: said(UNKNOWN),
+    check_kinds.PlanCheck: lambda check: _steps(check.most + 1, check),
 }
 
 

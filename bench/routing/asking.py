@@ -15,8 +15,8 @@ import msgspec
 from bench.routing.place import CLOUD, COSTS, Place
 from stoker.domain.dialect import Dialect
 from stoker.measure.suites.fixture import Fixture
-from stoker.measure.suites.grading import SAMPLING, judged
-from stoker.request.translate.neutral.corners import Losses
+from stoker.measure.suites.grading import SAMPLING, check_in_sandbox
+from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.translate import READ_ANSWER
 
 
@@ -88,8 +88,8 @@ class Reply(msgspec.Struct):
         """A refusal or an error is a question that was not answered rightly."""
         if self.status != 200:
             return False, f"status {self.status}"
-        grade = judged(one.check, READ_ANSWER[Dialect.CHAT](Losses()).whole(self.body))
-        return grade.passed, grade.told
+        grade = check_in_sandbox(one.check, READ_ANSWER[Dialect.CHAT](Losses()).read_whole(self.body))
+        return grade.passed, grade.reason
 
 
 def _asked(

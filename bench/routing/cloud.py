@@ -15,9 +15,9 @@ from typing import Any, Self, cast
 
 from bench.routing import answers
 from stoker.domain.answer import Answer
-from stoker.domain.prompt import Call, Text
+from stoker.domain.prompt import Text, ToolCall
 from stoker.measure.suites.fixture import Fixture
-from stoker.measure.suites.grading import judged
+from stoker.measure.suites.grading import check_in_sandbox
 
 MODEL = "vendor/large"
 KEY = "sk-bench-cloud"
@@ -40,7 +40,7 @@ def book(fixtures: Iterable[Fixture], mistaken: Iterable[str]) -> dict[str, Answ
     found: dict[str, Answer] = {}
     for one in fixtures:
         answer = answers.wrong(one) if one.id in off else answers.right(one)
-        if judged(one.check, answer).passed == (one.id in off):
+        if check_in_sandbox(one.check, answer).passed == (one.id in off):
             raise Unwritten(f"{one.id}: {answer.blocks}")
         found[question(one.request)] = answer
     return found
@@ -51,7 +51,7 @@ def completion(answer: Answer, asked: int) -> dict[str, Any]:
     calls = [
         {"id": block.id, "type": "function", "function": {"name": block.name, "arguments": block.arguments}}
         for block in answer.blocks
-        if isinstance(block, Call)
+        if isinstance(block, ToolCall)
     ]
     text = "".join(block.text for block in answer.blocks if isinstance(block, Text))
     message = {"role": "assistant", "content": text or None, **({"tool_calls": calls} if calls else {})}

@@ -14,9 +14,9 @@ from bench.routing.curve import Point
 from bench.routing.place import CLOUD
 from bench.routing.policies import Pair, Policy
 from bench.routing.resample import TIMES, Figure, figure
-from stoker.domain.tier import Row
+from stoker.domain.tier import ProfileRow
 from stoker.measure.statistics import stats
-from stoker.measure.statistics.stats import OF_A_ROW
+from stoker.measure.statistics.stats import ROW_VERDICTS
 
 AUTO, DECLARED = "auto", "auto:CLASS"
 WAYS = (DECLARED, AUTO)
@@ -68,7 +68,7 @@ class Found(msgspec.Struct, frozen=True):
     """From the cheapest to the cloud."""
     n: int
     seed: int
-    suites: list[Row]
+    suites: list[ProfileRow]
     """What the profile says; the cloud's rows, by the same suites and the same test, are in no profile."""
     static: dict[str, str]
     hindsight: dict[str, str]
@@ -104,7 +104,7 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-def as_rows(cells: Iterable[Cell]) -> list[Row]:
+def as_rows(cells: Iterable[Cell]) -> list[ProfileRow]:
     """What a bootstrap would say of a tier whose answers to the suites these are."""
     tests: dict[tuple[str, str], stats.Sprt] = {}
     for cell in cells:
@@ -112,7 +112,8 @@ def as_rows(cells: Iterable[Cell]) -> list[Row]:
         if not test.is_over:
             test.feed(cell.passed)
     return [
-        Row(tier, name, "", "", test.n, test.passed, OF_A_ROW[test.verdict]) for (tier, name), test in tests.items()
+        ProfileRow(tier, name, "", "", test.n, test.passed, ROW_VERDICTS[test.verdict])
+        for (tier, name), test in tests.items()
     ]
 
 
@@ -120,7 +121,7 @@ class Work:
     """Figures of one paired set with some local tiers and the cloud. Every interval is drawn from one seed."""
 
     def __init__(
-        self, pairs: Sequence[Pair], rows: Sequence[Row], tiers: Sequence[str], seed: int, times: int = TIMES
+        self, pairs: Sequence[Pair], rows: Sequence[ProfileRow], tiers: Sequence[str], seed: int, times: int = TIMES
     ) -> None:
         """`rows`: what the suites said of every tier; `tiers`: from the cheapest, the cloud last."""
         self.pairs, self.tiers, self.local = list(pairs), list(tiers), list(tiers[:-1])
@@ -234,7 +235,9 @@ def _area(drawn: Sequence[tuple[int, ...]]) -> float | None:
     return curve.apgr(points, points[0].quality, points[-1].quality)
 
 
-def found(pairs: Sequence[Pair], rows: Sequence[Row], tiers: Sequence[str], seed: int, times: int = TIMES) -> Found:
+def found(
+    pairs: Sequence[Pair], rows: Sequence[ProfileRow], tiers: Sequence[str], seed: int, times: int = TIMES
+) -> Found:
     work = Work(pairs, rows, tiers, seed, times)
     rates = {group[0].task_class: {t: quality(policies.always(t), group) for t in work.tiers} for group in work.groups}
     kinds_of_local = dict.fromkeys(((work.local[0],), (work.local[-1],), tuple(work.local)))

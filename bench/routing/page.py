@@ -1,4 +1,4 @@
-"""The part of docs/routing.md that is made by the bench. Pure."""
+"""The part of bench/routing.md that is made by the bench. Pure."""
 
 from __future__ import annotations
 

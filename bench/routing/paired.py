@@ -31,7 +31,7 @@ def content(one: Fixture) -> str:
 
 def shipped() -> list[Fixture]:
     """Those of the wording `tiny`, which the profiles of spark and ember are made of."""
-    return fixture.read(SUITES)
+    return fixture.read_fixtures(SUITES)
 
 
 def paired(n: int, seed: int, besides: Iterable[Fixture]) -> list[Fixture]:
@@ -58,7 +58,7 @@ def _of_class(name: str, make: Any, count: int, seed: int, taken: set[str]) -> l
 
 def _built(id: str, task_class: str, request: dict[str, Any], check: dict[str, Any]) -> Fixture:
     line = msgspec.json.encode({"id": id, "task_class": task_class, "request": request, "check": check})
-    return fixture.parse(line, id)
+    return fixture.parse_fixture(line, id)
 
 
 def _makers() -> dict[str, Any]:

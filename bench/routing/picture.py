@@ -10,7 +10,7 @@ from bench.routing.curve import Point
 from bench.routing.figures import AUTO, DECLARED, WAYS, Curve, Found, Line
 from bench.routing.place import CLOUD
 from stoker.measure.reports import plots
-from stoker.measure.reports.plots import Mark
+from stoker.measure.reports.plots import PlotMark
 
 STEPS = 24
 """Points of a mix by chance between two settings: it is straight over cost, and the axis of costs doubles, so most
@@ -58,14 +58,14 @@ def picture(founds: Sequence[Found]) -> str:
 def panel(found: Found, low: float) -> str:
     """One set of tiers: what could be had by choosing a threshold or by chance, and where each policy lies."""
     ends = [_place(_line(found, f"always {tier}")) for tier in (found.tiers[0], CLOUD)]
-    chance = plots.Line("by chance", _points(ends), is_dashed=True)
+    chance = plots.PlotLine("by chance", _points(ends), is_dashed=True)
     drawn = [(chance, 7)]
     for way, (colour, is_dashed, name) in zip(WAYS, CURVES, strict=False):
-        drawn.append((plots.Line(name, _points(_whole(found, way).points), is_dashed), colour))
-    return plots.field(drawn, marks(found), "cost of 1,000 requests", "right, %", low)
+        drawn.append((plots.PlotLine(name, _points(_whole(found, way).points), is_dashed), colour))
+    return plots.curve_plot(drawn, marks(found), "cost of 1,000 requests", "right, %", low)
 
 
-def marks(found: Found) -> list[Mark]:
+def marks(found: Found) -> list[PlotMark]:
     """Each policy by its figures; what is known in hindsight only is left to the tables."""
     named = [
         *((f"always {tier}", "square", 4 if tier == CLOUD else 2) for tier in found.tiers),
@@ -77,9 +77,9 @@ def marks(found: Found) -> list[Mark]:
     return [_mark(_line(found, name), shape, colour) for name, shape, colour in named]
 
 
-def _mark(line: Line, shape: str, colour: int) -> Mark:
+def _mark(line: Line, shape: str, colour: int) -> PlotMark:
     at = _place(line)
-    return Mark(line.name, at.cost, 100 * at.quality, shape, colour)
+    return PlotMark(line.name, at.cost, 100 * at.quality, shape, colour)
 
 
 def _line(found: Found, name: str) -> Line:
@@ -96,9 +96,9 @@ def _whole(found: Found, way: str) -> Curve:
     return next(one for one in found.curves if one.way == way and one.local == found.tiers[:-1])
 
 
-def _points(points: Sequence[Point]) -> list[plots.Point]:
+def _points(points: Sequence[Point]) -> list[plots.PlotPoint]:
     mixed = [_mix(one, other, (step / STEPS) ** 3) for one, other in pairwise(points) for step in range(STEPS)]
-    return [plots.Point(point.cost, 100 * point.quality) for point in [*mixed, points[-1]]]
+    return [plots.PlotPoint(point.cost, 100 * point.quality) for point in [*mixed, points[-1]]]
 
 
 def _mix(one: Point, other: Point, share: float) -> Point:

@@ -16,7 +16,7 @@ from bench.processes import free_port
 from bench.routing import cloud
 from bench.swap import calls
 from bench.up import Up
-from stoker.domain.tier import Cost, Row
+from stoker.domain.tier import Cost, ProfileRow
 
 CLOUD = "cloud"
 COSTS = {"spark": Cost(0.02, 0.05), "ember": Cost(0.05, 0.1), CLOUD: Cost(3.0, 15.0)}
@@ -79,7 +79,7 @@ class Place(Up):
         keys = {"STOKER_KEY": self.key, "STOKER_BENCH_CLOUD": cloud.KEY}
         super().__init__(folder, configuration(folder, port, cloud_port, local), port, keys)
 
-    def bootstrap(self, suites: Path | None) -> list[Row]:
+    def bootstrap(self, suites: Path | None) -> list[ProfileRow]:
         """`stoker eval bootstrap` of the local tiers: the rows that it wrote. Raises RuntimeError if it fails.
 
         `suites`: a folder of fixtures; None: the shipped ones.
@@ -89,7 +89,7 @@ class Place(Up):
         done = subprocess.run(argv, capture_output=True, check=False, timeout=600, env=self.environment)
         if done.returncode:
             raise RuntimeError(f"the bootstrap failed: {done.stderr.decode(errors='replace')[-600:]}")
-        return msgspec.json.decode(done.stdout, type=list[Row])
+        return msgspec.json.decode(done.stdout, type=list[ProfileRow])
 
     def decisions(self, limit: int) -> dict[str, dict[str, Any]]:
         """The last ones, by request id."""

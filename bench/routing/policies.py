@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from bench.routing.asking import Cell
 from bench.routing.place import CLOUD
-from stoker.domain.tier import Row
+from stoker.domain.tier import ProfileRow
 from stoker.measure.statistics.stats import wilson
 
 
@@ -51,7 +51,7 @@ def oracle(tiers: Sequence[str]) -> Policy:
     return lambda pair: next((pair.cells[tier] for tier in tiers if pair.cells[tier].passed), pair.cells[tiers[0]])
 
 
-def measured_best(rows: Iterable[Row], tiers: Sequence[str]) -> dict[str, str]:
+def measured_best(rows: Iterable[ProfileRow], tiers: Sequence[str]) -> dict[str, str]:
     """The static table: for each class that of `tiers` with the highest pass rate at the suites; of equals the cheaper.
 
     `tiers`: from the cheapest.
@@ -82,7 +82,7 @@ Bounds = Mapping[tuple[str, str], float]
 """By class and tier: the lower end of the pass rate's interval; a tier that was not measured has none."""
 
 
-def bounds(rows: Iterable[Row]) -> dict[tuple[str, str], float]:
+def bounds(rows: Iterable[ProfileRow]) -> dict[tuple[str, str], float]:
     return {(row.task_class, row.tier): wilson(row.passed, row.n).low for row in rows}
 
 

@@ -24,7 +24,7 @@ from bench import machine
 from bench.figures import show_spread, spread, table
 from bench.processes import end_on_sigterm
 from stoker.domain.lease import Target
-from stoker.measure.requests.client import Talk
+from stoker.measure.requests.client import ModelClient
 from stoker.testing.script.script import Script
 
 MOST_TTFT = 2.0
@@ -75,13 +75,13 @@ async def _own_writes(case: Case, times: int) -> Seen:
         writer.close()
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    talk = Talk(Target("127.0.0.1", server.sockets[0].getsockname()[1], "", "timer"))
+    talk = ModelClient(Target("127.0.0.1", server.sockets[0].getsockname()[1], "", "timer"))
     seen = Seen([], [])
     try:
         for _ in range(times):
             written.clear()
             begun.clear()
-            timed = (await talk.ask(_ASK)).timed
+            timed = (await talk.ask(_ASK)).timing
             if timed.ttft is None or timed.tpot is None:
                 raise RuntimeError(f"the timer saw no tokens: {timed.failure}")
             true = (written[-1] - written[0]) / (case.tokens - 1)
@@ -107,10 +107,10 @@ def as_told(case: Case, times: int) -> Seen:
 
 
 async def _asked(case: Case, times: int, target: Target) -> Seen:
-    talk, seen = Talk(target), Seen([], [])
+    talk, seen = ModelClient(target), Seen([], [])
     try:
         for _ in range(times):
-            timed = (await talk.ask(_ASK)).timed
+            timed = (await talk.ask(_ASK)).timing
             if timed.ttft is None or timed.tpot is None:
                 raise RuntimeError(f"the timer saw no tokens: {timed.failure}")
             seen.ttft.append(timed.ttft - case.first)

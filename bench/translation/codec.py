@@ -10,28 +10,28 @@ from typing import Any, NamedTuple
 
 from stoker.domain.answer import (
     Began,
+    BlockKind,
     Closed,
     Counted,
     Ended,
     Event,
     Finished,
     Grew,
-    Kind,
     Opened,
-    Stop,
+    StopReason,
     Tokens,
 )
 from stoker.domain.dialect import Dialect
 from stoker.domain.prompt import Prompt
-from stoker.request.translate.neutral.corners import Losses
-from stoker.request.translate.neutral.dialogue import Asked
-from stoker.request.translate.neutral.thinking import Signer
-from stoker.request.translate.neutral.traits import traits
+from stoker.request.translate.neutral.capabilities import capabilities_of
+from stoker.request.translate.neutral.gaps import Losses
+from stoker.request.translate.neutral.protocols import AnswerContext
+from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.request.translate.translate import WRITE_ANSWER, AnswerTranslator, Written, read_prompt, write_prompt
 
 SERVES = (Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES)
 CLIENTS = (*SERVES, Dialect.COMPLETIONS, Dialect.OLLAMA_CHAT)
-SIGNER = Signer((b"k" * 32,))
+SIGNER = ThinkingSigner((b"k" * 32,))
 EVENTS = 2000
 _FRAGMENT = 200
 
@@ -58,8 +58,8 @@ def pairs(rounds: int) -> list[Pair]:
 
 def _pair(client: Dialect, serve: Dialect, rounds: int) -> Pair:
     small, large = (_body(client, size) for size in (2 * 1024, 200 * 1024))
-    text = _stream(serve, Kind.TEXT, [f"word{n} " for n in range(EVENTS)])
-    one, two = (_stream(serve, Kind.CALL, _argument(count)) for count in (5000, 10_000))
+    text = _stream(serve, BlockKind.TEXT, [f"word{n} " for n in range(EVENTS)])
+    one, two = (_stream(serve, BlockKind.CALL, _argument(count)) for count in (5000, 10_000))
     event = _median(rounds, lambda: _answer(client, serve, text)) / EVENTS
     if client is Dialect.COMPLETIONS:  # it has no calls
         growth = 2.0
@@ -83,7 +83,7 @@ def _median(rounds: int, work: Callable[[], object]) -> float:
 
 def _request(client: Dialect, serve: Dialect, body: bytes) -> None:
     prompt, losses = read_prompt(client, body)
-    write_prompt(prompt, losses, traits("llama.cpp", serve, False), SIGNER)
+    write_prompt(prompt, losses, capabilities_of("llama.cpp", serve, False), SIGNER)
 
 
 def _answer(client: Dialect, serve: Dialect, reads: list[bytes]) -> None:
@@ -99,16 +99,16 @@ def _prompt(client: Dialect) -> Prompt:
     return Prompt(client, "m", [], stream=True)
 
 
-def _asked(client: Dialect) -> Asked:
-    return Asked(_prompt(client), "req_1", 1, SIGNER, "m")
+def _asked(client: Dialect) -> AnswerContext:
+    return AnswerContext(_prompt(client), "req_1", 1, SIGNER, "m")
 
 
-def _stream(serve: Dialect, kind: Kind, pieces: list[str]) -> list[bytes]:
+def _stream(serve: Dialect, kind: BlockKind, pieces: list[str]) -> list[bytes]:
     """What a serve of that dialect would send, one read per event: our own writer speaks for it."""
     writer = WRITE_ANSWER[serve](_asked(serve), Losses())
     events: list[Event] = [Began("id", "m"), Opened(0, kind, "call_1", "write")]
     events += (Grew(0, piece) for piece in pieces)
-    events += (Closed(0), Counted(Tokens(input=9, output=9)), Finished(Stop.END), Ended())
+    events += (Closed(0), Counted(Tokens(input=9, output=9)), Finished(StopReason.END), Ended())
     return [written for event in events if (written := writer.write(event))]
 
 

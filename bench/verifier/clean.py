@@ -12,21 +12,21 @@ import msgspec
 
 from bench.verifier.phrases import OTHER_CODE, PYTHON, SENTENCES, SNIPPETS, WORDS
 from bench.verifier.shapes import schema, value
-from stoker.domain.answer import Answer, Said, Stop
+from stoker.domain.answer import Answer, AnswerBlock, StopReason
 from stoker.domain.dialect import Dialect
 from stoker.domain.prompt import (
-    Call,
+    AnswerFormat,
     Choice,
-    Format,
     Prompt,
     Raw,
     Refusal,
-    Result,
     Role,
     Text,
     Thinking,
     Tool,
+    ToolCall,
     ToolChoice,
+    ToolResult,
     Turn,
 )
 
@@ -42,7 +42,7 @@ def prompt(text: str = "Please do it.", **settings: Any) -> Prompt:
     return Prompt(Dialect.CHAT, "m", turns, **settings)
 
 
-def answer(*blocks: Said, stop: Stop = Stop.END) -> Answer:
+def answer(*blocks: AnswerBlock, stop: StopReason = StopReason.END) -> Answer:
     return Answer("id", "m", list(blocks), stop)
 
 
@@ -151,7 +151,7 @@ def _wanted_json(rng: Random, kind: str) -> Case:
     wanted = schema(rng)
     has_schema = rng.random() < 0.7
     text = json.dumps(value(rng, wanted), indent=rng.choice((None, 2, 4)), ensure_ascii=rng.random() < 0.5)
-    form = Format(Raw(msgspec.json.encode(wanted)) if has_schema else None)
+    form = AnswerFormat(Raw(msgspec.json.encode(wanted)) if has_schema else None)
     return _said(kind, rng.choice(("", "\n")) + text + rng.choice(("", "\n")), format=form)
 
 
@@ -191,23 +191,23 @@ def _raw(found: dict[str, Any]) -> Raw:
     return Raw(msgspec.json.encode(found))
 
 
-def call(rng: Random, tool: Tool, id: str) -> Call:
+def call(rng: Random, tool: Tool, id: str) -> ToolCall:
     arguments = value(rng, msgspec.json.decode(tool.schema or b"{}"))
-    return Call(id, tool.name, json.dumps(arguments, ensure_ascii=rng.random() < 0.5, indent=rng.choice((None, 2))))
+    return ToolCall(id, tool.name, json.dumps(arguments, ensure_ascii=rng.random() < 0.5, indent=rng.choice((None, 2))))
 
 
 def _call(rng: Random, kind: str) -> Case:
     offered = tools(rng)
-    blocks: list[Said] = [Text(paragraph(rng))] if rng.random() < 0.5 else []
+    blocks: list[AnswerBlock] = [Text(paragraph(rng))] if rng.random() < 0.5 else []
     choice = rng.choice((None, ToolChoice(Choice.AUTO), ToolChoice(Choice.REQUIRED)))
     asked = prompt(tools=offered, tool_choice=choice, parallel_calls=rng.choice((None, False)))
-    return Case(kind, asked, answer(*blocks, call(rng, rng.choice(offered), "c1"), stop=Stop.CALLS))
+    return Case(kind, asked, answer(*blocks, call(rng, rng.choice(offered), "c1"), stop=StopReason.CALLS))
 
 
 def _parallel_calls(rng: Random, kind: str) -> Case:
     offered = tools(rng)
     calls = [call(rng, rng.choice(offered), f"c{i}") for i in range(rng.randint(2, 6))]
-    return Case(kind, prompt(tools=offered), answer(*calls, stop=Stop.CALLS))
+    return Case(kind, prompt(tools=offered), answer(*calls, stop=StopReason.CALLS))
 
 
 def _named_call(rng: Random, kind: str) -> Case:
@@ -217,25 +217,25 @@ def _named_call(rng: Random, kind: str) -> Case:
     return Case(kind, prompt(tools=offered, tool_choice=choice), answer(call(rng, tool, "c1"), stop=rng.choice(_ENDS)))
 
 
-_ENDS = (Stop.END, Stop.CALLS)
+_ENDS = (StopReason.END, StopReason.CALLS)
 
 
 def _bare_call(rng: Random, kind: str) -> Case:
     offered = [Tool("now"), Tool("patch", custom=True)]
-    calls = [Call("c1", "now", rng.choice(("", "{}", " ", "null"))), Call("c2", "patch", "*** Begin {", True)]
-    return Case(kind, prompt(tools=offered), answer(*calls, stop=Stop.CALLS))
+    calls = [ToolCall("c1", "now", rng.choice(("", "{}", " ", "null"))), ToolCall("c2", "patch", "*** Begin {", True)]
+    return Case(kind, prompt(tools=offered), answer(*calls, stop=StopReason.CALLS))
 
 
 def _agent_turn(rng: Random, kind: str) -> Case:
     offered = tools(rng)
     one = call(rng, rng.choice(offered), "c1")
-    again = Call("c2", one.name, one.arguments)  # asking again, as who waits for something does
+    again = ToolCall("c2", one.name, one.arguments)  # asking again, as who waits for something does
     turns = [
         Turn(Role.USER, [Text("Wait for it.")]),
         Turn(Role.ASSISTANT, [one]),
-        Turn(Role.USER, [Result("c1", [Text("not yet")])]),
+        Turn(Role.USER, [ToolResult("c1", [Text("not yet")])]),
     ]
-    said = answer(again, stop=Stop.CALLS) if rng.random() < 0.5 else answer(Text(paragraph(rng)))
+    said = answer(again, stop=StopReason.CALLS) if rng.random() < 0.5 else answer(Text(paragraph(rng)))
     return Case(kind, prompt(turns=turns, tools=offered), said)
 
 
@@ -257,18 +257,18 @@ def _lost_letters(rng: Random, kind: str) -> Case:
 
 def _small_budget(rng: Random, kind: str) -> Case:
     text = paragraph(rng, least=2)
-    said = answer(Text(text[: rng.randint(1, len(text) - 3)].strip() or "A"), stop=Stop.LENGTH)
+    said = answer(Text(text[: rng.randint(1, len(text) - 3)].strip() or "A"), stop=StopReason.LENGTH)
     return Case(kind, prompt(max_tokens=rng.choice((1, 16, 64, 256))), said)
 
 
 def _stop_string(rng: Random, kind: str) -> Case:
     text = "```python\n" + fill(rng, rng.choice(PYTHON))
-    return Case(kind, prompt(stop=["```"]), answer(Text(text), stop=rng.choice((Stop.END, Stop.SEQUENCE))))
+    return Case(kind, prompt(stop=["```"]), answer(Text(text), stop=rng.choice((StopReason.END, StopReason.SEQUENCE))))
 
 
 def _prefilled(rng: Random, kind: str) -> Case:
     turns = [Turn(Role.USER, [Text("As JSON.")]), Turn(Role.ASSISTANT, [Text("{")])]
-    return _said(kind, f'"a": {rng.randint(0, 9)}}}', turns=turns, continues=True, format=Format())
+    return _said(kind, f'"a": {rng.randint(0, 9)}}}', turns=turns, continues=True, format=AnswerFormat())
 
 
 def _thinking(rng: Random, kind: str) -> Case:
@@ -278,7 +278,7 @@ def _thinking(rng: Random, kind: str) -> Case:
 
 def _refusal(rng: Random, kind: str) -> Case:
     blocks = rng.choice(([Refusal("I can't help with that.")], []))
-    return Case(kind, prompt(format=Format()), answer(*blocks, stop=Stop.FILTERED))
+    return Case(kind, prompt(format=AnswerFormat()), answer(*blocks, stop=StopReason.FILTERED))
 
 
 def _short(rng: Random, kind: str) -> Case:

@@ -16,8 +16,8 @@ from random import Random
 from typing import Any
 
 from bench.verifier.clean import Case, cases, paragraph
-from stoker.domain.answer import Stop
-from stoker.domain.prompt import Call, Choice, Text, Thinking, ToolChoice
+from stoker.domain.answer import StopReason
+from stoker.domain.prompt import Choice, Text, Thinking, ToolCall, ToolChoice
 
 Fault = Callable[[Random, Case], Case | None]
 
@@ -38,11 +38,11 @@ def broken(seed: int, n: int) -> dict[str, list[Case]]:
     return found
 
 
-def _on_call(change: Callable[[Random, Case, Call], Any]) -> Fault:
+def _on_call(change: Callable[[Random, Case, ToolCall], Any]) -> Fault:
     """A fault in one of the calls; the change gives False where it does not fit."""
 
     def fault(rng: Random, case: Case) -> Case | None:
-        calls = [block for block in case.answer.blocks if isinstance(block, Call) and not block.custom]
+        calls = [block for block in case.answer.blocks if isinstance(block, ToolCall) and not block.custom]
         return case if calls and change(rng, case, rng.choice(calls)) is not False else None
 
     return fault
@@ -51,7 +51,7 @@ def _on_call(change: Callable[[Random, Case, Call], Any]) -> Fault:
 def _on_value(change: Callable[[Random, dict[str, Any], dict[str, Any]], Any]) -> Fault:
     """A fault in the arguments: the change gets them and the schema."""
 
-    def on(rng: Random, case: Case, call: Call) -> bool:
+    def on(rng: Random, case: Case, call: ToolCall) -> bool:
         tool = next(tool for tool in case.prompt.tools if tool.name == call.name)
         schema, found = json.loads(bytes(tool.schema or b"{}")), json.loads(call.arguments)
         is_fit = change(rng, found, schema) is not False
@@ -75,18 +75,18 @@ def _on_text(change: Callable[[Random, str], str | None]) -> Fault:
     return fault
 
 
-def _cut(rng: Random, case: Case, call: Call) -> bool:
+def _cut(rng: Random, case: Case, call: ToolCall) -> bool:
     if len(call.arguments) < 4:
         return False
     call.arguments = call.arguments[: rng.randint(1, len(call.arguments) - 2)]
     return True
 
 
-def _rename(rng: Random, case: Case, call: Call) -> None:
+def _rename(rng: Random, case: Case, call: ToolCall) -> None:
     call.name = rng.choice((call.name + "s", call.name.upper(), "", "functions." + call.name, "search_web"))
 
 
-def _no_object(rng: Random, case: Case, call: Call) -> None:
+def _no_object(rng: Random, case: Case, call: ToolCall) -> None:
     text = call.arguments
     call.arguments = rng.choice(
         (f"[{text}]", json.dumps(text), "7", text + "}", "```json\n" + text + "\n```", "x" + text)
@@ -120,7 +120,7 @@ def _extra_key(rng: Random, found: dict[str, Any], schema: dict[str, Any]) -> bo
 
 
 def _same_id(rng: Random, case: Case) -> Case | None:
-    calls = [block for block in case.answer.blocks if isinstance(block, Call)]
+    calls = [block for block in case.answer.blocks if isinstance(block, ToolCall)]
     calls[1].id = calls[0].id
     return case
 
@@ -164,7 +164,7 @@ def _loop(unit: Callable[[Random], str]) -> Fault:
 
     def fault(rng: Random, case: Case) -> Case | None:
         case.answer.blocks = [Text(paragraph(rng) + "\n" + (unit(rng) * 400)[: rng.randint(2500, 6000)])]
-        case.answer.stop = Stop.LENGTH
+        case.answer.stop = StopReason.LENGTH
         return case
 
     return fault
@@ -177,7 +177,7 @@ def _cut_off(rng: Random, case: Case) -> Case | None:
             if not ends:
                 return None
             block.text = block.text[: rng.choice(ends)]
-            case.answer.stop = rng.choice((Stop.LENGTH, Stop.CONTEXT))
+            case.answer.stop = rng.choice((StopReason.LENGTH, StopReason.CONTEXT))
             return case
     return None
 

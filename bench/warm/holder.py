@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from stoker.fleet.warm.holder import Progress, Wanted
+from stoker.fleet.warm.holder import HoldProgress, HoldRequest
 
 
 class Holder:
@@ -33,10 +33,10 @@ class Holder:
         source, sink = self._child.stdout, self._child.stdin
         assert source is not None
         assert sink is not None
-        sink.write(msgspec.json.encode(Wanted((str(path),))) + b"\n")
+        sink.write(msgspec.json.encode(HoldRequest((str(path),))) + b"\n")
         sink.flush()
         while select.select([source], [], [], max(0.0, until - time.perf_counter()))[0]:
-            progress = msgspec.json.decode(source.readline() or b"{}", type=Progress)
+            progress = msgspec.json.decode(source.readline() or b"{}", type=HoldProgress)
             if progress.problem:
                 raise RuntimeError(f"the holder cannot hold {path.name}: {progress.problem}")
             if progress.done == progress.size:

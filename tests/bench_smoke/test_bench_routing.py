@@ -19,10 +19,10 @@ from bench.routing.policies import Pair
 from bench.swap import calls
 
 from stoker.domain.dialect import Dialect
-from stoker.domain.tier import Row, Verdict
+from stoker.domain.tier import ProfileRow, Verdict
 from stoker.measure.reports import plots
-from stoker.measure.suites.grading import judged
-from stoker.request.translate.neutral.corners import Losses
+from stoker.measure.suites.grading import check_in_sandbox
+from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.translate import READ_ANSWER
 
 TIERS = ("spark", "cloud")
@@ -39,8 +39,8 @@ def pair(task_class: str, spark: bool, sky: bool, routed: str, found: str = "") 
     return Pair(task_class, cells, dict.fromkeys(figures.WAYS, served))
 
 
-def row(task_class: str, passed: int, n: int, tier: str = "spark") -> Row:
-    return Row(tier, task_class, "", "", n, passed, Verdict.VERIFY)
+def row(task_class: str, passed: int, n: int, tier: str = "spark") -> ProfileRow:
+    return ProfileRow(tier, task_class, "", "", n, passed, Verdict.VERIFY)
 
 
 EASY = [pair("chat", True, True, "spark"), pair("chat", True, False, "spark")]
@@ -205,8 +205,10 @@ def test_the_picture_has_each_policy_at_its_cost_and_quality(tmp_path: Path) -> 
 
 
 def test_dearer_is_further_right_and_better_is_higher_in_the_picture() -> None:
-    marks = [plots.Mark("cheap", 1.0, 50.0, "square", 0), plots.Mark("dear", 8.0, 75.0, "square", 1)]
-    text = plots.field([(plots.Line("", [plots.Point(1.0, 50.0), plots.Point(8.0, 75.0)]), 0)], marks, "x", "y", 40.0)
+    marks = [plots.PlotMark("cheap", 1.0, 50.0, "square", 0), plots.PlotMark("dear", 8.0, 75.0, "square", 1)]
+    text = plots.curve_plot(
+        [(plots.PlotLine("", [plots.PlotPoint(1.0, 50.0), plots.PlotPoint(8.0, 75.0)]), 0)], marks, "x", "y", 40.0
+    )
     (x, y), (u, v) = re.findall(r"translate\(([\d.]+) ([\d.]+)\)\" d", text)
     assert (float(x) < float(u), float(y) > float(v)) == (True, True)
     assert f'points="{x},{y} {u},{v}"' in text, "a curve and a mark of the same figures meet"
@@ -243,8 +245,8 @@ def test_the_cloud_is_wrong_on_exactly_its_share_of_each_class() -> None:
 
 def test_right_answers_pass_and_wrong_ones_fail_by_the_same_checkers() -> None:
     drawn = paired.paired(240, 5, [])
-    assert all(judged(one.check, answers.right(one)).passed for one in drawn)
-    assert not any(judged(one.check, answers.wrong(one)).passed for one in drawn)
+    assert all(check_in_sandbox(one.check, answers.right(one)).passed for one in drawn)
+    assert not any(check_in_sandbox(one.check, answers.wrong(one)).passed for one in drawn)
 
 
 def test_the_cloud_answers_what_is_in_its_book_and_refuses_the_rest() -> None:
@@ -253,8 +255,8 @@ def test_the_cloud_answers_what_is_in_its_book_and_refuses_the_rest() -> None:
     with cloud.Cloud(cloud.book(drawn, off)) as sky:
         heard = [calls.post(sky.port, "/v1/chat/completions", one.request) for one in drawn]
         strange, _ = calls.post(sky.port, "/v1/chat/completions", {"messages": []})
-    given = [READ_ANSWER[Dialect.CHAT](Losses()).whole(json.loads(body)) for _, body in heard]
-    right = [judged(one.check, answer).passed for one, answer in zip(drawn, given, strict=True)]
+    given = [READ_ANSWER[Dialect.CHAT](Losses()).read_whole(json.loads(body)) for _, body in heard]
+    right = [check_in_sandbox(one.check, answer).passed for one, answer in zip(drawn, given, strict=True)]
     assert [status for status, _ in heard] == [200] * 12
     assert right == [False, *[True] * 11]
     assert strange == 400

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from stoker.cli.console.failure import UsageError
+from stoker.cli.console.errors import UsageError
 from stoker.cli.evaluate.bootstrap import _served, _show, _told
-from stoker.cli.evaluate.progress import Bar
-from stoker.domain.routing import Router
-from stoker.domain.tier import Row, Tier, Verdict
-from stoker.measure.suites.grading import TOO_LONG, Gap
+from stoker.cli.evaluate.progress import ProgressLine
+from stoker.domain.routing import RouterSettings
+from stoker.domain.tier import ProfileRow, Tier, Verdict
+from stoker.measure.suites.grading import TOO_LONG, UngradedFixtures
 
 TIER = Tier("small", "spark")
 
 
-def row(task_class: str, verdict: Verdict) -> Row:
-    return Row("small", task_class, "i", "e", 4, 4, verdict)
+def row(task_class: str, verdict: Verdict) -> ProfileRow:
+    return ProfileRow("small", task_class, "i", "e", 4, 4, verdict)
 
 
 def test_a_class_without_a_sample_is_in_the_table_as_not_measured(capsys: pytest.CaptureFixture[str]) -> None:
-    gaps = [Gap("chat", 4, 1, "timeout", "chat-1"), Gap("reasoning", 0, 3, TOO_LONG, "reasoning-001")]
+    gaps = [
+        UngradedFixtures("chat", 4, 1, "timeout", "chat-1"),
+        UngradedFixtures("reasoning", 0, 3, TOO_LONG, "reasoning-001"),
+    ]
     _show(TIER, [row("chat", Verdict.VERIFY), row("math-short", Verdict.ALLOW), row("mine", Verdict.DENY)], gaps)
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert [line[:2] for line in lines[2:]] == [
@@ -31,34 +34,34 @@ def test_a_class_without_a_sample_is_in_the_table_as_not_measured(capsys: pytest
     ("gap", "context", "says"),
     [
         (
-            Gap("reasoning", 0, 3, TOO_LONG, "reasoning-001"), 2048,
-            "reasoning is not measured: 3 questions do not fit its context of 2048 tokens with the answers that they "
-            "ask for: give serve 'spark' a larger `context`, then `stoker eval bootstrap small --class reasoning`",
+            UngradedFixtures("reasoning", 0, 3, TOO_LONG, "reasoning-001"), 2048,
+            "reasoning is not measured: 3 questions and their answers do not fit its context of 2048 tokens: "
+            "give serve 'spark' a larger `context`, then run `stoker eval bootstrap small --class reasoning`",
         ),
         (
-            Gap("chat", 4, 3, TOO_LONG, "chat-4"), None,
-            "chat is undecided: 3 questions do not fit its context with the answers that they ask for: give serve "
-            "'spark' a larger `context`, then `stoker eval bootstrap small --class chat`",
+            UngradedFixtures("chat", 4, 3, TOO_LONG, "chat-4"), None,
+            "chat is undecided: 3 questions and their answers do not fit its context: give serve "
+            "'spark' a larger `context`, then run `stoker eval bootstrap small --class chat`",
         ),
         (
-            Gap("review", 0, 3, "http_500", "review-0"), 2048,
-            "review is not measured: 3 questions gave no sample, the first review-0: http_500: look at that, then "
+            UngradedFixtures("review", 0, 3, "http_500", "review-0"), 2048,
+            "review is not measured: 3 questions gave no sample, the first review-0: http_500: fix that, then run "
             "`stoker eval bootstrap small --class review`",
         ),
         (
-            Gap("planning", 27, 2, "timeout", "p-1"), 2048,
+            UngradedFixtures("planning", 27, 2, "timeout", "p-1"), 2048,
             "planning: 2 questions gave no sample, the first p-1: timeout",
         ),
     ],
 )  # fmt: skip
-def test_a_gap_says_why_and_what_helps(gap: Gap, context: int | None, says: str) -> None:
+def test_a_gap_says_why_and_what_helps(gap: UngradedFixtures, context: int | None, says: str) -> None:
     rows = [row("chat", Verdict.VERIFY), row("planning", Verdict.ALLOW)]
     assert _told(gap, TIER, rows, context) == says
 
 
 def test_a_tier_is_measured_at_what_its_classes_let_it_serve(capsys: pytest.CaptureFixture[str]) -> None:
     limited = Tier("small", "spark", classes=("chat", "planning"))
-    router = Router((limited,))
+    router = RouterSettings((limited,))
     assert _served(router, limited, []) == ["chat", "planning"]
     assert capsys.readouterr().err == ""
     assert _served(router, limited, ["planning", "review"]) == ["planning"]
@@ -66,13 +69,13 @@ def test_a_tier_is_measured_at_what_its_classes_let_it_serve(capsys: pytest.Capt
     with pytest.raises(UsageError, match="tier 'small' serves none of review"):
         _served(router, limited, ["review"])
     cloud = Tier("dear", "far", cloud=True)
-    assert _served(Router((cloud,), allow_cloud=False), cloud, ["review"]) == ["review"], (
+    assert _served(RouterSettings((cloud,), allow_cloud=False), cloud, ["review"]) == ["review"], (
         "measured before it is allowed"
     )
 
 
 def test_progress_says_at_most_or_nothing_where_nobody_knows(capsys: pytest.CaptureFixture[str]) -> None:
-    with Bar(about="at most") as bar:
+    with ProgressLine(qualifier="at most") as bar:
         bar.show("small: chat", 0.1, None)
         bar.show("small: review", 0.2, 125.0)
     assert capsys.readouterr().err.splitlines() == ["small: chat", "small: review (at most 2m 05s left)"]

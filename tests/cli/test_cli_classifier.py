@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 from tests.cli.fake_stoker import FakeStoker
 
-from stoker.cli.console.failure import Refused
+from stoker.cli.console.errors import RequestRefused
 from stoker.cli.evaluate import classifier
 from stoker.cli.main import run
 from stoker.domain.errors import UpstreamError
 from stoker.domain.lease import Target
-from stoker.domain.routing import Companion
+from stoker.domain.routing import ClassifierModelSettings
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
 from stoker.domain.task import HIGH_RISK
-from stoker.exchange.internal_client import Asker
+from stoker.exchange.internal_client import InternalClient
 from stoker.measure.classifier.labelled_prompts import held_out
-from stoker.measure.classifier.proof import Kept, Said, load, weigh
+from stoker.measure.classifier.proof import ClassifierAnswer, ClassifierAnswers, load_answers, prove
 
 TIER = '\n[[tier]]\nname = "small"\nserve = "fast"\n'
 CLOUD = (
@@ -52,7 +52,7 @@ def configured(config: Path, stoker: FakeStoker) -> Callable[[str], FakeStoker]:
         ("", (), "no [router.classifier] is configured: stoker eval classifier SERVE"),
         (TIER, (), "no [router.classifier] is configured"),
         (TIER, ("fats",), "did you mean 'fast'?"),
-        (CLOUD + TELLER.format("far"), (), "'far' is a cloud, which costs: stoker eval classifier far"),
+        (CLOUD + TELLER.format("far"), (), "'far' is a cloud, and asking it costs money: name it, stoker eval"),
     ],
 )
 def test_who_is_measured_has_to_be_said(
@@ -76,9 +76,12 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """`heard(word, seconds)`: what the model said of each prompt; without a word, its label."""
 
     def say(word: str | None = None, seconds: float = 0.1) -> None:
-        said = {row.digest: Said(row.digest, row.task_class if word is None else word, seconds) for row in held_out()}
+        said = {
+            row.digest: ClassifierAnswer(row.digest, row.task_class if word is None else word, seconds)
+            for row in held_out()
+        }
         monkeypatch.setattr(
-            classifier, "_measured", lambda place, name, settings, fresh, quiet: weigh(said, settings, HIGH_RISK)
+            classifier, "_measured", lambda place, name, settings, fresh, quiet: prove(said, settings, HIGH_RISK)
         )
 
     return say
@@ -98,7 +101,7 @@ def test_one_that_wins_is_on_with_both_tables(
                           "hard negatives taken for high-risk"}  # fmt: skip
     built_in, beside, alone = map(int, names["cost of mistakes"])
     assert built_in > beside >= alone == 0
-    assert lines[-1] == "on: it is asked where the built-in classifier is less sure than 1"
+    assert lines[-1] == "on: it is asked if the built-in classifier is less sure than 1"
     assert [asked for asked, _ in stoker.posts()] == ["POST /admin/switch", "POST /admin/reload"]
 
 
@@ -135,7 +138,7 @@ def test_one_that_is_not_configured_is_measured_and_not_on(
     configured(TIER)
     heard()
     assert run(["eval", "classifier", "gpt-x"]) == 0
-    assert '[router.classifier] with serve = "fast" turns it on' in capsys.readouterr().out
+    assert 'it may be used: set serve = "fast" in [router.classifier]' in capsys.readouterr().out
     assert run(["eval", "classifier", "fast", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["on"] is False
 
@@ -157,14 +160,16 @@ class Model:
         self.most = 10_000
         model = self
 
-        async def said(self: Asker, serve: Serve, target: Target, question: Any, timeout: float) -> tuple[None, str]:
+        async def ask(
+            self: InternalClient, serve: Serve, target: Target, question: Any, timeout: float
+        ) -> tuple[None, str]:
             if model.asked >= model.most:
                 raise UpstreamError("it broke")
             model.asked += 1
             assert question(False).settings == {"temperature": 0}
             return None, '{"class": "chat"}'
 
-        monkeypatch.setattr(Asker, "said", said)
+        monkeypatch.setattr(InternalClient, "ask", ask)
 
 
 def test_what_was_broken_off_goes_on_and_another_model_begins_anew(
@@ -172,27 +177,27 @@ def test_what_was_broken_off_goes_on_and_another_model_begins_anew(
 ) -> None:
     model, path, total = Model(monkeypatch), tmp_path / "classifier" / "fast.jsonl", len(held_out())
     model.most = 20
-    with pytest.raises(Refused, match="serve 'fast' does not answer: it broke"):
+    with pytest.raises(RequestRefused, match="serve 'fast' does not answer: it broke"):
         classifier._ask_all(known(Fingerprint("i", "e")), path, fresh=False, quiet=True)
-    assert (model.asked, len(load(path).said)) == (20, 20)
+    assert (model.asked, len(load_answers(path).answers)) == (20, 20)
     with path.open("ab") as file:
         file.write(b'{"digest": "torn')
     model.most = 10_000
 
-    def again(identity: str, fresh: bool = False) -> Kept:
+    def again(identity: str, fresh: bool = False) -> ClassifierAnswers:
         model.asked = 0
         return classifier._ask_all(known(Fingerprint(identity, "e")), path, fresh=fresh, quiet=True)
 
-    assert len(again("i").said) == total
+    assert len(again("i").answers) == total
     assert model.asked == total - 20
     again("i")
     assert model.asked == 0
     again("i", fresh=True)
     assert model.asked == total
-    assert len(again("j").said) == model.asked == total
-    assert weigh(load(path).said, Companion("fast", 1.0, 1.0), HIGH_RISK).asked == total
+    assert len(again("j").answers) == model.asked == total
+    assert prove(load_answers(path).answers, ClassifierModelSettings("fast", 1.0, 1.0), HIGH_RISK).asked == total
 
 
 def test_what_cannot_be_told_apart_from_others_is_not_measured(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="nothing measured of it would count"):
+    with pytest.raises(RequestRefused, match="a measurement would not count"):
         classifier._ask_all(known(Fingerprint()), tmp_path / "x.jsonl", fresh=False, quiet=True)

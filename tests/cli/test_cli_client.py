@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from tests.cli.fake_stoker import FakeStoker
 
+from stoker.cli.clients.all_clients import CLIENTS
 from stoker.cli.clients.facts import budgets
-from stoker.cli.clients.table import CLIENTS
 from stoker.cli.commands.client import client_names
 from stoker.cli.main import run
 
@@ -293,7 +293,7 @@ def test_the_key_variable_can_be_named_and_a_files_key_gets_the_usual_one(full: 
         (["curl", "--base-url", "app.example"], "http(s)://HOST"),
         (["curl", "--base-url", "https://app.example:x"], "http(s)://HOST"),
         (["curl", "--base-url", "https://app.example/$(id) "], "http(s)://HOST"),
-        (["curl", "--base-url", f"https://me:{SECRET}@app.example"], "no user, password"),
+        (["curl", "--base-url", f"https://me:{SECRET}@app.example"], "leave out user, password"),
         (["curl", "--key-env", f"sk-{SECRET}"], "the name of a variable"),
     ],
 )
@@ -310,7 +310,7 @@ def test_without_a_configuration_or_a_production_serve_the_next_command_is_told(
 ) -> None:
     bare.write_text(BARE + 'status = "research"\n')
     assert run(["client", "curl"]) == 2
-    assert "choose one: --model NAME (known: plain)" in capsys.readouterr().err
+    assert "choose one with --model: plain" in capsys.readouterr().err
     bare.unlink()
     assert run(["client", "curl"]) == 2
     assert "stoker init" in capsys.readouterr().err
@@ -352,7 +352,7 @@ def test_an_address_that_the_front_door_does_not_know_is_said_beside_the_setting
 def test_a_context_that_the_clients_own_instructions_fill_is_said(full: Path, capsys: Captured) -> None:
     full.write_text(FULL.replace("context = 131072", "context = 16384"))
     assert run(["client", "claude-code"]) == 0
-    assert "too little is left: give serve 'coder' more `context`" in capsys.readouterr().err
+    assert "too little of 12288 is left: give serve 'coder' more `context`" in capsys.readouterr().err
     assert document(capsys, "aider")["cautions"] == []
 
 

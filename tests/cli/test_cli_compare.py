@@ -28,14 +28,14 @@ serve = "auto:code-write"
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("fast", "small"), "are the same serve, 'fast': name two"),
+        (("fast", "small"), "are the same serve, 'fast': name two different models"),
         (("fast", "slo"), "did you mean 'slow'?"),
-        (("fast", "slow", "--for", "colour"), "--for colour: there is no such class; there are chat"),
+        (("fast", "slow", "--for", "colour"), "--for colour: unknown class; known classes: chat"),
         (
             ("fast", "slow", "--for", "chat,vision"),
-            "--for vision: there are no fixtures of it; give some with --suites",
+            "--for vision: it has no fixtures; give some with --suites",
         ),
-        (("small", "clever", "--stored"), "nothing is kept of 'fast': leave --stored out to measure it"),
+        (("small", "clever", "--stored"), "there are no stored results of 'fast': drop --stored to measure it"),
     ],
 )
 def test_what_cannot_be_is_said(

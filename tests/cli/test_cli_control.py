@@ -11,7 +11,7 @@ from tests.cli.fake_stoker import FakeStoker, error
 
 from stoker.cli.console import control as control_module
 from stoker.cli.console.control import Control
-from stoker.cli.console.failure import NotRunning, Refused, Unreadable
+from stoker.cli.console.errors import NotRunning, RequestRefused, UnreadableAnswer
 from stoker.domain.decision import Decision
 
 
@@ -64,7 +64,7 @@ def test_decisions_are_records_and_ids_are_escaped(stoker: FakeStoker, client: C
 
 def test_a_refusal_keeps_its_message_code_and_status(stoker: FakeStoker, client: Control) -> None:
     stoker.answer("POST /admin/switch", error("the weights are missing", "not_startable"), 409)
-    with pytest.raises(Refused, match="the weights are missing") as refused:
+    with pytest.raises(RequestRefused, match="the weights are missing") as refused:
         client.switch("slow")
     assert (refused.value.code, refused.value.status) == ("not_startable", 409)
 
@@ -74,7 +74,7 @@ def test_an_answer_that_makes_no_sense_says_what_to_restart(
     stoker: FakeStoker, client: Control, answer: object
 ) -> None:
     stoker.answer("GET /status", answer)
-    with pytest.raises(Unreadable, match="restart"):
+    with pytest.raises(UnreadableAnswer, match="restart"):
         client.status()
 
 
@@ -88,11 +88,11 @@ def test_nothing_there_and_nothing_listening_both_name_the_start(tmp_path: Path)
 
 
 def test_a_stopped_process_does_not_hang_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control_module, "PATIENCE", 0.05)
+    monkeypatch.setattr(control_module, "ANSWER_TIMEOUT", 0.05)
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(str(tmp_path / "s"))
         silent.listen()
-        with pytest.raises(Unreadable, match=r"within 0\.05 s"):
+        with pytest.raises(UnreadableAnswer, match=r"within 0\.05 s"):
             Control(tmp_path / "s").status()
 
 
@@ -110,7 +110,7 @@ def test_closing_from_another_thread_ends_a_call_that_waits(stoker: FakeStoker, 
     def call() -> None:
         try:
             client.switch("slow")
-        except Unreadable as error:
+        except UnreadableAnswer as error:
             failed.append(error)
 
     thread = threading.Thread(target=call)
@@ -120,7 +120,7 @@ def test_closing_from_another_thread_ends_a_call_that_waits(stoker: FakeStoker, 
         client.close()
         thread.join(5)
         assert not thread.is_alive()
-        assert "broke off" in str(failed[0])
+        assert "closed the connection" in str(failed[0])
     finally:
         release.set()
         thread.join(5)

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from tests.cli.fake_stoker import FakeStoker, error
 
-from stoker.cli.commands import story
+from stoker.cli.commands import explain_text
 from stoker.cli.main import run
 from stoker.domain.decision import Candidate, Decision
 from stoker.store.decisions import DecisionLog
@@ -23,7 +23,7 @@ SERVED = Decision(
 
 
 def test_the_story_tells_everything_in_order() -> None:
-    lines = [line.strip() for line in story.tell(SERVED).splitlines()]
+    lines = [line.strip() for line in explain_text.describe(SERVED).splitlines()]
     assert lines[0] == "request req-1"
     assert lines[1].endswith("/v1/chat/completions (streamed)")
     assert lines[2:] == [
@@ -41,13 +41,15 @@ def test_the_story_tells_everything_in_order() -> None:
 
 
 def test_what_is_unknown_is_never_told_as_zero() -> None:
-    told = story.tell(Decision("r", 0.0, "/v1/models", outcome="refused", reason="unknown_model", status=404))
+    told = explain_text.describe(
+        Decision("r", 0.0, "/v1/models", outcome="refused", reason="unknown_model", status=404)
+    )
     assert "tokens       none: no model server was asked" in told
-    called = story.tell(Decision("r", 0.0, "/v1/models", outcome="served", attempts=1, status=200))
+    called = explain_text.describe(Decision("r", 0.0, "/v1/models", outcome="served", attempts=1, status=200))
     assert "tokens       unknown" in called
     assert "first token  unknown" in told
     assert "waited       not at all" in told
-    assert "candidates   none looked at" in told
+    assert "candidates   none considered" in told
     assert "refused before anything was generated; status 404, because unknown_model" in told
     assert "without a key" in told
 
@@ -56,7 +58,7 @@ def test_every_outcome_word_has_its_sentence() -> None:
     import stoker.domain.decision as module
 
     source = Path(module.__file__).read_text().split("class Decision")[1]
-    words = {word for word in story.OUTCOMES if word != "open"}
+    words = {word for word in explain_text.OUTCOMES if word != "open"}
     assert words == set(source.split("outcome: str")[1].split('"""')[1].replace("`", "").strip(" .").split(", "))
 
 

@@ -1,4 +1,4 @@
-"""docs/cli.md has every command with an example, and every option."""
+"""docs/reference/cli.md has every command with an example, and every option."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer.main
 
 from stoker.cli.main import app
 
-PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
 
 
 def commands(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:

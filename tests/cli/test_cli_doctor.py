@@ -12,14 +12,15 @@ from types import SimpleNamespace
 import pytest
 from tests.cli.fake_stoker import FakeStoker
 
-from stoker.cli.machine import checks, discover
-from stoker.cli.machine.checks import Finding, Health
-from stoker.cli.machine.discover import Engine, Gpu
+from stoker.cli.commands import doctor_checks
+from stoker.cli.commands.doctor_checks import DoctorFinding, DoctorHealth
+from stoker.cli.machine import discover
+from stoker.cli.machine.discover import Gpu, InstalledEngine
 from stoker.cli.main import run
 from stoker.domain.access import FrontDoor, Key
 from stoker.domain.serve import Secret, Serve
 from stoker.fleet.memory.device import Accounting, Device
-from stoker.fleet.memory.host import Host
+from stoker.fleet.memory.host import HostMemory
 from stoker.fleet.memory.probe import Machine
 
 Captured = pytest.CaptureFixture[str]
@@ -30,7 +31,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with an embedded llama.cpp, no GPU, and enough room."""
     monkeypatch.setattr(discover, "gpus", list)
     monkeypatch.setattr("stoker.fleet.memory.probe.machine", lambda: Machine(()))
-    monkeypatch.setattr(discover, "engines", lambda: [Engine("llama.cpp, embedded", "a wheel")])
+    monkeypatch.setattr(discover, "engines", lambda: [InstalledEngine("llama.cpp, embedded", "a wheel")])
     monkeypatch.setattr("shutil.disk_usage", lambda place: SimpleNamespace(free=2**40))
 
 
@@ -41,8 +42,8 @@ def plain(config: Path) -> Path:
     return config
 
 
-def findings(capsys: Captured) -> dict[str, Finding]:
-    return {f["part"]: Finding(**f) for f in json.loads(capsys.readouterr().out)}
+def findings(capsys: Captured) -> dict[str, DoctorFinding]:
+    return {f["part"]: DoctorFinding(**f) for f in json.loads(capsys.readouterr().out)}
 
 
 def test_a_machine_in_order(plain: Path, capsys: Captured) -> None:
@@ -73,7 +74,7 @@ def test_whatever_is_wrong_has_a_fix_and_a_next_command(plain: Path, port: int, 
         "slots": "warn",
     }
     assert all(f.fix and f.next for f in wrong.values())
-    assert "no GGUF file" in wrong["weights of fast"].detail
+    assert "not a GGUF file" in wrong["weights of fast"].detail
     assert run(["doctor"]) == 1
     out = capsys.readouterr().out
     assert f"next: chmod 700 {plain.parent / 'state'}" in out
@@ -110,39 +111,39 @@ def test_a_lock_without_an_answer_is_told(tmp_path: Path) -> None:
     with (tmp_path / "s" / "lock").open("w") as lock:
         lock.write(f"{os.getpid()}\n")
         lock.flush()
-        assert checks.state_directory(tmp_path / "s", None).health is Health.OK
+        assert doctor_checks.state_directory(tmp_path / "s", None).health is DoctorHealth.OK
         fcntl.flock(lock, fcntl.LOCK_EX)
-        found = checks.state_directory(tmp_path / "s", None)
-    assert found.health is Health.WARN
+        found = doctor_checks.state_directory(tmp_path / "s", None)
+    assert found.health is DoctorHealth.WARN
     assert f"pid {os.getpid()}" in found.detail
 
 
 def test_who_can_reach_the_port_needs_a_key() -> None:
     key = Key("me", Secret("marker-secret", "env:X"))
-    everybody = checks.access(FrontDoor(host="0.0.0.0", auth=False, keys=(key,)))
-    assert everybody.health is Health.WARN
-    assert checks.access(FrontDoor(host="0.0.0.0", keys=(key,))).health is Health.OK
-    assert "no key is needed" in checks.access(FrontDoor()).detail
+    everybody = doctor_checks.access(FrontDoor(host="0.0.0.0", auth=False, keys=(key,)))
+    assert everybody.health is DoctorHealth.WARN
+    assert doctor_checks.access(FrontDoor(host="0.0.0.0", keys=(key,))).health is DoctorHealth.OK
+    assert "no key is needed" in doctor_checks.access(FrontDoor()).detail
     assert "marker-secret" not in repr(everybody)
 
 
 @pytest.mark.parametrize(
     ("serve", "engines", "health"),
     [
-        (Serve("a", embedded=True), [Engine("llama.cpp", "/x")], Health.FAIL),
-        (Serve("a", embedded=False), [Engine("llama.cpp, embedded", "x")], Health.FAIL),
-        (Serve("a"), [Engine("llama.cpp, embedded", "x")], Health.OK),
-        (Serve("a", cmd=("sh", "-c", "x")), [], Health.OK),
-        (Serve("a", engine="openai", cmd=("no-such-command-here",)), [], Health.FAIL),
-        (Serve("a", engine="openai", cmd=("{dir}/run",)), [], Health.OK),
+        (Serve("a", embedded=True), [InstalledEngine("llama.cpp", "/x")], DoctorHealth.FAIL),
+        (Serve("a", embedded=False), [InstalledEngine("llama.cpp, embedded", "x")], DoctorHealth.FAIL),
+        (Serve("a"), [InstalledEngine("llama.cpp, embedded", "x")], DoctorHealth.OK),
+        (Serve("a", cmd=("sh", "-c", "x")), [], DoctorHealth.OK),
+        (Serve("a", engine="openai", cmd=("no-such-command-here",)), [], DoctorHealth.FAIL),
+        (Serve("a", engine="openai", cmd=("{dir}/run",)), [], DoctorHealth.OK),
     ],
 )
-def test_each_serve_needs_its_engine(serve: Serve, engines: list[Engine], health: Health) -> None:
-    assert checks.engines([serve], engines).health is health
+def test_each_serve_needs_its_engine(serve: Serve, engines: list[InstalledEngine], health: DoctorHealth) -> None:
+    assert doctor_checks.engines([serve], engines).health is health
 
 
 def test_a_directory_is_no_model(tmp_path: Path) -> None:
-    assert "is a directory" in checks.weights(Serve("a", model=str(tmp_path))).detail
+    assert "is a directory" in doctor_checks.weights(Serve("a", model=str(tmp_path))).detail
 
 
 def test_devices_are_numbers_or_ids(config: Path) -> None:
@@ -151,23 +152,23 @@ def test_devices_are_numbers_or_ids(config: Path) -> None:
     config.write_text(config.read_text().replace("[slots.gpu0]", '[slots.gpu0]\ndevices = [0, "GPU-b"]'))
     settings = load(config)
     both = [Gpu(0, "GPU-a", "X", None, "nvidia"), Gpu(1, "GPU-b", "X", None, "nvidia")]
-    assert checks.devices(settings, both).health is Health.OK
-    assert checks.devices(settings, both[:1]).detail.endswith("gpu0: GPU-b")
+    assert doctor_checks.devices(settings, both).health is DoctorHealth.OK
+    assert doctor_checks.devices(settings, both[:1]).detail.endswith("gpu0: GPU-b")
 
 
 def test_little_room_warns_and_none_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     health = []
     for free in (2**40, 2**30, 2**20):
         monkeypatch.setattr("shutil.disk_usage", lambda place, free=free: SimpleNamespace(free=free))
-        health.append(checks.disk("disk", tmp_path / "not" / "there", "df").health)
-    assert health == [Health.OK, Health.WARN, Health.FAIL]
+        health.append(doctor_checks.disk("disk", tmp_path / "not" / "there", "df").health)
+    assert health == [DoctorHealth.OK, DoctorHealth.WARN, DoctorHealth.FAIL]
 
 
 def test_completion_is_only_reported(home: Path) -> None:
-    assert "stoker --install-completion" in checks.completion(home).detail
+    assert "stoker --install-completion" in doctor_checks.completion(home).detail
     (home / ".zfunc").mkdir()
     (home / ".zfunc" / "_stoker").touch()
-    assert "installed (~/.zfunc/_stoker)" in checks.completion(home).detail
+    assert "installed (~/.zfunc/_stoker)" in doctor_checks.completion(home).detail
 
 
 class Gpus:
@@ -189,14 +190,14 @@ class Gpus:
 
 
 def test_accelerators_are_shown_with_memory_and_driver_and_who_holds_them_unknown_is_a_warning() -> None:
-    main = Host(2**34, 2**33)
-    assert checks.accelerators(Machine(()), main).detail.startswith("none found")
-    seen = checks.accelerators(Gpus({}), main)
+    main = HostMemory(2**34, 2**33)
+    assert doctor_checks.accelerators(Machine(()), main).detail.startswith("none found")
+    seen = doctor_checks.accelerators(Gpus({}), main)
     assert (seen.health, seen.detail) == (
-        Health.OK, "nvidia 0: Test GPU, 20.0 GiB of 24.0 GiB free, 570.1 driver"
+        DoctorHealth.OK, "nvidia 0: Test GPU, 20.0 GiB of 24.0 GiB free, 570.1 driver"
     )  # fmt: skip
-    assert checks.accelerators(Gpus(None), main).health is Health.WARN
-    assert "type this" in checks.accelerators(Gpus({}, ("type this",)), main).detail
+    assert doctor_checks.accelerators(Gpus(None), main).health is DoctorHealth.WARN
+    assert "type this" in doctor_checks.accelerators(Gpus({}, ("type this",)), main).detail
 
 
 def test_a_serve_that_could_not_start_is_a_failure_with_the_reason(

@@ -10,13 +10,13 @@ import psutil
 import pytest
 from tests.cli.fake_stoker import FakeStoker, serve_status
 
-from stoker.cli.console.failure import UsageError
-from stoker.cli.console.place import find_place
+from stoker.cli.console.errors import UsageError
+from stoker.cli.console.installation import find_installation
 from stoker.cli.evaluate import context
 from stoker.cli.evaluate.own_engine import OwnEngine
 from stoker.cli.main import run
 from stoker.domain.serve import Driver, Serve
-from stoker.measure.trials.context_search import NotStarted
+from stoker.measure.trials.context_search import EngineNotStarted
 
 
 def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -56,7 +56,7 @@ def test_a_front_door_with_keys_wants_one(
     ("words", "why"),
     [
         (("canary", "fast", "--record", "--baseline", "x"), "give one of them"),
-        (("soak", "fast", "--for", "0s"), "longer than nothing"),
+        (("soak", "fast", "--for", "0s"), "must be above 0"),
         (("soak", "fast", "--every", "often"), "--every often"),
         (("context", "slow", "--from", "4096", "--to", "512"), "--from 4096 is more than --to 512"),
         (("context", "fast"), "stoker serves down fast"),
@@ -74,9 +74,9 @@ def test_what_cannot_be_is_said(
 
 def test_candidates_see_the_devices_of_their_slot_only(config: Path) -> None:
     config.write_text(config.read_text().replace("[slots.gpu0]", '[slots.gpu0]\ndevices = ["1"]'))
-    place = find_place(None)
+    place = find_installation(None)
     assert place.settings is not None
-    assert context.serve_there(place, place.settings, "fast").env["CUDA_VISIBLE_DEVICES"] == "1"
+    assert context.serve_on_its_devices(place, place.settings, "fast").env["CUDA_VISIBLE_DEVICES"] == "1"
 
 
 def test_only_processes_of_our_own_are_searched(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_an_engine_of_ones_own_comes_and_goes(tmp_path: Path) -> None:
 
     async def story() -> None:
         started = await engine.start(512)
-        assert started.told.props["default_generation_settings"] == {"n_ctx": 512}
+        assert started.report.props["default_generation_settings"] == {"n_ctx": 512}
         assert "listens on" in started.log
         assert started.target.served_name == "a"
         assert children() - before
@@ -109,13 +109,13 @@ def test_an_engine_that_does_not_come_up_says_its_last_words(tmp_path: Path) -> 
     before = children()
     command = (sys.executable, "-c", "print('starting'); print('no memory for {port}'); raise SystemExit(3)")
     engine = OwnEngine(Serve("a", engine="openai", cmd=command, directory=str(tmp_path)), tmp_path / "log", 1)
-    with pytest.raises(NotStarted, match=r"no memory for \d+"):
+    with pytest.raises(EngineNotStarted, match=r"no memory for \d+"):
         asyncio.run(engine.start(512))
     slow = (sys.executable, "-c", "import time; time.sleep(60); {port}")
     engine = OwnEngine(
         Serve("a", engine="openai", cmd=slow, directory=str(tmp_path), ready_timeout=0.3), tmp_path / "log", 1
     )
-    with pytest.raises(NotStarted, match="not ready within"):
+    with pytest.raises(EngineNotStarted, match="not ready within"):
         asyncio.run(engine.start(512))
     assert children() <= before
 

@@ -11,7 +11,7 @@ import pytest
 
 from stoker.cli.main import run
 from stoker.fleet.memory.device import Accounting, Device
-from stoker.fleet.memory.host import Host
+from stoker.fleet.memory.host import HostMemory
 from stoker.fleet.memory.probe import Machine
 
 Captured = pytest.CaptureFixture[str]
@@ -39,7 +39,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
     def be(*probes: Any) -> None:
         monkeypatch.setattr("stoker.fleet.memory.probe.machine", lambda: Machine(probes))
 
-    monkeypatch.setattr("stoker.fleet.memory.host.host", lambda: Host(8 * GIB, 6 * GIB))
+    monkeypatch.setattr("stoker.fleet.memory.host.host_memory", lambda: HostMemory(8 * GIB, 6 * GIB))
     monkeypatch.setenv("PATH", "/nowhere")
     be()
     return be
@@ -133,4 +133,4 @@ def test_what_has_to_be_typed_instead_is_said(words: list[str], said: str, capsy
 def test_a_file_that_is_no_model_fails_with_a_sentence(tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "page.gguf").write_bytes(b"<html>")
     assert run(["fit", str(tmp_path / "page.gguf")]) == 1
-    assert "is no GGUF file" in capsys.readouterr().err
+    assert "is not a GGUF file" in capsys.readouterr().err

@@ -13,14 +13,14 @@ import msgspec
 import pytest
 from tests.cli.fake_stoker import FakeStoker
 
-from stoker.cli.commands import following
-from stoker.cli.console.failure import NotRunning
+from stoker.cli.commands import decisions_follow
+from stoker.cli.console.errors import NotRunning
 from stoker.cli.main import run
 from stoker.domain.decision import Attempt, Decision, Routed
-from stoker.domain.spending import Spent
-from stoker.domain.tier import LIVE, Row, Verdict
+from stoker.domain.spending import DailySpending
+from stoker.domain.tier import LIVE, ProfileRow, Verdict
 from stoker.store.decisions import DecisionLog
-from stoker.store.live import encode
+from stoker.store.live_grades import encode
 
 TIERS = """
 [[tier]]
@@ -74,7 +74,7 @@ def followed(control: FakeControl, limit: int = 20) -> tuple[list[str], list[str
     """Ids as they were given out, and what was waited for."""
     waited: list[str] = []
     told: list[str] = []
-    seen: Iterator[Decision] = following.follow(control, limit, waited.append, control.pause)  # type: ignore[arg-type]
+    seen: Iterator[Decision] = decisions_follow.follow(control, limit, waited.append, control.pause)  # type: ignore[arg-type]
     with suppress(KeyboardInterrupt):
         for decision in seen:
             told.append(decision.id)
@@ -97,10 +97,10 @@ def test_an_id_that_was_used_before_is_told_again() -> None:
 
 
 def test_more_than_one_look_holds_are_asked_for_in_a_wider_one() -> None:
-    many = [made(n) for n in range(2, following.WINDOW + 50)]
+    many = [made(n) for n in range(2, decisions_follow.WINDOW + 50)]
     control = FakeControl([made(1)], many)
-    assert followed(control)[0] == [f"req-{n}" for n in range(1, following.WINDOW + 50)]
-    assert control.asked == [20, following.WINDOW, following.WIDEST]
+    assert followed(control)[0] == [f"req-{n}" for n in range(1, decisions_follow.WINDOW + 50)]
+    assert control.asked == [20, decisions_follow.WINDOW, decisions_follow.WIDEST]
 
 
 def test_a_stoker_that_is_restarted_is_waited_for_and_said_once() -> None:
@@ -120,7 +120,7 @@ def test_ctrl_c_ends_it_with_0_and_json_is_one_document_a_line(
     def stop(seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(following, "follow", partial(following.follow, pause=stop))
+    monkeypatch.setattr(decisions_follow, "follow", partial(decisions_follow.follow, pause=stop))
     records = [msgspec.to_builtins(made(n, Attempt("cheap", "served"))) for n in (2, 1)]
     stoker.answer("GET /admin/decisions?limit=2", {"decisions": records})
     assert run(["decisions", "-f", "-n", "2", "--json"]) == 0
@@ -131,20 +131,22 @@ def test_ctrl_c_ends_it_with_0_and_json_is_one_document_a_line(
 
 
 def test_a_line_tells_the_class_and_each_tier_that_was_tried() -> None:
-    told = following.line(made(1, Attempt("cheap", "failed_verification"), Attempt("dear", "served"), latency=0.25))
+    told = decisions_follow.line(
+        made(1, Attempt("cheap", "failed_verification"), Attempt("dear", "served"), latency=0.25)
+    )
     assert "auto > fast" in told
     assert "250 ms" in told
     assert told.endswith("chat: cheap (failed_verification), dear")
     refused = made(2, task="planning", reason="no_tier")
-    assert following.line(refused).endswith("planning: no tier")
-    assert "(no_tier)" in following.line(refused)
-    assert following.line(made(3)).endswith("- in, - out"), "who names a model has no route"
+    assert decisions_follow.line(refused).endswith("planning: no tier")
+    assert "(no_tier)" in decisions_follow.line(refused)
+    assert decisions_follow.line(made(3)).endswith("- in, - out"), "who names a model has no route"
 
 
 def test_only_one_kind_of_listing_at_a_time(stoker: FakeStoker, capsys: pytest.CaptureFixture[str]) -> None:
     for other in ("--routes", "--trace"):
         assert run(["decisions", "--follow", other]) == 2
-        assert "one of them at a time" in capsys.readouterr().err
+        assert "exclude each other" in capsys.readouterr().err
     assert stoker.asked == []
 
 
@@ -193,7 +195,7 @@ def test_routes_are_told_by_class_and_tier_with_rates_and_money(
     ]
     assert lines[2].split() == ["chat", "dear", "1", "0", "0", "-", "0", "0", "0.02", "0", "-"]
     assert lines[3].split()[0] == "all"
-    assert "5 of 6 recorded requests named a task; 1 of them was sent to no tier" in lines
+    assert "5 of 6 recorded requests were routed; 1 of them was sent to no tier" in lines
     assert (
         "silent failures  not measured: no answer was graded (see [router.shadow], and `routing.shadow` in /status)"
         in lines
@@ -215,8 +217,10 @@ def test_the_same_for_programs(log: DecisionLog, capsys: pytest.CaptureFixture[s
 
 def grades(config: Path, *rows: tuple[str, str, int, int]) -> Path:
     path = config.parent / "state" / "live.json"
-    listed = [Row(tier, name, "i", "e", n, passed, Verdict.VERIFY, source=LIVE) for tier, name, passed, n in rows]
-    path.write_bytes(encode({(row.tier, row.task_class): row for row in listed}, Spent()))
+    listed = [
+        ProfileRow(tier, name, "i", "e", n, passed, Verdict.VERIFY, source=LIVE) for tier, name, passed, n in rows
+    ]
+    path.write_bytes(encode({(row.tier, row.task_class): row for row in listed}, DailySpending()))
     return path
 
 
@@ -269,7 +273,7 @@ def test_grades_that_cannot_be_read_are_told_of_and_the_rest_is_shown(
 def test_where_nothing_was_routed_the_next_step_is_told(log: DecisionLog, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["decisions", "--routes"]) == 0
     captured = capsys.readouterr()
-    assert "no requests that name a task" in captured.out
+    assert "no routed requests" in captured.out
     assert "stoker route" in captured.err
 
 

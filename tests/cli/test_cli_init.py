@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 import typer
 
-from stoker.cli.commands import init, starter
+from stoker.cli.commands import init, init_config
+from stoker.cli.commands.init_config import MachineInventory
 from stoker.cli.machine import discover
-from stoker.cli.machine.discover import Engine, Gpu, Model
+from stoker.cli.machine.discover import Gpu, InstalledEngine, ModelFile
 from stoker.cli.main import run
 from stoker.config.load import load
 
@@ -26,24 +27,28 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(init, "_shipped", list)
 
 
-def model(path: str | Path, size: int = 100) -> Model:
-    return Model(Path(path), size)
+def model(path: str | Path, size: int = 100) -> ModelFile:
+    return ModelFile(Path(path), size)
 
 
 @pytest.mark.parametrize(
     "found",
     [
-        starter.Found([], [], [], Path("/v")),
-        starter.Found([], [model("/m/a.gguf"), model("/n/a.gguf"), model("/o/a-q8_0.gguf")], [], Path("/v")),
-        starter.Found([H200, Gpu(1, "U\n[x]", 'odd "name"\n#', None, "amd")], [model("/v/b.gguf")] * 3, [], Path("/v")),
-        starter.Found([], [model('/m/qu"o\\te é 模型.gguf'), model("/m/auto.gguf"), model("/_.gguf")], [], Path('/"v')),
-        starter.Found([H200], [model("/m/a.gguf")], [Engine("vllm", "/usr/bin/vllm")], Path("/v")),
+        MachineInventory([], [], [], Path("/v")),
+        MachineInventory([], [model("/m/a.gguf"), model("/n/a.gguf"), model("/o/a-q8_0.gguf")], [], Path("/v")),
+        MachineInventory(
+            [H200, Gpu(1, "U\n[x]", 'odd "name"\n#', None, "amd")], [model("/v/b.gguf")] * 3, [], Path("/v")
+        ),
+        MachineInventory(
+            [], [model('/m/qu"o\\te é 模型.gguf'), model("/m/auto.gguf"), model("/_.gguf")], [], Path('/"v')
+        ),
+        MachineInventory([H200], [model("/m/a.gguf")], [InstalledEngine("vllm", "/usr/bin/vllm")], Path("/v")),
     ],
     ids=["nothing", "same names", "two gpus", "hostile names", "another engine"],
 )  # fmt: skip
-def test_every_file_that_is_written_is_accepted(found: starter.Found, tmp_path: Path) -> None:
+def test_every_file_that_is_written_is_accepted(found: MachineInventory, tmp_path: Path) -> None:
     path = tmp_path / "stoker.toml"
-    path.write_text(starter.starter(found, 8123), encoding="utf-8")
+    path.write_text(init_config.config_text(found, 8123), encoding="utf-8")
     settings = load(path)
     assert settings.front_door.port == 8123
     assert len(settings.serves) == len(found.models)
@@ -72,7 +77,7 @@ def test_without_models_the_shipped_ones_are_used(
 ) -> None:
     shipped = tmp_path / "spark.gguf"
     shipped.write_bytes(b"GGUF")
-    monkeypatch.setattr(init, "_shipped", lambda: [Model(shipped, 4)])
+    monkeypatch.setattr(init, "_shipped", lambda: [ModelFile(shipped, 4)])
     assert run(["init", "--yes"]) == 0
     assert "comes with Stoker" in capsys.readouterr().out
     assert "these two tiny models come with Stoker" in Path("stoker.toml").read_text()
@@ -108,7 +113,7 @@ def test_without_a_terminal_nothing_is_asked(home: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     assert run(["init"]) == 0
-    assert "taking every default" in capsys.readouterr().err
+    assert "every default is taken" in capsys.readouterr().err
 
 
 def test_for_programs_the_findings_are_one_document(
@@ -135,6 +140,6 @@ def test_the_answer_about_models_is_asked_until_it_makes_sense(
         return answers.pop(0)
 
     monkeypatch.setattr(typer, "prompt", prompt)
-    assert init.choose(models) == [models[2], models[0]]
+    assert init.ask_models(models) == [models[2], models[0]]
     assert offered == ["1,2,3,4"] * 4
     assert capsys.readouterr().err.count("numbers from 1 to 6") == 3

@@ -15,7 +15,7 @@ from stoker.cli.commands import install as cli
 from stoker.cli.main import run
 from stoker.fleet.systemd import install
 from stoker.fleet.systemd.install import Changes
-from stoker.store.active import Active
+from stoker.store.active_residents import ActiveResidents
 
 Captured = pytest.CaptureFixture[str]
 ME = pwd.getpwuid(os.geteuid()).pw_name
@@ -50,7 +50,7 @@ def test_units_are_written_and_the_next_command_is_told(config: Path, root: Path
     assert f"up --config {config.resolve()} --leave-running --resume\n" in text(root, "stoker.service")
     assert f"User={ME}\n" in text(root, "stoker.service")
     assert put(root) == 0
-    assert "every unit is as it should be" in capsys.readouterr().out
+    assert "every unit is up to date" in capsys.readouterr().out
     assert put(root, "--remove") == 0
     assert "removed" in capsys.readouterr().out
     assert list((root / UNITS).iterdir()) == []
@@ -80,7 +80,7 @@ def test_programs_get_one_document(config: Path, root: Path, capsys: Captured) -
 def test_profile_is_what_runs_after_the_next_start(config: Path, root: Path, capsys: Captured) -> None:
     assert put(root, "--profile", "slow") == 0
     path = root / str(config.resolve().parent / "state").lstrip("/") / "active.json"
-    assert Active(path).read() == {"gpu0": "slow"}
+    assert ActiveResidents(path).read() == {"gpu0": "slow"}
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert "slow is what runs in slot gpu0 after the next start" in capsys.readouterr().out
 
@@ -183,12 +183,12 @@ def test_when_the_installation_fails_the_profile_is_not_changed(
     assert put(root, "--profile", "slow") == 0
 
     def fail(changes: Changes, run: object) -> None:
-        raise install.Refused("no", code="cannot_install")
+        raise install.InstallRefused("no", code="cannot_install")
 
     monkeypatch.setattr(install, "carry_out", fail)
     assert put(root, "--profile", "fast") == 1
     path = root / str(config.resolve().parent / "state").lstrip("/") / "active.json"
-    assert Active(path).read() == {"gpu0": "slow"}
+    assert ActiveResidents(path).read() == {"gpu0": "slow"}
 
 
 def test_a_program_that_is_nowhere_is_told(

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 from tests.cli.fake_stoker import FakeStoker, serve_status, status
 
-from stoker.cli.console.answers import FrontDoorStatus, Status
-from stoker.cli.console.failure import UsageError
-from stoker.cli.console.place import Place
+from stoker.cli.console.answers import FrontDoorStatus, StatusAnswer
+from stoker.cli.console.errors import UsageError
+from stoker.cli.console.installation import Installation
 from stoker.cli.evaluate import running_serve
-from stoker.cli.evaluate.front_door_key import admission
+from stoker.cli.evaluate.front_door_key import front_door_key
 from stoker.cli.main import run
 from stoker.domain.access import FrontDoor, Key, Paths, Scope, Settings
 from stoker.domain.serve import Secret, Serve
@@ -26,9 +26,9 @@ def key(name: str, scope: Scope = Scope.OBSERVE, **more: Any) -> Key:
     return Key(name, Secret(f"value-of-{name}", f"env:{name}"), scope, **more)
 
 
-def place(*keys: Key) -> Place:
+def place(*keys: Key) -> Installation:
     settings = Settings(FrontDoor(keys=keys), Paths("/s", "/l", "/v"), (), (FAST,), "/etc/stoker.toml")
-    return Place(Path("/s"), Path("/l"), "stoker up", settings)
+    return Installation(Path("/s"), Path("/l"), "stoker up", settings)
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +46,7 @@ def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_without_a_variable_a_key_of_the_configuration_is_taken_that_may_do_it(keys: list[Key], taken: str) -> None:
-    found = admission(place(*keys), GUARDED, FAST, None)
+    found = front_door_key(place(*keys), GUARDED, FAST, None)
     assert (found.value, found.source) == (f"value-of-{taken}", f"the key '{taken}' of the configuration")
     assert "value-of" not in repr(found)
 
@@ -54,20 +54,20 @@ def test_without_a_variable_a_key_of_the_configuration_is_taken_that_may_do_it(k
 @pytest.mark.parametrize("keys", [(), (key("ask", Scope.INFERENCE),), (key("other", models=("slow",)),)])
 def test_where_no_key_may_do_it_the_variable_is_named(keys: tuple[Key, ...]) -> None:
     with pytest.raises(UsageError, match=r"scope `observe` into the variable STOKER_KEY"):
-        admission(place(*keys), GUARDED, FAST, None)
+        front_door_key(place(*keys), GUARDED, FAST, None)
 
 
 def test_the_variable_goes_first_and_one_that_is_named_is_never_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STOKER_KEY", "mine")
-    assert admission(place(key("eye")), GUARDED, FAST, None).value == "mine"
+    assert front_door_key(place(key("eye")), GUARDED, FAST, None).value == "mine"
     with pytest.raises(UsageError, match="the variable OTHER"):
-        admission(place(key("eye")), GUARDED, FAST, "OTHER")
+        front_door_key(place(key("eye")), GUARDED, FAST, "OTHER")
     monkeypatch.setenv("OTHER", "theirs")
-    assert admission(place(key("eye")), GUARDED, FAST, "OTHER").value == "theirs"
+    assert front_door_key(place(key("eye")), GUARDED, FAST, "OTHER").value == "theirs"
 
 
 def test_an_open_front_door_gets_no_key_of_the_configuration() -> None:
-    assert admission(place(key("eye")), FrontDoorStatus(auth="none"), FAST, None).value is None
+    assert front_door_key(place(key("eye")), FrontDoorStatus(auth="none"), FAST, None).value is None
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_an_open_front_door_gets_no_key_of_the_configuration() -> None:
 def test_the_one_that_is_meant_without_a_name_runs_and_chats_or_is_the_only_one_that_could(
     serves: list[dict[str, Any]], meant: str
 ) -> None:
-    assert running_serve._chosen(None, msgspec.convert(status(*serves), Status)).name == meant
+    assert running_serve._chosen(None, msgspec.convert(status(*serves), StatusAnswer)).name == meant
 
 
 @pytest.mark.parametrize("command", ["canary", "soak", "preflight", "benchmark"])

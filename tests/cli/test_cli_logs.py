@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker.cli.commands import tail
+from stoker.cli.commands import log_tail
 from stoker.cli.main import run
 
 
@@ -29,18 +29,18 @@ def test_the_last_lines_are_those_that_were_asked_for(log: Path, capsys: pytest.
 
 def test_lines_longer_than_a_block_and_bytes_that_are_no_text_are_read(log: Path) -> None:
     log.write_bytes(b"first\n" + b"x" * 200_000 + b"\n\xff\xfe\n")
-    lines, end = tail.last_lines(log, 2)
+    lines, end = log_tail.last_lines(log, 2)
     assert [len(line) for line in lines] == [200_000, 2]
     assert end == log.stat().st_size
-    assert tail.last_lines(log, 0) == ([], end)
+    assert log_tail.last_lines(log, 0) == ([], end)
 
 
 def test_a_log_that_was_just_rotated_goes_on_in_the_old_file(log: Path) -> None:
     log.with_name("fast.log.1").write_text("a\nb\n")
     log.write_text("c\n")
-    assert tail.last_lines(log, 2)[0] == ["b", "c"]
+    assert log_tail.last_lines(log, 2)[0] == ["b", "c"]
     log.unlink()
-    assert tail.last_lines(log, 1) == (["b"], 0)
+    assert log_tail.last_lines(log, 1) == (["b"], 0)
 
 
 def test_following_shows_what_comes_and_survives_a_rotation(log: Path) -> None:
@@ -58,7 +58,7 @@ def test_following_shows_what_comes_and_survives_a_rotation(log: Path) -> None:
         else:
             raise KeyboardInterrupt
 
-    followed = tail.follow(log, 4, pause)
+    followed = log_tail.follow(log, 4, pause)
     assert next(followed) == "new\n"
     assert next(followed) == "r\n"
     with pytest.raises(KeyboardInterrupt):
@@ -75,7 +75,7 @@ def test_ctrl_c_ends_a_followed_log_without_an_error(
         yield "more\n"
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tail, "follow", interrupted)
+    monkeypatch.setattr(log_tail, "follow", interrupted)
     assert run(["serves", "logs", "fast", "-f"]) == 0
     assert capsys.readouterr().out == "old\nmore\n"
 
@@ -89,7 +89,7 @@ def test_an_external_serve_keeps_its_own_log(config: Path, capsys: pytest.Captur
     with config.open("a") as file:
         file.write('[[serve]]\nname = "far"\nbase_url = "http://10.0.0.7:3000/v1"\n')
     assert run(["serves", "logs", "far"]) == 1
-    assert "far runs by itself" in capsys.readouterr().err
+    assert "far is external" in capsys.readouterr().err
 
 
 def test_a_unit_keeps_its_log_in_the_journal(config: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from tests.cli.fake_stoker import FakeStoker, serve_status, status, swap
 
-from stoker.cli.console import figures, options, progress, terminal
-from stoker.cli.console.answers import Status
+from stoker.cli.console import figures, load_progress, options, terminal
+from stoker.cli.console.answers import StatusAnswer
 from stoker.cli.console.control import Control
 from stoker.domain.errors import StokerError
 from stoker.domain.task import CLASSES
@@ -153,24 +153,24 @@ def test_colours_only_where_they_are_wanted(
     assert ("\x1b[32m" in fake.written) is coloured
 
 
-def phase(*serves: dict[str, Any], **more: Any) -> progress.Phase:
+def phase(*serves: dict[str, Any], **more: Any) -> load_progress.LoadPhase:
     import msgspec
 
-    return progress.phase_of(msgspec.convert(status(*serves, **more), Status), "slow", waited=9.0)
+    return load_progress.phase_of(msgspec.convert(status(*serves, **more), StatusAnswer), "slow", waited=9.0)
 
 
 def test_the_phase_is_that_of_the_swap_that_the_serve_waits_for() -> None:
     fast, slow = serve_status("fast", "draining", in_flight=3), serve_status("slow")
     assert phase(fast, slow, swap=swap("draining", "slow", ["fast"])).words == "draining fast (3 in flight)"
     assert phase(fast, slow, swap=swap("starting", "slow", ["fast"])).words == "stopping fast"
-    assert phase(fast, slow, swap=swap("starting", "slow", [])) == progress.Phase("starting slow", 1.0, 4.0)
+    assert phase(fast, slow, swap=swap("starting", "slow", [])) == load_progress.LoadPhase("starting slow", 1.0, 4.0)
     assert phase(fast, slow, swap=swap("restoring", "fast", [])).words == "restoring fast"
     assert phase(fast, slow, swap=swap("stopping", None, ["fast"])).words == "stopping fast"
 
 
 def test_without_a_swap_the_phase_is_that_of_the_serve() -> None:
-    assert phase(serve_status("slow", "starting", slot=None)) == progress.Phase("starting slow", 9.0, 4.0)
-    assert phase(serve_status("slow")) == progress.Phase("asking", 9.0, None)
+    assert phase(serve_status("slow", "starting", slot=None)) == load_progress.LoadPhase("starting slow", 9.0, 4.0)
+    assert phase(serve_status("slow")) == load_progress.LoadPhase("asking", 9.0, None)
     assert phase(serve_status("fast")).words == "asking"
 
 
@@ -187,7 +187,7 @@ def test_a_live_line_shows_and_removes_itself(stoker: FakeStoker, monkeypatch: p
             control.status()
         return "done"
 
-    assert progress.watch(Control(stoker.path), "slow", work, poll=0.001) == "done"
+    assert load_progress.watch(Control(stoker.path), "slow", work, poll=0.001) == "done"
     assert fake.written
 
 
@@ -199,7 +199,7 @@ def test_what_the_work_raises_is_raised_and_no_thread_is_left(stoker: FakeStoker
 
     before = threading.active_count()
     with pytest.raises(StokerError, match="no"):
-        progress.watch(Control(stoker.path), "slow", work, quiet=True, poll=0.001)
+        load_progress.watch(Control(stoker.path), "slow", work, quiet=True, poll=0.001)
     assert threading.active_count() <= before + 1  # the fake's own handler may still be closing
 
 
@@ -218,10 +218,10 @@ def test_ctrl_c_stops_watching_at_once(stoker: FakeStoker, monkeypatch: pytest.M
         raise KeyboardInterrupt
 
     stoker.routes["POST /admin/switch"] = switch
-    monkeypatch.setattr(progress, "wait", interrupted)
+    monkeypatch.setattr(load_progress, "wait", interrupted)
     try:
         with pytest.raises(KeyboardInterrupt):
-            progress.watch(Control(stoker.path), "slow", lambda c: c.switch("slow"), quiet=True)
+            load_progress.watch(Control(stoker.path), "slow", lambda c: c.switch("slow"), quiet=True)
         assert not [t for t in threading.enumerate() if t.name == "stoker-slow"]
     finally:
         release.set()

@@ -35,7 +35,7 @@ def test_plans_of_ones_own_are_read_from_a_directory(tmp_path: Path, capsys: pyt
     ("words", "code", "says"),
     [
         (["spark"], 2, "--live"),
-        (["--outputs", "/nowhere"], 1, "/nowhere is no directory"),
+        (["--outputs", "/nowhere"], 1, "/nowhere does not exist"),
     ],
 )
 def test_wrong_words_say_what_to_type(

@@ -39,7 +39,7 @@ def results(home: Path) -> list[Path]:
 def test_the_list_says_what_each_gate_proves(capsys: Captured) -> None:
     assert run(["eval", "preflight", "--list"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["GATE", "PROVES", "CANNOT", "SEE"]
+    assert lines[0].split() == ["CHECK", "PROVES", "CANNOT", "SEE"]
     assert any(line.startswith("needle ") for line in lines)
     assert run(["eval", "preflight", "--list", "--json"]) == 0
     [eos] = [one for one in json.loads(capsys.readouterr().out) if one["gate"] == "eos"]
@@ -51,9 +51,9 @@ def test_a_pass_is_0_and_is_kept_for_its_owner_only(scripted: str, home: Path, c
     assert run(["eval", "preflight", "--base-url", scripted, "--only", "model,usage,frames"]) == 0
     captured = capsys.readouterr()
     lines = captured.out.splitlines()
-    assert lines[0].split() == ["GATE", "OUTCOME", "TOOK", "SEEN"]
+    assert lines[0].split() == ["CHECK", "OUTCOME", "TOOK", "SEEN"]
     assert [line.split()[:2] for line in lines[1:4]] == [[n, "passed"] for n in ("model", "usage", "frames")]
-    assert lines[-1].startswith("some: passed, 3 of 3 gates")
+    assert lines[-1].startswith("some: passed, 3 of 3 checks")
     [path] = results(home)
     assert f"kept: {path}" in captured.err
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
@@ -87,7 +87,7 @@ def test_an_earlier_result_is_a_baseline(scripted: str, home: Path, capsys: Capt
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["--only", "nonsense"], "there is no gate 'nonsense'; there are model, prompt-tokens"),
+        (["--only", "nonsense"], "there is no check 'nonsense'; there are model, prompt-tokens"),
         (["--wording", "nonsense"], "there is no wording 'nonsense'; there are assistant, ember, spark"),
         (["--model", "other"], "has no model 'other'"),
     ],

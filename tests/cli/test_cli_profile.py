@@ -11,10 +11,10 @@ import pytest
 from tests.cli.fake_stoker import FakeStoker
 
 from stoker.cli.main import run
-from stoker.domain.spending import Spent
-from stoker.domain.tier import Demotion, Row, Verdict
+from stoker.domain.spending import DailySpending
+from stoker.domain.tier import Demotion, ProfileRow, Verdict
 from stoker.store.demotions import Demotions, path_of
-from stoker.store.live import encode as live
+from stoker.store.live_grades import encode as live
 from stoker.store.profile import encode
 
 TIERS = """
@@ -24,9 +24,11 @@ serve = "fast"
 """
 
 
-def row(task_class: str = "chat", passed: int = 27, n: int = 27, **more: Any) -> Row:
+def row(task_class: str = "chat", passed: int = 27, n: int = 27, **more: Any) -> ProfileRow:
     verdict = more.pop("verdict", Verdict.ALLOW)
-    return Row(more.pop("tier", "cheap"), task_class, "i", "e", n, passed, verdict, 0.25, "bootstrap", "d", **more)
+    return ProfileRow(
+        more.pop("tier", "cheap"), task_class, "i", "e", n, passed, verdict, 0.25, "bootstrap", "d", **more
+    )
 
 
 @pytest.fixture
@@ -36,7 +38,7 @@ def profile(config: Path) -> Path:
     return config.parent / "state" / "profile.json"
 
 
-def write(path: Path, *rows: Row) -> Path:
+def write(path: Path, *rows: ProfileRow) -> Path:
     path.write_bytes(encode(rows))
     return path
 
@@ -74,12 +76,12 @@ def test_whether_rows_still_count_is_not_guessed_while_nothing_runs(
 ) -> None:
     write(profile, row("chat"))
     assert run(["profile", "show"]) == 0
-    assert "which rows still count is known while Stoker runs: stoker up --config" in capsys.readouterr().err
+    assert "only a running Stoker knows which rows are stale; start it: stoker up --config" in capsys.readouterr().err
 
 
-def graded(profile: Path, *rows: Row) -> None:
+def graded(profile: Path, *rows: ProfileRow) -> None:
     path = profile.with_name("live.json")
-    path.write_bytes(live({(one.tier, one.task_class): one for one in rows}, Spent()))
+    path.write_bytes(live({(one.tier, one.task_class): one for one in rows}, DailySpending()))
 
 
 def test_grades_of_live_answers_stand_beside_what_was_measured(
@@ -126,18 +128,18 @@ def test_a_row_for_programs_is_the_row_of_the_file(profile: Path, capsys: pytest
 def test_without_tiers_there_is_no_profile(config: Path, capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
     write(Path("x.json"), row())
     assert run(["profile", *words]) == 2
-    assert "no tiers are configured" in capsys.readouterr().err
+    assert "no [[tier]] is configured" in capsys.readouterr().err
 
 
 WRONG = {
-    "is no quality profile": b"{",
-    "is no quality profile: Object missing required field": b"{}",
-    "is no quality profile: Expected": b'{"version": 1, "rows": 3}',
-    "is no quality profile: Object contains unknown field": b'{"version": 1, "rows": [], "more": 1}',
+    "is not a quality profile": b"{",
+    "is not a quality profile: Object missing required field": b"{}",
+    "is not a quality profile: Expected": b'{"version": 1, "rows": 3}',
+    "is not a quality profile: Object contains unknown field": b'{"version": 1, "rows": [], "more": 1}',
     "is a profile of version 2": b'{"version": 2, "rows": []}',
     "rows[0] (cheap, chat): passed 5 of 3": encode([row(passed=5, n=3)]),
     "rows[0] (, chat): needs a tier and a task_class": encode([row(tier="")]),
-    "rows[1] (cheap, chat): stands twice": encode([row(), row()]),
+    "rows[1] (cheap, chat): is there twice": encode([row(), row()]),
     "Invalid enum value": encode([row()]).replace(b'"allow"', b'"perhaps"'),
     "'utf-8' codec": b'{"version": 1, "rows": [{"tier": "\xff"}]}',
 }
@@ -178,7 +180,7 @@ def test_config_check_reads_the_profile_that_up_would_read(profile: Path, capsys
     profile.write_text("{")
     assert run(["config", "check", "--json"]) == 2
     found = json.loads(capsys.readouterr().out)
-    assert (found["ok"], "is no quality profile" in found["problems"][0]) == (False, True)
+    assert (found["ok"], "is not a quality profile" in found["problems"][0]) == (False, True)
     config = profile.parent.parent / "stoker.toml"
     config.write_text(config.read_text() + '[router]\nprofile_path = "nowhere.json"\n')
     assert run(["config", "check"]) == 2
@@ -238,7 +240,7 @@ def test_what_is_exported_can_be_imported_elsewhere(profile: Path, capsys: pytes
     assert run(["profile", "import", "out.json"]) == 0
     assert profile.read_bytes() == before
     captured = capsys.readouterr()
-    assert captured.out.startswith("2 rows taken over into ")
+    assert captured.out.startswith("2 rows imported into ")
     assert "stoker reload" in captured.err
 
 

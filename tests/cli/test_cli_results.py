@@ -14,14 +14,14 @@ import msgspec
 import pytest
 
 from stoker.cli.evaluate import results
-from stoker.cli.evaluate.save_run import keep
+from stoker.cli.evaluate.save_run import save_run
 from stoker.cli.main import run
 from stoker.domain.errors import StokerError
-from stoker.domain.run import Finding, Fingerprint, Kind, Outcome, Run, Subject
+from stoker.domain.run import Finding, Fingerprint, Outcome, Run, RunKind, Subject
 from stoker.measure.artifacts import result_file
 
 
-def made(day: int, kind: Kind = Kind.CANARY, model: str = "x", rate: float = 100.0) -> Run:
+def made(day: int, kind: RunKind = RunKind.CANARY, model: str = "x", rate: float = 100.0) -> Run:
     run_id = f"202611{day:02d}T175901Z-{kind.value}-fast-00{day:02d}"
     subject = Subject("fast", "fast", "http://x/v1", fingerprint=Fingerprint("i", "e", {"model": model}))
     findings = [Finding("sum", Outcome.FAILED, "it differs", "a cause", "a fix")]
@@ -32,7 +32,7 @@ def made(day: int, kind: Kind = Kind.CANARY, model: str = "x", rate: float = 100
 @pytest.fixture
 def kept(config: Path) -> list[Run]:
     """Three results of different days; the third is a soak."""
-    runs = [made(3), made(2, model="y", rate=110.0), made(1, Kind.SOAK)]
+    runs = [made(3), made(2, model="y", rate=110.0), made(1, RunKind.SOAK)]
     for one in runs:
         result_file.save(one, config.parent / "state" / "results")
     return runs
@@ -93,7 +93,7 @@ def test_two_are_compared_and_what_differs_is_named(kept: list[Run], capsys: pyt
     row = next(one for one in json.loads(capsys.readouterr().out)["rows"] if one["name"] == "rate")
     assert (row["difference"], row["is_apart"]) == (10.0, True)
     assert run(["results", "compare", "0003", "0001"]) == 2
-    assert "name two of one kind" in capsys.readouterr().err
+    assert "name two results of the same kind" in capsys.readouterr().err
 
 
 def complete(incomplete: str, **params: str) -> list[str]:
@@ -122,10 +122,10 @@ def test_a_full_disk_loses_nothing_that_was_measured(
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(StokerError, match="No space left") as caught:
-        keep(made(1), config.parent / "state")
+        save_run(made(1), config.parent / "state")
     assert caught.value.code == "not_kept"
     first, printed_text = capsys.readouterr().err.split("\n", 1)
-    assert "cannot be kept" in first
+    assert "could not be saved" in first
     printed = msgspec.json.decode(printed_text, type=Run)
     assert printed.id == made(1).id
     assert not list((config.parent / "state" / "results").glob("*"))

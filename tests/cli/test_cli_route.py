@@ -11,9 +11,10 @@ import pytest
 from tests.cli.fake_stoker import FakeStoker, error
 
 from stoker.cli.main import run
-from stoker.domain.task import Source
+from stoker.domain.task import ClassSource
 from stoker.domain.tier import Tier
-from stoker.routing.router import Routing
+from stoker.routing.evidence import Evidence
+from stoker.routing.router import TierRouter
 
 ROUTE = "POST /admin/route"
 
@@ -39,13 +40,13 @@ def test_the_plan_is_told_with_class_order_and_why(stoker: FakeStoker, capsys: p
 def test_a_class_is_passed_on_as_the_callers_word(stoker: FakeStoker, capsys: pytest.CaptureFixture[str]) -> None:
     stoker.answer(ROUTE, found(task="chat", source="declared", notes=[], high_risk=False))
     assert run(["route", "hello", "--class", "chat"]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == "class chat, by the caller's word"
+    assert capsys.readouterr().out.splitlines()[0] == "class chat, by the caller's declaration"
     assert stoker.posts()[0][1]["task"] == "chat"
 
 
-@pytest.mark.parametrize("source", list(Source))
+@pytest.mark.parametrize("source", list(ClassSource))
 def test_each_source_of_a_class_has_its_words(
-    stoker: FakeStoker, capsys: pytest.CaptureFixture[str], source: Source
+    stoker: FakeStoker, capsys: pytest.CaptureFixture[str], source: ClassSource
 ) -> None:
     stoker.answer(ROUTE, found(source=source.value))
     assert run(["route", "hello"]) == 0
@@ -75,7 +76,7 @@ def test_where_nobody_may_serve_it_each_tier_says_why_and_the_exit_code_is_1(
 
 
 def test_without_tiers_the_answer_says_what_to_add(stoker: FakeStoker, capsys: pytest.CaptureFixture[str]) -> None:
-    stoker.answer(ROUTE, error("no tiers are configured: add [[tier]]", "no_tiers"), 404)
+    stoker.answer(ROUTE, error("no [[tier]] is configured: add [[tier]]", "no_tiers"), 404)
     assert run(["route", "hello"]) == 1
     assert "add [[tier]]" in capsys.readouterr().err
     assert run(["route", "hello", "--json"]) == 1
@@ -96,7 +97,7 @@ def test_without_a_prompt_it_is_a_wrong_command(config: Path, capsys: pytest.Cap
 
 def test_what_the_program_answers_is_what_the_command_reads(stoker: FakeStoker) -> None:
     """The keys of the real dry run, not of the fake one."""
-    from stoker.domain.routing import Router
+    from stoker.domain.routing import RouterSettings
 
     class Nobody:
         def is_loaded(self, name: str) -> bool:
@@ -105,12 +106,12 @@ def test_what_the_program_answers_is_what_the_command_reads(stoker: FakeStoker) 
         def displaces(self, name: str) -> bool:
             return False
 
-        def ails(self, name: str, now: float) -> str:
+        def unavailable_reason(self, name: str, now: float) -> str:
             return ""
 
-    routing = Routing(Router((Tier("cheap", "gone"),)), [], {}, Nobody(), lambda: 0.0)
-    seen = routing.sketch("hello")
-    real = routing.dry(seen, routing.task(seen, "auto", None))
+    router = TierRouter(RouterSettings((Tier("cheap", "gone"),)), [], Evidence({}), Nobody(), lambda: 0.0)
+    outline = router.outline_of("hello")
+    real = router.preview(outline, router.classes.task(outline, "auto", None))
     assert real.keys() == found().keys()
     assert real["dropped"][0].keys() == found()["dropped"][0].keys()
     stoker.answer(ROUTE, real)

@@ -113,16 +113,16 @@ def play(stoker: FakeStoker, fast: dict[str, object], slow: dict[str, object], s
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    from stoker.cli.console import progress
+    from stoker.cli.console import load_progress
 
-    monkeypatch.setattr(progress, "POLL", 0.01)
+    monkeypatch.setattr(load_progress, "POLL_INTERVAL", 0.01)
 
 
 def test_up_leaves_a_ready_serve_alone(stoker: FakeStoker, capsys: Captured) -> None:
     assert run(["serves", "up", "gpt-x"]) == 2  # the running Stoker does not know this alias
     capsys.readouterr()
     assert run(["serves", "up", "fast"]) == 0
-    assert "ready already" in capsys.readouterr().out
+    assert "already ready" in capsys.readouterr().out
     assert stoker.posts() == []
 
 
@@ -160,12 +160,12 @@ def test_a_switch_passes_force_and_drain_timeout_on(stoker: FakeStoker, capsys: 
 def test_ctrl_c_stops_watching_and_says_where_to_look(
     stoker: FakeStoker, capsys: Captured, monkeypatch: pytest.MonkeyPatch, words: list[str], hint: str
 ) -> None:
-    from stoker.cli.console import progress
+    from stoker.cli.console import load_progress
 
     def interrupted(*given: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(progress, "watch", interrupted)
+    monkeypatch.setattr(load_progress, "watch", interrupted)
     assert run(["serves", *words]) == 130
     assert hint in capsys.readouterr().err
 
@@ -175,7 +175,7 @@ def test_down_stops_what_is_loaded_and_only_that(stoker: FakeStoker, capsys: Cap
     assert run(["serves", "down"]) == 0
     assert run(["serves", "down", "slow"]) == 0
     assert [body["serve"] for _, body in stoker.posts()] == ["fast"]
-    assert capsys.readouterr().out == "fast is stopped\nslow is stopped already\n"
+    assert capsys.readouterr().out == "fast is stopped\nslow is already stopped\n"
 
 
 def test_drain_and_undrain_of_one_and_of_all(stoker: FakeStoker, capsys: Captured) -> None:
@@ -206,14 +206,14 @@ def test_a_dry_run_tells_each_step_and_changes_nothing(stoker: FakeStoker, capsy
     assert run(["slot", "switch", "odd", "--force", "--dry-run", "--drain-timeout", "5s"]) == 0
     out = capsys.readouterr().out
     assert 'POST /admin/switch {"serve": "odd", "force": true, "drain_timeout": 5.0}' in out
-    assert "1. look whether it can start, before fast is touched: its command, its weights, memory" in out
+    assert "1. check whether it can start, before fast is stopped: its command, its weights, memory" in out
     assert "2. drain fast (2 in flight, at most 5.0 s), then stop it (pid 100)" in out
     assert re.search(
         r"3\. start: MODE='a b' SERVICE_TOKEN=\*\*\* \S+/sh -c true some/model --port \d+ '--token=\{key\}' ", out
     )
     assert "--password ***" in out
     assert "'odd' in /v1/models" in out
-    assert "if it does not come up: start fast again, and if that fails too: slow, the baseline" in out
+    assert "if it does not become ready: start fast again, and if that fails too: slow, the baseline" in out
     assert "marker-secret" not in out
     assert stoker.posts() == []
 
@@ -224,7 +224,7 @@ def test_a_dry_run_tells_a_refusal_and_a_serve_that_is_up(stoker: FakeStoker, ca
     assert "1. refuse: its status is rejected" in capsys.readouterr().out
     assert run(["serves", "up", "fast", "--dry-run", "--json"]) == 0
     plan = json.loads(capsys.readouterr().out)
-    assert plan[0]["steps"] == ["do nothing: it is ready already"]
+    assert plan[0]["steps"] == ["do nothing: it is already ready"]
     assert plan[0]["command"] is None
     assert run(["serves", "down", "--dry-run"]) == 0
     assert "1. drain fast" in capsys.readouterr().out
@@ -233,8 +233,8 @@ def test_a_dry_run_tells_a_refusal_and_a_serve_that_is_up(stoker: FakeStoker, ca
 def test_a_dry_run_without_a_running_stoker_says_so_first(config: Path, capsys: Captured) -> None:
     assert run(["serves", "up", "odd", "--force", "--dry-run"]) == 0
     out = capsys.readouterr().out
-    assert f"1. fail: nothing runs here; start it first: stoker up --config {config.name}" in out
-    assert "2. look whether it can start: " in out
+    assert f"1. fail: Stoker does not run here; start it first: stoker up --config {config.name}" in out
+    assert "2. check whether it can start: " in out
     assert "3. start: " in out
     assert run(["serves", "down", "--dry-run"]) == 1
 
@@ -267,8 +267,8 @@ def test_a_dry_run_tells_what_is_stopped_for_good_and_that_a_unit_is_started(
     stoker.status(serve_status("boxed"))
     assert run(["serves", "up", "boxed", "--dry-run"]) == 0
     out = capsys.readouterr().out
-    assert "stop container old and keep it from coming back" in out
-    assert "stop unit ollama.service and keep it from coming back" in out
+    assert "stop container old and disable it" in out
+    assert "stop unit ollama.service and disable it" in out
     assert "run: systemctl start stoker-serve-boxed.service" in out
 
 

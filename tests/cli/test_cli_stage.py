@@ -19,11 +19,11 @@ import psutil
 import pytest
 from tests.fleet.rehydrate.web import Web
 
-from stoker.cli.console import transfer
+from stoker.cli.console import download_progress
 from stoker.cli.main import run
 from stoker.config.load import load
-from stoker.fleet.rehydrate import copying, over_http
-from stoker.fleet.rehydrate.copying import Unwritten
+from stoker.fleet.rehydrate import copying, http_download
+from stoker.fleet.rehydrate.copying import DraftUnwritable
 from stoker.fleet.stage.stager import Moved
 
 Captured = pytest.CaptureFixture[str]
@@ -39,8 +39,8 @@ def digest(content: bytes) -> str:
 def aside(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How often this process, which is pytest's, should have stepped aside; no proxy, no pauses."""
     asked: list[int] = []
-    monkeypatch.setattr("stoker.fleet.stage.priority.step_aside", lambda: asked.append(1))
-    monkeypatch.setattr(over_http, "PAUSE", 0.0)
+    monkeypatch.setattr("stoker.fleet.stage.priority.lower_priority", lambda: asked.append(1))
+    monkeypatch.setattr(http_download, "PAUSE", 0.0)
     for name in list(os.environ):
         if name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
@@ -155,7 +155,7 @@ def test_a_wrong_hash_of_the_last_part_leaves_nothing_of_any(vault: Path, source
     assert f"{PARTS[2]} from {source}/{PARTS[2]} has sha256" in capsys.readouterr().err
     assert left(vault) == []
     assert run(["stage", "--list"]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == f"nothing is in {vault}"
+    assert capsys.readouterr().out.splitlines()[0] == f"{vault} is empty"
 
 
 def test_a_folder_arrives_whole_and_only_its_weights_are_for_the_serve(
@@ -194,7 +194,7 @@ def test_over_http_with_a_signed_address_nothing_of_the_signature_is_kept_or_sai
 def test_a_page_that_asks_to_log_in_is_no_model(vault: Path, web: Web, capsys: Captured) -> None:
     web.files["/m.gguf"] = b"<html>please log in"
     assert run(["stage", f"{web.url}/m.gguf"]) == 1
-    assert "is no GGUF file (it begins with b'<html>please log'" in capsys.readouterr().err
+    assert "is not a GGUF file (it begins with b'<html>please log'" in capsys.readouterr().err
     assert left(vault) == []
 
 
@@ -241,9 +241,7 @@ def test_the_very_same_model_is_not_fetched_twice(
     words += ["--sha256", digest(MODEL)] if how == "given" else []
     before = (vault / "m.gguf").stat().st_ino, len(web.asked)
     assert run(words) == 0
-    assert "vault:m.gguf is there already, the very same: 1 file, 195 KiB; nothing was fetched" in (
-        capsys.readouterr().out
-    )
+    assert "vault:m.gguf is already there, unchanged: 1 file, 195 KiB; nothing was fetched" in (capsys.readouterr().out)
     assert ((vault / "m.gguf").stat().st_ino, len(web.asked)) == before
 
 
@@ -291,7 +289,7 @@ def test_a_disk_that_gets_full_while_it_comes_is_said(
     vault: Path, source: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     def full(write: object, piece: bytes) -> None:
-        raise Unwritten(OSError(28, "No space left on device"))
+        raise DraftUnwritable(OSError(28, "No space left on device"))
 
     monkeypatch.setattr(copying, "write_all", full)
     assert document(capsys, ["stage", str(source / "m.gguf")], 1)["error"]["code"] == "disk_full"
@@ -384,7 +382,7 @@ def test_what_is_interrupted_keeps_what_came_and_the_next_one_fetches_the_rest(
 
 
 def test_without_resume_it_begins_anew(vault: Path, web: Web) -> None:
-    web.manners.drops = [1000] * over_http.TRIES
+    web.manners.drops = [1000] * http_download.TRIES
     web.manners.etag = None
     box = vault / ".staging" / "m.gguf"
     assert run(["stage", f"{web.url}/m.gguf"]) == 1
@@ -398,7 +396,7 @@ def test_without_resume_it_begins_anew(vault: Path, web: Web) -> None:
 def test_of_several_parts_those_that_are_whole_are_not_fetched_again(vault: Path, web: Web, source: Path) -> None:
     web.files.update({f"/{name}": (source / name).read_bytes() for name in PARTS})
     web.manners.ranges = False
-    web.manners.drops = [10**6, 10**6, *[5] * over_http.TRIES]
+    web.manners.drops = [10**6, 10**6, *[5] * http_download.TRIES]
     words = ["stage", f"{web.url}/{PARTS[0]}"]
     assert run(words) == 1
     box = vault / ".staging" / PARTS[0]
@@ -413,7 +411,7 @@ def test_of_several_parts_those_that_are_whole_are_not_fetched_again(vault: Path
 def test_another_source_of_that_name_does_not_go_on_with_what_the_first_one_left(
     vault: Path, web: Web, source: Path
 ) -> None:
-    web.manners.drops = [1000] * over_http.TRIES
+    web.manners.drops = [1000] * http_download.TRIES
     web.manners.ranges = False
     assert run(["stage", f"{web.url}/m.gguf"]) == 1
     (source / "m.gguf").write_bytes(b"GGUF other")
@@ -467,7 +465,7 @@ def test_a_model_that_a_serve_names_is_removed_only_by_force(vault: Path, source
 
 
 def test_what_was_only_begun_can_be_removed_too(vault: Path, web: Web, capsys: Captured) -> None:
-    web.manners.drops = [1000] * over_http.TRIES
+    web.manners.drops = [1000] * http_download.TRIES
     web.manners.ranges = False
     assert run(["stage", f"{web.url}/m.gguf"]) == 1
     assert "the connection ended after 1,000 of 200,004 bytes, 5 times in a row" in capsys.readouterr().err
@@ -506,8 +504,8 @@ def test_a_dry_run_says_what_would_come_and_touches_nothing(vault: Path, web: We
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ([], "say one of: what to stage"),
-        (["m.gguf", "--list"], "say one of"),
+        ([], "give one of SOURCE"),
+        (["m.gguf", "--list"], "give one of"),
         (["--list", "--force"], "--force goes with --remove"),
         (["none.gguf"], "there is no /"),
         (["ftp://x/m"], "there is no "),
@@ -524,7 +522,7 @@ def test_what_has_to_be_typed_instead_is_said(vault: Path, words: list[str], why
 
 def test_without_a_terminal_progress_is_a_line_now_and_then(capsys: Captured) -> None:
     now = [0.0]
-    lines = transfer.Lines(lambda: now[0])
+    lines = download_progress.DownloadLines(lambda: now[0])
     mib = 2**20
     for at, moved in (
         (0.0, Moved("m", 10 * mib, 110 * mib)),
@@ -539,7 +537,7 @@ def test_without_a_terminal_progress_is_a_line_now_and_then(capsys: Captured) ->
         "  9 %  m  10.0 MiB of 110 MiB",
         " 54 %  m  60.0 MiB of 110 MiB, 5.0 MiB/s, 10.0 s left",
         "m  70.0 MiB, 3.0 MiB/s",
-        "110 MiB are here, checking sha256",
+        "110 MiB fetched, checking sha256",
     ]
 
 
@@ -547,7 +545,7 @@ def test_on_a_terminal_there_is_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: C
     monkeypatch.setattr("stoker.cli.console.terminal.is_live", lambda stderr=False: True)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
-    with transfer.view(quiet=False) as view:
+    with download_progress.display(quiet=False) as view:
         view.show(Moved("m.gguf", 2**20, 2**22))
         view.show(Moved("m.gguf", 2**21, 2**22))
         view.show(Moved("", 2**22, 2**22))

@@ -12,26 +12,26 @@ from pathlib import Path
 import pytest
 from tests.cli.fake_stoker import FakeStoker, error, serve_status
 
-from stoker.cli.console.place import find_place
+from stoker.cli.console.installation import find_installation
 from stoker.cli.evaluate import slot_takeover, sweep_variant
 from stoker.cli.evaluate.own_engine import OwnEngine
-from stoker.cli.evaluate.sweep_variant import Load
+from stoker.cli.evaluate.sweep_variant import SweepLoad
 from stoker.cli.main import run
 from stoker.domain.run import Subject
 from stoker.domain.serve import Serve, Tuning
-from stoker.measure.trials.sweep import Row
+from stoker.measure.trials.sweep import Variant
 
 SCRIPTED = (sys.executable, "-m", "stoker.testing.scripted", "--port", "{port}", "--id", "a")
-LOAD = Load(clients=2, seconds=0.0, limit=20.0, output=4)
+LOAD = SweepLoad(clients=2, seconds=0.0, limit=20.0, output=4)
 
 
-def ended(words: tuple[str, ...], tmp_path: Path, load: Load = LOAD, **keys: object) -> Row:
+def ended(words: tuple[str, ...], tmp_path: Path, load: SweepLoad = LOAD, **keys: object) -> Variant:
     serve = Serve("a", engine="openai", cmd=words, served_name="a", directory=str(tmp_path),
                   env={"PYTHONPATH": os.pathsep.join(sys.path)})  # fmt: skip
     serve = replace(serve, **keys)  # type: ignore[arg-type]
-    row = Row({"parallel": "2"})
+    row = Variant({"parallel": "2"})
     engine = OwnEngine(serve, tmp_path / "log", 1)
-    asyncio.run(sweep_variant.run(row, serve, engine, load, Subject("a", "a", "")))
+    asyncio.run(sweep_variant.measure_variant(row, serve, engine, load, Subject("a", "a", "")))
     return row
 
 
@@ -60,9 +60,9 @@ def test_a_start_that_takes_too_long_has_its_own_name(tmp_path: Path) -> None:
 
 def test_what_its_engine_cannot_express_is_not_started(tmp_path: Path) -> None:
     serve = Serve("a", engine="llama.cpp", model="/x.gguf", tuning=Tuning(kv_cache_type="q7_9"))
-    row = Row({"kv_cache_type": "q7_9"})
+    row = Variant({"kv_cache_type": "q7_9"})
     engine = OwnEngine(Serve("a", engine="openai", cmd=SCRIPTED), tmp_path / "log", 1)
-    asyncio.run(sweep_variant.run(row, serve, engine, LOAD, Subject("a", "a", "")))
+    asyncio.run(sweep_variant.measure_variant(row, serve, engine, LOAD, Subject("a", "a", "")))
     assert (row.outcome, row.failure) == ("failed", "unsupported")
     assert "q7_9" in row.seen
     assert not (tmp_path / "log").exists()
@@ -95,13 +95,13 @@ def test_the_slot_is_taken_and_given_back_whatever_happens(
 ) -> None:
     for verb in ("drain", "undrain", "unload", "switch"):
         stoker.answer(f"POST /admin/{verb}", {"serve": "x"})
-    place = find_place(None)
-    found = slot_takeover.tenants(place, place.serve("slow"))
+    installation = find_installation(None)
+    found = slot_takeover.slot_tenants(installation, installation.serve("slow"))
     assert found is not None
     assert "fast is stopped, and requests to fast, slow are refused (503)" in found.announcement()
 
     def broken_off() -> None:
-        with slot_takeover.borrowed(place, found):
+        with slot_takeover.take_over(installation, found):
             assert [asked for asked, _ in stoker.posts()] == ["POST /admin/drain"] * 2 + ["POST /admin/unload"]
             raise KeyboardInterrupt
 
@@ -111,7 +111,7 @@ def test_the_slot_is_taken_and_given_back_whatever_happens(
         ("POST /admin/undrain", "fast"), ("POST /admin/undrain", "slow"), ("POST /admin/switch", "fast"),
     ]  # fmt: skip
     stoker.answer("POST /admin/switch", error("out of memory", "start_failed"), code=500)
-    with slot_takeover.borrowed(place, found):
+    with slot_takeover.take_over(installation, found):
         pass
     assert f"load it: stoker serves up fast --config {config}" in capsys.readouterr().err
 
@@ -119,11 +119,11 @@ def test_the_slot_is_taken_and_given_back_whatever_happens(
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("slow",), "what is to vary?"),
+        (("slow",), "--vary is required"),
         (("slow", "--vary", "parallel=4", "--goal", "speed"), "there are throughput, ttft, decode, context"),
         (("slow", "--resume", "nothing"), "no result of that name"),
         (("slow", "--resume", "x", "--vary", "parallel=4"), "leave --vary out"),
-        (("odd", "--vary", "colour=1"), "no key 'colour'"),
+        (("odd", "--vary", "colour=1"), "unknown key 'colour'"),
     ],
 )
 def test_what_cannot_be_is_said(

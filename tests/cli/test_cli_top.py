@@ -13,7 +13,7 @@ from rich.console import Console
 from tests.cli.fake_stoker import FakeStoker, serve_status, status, swap
 
 from stoker.cli.commands.top import frame
-from stoker.cli.console.answers import Status
+from stoker.cli.console.answers import StatusAnswer
 from stoker.cli.main import run
 
 
@@ -24,8 +24,8 @@ def drawn(
     wall: float = 1000.0,
     width: int = 200,
 ) -> str:
-    def read(document: dict[str, Any]) -> Status:
-        return msgspec.convert(document, Status)
+    def read(document: dict[str, Any]) -> StatusAnswer:
+        return msgspec.convert(document, StatusAnswer)
 
     console = Console(width=width, color_system=None)
     with console.capture() as captured:

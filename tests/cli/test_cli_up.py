@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from stoker.cli.commands import experiment
+from stoker.cli.commands import serves_experiment
 from stoker.cli.main import run
 from stoker.domain.access import Settings
 from stoker.domain.errors import ConfigError
@@ -25,7 +25,7 @@ Captured = pytest.CaptureFixture[str]
 
 @dataclass
 class Ran:
-    """What `stoker.app.application.run` was called with."""
+    """What `stoker.app.run.run` was called with."""
 
     settings: Settings
     leave_running: bool
@@ -37,7 +37,7 @@ class Ran:
 
 @pytest.fixture
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[Ran]:
-    """Stands in for `stoker.app.application`: it listens, and ends with code 0."""
+    """Stands in for `stoker.app.run`: it listens, and ends with code 0."""
     calls: list[Ran] = []
 
     def run_app(settings: Settings, **given: Any) -> int:
@@ -45,10 +45,10 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[Ran]:
         given["announce"](f"listening on http://127.0.0.1:{settings.front_door.port}")
         return int(app.code)
 
-    app = types.ModuleType("stoker.app.application")
+    app = types.ModuleType("stoker.app.run")
     app.run = run_app  # type: ignore[attr-defined]
     app.code = 0  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "stoker.app.application", app)
+    monkeypatch.setitem(sys.modules, "stoker.app.run", app)
     return calls
 
 
@@ -134,10 +134,10 @@ def test_the_examples_of_the_demo_are_valid_python(port: int) -> None:
     import ast
     import textwrap
 
-    from stoker.cli.commands import demo
+    from stoker.cli.commands import demo_screen
     from stoker.config.demo import demo as settings
 
-    screen = demo.screen(settings(Path("/s"), port))
+    screen = demo_screen.screen(settings(Path("/s"), port))
     for package in ("openai", "anthropic"):
         start = screen.index(f"  # pip install {package}")
         ast.parse(textwrap.dedent(screen[start : screen.index("\n\n", start)]))
@@ -164,7 +164,7 @@ def test_options_that_the_demo_cannot_take_are_usage_errors(more: list[str], ran
 def test_a_wildcard_address_is_reached_over_loopback() -> None:
     import dataclasses
 
-    from stoker.cli.commands.demo import base_url
+    from stoker.cli.commands.demo_screen import base_url
     from stoker.config.demo import demo as settings
 
     plain = settings(Path("/s"), 8000)
@@ -218,7 +218,7 @@ def test_an_experiment_runs_one_serve_and_ends_with_its_preflight(
 def test_a_failed_experiment_keeps_its_log(
     config: Path, port: int, ran: list[Ran], temporary: Path, capsys: Captured
 ) -> None:
-    sys.modules["stoker.app.application"].code = 1  # type: ignore[attr-defined]
+    sys.modules["stoker.app.run"].code = 1  # type: ignore[attr-defined]
     assert run(["serves", "experiment", "--model", "fast.gguf", "--port", str(port)]) == 1
     (kept,) = temporary.iterdir()
     assert str(kept / "logs" / "fast.log") in capsys.readouterr().err
@@ -256,4 +256,4 @@ def test_an_experiment_with_its_own_command_can_be_shown_only(ran: list[Ran], ca
     ],
 )
 def test_a_name_comes_from_the_model(path: str, name: str) -> None:
-    assert experiment.slug(path) == name
+    assert serves_experiment.slug(path) == name

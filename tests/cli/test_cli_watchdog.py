@@ -40,7 +40,7 @@ def test_all_verified_is_0_and_one_line(stoker: FakeStoker, capsys: pytest.Captu
         (one("a", "backoff", {}, last_error="no room"), "a did not start: no room; `stoker serves up a`"),
         (
             one("a", "ready", min_tokens_per_second=20, totals={"tokens_per_second": 12.34}),
-            "a is slow: 12.3 tokens/s in its last streamed reply, at least 20 are wanted; `stoker top`",
+            "a is slow: 12.3 tokens/s in its last streamed reply, and `min_tokens_per_second` is 20; `stoker top`",
         ),
     ],
 )
@@ -61,7 +61,7 @@ def test_what_is_unknown_is_said_and_is_no_failure(stoker: FakeStoker, capsys: p
     out = capsys.readouterr().out
     assert "0 of 2 running serves are verified" in out
     assert "fast is unknown: context: it has 2048 tokens" in out
-    assert "slow is unknown: not looked at yet" in out
+    assert "slow is unknown: not checked yet" in out
 
 
 def test_the_table_says_how_long_ago_it_was_verified_and_nothing_of_what_is_down(
@@ -99,7 +99,7 @@ def test_without_a_running_stoker_the_first_step_is_to_start_it(
 ) -> None:
     assert run(["watchdog", *once]) == 1
     said = capsys.readouterr().err
-    assert "the first step is to make sure that the service runs" in said
+    assert "no serve can be checked" in said
     assert "stoker up --config stoker.toml" in said
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from stoker.config.demo import demo
-from stoker.config.explain import to_toml
+from stoker.config.effective import to_toml
 from stoker.config.load import load
 from stoker.domain.serve import Slot
 

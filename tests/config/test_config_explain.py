@@ -15,12 +15,13 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from stoker.config.explain import schema, show, to_toml, warnings
+from stoker.config.effective import schema, show, to_toml
 from stoker.config.load import load
-from stoker.config.render import render
+from stoker.config.toml_writer import render
+from stoker.config.warnings import warnings
 from stoker.domain.access import Settings
 from stoker.domain.errors import ConfigError
-from stoker.domain.routing import BreakerLimits, Companion, Router, Shadow
+from stoker.domain.routing import BreakerLimits, ClassifierModelSettings, RouterSettings, ShadowSettings
 
 Loaded = Callable[[str], Settings]
 ROOT = Path(__file__).parents[2]
@@ -203,7 +204,7 @@ class TestShow:
         assert "visible" in text
         assert [w for w in warnings(settings) if "env.HF_TOKEN" in w]
         assert not [w for w in warnings(settings) if "MONKEY" in w or "--keys" in w]
-        assert sum("stands in the file itself: give it as" in w for w in warnings(settings)) == 2
+        assert sum("is a secret in the configuration file: give it as" in w for w in warnings(settings)) == 2
 
     def test_every_field_of_the_domain_can_be_written_in_the_file(self, full: Settings) -> None:
         """A setting that cannot be configured, or is not shown, would be a dead one."""
@@ -224,10 +225,14 @@ class TestShow:
         assert {f.name for f in fields(full.paths)} == known["PathsTable"] == set(shown["paths"])
         assert {f.name for f in fields(full.slots[0].swap)} == known["SwapTable"] == set(shown["slots"]["gpu0"]["swap"])
         breaker = {f"breaker_{name}" for name in BreakerLimits.__struct_fields__}
-        routed = {*Router.__struct_fields__, *breaker, "class"} - {"tiers", "classes", "breaker", "aliases"}
+        routed = {*RouterSettings.__struct_fields__, *breaker, "class"} - {"tiers", "classes", "breaker", "aliases"}
         assert routed == known["RouterTable"] == set(shown["router"])
-        assert set(Shadow.__struct_fields__) == known["ShadowTable"] == set(shown["router"]["shadow"])
-        assert set(Companion.__struct_fields__) == known["ClassifierTable"] == set(shown["router"]["classifier"])
+        assert set(ShadowSettings.__struct_fields__) == known["ShadowTable"] == set(shown["router"]["shadow"])
+        assert (
+            set(ClassifierModelSettings.__struct_fields__)
+            == known["ClassifierTable"]
+            == set(shown["router"]["classifier"])
+        )
         assert {key for tier in shown["tier"] for key in tier} == known["TierTable"]
         in_any = {key for serve in shown["serve"] for key in serve}
         assert known["ServeTable"] - in_any == {"extends", "abstract"}
@@ -323,13 +328,13 @@ class TestWarnings:
         ("more", "expected"),
         [
             ("max_active = 5", "serve 'a': max_active 5 is above parallel 4"),
-            ("keep_loaded = true\nidle_unload = '1m'", "serve 'a': keep_loaded wins over idle_unload"),
-            ("host = '0.0.0.0'", "serve 'a': host 0.0.0.0: the engine can be reached from other machines"),
+            ("keep_loaded = true\nidle_unload = '1m'", "serve 'a': keep_loaded overrides idle_unload"),
+            ("host = '0.0.0.0'", "serve 'a': host 0.0.0.0: other machines can reach the engine"),
             ("[front_door]\nhost = '10.0.0.1'\nauth = 'none'", 'front_door: auth = "none" on 10.0.0.1'),
-            ("[slots.p]\ndevices = [0]\n[slots.q]\ndevices = [1, 0]", "slots 'p' and 'q' both have device 0"),
+            ("[slots.p]\ndevices = [0]\n[slots.q]\ndevices = [1, 0]", "slots 'p' and 'q' both use device 0"),
             (
                 "keep_loaded = true\nslot = 's'\n[[serve]]\nname = 'b'\nmodel = 'x'\nslot = 's'\n[slots.s]",
-                "slot 's' holds one serve at a time and 'a' stays loaded: the others in it can never run",
+                "slot 's' holds one serve at a time and 'a' stays loaded: the others in the slot can never run",
             ),
         ],
     )
@@ -352,7 +357,7 @@ class TestWarnings:
         good = warnings(full)
         for changed, expected in [
             (replace(door, allowed_hosts=()), "no `allowed_hosts`"),
-            (replace(door, auth=False, host="127.0.0.1"), "the keys are not asked for"),
+            (replace(door, auth=False, host="127.0.0.1"), "the keys are not checked"),
         ]:
             [new] = set(warnings(replace(full, front_door=changed))) - set(good)
             assert expected in new
@@ -361,13 +366,13 @@ class TestWarnings:
         before = warnings(full)
         (tmp_path / "me.key").chmod(0o644)
         [new] = set(warnings(full)) - set(before)
-        assert new.startswith("file:me.key: other users of this machine may use this file; `chmod 600` it")
+        assert new.startswith("file:me.key: other users of this machine can read or change this file; type `chmod 600 ")
 
 
 class TestInStep:
     """Page, JSON schema, example and code say the same."""
 
-    PAGE = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
+    PAGE = (ROOT / "docs/reference/configuration.md").read_text(encoding="utf-8")
 
     def rows(self, heading: str) -> dict[str, str]:
         """The key rows below a heading, up to the next heading."""
@@ -408,8 +413,8 @@ class TestInStep:
         assert set(self.rows("## The sections")) == set(schema()["properties"])
 
     def test_the_schema_file_is_the_schema(self) -> None:
-        """If not: stoker config schema > docs/stoker.schema.json"""
-        assert json.loads((ROOT / "docs/stoker.schema.json").read_text(encoding="utf-8")) == schema()
+        """If not: stoker config schema > docs/reference/stoker.schema.json"""
+        assert json.loads((ROOT / "docs/reference/stoker.schema.json").read_text(encoding="utf-8")) == schema()
 
     def test_every_schema_reference_resolves_and_there_is_no_null(self) -> None:
         text = json.dumps(schema())
@@ -422,4 +427,4 @@ class TestInStep:
         assert [serve.name for serve in example.serves] == ["fast", "clever", "shared"]
         first = self.PAGE.split("```toml\n", 1)[1].split("```", 1)[0]
         assert [serve.name for serve in loaded(first).serves] == ["fast", "clever"]
-        assert all(warning.endswith("until they are") for warning in warnings(example))
+        assert all(warning.endswith("until they do") for warning in warnings(example))

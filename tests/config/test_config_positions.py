@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stoker.config.positions import Path, locate
+from stoker.config.line_numbers import KeyPath, locate
 
 CORNERS = '''# comment with [brackets] and = signs
 top = 1   # "quotes" in a comment
@@ -49,7 +49,7 @@ y = 3
 z = inf'''
 
 
-def paths(value: Any, path: Path = ()) -> Iterator[Path]:
+def paths(value: Any, path: KeyPath = ()) -> Iterator[KeyPath]:
     if path:
         yield path
     items: Any = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
@@ -86,5 +86,5 @@ def test_nothing_in_a_file_is_without_a_line(text: str) -> None:
         (("late", "x", "y", "z"), "z = inf", 0),
     ],
 )
-def test_the_line_is_the_right_one(path: Path, start: str, which: int) -> None:
+def test_the_line_is_the_right_one(path: KeyPath, start: str, which: int) -> None:
     assert locate(CORNERS)[path] == line_of(CORNERS, start, which)

@@ -48,17 +48,17 @@ def test_a_file_with_twelve_mistakes_reports_all_twelve_with_their_lines(problem
     assert len(marked) == 12
     wanted = [
         "key 'front_door.prot': unknown key; did you mean 'port'?",
-        "key 'front_door.host': '0.0.0.0' can be reached from other machines and there are no keys",
+        "key 'front_door.host': '0.0.0.0' can be reached from other machines, and there are no keys",
         "key 'front_door.body_limit': 32 has no unit; write text with a unit: \"32MiB\"",
-        "key 'slots.gpu0.baseline': no serve 'nobody' lives in slot 'gpu0'",
-        "key 'serve[fast].engine': 'vlm' is not accepted; it is llama.cpp, vllm, sglang or openai; did you",
+        "key 'slots.gpu0.baseline': there is no serve 'nobody' in slot 'gpu0'",
+        "key 'serve[fast].engine': 'vlm' is not accepted; use llama.cpp, vllm, sglang or openai; did you",
         "key 'serve[fast].contxt': unknown key; did you mean 'context'?",
         "key 'serve[fast].slot': there is no slot 'gpu1'; did you mean 'gpu0'?",
         "key 'serve[fast].aliases[#2]': 'auto' is reserved",
         "key 'serve[slow].extends': there is no serve 'fats'; did you mean 'fast'?",
         "key 'serve[slow].port': is too large: at most 65535",
         "key 'serve[slow].cmd': {modle} is not filled in; did you mean '{model}'?",
-        "key 'tier[cloud]': tier 'cloud' has no `serve` and no `base_url`: who answers?",
+        "key 'tier[cloud]': tier 'cloud' has no `serve` and no `base_url`; give one of the two",
     ]
     found = problems(TWELVE)
     assert [int(problem.partition(":")[0]) for problem in found] == marked
@@ -76,40 +76,40 @@ def test_a_file_with_twelve_mistakes_reports_all_twelve_with_their_lines(problem
         ("[front_door]\nport = 0", "2: key 'front_door.port': is too small: at least 1"),
         ("[front_door]\nhost = 5", "2: key 'front_door.host': must be text in quotes, not a whole number"),
         ("[front_door]\nhost = ''", "2: key 'front_door.host': is empty"),
-        ('[front_door]\nhost = "a\\nb"', "2: key 'front_door.host': holds a line break"),
+        ('[front_door]\nhost = "a\\nb"', "2: key 'front_door.host': contains a line break"),
         ("[front_door]\nkeys = 'x'", "2: key 'front_door.keys': must be a list in brackets, not text"),
-        ("[front_door]\nprefixes = ['/v1']", "2: key 'front_door.prefixes[#1]': /v1 is a path of Stoker itself"),
-        ("[front_door]\nprefixes = ['a/../b']", "2: key 'front_door.prefixes[#1]': is no path prefix"),
-        ("[front_door]\nprefixes = ['/a/../b']", "2: key 'front_door.prefixes[#1]': is no path prefix"),
-        ("[front_door]\nallowed_origins = ['*']", "2: key 'front_door.allowed_origins[#1]': is no http or https"),
-        ("[front_door]\nallowed_origins = ['http://a/b']", "2: key 'front_door.allowed_origins[#1]': is no origin"),
+        ("[front_door]\nprefixes = ['/v1']", "2: key 'front_door.prefixes[#1]': /v1 is one of Stoker's own paths"),
+        ("[front_door]\nprefixes = ['a/../b']", "2: key 'front_door.prefixes[#1]': is not a path prefix"),
+        ("[front_door]\nprefixes = ['/a/../b']", "2: key 'front_door.prefixes[#1]': is not a path prefix"),
+        ("[front_door]\nallowed_origins = ['*']", "2: key 'front_door.allowed_origins[#1]': is not an http or https"),
+        ("[front_door]\nallowed_origins = ['http://a/b']", "2: key 'front_door.allowed_origins[#1]': is not an origin"),
         ("[front_door]\nkeep_alive = '0s'", "2: key 'front_door.keep_alive': must be longer than 0"),
         ("[front_door]\nbody_limit = '0B'", "2: key 'front_door.body_limit': must be larger than 0"),
         ("[front_door]\ncommit_after = 2020-01-01", "2: key 'front_door.commit_after': is no duration; write text"),
-        ("[front_door]\nauth = 'non'", "2: key 'front_door.auth': 'non' is not accepted; it is keys or none; did you"),
+        ("[front_door]\nauth = 'non'", "2: key 'front_door.auth': 'non' is not accepted; use keys or none; did you"),
         ("[swap]\nlinger = 'atuo'", "2: key 'swap.linger': 'atuo' is not a duration; write text with a unit"),
         ("[swap]\npatience = nan", "2: key 'swap.patience': must be a number"),
         ("[swap]\npatience = -1", "2: key 'swap.patience': is too small: at least 0"),
-        ("[serve]\nname = 'x'", "1: key 'serve': must be rows, not a table: write [[serve]] with double brackets"),
+        ("[serve]\nname = 'x'", "1: key 'serve': must be an array of tables, not a table: write [[serve]] with"),
         ("serve = [1]", "1: key 'serve[#1]': must be a table, not a whole number"),
         ("[slots]\ng = 1", "2: key 'slots.g': must be a table, not a whole number"),
-        ("[slots.'a/b']", "1: key 'slots.a/b': is no name"),
+        ("[slots.'a/b']", "1: key 'slots.a/b': is not a valid name"),
         ("[slots.g]\ndevices = 0", "2: key 'slots.g.devices': must be a list like [0, 1]"),
         ("[slots.g]\ndevices = [0, '0']", "2: key 'slots.g.devices': names a device twice"),
-        ("[slots.g]\ndevices = [true]", "2: key 'slots.g.devices': holds something that is no device"),
+        ("[slots.g]\ndevices = [true]", "2: key 'slots.g.devices': contains something that is not a device"),
         # keys that are somewhere else, or later
         ("port = 1", "1: key 'port': unknown key; known here: alias, conversations, front_door"),
         ("[warm]\nmemory = 'all'", "2: key 'warm.memory': 'all' is not a size"),
-        ("[media]\nhosts = ['https://a']", "2: key 'media.hosts[#1]': is no host name; write one like"),
-        ("[media]\nhosts = ['a.*']", "2: key 'media.hosts[#1]': is no host name; write one like"),
+        ("[media]\nhosts = ['https://a']", "2: key 'media.hosts[#1]': is not a host name; write one like"),
+        ("[media]\nhosts = ['a.*']", "2: key 'media.hosts[#1]': is not a host name; write one like"),
         ("[media]\nmost = 65", "2: key 'media.most': is too large: at most 64"),
         ("[watchdog]\nrestarts = 0", "2: key 'watchdog.restarts': is too small: at least 1"),
         ("patience = 1", "1: key 'patience': unknown key; did you mean 'swap.patience'?"),
         ("[swap]\nbody_limit = '1B'", "2: key 'swap.body_limit': unknown key; did you mean 'front_door.body_limit'?"),
         ("[slots.g.swap]\npatiens = 1", "2: key 'slots.g.swap.patiens': unknown key; did you mean 'patience'?"),
-        ("[router]", "1: key 'router': there is no [[tier]] to choose from; add one, or take this section out"),
+        ("[router]", "1: key 'router': there is no [[tier]] to choose from; add one, or remove this section"),
         ("[gate.default]", "1: key 'gate.default': gate 'default' has no `conditions`"),
-        ("[gate.a]\nconditions = ['ttft < soon']", "2: key 'gate.a.conditions[#1]': 'soon' is no number with a unit"),
+        ("[gate.a]\nconditions = ['ttft < soon']", "2: key 'gate.a.conditions[#1]': 'soon' is not a number with"),
         ("[alias.coder]\nserve = 'x'", "2: key 'alias.coder.serve': there is no serve 'x'"),
         ("[alias.coder]", "1: key 'alias.coder': alias 'coder' has no `serve`"),
     ],
@@ -123,47 +123,47 @@ def test_a_wrong_value_is_the_one_problem(problems: Problems, text: str, expecte
     ("line", "expected"),
     [
         ('driver = "systemd"', "serve 'fast' runs as a unit and so needs a fixed `port`"),
-        ('driver = "ray"', "'ray' is not in this version"),
-        ('driver = "proces"', "'proces' is not accepted; it is process, compose, systemd or external; did you"),
-        ('engine = "lama.cpp"', "'lama.cpp' is not accepted; it is llama.cpp, vllm, sglang or openai; did you mean"),
+        ('driver = "ray"', "'ray' is not supported in this version"),
+        ('driver = "proces"', "'proces' is not accepted; use process, compose, systemd or external; did you"),
+        ('engine = "lama.cpp"', "'lama.cpp' is not accepted; use llama.cpp, vllm, sglang or openai; did you mean"),
         ('container = "x"', "serve 'fast' needs the `port` at which its container answers on this machine"),
-        ('up = "docker"', "means nothing with driver process"),
+        ('up = "docker"', "has no effect with driver process"),
         ('unit = "x.service"', 'is for driver = "systemd"'),
         ('fallback = "x"', "there is no serve 'x'"),
-        ('fallback = "fast"', "a circle: fast falls back to fast"),
-        ("sampling = { temperatur = 1 }", "is no sampling setting; did you mean 'temperature'?"),
-        ("sleep_level = 1", "is for engines vllm and sglang"),
+        ('fallback = "fast"', "a cycle: fast falls back to fast"),
+        ("sampling = { temperatur = 1 }", "is not a sampling setting; did you mean 'temperature'?"),
+        ("sleep_level = 1", "is for the engines vllm and sglang"),
         ("sleep_level = 3", "is too large: at most 2"),
         ("memory_fraction = 1.5", "is too large: at most 1"),
         ("memory_fraction = 0.0", "is too small: more than 0"),
-        ('source = "ftp:x"', "is no place that weights can be fetched from"),
-        ('sha256 = { "a" = "12" }', "is no SHA-256 digest"),
-        ('rendezvous = "host"', "is no rendezvous address"),
-        ('warm = "hot"', "'hot' is not accepted; it is auto, pin or never"),
-        ('dialects = ["chat", "mesages"]', "'mesages' is not accepted; it is chat, completions,"),
-        ('status = "reject"', "'reject' is not accepted; it is production,"),
-        ('served_name = "a b"', "is no model name"),
+        ('source = "ftp:x"', "is not a source that weights can be fetched from"),
+        ('sha256 = { "a" = "12" }', "is not a SHA-256 digest"),
+        ('rendezvous = "host"', "is not a rendezvous address"),
+        ('warm = "hot"', "'hot' is not accepted; use auto, pin or never"),
+        ('dialects = ["chat", "mesages"]', "'mesages' is not accepted; use chat, completions,"),
+        ('status = "reject"', "'reject' is not accepted; use production,"),
+        ('served_name = "a b"', "is not a valid model name"),
         ('aliases = ["auto:code"]', "'auto:code' is reserved"),
-        ('extends = "fast"', "a circle: fast extends fast"),
-        ("port = 8000", "serve 'fast' wants port 8000, which the front door has"),
+        ('extends = "fast"', "a cycle: fast extends fast"),
+        ("port = 8000", "serve 'fast' needs port 8000, which the front door has"),
         ('model = "vault:../x"', "vault:NAME must name a file under the vault"),
         ('model = "vault:"', "vault:NAME must name a file under the vault"),
-        ('cmd = "run {model}"', "has no {port} in it, and there is no fixed `port`"),
+        ('cmd = "run {model}"', "contains no {port}, and the serve has no `port`"),
         ("cmd = \"run 'open\"", "has an open quote"),
         ("cmd = []", "is empty"),
-        ("cmd = [1]", "must be one text or a list of texts"),
-        ('health = "health"', "is no path; write one like"),
+        ("cmd = [1]", "must be text, or a list of texts"),
+        ('health = "health"', "is not a path; write one like"),
         ("max_active = 0", "is too small: at least 1"),
         ("canary = 1", "must be true or false, without quotes, not a whole number"),
         ('idle_unload = "0x"', "the unit 'x' is not known"),
         ("env = { A = 1 }", "must be text in quotes, not a whole number"),
-        ('env = { A = "env:B" }', "`env:` and `file:` are not in this version for `env`"),
-        ('env = { "A=B" = "1" }', "is no name for an environment variable"),
+        ('env = { A = "env:B" }', "`env:` and `file:` are not supported in `env`"),
+        ('env = { "A=B" = "1" }', "is not a name for an environment variable"),
         ('requires = { fils = [] }', "unknown key; did you mean 'files'?"),
         ('driver = "external"', "serve 'fast' is external and has no `base_url`"),
-        ('base_url = "http://u:p@h/v1"', "holds a user or password"),
-        ('base_url = "h:80"', "is no http or https address"),
-        ('base_url = "http://h:99999/v1"', "is no http or https address"),
+        ('base_url = "http://u:p@h/v1"', "contains a user name or a password"),
+        ('base_url = "h:80"', "is not an http or https address"),
+        ('base_url = "http://h:99999/v1"', "is not an http or https address"),
         ('base_url = "http://h/v1?x=1"', "must not have a '?' or '#' part"),
     ],
 )  # fmt: skip
@@ -184,12 +184,12 @@ def test_a_serve_has_one_mistake_and_gets_one_problem(problems: Problems, line: 
     ("lines", "key", "expected"),
     [
         ('container = "x"\nport = 9\nup = "run {prot}"', "up", "{prot} is not filled in; did you mean '{port}'?"),
-        ('container = "x"\nport = 9\nthreads = 2', "threads", "means nothing for serve 'fast': its container has a"),
+        ('container = "x"\nport = 9\nthreads = 2', "threads", "has no effect for serve 'fast': its container has"),
         ('container = "x"\nbase_url = "http://a/v1"\ndriver = "compose"\nport = 9', "base_url", "is for external"),
-        ('engine = "vllm"\nkeep_conversations = true', "keep_conversations", "is for engine llama.cpp"),
+        ('engine = "vllm"\nkeep_conversations = true', "keep_conversations", "is for the engine llama.cpp"),
         ('engine = "sglang"\nserved_name = "a:b"', "served_name", "SGLang refuses 'a:b'"),
-        ('cmd = "run {port}"\ndtype = "f16"', "dtype", "means nothing for serve 'fast', which has a `cmd` of its own"),
-        ('cmd = "run {port}"\nsleep_level = 1\nengine = "vllm"', "sleep_level", "is for engines vllm and sglang"),
+        ('cmd = "run {port}"\ndtype = "f16"', "dtype", "has no effect for serve 'fast', which has a `cmd`"),
+        ('cmd = "run {port}"\nsleep_level = 1\nengine = "vllm"', "sleep_level", "is for the engines vllm and sglang"),
     ],
 )
 def test_keys_that_do_not_go_together_are_one_problem(problems: Problems, lines: str, key: str, expected: str) -> None:
@@ -202,19 +202,19 @@ def test_keys_that_do_not_go_together_are_one_problem(problems: Problems, lines:
     ("text", "expected"),
     [
         ("[[serve]]\nmodel = 'x'", ["1: key 'serve[#1]': `name` is missing; every [[serve]] needs one"]),
-        ("[[serve]]\nname = 'a b'\nmodel = 'x'", ["2: key 'serve[a b].name': is no name: letters"]),
+        ("[[serve]]\nname = 'a b'\nmodel = 'x'", ["2: key 'serve[a b].name': is not a valid name: use letters"]),
         ("[[serve]]\nname = 'a'", ["1: key 'serve[a]': serve 'a' has no `model`: give the path"]),
         (
             "[[serve]]\nname = 'a'\nengine = 'openai'\nmodel = 'x'",
-            ["3: key 'serve[a].engine': engine openai has no command line of its own: give serve 'a' a `cmd`"],
+            ["3: key 'serve[a].engine': engine openai has no command of its own: give serve 'a' a `cmd`"],
         ),
         (
             "[[serve]]\nname = 'a'\nengine = 'openai'\ncmd = 'run {model} {port}'",
-            ["4: key 'serve[a].cmd': uses {model}, and serve 'a' has no `model`"],
+            ["4: key 'serve[a].cmd': uses {model}, but serve 'a' has no `model`"],
         ),
         (
             "[[serve]]\nname = 'a'\nbase_url = 'http://h/v1'\nslot = 'x'\nenv = { A = '1' }",
-            ["4: key 'serve[a].slot': means nothing for serve 'a'", "5: key 'serve[a].env': means nothing"],
+            ["4: key 'serve[a].slot': has no effect for serve 'a'", "5: key 'serve[a].env': has no effect"],
         ),
         (
             "[[serve]]\nname = 'a'\ndriver = 'process'\nbase_url = 'http://h/v1'",
@@ -222,12 +222,12 @@ def test_keys_that_do_not_go_together_are_one_problem(problems: Problems, lines:
         ),
         (
             "[[serve]]\nname = 'a'\nabstract = true\naliases = ['b']",
-            ["4: key 'serve[a].aliases': an abstract serve cannot be asked for"],
+            ["4: key 'serve[a].aliases': an abstract serve cannot be requested"],
         ),
         (
             "[[serve]]\nname = 'a'\nextends = 'b'\n[[serve]]\nname = 'b'\nextends = 'c'\n"
             "[[serve]]\nname = 'c'\nextends = 'b'\n",
-            ["9: key 'serve[c].extends': a circle: b extends c extends b; take one `extends` out"],
+            ["9: key 'serve[c].extends': a cycle: b extends c extends b; remove one `extends`"],
         ),
         (
             "[[serve]]\nname = 'a'\nabstract = true\nslot = 'g'\n[[serve]]\nname = 'b'\nextends = 'a'\nmodel = 'x'",
@@ -303,7 +303,7 @@ class TestDoor:
 
     def test_keys_that_are_demanded_but_not_there(self, problems: Problems) -> None:
         [problem] = problems("[front_door]\nauth = 'keys'")
-        assert problem.startswith("2: key 'front_door.auth': is \"keys\" and there are no keys")
+        assert problem.startswith("2: key 'front_door.auth': is \"keys\", but there are no keys")
 
     def test_a_key_that_can_be_guessed_is_refused_with_what_to_type(
         self, problems: Problems, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -358,7 +358,7 @@ class TestPlaces:
         [problem] = problems(
             "[[serve]]\nname = 'a'\nmodel = 'x'\nport = 9\n[[serve]]\nname = 'b'\nmodel = 'x'\nport = 9"
         )
-        assert problem.startswith("8: key 'serve[b].port': serve 'b' wants port 9, which serve 'a' (line 4) has")
+        assert problem.startswith("8: key 'serve[b].port': serve 'b' needs port 9, which serve 'a' (line 4) has")
 
     def test_a_slot_with_memory_must_know_and_hold_each_serve(self, problems: Problems) -> None:
         found = problems(
@@ -368,14 +368,14 @@ class TestPlaces:
             "[[serve]]\nname = 'c'\nmodel = 'x'\nslot = 'g'\nmemory = 5\n"
         )
         assert [problem.partition(":")[0] for problem in found] == ["6", "11", "16"]
-        assert "so serve 'a' must say its `memory`" in found[0]
-        assert "serve 'b' takes 12GiB and slot 'g' has 10GiB" in found[1]
+        assert "so serve 'a' needs `memory`" in found[0]
+        assert "serve 'b' needs 12GiB and slot 'g' has 10GiB" in found[1]
         assert "5 has no unit" in found[2]
 
     @pytest.mark.parametrize(
         ("slot", "memory", "expected"),
         [
-            ("memory = '10GiB'", "6GiB", "take 12GiB together; it has 10GiB"),
+            ("memory = '10GiB'", "6GiB", "need 12GiB together in slot 'g'; it has 10GiB"),
             ("", "6GiB", "holds one serve at a time"),
             ("memory = '12GiB'", "6GiB", None),
         ],
@@ -398,7 +398,7 @@ class TestPlaces:
     def test_a_baseline_lives_in_its_slot(self, problems: Problems) -> None:
         rows = GOOD + "[[serve]]\nname = 'other'\nmodel = 'x'\n"
         [problem] = problems(rows.replace("[slots.gpu0]", "[slots.gpu0]\nbaseline = 'other'"))
-        assert problem.startswith("2: key 'slots.gpu0.baseline': no serve 'other' lives in slot 'gpu0'")
+        assert problem.startswith("2: key 'slots.gpu0.baseline': there is no serve 'other' in slot 'gpu0'")
         assert problems(rows.replace("[slots.gpu0]", "[slots.gpu0]\nbaseline = 'fast'")) == []
 
 
@@ -415,7 +415,7 @@ class TestSecrets:
         found = problems(self.file(f"{prefix}{self.SECRET}"))
         assert [problem.partition(":")[0] for problem in found] == ["6", "8"]
         for problem in found:
-            assert "write env:NAME for an environment variable or file:PATH for a file" in problem
+            assert "write env:NAME for an environment variable, or file:PATH for a file" in problem
             assert self.SECRET not in problem
 
     def test_a_secret_that_is_no_text_or_stands_in_a_url_is_not_repeated(self, problems: Problems) -> None:
@@ -429,8 +429,8 @@ class TestSecrets:
             (None, "does not exist; create it with mode 0600"),
             (b"", "is empty"),
             (b"\n", "is empty"),
-            (SECRET.encode() + b"\nsecond", "it must be one line of printable ASCII"),
-            (b"\xff\xfe", "holds something that is no key"),
+            (SECRET.encode() + b"\nsecond", "use one line of printable ASCII"),
+            (b"\xff\xfe", "cannot be a key"),
             (b"x" * 9000, "is longer than 8192 bytes"),
         ],
     )

@@ -7,17 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from stoker.config.explain import show, to_toml, warnings
+from stoker.config.effective import show, to_toml
+from stoker.config.warnings import warnings
 from stoker.domain.access import Settings
 from stoker.domain.dialect import Dialect
-from stoker.domain.routing import BreakerLimits, Companion, Router, Shadow, TaskClass
+from stoker.domain.routing import BreakerLimits, ClassifierModelSettings, RouterSettings, ShadowSettings, TaskClass
 from stoker.domain.serve import Driver
 from stoker.domain.task import HIGH_RISK
 from stoker.domain.tier import Cost, Tier, Verify
 
 Loaded = Callable[[str], Settings]
 Problems = Callable[[str], list[str]]
-PAGE = (Path(__file__).parents[2] / "docs/configuration.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/reference/configuration.md").read_text(encoding="utf-8")
 SHADOW = "[router.shadow]\nrate = 0.25\njudge = 'cloud'\ntimeout = '90s'\n"
 
 KEPT = "[[serve]]\nname = 'kept'\nmodel = 'x.gguf'\n"
@@ -48,10 +49,10 @@ cost = { input = 3, output = 9 }
 
 
 @pytest.fixture
-def routed(loaded: Loaded) -> Callable[[str], Router]:
+def routed(loaded: Loaded) -> Callable[[str], RouterSettings]:
     """`routed(text)`: the router of a file with SERVES and this text."""
 
-    def run(text: str) -> Router:
+    def run(text: str) -> RouterSettings:
         router = loaded(SERVES + text).router
         assert router is not None
         return router
@@ -74,9 +75,9 @@ class TestTiers:
         assert not {"router", "tier"} & show(loaded(SERVES)).keys()
 
     def test_a_tier_of_a_local_serve_is_free_and_holds_calls_unless_the_file_says_otherwise(
-        self, routed: Callable[[str], Router]
+        self, routed: Callable[[str], RouterSettings]
     ) -> None:
-        assert routed(LOCAL) == Router((Tier("local", "fast"),))
+        assert routed(LOCAL) == RouterSettings((Tier("local", "fast"),))
         [tier] = routed(LOCAL + "cost = { input = 0.1, output = 0 }\nverify = 'hold-all'").tiers
         assert (tier.cost, tier.verify, tier.cloud) == (Cost(0.1, 0.0), Verify.HOLD_ALL, False)
 
@@ -115,7 +116,7 @@ class TestTiers:
             assert (settings.router.tiers[0].cloud, settings.serves[0].translation.cloud) == (is_cloud, is_cloud)
             assert settings.router.tiers[0].verify is (Verify.OFF if is_cloud else Verify.HOLD_TOOLS)
         [doubt] = doubts(near)
-        assert "is on this machine or in a private network, so it is no trusted cloud any more" in doubt
+        assert "is on this machine or in a private network, so this is a local tier" in doubt
         assert "`cloud = true`" in doubt
         assert doubts(near + "cloud = false\n") == doubts(near + "cloud = true\n") == []
 
@@ -136,7 +137,7 @@ class TestTiers:
         near = CLOUD.replace("https://api.example.com", "http://127.0.0.1:9").replace("cost =", "# cost =")
         assert problems(near) == []
         [problem] = problems(near + "cloud = true\n")
-        assert "say what it costs" in problem
+        assert "a cloud needs `cost`" in problem
 
     def test_a_tier_may_say_how_long_its_first_byte_may_take(self, loaded: Loaded) -> None:
         for said, seconds in (("", None), ('first_byte_timeout = "45s"', 45.0), ('first_byte_timeout = "0s"', 0.0)):
@@ -149,7 +150,7 @@ class TestTiers:
     ) -> None:
         tier = '[[tier]]\nname = "far"\nserve = "far"\n'
         [problem] = problems(SERVES + tier)
-        assert problem.startswith("12: key 'tier[far]': somebody else runs it: say what it costs: cost = { input")
+        assert problem.startswith("12: key 'tier[far]': a cloud needs `cost`: write cost = { input")
         router = loaded(SERVES + tier + "cost = { input = 0, output = 0 }").router
         assert router is not None
         assert (router.tiers[0].cloud, router.tiers[0].verify) == (True, Verify.OFF)
@@ -164,10 +165,10 @@ class TestTiers:
             "fast": ("fast", "spark", "gpt"), "far": ("far",), "cloud": ("cloud",), "second": ("second",)
         }  # fmt: skip
 
-    def test_tiers_keep_the_order_of_the_file(self, routed: Callable[[str], Router]) -> None:
+    def test_tiers_keep_the_order_of_the_file(self, routed: Callable[[str], RouterSettings]) -> None:
         assert [tier.name for tier in routed(CLOUD + LOCAL).tiers] == ["cloud", "local"]
 
-    def test_a_class_may_want_another_mode(self, routed: Callable[[str], Router]) -> None:
+    def test_a_class_may_want_another_mode(self, routed: Callable[[str], RouterSettings]) -> None:
         [tier] = routed(LOCAL + 'verify = "off"\nverify_class = { planning = "hold-all" }').tiers
         assert (tier.mode("planning"), tier.mode("chat")) == (Verify.HOLD_ALL, Verify.OFF)
 
@@ -175,13 +176,13 @@ class TestTiers:
 class TestRouter:
     """What holds for all tiers."""
 
-    def test_left_out_it_is_cautious(self, routed: Callable[[str], Router]) -> None:
+    def test_left_out_it_is_cautious(self, routed: Callable[[str], RouterSettings]) -> None:
         router = routed(LOCAL)
         assert (router.high_risk, router.allow_cloud, router.cloud_classes) == (HIGH_RISK, True, ("*",))
         assert (router.breaker, router.profile_path) == (BreakerLimits(5, 30.0, 20.0), None)
-        assert (router.explore, router.shadow) == (0.0, Shadow())
+        assert (router.explore, router.shadow) == (0.0, ShadowSettings())
 
-    def test_what_the_file_says_counts(self, routed: Callable[[str], Router], tmp_path: Path) -> None:
+    def test_what_the_file_says_counts(self, routed: Callable[[str], RouterSettings], tmp_path: Path) -> None:
         router = routed(
             LOCAL + '[router]\nprofile_path = "q/../p.json"\nhigh_risk = ["review"]\nbreaker_cool_down = "1m"\n'
             'breaker_failures = 1\nbreaker_window = "2s"\n[router.class.law]\nwords = ["clause"]\ntier = "local"\n'
@@ -194,16 +195,20 @@ class TestRouter:
             "local", None, None,
         )  # fmt: skip
 
-    def test_who_grades_how_much_and_for_how_much_is_as_the_file_says(self, routed: Callable[[str], Router]) -> None:
+    def test_who_grades_how_much_and_for_how_much_is_as_the_file_says(
+        self, routed: Callable[[str], RouterSettings]
+    ) -> None:
         table = 'rate = 1\njudge = "local"\ncost_cap = 0\nqueue = 2\ntimeout = "5s"'
         router = routed(LOCAL + f"[router]\nexplore = 0.05\n[router.shadow]\n{table}")
-        assert (router.explore, router.shadow) == (0.05, Shadow(1.0, "local", 0.0, 2, 5.0))
+        assert (router.explore, router.shadow) == (0.05, ShadowSettings(1.0, "local", 0.0, 2, 5.0))
 
-    def test_a_serve_or_a_cloud_tier_may_tell_classes(self, routed: Callable[[str], Router]) -> None:
+    def test_a_serve_or_a_cloud_tier_may_tell_classes(self, routed: Callable[[str], RouterSettings]) -> None:
         assert routed(LOCAL).classifier is None
-        assert routed(LOCAL + "[router.classifier]\nserve = 'far'").classifier == Companion("far", 0.5, 0.8)
+        assert routed(LOCAL + "[router.classifier]\nserve = 'far'").classifier == ClassifierModelSettings(
+            "far", 0.5, 0.8
+        )
         table = "[router.classifier]\nserve = 'cloud'\ntimeout = '2s'\nbelow = 1\n"
-        assert routed(LOCAL + table + CLOUD).classifier == Companion("cloud", 2.0, 1.0)
+        assert routed(LOCAL + table + CLOUD).classifier == ClassifierModelSettings("cloud", 2.0, 1.0)
         assert routed(LOCAL + table + CLOUD).serves == ("fast", "cloud")
 
     def test_what_is_shown_reads_back(self, loaded: Loaded) -> None:
@@ -231,7 +236,7 @@ class TestRouter:
             "planning", "reasoning", "contracts",
         }  # fmt: skip
 
-    def test_the_page_lists_every_built_in_class(self, routed: Callable[[str], Router]) -> None:
+    def test_the_page_lists_every_built_in_class(self, routed: Callable[[str], RouterSettings]) -> None:
         part = PAGE.split("\n## [router]\n")[1].split("The built-in classes are ")[1].split(". ")[0]
         assert tuple(word.strip(" `") for word in part.replace("\n", " ").replace(" and ", ", ").split(",")) == (
             routed(LOCAL).known
@@ -243,36 +248,36 @@ class TestRouter:
     [
         # what a tier is
         ("[[tier]]\nserve = 'fast'", ["12: key 'tier[#1]': `name` is missing; every [[tier]] needs one"]),
-        ("[[tier]]\nname = 'a'", ["12: key 'tier[a]': tier 'a' has no `serve` and no `base_url`: who answers?"]),
+        ("[[tier]]\nname = 'a'", ["12: key 'tier[a]': tier 'a' has no `serve` and no `base_url`; give one of the two"]),
         ("[[tier]]\nname = 'a'\nserve = 'fsat'", ["14: key 'tier[a].serve': there is no serve 'fsat'; did you mean"]),
         ("[[tier]]\nname = 'a'\nserve = 'parent'", ["14: key 'tier[a].serve': there is no serve 'parent'"]),
         ("[[tier]]\nname = 'a'\nserve = 'gpt'", ["14: key 'tier[a].serve': there is no serve 'gpt'"]),
         (
             LOCAL + "base_url = 'http://a'\ndialect = 'chat'\nmodel = 'x'\nmax_active = 1\nkey = 'env:HOME'",
             [
-                "15: key 'tier[local].base_url': is for a cloud, and tier 'local' is serve 'fast'; take one of the two",
-                "16: key 'tier[local].dialect': is for a cloud",
-                "17: key 'tier[local].model': is for a cloud",
-                "18: key 'tier[local].max_active': is for a cloud",
-                "19: key 'tier[local].key': is for a cloud",
+                "15: key 'tier[local].base_url': applies to a cloud, and tier 'local' is serve 'fast'; remove one of",
+                "16: key 'tier[local].dialect': applies to a cloud",
+                "17: key 'tier[local].model': applies to a cloud",
+                "18: key 'tier[local].max_active': applies to a cloud",
+                "19: key 'tier[local].key': applies to a cloud",
             ],
         ),
         (
             CLOUD.replace('model = "big"\n', ""),
-            ["12: key 'tier[cloud]': tier 'cloud' has no `model`: what does the cloud call it?"],
+            ["12: key 'tier[cloud]': tier 'cloud' has no `model`; give the cloud's name of the model"],
         ),
         (
             CLOUD.replace("cost =", "# cost ="),
-            ["12: key 'tier[cloud]': somebody else runs it: say what it costs: cost = { input = 3.0, output = 15.0 };"],
+            ["12: key 'tier[cloud]': a cloud needs `cost`: write cost = { input = 3.0, output = 15.0 },"],
         ),
-        (CLOUD.replace("input = 3, ", ""), ["16: key 'tier[cloud].cost': `input` is missing; 0 if it costs nothing"]),
+        (CLOUD.replace("input = 3, ", ""), ["16: key 'tier[cloud].cost': `input` is missing; write 0 if it costs"]),
         (LOCAL + "cost = { output = -1 }", ["15: key 'tier[local].cost.output': is too small: at least 0",
                                             "15: key 'tier[local].cost': `input` is missing"]),
-        (CLOUD + "dialect = 'completions'", ["17: key 'tier[cloud].dialect': 'completions' is not accepted; it is ch"]),
-        (CLOUD + "key = 'sk-secret'", ["17: key 'tier[cloud].key': a secret must not stand in this file"]),
+        (CLOUD + "dialect = 'completions'", ["17: key 'tier[cloud].dialect': 'completions' is not accepted; use ch"]),
+        (CLOUD + "key = 'sk-secret'", ["17: key 'tier[cloud].key': a secret must not be in this file"]),
         (CLOUD + "keys = 'x'", ["17: key 'tier[cloud].keys': unknown key; did you mean 'key'?"]),
         (CLOUD + "slot = 'x'", ["17: key 'tier[cloud].slot': unknown key; did you mean 'serve.slot'?"]),
-        (LOCAL + "verify = 'hold'", ["15: key 'tier[local].verify': 'hold' is not accepted; it is off, observe,"]),
+        (LOCAL + "verify = 'hold'", ["15: key 'tier[local].verify': 'hold' is not accepted; use off, observe,"]),
         (LOCAL + "classes = []", ["15: key 'tier[local].classes': is empty, so the tier serves nothing"]),
         ("tier = 1", ["12: key 'serve[parent].tier': unknown key"]),
         # one namespace
@@ -280,35 +285,35 @@ class TestRouter:
         ("[[tier]]\nname = 'gpt'\nserve = 'far'\ncost = { input = 0, output = 0 }",
          ["13: key 'tier[gpt].name': 'gpt' already means serve 'fast' (line 5); names, served names, aliases and tie"]),
         (CLOUD.replace('"cloud"', '"fast"'), ["13: key 'tier[fast].name': 'fast' already means serve 'fast' (line 2)"]),
-        (LOCAL + LOCAL, ["16: key 'tier[local].name': line 13 has a tier of this name too"]),
-        (CLOUD + CLOUD, ["18: key 'tier[cloud].name': line 13 has a tier of this name too"]),
-        (LOCAL.replace('"local"', '"fast"') * 2, ["16: key 'tier[fast].name': line 13 has a tier of this name too"]),
+        (LOCAL + LOCAL, ["16: key 'tier[local].name': line 13 already has a tier with this name; choose another"]),
+        (CLOUD + CLOUD, ["18: key 'tier[cloud].name': line 13 already has a tier with this name; choose another"]),
+        (LOCAL.replace('"local"', '"fast"') * 2, ["16: key 'tier[fast].name': line 13 already has a tier with this"]),
         (LOCAL.replace("local", "auto"), ["13: key 'tier[auto].name': 'auto' is reserved for routing"]),
-        (LOCAL + "[alias.local]\nserve = 'fast'", ["15: key 'alias.local': 'local' is taken: a serve or a tier goes"]),
+        (LOCAL + "[alias.local]\nserve = 'fast'", ["15: key 'alias.local': 'local' is already the name of a serve"]),
         # aliases of tasks
-        ("[alias]\nquick = 'auto'", ["13: key 'alias.quick': 'auto' chooses among tiers, and there is no [[tier]]"]),
+        ("[alias]\nquick = 'auto'", ["13: key 'alias.quick': 'auto' chooses among tiers, but there is no [[tier]];"]),
         (LOCAL + "[alias]\nquick = 'auto:plannig'",
          ["16: key 'alias.quick': there is no class 'plannig'; did you mean 'planning'?"]),
         (LOCAL + "[alias.quick]\nserve = 'auto:law'",
          ["16: key 'alias.quick.serve': there is no class 'law'; add a section [router.class.law]"]),
-        (LOCAL + "[alias]\nquick = 'auto:unknown'", ["16: key 'alias.quick': 'unknown' is no class: it is"]),
+        (LOCAL + "[alias]\nquick = 'auto:unknown'", ["16: key 'alias.quick': 'unknown' is not a class: it is"]),
         (LOCAL + "[alias]\nquick = 'auto:'", ["16: key 'alias.quick': there is no class ''"]),
         (LOCAL + "[alias]\none = 'other'\nother = 'one'",
-         ["16: key 'alias.one': 'other' is an alias too: an alias means a serve, `auto` or `auto:CLASS`",
-          "17: key 'alias.other': 'one' is an alias too"]),
-        (LOCAL + "[alias]\none = 'one'", ["16: key 'alias.one': 'one' is an alias too"]),
-        (LOCAL + "[alias]\nauto = 'auto:chat'", ["16: key 'alias.auto': 'auto' is taken"]),
+         ["16: key 'alias.one': 'other' is an alias; an alias may mean a serve, `auto` or `auto:CLASS`",
+          "17: key 'alias.other': 'one' is an alias"]),
+        (LOCAL + "[alias]\none = 'one'", ["16: key 'alias.one': 'one' is an alias"]),
+        (LOCAL + "[alias]\nauto = 'auto:chat'", ["16: key 'alias.auto': 'auto' is already the name"]),
         (LOCAL + "[alias]\nquick = 'fsat'", ["16: key 'alias.quick': there is no serve 'fsat'; did you mean 'fast'?"]),
         (LOCAL + "[alias]\nquick = 3", ["16: key 'alias.quick': must be a table, not a whole number"]),
-        (LOCAL + "[alias]\nquick = 'a b'", ["16: key 'alias.quick': is no name"]),
+        (LOCAL + "[alias]\nquick = 'a b'", ["16: key 'alias.quick': is not a valid name"]),
         (LOCAL + "[alias.quick]\nserve = 'auto'\nwatch = '1m'",
-         ["17: key 'alias.quick.watch': is for promotions, and an alias of `auto` is moved by none; take it out"]),
+         ["17: key 'alias.quick.watch': applies to promotions, and an alias of `auto` is never promoted; remove it"]),
         (LOCAL + "[alias.quick]\nserve = 'auto'\nmodel = 'x'",
          ["17: key 'alias.quick.model': unknown key; did you mean"]),
         # classes
-        (LOCAL + "[router.class.unknown]\nwords = ['x']", ["15: key 'router.class.unknown': 'unknown' is no class"]),
-        (LOCAL + "classes = ['unknown']", ["15: key 'tier[local].classes[#1]': 'unknown' is no class: it is what"]),
-        (LOCAL + "[router]\nhigh_risk = ['unknown']", ["16: key 'router.high_risk[#1]': 'unknown' is no class: it is"]),
+        (LOCAL + "[router.class.unknown]\nwords = ['x']", ["15: key 'router.class.unknown': 'unknown' is not a class"]),
+        (LOCAL + "classes = ['unknown']", ["15: key 'tier[local].classes[#1]': 'unknown' is not a class: it is"]),
+        (LOCAL + "[router]\nhigh_risk = ['unknown']", ["16: key 'router.high_risk[#1]': 'unknown' is not a class:"]),
         (LOCAL + "classes = ['*', 'plannnig']", ["15: key 'tier[local].classes[#2]': there is no class 'plannnig'; d"]),
         (LOCAL + "classes = ['law']", ["15: key 'tier[local].classes[#1]': there is no class 'law'; add a section [r"]),
         (LOCAL + "verify_class = { caht = 'off' }",
@@ -320,25 +325,25 @@ class TestRouter:
         (LOCAL + "[router]\nhigh_risk = ['*']", ["16: key 'router.high_risk[#1]': there is no class '*'"]),
         (LOCAL + "[router]\ncloud_classes = ['*', 'visoin']",
          ["16: key 'router.cloud_classes[#2]': there is no class 'visoin'; did you mean 'vision'?"]),
-        (LOCAL + "[router.class.'a b']", ["15: key 'router.class.a b': is no name: letters"]),
+        (LOCAL + "[router.class.'a b']", ["15: key 'router.class.a b': is not a valid name: use letters"]),
         (LOCAL + "[router.class.law]\ntier = 'locla'",
          ["16: key 'router.class.law.tier': there is no tier 'locla'; did you mean 'local'?"]),
         (LOCAL + "classes = ['chat']\n[router.class.law]\ntier = 'local'",
-         ["17: key 'router.class.law.tier': tier 'local' does not serve this class (line 15); name another, or add i"]),
+         ["17: key 'router.class.law.tier': tier 'local' does not serve this class (line 15); name another tier, or"]),
         (LOCAL + "[router.class.law]\nword = []", ["16: key 'router.class.law.word': unknown key; did you mean 'word"]),
         # the router
         ("[router.class.law]", ["12: key 'router': there is no [[tier]] to choose from"]),
         (LOCAL + "[router]\nbreaker_window = '0s'", ["16: key 'router.breaker_window': must be longer than 0"]),
         (LOCAL + "[router]\nbreaker_failures = 0", ["16: key 'router.breaker_failures': is too small: at least 1"]),
         (LOCAL + "[router]\nexplore = 0.2", ["16: key 'router.explore': is too large: at most 0.1"]),
-        (LOCAL + "[router.shadow]\nrate = 0.1", ["15: key 'router.shadow': `judge` is missing: which tier"]),
+        (LOCAL + "[router.shadow]\nrate = 0.1", ["15: key 'router.shadow': `judge` is missing; name the tier"]),
         (LOCAL + "[router.shadow]\nrate = 2.0\njudge = 'local'", ["16: key 'router.shadow.rate': is too large: at mo"]),
         (LOCAL + "[router.shadow]\nrate = 0.1\njudge = 'locla'",
          ["17: key 'router.shadow.judge': there is no tier 'locla'; did you mean 'local'?"]),
         (LOCAL + "[router.shadow]\njudge = 'cluod'", ["16: key 'router.shadow.judge': there is no tier 'cluod'"]),
         (LOCAL + "[router.shadow]\njudge = 'local'\ntimeout = '0s'", ["17: key 'router.shadow.timeout': must be lo"]),
         (LOCAL + "[router.shadow]\nqueue = 0", ["16: key 'router.shadow.queue': is too small: at least 1"]),
-        (LOCAL + "[router.classifier]\nbelow = 0.5", ["15: key 'router.classifier': `serve` is missing: which one"]),
+        (LOCAL + "[router.classifier]\nbelow = 0.5", ["15: key 'router.classifier': `serve` is missing; name the"]),
         (LOCAL + "[router.classifier]\nserve = 'fats'",
          ["16: key 'router.classifier.serve': there is no serve 'fats'; did you mean 'fast'?"]),
         (LOCAL + "[router.classifier]\nserve = 'parent'", ["16: key 'router.classifier.serve': there is no serve"]),
@@ -348,7 +353,7 @@ class TestRouter:
         (LOCAL + "[router]\nallow_clouds = true", ["16: key 'router.allow_clouds': unknown key; did you mean 'allow_"]),
         # from elsewhere
         ("[[serve]]\nname = 'b'\nmodel = 'x'\nfallback = 'cloud'\n" + CLOUD,
-         ["15: key 'serve[b].fallback': 'cloud' is a cloud tier: what goes there is the router's choice"]),
+         ["15: key 'serve[b].fallback': 'cloud' is a cloud tier, which cannot be a fallback"]),
         ("[[serve]]\nname = 'b'\nextends = 'cloud'\nmodel = 'x'\n" + CLOUD,
          ["14: key 'serve[b].extends': there is no serve 'cloud'"]),
     ],
@@ -443,15 +448,15 @@ class TestDoubts:
     @pytest.mark.parametrize(
         ("text", "expected"),
         [
-            (CLOUD + LOCAL, "tier 'cloud' costs more than 'local', which stands after it"),
-            (LOCAL + "[router.class.summarize]", "router.class 'summarize' is a class of its own; the built-in one is"),
+            (CLOUD + LOCAL, "tier 'cloud' costs more than 'local', which is listed after it"),
+            (LOCAL + "[router.class.summarize]", "router.class 'summarize' is a new class; did you mean the built-in"),
             (LOCAL + "[router]\nhigh_risk = []", "router: high_risk is empty"),
             (CLOUD + "[router]\ncloud_classes = ['chat']", "router: no tier may serve creative, planning, multi-file"),
-            (LOCAL + TELLER, "router.classifier: no question loads 'fast', so it has a say only while it runs"),
+            (LOCAL + TELLER, "router.classifier: 'fast' is not loaded for this, so it classifies only while it runs"),
             (LOCAL + CLOUD + "[router]\nallow_cloud = false\n" + TELLER.replace("fast", "cloud"),
-             "router.classifier: 'cloud' is a cloud, and `allow_cloud` is false"),
+             "router.classifier: 'cloud' is a cloud, but `allow_cloud` is false"),
             (LOCAL.replace("fast", "bad") + "[[serve]]\nname = 'bad'\nmodel = 'x.gguf'\nstatus = 'rejected-slow'",
-             "tier 'local': its serve 'bad' is rejected: it is never started without --force"),
+             "tier 'local': its serve 'bad' is rejected; it starts only with --force"),
         ],
     )  # fmt: skip
     def test_each_is_told_once(self, doubts: Callable[[str], list[str]], text: str, expected: str) -> None:
@@ -470,7 +475,7 @@ class TestDoubts:
 
 
 def test_an_alias_of_a_task_is_the_routers_and_one_of_a_serve_may_be_moved(
-    loaded: Loaded, routed: Callable[[str], Router]
+    loaded: Loaded, routed: Callable[[str], RouterSettings]
 ) -> None:
     text = (
         LOCAL + '[alias]\nquick = "auto"\nlawyer = "auto:law"\nmine = "fast"\n[alias.old]\nserve = "auto:review"\n'

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from stoker.domain.routing import Router, TaskClass
+from stoker.domain.routing import RouterSettings, TaskClass
 from stoker.domain.task import CLASSES, WITH_FIXTURES
 from stoker.domain.tier import Tier
-from stoker.measure.suites.fixture import shipped
+from stoker.measure.suites.fixture import shipped_fixtures
 
 LOCAL = Tier("local", "fast", classes=("chat", "law"))
 CLOUD = Tier("cloud", "cloud", cloud=True)
@@ -26,21 +26,21 @@ CLOUD = Tier("cloud", "cloud", cloud=True)
 def test_a_cloud_needs_the_consent_of_all_and_a_local_tier_only_its_own_list(
     fields: dict[str, object], local: set[str], cloud: set[str]
 ) -> None:
-    router = Router((LOCAL, CLOUD), **fields)  # type: ignore[arg-type]
+    router = RouterSettings((LOCAL, CLOUD), **fields)  # type: ignore[arg-type]
     for tier, wanted in ((LOCAL, local), (CLOUD, cloud)):
         assert {name for name in ("chat", "law", "vision") if router.permits(tier, name)} == wanted
 
 
 def test_a_cloud_keeps_to_its_own_list_too() -> None:
-    router = Router((Tier("cloud", "cloud", cloud=True, classes=("chat",)),), cloud_classes=("vision", "chat"))
+    router = RouterSettings((Tier("cloud", "cloud", cloud=True, classes=("chat",)),), cloud_classes=("vision", "chat"))
     assert [name for name in router.known if router.permits(router.tiers[0], name)] == ["chat"]
 
 
 def test_own_classes_stand_beside_the_built_in_ones_and_none_stands_twice() -> None:
-    router = Router((LOCAL,), classes=(TaskClass("law", tier="local"), TaskClass("chat")))
+    router = RouterSettings((LOCAL,), classes=(TaskClass("law", tier="local"), TaskClass("chat")))
     assert router.known == (*CLASSES, "law")
     assert (router.specialist("law"), router.specialist("chat"), router.specialist("nothing")) == ("local", None, None)
 
 
 def test_the_classes_that_can_be_measured_are_those_whose_fixtures_ship() -> None:
-    assert {one.task_class for one in shipped()} == WITH_FIXTURES
+    assert {one.task_class for one in shipped_fixtures()} == WITH_FIXTURES

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stoker.domain.gate import condition
-from stoker.domain.run import Kind
+from stoker.domain.run import RunKind
 
 
 @pytest.mark.parametrize(
@@ -22,14 +22,14 @@ from stoker.domain.run import Kind
 )
 def test_a_number_is_compared_in_its_unit(text: str, metric: str, value: float, holds: float, fails: float) -> None:
     found = condition(f"  {text} ")
-    assert (found.text, found.metric, found.value, found.whole) == (text, metric, value, None)
+    assert (found.text, found.metric, found.value, found.measurement) == (text, metric, value, None)
     assert found.holds(holds)
     assert not found.holds(fails)
 
 
-@pytest.mark.parametrize("kind", [Kind.PREFLIGHT, Kind.CANARY, Kind.SOAK])
-def test_one_word_is_a_measurement_that_passes_as_a_whole(kind: Kind) -> None:
-    assert condition(kind.value).whole is kind
+@pytest.mark.parametrize("kind", [RunKind.PREFLIGHT, RunKind.CANARY, RunKind.SOAK])
+def test_one_word_is_a_measurement_that_passes_as_a_whole(kind: RunKind) -> None:
+    assert condition(kind.value).measurement is kind
 
 
 def test_a_bound_names_its_rate() -> None:
@@ -42,15 +42,15 @@ def test_a_bound_names_its_rate() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("benchmark", "passes as a whole"),
-        ("ttft_p95", "passes as a whole"),
-        ("ttft_p95 <", "is no condition"),
-        ("ttft_p95 != 2s", "is no condition"),
-        ("ttft < 2 s", "is no condition"),
-        ("TTFT < 2s", "is no condition"),
-        ("ttft < 2h", "no number with a unit"),
-        ("ttft < soon", "no number with a unit"),
-        ("", "is no condition"),
+        ("benchmark", "can stand alone"),
+        ("ttft_p95", "can stand alone"),
+        ("ttft_p95 <", "is not a condition"),
+        ("ttft_p95 != 2s", "is not a condition"),
+        ("ttft < 2 s", "is not a condition"),
+        ("TTFT < 2s", "is not a condition"),
+        ("ttft < 2h", "not a number with a known unit"),
+        ("ttft < soon", "not a number with a known unit"),
+        ("", "is not a condition"),
     ],
 )
 def test_what_is_no_condition_says_what_is_expected(text: str, why: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.domain.spending import Spent, day_of
+from stoker.domain.spending import DailySpending, day_of
 
 NOON = 1_795_262_400.0
 """2026-11-21, 12:00 UTC."""
@@ -20,16 +20,16 @@ def test_the_day_is_utcs() -> None:
 
 
 def test_what_is_spent_on_one_day_adds_up_and_counts_for_no_other() -> None:
-    spent = Spent().plus(0.25, NOON).plus(0.5, NOON + 3600)
-    assert (spent, spent.on(NOON)) == (Spent("2026-11-21", 0.75), 0.75)
-    assert (spent.on(NOON + DAY), spent.on(NOON - DAY)) == (0.0, 0.0)
-    assert spent.plus(0.1, NOON + DAY) == Spent("2026-11-22", 0.1)
+    spent = DailySpending().add(0.25, NOON).add(0.5, NOON + 3600)
+    assert (spent, spent.amount_on(NOON)) == (DailySpending("2026-11-21", 0.75), 0.75)
+    assert (spent.amount_on(NOON + DAY), spent.amount_on(NOON - DAY)) == (0.0, 0.0)
+    assert spent.add(0.1, NOON + DAY) == DailySpending("2026-11-22", 0.1)
 
 
 @given(st.lists(st.tuples(st.floats(0, 10), st.floats(0, 5 * DAY)), max_size=20))
 def test_a_day_has_what_was_spent_on_it_since_it_last_changed(parts: list[tuple[float, float]]) -> None:
-    spent, expected = Spent(), 0.0
+    spent, expected = DailySpending(), 0.0
     for amount, after in sorted(parts, key=lambda part: part[1]):
         expected = expected + amount if spent.day == day_of(NOON + after) else amount
-        spent = spent.plus(amount, NOON + after)
-        assert spent.on(NOON + after) == pytest.approx(expected)
+        spent = spent.add(amount, NOON + after)
+        assert spent.amount_on(NOON + after) == pytest.approx(expected)

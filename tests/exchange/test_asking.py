@@ -10,9 +10,9 @@ from typing import Any, cast
 import pytest
 
 from stoker.domain.errors import ClientError
-from stoker.exchange import internal_client as asker
-from stoker.exchange.internal_client import Asker
-from stoker.quality.recheck import Rechecks, There, Wanted
+from stoker.exchange import internal_client
+from stoker.exchange.internal_client import InternalClient
+from stoker.quality.recheck import PendingRecheck, Rechecks, VerifiedServe
 
 
 @pytest.mark.parametrize(
@@ -31,20 +31,20 @@ def test_settings_are_left_out_for_good_only_where_that_helped(
     class Answer:
         usage = None
 
-        def whole(self, body: bytes) -> None:
+        def translate_whole(self, body: bytes) -> None:
             pass
 
-    monkeypatch.setattr(asker, "exchange", exchange)
-    monkeypatch.setattr(asker, "AnswerTranslator", Answer)
-    sending = SimpleNamespace(head=b"", body=b"", answer=Answer())
-    speech = SimpleNamespace(own=lambda serve, target, question: None, sending=lambda *_, **__: sending)
-    one = Asker(cast(Any, None), cast(Any, speech))
+    monkeypatch.setattr(internal_client, "exchange", exchange)
+    monkeypatch.setattr(internal_client, "AnswerTranslator", Answer)
+    encoded = SimpleNamespace(head=b"", body=b"", answer=Answer())
+    formatter = SimpleNamespace(format_own=lambda serve, target, question: None, encode=lambda *_, **__: encoded)
+    client = InternalClient(cast(Any, None), cast(Any, formatter))
     serve = cast(Any, SimpleNamespace(name="teller"))
 
     async def main() -> None:
         while True:
             try:
-                await one.said(serve, cast(Any, None), lambda plain: cast(Any, asked.append(plain)), 1.0)
+                await client.ask(serve, cast(Any, None), lambda plain: cast(Any, asked.append(plain)), 1.0)
             except ClientError:
                 continue
             except RuntimeError:
@@ -61,13 +61,13 @@ def test_a_preflight_that_is_stopped_before_its_first_step_is_asked_for_again() 
         proved.append(serve.name)
         return ()
 
-    async def over(there: There, wanted: Wanted, rounds: Any) -> bool:
+    async def on_checked(running: VerifiedServe, pending: PendingRecheck, rounds: Any) -> bool:
         return False
 
     async def main() -> None:
         checks = Rechecks(
             lambda name: cast(Any, SimpleNamespace(serve=SimpleNamespace(name=name), target=None)),
-            cast(Callable[..., Awaitable[Any]], prove), over, lambda: 0.0,
+            cast(Callable[..., Awaitable[Any]], prove), on_checked, lambda: 0.0,
         )  # fmt: skip
         checks.want("small", ("small", "chat"))
         checks.stop("small")

@@ -11,20 +11,20 @@ from hypothesis import strategies as st
 from stoker.domain.answer import (
     Answer,
     Began,
+    BlockKind,
     Closed,
     Counted,
     Ended,
     Event,
     Finished,
     Grew,
-    Kind,
     Opened,
-    Stop,
+    StopReason,
     Tokens,
 )
 from stoker.domain.dialect import Dialect
-from stoker.domain.prompt import Call, Prompt, Refusal, Text, Thinking
-from stoker.exchange.recorder import Sample
+from stoker.domain.prompt import Prompt, Refusal, Text, Thinking, ToolCall
+from stoker.exchange.recorder import AnswerRecorder
 from stoker.request.verify.verifier import events_of
 
 PROMPT = Prompt(Dialect.CHAT, "auto", [])
@@ -38,25 +38,25 @@ class Holding:
         self.judged: list[Answer] = []
 
     def feed(self, event: Event) -> Iterable[Event]:
-        return [] if isinstance(event, Opened) and event.kind is Kind.CALL else [event]
+        return [] if isinstance(event, Opened) and event.kind is BlockKind.CALL else [event]
 
     def judge(self, answer: Answer) -> None:
         self.judged.append(answer)
 
-    def told(self) -> tuple[str, ...]:
+    def failed_checks(self) -> tuple[str, ...]:
         return ("schema",)
 
 
-def sample(most: int = 100) -> Sample:
-    return Sample(most).before(None, PROMPT, goes_on=False)
+def sample(most: int = 100) -> AnswerRecorder:
+    return AnswerRecorder(most).wrap(None, PROMPT, continues=False)
 
 
-def an_answer(*blocks: Text | Thinking | Refusal | Call, stop: Stop = Stop.END) -> Answer:
+def an_answer(*blocks: Text | Thinking | Refusal | ToolCall, stop: StopReason = StopReason.END) -> Answer:
     return Answer("id", "m", list(blocks), stop)
 
 
 def test_text_refusals_and_calls_are_kept_and_thinking_is_not() -> None:
-    answer = an_answer(Thinking("hm"), Text("let me look"), Call("1", "look", '{"at":1}'), Refusal("no"))
+    answer = an_answer(Thinking("hm"), Text("let me look"), ToolCall("1", "look", '{"at":1}'), Refusal("no"))
     streamed, whole = sample(), sample()
     for event in events_of(answer):
         assert streamed.feed(event) == (event,)
@@ -69,10 +69,10 @@ def test_text_refusals_and_calls_are_kept_and_thinking_is_not() -> None:
 @given(st.lists(st.text(max_size=20), max_size=10), st.integers(0, 60))
 def test_of_a_longer_answer_nothing_is_kept(pieces: list[str], most: int) -> None:
     one, size = sample(most), sum(map(len, pieces))
-    one.feed(Opened(0, Kind.TEXT))
+    one.feed(Opened(0, BlockKind.TEXT))
     for piece in filter(None, pieces):
         one.feed(Grew(0, piece))
-    one.feed(Finished(Stop.END))
+    one.feed(Finished(StopReason.END))
     whole = sample(most)
     whole.judge(an_answer(Text("".join(pieces))))
     for kept in (one, whole):
@@ -83,10 +83,10 @@ def test_of_a_longer_answer_nothing_is_kept(pieces: list[str], most: int) -> Non
 
 @pytest.mark.parametrize(
     ("stop", "problem"),
-    [(Stop.END, ""), (Stop.CALLS, ""), (Stop.SEQUENCE, ""), (Stop.FILTERED, ""),
-     (Stop.LENGTH, "cut_short"), (Stop.CONTEXT, "cut_short"), (Stop.PAUSED, "cut_short")],
+    [(StopReason.END, ""), (StopReason.CALLS, ""), (StopReason.SEQUENCE, ""), (StopReason.FILTERED, ""),
+     (StopReason.LENGTH, "cut_short"), (StopReason.CONTEXT, "cut_short"), (StopReason.PAUSED, "cut_short")],
 )  # fmt: skip
-def test_an_answer_that_was_cut_off_says_so(stop: Stop, problem: str) -> None:
+def test_an_answer_that_was_cut_off_says_so(stop: StopReason, problem: str) -> None:
     one = sample()
     one.judge(an_answer(Text("hello"), stop=stop))
     assert one.problem == problem
@@ -94,29 +94,29 @@ def test_an_answer_that_was_cut_off_says_so(stop: Stop, problem: str) -> None:
 
 def test_an_answer_of_which_no_end_was_seen_is_unread() -> None:
     one = sample()
-    for event in (Began("", ""), Opened(0, Kind.TEXT), Grew(0, "hi"), Closed(0), Counted(Tokens()), Ended()):
+    for event in (Began("", ""), Opened(0, BlockKind.TEXT), Grew(0, "hi"), Closed(0), Counted(Tokens()), Ended()):
         one.feed(event)
     assert one.problem == "unread"
 
 
 def test_the_check_behind_it_decides_what_flows_and_what_is_wrong() -> None:
     check = Holding(is_failed=True)
-    one = Sample(100).before(check, PROMPT, goes_on=False)
-    assert tuple(one.feed(Opened(0, Kind.CALL, "1", "look"))) == ()
+    one = AnswerRecorder(100).wrap(check, PROMPT, continues=False)
+    assert tuple(one.feed(Opened(0, BlockKind.CALL, "1", "look"))) == ()
     assert tuple(one.feed(Grew(0, "{}"))) == (Grew(0, "{}"),)
-    assert (one.is_failed, one.told(), one.answer) == (True, ("schema",), [])
+    assert (one.is_failed, one.failed_checks(), one.answer) == (True, ("schema",), [])
     one.judge(an_answer(Text("x")))
     assert len(check.judged) == 1
-    assert (sample().is_failed, sample().told()) == (False, ())
+    assert (sample().is_failed, sample().failed_checks()) == (False, ())
 
 
 def test_a_second_attempt_begins_anew_but_where_the_first_goes_on() -> None:
     one = sample()
-    one.feed(Opened(0, Kind.TEXT))
+    one.feed(Opened(0, BlockKind.TEXT))
     one.feed(Grew(0, "first"))
-    one.before(None, PROMPT, goes_on=True)
-    one.feed(Opened(1, Kind.TEXT))
+    one.wrap(None, PROMPT, continues=True)
+    one.feed(Opened(1, BlockKind.TEXT))
     one.feed(Grew(1, "second"))
     assert one.answer == [("", "first"), ("", "second")]
-    one.before(None, PROMPT, goes_on=False)
+    one.wrap(None, PROMPT, continues=False)
     assert one.answer == []

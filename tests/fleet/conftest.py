@@ -18,7 +18,9 @@ import pytest
 from stoker.domain.access import Paths
 from stoker.domain.dialect import Dialect
 from stoker.domain.serve import Serve
+from stoker.fleet.supervision.serve_registry import FleetContext
 from stoker.fleet.supervision.supervisor import Supervisor
+from stoker.fleet.warm.keeper import WarmKeeper
 
 ENGINE = Path(__file__).with_name("scripted_engine.py")
 
@@ -39,9 +41,10 @@ class Workshop:
         self.exits: list[tuple[str, str]] = []
         self.exited = asyncio.Event()
 
-    def supervisor(self) -> Supervisor:
-        """As a control plane that has just started."""
-        return Supervisor(self.paths, RealClock(), logging.getLogger("test.fleet"), lambda: bytes(32))
+    def supervisor(self, warm: WarmKeeper | None = None, **context: Any) -> Supervisor:
+        """As a control plane that has just started. `context`: more fields of FleetContext."""
+        log = logging.getLogger("test.fleet")
+        return Supervisor(FleetContext(self.paths, RealClock(), log, lambda: bytes(32), **context), warm)
 
     def on_exit(self, name: str, detail: str) -> None:
         self.exits.append((name, detail))

@@ -10,6 +10,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -20,15 +21,24 @@ from uvicorn.server import ServerState
 
 from stoker.domain.access import FrontDoor
 from stoker.domain.decision import Decision
+from stoker.domain.events import Event, Notify, ServeDisconnected
 from stoker.domain.serve import Serve, Slot
+from stoker.exchange.carrier import Carrier
+from stoker.exchange.formatter import Formatter
 from stoker.fleet.swapping.conductor import Conductor
+from stoker.gateway.admin import AdminReply
 from stoker.gateway.flow import Flow
-from stoker.gateway.front import Front
+from stoker.gateway.front import Endpoints, Front
+from stoker.gateway.settings import FlowSettings
+from stoker.request.accept.access_control import AccessControl
 from stoker.request.accept.connection import PACE, UploadPace, WireProtocol
-from stoker.request.accept.door import Door
 from stoker.request.decide.names import Names
-from stoker.request.relay.pool import Pool
-from stoker.testing.client import RawClient, compose
+from stoker.request.relay.pool import ConnectionPool
+from stoker.request.translate.neutral.thinking import ThinkingSigner
+from stoker.routing.collaborators import Collaborators
+from stoker.routing.dispatch import Dispatcher
+from stoker.routing.router import TierRouter
+from stoker.testing.client import RawClient, compose_request
 from stoker.testing.fleet import FakeFleet
 
 CHAT = "/v1/chat/completions"
@@ -44,10 +54,10 @@ class LoopClock:
         return 1.0
 
 
-class SmallAdmin:
-    """What `front` needs of the operator's side, without one."""
+class SmallModels:
+    """A list of models without anything of the fleet."""
 
-    def model(self, name: str, serve: Serve) -> dict[str, Any]:
+    def serve(self, name: str, serve: Serve) -> dict[str, Any]:
         return {"id": name}
 
     def task(self, name: str) -> dict[str, Any]:
@@ -56,14 +66,18 @@ class SmallAdmin:
     def is_up(self, serve: Serve) -> bool:
         return False
 
-    def status(self) -> dict[str, Any]:
+
+class SmallStatus:
+    def document(self) -> dict[str, Any]:
         return {"version": "0"}
 
     def metrics(self, status: dict[str, Any]) -> bytes:
         return b"# none\n"
 
-    async def answer(self, *asked: Any) -> tuple[int, dict[str, Any]]:
-        return 200, {"verb": asked[2]}
+
+class SmallAdmin:
+    async def answer(self, *asked: Any) -> AdminReply:
+        return AdminReply({"verb": asked[2]})
 
 
 SAYS = {"choices", "content", "output", "input_tokens", "data", "error"}
@@ -161,7 +175,17 @@ def delta(text: str) -> bytes:
 def ask(model: str = "a", path: str = CHAT, headers: tuple[tuple[str, str], ...] = (), **fields: Any) -> bytes:
     """A chat request's bytes."""
     document = {"model": model, "messages": [{"role": "user", "content": "hi"}], **fields}
-    return compose("POST", path, document, headers)
+    return compose_request("POST", path, document, headers)
+
+
+def dropping_from(pool: ConnectionPool) -> Notify:
+    """Closes the connections to a serve that requests are no longer sent to."""
+
+    def notify(event: Event) -> None:
+        if isinstance(event, ServeDisconnected):
+            pool.drop(event.host, event.port)
+
+    return notify
 
 
 class Stage:
@@ -188,7 +212,8 @@ class Stage:
         self.lines: list[Talk] = []
         self.refused: Counter[tuple[str, str]] = Counter()
         """What came no further than the front door: (reason, origin)."""
-        self.pool = Pool()
+        self.pool = ConnectionPool()
+        self.status = SmallStatus()
         self._asked: asyncio.Queue[Talk] = asyncio.Queue()
         self._clients: list[RawClient] = []
 
@@ -200,15 +225,16 @@ class Stage:
         self._model = await loop.create_server(lambda: Talk(self._asked, self.lines), "127.0.0.1", 0)
         self.model_port = self._model.sockets[0].getsockname()[1]
         self.fleet.ports = {serve.name: self.model_port for serve in self.serves} | self.fleet.ports
-        self.conductor = Conductor(self.slots, self.serves, self.fleet, LoopClock(), on_gone=self.pool.drop)
+        self.conductor = Conductor(self.slots, self.serves, self.fleet, LoopClock(), dropping_from(self.pool))
         names = Names(self.serves)
-        self.flow = Flow(
-            self.front_door, names, self.conductor, self.pool, LoopClock(), self.decisions.append,
-            lambda serve, text: self.notes.append(f"{serve}: {text}"),
-        )  # fmt: skip
-        self.door = Door(self.front_door)
-        self.admin = SmallAdmin()
-        front = Front(self.flow, self.door, self.admin, on_refused=self._count)  # type: ignore[arg-type]
+        formatter = Formatter(ThinkingSigner((b"key" * 11,)), LoopClock().wall)
+        self.carrier = Carrier(
+            self.conductor, self.pool, formatter, LoopClock(), lambda serve, text: self.notes.append(f"{serve}: {text}")
+        )
+        settings = FlowSettings(self.front_door, names)
+        self.flow = Flow(settings, self.carrier, LoopClock(), self.decisions.append)
+        self.door = AccessControl(self.front_door)
+        front = Front(self.flow, self.door, self.endpoints(), self._count)
         config = uvicorn.Config(front, http=WireProtocol, ws="none", lifespan="off", log_config=None, access_log=False)
         config.load()
         self.state = ServerState()
@@ -217,6 +243,21 @@ class Stage:
         )
         self.port = self._server.sockets[0].getsockname()[1]
         return self
+
+    def endpoints(self) -> Endpoints:
+        """What answers everything but inference."""
+        return Endpoints(SmallAdmin(), self.status, SmallModels())  # type: ignore[arg-type]
+
+    def route(self, router: TierRouter | None, **collaborators: Any) -> None:
+        """Requests may name a task from here on; None: no longer."""
+        limits = {"max_silence": self.front_door.stall_timeout, **collaborators}
+        made = None if router is None else Dispatcher(self.carrier, router, Collaborators(**limits), LoopClock().now)
+        self.flow.configure(replace(self.flow.settings, dispatcher=made))
+
+    def work_with(self, **collaborators: Any) -> None:
+        """As `route`, with the same router."""
+        assert self.flow.settings.dispatcher is not None
+        self.route(self.flow.settings.dispatcher.router, **collaborators)
 
     def _count(self, reason: str, origin: str) -> None:
         self.refused[reason, origin] += 1
@@ -240,7 +281,7 @@ class Stage:
 
     def left(self) -> dict[str, int]:
         """What is held; all zero once everything has ended."""
-        seats = self.conductor.scheduler.seats.values()
+        seats = self.conductor.scheduler.serves.values()
         return {
             **self.conductor.statistics(),
             "active": len(self.flow.active),

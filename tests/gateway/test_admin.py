@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -10,15 +11,20 @@ from typing import Any
 import pytest
 from tests.gateway.flow_stage import LoopClock, Stage, a_serve, ask
 
-from stoker.domain.access import Key, Paths, Scope, Settings
+from stoker.domain.access import Key, Scope
 from stoker.domain.errors import ConfigError
 from stoker.domain.serve import Secret, Slot, SwapPolicy
-from stoker.fleet.conversations.keeper import Statistics
+from stoker.fleet.conversations.keeper import ConversationStatistics
 from stoker.fleet.warm import statistics as warm
-from stoker.gateway.admin import Admin, Looks
+from stoker.gateway.admin import Admin
+from stoker.gateway.decisions import DecisionPages
+from stoker.gateway.front import Endpoints
+from stoker.gateway.models import ModelList
+from stoker.gateway.status import StatusReport, StatusSources
+from stoker.promotion.promotions import Promotions
 from stoker.store.decisions import DecisionLog
 from stoker.store.metrics import Metrics
-from stoker.testing.client import Reply
+from stoker.testing.client import RawReply
 from stoker.testing.fleet import FakeFleet
 
 SLOTS = (Slot("gpu", swap=SwapPolicy(drain_timeout=0.05)),)
@@ -27,26 +33,39 @@ KEYS = (Key("boss", Secret("k-boss", "env:A"), Scope.ADMIN), Key("eye", Secret("
         Key("user", Secret("k-user", "env:C")))  # fmt: skip
 
 
+class Moves(Promotions):
+    """Aliases that can only be reset."""
+
+    def __init__(self) -> None:
+        pass
+
+    async def reset(self, alias: str) -> dict[str, Any]:
+        return {"alias": alias, "serve": "a", "previous": "b"}
+
+
 class Office(Stage):
     """A stage with the real admin; `reload` is what the next reload answers or raises."""
 
     reload: Callable[[], dict[str, Any]] = staticmethod(lambda: {"changed": ["a"]})
-    saved: Statistics | None = None
+    saved: ConversationStatistics | None = None
     """Of conversations."""
-    kept: warm.Statistics | None = None
+    kept: warm.WarmStatistics | None = None
     """Of what is warm."""
 
-    def hire(self, path: Path) -> DecisionLog:
-        store = DecisionLog(path / "decisions.db", 100)
-        settings = Settings(self.front_door, Paths("", "", ""), self.slots, self.serves)
-        looks = Looks(conversations=lambda: self.saved, warm=lambda: self.kept)
-        real = Admin(settings, self.conductor, self.flow, store, Metrics(), LoopClock(), lambda: self.reload(), looks)
-        self.admin.__dict__.update(
-            {name: getattr(real, name) for name in ("model", "status", "metrics", "answer")}
-        )  # the front was given the small one
-        return store
+    def __init__(self, store: DecisionLog, *parts: Any) -> None:
+        super().__init__(*parts)
+        self.store = store
 
-    async def say(self, verb: str, document: object = None, method: str = "POST", **headers: str) -> Reply:
+    def endpoints(self) -> Endpoints:
+        clock = LoopClock()
+        sources = StatusSources(conversations=lambda: self.saved, warm=lambda: self.kept)
+        return Endpoints(
+            Admin(self.conductor, self.flow, clock, DecisionPages(self.store), lambda: self.reload(), Moves()),
+            StatusReport(self.conductor, self.flow, self.store, Metrics(), clock, sources),
+            ModelList(self.conductor),
+        )
+
+    async def say(self, verb: str, document: object = None, method: str = "POST", **headers: str) -> RawReply:
         client = await self.client()
         return await client.ask(
             method, f"/admin/{verb}", {} if document is None and method == "POST" else document, **headers
@@ -59,13 +78,12 @@ Story = Callable[[Office], Coroutine[Any, Any, None]]
 def office(**front: Any) -> Callable[[Story], Callable[[Path], None]]:
     def decorate(tell: Story) -> Callable[[Path], None]:
         async def played(path: Path) -> None:
-            async with Office(front, SERVES, SLOTS, FakeFleet()) as stage:
-                store = stage.hire(path)
-                try:
-                    async with asyncio.timeout(5):
-                        await tell(stage)
-                finally:
-                    store.close()
+            store = DecisionLog(path / "decisions.db", 100)
+            try:
+                async with Office(store, front, SERVES, SLOTS, FakeFleet()) as stage, asyncio.timeout(5):
+                    await tell(stage)
+            finally:
+                store.close()
 
         def run(tmp_path: Path) -> None:
             asyncio.run(played(tmp_path))
@@ -93,10 +111,29 @@ async def test_switch_blocks_until_the_serve_is_there_and_unload_until_it_is_gon
 async def test_status_tells_what_is_saved_of_conversations_and_what_came_of_it(stage: Office) -> None:
     client = await stage.client()
     assert (await client.ask("GET", "/status")).json()["conversations"] is None
-    stage.saved = Statistics(files=2, size=300, saved=5, not_saved=1, restored=3, not_restored=0)
+    stage.saved = ConversationStatistics(files=2, size=300, saved=5, not_saved=1, restored=3, not_restored=0)
     assert (await client.ask("GET", "/status")).json()["conversations"] == {
         "files": 2, "bytes": 300, "saved": 5, "not_saved": 1, "restored": 3, "not_restored": 0,
     }  # fmt: skip
+
+
+@office()
+async def test_an_alias_is_reset_and_the_old_name_of_the_verb_says_that_it_goes_away(stage: Office) -> None:
+    logged: list[str] = []
+
+    def keep(record: logging.LogRecord) -> bool:
+        logged.append(record.getMessage())
+        return False
+
+    logging.getLogger("stoker.admin").addFilter(keep)
+    reply = await stage.say("reset", {"alias": "al"})
+    assert (reply.status, reply.json()["serve"], reply.header("deprecation")) == (200, "a", None)
+    assert logged == []
+    old = await stage.say("demote", {"alias": "al"})
+    assert old.json() == reply.json()
+    assert (old.header("deprecation"), old.header("link")) == ("true", '</admin/reset>; rel="successor-version"')
+    logging.getLogger("stoker.admin").removeFilter(keep)
+    assert logged == ["/admin/demote is deprecated and goes away after the next release: use /admin/reset"]
 
 
 @office()
@@ -194,8 +231,8 @@ async def test_looking_at_decisions_models_and_status(stage: Office) -> None:
 
 @office()
 async def test_what_is_warm_says_why_it_is_kept(stage: Office) -> None:
-    rows = (warm.Warm("a", "pages", 5, 5, 5, False, why="rule"), warm.Warm("b", "pages", 5, 5, 5, False))
-    stage.kept = warm.Statistics(10, 10, rows, None, 0, False, {})
+    rows = (warm.WarmStatus("a", "pages", 5, 5, 5, False, why="rule"), warm.WarmStatus("b", "pages", 5, 5, 5, False))
+    stage.kept = warm.WarmStatistics(10, 10, rows, None, 0, False, {})
     found = (await (await stage.client()).ask("GET", "/status")).json()
     assert [(one["name"], one["why"]) for one in found["warm"]["models"]] == [("a", "rule"), ("b", None)]
     assert [(one["name"], one["temperature"], one["expected"]) for one in found["serves"]] == [

@@ -7,18 +7,23 @@ from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
 import pytest
-from tests.gateway.flow_stage import LoopClock, Talk, a_serve, delta
+from tests.gateway.flow_stage import LoopClock, Talk, a_serve, delta, dropping_from
 
 from stoker.domain.access import FrontDoor
 from stoker.domain.decision import Decision
 from stoker.domain.dialect import ENDPOINTS
 from stoker.domain.serve import Serve
+from stoker.exchange.call import Call
+from stoker.exchange.carrier import Carrier
+from stoker.exchange.formatter import Formatter
 from stoker.fleet.swapping.conductor import Conductor
-from stoker.gateway.flow import Call, Flow
-from stoker.request.accept.door import OPEN, Caller
-from stoker.request.accept.turn import Turn
+from stoker.gateway.flow import Flow
+from stoker.gateway.settings import FlowSettings
+from stoker.request.accept.access_control import OPEN, Caller
+from stoker.request.accept.inline_task import InlineTask
 from stoker.request.decide.names import Names
-from stoker.request.relay.pool import Pool
+from stoker.request.relay.pool import ConnectionPool
+from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.testing.fleet import FakeFleet
 
 LIMIT = 60
@@ -34,17 +39,17 @@ class MemoryWire:
         self._come: list[bytes] = []
         self.path = "/v1/chat/completions"
         self.headers: dict[bytes, bytes] = {}
-        self.given: list[tuple[bytes, bytes]] = []
+        self.raw_headers: list[tuple[bytes, bytes]] = []
         self.received = 0
         self.is_whole = False
-        self.problem = None
+        self.body_error = None
         self.is_lost = self.is_paused = False
         self.on_lost: Callable[[], None] | None = None
         self.on_resume: Callable[[], None] | None = None
         self.ends = 0
         self.status = 0
 
-    async def more(self) -> None:
+    async def wait_for_more(self) -> None:
         await asyncio.sleep(0)
         self._come.append(self._pieces.pop(0))
         self.received += len(self._come[-1])
@@ -117,9 +122,12 @@ class House:
         asked: asyncio.Queue[Talk] = asyncio.Queue()
         server = await loop.create_server(lambda: Talk(asked, self.lines), "127.0.0.1", 0)
         fleet = FakeFleet({self.serve.name: server.sockets[0].getsockname()[1]})
-        pool = Pool()
-        conductor = Conductor([], [self.serve], fleet, LoopClock(), on_gone=pool.drop)
-        flow = Flow(FrontDoor(), Names([self.serve]), conductor, pool, LoopClock(), self.decisions.append)
+        pool = ConnectionPool()
+        conductor = Conductor([], [self.serve], fleet, LoopClock(), dropping_from(pool))
+        formatter = Formatter(ThinkingSigner((b"key" * 11,)), LoopClock().wall)
+        carrier = Carrier(conductor, pool, formatter, LoopClock())
+        settings = FlowSettings(FrontDoor(), Names([self.serve]))
+        flow = Flow(settings, carrier, LoopClock(), self.decisions.append)
         caller, wire = Caller(OPEN), MemoryWire(stream)
         async with asyncio.TaskGroup() as group:
             answering = group.create_task(answer(asked))
@@ -127,8 +135,8 @@ class House:
                 await once(flow, MemoryWire(stream), caller)
                 self.decisions.clear()
             stepper = Stepper(once(flow, wire, caller), at, late)
-            running: set[Turn] = set()
-            turn = Turn(through(stepper), loop, running)
+            running: set[InlineTask] = set()
+            turn = InlineTask(through(stepper), loop, running)
             stepper.cancel = turn.cancel
             try:
                 async with asyncio.timeout(3):
@@ -139,7 +147,7 @@ class House:
             for _ in range(5):
                 await asyncio.sleep(0)  # what the cancel set off: a swap under way, a connection's end
             assert conductor.statistics()["leases"] == conductor.statistics()["waiting"] == 0
-            assert all(not s.leases and not s.queue for s in conductor.scheduler.seats.values())
+            assert all(not s.leases and not s.queue for s in conductor.scheduler.serves.values())
             assert flow.active == {}
             assert caller.active == 0
             assert len(self.decisions) == wire.ends == 1

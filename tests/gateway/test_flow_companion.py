@@ -19,64 +19,66 @@ from tests.gateway.test_flow_routing import whole
 
 from stoker.domain.decision import Routed
 from stoker.domain.dialect import Dialect
-from stoker.domain.routing import BreakerLimits, Router
-from stoker.domain.routing import Companion as Settings
+from stoker.domain.routing import BreakerLimits, ClassifierModelSettings, RouterSettings
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Driver, Translation
-from stoker.domain.task import Outline, Source, Task
+from stoker.domain.task import ClassSource, Outline, Task
 from stoker.domain.tier import Tier
-from stoker.exchange.formatter import Speech
-from stoker.exchange.internal_client import Asker
-from stoker.fleet.swapping.residency import Residency
+from stoker.exchange.formatter import Formatter
+from stoker.exchange.internal_client import InternalClient
 from stoker.measure.classifier import proof as proofs
 from stoker.measure.classifier.labelled_prompts import held_out
-from stoker.quality.classifier_model import Companion
-from stoker.request.translate.neutral.thinking import Signer
-from stoker.routing.router import Routing
+from stoker.quality.classifier_model import ClassifierModel
+from stoker.request.translate.neutral.thinking import ThinkingSigner
+from stoker.routing.evidence import Evidence
+from stoker.routing.router import TierRouter
 
 CHAT = frozenset((Dialect.CHAT,))
 SMALL = a_serve("small", served_name="small-1", dialects=CHAT)
 TELLER = a_serve("teller", served_name="teller-1", dialects=CHAT, max_active=1)
 CLOUD = replace(TELLER, driver=Driver.EXTERNAL, translation=Translation(cloud=True))
 MARK = Fingerprint("i", "e")
-UNSURE = Task("chat", Source.LEARNED, ("sure:50%",), sure=0.5, risk=0.2)
+UNSURE = Task("chat", ClassSource.LEARNED, ("sure:50%",), sure=0.5, risk=0.2)
 
 
 class House:
     """`small` answers, `teller` tells classes and has proved it; the built-in classifier says `task`."""
 
-    def __init__(self, stage: Stage, state: Path, task: Task, settings: Settings, router: dict[str, Any]) -> None:
+    def __init__(
+        self, stage: Stage, state: Path, task: Task, settings: ClassifierModelSettings, router: dict[str, Any]
+    ) -> None:
         self.stage = stage
         self.state = state
         self.counts: Counter[str] = Counter()
 
         def classify(seen: Outline, declared: str | None, known: Collection[str]) -> Task:
-            return task if declared is None else Task(declared, Source.DECLARED)
+            return task if declared is None else Task(declared, ClassSource.DECLARED)
 
         tiers = (Tier("cheap", "small", classes=("*",)),)
-        sees = Residency(stage.conductor.scheduler.seats)
+        sees = stage.conductor.residency
         router = {"high_risk": (), "breaker": BreakerLimits(2), **router}
-        configured = Router(tiers, classifier=settings, **router)
-        self.routing = stage.flow.routing = Routing(configured, stage.serves, {}, sees, LoopClock().now, classify)
+        configured = RouterSettings(tiers, classifier=settings, **router)
+        self.evidence = Evidence({})
+        self.router = TierRouter(configured, stage.serves, self.evidence, sees, LoopClock().now, classify)
         self.know(MARK)
-        asker = Asker(stage.pool, Speech(Signer((b"key" * 11,)), lambda: 1.0))
-        self.companion = Companion(state, stage.conductor, asker, self.counts, LoopClock().now)
+        client = InternalClient(stage.pool, Formatter(ThinkingSigner((b"key" * 11,)), lambda: 1.0))
+        self.companion = ClassifierModel(state, stage.conductor, client, self.counts, LoopClock().now)
         self.prove(MARK)
 
     def know(self, mark: Fingerprint) -> None:
-        self.routing.fingerprints["teller"] = mark
-        self.routing.live.add("teller")
+        self.evidence.on_identified("teller", mark)
 
     def prove(self, mark: Fingerprint, rows: int | None = None, word: str = "") -> None:
         """As `stoker eval classifier` leaves it; `word`: it said this of each prompt, and not its label."""
         path = proofs.path_of(self.state, "teller")
         path.parent.mkdir(exist_ok=True)
-        lines = [proofs.Said(row.digest, word or row.task_class, 0.01) for row in held_out()[:rows]]
-        path.write_bytes(b"".join([proofs.line(proofs.mark(mark)), *map(proofs.line, lines)]))
+        lines = [proofs.ClassifierAnswer(row.digest, word or row.task_class, 0.01) for row in held_out()[:rows]]
+        path.write_bytes(b"".join([proofs.answers_line(proofs.header_of(mark)), *map(proofs.answers_line, lines)]))
         self.begin()
 
     def begin(self) -> None:
-        self.stage.flow.chooser.companion = self.companion if self.companion.begin(self.routing) else None
+        self.is_on = self.companion.begin(self.router)
+        self.stage.route(self.router, second_opinion=self.companion if self.is_on else None)
 
     async def load(self) -> None:
         await self.stage.conductor.switch("teller")
@@ -108,7 +110,7 @@ async def house(
     stage: Stage, task: Task = UNSURE, below: float = 0.8, timeout: float = PATIENCE, **router: Any
 ) -> AsyncIterator[House]:
     with tempfile.TemporaryDirectory() as state:
-        yield House(stage, Path(state), task, Settings("teller", timeout, below), router)
+        yield House(stage, Path(state), task, ClassifierModelSettings("teller", timeout, below), router)
 
 
 async def sent(stage: Stage, model: str = "auto", **fields: Any) -> None:
@@ -160,7 +162,7 @@ def test_from_high_risk_it_brings_a_request_down_only_where_the_built_in_one_is_
 ) -> None:
     @story(SMALL, TELLER)
     async def tell(stage: Stage) -> None:
-        built_in = Task("review", Source.LEARNED, (), sure=0.4, risk=sure)
+        built_in = Task("review", ClassSource.LEARNED, (), sure=0.4, risk=sure)
         rows = {"high_risk": ("review",)}
         async with house(stage, built_in, below=1.0, **rows) as it:
             await it.load()

@@ -8,7 +8,7 @@ from tests.gateway.flow_stage import Stage, story
 from tests.gateway.test_flow_companion import MARK, SMALL, TELLER, House, house, seen, sent
 from tests.gateway.test_flow_routing import whole
 
-from stoker.domain.routing import Router
+from stoker.domain.routing import RouterSettings
 from stoker.domain.run import Fingerprint
 from stoker.measure.classifier import proof as proofs
 from stoker.measure.classifier.labelled_prompts import held_out
@@ -42,8 +42,10 @@ async def test_one_that_lost_is_off(stage: Stage) -> None:
     async with house(stage) as it:
         await it.load()
         it.prove(MARK, word="chat")
-        assert stage.flow.chooser.companion is None
-        lost = proofs.weigh(proofs.load(proofs.path_of(it.state, "teller")).said, it.routing.router.classifier, ()).why  # type: ignore[arg-type]
+        assert not it.is_on
+        lost = proofs.prove(
+            proofs.load_answers(proofs.path_of(it.state, "teller")).answers, it.router.settings.classifier, ()
+        ).rejection  # type: ignore[arg-type]
         assert lost.startswith("its mistakes cost ")
         await is_off(it, lost)
 
@@ -56,17 +58,17 @@ async def test_another_model_than_was_measured_is_off_and_back_on_when_the_old_o
         await is_off(it, "it changed since it was measured")
         it.know(MARK)
         assert (it.companion.why, it.companion.problem) == ("", "")
-        it.routing.live.clear()
-        assert (it.companion.why, it.companion.problem) == ("it is not loaded, or was not looked at yet", "")
+        it.evidence.on_stopped("teller")
+        assert (it.companion.why, it.companion.problem) == ("it is not loaded, or not identified yet", "")
 
 
 @story(SMALL, TELLER)
 async def test_without_one_requests_know_nothing_of_it(stage: Stage) -> None:
     async with house(stage) as it:
         await it.load()
-        it.routing.configure(Router(it.routing.router.tiers), stage.serves)
+        it.router.configure(RouterSettings(it.router.settings.tiers), stage.serves)
         it.begin()
-        assert (stage.flow.chooser.companion, it.companion.status(), it.companion.problem) == (None, None, "")
+        assert (it.is_on, it.companion.status(), it.companion.problem) == (False, None, "")
         await sent(stage)
         assert (await it.served()).source == "learned"
 
@@ -77,7 +79,7 @@ async def test_a_question_under_way_when_it_is_taken_out_still_ends_in_order(sta
         await it.load()
         await sent(stage)
         talk = await it.told()
-        it.routing.configure(Router(it.routing.router.tiers), stage.serves)
+        it.router.configure(RouterSettings(it.router.settings.tiers), stage.serves)
         it.begin()
         talk.reply(whole(json.dumps({"class": "review"})))
         assert (await it.served()).task == "review"

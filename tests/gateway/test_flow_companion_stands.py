@@ -12,8 +12,8 @@ from tests.gateway.test_flow_companion import CLOUD, SMALL, TELLER, UNSURE, hous
 from tests.gateway.test_flow_routing import whole
 
 from stoker.domain.run import Fingerprint
-from stoker.domain.task import Source, Task
-from stoker.testing.client import compose
+from stoker.domain.task import ClassSource, Task
+from stoker.testing.client import compose_request
 
 
 @pytest.mark.parametrize(
@@ -21,8 +21,8 @@ from stoker.testing.client import compose
     [
         (UNSURE._replace(sure=0.8), 0.8),
         (UNSURE._replace(sure=0.0), 0.0),
-        (Task("json-extract", Source.RULES, ("wants_json",)), 1.0),
-        (Task("chat", Source.DEFAULT), 1.0),
+        (Task("json-extract", ClassSource.RULES, ("wants_json",)), 1.0),
+        (Task("chat", ClassSource.DEFAULT), 1.0),
     ],
 )
 def test_nobody_is_asked_where_it_is_sure_or_the_text_did_not_decide(task: Task, below: float) -> None:
@@ -61,7 +61,7 @@ async def test_counting_tokens_asks_nobody_for_a_class(stage: Stage) -> None:
         await it.load()
         client = await stage.client()
         document = {"model": "auto", "messages": [{"role": "user", "content": "hi"}]}
-        await client.send(compose("POST", "/v1/messages/count_tokens", document))
+        await client.send(compose_request("POST", "/v1/messages/count_tokens", document))
         (await stage.asked()).reply({"input_tokens": 12})
         assert (await client.reply()).json() == {"input_tokens": 12}
         assert it.counts == {}
@@ -96,10 +96,10 @@ async def test_nothing_is_loaded_to_tell_a_class(stage: Stage) -> None:
     async with house(stage) as it:
         await sent(stage)
         assert (await it.served()).notes[0] == "model_not_loaded"
-        it.routing.live.clear()
+        it.evidence.on_stopped("teller")
         await sent(stage)
         assert (await it.served()).notes[0] == "model_not_loaded"
-        assert not it.routing.is_up("teller")
+        assert not it.router.is_up("teller")
         assert it.counts == {"not_loaded": 2}
 
 

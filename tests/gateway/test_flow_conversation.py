@@ -8,14 +8,14 @@ import pytest
 from tests.gateway.flow_stage import LoopClock, Stage, story
 from tests.gateway.test_flow_routing import LARGE, SMALL, sealed, whole
 
-from stoker.domain.routing import Router, TaskClass
+from stoker.domain.routing import RouterSettings, TaskClass
 from stoker.domain.run import Fingerprint
 from stoker.domain.task import HIGH_RISK
-from stoker.domain.tier import Row, Tier, Verdict
-from stoker.fleet.swapping.residency import Residency
+from stoker.domain.tier import ProfileRow, Tier, Verdict
 from stoker.routing.classifier import classify
-from stoker.routing.router import Routing
-from stoker.testing.client import compose
+from stoker.routing.evidence import Evidence
+from stoker.routing.router import TierRouter
+from stoker.testing.client import compose_request
 
 RENAME = "Rename UserProfile to Account everywhere"
 REMINDER = "<system-reminder>\nThe TodoWrite tool hasn't been used recently.\n</system-reminder>"
@@ -27,16 +27,16 @@ CALL = {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name"
 RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "done"}
 
 
-def route(stage: Stage, measured: tuple[str, ...] = (), cloud: bool = False, **router: Any) -> Routing:
+def route(stage: Stage, measured: tuple[str, ...] = (), cloud: bool = False, **router: Any) -> TierRouter:
     """One local tier, measured to be good enough at some classes, and perhaps a cloud."""
     tiers = (Tier("local", "small"), *((Tier("trusted", "large", cloud=True),) if cloud else ()))
-    rows = {("local", name): Row("local", name, "i", "e", 40, 40, Verdict.ALLOW) for name in measured}
-    sees = Residency(stage.conductor.scheduler.seats)
-    found = Routing(Router(tiers, **router), stage.serves, rows, sees, LoopClock().now, classify)
-    found.fingerprints["small"] = Fingerprint("i", "e")
-    found.live.add("small")
-    stage.flow.routing = found
-    return found
+    rows = {("local", name): ProfileRow("local", name, "i", "e", 40, 40, Verdict.ALLOW) for name in measured}
+    sees = stage.conductor.residency
+    evidence = Evidence(rows)
+    made = TierRouter(RouterSettings(tiers, **router), stage.serves, evidence, sees, LoopClock().now, classify)
+    evidence.on_identified("small", Fingerprint("i", "e"))
+    stage.route(made)
+    return made
 
 
 def user(*parts: Any) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def said(text: str) -> dict[str, Any]:
 
 def messages(turns: list[dict[str, Any]], tools: Any = TOOLS) -> bytes:
     document = {"model": "auto", "max_tokens": 100, "messages": turns, "tools": tools}
-    return compose("POST", "/v1/messages", document)
+    return compose_request("POST", "/v1/messages", document)
 
 
 SESSION = [
@@ -109,10 +109,10 @@ def test_a_task_that_cannot_be_found_is_high_risk_where_tools_can_change_files(
     async def tell(stage: Stage) -> None:
         client = await stage.client()
         route(stage, measured=("planning",))
-        await client.send(compose("POST", path, {"model": "auto", **document}))
+        await client.send(compose_request("POST", path, {"model": "auto", **document}))
         reply = await client.reply()
         assert reply.status == 403
-        assert b"could not be found" in reply.body
+        assert b"could not be determined" in reply.body
         assert b"not measured at multi-file-refactor" in reply.body
         assert b"--class multi-file-refactor" in reply.body
         decision = await sealed(stage)
@@ -172,7 +172,7 @@ async def test_nobody_can_declare_unknown(stage: Stage) -> None:
     route(stage)
     client = await stage.client()
     document = {"model": "auto", "messages": [{"role": "user", "content": RENAME}]}
-    await client.send(compose("POST", "/v1/chat/completions", document, (("x-stoker-class", "unknown"),)))
+    await client.send(compose_request("POST", "/v1/chat/completions", document, (("x-stoker-class", "unknown"),)))
     assert (await client.reply()).status == 403
     decision = await sealed(stage)
     assert decision.routed is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -108,13 +109,10 @@ async def test_cancel_while_its_body_comes_is_heard_when_it_is_there(stage: Stag
 
 
 class Held:
-    """A conductor whose grant the story makes itself."""
+    """A conductor's `acquire` whose grant the story makes itself."""
 
     def __init__(self) -> None:
         self.waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-
-    def target(self, name: str) -> None:
-        return None
 
     def acquire(self, name: str, counted: bool = True) -> asyncio.Future[Any]:
         return self.waiting
@@ -128,7 +126,8 @@ def test_what_ends_a_request_in_the_moment_of_its_grant_is_not_lost(how: str) ->
     async def tell(stage: Stage) -> None:
         got = stage.conductor.acquire("a")
         lease = await got if isinstance(got, asyncio.Future) else got
-        stage.flow._leases = held = Held()
+        held = Held()
+        stage.conductor.acquire = held.acquire  # type: ignore[method-assign]
         client = await stage.client()
         await client.send(ask())
         await stage.until(lambda: stage.flow.active)
@@ -292,22 +291,18 @@ async def test_shutdown_cuts_what_does_not_end(stage: Stage) -> None:
     assert events[-1].json()["error"]["code"] == "cut"
 
 
-class Broken:
-    """A conductor with a bug."""
+def failing(error: Exception) -> Callable[..., Any]:
+    """A conductor's `acquire` that raises."""
 
-    def __init__(self, error: Exception) -> None:
-        self._error = error
+    def acquire(name: str, counted: bool = True) -> Any:
+        raise error
 
-    def target(self, name: str) -> None:
-        return None
-
-    def acquire(self, name: str, counted: bool = True) -> Any:
-        raise self._error
+    return acquire
 
 
 @story()
 async def test_a_bug_of_ours_is_500_without_its_words(stage: Stage) -> None:
-    stage.flow._leases = Broken(ZeroDivisionError("secret inner words"))
+    stage.conductor.acquire = failing(ZeroDivisionError("secret inner words"))  # type: ignore[method-assign]
     client = await stage.client()
     reply = await client.ask("POST", CHAT, {"model": "a"})
     assert (reply.status, reply.json()["error"]["code"]) == (500, "internal_error")
@@ -333,7 +328,8 @@ async def test_a_bug_in_the_relay_ends_the_request_all_the_same(stage: Stage) ->
 def test_leases_that_are_refused_at_once_are_told() -> None:
     @story()
     async def tell(stage: Stage) -> None:
-        stage.flow._leases = Broken(CapacityError("full", code="full", retry_after=7.0))
+        error = CapacityError("full", code="full", retry_after=7.0)
+        stage.conductor.acquire = failing(error)  # type: ignore[method-assign]
         client = await stage.client()
         reply = await client.ask("POST", CHAT, {"model": "a", "stream": True})
         assert (reply.status, reply.header("retry-after")) == (503, "7")

@@ -11,11 +11,11 @@ from tests.gateway.flow_stage import LoopClock, Stage, ask, story
 from tests.gateway.test_flow_routing import LARGE, SMALL, classify, piece, sealed, told, whole
 
 from stoker.domain.decision import Decision
-from stoker.domain.routing import BreakerLimits, Router
+from stoker.domain.routing import BreakerLimits, RouterSettings
 from stoker.domain.tier import Cost, Tier, Verify
-from stoker.fleet.swapping.residency import Residency
-from stoker.routing.router import Routing
-from stoker.testing.client import Reply
+from stoker.routing.evidence import Evidence
+from stoker.routing.router import TierRouter
+from stoker.testing.client import RawReply
 
 MODES = (Verify.OFF, Verify.HOLD_TOOLS)
 """A reply that passes through, and one that is read."""
@@ -31,16 +31,17 @@ class Clock:
         return LoopClock().now() + self.added
 
 
-def route(stage: Stage, verify: Verify = Verify.OFF, now: Any = None, first: float | None = None) -> Routing:
+def route(stage: Stage, verify: Verify = Verify.OFF, now: Any = None, first: float | None = None) -> TierRouter:
     """Two tiers; `first`: the first tier's first_byte_timeout."""
     tiers = (
         Tier("cheap", "small", verify=verify, first_byte_timeout=first),
         Tier("dear", "large", cloud=True, cost=Cost(1.0, 2.0), verify=verify),
     )
-    router = Router(tiers, breaker=BreakerLimits(failures=2, window=30.0, cool_down=60.0))
-    sees = Residency(stage.conductor.scheduler.seats)
-    stage.flow.routing = Routing(router, stage.serves, {}, sees, now or LoopClock().now, classify)
-    return stage.flow.routing
+    router = RouterSettings(tiers, breaker=BreakerLimits(failures=2, window=30.0, cool_down=60.0))
+    sees = stage.conductor.residency
+    made = TierRouter(router, stage.serves, Evidence({}), sees, now or LoopClock().now, classify)
+    stage.route(made)
+    return made
 
 
 async def outcomes(stage: Stage) -> tuple[Decision, list[tuple[str, str]]]:
@@ -49,7 +50,7 @@ async def outcomes(stage: Stage) -> tuple[Decision, list[tuple[str, str]]]:
     return decision, [(one.tier, one.outcome) for one in decision.routed.attempts]
 
 
-async def refused(stage: Stage, status: str, *headers: str, stream: bool = False) -> Reply | None:
+async def refused(stage: Stage, status: str, *headers: str, stream: bool = False) -> RawReply | None:
     """The first tier answers so, and the second one well. None: the reply is streamed, and was read."""
     client = await stage.client()
     await client.send(ask(model="auto", stream=stream))
@@ -82,7 +83,7 @@ def test_a_status_that_another_tier_may_not_have_goes_on_to_it(status: int, veri
             assert decision.outcome == "served"
             assert [tier for tier, _ in tried] == ["cheap", "dear"]
             assert tried[0][1] not in ("served", "left", "")
-            stage.flow.routing = None
+            stage.route(None)
             route(stage, verify)
 
     tell()
@@ -93,7 +94,7 @@ def test_a_status_that_another_tier_may_not_have_goes_on_to_it(status: int, veri
 def test_what_would_fail_anywhere_is_told_at_once_as_what_it_is(status: int, verify: Verify) -> None:
     @story(SMALL, LARGE)
     async def tell(stage: Stage) -> None:
-        routing = route(stage, verify)
+        router = route(stage, verify)
         client = await stage.client()
         await client.send(ask(model="auto"))
         (await stage.asked()).reply({"error": {"message": "bad temperature"}}, f"{status} No")
@@ -105,7 +106,7 @@ def test_what_would_fail_anywhere_is_told_at_once_as_what_it_is(status: int, ver
         )  # fmt: skip
         assert decision.routed is not None
         assert decision.routed.tier == "", "nobody answered"
-        assert routing.state("cheap") == "closed"
+        assert router.health.state("cheap") == "closed"
 
     tell()
 
@@ -205,13 +206,13 @@ def test_a_tier_that_asks_for_a_pause_is_skipped_until_it_is_over(status: str, f
     @story(SMALL, LARGE)
     async def tell(stage: Stage) -> None:
         clock = Clock()
-        routing = route(stage, now=clock.now)
+        router = route(stage, now=clock.now)
         date = f"date: {formatdate(1_800_000_000, usegmt=True)}"
         until = "40" if form == "seconds" else formatdate(1_800_000_040, usegmt=True)
         await refused(stage, status, f"retry-after: {until}", date)
         await sealed(stage)
-        assert routing.state("cheap") == "rate-limited"
-        (shown, _) = routing.status()["tiers"]
+        assert router.health.state("cheap") == "rate-limited"
+        (shown, _) = router.status()["tiers"]
         assert (shown["circuit"], 35 < shown["retry_in"] <= 40) == ("rate-limited", True)
         client = await stage.client()
         await client.send(ask(model="auto"))
@@ -225,7 +226,7 @@ def test_a_tier_that_asks_for_a_pause_is_skipped_until_it_is_over(status: str, f
         assert decision.routed is not None
         assert any("it asked for a pause" in why for why in decision.routed.why)
         clock.added = 41
-        assert routing.state("cheap") == "closed"
+        assert router.health.state("cheap") == "closed"
         await client.send(ask(model="auto"))
         talk = await stage.asked()
         assert talk.json()["model"] == "small-1"
@@ -269,7 +270,7 @@ def test_where_every_tier_asked_for_a_pause_the_client_is_told_when_the_first_of
 def test_a_tier_from_which_nothing_comes_in_time_is_left_and_the_next_one_answers(says: str, verify: Verify) -> None:
     @story(SMALL, LARGE)
     async def tell(stage: Stage) -> None:
-        routing = route(stage, verify, first=0.05)
+        router = route(stage, verify, first=0.05)
         client = await stage.client()
         await client.send(ask(model="auto", stream=True))
         hung = await stage.asked()
@@ -289,7 +290,7 @@ def test_a_tier_from_which_nothing_comes_in_time_is_left_and_the_next_one_answer
         decision, tried = await outcomes(stage)
         assert tried == [("cheap", "first_byte_timeout"), ("dear", "served")]
         assert (decision.outcome, decision.candidates[0].dropped) == ("served", "first_byte_timeout")
-        assert routing.state("cheap") == "open", "the next request does not wait as long"
+        assert router.health.state("cheap") == "open", "the next request does not wait as long"
 
     tell()
 
@@ -315,7 +316,7 @@ def test_once_anything_of_an_answer_came_the_tier_has_its_time(verify: Verify) -
         talk = await stage.asked()
         talk.begin()
         talk.say("slowly")
-        looked = stage.flow.active.copy().popitem()[1].first_byte
+        looked = stage.flow.active.copy().popitem()[1].first_byte_timer
         assert looked is not None
         await stage.until(lambda: looked.is_over, "the time is over")
         talk.end()
@@ -327,13 +328,13 @@ def test_once_anything_of_an_answer_came_the_tier_has_its_time(verify: Verify) -
 
 @story(SMALL, LARGE)
 async def test_the_last_tier_is_waited_for_under_the_stall_rules_alone(stage: Stage) -> None:
-    routing = route(stage, first=0.05)
-    tiers = tuple(tier for tier in routing.router.tiers if tier.name == "cheap")
-    routing.configure(Router(tiers), stage.serves)
+    router = route(stage, first=0.05)
+    tiers = tuple(tier for tier in router.settings.tiers if tier.name == "cheap")
+    router.configure(RouterSettings(tiers), stage.serves)
     client = await stage.client()
     await client.send(ask(model="auto", stream=True))
     talk = await stage.asked()
-    assert stage.flow.active.copy().popitem()[1].first_byte is None
+    assert stage.flow.active.copy().popitem()[1].first_byte_timer is None
     talk.begin()
     talk.say("at last")
     talk.end()
@@ -350,7 +351,7 @@ async def test_an_engine_that_is_known_to_work_on_the_prompt_is_waited_for(stage
         looks.append(serve)
         return True
 
-    stage.flow.chooser.is_working = is_working
+    stage.work_with(is_working=is_working)
     client = await stage.client()
     await client.send(ask(model="auto", stream=True))
     talk = await stage.asked()
@@ -372,7 +373,7 @@ async def test_an_engine_that_works_and_says_nothing_is_waited_for_no_longer_tha
     async def is_working(serve: str) -> bool:
         return True
 
-    stage.flow.chooser.is_working = is_working
+    stage.work_with(is_working=is_working)
     client = await stage.client()
     await client.send(ask(model="auto"))
     await stage.asked()
@@ -409,7 +410,7 @@ async def test_a_client_that_leaves_while_an_engine_is_looked_at_leaves_nothing_
         looks.append(serve)
         return True
 
-    stage.flow.chooser.is_working = is_working
+    stage.work_with(is_working=is_working)
     client = await stage.client()
     await client.send(ask(model="auto", stream=True))
     await stage.asked()

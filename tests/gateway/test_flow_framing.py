@@ -10,14 +10,14 @@ import pytest
 from tests.gateway.flow_stage import CHAT, Stage, a_serve, ask, delta, story
 
 from stoker.domain.serve import Serve
-from stoker.testing.client import FramingError, RawClient, Reply, compose
+from stoker.testing.client import FramingError, RawClient, RawReply, compose_request
 
 OK = {"ok": True}
 ANSWER = {"choices": [{"message": {"role": "assistant", "content": "x"}}]}
 BODY = b'{"model":"a","messages":[]}'
 
 
-async def served(stage: Stage, request: bytes) -> Reply:
+async def served(stage: Stage, request: bytes) -> RawReply:
     client = await stage.client()
     await client.send(request)
     (await stage.asked()).reply(OK)
@@ -120,7 +120,7 @@ async def test_an_http_1_0_client_gets_its_stream_without_chunks(stage: Stage) -
 @story()
 async def test_a_connection_is_kept_and_pipelined_requests_are_answered_in_order(stage: Stage) -> None:
     client = await stage.client()
-    await client.send(ask(seed=1) + ask(seed=2) + compose("GET", "/healthz"))
+    await client.send(ask(seed=1) + ask(seed=2) + compose_request("GET", "/healthz"))
     first = await stage.asked()
     assert first.json()["seed"] == 1
     first.reply({"n": 1})
@@ -157,7 +157,7 @@ async def test_five_megabytes_arrive_identical(stage: Stage) -> None:
 async def test_head_has_the_head_of_get_and_no_body(stage: Stage) -> None:
     client = await stage.client()
     full = await client.ask("GET", "/v1/models")
-    await client.send(compose("HEAD", "/v1/models"))
+    await client.send(compose_request("HEAD", "/v1/models"))
     head = await client.head()
     assert head.header("content-length") == full.header("content-length")
     assert (await client.ask("GET", "/healthz")).json() == {"status": "ok"}, "no byte of a body came before"
@@ -219,7 +219,7 @@ async def test_too_large_a_chunked_body_is_413_as_soon_as_it_is_too_large(stage:
 @story()
 async def test_a_get_with_a_body_is_answered_and_its_body_is_not_the_next_request(stage: Stage) -> None:
     client = await stage.client()
-    inner = compose("GET", "/status")
+    inner = compose_request("GET", "/status")
     await client.send(b"GET /healthz HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n%b" % (len(inner), inner))
     assert (await client.reply()).json() == {"status": "ok"}
     assert await is_closed(client)

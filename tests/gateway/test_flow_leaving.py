@@ -8,7 +8,7 @@ import pytest
 from tests.gateway.flow_stage import CHAT, Stage, a_serve, ask, story
 
 from stoker.domain.serve import Slot
-from stoker.testing.client import RawClient, compose
+from stoker.testing.client import RawClient, compose_request
 from stoker.testing.fleet import FakeFleet
 
 LARGE = "x" * 300_000
@@ -245,6 +245,6 @@ async def test_a_hundred_clients_that_leave_anywhere_leave_nothing(stage: Stage)
 @story()
 async def test_a_health_check_that_leaves_at_once_is_no_matter(stage: Stage) -> None:
     client = await stage.client()
-    await client.send(compose("GET", "/healthz") + compose("POST", CHAT))
+    await client.send(compose_request("GET", "/healthz") + compose_request("POST", CHAT))
     await leave(client, "reset")
     await stage.until(lambda: not stage.state.connections)

@@ -14,15 +14,16 @@ from stoker.domain.access import Key
 from stoker.domain.decision import Candidate, Decision
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import UpstreamError
-from stoker.domain.routing import BreakerLimits, Router
+from stoker.domain.routing import BreakerLimits, RouterSettings
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Secret
-from stoker.domain.task import Outline, Source, Task
-from stoker.domain.tier import Cost, Row, Tier, Verdict, Verify
-from stoker.fleet.swapping.residency import Residency
-from stoker.request.lease.state import Phase
-from stoker.routing.router import Routing
-from stoker.testing.client import Event, RawClient, compose
+from stoker.domain.task import ClassSource, Outline, Task
+from stoker.domain.tier import Cost, ProfileRow, Tier, Verdict, Verify
+from stoker.request.lease.phases import ServePhase
+from stoker.routing.classes import Classify
+from stoker.routing.evidence import Evidence
+from stoker.routing.router import TierRouter
+from stoker.testing.client import RawClient, SseEvent, compose_request
 
 SMALL = a_serve("small", served_name="small-1", dialects=frozenset((Dialect.CHAT,)))
 LARGE = a_serve("large", served_name="large-1", dialects=frozenset((Dialect.CHAT,)))
@@ -30,21 +31,27 @@ TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": 
 
 
 def classify(seen: Outline, declared: str | None, known: Collection[str]) -> Task:
-    return Task(declared or "chat", Source.DECLARED if declared else Source.RULES, ("word:test",))
+    return Task(declared or "chat", ClassSource.DECLARED if declared else ClassSource.RULES, ("word:test",))
 
 
 def route(
-    stage: Stage, verify: Verify = Verify.HOLD_TOOLS, rows: Mapping[tuple[str, str], Row] | None = None, **router: Any
-) -> Routing:
+    stage: Stage,
+    verify: Verify = Verify.HOLD_TOOLS,
+    rows: Mapping[tuple[str, str], ProfileRow] | None = None,
+    classify: Classify = classify,
+    **router: Any,
+) -> TierRouter:
     """Two tiers: `cheap` is local and in doubt, `dear` is a cloud."""
     tiers = (
         Tier("cheap", "small", verify=verify),
         Tier("dear", "large", cloud=True, cost=Cost(1.0, 2.0), verify=Verify.OFF),
     )
     router = {"breaker": BreakerLimits(failures=2, window=30.0, cool_down=60.0), **router}
-    sees = Residency(stage.conductor.scheduler.seats)
-    stage.flow.routing = Routing(Router(tiers, **router), stage.serves, rows or {}, sees, LoopClock().now, classify)
-    return stage.flow.routing
+    sees = stage.conductor.residency
+    settings = RouterSettings(tiers, **router)
+    made = TierRouter(settings, stage.serves, Evidence(rows or {}), sees, LoopClock().now, classify)
+    stage.route(made)
+    return made
 
 
 def whole(text: str = "hello", calls: object = None) -> dict[str, Any]:
@@ -62,7 +69,7 @@ def piece(**fields: Any) -> bytes:
     return b"data: %b\n\n" % json.dumps({"id": "c", "choices": [choice]}).encode()
 
 
-async def told(client: RawClient) -> list[Event]:
+async def told(client: RawClient) -> list[SseEvent]:
     head = await client.head()
     assert head.status == 200
     return [event async for event in client.events(head)]
@@ -169,7 +176,7 @@ async def test_a_tier_that_fails_before_the_first_byte_is_followed_by_the_next_a
 
 @story(SMALL, LARGE)
 async def test_a_callers_own_error_is_not_tried_elsewhere(stage: Stage) -> None:
-    routing = route(stage)
+    router = route(stage)
     client = await stage.client()
     for _ in range(3):
         await client.send(ask(model="auto"))
@@ -178,7 +185,7 @@ async def test_a_callers_own_error_is_not_tried_elsewhere(stage: Stage) -> None:
         decision = await sealed(stage)
         assert decision.routed is not None
         assert [one.tier for one in decision.routed.attempts] == ["cheap"]
-    assert routing.state("cheap") == "closed", "behaviour 48"
+    assert router.health.state("cheap") == "closed", "behaviour 48"
 
 
 @story(SMALL, LARGE)
@@ -319,10 +326,9 @@ async def test_where_a_right_call_went_out_already_a_wrong_one_is_not_repaired(s
 @story(SMALL, LARGE)
 async def test_what_is_only_watched_passes_byte_for_byte_and_is_counted(stage: Stage) -> None:
     """Behaviour 43: a measured allow of what it still is."""
-    row = Row("cheap", "chat", "i", "e", 40, 40, Verdict.ALLOW)
-    routing = route(stage, rows={("cheap", "chat"): row})
-    routing.fingerprints["small"] = Fingerprint("i", "e")
-    routing.live.add("small")
+    row = ProfileRow("cheap", "chat", "i", "e", 40, 40, Verdict.ALLOW)
+    router = route(stage, rows={("cheap", "chat"): row})
+    router.evidence.on_identified("small", Fingerprint("i", "e"))
     client = await stage.client()
     odd = piece(tool_calls=a_call("no_such_tool")).replace(b'"choices":', b'"choices"  :')
     await client.send(ask(model="auto", stream=True, tools=[TOOL], stream_options={"include_usage": True}))
@@ -377,7 +383,7 @@ async def test_tokens_are_counted_and_not_generated_for_a_request_that_names_a_t
     route(stage)
     client = await stage.client()
     document = {"model": "auto", "messages": [{"role": "user", "content": "hi"}]}
-    await client.send(compose("POST", "/v1/messages/count_tokens", document))
+    await client.send(compose_request("POST", "/v1/messages/count_tokens", document))
     talk = await stage.asked()
     assert talk.head.startswith(b"POST /v1/chat/completions/input_tokens ")
     talk.reply({"input_tokens": 12})
@@ -386,12 +392,12 @@ async def test_tokens_are_counted_and_not_generated_for_a_request_that_names_a_t
 
 
 def careful(outline: Outline, declared: str | None, known: Collection[str]) -> Task:
-    return Task("planning", Source.LEARNED, ("sure:34%",), else_="chat")
+    return Task("planning", ClassSource.LEARNED, ("sure:34%",), else_="chat")
 
 
 @story(SMALL, LARGE)
 async def test_what_is_high_risk_only_to_be_careful_goes_to_who_proved_itself_if_there_is_one(stage: Stage) -> None:
-    route(stage)._classify = careful
+    route(stage, classify=careful)
     client = await stage.client()
     await client.send(ask("auto"))
     (await stage.asked()).reply(whole())
@@ -403,7 +409,7 @@ async def test_what_is_high_risk_only_to_be_careful_goes_to_who_proved_itself_if
 
 @story(SMALL, LARGE)
 async def test_and_is_no_reason_to_refuse_where_there_is_none(stage: Stage) -> None:
-    route(stage, allow_cloud=False)._classify = careful
+    route(stage, allow_cloud=False, classify=careful)
     client = await stage.client()
     await client.send(ask("auto"))
     (await stage.asked()).reply(whole())
@@ -413,21 +419,20 @@ async def test_and_is_no_reason_to_refuse_where_there_is_none(stage: Stage) -> N
     assert (routed.task, routed.notes) == ("chat", ["sure:34%", "nobody_for:planning"])
 
 
-def looked_at(routing: Routing) -> list[Outline]:
-    """What the classifier is shown from now on."""
-    seen: list[Outline] = []
+def watched(seen: list[Outline]) -> Classify:
+    """A classifier that keeps what it is shown."""
 
     def watching(outline: Outline, declared: str | None, known: Collection[str]) -> Task:
         seen.append(outline)
         return classify(outline, declared, known)
 
-    routing._classify = watching
-    return seen
+    return watching
 
 
 @story(SMALL, LARGE)
 async def test_a_prompt_that_may_be_long_is_counted_once_by_a_tier_that_runs(stage: Stage) -> None:
-    seen = looked_at(route(stage, long_context=300))
+    seen: list[Outline] = []
+    route(stage, long_context=300, classify=watched(seen))
     client = await stage.client()
     await client.send(ask("auto", messages=[{"role": "user", "content": "hi"}]))
     talk = await stage.asked()
@@ -448,7 +453,8 @@ async def test_a_prompt_that_may_be_long_is_counted_once_by_a_tier_that_runs(sta
 
 @story(SMALL, LARGE)
 async def test_where_nobody_can_count_the_size_of_a_prompt_has_to_do(stage: Stage) -> None:
-    seen = looked_at(route(stage, long_context=300))
+    seen: list[Outline] = []
+    route(stage, long_context=300, classify=watched(seen))
     client = await stage.client()
     for words, is_long in ((80, False), (400, True)):
         await client.send(ask("auto", messages=[{"role": "user", "content": "word " * words}]))
@@ -462,7 +468,7 @@ async def test_where_nobody_can_count_the_size_of_a_prompt_has_to_do(stage: Stag
 async def two_local_tiers(stage: Stage) -> None:
     """Both are loaded; 300 tokens are long."""
     local = Tier("cheap", "small"), Tier("big", "large")
-    route(stage).configure(Router(local, long_context=300), stage.serves)
+    route(stage).configure(RouterSettings(local, long_context=300), stage.serves)
     await stage.conductor.switch("small")
     await stage.conductor.switch("large")
 
@@ -489,7 +495,7 @@ async def test_a_count_waits_for_no_tier_that_is_on_its_way_out(stage: Stage) ->
     talk = await stage.asked()
     async with asyncio.TaskGroup() as others:
         others.create_task(stage.conductor.unload("large", drain_timeout=PATIENCE))
-        await stage.until(lambda: stage.conductor.scheduler.seats["large"].phase is Phase.DRAINING)
+        await stage.until(lambda: stage.conductor.scheduler.serves["large"].phase is ServePhase.DRAINING)
         await answered_by_cheap(stage, client, talk)
         held.reply(whole())
         assert (await last.reply()).status == 200
@@ -508,9 +514,9 @@ async def answered_by_cheap(stage: Stage, client: RawClient, talk: Talk) -> None
 
 @story(SMALL, a_serve("large", served_name="large-1", dialects=frozenset((Dialect.CHAT,)), context=2000))
 async def test_what_was_counted_before_a_repair_is_counted_again_for_the_longer_question(stage: Stage) -> None:
-    routing = route(stage, long_context=300)
+    router = route(stage, long_context=300)
     tier = Tier("big", "large", verify=Verify.HOLD_ALL)
-    routing.configure(Router((tier,), long_context=300), stage.serves)
+    router.configure(RouterSettings((tier,), long_context=300), stage.serves)
     await stage.conductor.switch("large")
     client = await stage.client()
     await client.send(ask("auto", tools=[TOOL], messages=[{"role": "user", "content": "word " * 400}]))
@@ -527,7 +533,8 @@ async def test_what_was_counted_before_a_repair_is_counted_again_for_the_longer_
 
 @story(SMALL, LARGE)
 async def test_what_is_far_longer_than_long_is_not_counted(stage: Stage) -> None:
-    seen = looked_at(route(stage, long_context=100))
+    seen: list[Outline] = []
+    route(stage, long_context=100, classify=watched(seen))
     client = await stage.client()
     await client.send(ask("auto", messages=[{"role": "user", "content": "word " * 320}]))
     talk = await stage.asked()
@@ -550,11 +557,11 @@ async def test_a_client_that_leaves_while_its_prompt_is_counted_leaves_nothing_b
 
 @story(SMALL, LARGE)
 async def test_a_reload_that_takes_a_tier_out_leaves_the_requests_that_are_under_way_alone(stage: Stage) -> None:
-    routing = route(stage)
+    router = route(stage)
     client = await stage.client()
     await client.send(ask(model="auto"))
     talk = await stage.asked()
-    routing.configure(Router((Tier("other", "large", cloud=True),)), [LARGE])
+    router.configure(RouterSettings((Tier("other", "large", cloud=True),)), [LARGE])
     talk.reply({}, "500 Internal Server Error")
     talk = await stage.asked()
     assert talk.json()["model"] == "large-1"
@@ -567,16 +574,16 @@ async def test_a_reload_that_takes_a_tier_out_leaves_the_requests_that_are_under
 
 @story(SMALL, LARGE)
 async def test_new_settings_of_the_breaker_count_from_the_reload_on(stage: Stage) -> None:
-    routing = route(stage)
-    tiers = routing.router.tiers
-    routing.on_error("cheap", UpstreamError("x"))
-    routing.configure(Router(tiers, breaker=routing.router.breaker), stage.serves)
-    routing.on_error("cheap", UpstreamError("x"))
-    assert routing.state("cheap") == "open", "the same settings: what was counted still counts"
-    routing.configure(Router(tiers, breaker=BreakerLimits(failures=1)), stage.serves)
-    assert routing.state("cheap") == "closed"
-    routing.on_error("cheap", UpstreamError("x"))
-    assert routing.state("cheap") == "open"
+    router = route(stage)
+    tiers = router.settings.tiers
+    router.health.on_error("cheap", UpstreamError("x"))
+    router.configure(RouterSettings(tiers, breaker=router.settings.breaker), stage.serves)
+    router.health.on_error("cheap", UpstreamError("x"))
+    assert router.health.state("cheap") == "open", "the same settings: what was counted still counts"
+    router.configure(RouterSettings(tiers, breaker=BreakerLimits(failures=1)), stage.serves)
+    assert router.health.state("cheap") == "closed"
+    router.health.on_error("cheap", UpstreamError("x"))
+    assert router.health.state("cheap") == "open"
 
 
 @pytest.mark.parametrize("path", ["/v1/completions", "/v1/embeddings"])
@@ -587,7 +594,7 @@ def test_what_has_no_answer_that_is_read_passes_through_unchecked(path: str) -> 
     async def tell(stage: Stage) -> None:
         route(stage, verify=Verify.HOLD_ALL)
         client = await stage.client()
-        await client.send(compose("POST", path, {"model": "auto", "prompt": "hi", "input": "hi"}))
+        await client.send(compose_request("POST", path, {"model": "auto", "prompt": "hi", "input": "hi"}))
         (await stage.asked()).reply({"ok": 1})
         reply = await client.reply()
         assert (reply.status, reply.json()["ok"], reply.header("x-stoker-tier")) == (200, 1, "cheap")
@@ -600,14 +607,13 @@ def test_what_has_no_answer_that_is_read_passes_through_unchecked(path: str) -> 
 
 @story(SMALL, LARGE)
 async def test_a_share_of_the_requests_goes_first_to_another_tier_that_proved_good_enough(stage: Stage) -> None:
-    rows = {(tier, "chat"): Row(tier, "chat", "i", "e", 40, 40, Verdict.ALLOW) for tier in ("cheap", "dear")}
-    routing = route(stage, rows=rows, explore=0.1)
-    routing.fingerprints["small"] = Fingerprint("i", "e")
-    routing.live.add("small")
+    rows = {(tier, "chat"): ProfileRow(tier, "chat", "i", "e", 40, 40, Verdict.ALLOW) for tier in ("cheap", "dear")}
+    router = route(stage, rows=rows, explore=0.1)
+    router.evidence.on_identified("small", Fingerprint("i", "e"))
     await stage.conductor.switch("large")
     client = await stage.client()
     for drawn, served in ((0.1, "cheap"), (0.05, "dear")):
-        stage.flow.chooser._chance = lambda drawn=drawn: drawn  # type: ignore[misc]
+        stage.work_with(chance=lambda drawn=drawn: drawn)
         await client.send(ask(model="auto"))
         (await stage.asked()).reply(whole())
         assert (await client.reply()).header("x-stoker-tier") == served
@@ -631,7 +637,7 @@ async def test_ollamas_clients_see_and_use_the_names_that_ask_for_a_choice(stage
     assert (await (await stage.client()).ask("POST", "/api/show", {"model": "auto:nothing"})).status == 404
     assert (await client.ask("GET", "/api/ps")).json()["models"] == []
     await client.send(
-        compose(
+        compose_request(
             "POST", "/api/chat", {"model": "planner", "stream": False, "messages": [{"role": "user", "content": "hi"}]}
         )
     )

@@ -15,19 +15,18 @@ from tests.gateway.flow_stage import PATIENCE, LoopClock, Stage, Talk, a_serve, 
 from tests.gateway.test_flow_routing import TOOL, a_call, piece, whole
 
 from stoker.domain.dialect import Dialect
-from stoker.domain.routing import BreakerLimits, Router
-from stoker.domain.routing import Shadow as Settings
+from stoker.domain.routing import BreakerLimits, RouterSettings, ShadowSettings
 from stoker.domain.run import Fingerprint
 from stoker.domain.tier import Cost, Tier, Verify
-from stoker.exchange.formatter import Speech
-from stoker.exchange.internal_client import Asker
-from stoker.fleet.swapping.residency import Residency
+from stoker.exchange.formatter import Formatter
+from stoker.exchange.internal_client import InternalClient
 from stoker.quality.judge import Judge
-from stoker.quality.shadow import Shadow
-from stoker.request.translate.neutral.thinking import Signer
-from stoker.routing.router import Routing
+from stoker.quality.shadow import ShadowGrader
+from stoker.request.translate.neutral.thinking import ThinkingSigner
+from stoker.routing.evidence import Evidence
+from stoker.routing.router import TierRouter
 from stoker.store.routed import RoutedCounts
-from stoker.testing.client import compose
+from stoker.testing.client import compose_request
 
 DAY = 86_400.0
 CHAT = frozenset((Dialect.CHAT,))
@@ -51,21 +50,22 @@ class House:
         )
         router = settings.pop("router", {})
         settings = {"rate": 1.0, "judge": "dear", **settings}
-        sees = Residency(stage.conductor.scheduler.seats)
-        configured = Router(tiers, breaker=BreakerLimits(2), shadow=Settings(**settings), **router)
-        self.routing = stage.flow.routing = Routing(configured, stage.serves, {}, sees, LoopClock().now)
+        sees = stage.conductor.residency
+        configured = RouterSettings(tiers, breaker=BreakerLimits(2), shadow=ShadowSettings(**settings), **router)
+        self.evidence = Evidence({})
+        self.router = TierRouter(configured, stage.serves, self.evidence, sees, LoopClock().now)
         self.know("i")
-        asker = Asker(stage.pool, Speech(Signer((b"key" * 11,)), lambda: self.at))
-        judge = Judge(stage.conductor, asker, LoopClock().now)
-        self.shadow = Shadow(state, judge, self.counts, lambda: self.at, chance=lambda: 0.5)
+        client = InternalClient(stage.pool, Formatter(ThinkingSigner((b"key" * 11,)), lambda: self.at))
+        judge = Judge(stage.conductor, client, LoopClock().now)
+        self.shadow = ShadowGrader(self.evidence, state, judge, self.counts, lambda: self.at, chance=lambda: 0.5)
         self.begin()
 
     def begin(self) -> None:
-        self.stage.flow.chooser.grades = self.shadow if self.shadow.begin(self.routing) else None
+        self.is_on = self.shadow.begin(self.router)
+        self.stage.route(self.router, grader=self.shadow if self.is_on else None)
 
     def know(self, identity: str) -> None:
-        self.routing.fingerprints["small"] = Fingerprint(identity, "e", {"model": "x"})
-        self.routing.live.add("small")
+        self.evidence.on_identified("small", Fingerprint(identity, "e", {"model": "x"}))
 
     async def load(self) -> None:
         """The judge is there, as it is where requests were sent to it before."""
@@ -90,7 +90,7 @@ class House:
 
     @property
     def row(self) -> tuple[int, int]:
-        one = self.shadow.rows["cheap", "chat"]
+        one = self.evidence.grades["cheap", "chat"]
         return one.passed, one.n
 
 
@@ -139,8 +139,8 @@ async def test_an_answer_that_the_client_has_is_graded_and_the_grade_is_kept_wit
         assert (status["graded"], status["passed"], status["dropped"]) == (1, 1, {})
         assert status["spent_today"] == pytest.approx(0.0012)
         decision = await stage.sealed()
-        assert it.shadow.told(decision.id) == "pass by judge dear"
-        assert it.shadow.told("another") == ""
+        assert it.shadow.grade_of(decision.id) == "pass by judge dear"
+        assert it.shadow.grade_of("another") == ""
         await stage.until((it.state / "live.json").exists, "it is written")
 
 
@@ -192,7 +192,7 @@ async def test_a_request_that_is_drawn_is_sent_and_answered_byte_for_byte_as_one
 async def test_with_rate_0_nothing_is_drawn_and_nobody_is_asked(stage: Stage) -> None:
     async with house(stage, rate=0.0) as it:
         await it.load()
-        assert stage.flow.chooser.grades is None
+        assert not it.is_on
         await served(stage)
         assert (it.shadow.status(), it.counts.graded, it.counts.ungraded) == (None, {}, {})
         assert not (it.state / "live.json").exists()
@@ -261,9 +261,9 @@ def test_the_end_takes_the_judges_place_back_at_once_and_drops_what_waits(how: s
             if how == "stop":
                 it.shadow.stop()
             else:
-                it.routing.configure(Router(it.routing.router.tiers), stage.serves)
+                it.router.configure(RouterSettings(it.router.settings.tiers), stage.serves)
                 it.begin()
-                assert stage.flow.chooser.grades is None
+                assert not it.is_on
             await asyncio.wait_for(talk.gone.wait(), PATIENCE)
             await stage.quiet()
             assert it.counts.graded == {}
@@ -307,7 +307,7 @@ async def test_counting_tokens_is_no_answer_to_grade(stage: Stage) -> None:
         await it.load()
         client = await stage.client()
         document = {"model": "auto:chat", "messages": [{"role": "user", "content": "hi"}]}
-        await client.send(compose("POST", "/v1/messages/count_tokens", document))
+        await client.send(compose_request("POST", "/v1/messages/count_tokens", document))
         (await stage.asked()).reply({"input_tokens": 12})
         assert (await client.reply()).json() == {"input_tokens": 12}
         assert (it.counts.graded, it.counts.ungraded) == ({}, {})

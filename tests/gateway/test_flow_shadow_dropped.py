@@ -12,9 +12,9 @@ from tests.gateway.flow_stage import PATIENCE, Stage, Talk, a_serve, ask, story
 from tests.gateway.test_flow_routing import whole
 from tests.gateway.test_flow_shadow import CHAT, LARGE, SMALL, house, served, verdict
 
-from stoker.domain.routing import Router
+from stoker.domain.routing import RouterSettings
 from stoker.domain.serve import Driver
-from stoker.domain.tier import Row, Verdict, Verify
+from stoker.domain.tier import ProfileRow, Verdict, Verify
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_what_cannot_be_graded_is_counted_and_nobody_is_asked(
 async def test_a_tier_that_nobody_has_looked_at_is_not_graded(stage: Stage) -> None:
     async with house(stage) as it:
         await it.load()
-        it.routing.live.clear()
+        it.evidence.on_stopped("small")
         await served(stage)
         await it.dropped("tier_unknown")
 
@@ -103,7 +103,7 @@ async def test_nothing_is_loaded_for_a_grade(stage: Stage) -> None:
     async with house(stage) as it:
         await served(stage)
         await it.dropped("judge_not_loaded")
-        assert not it.routing.is_loaded(it.routing.router.tiers[1])
+        assert not it.router.is_loaded(it.router.settings.tiers[1])
 
 
 Fails = Callable[[Talk], None]
@@ -128,7 +128,7 @@ def test_a_judge_that_fails_or_says_no_grade_gives_no_sample(reason: str, fails:
             await served(stage)
             fails(await it.judged())
             await it.dropped(reason)
-            assert (it.shadow.rows, it.counts.graded) == ({}, {})
+            assert (it.evidence.grades, it.counts.graded) == ({}, {})
 
     tell()
 
@@ -150,7 +150,7 @@ async def test_a_judge_that_refuses_the_settings_is_asked_without_them_from_then
         assert "temperature" not in talk.json()
         talk.reply({}, "400 Bad Request")
         await it.dropped("judge_failed")
-        assert it.routing.state("dear") == "closed"
+        assert it.router.health.state("dear") == "closed"
         stage.decisions.clear()
 
 
@@ -175,7 +175,7 @@ async def test_a_judge_that_fails_too_often_is_left_alone_and_serves_as_a_tier_a
             await it.dropped("judge_failed", number)
         await served(stage)
         await it.dropped("judge_resting")
-        assert it.routing.state("dear") == "closed"
+        assert it.router.health.state("dear") == "closed"
         stage.decisions.clear()
 
 
@@ -191,7 +191,7 @@ async def test_whoever_wants_the_judges_only_place_gets_it_at_once(stage: Stage)
         (await stage.asked()).reply(whole())
         assert (await client.reply()).status == 200
         await it.dropped("judge_busy")
-        assert it.routing.state("dear") == "closed"
+        assert it.router.health.state("dear") == "closed"
 
 
 @story(SMALL, LARGE)
@@ -203,7 +203,7 @@ async def test_a_drain_of_the_judge_ends_the_grading_and_is_no_fault_of_it(stage
         stage.conductor.restart("large", "the story")
         await it.dropped("judge_busy")
         await asyncio.wait_for(talk.gone.wait(), PATIENCE)
-        assert it.routing.state("dear") == "closed"
+        assert it.router.health.state("dear") == "closed"
 
 
 @story(SMALL, a_serve("large", served_name="large-1", dialects=CHAT, driver=Driver.EXTERNAL))
@@ -248,10 +248,10 @@ def test_a_reload_counts_for_what_waits_already(reason: str) -> None:
             await served(stage)
             first = await it.judged()
             await served(stage)
-            router = it.routing.router
-            tiers = router.tiers[1:] if reason == "tier_unknown" else router.tiers
-            fresh = Router(tiers, shadow=router.shadow, allow_cloud=reason == "tier_unknown")
-            it.routing.configure(fresh, stage.serves)
+            settings = it.router.settings
+            tiers = settings.tiers[1:] if reason == "tier_unknown" else settings.tiers
+            fresh = RouterSettings(tiers, shadow=settings.shadow, allow_cloud=reason == "tier_unknown")
+            it.router.configure(fresh, stage.serves)
             it.begin()
             first.reply(verdict("pass"))
             await it.dropped(reason)
@@ -263,7 +263,7 @@ def test_a_reload_counts_for_what_waits_already(reason: str) -> None:
 @story(SMALL, LARGE)
 async def test_a_cloud_is_graded_by_the_name_of_its_model_and_another_model_begins_anew(stage: Stage) -> None:
     async with house(stage, judge="cheap") as it:
-        it.routing.rows["cheap", "chat"] = Row("cheap", "chat", "i", "e", 3, 0, Verdict.DENY)
+        it.evidence.on_measured({("cheap", "chat"): ProfileRow("cheap", "chat", "i", "e", 3, 0, Verdict.DENY)})
         await stage.conductor.switch("small")
         client = await stage.client()
         for word in ("fail", "fail", "fail"):
@@ -273,10 +273,10 @@ async def test_a_cloud_is_graded_by_the_name_of_its_model_and_another_model_begi
             talk = await stage.asked()
             assert talk.json()["model"] == "small-1"
             talk.reply(verdict(word))
-            await it.graded(it.shadow.rows["dear", "chat"].n + 1 if it.shadow.rows else 1)
+            await it.graded(it.evidence.grades["dear", "chat"].n + 1 if it.evidence.grades else 1)
             stage.decisions.clear()
-        dear = it.routing.router.tiers[1]
-        assert it.shadow.rows["dear", "chat"].identity == "large-1"
-        assert it.routing.standing(dear, "chat").why == "denied: live answers: 0 of 3 passed"
-        it.routing.configure(it.routing.router, [SMALL, replace(LARGE, served_name="large-2")])
-        assert it.routing.standing(dear, "chat").why == "trusted, not measured"
+        dear = it.router.settings.tiers[1]
+        assert it.evidence.grades["dear", "chat"].identity == "large-1"
+        assert it.router.standing(dear, "chat").why == "denied: live answers: 0 of 3 passed"
+        it.router.configure(it.router.settings, [SMALL, replace(LARGE, served_name="large-2")])
+        assert it.router.standing(dear, "chat").why == "trusted, not measured"

@@ -10,10 +10,10 @@ import pytest
 from tests.gateway.flow_stage import PATIENCE, Stage, story
 from tests.gateway.test_flow_shadow import DAY, LARGE, SMALL, House, house, served
 
-from stoker.domain.tier import Cost, Row, Verdict, Verify
+from stoker.disk import atomic
+from stoker.domain.tier import Cost, ProfileRow, Verdict, Verify
 from stoker.quality import shadow
-from stoker.store import live
-from stoker.store.live import read
+from stoker.store.live_grades import read
 
 
 @story(SMALL, LARGE)
@@ -25,7 +25,7 @@ async def test_the_days_money_ends_the_grading_until_the_next_day(stage: Stage) 
         await it.grade("pass")
         await it.graded()
         it.shadow._counts.ungraded.clear()
-        it.shadow.spent = it.shadow.spent.plus(0.25, it.at)
+        it.shadow.spent = it.shadow.spent.add(0.25, it.at)
         await served(stage)
         await it.dropped("cost_cap")
         it.at += DAY
@@ -66,7 +66,7 @@ async def test_what_changes_while_it_is_written_is_written_after_it_in_one(
 
     async with house(stage) as it:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(live, "write", slow)
+            patch.setattr(atomic, "write", slow)
             await it.load()
             for number in (1, 2, 3):
                 await served(stage)
@@ -90,33 +90,35 @@ async def test_only_so_many_grades_are_remembered_by_their_request(stage: Stage)
                 await served(stage)
                 await it.grade("pass")
                 await it.graded(number)
-        assert [bool(it.shadow.told(one.id)) for one in stage.decisions] == [False, True]
+        assert [bool(it.shadow.grade_of(one.id)) for one in stage.decisions] == [False, True]
         stage.decisions.clear()
 
 
 @story(SMALL, LARGE)
 async def test_what_a_suite_measures_afterwards_takes_the_place_of_the_grades(stage: Stage) -> None:
     async with house(stage) as it:
-        it.shadow.rows["cheap", "chat"] = Row("cheap", "chat", "i", "e", 20, 12, Verdict.DENY, source="live", at=5.0)
-        before = {("cheap", "chat"): Row("cheap", "chat", "i", "e", 27, 27, Verdict.ALLOW, at=1.0)}
-        it.routing.learn(before)
-        assert it.routing.graded == {}, "it is new to Stoker, however old it is"
-        it.shadow.rows["cheap", "chat"] = Row("cheap", "chat", "i", "e", 20, 12, Verdict.DENY, source="live", at=5.0)
-        it.routing.learn(dict(before))
-        assert len(it.routing.graded) == 1, "nothing was measured since"
-        it.routing.rows["cheap", "chat"] = Row("cheap", "chat", "i", "e", 27, 27, Verdict.ALLOW, at=6.0)
-        it.shadow._written = b""
+        it.evidence.on_graded(ProfileRow("cheap", "chat", "i", "e", 20, 12, Verdict.DENY, source="live", at=5.0))
+        before = {("cheap", "chat"): ProfileRow("cheap", "chat", "i", "e", 27, 27, Verdict.ALLOW, at=1.0)}
+        it.evidence.on_measured(before)
+        assert it.evidence.grades == {}, "it is new to Stoker, however old it is"
+        it.evidence.on_graded(ProfileRow("cheap", "chat", "i", "e", 20, 12, Verdict.DENY, source="live", at=5.0))
+        it.evidence.on_measured(dict(before))
+        assert len(it.evidence.grades) == 1, "nothing was measured since"
         it.begin()
-        assert it.shadow.rows == {}, "measured while Stoker did not run"
         await stage.until((it.state / "live.json").exists, "it is written")
+        it.evidence.on_measured(
+            {("cheap", "chat"): ProfileRow("cheap", "chat", "i", "e", 27, 27, Verdict.ALLOW, at=6.0)}
+        )
+        assert it.evidence.grades == {}, "measured since"
+        it.begin()
         await stage.until(lambda: read(it.state / "live.json")[0] == {}, "it is written")
 
 
 @story(SMALL, LARGE)
 async def test_live_grades_bring_the_checks_back_where_the_suite_allowed(stage: Stage) -> None:
     async with house(stage) as it:
-        allowed = Row("cheap", "chat", "i", "e", 27, 27, Verdict.ALLOW)
-        it.routing.rows["cheap", "chat"] = allowed
+        allowed = ProfileRow("cheap", "chat", "i", "e", 27, 27, Verdict.ALLOW)
+        it.evidence.on_measured({("cheap", "chat"): allowed})
         await it.load()
         await served(stage)
         for number in (1, 2, 3):
@@ -128,6 +130,6 @@ async def test_live_grades_bring_the_checks_back_where_the_suite_allowed(stage: 
         verdicts = [decision.routed.verify for decision in stage.decisions if decision.routed]
         assert verdicts == ["observe", "observe", "observe", "hold-tools"]
         assert "live answers: 0 of 3 passed" in str(stage.decisions[-1].routed)
-        assert [one[:2] for one in it.routing.stale()] == [("cheap", "chat")]
+        assert [one[:2] for one in it.router.stale()] == [("cheap", "chat")]
         await it.grade("pass")
         stage.decisions.clear()

@@ -10,7 +10,7 @@ import pytest
 from tests.gateway.flow_stage import Stage, a_serve, ask, delta, story
 from tests.gateway.test_flow_streams import MESSAGES, ROLE, assert_one_error, assert_refused, streaming, told
 
-from stoker.testing.client import FramingError, compose
+from stoker.testing.client import FramingError, compose_request
 
 
 @story(stall_timeout=0.05, keep_alive=0)
@@ -124,7 +124,7 @@ async def test_nothing_of_ours_is_put_into_a_compressed_stream(stage: Stage) -> 
 @story()
 async def test_a_raw_stream_flows_as_it_comes(stage: Stage) -> None:
     client = await stage.client()
-    await client.send(compose("POST", "/upstream/a/completion?x=1", {"prompt": "p", "stream": True}))
+    await client.send(compose_request("POST", "/upstream/a/completion?x=1", {"prompt": "p", "stream": True}))
     talk = await stage.asked()
     assert talk.head.startswith(b"POST /completion?x=1 HTTP/1.1")
     talk.begin()

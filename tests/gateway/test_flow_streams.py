@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.gateway.flow_stage import Stage, ask, delta, story
 
-from stoker.testing.client import Event, RawClient
+from stoker.testing.client import RawClient, SseEvent
 
 ROLE = b'data: {"choices":[{"delta":{"role":"assistant"}}]}\n\n'
 MESSAGES = "/v1/messages"
@@ -24,20 +24,20 @@ async def streaming(stage: Stage, path: str = "/v1/chat/completions", **fields: 
     return client, await stage.asked()
 
 
-async def told(client: RawClient) -> tuple[int, list[Event]]:
+async def told(client: RawClient) -> tuple[int, list[SseEvent]]:
     head = await client.head()
     return head.status, [event async for event in client.events(head)]
 
 
-def errors(events: list[Event]) -> list[Any]:
+def errors(events: list[SseEvent]) -> list[Any]:
     return [e.json()["error"] for e in events if e.data not in ("", "[DONE]") and "error" in e.json()]
 
 
-def is_stopped(events: list[Event]) -> bool:
+def is_stopped(events: list[SseEvent]) -> bool:
     return any(event.data == "[DONE]" or "message_stop" in event.data or '"stop"' in event.data for event in events)
 
 
-async def assert_one_error(stage: Stage, client: RawClient, code: str, source: str = "stoker") -> list[Event]:
+async def assert_one_error(stage: Stage, client: RawClient, code: str, source: str = "stoker") -> list[SseEvent]:
     """200, exactly one error event and no normal stop, the connection closes, the decision says it."""
     status, events = await told(client)
     assert status == 200
@@ -296,7 +296,7 @@ async def test_a_serve_that_died_just_now_is_started_again_and_the_request_serve
         nobody.bind(("127.0.0.1", 0))  # bound, but it does not listen: as good as dead
         gone = replace(running.target, port=nobody.getsockname()[1])
         stage.conductor.running["a"] = replace(running, target=gone)
-        stage.conductor.scheduler.seats["a"].ready_since -= 100  # it was up for long: no back-off
+        stage.conductor.scheduler.serves["a"].ready_since -= 100  # it was up for long: no back-off
         await client.send(ask())
         await stage.until(lambda: stage.flow.active)
         asyncio.get_running_loop().call_later(0.01, stage.fleet.die, "a")

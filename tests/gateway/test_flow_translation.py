@@ -8,17 +8,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.gateway.flow_stage import Stage, a_serve, delta, story
 
-from stoker.domain.access import Media
+from stoker.domain.access import FrontDoor, Media
 from stoker.domain.dialect import Dialect
 from stoker.domain.serve import Translation
-from stoker.request.relay import site
-from stoker.request.relay.pictures import Pictures
-from stoker.testing.client import Event, RawClient, compose
+from stoker.request.relay import image_address as site
+from stoker.request.relay.image_fetcher import ImageFetcher
+from stoker.testing.client import RawClient, SseEvent, compose_request
 
 MESSAGES = "/v1/messages"
 CHAT_ONLY = a_serve(dialects=frozenset((Dialect.CHAT,)))
@@ -34,10 +35,12 @@ WHOLE = {
 
 def messages(**fields: Any) -> bytes:
     document = {"model": "a", "max_tokens": 50, "messages": [{"role": "user", "content": "hi"}], **fields}
-    return compose("POST", MESSAGES, document, (("anthropic-version", "2023-06-01"), ("x-stainless-lang", "python")))
+    return compose_request(
+        "POST", MESSAGES, document, (("anthropic-version", "2023-06-01"), ("x-stainless-lang", "python"))
+    )
 
 
-async def told(client: RawClient) -> list[Event]:
+async def told(client: RawClient) -> list[SseEvent]:
     head = await client.head()
     assert head.status == 200
     return [event async for event in client.events(head)]
@@ -70,7 +73,9 @@ async def test_a_messages_request_reaches_a_chat_serve_as_chat_and_its_answer_co
 @story(MESSAGES_ONLY)
 async def test_a_chat_request_reaches_a_messages_serve_with_its_version_and_a_limit(stage: Stage) -> None:
     client = await stage.client()
-    await client.send(compose("POST", "/v1/chat/completions", {"model": "a", "messages": [], "logit_bias": {"1": 2}}))
+    await client.send(
+        compose_request("POST", "/v1/chat/completions", {"model": "a", "messages": [], "logit_bias": {"1": 2}})
+    )
     talk = await stage.asked()
     assert talk.head.startswith(b"POST /v1/messages ")
     assert (talk.header("anthropic-version"), talk.json()["max_tokens"]) == ("2023-06-01", 4096)
@@ -138,7 +143,7 @@ async def test_a_stream_that_breaks_off_ends_with_one_error_event_of_the_client(
 async def test_a_client_that_hangs_up_at_the_end_it_was_told_was_served(stage: Stage) -> None:
     """Codex does so at `response.completed`, before the serve has closed its stream."""
     client = await stage.client()
-    await client.send(compose("POST", "/v1/responses", {"model": "a", "input": "hi", "stream": True}))
+    await client.send(compose_request("POST", "/v1/responses", {"model": "a", "input": "hi", "stream": True}))
     talk = await stage.asked()
     talk.begin()
     talk.say("he")
@@ -154,7 +159,7 @@ async def test_a_client_that_hangs_up_at_the_end_it_was_told_was_served(stage: S
 @story(CHAT_ONLY)
 async def test_an_error_event_of_a_responses_stream_has_the_next_number(stage: Stage) -> None:
     client = await stage.client()
-    await client.send(compose("POST", "/v1/responses", {"model": "a", "input": "hi", "stream": True}))
+    await client.send(compose_request("POST", "/v1/responses", {"model": "a", "input": "hi", "stream": True}))
     talk = await stage.asked()
     talk.begin()
     talk.say("he")
@@ -168,7 +173,7 @@ async def test_an_error_event_of_a_responses_stream_has_the_next_number(stage: S
 @story(RESPONSES_ONLY)
 async def test_so_has_one_of_a_stream_that_passes_through(stage: Stage) -> None:
     client = await stage.client()
-    await client.send(compose("POST", "/v1/responses", {"model": "a", "input": "hi", "stream": True}))
+    await client.send(compose_request("POST", "/v1/responses", {"model": "a", "input": "hi", "stream": True}))
     talk = await stage.asked()
     talk.begin()
     event = {"type": "response.output_text.delta", "delta": "x", "sequence_number": 7}
@@ -229,7 +234,7 @@ async def test_the_address_of_an_image_is_refused_for_a_local_model(stage: Stage
     client = await stage.client()
     part = {"type": "image_url", "image_url": {"url": "http://169.254.169.254/latest"}}
     body = {"model": "a", "messages": [{"role": "user", "content": [part]}]}
-    await client.send(compose("POST", "/v1/chat/completions", body))
+    await client.send(compose_request("POST", "/v1/chat/completions", body))
     reply = await client.reply()
     assert (reply.status, reply.json()["error"]["code"]) == (400, "image_url_refused")
     assert stage.lines == []
@@ -246,7 +251,9 @@ async def _pictures(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
 
 def looking_at(url: str) -> bytes:
     part = {"type": "image_url", "image_url": {"url": url}}
-    return compose("POST", "/v1/chat/completions", {"messages": [{"role": "user", "content": [part]}], "model": "a"})
+    return compose_request(
+        "POST", "/v1/chat/completions", {"messages": [{"role": "user", "content": [part]}], "model": "a"}
+    )
 
 
 @story()
@@ -257,7 +264,8 @@ async def test_where_it_is_allowed_an_image_is_fetched_before_the_lease_and_put_
     port = server.sockets[0].getsockname()[1]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(site, "PORTS", {*site.PORTS, port})
-        stage.flow.pictures = Pictures(Media(fetch=True), is_allowed_address=lambda address: True)
+        pictures = ImageFetcher(Media(fetch=True), is_allowed_address=lambda address: True)
+        stage.flow.configure(replace(stage.flow.settings, pictures=pictures))
         client = await stage.client()
         await client.send(looking_at(f"http://127.0.0.1:{port}/"))
         talk = await stage.asked()
@@ -267,7 +275,7 @@ async def test_where_it_is_allowed_an_image_is_fetched_before_the_lease_and_put_
         assert (await client.reply()).status == 200
         leaver = await stage.client()
         await leaver.send(looking_at(f"http://127.0.0.1:{port}/never"))
-        await stage.until(lambda: any(call.asking for call in stage.flow.active.values()), "it is fetched")
+        await stage.until(lambda: any(call.question for call in stage.flow.active.values()), "it is fetched")
         await leaver.close()
         await stage.until(lambda: len(stage.decisions) == 2)
         assert stage.decisions[-1].outcome == "client_left"
@@ -276,7 +284,7 @@ async def test_where_it_is_allowed_an_image_is_fetched_before_the_lease_and_put_
 
 @story()
 async def test_an_address_inside_is_refused_also_where_fetching_is_allowed(stage: Stage) -> None:
-    stage.flow.pictures = Pictures(Media(fetch=True))
+    stage.flow.configure(replace(stage.flow.settings, pictures=ImageFetcher(Media(fetch=True))))
     client = await stage.client()
     await client.send(looking_at("http://10.0.0.1/latest/meta-data"))
     reply = await client.reply()
@@ -291,7 +299,7 @@ async def test_an_address_inside_is_refused_also_where_fetching_is_allowed(stage
 async def test_tokens_are_counted_by_the_engines_own_counter(stage: Stage) -> None:
     client = await stage.client()
     body = {"model": "a", "messages": [{"role": "user", "content": "hi"}]}
-    await client.send(compose("POST", MESSAGES + "/count_tokens", body))
+    await client.send(compose_request("POST", MESSAGES + "/count_tokens", body))
     talk = await stage.asked()
     assert talk.head.startswith(b"POST /v1/chat/completions/input_tokens ")
     talk.reply({"input_tokens": 12})
@@ -303,7 +311,7 @@ async def test_tokens_are_counted_by_the_engines_own_counter(stage: Stage) -> No
 async def test_without_a_counter_they_are_counted_by_one_token_of_answer(stage: Stage) -> None:
     client = await stage.client()
     body = {"model": "a", "messages": [{"role": "user", "content": "hi"}]}
-    await client.send(compose("POST", MESSAGES + "/count_tokens", body))
+    await client.send(compose_request("POST", MESSAGES + "/count_tokens", body))
     for _ in range(2):
         (await stage.asked()).reply({}, "404 Not Found")
     talk = await stage.asked()
@@ -317,7 +325,7 @@ async def test_without_a_counter_they_are_counted_by_one_token_of_answer(stage: 
 async def test_what_nobody_counts_is_no_number(stage: Stage) -> None:
     client = await stage.client()
     body = {"model": "a", "messages": [{"role": "user", "content": "hi"}]}
-    await client.send(compose("POST", MESSAGES + "/count_tokens", body))
+    await client.send(compose_request("POST", MESSAGES + "/count_tokens", body))
     for _ in range(2):
         (await stage.asked()).reply({}, "404 Not Found")
     (await stage.asked()).reply({})
@@ -331,7 +339,9 @@ async def test_what_nobody_counts_is_no_number(stage: Stage) -> None:
 @story(CHAT_ONLY)
 async def test_an_ollama_client_streams_unasked_in_lines_of_json(stage: Stage) -> None:
     client = await stage.client()
-    await client.send(compose("POST", "/api/chat", {"model": "a", "messages": [{"role": "user", "content": "hi"}]}))
+    await client.send(
+        compose_request("POST", "/api/chat", {"model": "a", "messages": [{"role": "user", "content": "hi"}]})
+    )
     talk = await stage.asked()
     assert talk.json()["stream"] is True
     talk.begin()
@@ -360,3 +370,9 @@ async def test_where_the_older_api_is_refused_the_answer_says_what_to_use(stage:
     assert reply.status == 410
     assert "POST /v1/chat/completions" in reply.json()["error"]
     assert (await (await stage.client()).ask("GET", "/api/tags")).status == 410
+
+
+@story(CHAT_ONLY, legacy="refuse")
+async def test_a_reload_decides_again_whether_the_older_api_is_answered(stage: Stage) -> None:
+    stage.flow.configure(replace(stage.flow.settings, front_door=FrontDoor(legacy="answer")))
+    assert (await (await stage.client()).ask("GET", "/api/tags")).status == 200

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,8 +12,9 @@ from tests.gateway.flow_stage import Stage, Talk, a_serve, delta, story
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.serve import Secret, Serve
+from stoker.request.decide.names import Names
 from stoker.store.metrics import Metrics
-from stoker.testing.client import RawClient, compose
+from stoker.testing.client import RawClient, compose_request
 
 CHAT, MESSAGES, RESPONSES = "/v1/chat/completions", "/v1/messages", "/v1/responses"
 COMPLETIONS = "/v1/completions"
@@ -27,7 +29,7 @@ BEGINS = "no[31m memory for [redacted] xxx"
 def asked(path: str, **fields: Any) -> bytes:
     turn = {"input": "hi"} if path == RESPONSES else {"messages": [{"role": "user", "content": "hi"}]}
     turn = {"prompt": "hi"} if path == COMPLETIONS else turn
-    return compose("POST", path, {"model": "a", "max_tokens": 9, **turn, **fields})
+    return compose_request("POST", path, {"model": "a", "max_tokens": 9, **turn, **fields})
 
 
 async def talking(stage: Stage, path: str, **fields: Any) -> tuple[RawClient, Talk]:
@@ -161,7 +163,7 @@ def test_what_a_serve_says_of_stokers_key_is_told_in_our_words(payload: dict[str
             assert reply.status == 502
             error = reply.json()["error"]
         assert (error["code"], error["source"]) == ("upstream_auth", "stoker")
-        assert "check the serve's `key`" in error["message"]
+        assert "check the `key` in its configuration" in error["message"]
 
     tell()
 
@@ -300,7 +302,8 @@ def test_a_prompt_that_an_engine_echoes_reaches_at_most_its_own_client(how: str,
 @story(ANY)
 async def test_new_settings_count_for_the_next_failure_and_old_secrets_stay_secret(stage: Stage) -> None:
     fresh = "sk-fresh-0123456789"
-    stage.flow.configure(stage.front_door, (a_serve(key=Secret(fresh, "env:K")),), [])
+    names = Names((a_serve(key=Secret(fresh, "env:K")),))
+    stage.flow.configure(replace(stage.flow.settings, names=names))
     client, talk = await talking(stage, CHAT)
     talk.reply({"error": f"{SECRET} {fresh}"}, "500 X")
     assert (await client.reply()).json()["error"]["message"] == "[redacted] [redacted]"

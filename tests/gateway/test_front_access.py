@@ -12,7 +12,7 @@ from tests.gateway.flow_stage import CHAT, Stage, a_serve, ask, story
 from stoker.domain.access import Key, Scope
 from stoker.domain.serve import Secret
 from stoker.request.accept.refusals import FIRST, FREE
-from stoker.testing.client import Reply, compose
+from stoker.testing.client import RawReply, compose_request
 
 KEYS = (
     Key("all", Secret("sk-all", "env:A"), Scope.ADMIN),
@@ -22,7 +22,7 @@ KEYS = (
 BOTH = (a_serve("a", engine="llama.cpp"), a_serve("b", served_name="b"))
 
 
-async def get(stage: Stage, path: str, method: str = "GET", document: object = None, **headers: str) -> Reply:
+async def get(stage: Stage, path: str, method: str = "GET", document: object = None, **headers: str) -> RawReply:
     client = await stage.client()
     return await client.ask(method, path, document, **headers)
 
@@ -144,7 +144,7 @@ def test_a_page_of_another_origin_cannot_post_to_a_keyless_loopback(headers: dic
 @story()
 async def test_a_foreign_host_is_refused(stage: Stage) -> None:
     client = await stage.client()
-    await client.send(compose("GET", "/v1/models", host="evil.example"))
+    await client.send(compose_request("GET", "/v1/models", host="evil.example"))
     assert (await client.reply()).json()["error"]["code"] == "foreign_host"
 
 
@@ -187,7 +187,7 @@ def test_what_is_not_listed_never_reaches_the_engine(path: str) -> None:
 @story(*BOTH)
 async def test_what_is_listed_is_passed_on_with_its_query(stage: Stage) -> None:
     client = await stage.client()
-    await client.send(compose("GET", "/upstream/a/props?x=1"))
+    await client.send(compose_request("GET", "/upstream/a/props?x=1"))
     talk = await stage.asked()
     assert talk.head.startswith(b"GET /props?x=1 HTTP/1.1")
     talk.reply({"props": 1})
@@ -233,7 +233,7 @@ async def test_a_bug_in_the_admin_is_500_and_in_the_log(stage: Stage) -> None:
     def broken(*asked: Any) -> dict[str, Any]:
         raise ZeroDivisionError("secret words")
 
-    stage.admin.status = broken  # type: ignore[method-assign]
+    stage.status.document = broken  # type: ignore[method-assign]
     reply = await get(stage, "/status")
     assert reply.status == 500
     assert "secret" not in reply.body.decode()
@@ -275,7 +275,7 @@ def test_an_address_that_a_person_typed_is_answered(site: str) -> None:
     @story(*BOTH)
     async def tell(stage: Stage) -> None:
         client = await stage.client()
-        await client.send(compose("GET", "/upstream/a/health", None, [("sec-fetch-site", site)]))
+        await client.send(compose_request("GET", "/upstream/a/health", None, [("sec-fetch-site", site)]))
         (await stage.asked()).reply({"status": "ok"})
         assert (await client.reply()).status == 200
 
@@ -345,7 +345,7 @@ def test_two_headers_of_a_kind_that_decides_something_are_400(name: str) -> None
     async def tell(stage: Stage) -> None:
         client = await stage.client()
         given = [("x-api-key", "sk-all"), (name, "a"), (name, "b")]
-        await client.send(compose("GET", "/v1/models", None, given))
+        await client.send(compose_request("GET", "/v1/models", None, given))
         reply = await client.reply()
         assert (reply.status, reply.json()["error"]["code"]) == (400, "repeated_header")
 
@@ -433,7 +433,7 @@ async def test_wrong_keys_are_answered_ever_later_and_a_right_one_at_once(stage:
     assert slowed >= 3 * FIRST
     guessing = [await stage.client() for _ in range(20)]
     for client in guessing:
-        await client.send(compose("POST", CHAT, {"model": "a"}, [("x-api-key", "wrong-key")]))
+        await client.send(compose_request("POST", CHAT, {"model": "a"}, [("x-api-key", "wrong-key")]))
     began = time.monotonic()
     assert (await get(stage, "/v1/models", x_api_key="sk-all")).status == 200
     assert time.monotonic() - began < FIRST

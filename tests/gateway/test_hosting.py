@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from stoker.domain.errors import StokerError
-from stoker.gateway.server import logging_to
+from stoker.gateway.log_file import logging_to
 
 log = logging.getLogger("stoker.front")
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make what belongs to somebody else")

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from stoker.domain.errors import StokerError
-from stoker.domain.run import Finding, Kind, Outcome, Run, Subject
+from stoker.domain.run import Finding, Outcome, Run, RunKind, Subject
 from stoker.measure.artifacts import result_file
 from stoker.measure.artifacts.machine import machine
 
@@ -22,7 +22,7 @@ def run(run_id: str = "20261121T175901Z-canary-fast-3f2a") -> Run:
     settings = result_file.raws({"every": 5})
     where = result_file.raws(machine())
     raw = msgspec.Raw(b'{"a":[1,2]}')
-    return Run(run_id, Kind.CANARY, 1.5, 2.5, subject, Outcome.FAILED, findings, {"n": 3}, settings, where, raw)
+    return Run(run_id, RunKind.CANARY, 1.5, 2.5, subject, Outcome.FAILED, findings, {"n": 3}, settings, where, raw)
 
 
 def decoded(one: Run) -> object:
@@ -40,11 +40,13 @@ def test_what_is_saved_is_loaded_and_nobody_else_may_read_it(tmp_path: Path) -> 
 
 
 def test_ids_sort_by_time_and_are_names_of_files() -> None:
-    ids = [result_file.new_id(Kind.SOAK, "a b/../c", at) for at in (1_000_000_000.0, 1_700_000_000.0, 1_800_000_000.0)]
+    ids = [
+        result_file.new_id(RunKind.SOAK, "a b/../c", at) for at in (1_000_000_000.0, 1_700_000_000.0, 1_800_000_000.0)
+    ]
     assert ids == sorted(ids)
     assert ids[1].startswith("20231114T221320Z-soak-a-b-..-c-")
     assert all("/" not in one for one in ids)
-    assert result_file.new_id(Kind.SOAK, "a", 0.0) != result_file.new_id(Kind.SOAK, "a", 0.0)
+    assert result_file.new_id(RunKind.SOAK, "a", 0.0) != result_file.new_id(RunKind.SOAK, "a", 0.0)
 
 
 def test_a_full_disk_is_said_and_leaves_nothing_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,17 +10,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scripts import held_out as script
 
-from stoker.domain.routing import Companion
+from stoker.domain.routing import ClassifierModelSettings
 from stoker.domain.run import Fingerprint
-from stoker.domain.task import HIGH_RISK, Outline, Source, Task
-from stoker.measure.classifier.labelled_prompts import Labelled, Score, held_out, score, worse
-from stoker.measure.classifier.proof import Head, Kept, Said, line, load, mark, parsed, path_of, weigh
+from stoker.domain.task import HIGH_RISK, ClassSource, Outline, Task
+from stoker.measure.classifier.labelled_prompts import ClassifierScore, LabelledPrompt, held_out, score, why_not_better
+from stoker.measure.classifier.proof import (
+    AnswersHeader,
+    ClassifierAnswer,
+    ClassifierAnswers,
+    answers_line,
+    header_of,
+    load_answers,
+    parse_answers,
+    path_of,
+    prove,
+)
 
-ALWAYS = Companion("x", 1.0, 1.0)
+ALWAYS = ClassifierModelSettings("x", 1.0, 1.0)
 
 
-def row(number: int, task_class: str, hard: bool = False) -> Labelled:
-    return Labelled(task_class, hard, Outline(f"text {number}"))
+def row(number: int, task_class: str, hard: bool = False) -> LabelledPrompt:
+    return LabelledPrompt(task_class, hard, Outline(f"text {number}"))
 
 
 ROWS = (
@@ -33,17 +43,17 @@ ROWS = (
 RIGHT = tuple(one.task_class for one in ROWS)
 
 
-def scored(*names: str) -> Score:
+def scored(*names: str) -> ClassifierScore:
     given = iter(names)
     return score(ROWS, lambda outline: next(given))
 
 
-def answers(names: Sequence[str], seconds: float = 0.1) -> dict[str, Said]:
-    return {one.digest: Said(one.digest, name, seconds) for one, name in zip(ROWS, names, strict=False)}
+def answers(names: Sequence[str], seconds: float = 0.1) -> dict[str, ClassifierAnswer]:
+    return {one.digest: ClassifierAnswer(one.digest, name, seconds) for one, name in zip(ROWS, names, strict=False)}
 
 
 def tasks(*names: str, sure: float = 0.5) -> list[Task]:
-    return [Task(name, Source.LEARNED, (), sure=sure) for name in names]
+    return [Task(name, ClassSource.LEARNED, (), sure=sure) for name in names]
 
 
 # -- what is better --------------------------------------------------------------------------------------------------
@@ -53,23 +63,23 @@ def tasks(*names: str, sure: float = 0.5) -> list[Task]:
     ("built_in", "other", "why"),
     [
         (("chat", *RIGHT[1:]), RIGHT, ""),
-        (RIGHT, RIGHT, "its mistakes cost 0, and without it they cost 0"),
-        (("chat", "chat", *RIGHT[2:]), (*RIGHT[:4], "chat"), "it finds 0 of 1 multi-file-refactor, and without it 1 "),
-        (("chat", *RIGHT[1:]), (*RIGHT[:2], "planning", *RIGHT[3:]), "it takes 1 hard negatives for high-risk, and "),
+        (RIGHT, RIGHT, "its mistakes cost 0; without it they cost 0"),
+        (("chat", "chat", *RIGHT[2:]), (*RIGHT[:4], "chat"), "it finds 0 of 1 multi-file-refactor; without it 1 "),
+        (("chat", *RIGHT[1:]), (*RIGHT[:2], "planning", *RIGHT[3:]), "it takes 1 hard negatives for high-risk; "),
         (("chat", *RIGHT[1:]), (*RIGHT[:3], "planning", *RIGHT[4:]), ""),
     ],
 )
 def test_it_costs_less_finds_as_much_of_each_high_risk_class_and_takes_no_more_hard_negatives(
     built_in: tuple[str, ...], other: tuple[str, ...], why: str
 ) -> None:
-    found = worse(scored(*built_in), scored(*other))
+    found = why_not_better(scored(*built_in), scored(*other))
     assert found.startswith(why)
     assert bool(found) == bool(why)
 
 
 @given(st.lists(st.sampled_from(["planning", "chat", "review"]), min_size=5, max_size=5))
 def test_nothing_is_better_than_itself(names: list[str]) -> None:
-    assert worse(scored(*names), scored(*names))
+    assert why_not_better(scored(*names), scored(*names))
 
 
 # -- weighing --------------------------------------------------------------------------------------------------------
@@ -79,55 +89,67 @@ def test_what_both_decide_is_weighed_and_not_the_model_alone() -> None:
     ours = tasks("chat", *RIGHT[1:])
     sure = [ours[0], *(task._replace(sure=0.9) for task in ours[1:])]
     said = answers(("planning", "chat", "chat", "chat", "chat"))
-    proof = weigh(said, Companion("x", 1.0, 0.8), HIGH_RISK, ROWS, sure)
-    assert (proof.why, proof.built_in.cost, proof.beside.cost, proof.alone.cost) == ("", 10, 0, 20)
+    proof = prove(said, ClassifierModelSettings("x", 1.0, 0.8), HIGH_RISK, ROWS, sure)
+    assert (proof.rejection, proof.built_in.cost, proof.together.cost, proof.alone.cost) == ("", 10, 0, 20)
     assert (proof.asked, proof.total) == (5, 5)
 
 
 def test_an_answer_that_came_too_late_or_was_none_leaves_what_was_learned() -> None:
     ours = tasks("chat", *RIGHT[1:])
-    late = weigh(answers(RIGHT, seconds=2.0), ALWAYS, HIGH_RISK, ROWS, ours)
-    assert (late.late, late.unclear, late.beside.cost) == (5, 0, 10)
-    assert late.why == "its mistakes cost 10, and without it they cost 10"
-    none = weigh(answers([""] * 5), ALWAYS, HIGH_RISK, ROWS, ours)
-    assert (none.late, none.unclear, none.beside.cost) == (0, 5, 10)
-    assert weigh(answers(RIGHT, seconds=2.0), Companion("x", 3.0, 1.0), HIGH_RISK, ROWS, ours).why == ""
+    late = prove(answers(RIGHT, seconds=2.0), ALWAYS, HIGH_RISK, ROWS, ours)
+    assert (late.late, late.unclear, late.together.cost) == (5, 0, 10)
+    assert late.rejection == "its mistakes cost 10; without it they cost 10"
+    none = prove(answers([""] * 5), ALWAYS, HIGH_RISK, ROWS, ours)
+    assert (none.late, none.unclear, none.together.cost) == (0, 5, 10)
+    assert (
+        prove(answers(RIGHT, seconds=2.0), ClassifierModelSettings("x", 3.0, 1.0), HIGH_RISK, ROWS, ours).rejection
+        == ""
+    )
 
 
 def test_until_every_prompt_was_asked_it_is_off() -> None:
     ours = tasks("chat", *RIGHT[1:])
-    assert weigh({}, ALWAYS, HIGH_RISK, ROWS, ours).why == "it was not measured"
-    assert weigh(answers(RIGHT[:4]), ALWAYS, HIGH_RISK, ROWS, ours).why == "it was measured with 4 of 5 prompts"
+    assert prove({}, ALWAYS, HIGH_RISK, ROWS, ours).rejection == "it was not measured"
+    assert prove(answers(RIGHT[:4]), ALWAYS, HIGH_RISK, ROWS, ours).rejection == "it was measured with 4 of 5 prompts"
 
 
 def test_high_risk_that_the_built_in_one_is_sure_of_is_not_brought_down() -> None:
     ours = [task._replace(sure=0.95) for task in tasks("planning", *RIGHT[1:])]
-    assert weigh(answers(["chat"] * 5), ALWAYS, HIGH_RISK, ROWS, ours).beside.cost == 0
+    assert prove(answers(["chat"] * 5), ALWAYS, HIGH_RISK, ROWS, ours).together.cost == 0
 
 
 # -- what is kept ----------------------------------------------------------------------------------------------------
 
 
 def test_answers_are_read_back_and_torn_lines_are_not(tmp_path: Path) -> None:
-    said = [Said("a", "chat", 0.1), Said("b", "", 30.0)]
-    body = line(Head("i", "e")) + line(said[0]) + b'{"digest": "c", "wo\n' + line(said[1]) + b'{"dig'
+    said = [ClassifierAnswer("a", "chat", 0.1), ClassifierAnswer("b", "", 30.0)]
+    body = (
+        answers_line(AnswersHeader("i", "e"))
+        + answers_line(said[0])
+        + b'{"digest": "c", "wo\n'
+        + answers_line(said[1])
+        + b'{"dig'
+    )
     path = path_of(tmp_path, "x")
     path.parent.mkdir()
     path.write_bytes(body)
-    kept = load(path)
-    assert kept.head == mark(Fingerprint("i", "e"))
-    assert list(kept.said.values()) == said
+    kept = load_answers(path)
+    assert kept.header == header_of(Fingerprint("i", "e"))
+    assert list(kept.answers.values()) == said
 
 
 def test_what_was_said_to_other_words_or_is_no_file_says_nothing(tmp_path: Path) -> None:
-    assert parsed(line(Head("i", "e", "older")) + line(Said("a", "chat", 0.1))) == Kept()
-    assert load(tmp_path / "none.jsonl") == Kept()
-    assert load(tmp_path) == Kept()
+    assert (
+        parse_answers(answers_line(AnswersHeader("i", "e", "older")) + answers_line(ClassifierAnswer("a", "chat", 0.1)))
+        == ClassifierAnswers()
+    )
+    assert load_answers(tmp_path / "none.jsonl") == ClassifierAnswers()
+    assert load_answers(tmp_path) == ClassifierAnswers()
 
 
 @given(st.binary())
 def test_reading_what_is_kept_never_raises(body: bytes) -> None:
-    assert parsed(body).said == {}
+    assert parse_answers(body).answers == {}
 
 
 # -- the prompts -----------------------------------------------------------------------------------------------------

@@ -5,20 +5,20 @@ from __future__ import annotations
 import pytest
 
 from stoker.domain.gate import Gate, condition
-from stoker.domain.routing import Router, TaskClass
-from stoker.domain.run import Kind
+from stoker.domain.routing import RouterSettings, TaskClass
+from stoker.domain.run import RunKind
 from stoker.domain.tier import Tier
 from stoker.measure.gate.measurements import (
     classes_of,
     kind_of,
-    needs,
-    plan,
+    needed_step,
+    plan_steps,
     proposals,
-    refusal,
     samples_for,
     separate_options,
+    why_undecidable,
 )
-from stoker.measure.load.presets import Wanted
+from stoker.measure.load.presets import BenchmarkOptions
 from stoker.measure.statistics.stats import ENOUGH, wilson
 
 FIXTURES = {"code-write": 60}
@@ -43,15 +43,15 @@ FIXTURES = {"code-write": 60}
     ],
 )
 def test_a_figure_names_its_step_and_the_requests_that_it_takes(text: str, step: str, requests: int) -> None:
-    found = needs(condition(text))
+    found = needed_step(condition(text))
     assert found is not None
-    assert (found.step, found.requests, kind_of(condition(text))) == (step, requests, Kind.BENCHMARK)
-    assert refusal(condition(text), {}) == ""
+    assert (found.step, found.requests, kind_of(condition(text))) == (step, requests, RunKind.BENCHMARK)
+    assert why_undecidable(condition(text), {}) == ""
 
 
 def test_the_gate_runs_each_step_that_is_named_with_the_most_that_any_condition_takes_and_c1_first() -> None:
     texts = ("r2.ttft_p50 < 1s", "c4.ttft_p50 < 1s", "c4.ttft_p95 < 2s", "c16.output_rate > 5", "preflight")
-    steps = plan(map(condition, texts), Wanted(quick=True), (256, 128)).steps
+    steps = plan_steps(map(condition, texts), BenchmarkOptions(quick=True), (256, 128)).steps
     assert [(step.name, step.length.requests) for step in steps] == [("c1", 10), ("c4", 60), ("c16", 32), ("r2", 10)]
     assert [(step.clients, step.rate, step.is_open) for step in steps] == [
         (1, None, False), (4, None, False), (16, None, False), (1, 2.0, True),
@@ -61,7 +61,7 @@ def test_the_gate_runs_each_step_that_is_named_with_the_most_that_any_condition_
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("ttft_p90 < 2s", "no figure `ttft_p90`; it has p50, p95 (60 requests), p99 (300) and max"),
+        ("ttft_p90 < 2s", "no figure `ttft_p90`; known figures: p50, p95 (60 requests), p99 (300) and max"),
         ("c4.speed > 2", "no figure `speed`"),
         ("c0.ttft_p50 < 1s", "1 to 256 clients"),
         ("c1000.ttft_p50 < 1s", "1 to 256 clients"),
@@ -70,20 +70,20 @@ def test_the_gate_runs_each_step_that_is_named_with_the_most_that_any_condition_
     ],
 )
 def test_what_nothing_can_decide_is_refused_with_the_number(text: str, why: str) -> None:
-    assert why in refusal(condition(text), FIXTURES)
+    assert why in why_undecidable(condition(text), FIXTURES)
 
 
 @pytest.mark.parametrize("text", ["code-write.lower >= 0.9", "preflight", "model.context >= 4096", "context > 1",
                                   "tools.lower >= 0.98", "tools.upper <= 0.1", "goodput_share > 0.9"])  # fmt: skip
 def test_what_something_can_decide_is_not_refused(text: str) -> None:
-    assert refusal(condition(text), FIXTURES) == ""
+    assert why_undecidable(condition(text), FIXTURES) == ""
 
 
 def test_figures_of_another_benchmark_are_known_to_be() -> None:
     assert separate_options(condition("goodput_share >= 0.9")) == "--slo-ttft TIME"
     assert separate_options(condition("knee_clients >= 4")) == ""
     assert separate_options(condition("ttft_p95 < 1s")) is None
-    assert needs(condition("goodput_share >= 0.9")) is None
+    assert needed_step(condition("goodput_share >= 0.9")) is None
 
 
 @pytest.mark.parametrize("text", ["x.lower >= 0.8", "x.lower > 0.95", "x.upper <= 0.1"])
@@ -100,13 +100,13 @@ def test_the_smallest_number_of_samples_is_the_smallest(text: str) -> None:
 
 
 def test_a_class_of_tasks_is_measured_by_its_suite() -> None:
-    assert kind_of(condition("code-write.lower >= 0.8")) is Kind.BOOTSTRAP
-    assert kind_of(condition("own.lower >= 0.8")) is Kind.PREFLIGHT
-    assert kind_of(condition("own.lower >= 0.8"), ("own",)) is Kind.BOOTSTRAP
+    assert kind_of(condition("code-write.lower >= 0.8")) is RunKind.BOOTSTRAP
+    assert kind_of(condition("own.lower >= 0.8")) is RunKind.PREFLIGHT
+    assert kind_of(condition("own.lower >= 0.8"), ("own",)) is RunKind.BOOTSTRAP
 
 
 def test_a_class_that_the_configuration_sends_to_a_serve_is_proposed_unless_the_gate_asks_for_it() -> None:
-    router = Router(
+    router = RouterSettings(
         (
             Tier("local", "fast", classes=("math-short", "chat")),
             Tier("other", "slow"),

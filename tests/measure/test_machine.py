@@ -12,7 +12,7 @@ import pytest
 from stoker.cli.evaluate import save_run as kept
 from stoker.cli.evaluate import this_machine
 from stoker.cli.machine.discover import Gpu
-from stoker.domain.run import Kind, Outcome, Subject
+from stoker.domain.run import Outcome, RunKind, Subject
 from stoker.measure.artifacts.machine import machine
 
 
@@ -30,6 +30,6 @@ def test_nothing_in_it_names_a_person_a_host_or_a_folder() -> None:
 
 def test_every_kind_of_measurement_describes_it_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stoker.cli.machine.discover.gpus", lambda: [Gpu(0, "u", "Big", 80 * 2**30, "nvidia")])
-    run = kept.made(Kind.SOAK, Subject("a", "a", ""), 0.0, Outcome.PASSED, [], {}, {}, None)
+    run = kept.build_run(RunKind.SOAK, Subject("a", "a", ""), 0.0, Outcome.PASSED, [], {}, {}, None)
     assert {name: json.loads(bytes(value)) for name, value in run.machine.items()} == this_machine.facts()
     assert this_machine.facts()["gpus"] == ["Big, 80 GiB"]

@@ -9,11 +9,11 @@ import pytest
 
 from stoker.domain.answer import Tokens
 from stoker.domain.lease import Target
-from stoker.measure.load.figures import Sample, counts, figures, summary
+from stoker.measure.load.figures import StepSample, counts, figures, summary
 from stoker.measure.load.generator import is_punctual
-from stoker.measure.load.prompts import Mode, Prompt, row
-from stoker.measure.requests.client import Talk
-from stoker.measure.requests.timing import Slo, Timed, Window, is_good
+from stoker.measure.load.prompts import BenchmarkPrompt, PromptSharing, word_row
+from stoker.measure.requests.client import ModelClient
+from stoker.measure.requests.timing import Objectives, RequestTiming, Window, is_good
 from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 
@@ -22,32 +22,32 @@ TEN = Window(0.0, 10.0)
 
 def timed(
     t0: float = 0.0, ttft: float = 0.1, tpot: float = 0.01, n: int | None = 11, chunks: int | None = None, **more: Any
-) -> Timed:
+) -> RequestTiming:
     """A request that went well: its first token, then one every `tpot`."""
     many = (n or 11) if chunks is None else chunks
     last = t0 + ttft + tpot * ((n or 11) - 1)
     gaps = [(last - t0 - ttft) / (many - 1)] * (many - 1) if many > 1 else []
     given = {"scheduled": t0, "ended": last + 0.001, "first": t0 + ttft, "visible": t0 + ttft, "last": last}
-    return Timed(**{"t0": t0, "gaps": gaps, "chunks": many, "tokens": Tokens(20, 0, None, n), **given, **more})
+    return RequestTiming(**{"t0": t0, "gaps": gaps, "chunks": many, "tokens": Tokens(20, 0, None, n), **given, **more})
 
 
-def failed(t0: float = 0.0, word: str = "http_503") -> Timed:
-    return Timed(t0, t0, t0 + 0.01, failure=word)
+def failed(t0: float = 0.0, word: str = "http_503") -> RequestTiming:
+    return RequestTiming(t0, t0, t0 + 0.01, failure=word)
 
 
-def one(*requests: Timed, window: Window = TEN, **more: Any) -> dict[str, Any]:
-    return figures([Sample(list(requests), window)], **more)
+def one(*requests: RequestTiming, window: Window = TEN, **more: Any) -> dict[str, Any]:
+    return figures([StepSample(list(requests), window)], **more)
 
 
-def heard(script: Script, **fields: Any) -> Timed:
-    async def run() -> Timed:
+def heard(script: Script, **fields: Any) -> RequestTiming:
+    async def run() -> RequestTiming:
         async with ScriptedServer(script) as server:
-            talk = Talk(Target("127.0.0.1", server.port, "", script.id))
+            client = ModelClient(Target("127.0.0.1", server.port, "", script.id))
             try:
                 asked = {"messages": [{"role": "user", "content": "hi"}], "stream": True, **fields}
-                return (await talk.ask({**asked, "stream_options": {"include_usage": True}})).timed
+                return (await client.ask({**asked, "stream_options": {"include_usage": True}})).timing
             finally:
-                talk.close()
+                client.close()
 
     return asyncio.run(run())
 
@@ -86,13 +86,13 @@ def test_trap_4_an_error_frame_after_the_200_is_a_failure() -> None:
 
 def test_trap_5_a_single_token_is_judged_on_ttft_and_e2e_only_and_counted() -> None:
     single = timed(n=1)
-    assert is_good(single, Slo(ttft=0.2, tpot=0.0001))
-    found = one(single, timed(), slo=Slo(tpot=0.02))
+    assert is_good(single, Objectives(ttft=0.2, tpot=0.0001))
+    found = one(single, timed(), slo=Objectives(tpot=0.02))
     assert (found["n_single_token"], found["goodput_share"]) == (1, 1.0)
 
 
 def test_trap_6_failures_stay_among_all() -> None:
-    found = one(*(timed() for _ in range(7)), failed(), slo=Slo(ttft=1.0))
+    found = one(*(timed() for _ in range(7)), failed(), slo=Objectives(ttft=1.0))
     assert found["goodput_share"] == pytest.approx(7 / 8)
     assert summary(found) == "7 ok, 1 failed (http_503 1)"  # behaviour 53
 
@@ -119,14 +119,14 @@ def test_trap_9_an_open_loop_counts_from_when_a_request_should_have_been_sent() 
 
 
 def test_trap_10_no_two_prompts_begin_alike_unless_that_is_what_is_measured() -> None:
-    prompt = Prompt(row(200), " a", 210, 210)
+    prompt = BenchmarkPrompt(word_row(200), " a", 210, 210)
     texts = [prompt.text(seed) for seed in range(50)]
     assert len({" ".join(text.split()[:8]) for text in texts}) == 50
     assert {tuple(sorted(text.split())) for text in texts} == {tuple(sorted(texts[0].split()))}
-    shared = [prompt.text(seed, Mode.HALF_SHARED) for seed in (1, 2)]
+    shared = [prompt.text(seed, PromptSharing.HALF_SHARED) for seed in (1, 2)]
     assert shared[0].split()[:100] == shared[1].split()[:100]
     assert shared[0] != shared[1]
-    assert prompt.text(1, Mode.PREFIX_CACHED) == prompt.text(2, Mode.PREFIX_CACHED)
+    assert prompt.text(1, PromptSharing.PREFIX_CACHED) == prompt.text(2, PromptSharing.PREFIX_CACHED)
     cached = timed(tokens=Tokens(100, 75, None, 11))
     assert one(cached)["cached_share"] == 0.75
 
@@ -145,14 +145,14 @@ def test_a_percentile_needs_samples_enough_the_maximum_does_not(n: int, p95: boo
 
 def test_repeats_give_a_median_and_a_spread_percentiles_are_over_all() -> None:
     window = Window(0.0, 1.0)
-    samples = [Sample([timed(ttft=ttft, tpot=0.0, n=10, ended=1.0)], window) for ttft in (0.1, 0.2, 0.4)]
+    samples = [StepSample([timed(ttft=ttft, tpot=0.0, n=10, ended=1.0)], window) for ttft in (0.1, 0.2, 0.4)]
     found = figures(samples)
     assert [found[f"ttft_p50{what}"] for what in ("", ".low", ".high")] == [200.0, 100.0, 400.0]
     assert (found["requests_ok"], found["ttft_max"], found["output_rate"]) == (3, 400.0, 10.0)
 
 
 def test_nothing_at_all_gives_no_zeroes() -> None:
-    found = figures([Sample([], Window(0.0, 0.0))], slo=Slo(ttft=1.0))
+    found = figures([StepSample([], Window(0.0, 0.0))], slo=Objectives(ttft=1.0))
     assert (found["requests_ok"], found["requests_failed"]) == (0, 0)
     names = ("ttft_p50", "output_rate", "tpot_p50", "goodput_share", "cached_share", "stall_max", "request_rate")
     assert {found[name] for name in names} == {None}

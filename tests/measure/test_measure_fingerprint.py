@@ -12,7 +12,7 @@ import pytest
 
 from stoker.disk.hashes import HashCache
 from stoker.domain.serve import Secret, Serve, Tuning
-from stoker.measure.artifacts.fingerprint import Told, difference, files, fingerprint, without_secrets
+from stoker.measure.artifacts.fingerprint import EngineReport, difference, fingerprint, identity_files, without_secrets
 
 PROPS = {"chat_template": "{{ x }}", "build_info": "b7000-abc", "model_ftype": "Q8_0"}
 
@@ -25,7 +25,7 @@ def weights(tmp_path: Path) -> Path:
 
 
 def marked(serve: Serve, state: Path, props: Any = PROPS, packages: dict[str, str] | None = None) -> Any:
-    return fingerprint(serve, Told(props), HashCache(state).hash_all(files(serve)), packages)
+    return fingerprint(serve, EngineReport(props), HashCache(state).hash_all(identity_files(serve)), packages)
 
 
 def test_the_same_serve_has_the_same_fingerprint_whatever_it_is_called(weights: Path, tmp_path: Path) -> None:
@@ -76,12 +76,15 @@ def test_a_change_of_identity_is_named(
 
 def test_what_the_engine_tells_beside_the_files_changes_no_identity(weights: Path, tmp_path: Path) -> None:
     serve = Serve("a", model=str(weights))
-    digests = HashCache(tmp_path).hash_all(files(serve))
+    digests = HashCache(tmp_path).hash_all(identity_files(serve))
     models = {"data": [{"id": "a", "meta": {"ftype": "Q8_0"}}, "odd"]}
-    silent, talkative = fingerprint(serve, Told(PROPS), digests), fingerprint(serve, Told(PROPS, models), digests)
+    silent, talkative = (
+        fingerprint(serve, EngineReport(PROPS), digests),
+        fingerprint(serve, EngineReport(PROPS, models), digests),
+    )
     assert silent.identity == talkative.identity != ""
     assert difference(silent, talkative).execution == ["reported.weights: none -> Q8_0"]
-    nowhere = fingerprint(Serve("a"), Told(PROPS, models), {})
+    nowhere = fingerprint(Serve("a"), EngineReport(PROPS, models), {})
     assert (nowhere.identity, nowhere.parts["quantisation"]) == ("", "Q8_0")
 
 
@@ -99,7 +102,7 @@ def test_what_is_unknown_is_never_equal(weights: Path, tmp_path: Path) -> None:
     found = difference(unseen, unseen)
     assert found.identity == []
     assert found.unknown == ["template: unknown -> unknown"]
-    elsewhere = fingerprint(Serve("a", engine="openai", model="org/name"), Told(), {})
+    elsewhere = fingerprint(Serve("a", engine="openai", model="org/name"), EngineReport(), {})
     assert {line.partition(":")[0] for line in difference(elsewhere, elsewhere).unknown} == {
         "model", "revision", "quantisation", "template",
     }  # fmt: skip
@@ -141,9 +144,9 @@ def test_a_template_of_its_own_is_a_part(weights: Path, tmp_path: Path) -> None:
 
 def test_weights_are_hashed_once(weights: Path, tmp_path: Path) -> None:
     first = HashCache(tmp_path).hash_all([weights])
-    about = weights.stat()
+    ctx = weights.stat()
     weights.write_bytes(b"GGUF AND MORE")  # as long, and the clock put back: only a hash would tell
-    os.utime(weights, ns=(about.st_atime_ns, about.st_mtime_ns))
+    os.utime(weights, ns=(ctx.st_atime_ns, ctx.st_mtime_ns))
     assert HashCache(tmp_path).hash_all([weights]) == first
     (tmp_path / "hashes.json").write_text("[1, 2")
     assert HashCache(tmp_path).hash_all([weights]) != first

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stoker.measure.load.ladder import Rung, Stop, drift, following, has_drifted, knee, open_rates
+from stoker.measure.load.ladder import LadderStop, Rung, drift, has_drifted, knee, next_clients, open_rates
 
 
 def rungs(*rates: float | None, **last: object) -> list[Rung]:
@@ -19,27 +19,27 @@ def rungs(*rates: float | None, **last: object) -> list[Rung]:
         (rungs(100), 2),
         (rungs(100, 190), 4),
         (rungs(100, 101), 4),  # once is not twice
-        (rungs(100, 101, 102), Stop.SATURATED),
-        (rungs(100, 104, 104), Stop.SATURATED),
+        (rungs(100, 101, 102), LadderStop.SATURATED),
+        (rungs(100, 104, 104), LadderStop.SATURATED),
         (rungs(100, 101, 120), 8),
-        (rungs(100, 190, 191, 192), Stop.SATURATED),
+        (rungs(100, 190, 191, 192), LadderStop.SATURATED),
         (rungs(100, 190, 50), 8),  # a dip may be noise: the next one tells
-        (rungs(100, 190, 50, 40), Stop.SATURATED),
+        (rungs(100, 190, 50, 40), LadderStop.SATURATED),
         (rungs(100, 190, failed=0.01), 4),
-        (rungs(100, 190, failed=0.011), Stop.FAILING),
+        (rungs(100, 190, failed=0.011), LadderStop.FAILING),
         (rungs(100, 190, good=0.9), 4),
-        (rungs(100, 190, good=0.89), Stop.SLOW),
-        (rungs(100, 190, is_full=True), Stop.FULL),
-        (rungs(100, 190, failed=1.0, good=0.0, is_full=True), Stop.FAILING),  # the first reason counts
-        (rungs(*(100 * 2**n for n in range(9))), Stop.TOP),
+        (rungs(100, 190, good=0.89), LadderStop.SLOW),
+        (rungs(100, 190, is_full=True), LadderStop.FULL),
+        (rungs(100, 190, failed=1.0, good=0.0, is_full=True), LadderStop.FAILING),  # the first reason counts
+        (rungs(*(100 * 2**n for n in range(9))), LadderStop.TOP),
     ],
 )
-def test_the_next_rung(done: list[Rung], then: int | Stop) -> None:
-    assert following(done) == then
+def test_the_next_rung(done: list[Rung], then: int | LadderStop) -> None:
+    assert next_clients(done) == then
 
 
 def test_the_top_may_be_lower() -> None:
-    assert following(rungs(1, 2, 4, 8), top=8) is Stop.TOP
+    assert next_clients(rungs(1, 2, 4, 8), top=8) is LadderStop.TOP
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_without_usage_requests_count_instead_of_tokens() -> None:
     done = [Rung(1, None, 5.0), Rung(2, None, 9.0), Rung(4, None, 9.1)]
     found = knee(done)
     assert found is not None
-    assert (found.clients, following(done)) == (2, 8)
+    assert (found.clients, next_clients(done)) == (2, 8)
 
 
 def test_open_loop_rates_are_shares_of_the_knee() -> None:

@@ -9,8 +9,17 @@ from typing import Any
 
 import pytest
 
-from stoker.measure.load.generator import HOPELESS, Heard, Length, Time, closed, is_punctual, poisson, scheduled
-from stoker.measure.requests.timing import Timed
+from stoker.measure.load.generator import (
+    HOPELESS,
+    LoadClock,
+    StepLength,
+    StepRequests,
+    is_punctual,
+    poisson_arrivals,
+    run_closed_loop,
+    run_open_loop,
+)
+from stoker.measure.requests.timing import RequestTiming
 
 
 class World:
@@ -22,7 +31,7 @@ class World:
         self.sent: list[tuple[int, float, float | None]] = []
         self.under_way = self.most = 0
         self._waiting: list[tuple[float, asyncio.Future[None]]] = []
-        self.time = Time(lambda: self.now, self.sleep)
+        self.time = LoadClock(lambda: self.now, self.sleep)
 
     async def sleep(self, seconds: float) -> None:
         mine = asyncio.get_running_loop().create_future()
@@ -46,7 +55,7 @@ class World:
 
         asyncio.run(drive())
 
-    async def ask(self, number: int, moment: float | None) -> Timed:
+    async def ask(self, number: int, moment: float | None) -> RequestTiming:
         begun = self.now + (self.late if moment is not None else 0.0)
         self.sent.append((number, self.now, moment))
         self.under_way += 1
@@ -55,88 +64,92 @@ class World:
         try:
             if seconds > 0:
                 await self.sleep(seconds)
-            return Timed(begun if moment is None else moment, begun, self.now, failure="" if seconds > 0 else "gone")
+            return RequestTiming(
+                begun if moment is None else moment, begun, self.now, failure="" if seconds > 0 else "gone"
+            )
         finally:
             self.under_way -= 1
 
 
 def test_so_many_clients_no_more_and_the_warm_up_does_not_count() -> None:
-    world, heard = World(), Heard()
-    world.run(closed(world.ask, 3, 6, Length(10.0, 1), heard, world.time))
+    world, sent = World(), StepRequests()
+    world.run(run_closed_loop(world.ask, 3, 6, StepLength(10.0, 1), sent, world.time))
     assert world.most == 3
-    assert (len(heard.warm), heard.begin) == (6, 102.0)
-    assert heard.stopped == 112.0
-    assert len(heard.requests) == 30
-    assert heard.sample(world.now).window == (102.0, 112.0)
+    assert (len(sent.warm), sent.begin) == (6, 102.0)
+    assert sent.stopped == 112.0
+    assert len(sent.requests) == 30
+    assert sent.sample(world.now).window == (102.0, 112.0)
     assert len({number for number, _, _ in world.sent}) == 36
 
 
 def test_a_step_goes_on_until_it_has_requests_enough() -> None:
-    world, heard = World(), Heard()
-    world.run(closed(world.ask, 1, 0, Length(2.0, 7), heard, world.time))
-    assert len(heard.requests) == 7
+    world, sent = World(), StepRequests()
+    world.run(run_closed_loop(world.ask, 1, 0, StepLength(2.0, 7), sent, world.time))
+    assert len(sent.requests) == 7
 
 
 def test_a_step_never_starts_more_than_it_may() -> None:
-    world, heard = World(), Heard()
-    world.run(closed(world.ask, 2, 0, Length(1000.0, 1, most=5), heard, world.time))
-    assert len(heard.requests) == 5
+    world, sent = World(), StepRequests()
+    world.run(run_closed_loop(world.ask, 2, 0, StepLength(1000.0, 1, most=5), sent, world.time))
+    assert len(sent.requests) == 5
 
 
 def test_a_failed_request_is_kept_and_the_loop_goes_on() -> None:
-    world, heard = World(lambda n: 0.0 if n == 3 else 1.0), Heard()
-    world.run(closed(world.ask, 1, 0, Length(0.0, 8), heard, world.time))
-    assert [one.is_ok for one in heard.requests].count(False) == 1
-    assert len(heard.requests) == 8
-    assert not heard.has_given_up
+    world, sent = World(lambda n: 0.0 if n == 3 else 1.0), StepRequests()
+    world.run(run_closed_loop(world.ask, 1, 0, StepLength(0.0, 8), sent, world.time))
+    assert [one.is_ok for one in sent.requests].count(False) == 1
+    assert len(sent.requests) == 8
+    assert not sent.has_given_up
 
 
 def test_a_server_that_is_gone_is_given_up_and_what_it_did_before_is_kept() -> None:
-    world, heard = World(lambda n: 1.0 if n < 5 else 0.0), Heard()
-    world.run(closed(world.ask, 2, 0, Length(1000.0, 1), heard, world.time))
-    assert heard.has_given_up
-    assert sum(one.is_ok for one in heard.requests) == 5
-    assert HOPELESS <= sum(not one.is_ok for one in heard.requests) <= HOPELESS + 2 * 2 + 1
+    world, sent = World(lambda n: 1.0 if n < 5 else 0.0), StepRequests()
+    world.run(run_closed_loop(world.ask, 2, 0, StepLength(1000.0, 1), sent, world.time))
+    assert sent.has_given_up
+    assert sum(one.is_ok for one in sent.requests) == 5
+    assert HOPELESS <= sum(not one.is_ok for one in sent.requests) <= HOPELESS + 2 * 2 + 1
 
 
 def test_whoever_is_cancelled_keeps_what_was_heard() -> None:
-    world, heard = World(lambda n: 1.0 if n < 4 else 1e9), Heard()
+    world, sent = World(lambda n: 1.0 if n < 4 else 1e9), StepRequests()
 
     async def run() -> None:
         async with asyncio.timeout(0.2):
-            await closed(world.ask, 1, 0, Length(1e9, 1), heard, Time(lambda: world.now, asyncio.sleep))
+            await run_closed_loop(
+                world.ask, 1, 0, StepLength(1e9, 1), sent, LoadClock(lambda: world.now, asyncio.sleep)
+            )
 
     world.sleep = lambda seconds: asyncio.sleep(0 if seconds == 1.0 else 60)  # type: ignore[method-assign]
     with pytest.raises(TimeoutError):
         asyncio.run(run())
-    assert len(heard.requests) == 4
+    assert len(sent.requests) == 4
 
 
 def test_an_open_loop_sends_at_its_times_however_many_are_under_way() -> None:
-    world, heard = World(lambda n: 50.0), Heard()
-    world.run(scheduled(world.ask, [0.0, 1.0, 1.5, 4.0], heard, world.time))
+    world, sent = World(lambda n: 50.0), StepRequests()
+    world.run(run_open_loop(world.ask, [0.0, 1.0, 1.5, 4.0], sent, world.time))
     assert [at for _, at, _ in world.sent] == [100.0, 101.0, 101.5, 104.0]
     assert [moment for _, _, moment in world.sent] == [100.0, 101.0, 101.5, 104.0]
     assert world.most == 4
-    assert heard.stopped == 104.0
-    assert is_punctual(heard.requests, rate=1.0)
+    assert sent.stopped == 104.0
+    assert is_punctual(sent.requests, rate=1.0)
 
 
 def test_an_open_loop_that_lags_knows_it() -> None:
-    world, heard = World(late=0.3), Heard()
-    world.run(scheduled(world.ask, [0.0, 1.0, 2.0], heard, world.time))
-    assert {round(one.lag, 6) for one in heard.requests} == {0.3}
-    assert not is_punctual(heard.requests, rate=1.0)
-    assert is_punctual(heard.requests, rate=0.3)
+    world, sent = World(late=0.3), StepRequests()
+    world.run(run_open_loop(world.ask, [0.0, 1.0, 2.0], sent, world.time))
+    assert {round(one.lag, 6) for one in sent.requests} == {0.3}
+    assert not is_punctual(sent.requests, rate=1.0)
+    assert is_punctual(sent.requests, rate=0.3)
 
 
 def test_poisson_arrivals_have_the_rate_and_the_same_seed_gives_the_same() -> None:
-    found = poisson(5.0, 400.0, seed=1)
+    found = poisson_arrivals(5.0, 400.0, seed=1)
     assert len(found) / 400.0 == pytest.approx(5.0, rel=0.1)
-    assert found == sorted(found) == poisson(5.0, 400.0, seed=1)
-    assert found != poisson(5.0, 400.0, seed=2)
+    assert found == sorted(found) == poisson_arrivals(5.0, 400.0, seed=1)
+    assert found != poisson_arrivals(5.0, 400.0, seed=2)
     gaps = [after - before for before, after in pairwise(found)]
     mean = sum(gaps) / len(gaps)
     spread = (sum((gap - mean) ** 2 for gap in gaps) / len(gaps)) ** 0.5
     assert spread / mean == pytest.approx(1.0, rel=0.1)  # exponential: as wide as it is long
-    assert len(poisson(0.1, 1.0, least=4)) == 4
+    assert len(poisson_arrivals(0.1, 1.0, least=4)) == 4

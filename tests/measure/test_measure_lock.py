@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from stoker.domain.errors import StokerError
-from stoker.measure.lock import sole
+from stoker.measure.lock import hold_measurement_lock
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from stoker.measure.lock import sole
-with sole(Path(sys.argv[1]), "gpu0", "a soak of fast"):
+from stoker.measure.lock import hold_measurement_lock
+with hold_measurement_lock(Path(sys.argv[1]), "gpu0", "a soak of fast"):
     print("held", flush=True)
     time.sleep(60)
 """
@@ -27,20 +27,23 @@ def test_the_second_is_told_who_is_first_and_a_crash_leaves_no_lock(tmp_path: Pa
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(StokerError, match=f"a soak of fast.*{holder.pid}") as caught, sole(tmp_path, "gpu0", "x"):
+        with (
+            pytest.raises(StokerError, match=f"a soak of fast.*{holder.pid}") as caught,
+            hold_measurement_lock(tmp_path, "gpu0", "x"),
+        ):
             pass
         assert caught.value.code == "measuring"
-        with sole(tmp_path, "gpu1", "a canary"):  # another slot
+        with hold_measurement_lock(tmp_path, "gpu1", "a canary"):  # another slot
             pass
     finally:
         holder.kill()
         holder.communicate()
-    with sole(tmp_path, "gpu0", "a canary"):
+    with hold_measurement_lock(tmp_path, "gpu0", "a canary"):
         assert (tmp_path / "measuring" / "gpu0.lock").read_text().startswith(f"{os.getpid()}\na canary\n")
     assert (tmp_path / "measuring" / "gpu0.lock").read_text() == ""
 
 
 def test_a_place_that_cannot_be_locked_is_said(tmp_path: Path) -> None:
     (tmp_path / "measuring").write_text("")
-    with pytest.raises(StokerError, match="cannot be opened"), sole(tmp_path, "a/b", "x"):
+    with pytest.raises(StokerError, match="cannot be opened"), hold_measurement_lock(tmp_path, "a/b", "x"):
         pass

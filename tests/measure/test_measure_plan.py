@@ -12,71 +12,73 @@ import pytest
 
 from stoker.domain.decision import Decision
 from stoker.domain.errors import StokerError
-from stoker.domain.run import Kind, Outcome, Run, Subject
+from stoker.domain.run import Outcome, Run, RunKind, Subject
 from stoker.measure.artifacts import result_file
 from stoker.measure.load import replay
-from stoker.measure.load.generator import Length
-from stoker.measure.load.presets import Preset, Wanted, plan, sizes
-from stoker.measure.load.prompts import Mode
+from stoker.measure.load.generator import StepLength
+from stoker.measure.load.presets import BenchmarkOptions, Preset, plan_benchmark, token_sizes
+from stoker.measure.load.prompts import PromptSharing
 
 
 @pytest.mark.parametrize(
     ("wanted", "context", "names"),
     [
-        (Wanted(), None, []),
-        (Wanted(concurrency=(1, 4)), None, ["c1", "c4"]),
-        (Wanted(rates=(0.5, 2.0)), None, ["r0.5", "r2"]),
-        (Wanted(concurrency=(2,), rates=(3.0,)), None, ["c2", "r3"]),
-        (Wanted(preset=Preset.USERS), None, ["c8"]),
-        (Wanted(preset=Preset.USERS, concurrency=(20,)), None, ["c20"]),
-        (Wanted(preset=Preset.SHORT), None, ["c1"]),
-        (Wanted(preset=Preset.LONG), None, ["c1"]),
-        (Wanted(preset=Preset.DECODE), None, ["256-tokens", "512-tokens", "1024-tokens"]),
-        (Wanted(preset=Preset.DECODE), 700, ["256-tokens", "512-tokens"]),
-        (Wanted(preset=Preset.DECODE, output_tokens=99), None, ["c1"]),
+        (BenchmarkOptions(), None, []),
+        (BenchmarkOptions(concurrency=(1, 4)), None, ["c1", "c4"]),
+        (BenchmarkOptions(rates=(0.5, 2.0)), None, ["r0.5", "r2"]),
+        (BenchmarkOptions(concurrency=(2,), rates=(3.0,)), None, ["c2", "r3"]),
+        (BenchmarkOptions(preset=Preset.USERS), None, ["c8"]),
+        (BenchmarkOptions(preset=Preset.USERS, concurrency=(20,)), None, ["c20"]),
+        (BenchmarkOptions(preset=Preset.SHORT), None, ["c1"]),
+        (BenchmarkOptions(preset=Preset.LONG), None, ["c1"]),
+        (BenchmarkOptions(preset=Preset.DECODE), None, ["256-tokens", "512-tokens", "1024-tokens"]),
+        (BenchmarkOptions(preset=Preset.DECODE), 700, ["256-tokens", "512-tokens"]),
+        (BenchmarkOptions(preset=Preset.DECODE, output_tokens=99), None, ["c1"]),
         (
-            Wanted(concurrency=(1,), modes=(Mode.WARM, Mode.PREFIX_CACHED, Mode.COLD)), None,
+            BenchmarkOptions(
+                concurrency=(1,), modes=(PromptSharing.WARM, PromptSharing.PREFIX_CACHED, PromptSharing.COLD)
+            ), None,
             ["c1", "prefix-cached.c1", "cold.c1"],
         ),
     ],
 )  # fmt: skip
-def test_each_preset_has_its_steps(wanted: Wanted, context: int | None, names: list[str]) -> None:
-    found = plan(wanted, context)
+def test_each_preset_has_its_steps(wanted: BenchmarkOptions, context: int | None, names: list[str]) -> None:
+    found = plan_benchmark(wanted, context)
     assert [step.name for step in found.steps] == names
     assert found.climbs is (names == [])
 
 
 def test_a_ladder_measures_open_loop_rates_after_it_a_quick_one_does_not() -> None:
-    assert plan(Wanted()).rates_by_knee
-    quick = plan(Wanted(quick=True))
+    assert plan_benchmark(BenchmarkOptions()).rates_by_knee
+    quick = plan_benchmark(BenchmarkOptions(quick=True))
     assert (quick.rates_by_knee, quick.repeats, quick.top) == (False, 1, 8)
 
 
 @pytest.mark.parametrize(
     ("wanted", "context", "found"),
     [
-        (Wanted(), None, (256, 128)),
-        (Wanted(), 200, (134, 50)),
-        (Wanted(preset=Preset.USERS), 100_000, (256, 256)),
-        (Wanted(preset=Preset.SHORT), 1024, (64, 16)),
-        (Wanted(preset=Preset.LONG), 100_000, (16_384, 64)),
-        (Wanted(preset=Preset.LONG), 1024, (944, 64)),
-        (Wanted(preset=Preset.LONG, prompt_tokens=500), 1024, (500, 64)),
+        (BenchmarkOptions(), None, (256, 128)),
+        (BenchmarkOptions(), 200, (134, 50)),
+        (BenchmarkOptions(preset=Preset.USERS), 100_000, (256, 256)),
+        (BenchmarkOptions(preset=Preset.SHORT), 1024, (64, 16)),
+        (BenchmarkOptions(preset=Preset.LONG), 100_000, (16_384, 64)),
+        (BenchmarkOptions(preset=Preset.LONG), 1024, (944, 64)),
+        (BenchmarkOptions(preset=Preset.LONG, prompt_tokens=500), 1024, (500, 64)),
     ],
 )
-def test_a_request_fits_into_the_context(wanted: Wanted, context: int | None, found: tuple[int, int]) -> None:
-    assert sizes(wanted, context) == found
+def test_a_request_fits_into_the_context(wanted: BenchmarkOptions, context: int | None, found: tuple[int, int]) -> None:
+    assert token_sizes(wanted, context) == found
 
 
 def test_what_was_asked_for_and_does_not_fit_is_refused_with_the_numbers() -> None:
     with pytest.raises(ValueError, match=r"1000 tokens of prompt and 64 of output .* context of 1024"):
-        sizes(Wanted(preset=Preset.LONG, prompt_tokens=1000), 1024)
+        token_sizes(BenchmarkOptions(preset=Preset.LONG, prompt_tokens=1000), 1024)
 
 
 def test_warm_up_is_two_for_each_client_and_none_where_it_is_cold() -> None:
-    steps = plan(Wanted(concurrency=(1, 8), modes=(Mode.WARM, Mode.COLD))).steps
+    steps = plan_benchmark(BenchmarkOptions(concurrency=(1, 8), modes=(PromptSharing.WARM, PromptSharing.COLD))).steps
     assert [step.warm_up for step in steps] == [2, 16, 0, 0]
-    assert [step.length for step in steps[:2]] == [Length(30.0, 10), Length(30.0, 80)]
+    assert [step.length for step in steps[:2]] == [StepLength(30.0, 10), StepLength(30.0, 80)]
 
 
 # -- traces --------------------------------------------------------------------------------------------------------
@@ -89,7 +91,7 @@ LINES = [
 
 
 def test_a_trace_is_read_in_order_of_time_and_played_faster_or_slower() -> None:
-    trace = replay.read(LINES)
+    trace = replay.read_trace(LINES)
     assert [(one.input_length, one.hash_ids) for one in trace] == [(30, []), (900, [1, 2])]
     assert (replay.arrivals(trace), replay.arrivals(trace, 4)) == ([0.0, 1.0], [0.0, 0.25])
 
@@ -104,9 +106,9 @@ def test_a_trace_is_read_in_order_of_time_and_played_faster_or_slower() -> None:
 )
 def test_a_line_that_is_none_is_named(line: bytes, says: str) -> None:
     with pytest.raises(replay.BadTrace, match=says):
-        replay.read([LINES[0], line])
+        replay.read_trace([LINES[0], line])
     with pytest.raises(replay.BadTrace, match="no requests"):
-        replay.read([])
+        replay.read_trace([])
 
 
 def decision(at: float, **more: Any) -> Decision:
@@ -118,22 +120,22 @@ def test_our_own_traffic_is_exported_without_hashes_and_can_be_replayed() -> Non
         decision(102.5, input_tokens=50, output_tokens=7), decision(100.0, input_tokens=9, output_tokens=0),
         decision(101.0), decision(103.0, input_tokens=5),
     ]  # fmt: skip
-    lines, left_out = replay.export(recorded)
+    lines, left_out = replay.export_trace(recorded)
     assert left_out == 2
     assert [msgspec.json.decode(line) for line in lines] == [
         {"timestamp": 0, "input_length": 9, "output_length": 0},
         {"timestamp": 2500, "input_length": 50, "output_length": 7},
     ]
-    assert len(replay.read(lines)) == 2
+    assert len(replay.read_trace(lines)) == 2
 
 
 # -- where results are kept ----------------------------------------------------------------------------------------
 
 
 def run(**more: Any) -> Run:
-    given: dict[str, Any] = {"id": result_file.new_id(Kind.BENCHMARK, "Big Model/7B", 1_795_284_000.0), **more}
+    given: dict[str, Any] = {"id": result_file.new_id(RunKind.BENCHMARK, "Big Model/7B", 1_795_284_000.0), **more}
     return Run(
-        kind=Kind.BENCHMARK, at=1.0, seconds=2.0, subject=Subject("a", "a", "http://h/v1"), outcome=Outcome.PASSED,
+        kind=RunKind.BENCHMARK, at=1.0, seconds=2.0, subject=Subject("a", "a", "http://h/v1"), outcome=Outcome.PASSED,
         **given,
     )  # fmt: skip
 

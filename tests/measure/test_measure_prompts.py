@@ -8,9 +8,16 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from stoker.domain.lease import Target
-from stoker.measure.load.prompts import Mode, Prompt, TooShort, calibrate, make, row
-from stoker.measure.requests.client import Talk
-from stoker.measure.requests.endpoint import Counter, Server
+from stoker.measure.load.prompts import (
+    BenchmarkPrompt,
+    PromptSharing,
+    PromptTooShort,
+    calibrate_replay,
+    make_prompt,
+    word_row,
+)
+from stoker.measure.requests.client import ModelClient
+from stoker.measure.requests.endpoint import MeasuredEndpoint, PromptCounter
 from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 
@@ -35,7 +42,7 @@ def coarse(text: str) -> int:
     return TEMPLATE + 4 * len(text.split())
 
 
-def made(target: int, count: Callable[[str], int]) -> tuple[Prompt, int]:
+def made(target: int, count: Callable[[str], int]) -> tuple[BenchmarkPrompt, int]:
     asked = 0
 
     async def counting(text: str) -> int:
@@ -43,7 +50,7 @@ def made(target: int, count: Callable[[str], int]) -> tuple[Prompt, int]:
         asked += 1
         return count(text)
 
-    return asyncio.run(make(target, counting)), asked
+    return asyncio.run(make_prompt(target, counting)), asked
 
 
 @pytest.mark.parametrize("target", [10, 13, 57, 256, 1000, 16_384])
@@ -52,7 +59,7 @@ def test_the_length_is_exact_and_any_order_of_the_words_has_it(count: Callable[[
     prompt, asked = made(target, count)
     assert (prompt.tokens, prompt.is_exact) == (target, True)
     assert asked < 60
-    assert {count(prompt.text(seed, mode)) for seed in range(5) for mode in Mode} == {target}
+    assert {count(prompt.text(seed, mode)) for seed in range(5) for mode in PromptSharing} == {target}
 
 
 def test_letters_can_be_exact_too() -> None:
@@ -65,7 +72,7 @@ def test_what_cannot_be_exact_says_so_and_stays_below() -> None:
 
 
 def test_a_prompt_shorter_than_its_template_is_refused_with_the_number() -> None:
-    with pytest.raises(TooShort, match="10 tokens"):
+    with pytest.raises(PromptTooShort, match="10 tokens"):
         made(5, words)
 
 
@@ -73,7 +80,7 @@ def test_equal_ids_are_equal_pieces_of_text_and_lengths_are_right() -> None:
     async def count(text: str) -> int:
         return pieces(text)
 
-    blocks = asyncio.run(calibrate(count))
+    blocks = asyncio.run(calibrate_replay(count))
     one = blocks.text(1400, (7, 8, 9), seed=1)
     two = blocks.text(1100, (7, 8, 5), seed=2)
     assert abs(pieces(one) - 1400) < 28
@@ -85,7 +92,7 @@ def test_equal_ids_are_equal_pieces_of_text_and_lengths_are_right() -> None:
 
 
 def test_rows_are_as_long_as_they_should_be() -> None:
-    assert [len(row(n)) for n in (0, 1, 500)] == [0, 1, 500]
+    assert [len(word_row(n)) for n in (0, 1, 500)] == [0, 1, 500]
 
 
 # -- who counts ----------------------------------------------------------------------------------------------------
@@ -98,7 +105,7 @@ def test_rows_are_as_long_as_they_should_be() -> None:
 def test_the_server_counts_in_whichever_way_it_can(engine: str, how: str) -> None:
     async def run() -> tuple[int, str]:
         async with ScriptedServer(Script(engine=engine)) as server:
-            counter = Counter(Server("public", Target("127.0.0.1", server.port, "", "scripted")))
+            counter = PromptCounter(MeasuredEndpoint("public", Target("127.0.0.1", server.port, "", "scripted")))
             try:
                 return await counter("one two three"), counter.how
             finally:
@@ -127,26 +134,28 @@ def test_the_embedded_llama_counts_what_was_asked_for(engine: Target, target: in
 
     async def run() -> list[int | None]:
         own = Target(engine.host, engine.port, "/upstream/spark", "spark")
-        counter = Counter(Server("front-door", engine, own))
-        talk = Talk(engine)
+        counter = PromptCounter(MeasuredEndpoint("front-door", engine, own))
+        client = ModelClient(engine)
         try:
-            prompt = await make(target, counter)
+            prompt = await make_prompt(target, counter)
             assert counter.how == "the engine's own count"
             assert prompt.is_exact
             asked = [
-                await talk.ask({"messages": [{"role": "user", "content": prompt.text(seed, mode)}], "max_tokens": 1})
-                for seed, mode in enumerate((Mode.WARM, Mode.WARM, Mode.HALF_SHARED, Mode.PREFIX_CACHED))
+                await client.ask({"messages": [{"role": "user", "content": prompt.text(seed, mode)}], "max_tokens": 1})
+                for seed, mode in enumerate(
+                    (PromptSharing.WARM, PromptSharing.WARM, PromptSharing.HALF_SHARED, PromptSharing.PREFIX_CACHED)
+                )
             ]
-            return [heard.timed.tokens.input for heard in asked]
+            return [reply.timing.tokens.input for reply in asked]
         finally:
             counter.close()
-            talk.close()
+            client.close()
 
     assert asyncio.run(run()) == [target] * 4
 
 
-@pytest.mark.parametrize("mode", list(Mode))
-def test_two_runs_share_no_beginning_and_one_run_can_be_had_again(mode: Mode) -> None:
+@pytest.mark.parametrize("mode", list(PromptSharing))
+def test_two_runs_share_no_beginning_and_one_run_can_be_had_again(mode: PromptSharing) -> None:
     prompt, _ = made(256, words)
     runs = [[prompt.text(seed, mode, nonce) for seed in range(20)] for nonce in (1, 2, 1)]
     assert runs[0] == runs[2]
@@ -159,7 +168,7 @@ def test_a_trace_that_is_replayed_again_shares_its_blocks_within_the_run_only() 
     async def count(text: str) -> int:
         return pieces(text)
 
-    blocks = asyncio.run(calibrate(count))
+    blocks = asyncio.run(calibrate_replay(count))
     one, again, other = (blocks.text(1100, (7, 8, 9), 1, nonce) for nonce in (1, 1, 2))
     assert one == again
     assert one.split()[:4] != other.split()[:4]

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from stoker.domain.decision import Attempt, Decision, Routed
-from stoker.domain.routing import Router
+from stoker.domain.routing import RouterSettings
 from stoker.domain.spending import always_cloud, cloud_costs, saved, spent
 from stoker.domain.tier import Cost, Tier
-from stoker.measure.routing_report import TierRoute, routes, silent_failures, total
+from stoker.measure.routing_report import TierRoute, silent_failure_interval, tier_routes, total_route
 from stoker.measure.statistics.stats import wilson
 
 CLOUD = (Cost(10.0, 100.0),)
@@ -40,7 +40,7 @@ def test_a_tier_is_judged_by_the_requests_that_it_got_first() -> None:
         made(tried("cheap", "failed_verification"), tried("dear")),
         made(tried("dear")),
     ]  # fmt: skip
-    rows = routes(decisions, CLOUD)
+    rows = tier_routes(decisions, CLOUD)
     cheap, dear = row(rows, "cheap"), row(rows, "dear")
     assert (cheap.requests, cheap.first, cheap.accepted, cheap.escalated) == (4, 4, 3, 1)
     assert (cheap.accept_rate, cheap.escalation_rate) == (0.75, 0.25)
@@ -50,53 +50,55 @@ def test_a_tier_is_judged_by_the_requests_that_it_got_first() -> None:
 
 @pytest.mark.parametrize("outcome", ["client_left", "refused", "cut", "bug", "open"])
 def test_a_request_that_says_nothing_of_a_tier_is_not_held_against_it(outcome: str) -> None:
-    (found,) = routes([made(tried("cheap", "left"), outcome=outcome)], CLOUD)
+    (found,) = tier_routes([made(tried("cheap", "left"), outcome=outcome)], CLOUD)
     assert (found.requests, found.first, found.accept_rate) == (1, 0, None)
 
 
 def test_a_tier_that_failed_with_nobody_behind_it_was_not_enough() -> None:
-    (found,) = routes([made(tried("cheap", "unreachable"), outcome="upstream_failed")], CLOUD)
+    (found,) = tier_routes([made(tried("cheap", "unreachable"), outcome="upstream_failed")], CLOUD)
     assert (found.first, found.accepted, found.escalated) == (1, 0, 0)
 
 
 def test_classes_are_kept_apart_and_who_names_a_model_is_not_counted() -> None:
     decisions = [made(tried("cheap"), task="planning"), made(tried("cheap")), Decision("r", 0.0, "/v1/models")]
-    assert [(one.task, one.tier, one.requests) for one in routes(decisions, CLOUD)] == [
+    assert [(one.task, one.tier, one.requests) for one in tier_routes(decisions, CLOUD)] == [
         ("chat", "cheap", 1), ("planning", "cheap", 1),
     ]  # fmt: skip
 
 
 def test_repairs_and_findings_add_up() -> None:
     bad = tried("cheap", "failed_verification", repairs=1, findings=["json", "empty"])
-    found = row(routes([made(bad, tried("dear")), made(bad, tried("dear"))], CLOUD), "cheap")
+    found = row(tier_routes([made(bad, tried("dear")), made(bad, tried("dear"))], CLOUD), "cheap")
     assert (found.repairs, found.findings) == (2, {"json": 2, "empty": 2})
 
 
 def test_an_answer_that_was_thrown_away_lessens_what_the_one_after_it_saves() -> None:
     bad, good = tried("cheap", "failed_verification", cost=0.004), tried("dear", cost=0.02)
-    rows = routes([made(bad, good), made(tried("cheap", cost=0.004))], CLOUD)
+    rows = tier_routes([made(bad, good), made(tried("cheap", cost=0.004))], CLOUD)
     assert row(rows, "dear").saved == pytest.approx(-0.004)
     assert row(rows, "cheap").saved == pytest.approx(0.016)
     assert row(rows, "cheap").cost == pytest.approx(0.008)
-    whole = total(rows)
+    whole = total_route(rows)
     assert whole.saved == pytest.approx(0.012)
     assert whole.always_cloud == pytest.approx(0.04)
 
 
 def test_without_a_cloud_or_without_tokens_nothing_is_known_to_be_saved() -> None:
-    assert routes([made(tried("cheap"))], ())[0].saved is None
-    (found,) = routes([made(tried("cheap", cost=None, input_tokens=None))], CLOUD)
+    assert tier_routes([made(tried("cheap"))], ())[0].saved is None
+    (found,) = tier_routes([made(tried("cheap", cost=None, input_tokens=None))], CLOUD)
     assert (found.cost, found.saved, found.always_cloud) == (None, None, None)
 
 
 def test_of_no_requests_there_is_a_total_that_knows_nothing() -> None:
-    whole = total(routes([], CLOUD))
+    whole = total_route(tier_routes([], CLOUD))
     assert (whole.requests, whole.accept_rate, whole.escalation_rate, whole.saved) == (0, None, None, None)
 
 
 def test_the_total_adds_all_tiers() -> None:
     bad = tried("cheap", "failed_verification", repairs=1, findings=["json"])
-    whole = total(routes([made(bad, tried("dear", findings=["json"])), made(tried("cheap"), task="planning")], CLOUD))
+    whole = total_route(
+        tier_routes([made(bad, tried("dear", findings=["json"])), made(tried("cheap"), task="planning")], CLOUD)
+    )
     assert (whole.requests, whole.first, whole.accepted, whole.escalated, whole.repairs) == (3, 2, 1, 1, 1)
     assert whole.findings == {"json": 2}
 
@@ -127,17 +129,17 @@ def test_an_answer_that_was_asked_for_twice_is_paid_twice_and_priced_once() -> N
 
 def test_rates_of_clouds_are_taken_from_the_tiers_that_are_clouds() -> None:
     tiers = (Tier("a", "a", cost=Cost(1.0, 1.0)), Tier("b", "b", cloud=True, cost=Cost(3.0, 15.0)))
-    assert cloud_costs(Router(tiers)) == (Cost(3.0, 15.0),)
+    assert cloud_costs(RouterSettings(tiers)) == (Cost(3.0, 15.0),)
     assert cloud_costs(None) == ()
 
 
 def test_silent_failures_are_an_interval_around_the_graded_sample() -> None:
-    assert silent_failures(3, 100) == wilson(3, 100)
-    assert silent_failures(3, 100).low < 0.03 < silent_failures(3, 100).high
-    assert silent_failures(0, 0) == (0.0, 1.0), "nothing graded: nothing known"
+    assert silent_failure_interval(3, 100) == wilson(3, 100)
+    assert silent_failure_interval(3, 100).low < 0.03 < silent_failure_interval(3, 100).high
+    assert silent_failure_interval(0, 0) == (0.0, 1.0), "nothing graded: nothing known"
 
 
 @pytest.mark.parametrize(("wrong", "graded"), [(2, 1), (-1, 5), (0, -1)])
 def test_a_sample_that_cannot_be_is_an_error(wrong: int, graded: int) -> None:
     with pytest.raises(ValueError, match="accepted_wrong"):
-        silent_failures(wrong, graded)
+        silent_failure_interval(wrong, graded)

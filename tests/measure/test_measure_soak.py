@@ -11,8 +11,8 @@ import pytest
 from stoker.domain.run import Outcome
 from stoker.measure.canary.canary import Anomaly
 from stoker.measure.soak import soak
-from stoker.measure.soak.schedule import Schedule
-from stoker.measure.soak.soak import Decoded, Record, Soak
+from stoker.measure.soak.schedule import CycleSchedule
+from stoker.measure.soak.soak import DecodeResult, Soak, SoakRecord
 from stoker.testing.clock import FakeClock
 
 MINUTE = 60.0
@@ -47,7 +47,7 @@ class Work:
         self.pid: str | None = "process 1"
         self.canaries = 0
         self.anomalies: dict[int, Anomaly] = {}
-        self.rates: list[Decoded] = []
+        self.rates: list[DecodeResult] = []
         self.during: dict[int, Callable[[], None]] = {}
 
     async def canary(self) -> tuple[int, list[Anomaly]]:
@@ -57,8 +57,8 @@ class Work:
         found = self.anomalies.get(self.canaries)
         return 16, [found] if found else []
 
-    async def decode(self) -> Decoded:
-        return self.rates.pop(0) if self.rates else Decoded(100.0, 0.01, 0)
+    async def decode(self) -> DecodeResult:
+        return self.rates.pop(0) if self.rates else DecodeResult(100.0, 0.01, 0)
 
     async def engine(self) -> str | None:
         return self.pid
@@ -69,12 +69,12 @@ class Stage:
         self.times = Times()
         self.work = Work(self.times)
         raw = msgspec.Raw(b"{}")
-        self.record = Record("id", "a", self.times.wall(), every, length, 8, 512, raw, engine="process 1")
+        self.record = SoakRecord("id", "a", self.times.wall(), every, length, 8, 512, raw, engine="process 1")
         self.kept: list[bytes] = []
         self.told: list[str] = []
 
-    def run(self) -> Record:
-        keep: Callable[[Record], None] = lambda record: self.kept.append(msgspec.json.encode(record))  # noqa: E731
+    def run(self) -> SoakRecord:
+        keep: Callable[[SoakRecord], None] = lambda record: self.kept.append(msgspec.json.encode(record))  # noqa: E731
         asyncio.run(Soak(self.record, self.work, self.times, keep, self.told.append).run())
         return self.record
 
@@ -104,7 +104,7 @@ def test_given_a_soak_of_an_hour_with_a_period_of_ten_minutes_then_six_cycles_st
     ("every", "length", "cycles"), [(600, 3600, 6), (600, 3601, 7), (7, 21, 3), (600, 60, 1), (0.1, 0.3, 3)]
 )
 def test_how_many_cycles_there_are(every: float, length: float, cycles: int) -> None:
-    assert Schedule(every, length).cycles == cycles
+    assert CycleSchedule(every, length).cycles == cycles
 
 
 def test_a_cycle_that_takes_too_long_leaves_the_others_where_they_are() -> None:
@@ -153,24 +153,28 @@ def test_an_anomaly_is_told_excluded_and_never_hidden() -> None:
 
 def test_a_slow_cycle_and_a_failed_request_are_repeated_at_once() -> None:
     stage = Stage()
-    good, slow, broken = Decoded(100.0, 0.01, 0), Decoded(70.0, 0.02, 0), Decoded(None, None, 2, "broke_off")
-    fast, less = Decoded(105.0, 0.01, 0), Decoded(90.0, 0.01, 0)
+    good, slow, broken = (
+        DecodeResult(100.0, 0.01, 0),
+        DecodeResult(70.0, 0.02, 0),
+        DecodeResult(None, None, 2, "broke_off"),
+    )
+    fast, less = DecodeResult(105.0, 0.01, 0), DecodeResult(90.0, 0.01, 0)
     stage.work.rates = [good, fast, less, slow, good, good, good, broken, broken, broken, broken]
     record = stage.run()
     first, second = record.anomalies
-    assert (first.why, first.reruns, first.stays) == (
+    assert (first.reason, first.reruns, first.is_persistent) == (
         "70.0 tokens/s, clean cycles had 100.0 (90.0 to 105.0)",
         [False] * 3,
         False,
     )
-    assert (second.why, second.stays) == ("2 of 8 requests failed (broke_off)", True)
+    assert (second.reason, second.is_persistent) == ("2 of 8 requests failed (broke_off)", True)
     assert soak.outcome(record) is Outcome.FAILED
     assert min(record.rates) == 90.0
 
 
 def test_where_clean_cycles_are_far_apart_a_slow_one_is_nothing() -> None:
     stage = Stage()
-    stage.work.rates = [Decoded(rate, 0.01, 0) for rate in (100.0, 60.0, 100.0, 70.0, 65.0, 100.0)]
+    stage.work.rates = [DecodeResult(rate, 0.01, 0) for rate in (100.0, 60.0, 100.0, 70.0, 65.0, 100.0)]
     assert not stage.run().anomalies
 
 
@@ -204,7 +208,7 @@ def test_a_soak_that_broke_off_goes_on_where_it_was() -> None:
     with pytest.raises(KeyboardInterrupt):
         stage.run()
     assert soak.outcome(stage.record) is Outcome.INTERRUPTED
-    stage.record = msgspec.json.decode(stage.kept[-1], type=Record)
+    stage.record = msgspec.json.decode(stage.kept[-1], type=SoakRecord)
     stage.times.advance(15 * MINUTE)  # nobody ran
     stage.run()
     assert stage.starts() == [0, 10, 20, 40, 50]

@@ -9,18 +9,18 @@ from html.parser import HTMLParser
 import pytest
 
 from stoker.domain.tier import Cost
-from stoker.measure.comparison.models import Rate, Side, Verdict, compare, paired, unpaired
-from stoker.measure.reports.models_page import page
-from stoker.measure.suites.grading import Graded, Outcome
+from stoker.measure.comparison.models import ComparedModel, ModelVerdict, PassRate, compare_models, paired, unpaired
+from stoker.measure.reports.models_page import models_page
+from stoker.measure.suites.grading import GradedFixture, GradeOutcome
 
 
-def graded(task_class: str, passed: Sequence[bool], wording: str = "x") -> list[Graded]:
-    outcomes = [Outcome.PASSED if one else Outcome.FAILED for one in passed]
-    return [Graded(f"{task_class}-{at}", wording, task_class, outcome) for at, outcome in enumerate(outcomes)]
+def graded(task_class: str, passed: Sequence[bool], wording: str = "x") -> list[GradedFixture]:
+    outcomes = [GradeOutcome.PASSED if one else GradeOutcome.FAILED for one in passed]
+    return [GradedFixture(f"{task_class}-{at}", wording, task_class, outcome) for at, outcome in enumerate(outcomes)]
 
 
-def side(name: str, *samples: list[Graded], **speed: float) -> Side:
-    return Side(name, name, [one for some in samples for one in some], speed)
+def side(name: str, *samples: list[GradedFixture], **speed: float) -> ComparedModel:
+    return ComparedModel(name, name, [one for some in samples for one in some], speed)
 
 
 def test_what_one_model_is_better_at_is_said_with_points_and_interval_and_what_it_costs_in_speed() -> None:
@@ -28,15 +28,15 @@ def test_what_one_model_is_better_at_is_said_with_points_and_interval_and_what_i
              decode_rate=90.0)  # fmt: skip
     b = side("B", graded("code-write", [True] * 50 + [False] * 10), graded("chat", [True] * 49 + [False] * 11),
              decode_rate=50.0)  # fmt: skip
-    found = compare(a, b)
+    found = compare_models(a, b)
     chat, code = found.classes
-    assert (chat.verdict, code.verdict) == (Verdict.SAME, Verdict.BETTER)
+    assert (chat.verdict, code.verdict) == (ModelVerdict.SAME, ModelVerdict.BETTER)
     assert (code.difference, code.pairs) == (pytest.approx(1 / 3), 60)
     assert found.verdict == (
         "B is better at code-write (+33 points, 95 % interval +20 to +45), not distinguishable elsewhere (1 of 2), "
         "and 1.8 times slower"
     )
-    assert compare(b, a).verdict.startswith("A is worse at code-write (-33 points, 95 % interval -45 to -20)")
+    assert compare_models(b, a).verdict.startswith("A is worse at code-write (-33 points, 95 % interval -45 to -20)")
 
 
 @pytest.mark.parametrize(
@@ -46,34 +46,34 @@ def test_what_one_model_is_better_at_is_said_with_points_and_interval_and_what_i
 )  # fmt: skip
 def test_speed_is_said_as_a_factor_unless_it_is_about_the_same(rates: tuple[float, float], words: str) -> None:
     one, other = (side(name, decode_rate=rate) for name, rate in zip("AB", rates, strict=True))
-    assert compare(one, other).verdict.endswith(words)
+    assert compare_models(one, other).verdict.endswith(words)
 
 
 def test_without_a_pace_the_first_token_tells_and_without_both_it_is_said() -> None:
-    assert compare(side("A", ttft_p50=10.0), side("B", ttft_p50=30.0)).verdict.endswith("3.0 times slower")
-    assert compare(side("A"), side("B")).verdict == (
-        "B is not compared by class: no class was measured of both; their speeds were not measured"
+    assert compare_models(side("A", ttft_p50=10.0), side("B", ttft_p50=30.0)).verdict.endswith("3.0 times slower")
+    assert compare_models(side("A"), side("B")).verdict == (
+        "B is not compared by class: no class was measured for both; their speeds were not measured"
     )
 
 
 def test_other_wordings_are_other_questions_and_compared_as_two_samples() -> None:
     a, b = (side(name, graded("chat", [True] * 55 + [False] * 5, name)) for name in "AB")
-    (chat,) = compare(a, b).classes
-    assert (chat.pairs, chat.interval) == (0, unpaired(Rate(55, 60), Rate(55, 60)))
+    (chat,) = compare_models(a, b).classes
+    assert (chat.pairs, chat.interval) == (0, unpaired(PassRate(55, 60), PassRate(55, 60)))
     only_a = side("A", graded("chat", [True] * 20), graded("review", [True] * 20))
-    assert compare(only_a, side("B", graded("chat", [True] * 20))).alone == ["review"]
+    assert compare_models(only_a, side("B", graded("chat", [True] * 20))).unmatched_classes == ["review"]
 
 
 def test_what_gave_no_sample_is_in_no_rate() -> None:
-    lost = [Graded(f"chat-{at}", "x", "chat", Outcome.UNANSWERED) for at in range(20, 30)]
+    lost = [GradedFixture(f"chat-{at}", "x", "chat", GradeOutcome.UNANSWERED) for at in range(20, 30)]
     a = side("A", graded("chat", [True] * 20), lost)
-    (chat,) = compare(a, side("B", graded("chat", [True] * 20))).classes
-    assert (chat.a, chat.pairs) == (Rate(20, 20), 20)
+    (chat,) = compare_models(a, side("B", graded("chat", [True] * 20))).classes
+    assert (chat.a, chat.pairs) == (PassRate(20, 20), 20)
 
 
 def test_newcombes_own_example_comes_out() -> None:
     """56 of 70 against 48 of 80, from the paper: 0.0524 to 0.3339."""
-    low, high = unpaired(Rate(48, 80), Rate(56, 70))
+    low, high = unpaired(PassRate(48, 80), PassRate(56, 70))
     assert (low, high) == (pytest.approx(0.0524, abs=5e-4), pytest.approx(0.3339, abs=5e-4))
 
 
@@ -101,7 +101,7 @@ class _Tags(HTMLParser):
 def test_the_page_needs_nothing_else_and_shows_names_as_they_are() -> None:
     a = side("<script>alert(1)</script>", graded("chat", [True] * 20), ttft_p50=12.5)
     b = side("B\"'&", graded("chat", [True] * 5 + [False] * 15))._replace(cost=Cost(1.0, 2.0), memory=2**30)
-    text = page(compare(a, b), "now", ["<b>note</b>"])
+    text = models_page(compare_models(a, b), "now", ["<b>note</b>"])
     tags = _Tags()
     tags.feed(text)
     assert "script" not in tags.tags

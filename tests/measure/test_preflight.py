@@ -12,10 +12,10 @@ import pytest
 from stoker.domain.lease import Target
 from stoker.domain.run import Finding, Outcome, Run, Subject
 from stoker.measure.preflight import run as measured
-from stoker.measure.preflight.check import About, Gate, Seen, passed
-from stoker.measure.preflight.run import Options, Step, preflight, recorded
+from stoker.measure.preflight.check import CheckContext, CheckResult, PreflightCheck, passed
+from stoker.measure.preflight.run import PreflightOptions, PreflightProgress, recorded_numbers, run_preflight
 from stoker.measure.preflight.table import NAMES
-from stoker.measure.requests.client import Talk
+from stoker.measure.requests.client import ModelClient
 from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 
@@ -29,10 +29,10 @@ WEATHER = {
 def prove(script: Script, only: Sequence[str] = (), tell: Any = None, **options: Any) -> Run:
     async def run() -> Run:
         async with ScriptedServer(script) as server:
-            steps: list[Step] = []
+            steps: list[PreflightProgress] = []
             told = (lambda step: tell(server, step)) if tell else steps.append
             target = Target("127.0.0.1", server.port, "", script.id)
-            return await preflight(WHERE, target, Options(only=only, **options), told)
+            return await run_preflight(WHERE, target, PreflightOptions(only=only, **options), told)
 
     return asyncio.run(run())
 
@@ -67,8 +67,8 @@ def test_a_scripted_server_passes_what_it_can_and_says_what_the_rest_is() -> Non
         (Script(), "json-schema", "grammar"),
         (Script(), "echo", "weights"),
         (Script(), "stop", "stop strings"),
-        (Script(error_status=500), "echo", "refused or broke off"),
-        (Script(die_after=3), "frames", "refused or broke off"),
+        (Script(error_status=500), "echo", "refused or interrupted"),
+        (Script(die_after=3), "frames", "refused or interrupted"),
     ],
 )
 def test_a_failure_has_its_likely_cause_and_a_fix(script: Script, gate: str, cause: str) -> None:
@@ -114,7 +114,7 @@ def test_a_model_that_always_thinks_is_none_the_worse_and_gets_room_for_it() -> 
     async def run() -> tuple[Run, list[int]]:
         async with ScriptedServer(Script(answers=[thinks])) as server:
             target = Target("127.0.0.1", server.port, "", "scripted")
-            found = await preflight(WHERE, target, Options(only=["thinking", "frames"]))
+            found = await run_preflight(WHERE, target, PreflightOptions(only=["thinking", "frames"]))
             asked = [json.loads(one.body) for one in server.requests if one.path.endswith("/completions")]
             return found, [one["max_tokens"] for one in asked]
 
@@ -149,7 +149,7 @@ def test_two_calls_at_once_have_to_be_two() -> None:
 def test_a_server_that_dies_leaves_what_is_finished() -> None:
     """The gate under way and those after it are interrupted."""
 
-    def tell(server: ScriptedServer, step: Step) -> None:
+    def tell(server: ScriptedServer, step: PreflightProgress) -> None:
         if step.gate == "usage" and step.finding is None:
             tasks.append(asyncio.get_running_loop().create_task(server.close()))
 
@@ -163,14 +163,14 @@ def test_a_server_that_dies_leaves_what_is_finished() -> None:
 
 
 def test_nobody_there_is_no_verdict() -> None:
-    run = asyncio.run(preflight(WHERE, Target("127.0.0.1", 1, "", "m")))
+    run = asyncio.run(run_preflight(WHERE, Target("127.0.0.1", 1, "", "m")))
     assert set(outcomes(run).values()) <= {"interrupted", "not-applicable"}
     assert run.outcome is Outcome.INTERRUPTED
     assert list(outcomes(run)) == list(NAMES)
 
 
 def test_ctrl_c_keeps_what_is_finished() -> None:
-    def tell(server: ScriptedServer, step: Step) -> None:
+    def tell(server: ScriptedServer, step: PreflightProgress) -> None:
         task = asyncio.current_task()
         if step.gate == "frames" and step.finding is None and task is not None:
             task.cancel()
@@ -181,11 +181,11 @@ def test_ctrl_c_keeps_what_is_finished() -> None:
 
 
 def test_a_gate_that_takes_too_long_fails_with_that_cause(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def endless(talk: Talk, about: About) -> Seen:
+    async def endless(client: ModelClient, ctx: CheckContext) -> CheckResult:
         await asyncio.Event().wait()
         return passed("never")
 
-    monkeypatch.setattr(measured, "GATES", (Gate("echo", "", "", endless, seconds=0.05),))
+    monkeypatch.setattr(measured, "CHECKS", (PreflightCheck("echo", "", "", endless, seconds=0.05),))
     [found] = prove(Script(), ["echo"]).findings
     assert (found.outcome, "slowly" in found.cause) == (Outcome.FAILED, True)
 
@@ -200,13 +200,13 @@ def test_a_baseline_holds_prompts_to_the_tokens_that_they_cost() -> None:
     script = Script(prompt_tokens=None)
     first = prove(script, ["prompt-tokens"])
     if first.outcome is Outcome.PASSED:
-        counts = recorded(first)
+        counts = recorded_numbers(first)
         assert prove(script, ["prompt-tokens"], baseline=counts).findings[0].seen.endswith("as recorded")
         [changed] = prove(script, ["prompt-tokens"], baseline=counts | {"plain": 1}).findings
         assert (changed.outcome, "changed since" in changed.cause) == (Outcome.FAILED, True)
-    answers = recorded(prove(script, ["same-model"]))
+    answers = recorded_numbers(prove(script, ["same-model"]))
     assert sorted(answers) == ["answer-1", "answer-2", "answer-3", "answer-4"]
     assert prove(script, ["same-model"], baseline=answers).findings[0].seen.endswith("as recorded")
     [changed] = prove(script, ["same-model"], baseline=dict.fromkeys(answers, 1)).findings
     assert (changed.outcome, "another model" in changed.cause) == (Outcome.FAILED, True)
-    assert recorded(Run("", first.kind, 0, 0, WHERE, Outcome.PASSED, [Finding("x", Outcome.PASSED)])) == {}
+    assert recorded_numbers(Run("", first.kind, 0, 0, WHERE, Outcome.PASSED, [Finding("x", Outcome.PASSED)])) == {}

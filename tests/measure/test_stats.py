@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.measure.statistics.stats import Cusum, Sprt, Verdict, fixed_sample, honest, percentile, wilson
+from stoker.measure.statistics.stats import (
+    Cusum,
+    Sprt,
+    SprtVerdict,
+    fixed_sample,
+    percentile,
+    percentile_if_enough,
+    wilson,
+)
 
 
 @pytest.mark.parametrize(
@@ -44,27 +52,27 @@ def test_how_long_a_perfect_run_and_straight_failures_take(
     bad: float, good: float, perfect: int, failures: int
 ) -> None:
     test = Sprt(bad, good)
-    while test.feed(True) is Verdict.UNDECIDED:
+    while test.feed(True) is SprtVerdict.UNDECIDED:
         pass
-    assert (test.n, test.verdict) == (perfect, Verdict.ALLOW)
+    assert (test.n, test.verdict) == (perfect, SprtVerdict.ALLOW)
     test = Sprt(bad, good)
-    while test.feed(False) is Verdict.UNDECIDED:
+    while test.feed(False) is SprtVerdict.UNDECIDED:
         pass
-    assert (test.n, test.verdict) == (failures, Verdict.DENY)
+    assert (test.n, test.verdict) == (failures, SprtVerdict.DENY)
 
 
 def test_a_verdict_stays() -> None:
     test = Sprt()
     for _ in range(3):
         test.feed(False)
-    assert test.feed(True) is Verdict.DENY
+    assert test.feed(True) is SprtVerdict.DENY
     assert (test.n, test.is_over) == (3, True)
 
 
-def chances(rate: float) -> tuple[dict[Verdict, float], float]:
+def chances(rate: float) -> tuple[dict[SprtVerdict, float], float]:
     """How each verdict comes about at a true rate, and the samples it takes on average: every path, none drawn."""
     ways = {0: 1.0}
-    ends = dict.fromkeys(Verdict, 0.0)
+    ends = dict.fromkeys(SprtVerdict, 0.0)
     mean, n = 0.0, 0
     while ways:
         n += 1
@@ -86,14 +94,14 @@ def chances(rate: float) -> tuple[dict[Verdict, float], float]:
 
 def test_at_most_five_in_a_hundred_are_wrong_either_way_and_about_sixty_samples_decide() -> None:
     good, samples = chances(0.95)
-    assert good[Verdict.DENY] <= 0.05
-    assert good[Verdict.ALLOW] >= 0.95
+    assert good[SprtVerdict.DENY] <= 0.05
+    assert good[SprtVerdict.ALLOW] >= 0.95
     assert samples == pytest.approx(55, abs=1)
     bad, samples = chances(0.85)
-    assert bad[Verdict.ALLOW] <= 0.05
+    assert bad[SprtVerdict.ALLOW] <= 0.05
     assert samples == pytest.approx(43, abs=1)
     between, samples = chances(0.90)
-    assert between[Verdict.UNDECIDED] == pytest.approx(0.08, abs=0.01)
+    assert between[SprtVerdict.UNDECIDED] == pytest.approx(0.08, abs=0.01)
 
 
 def test_what_lies_between_is_given_up_as_undecided() -> None:
@@ -105,7 +113,7 @@ def test_what_lies_between_is_given_up_as_undecided() -> None:
             test.feed(rng.random() < 0.90)
         ends.append(test)
     assert all(test.n <= test.most for test in ends)
-    assert any(test.verdict is Verdict.UNDECIDED and test.n == test.most for test in ends)
+    assert any(test.verdict is SprtVerdict.UNDECIDED and test.n == test.most for test in ends)
 
 
 def test_a_fixed_sample_of_the_same_errors() -> None:
@@ -154,7 +162,7 @@ def test_percentiles_lie_between_their_neighbours_and_of_nothing_there_is_none()
 
 
 def test_a_percentile_needs_samples_enough_to_mean_anything() -> None:
-    assert honest([1.0] * 299, 0.99) is None
-    assert honest([1.0] * 300, 0.99) == 1.0
-    assert honest([1.0], 0.5) == 1.0
+    assert percentile_if_enough([1.0] * 299, 0.99) is None
+    assert percentile_if_enough([1.0] * 300, 0.99) == 1.0
+    assert percentile_if_enough([1.0], 0.5) == 1.0
     assert math.isclose(1 - 0.99**299, 0.95, abs_tol=0.001)

@@ -12,9 +12,9 @@ from stoker.domain.answer import Answer
 from stoker.domain.dialect import Dialect
 from stoker.domain.prompt import Text
 from stoker.domain.run import Finding, Outcome
-from stoker.measure.canary.steadiness import QUESTIONS, REPEATS, Steadiness
-from stoker.measure.requests.client import Heard, Talk
-from stoker.measure.requests.timing import Timed
+from stoker.measure.canary.steadiness import QUESTIONS, REPEATS, SteadinessCheck
+from stoker.measure.requests.client import ModelClient, ModelReply
+from stoker.measure.requests.timing import RequestTiming
 
 
 class Model:
@@ -25,23 +25,23 @@ class Model:
         self.answers: list[str] = []
         self.asked: list[Mapping[str, Any]] = []
 
-    async def ask(self, document: Mapping[str, Any], timeout: float) -> Heard:
+    async def ask(self, document: Mapping[str, Any], timeout: float) -> ModelReply:
         self.asked.append(document)
         text = self.answers.pop(0)
-        timed = Timed(0.0, 0.0, 1.0, failure=text[1:] if text.startswith("!") else "")
-        return Heard(timed, Answer("", "", [Text(text)]), None, [])
+        timed = RequestTiming(0.0, 0.0, 1.0, failure=text[1:] if text.startswith("!") else "")
+        return ModelReply(timed, Answer("", "", [Text(text)]), None, [])
 
 
 def looked(*looks: list[str], model: Model | None = None) -> list[Finding]:
     """What each look finds; every answer is used up."""
     model = model or Model()
-    steadiness = Steadiness(["a", "b"])
+    steadiness = SteadinessCheck(["a", "b"])
 
     async def run() -> list[Finding]:
         found = []
         for answers in looks:
             model.answers = answers
-            found.append(await steadiness.check(cast(Talk, model)))
+            found.append(await steadiness.check(cast(ModelClient, model)))
             assert model.answers == []
         return found
 
@@ -58,7 +58,7 @@ def test_one_odd_answer_is_asked_again_and_decides_nothing_but_is_told() -> None
     """Behaviour 55."""
     found = looked(["x", "y"], ["x", "odd", "y", "y", "odd"])[1]
     assert (found.outcome, found.numbers) == (Outcome.PASSED, {"differing": 2, "n": 1 + REPEATS})
-    assert "question 2 was answered otherwise, and 1 of 3 repeats too" in found.seen
+    assert "question 2 was answered differently, also in 1 of 3 repeats" in found.seen
 
 
 @pytest.mark.parametrize("repeats", [["odd", "odd", "y"], ["odd", "odd", "odd"], ["!broke_off", "y", "!broke_off"]])
@@ -70,7 +70,7 @@ def test_most_of_the_repeats_decide(repeats: list[str]) -> None:
 
 def test_one_that_does_not_answer_its_first_look_has_failed() -> None:
     (found,) = looked(["x", "!http_500"])
-    assert (found.outcome, found.seen) == (Outcome.FAILED, "no answer at its first look: http_500")
+    assert (found.outcome, found.seen) == (Outcome.FAILED, "no answer to the first questions: http_500")
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,11 @@ import pytest
 
 from stoker.domain.decision import Decision
 from stoker.domain.errors import ClientError, StokerError
+from stoker.domain.events import AliasMoved, Event, MoveCause, PromotionWatchEnded, RollbackNotSaved
 from stoker.domain.gate import Alias, Override
 from stoker.domain.lease import Lease, Target
 from stoker.domain.protocols import Leases
-from stoker.domain.run import Finding, Kind, Outcome, Run, Subject
+from stoker.domain.run import Finding, Outcome, Run, RunKind, Subject
 from stoker.domain.serve import Serve, Status
 from stoker.exchange.leasing import leased
 from stoker.fleet.swapping.conductor import Conductor
@@ -50,25 +51,32 @@ class Books:
         self.results: dict[str, Run] = {}
         self.seen: list[tuple[str, ...]] = []
         """The aliases of each serve, each time that names changed."""
-        self.notes: list[tuple[str, str, str]] = []
-        self.closed: list[tuple[str, Outcome, bool]] = []
+        self.events: list[Event] = []
         self.leased = 0
         self.ended = asyncio.Event()
 
     def promotions(self, *aliases: Alias, leases: Leases | None = None) -> Promotions:
-        found = Promotions(
-            Overrides(self.path), leases or self, Clock(), self._changed, lambda *note: self.notes.append(note),
-            self.results.get, self._closed,
-        )  # fmt: skip
+        def notify(event: Event) -> None:
+            self.events.append(event)
+            if isinstance(event, AliasMoved):
+                meant = [f"{alias}={serve.name}" for serve in found.serves for alias in serve.aliases]
+                self.seen.append(tuple(meant))
+            if isinstance(event, PromotionWatchEnded):
+                self.ended.set()
+
+        found = Promotions(Overrides(self.path), leases or self, Clock(), notify, self.results.get)
         found.configure(aliases or (ALIAS,), SERVES)
         return found
 
-    def _changed(self, serves: tuple[Serve, ...]) -> None:
-        self.seen.append(tuple(f"{alias}={serve.name}" for serve in serves for alias in serve.aliases))
+    @property
+    def moves(self) -> list[AliasMoved]:
+        return [event for event in self.events if isinstance(event, AliasMoved)]
 
-    def _closed(self, override: Override, finding: Finding, went_back: bool) -> None:
-        self.closed.append((override.serve, finding.outcome, went_back))
-        self.ended.set()
+    @property
+    def closed(self) -> list[tuple[str, Outcome, bool]]:
+        """Watches that came to their end: serve, what was found, whether the promotion was rolled back."""
+        ended = [event for event in self.events if isinstance(event, PromotionWatchEnded)]
+        return [(event.override.serve, event.finding.outcome, event.rolled_back) for event in ended]
 
     def acquire(self, name: str, counted: bool = True) -> Lease:
         self.leased += 1
@@ -89,7 +97,7 @@ class Books:
         return None if port is None else Target("127.0.0.1", port, "", "scripted")
 
     def gate(
-        self, id: str = "g1", serve: str = "clever", outcome: Outcome = Outcome.PASSED, kind: Kind = Kind.GATE,
+        self, id: str = "g1", serve: str = "clever", outcome: Outcome = Outcome.PASSED, kind: RunKind = RunKind.GATE,
         gate: str = "default",
     ) -> str:  # fmt: skip
         findings = [
@@ -127,7 +135,7 @@ async def test_with_evidence_the_alias_means_the_new_serve_at_once_and_after_a_r
     done = await promotions.promote("coder", "clever", books.gate(), "faster", force=False)
     assert done == {"alias": "coder", "serve": "clever", "previous": "fast", "watch": 30.0}
     assert books.seen == [("coder=clever",)]
-    assert books.notes == [("promoted", "clever", "alias coder means it now, fast before: faster")]
+    assert books.events == [AliasMoved("coder", "clever", "fast", MoveCause.PROMOTED, "faster")]
     promotions.close()
     (shown,) = books.promotions().status()
     assert (shown["serve"], shown["configured"], shown["evidence"], shown["reason"]) == (
@@ -144,7 +152,7 @@ async def test_no_evidence_no_promotion(books: Books) -> None:
     promotions = books.promotions()
     books.gate("failed", outcome=Outcome.FAILED)
     books.gate("other", serve="fast")
-    books.gate("bench", kind=Kind.BENCHMARK)
+    books.gate("bench", kind=RunKind.BENCHMARK)
     books.gate("lax", gate="lax")
     for evidence, said in (
         ("", "names none"), ("gone", "no result 'gone'"), ("failed", "failed: ttft_p95 < 2s"),
@@ -234,9 +242,9 @@ async def test_a_model_that_answers_otherwise_later_is_taken_back(books: Books) 
         await books.ended.wait()
     assert promotions.meaning() == {"coder": "fast"}
     assert books.closed == [("clever", Outcome.FAILED, True)]
-    what, serve, text = books.notes[-1]
-    assert (what, serve) == ("rolled back", "fast")
-    assert "clever failed its canary" in text
+    move = books.moves[-1]
+    assert (move.serve, move.previous, move.cause) == ("fast", "clever", MoveCause.ROLLED_BACK)
+    assert move.reason.startswith("canary: ")
     assert Overrides(books.path).read() == {}
     assert books.leased == 0
 
@@ -249,7 +257,20 @@ async def test_live_failures_take_it_back_too(books: Books) -> None:
         promotions.observe(Decision("r", 1.0, "/v1/messages", model="coder", serve="clever", outcome=outcome))
     await books.ended.wait()
     assert promotions.meaning() == {"coder": "fast"}
-    assert "live requests" in books.notes[-1][2]
+    assert books.moves[-1].reason.startswith("live requests: ")
+
+
+@story
+async def test_a_rollback_that_cannot_be_saved_is_in_effect_all_the_same_and_is_reported(books: Books) -> None:
+    promotions = books.promotions()
+    await promotions.promote("coder", "clever", books.gate(), "", force=False)
+    books.path.unlink()
+    books.path.mkdir()
+    for _ in range(2):
+        promotions.observe(Decision("r", 1.0, "/p", model="coder", serve="clever", outcome="upstream_failed"))
+    await books.ended.wait()
+    assert promotions.meaning() == {"coder": "fast"}
+    assert [type(event) for event in books.events[1:]] == [RollbackNotSaved, AliasMoved, PromotionWatchEnded]
 
 
 @story

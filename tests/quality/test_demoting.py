@@ -14,16 +14,18 @@ import pytest
 from stoker.domain.decision import Attempt, Routed
 from stoker.domain.dialect import Dialect
 from stoker.domain.lease import Target
-from stoker.domain.routing import Router
-from stoker.domain.run import Finding, Fingerprint, Kind, Outcome, Run, Subject
+from stoker.domain.routing import RouterSettings
+from stoker.domain.run import Finding, Fingerprint, Outcome, Run, RunKind, Subject
 from stoker.domain.serve import Serve, Translation
-from stoker.domain.tier import Demotion, Row, Tier, Verdict
+from stoker.domain.tier import Demotion, ProfileRow, Tier, Verdict
 from stoker.measure.artifacts import result_file
-from stoker.quality.demotion import Demoter
-from stoker.quality.fingerprints import Measured
-from stoker.quality.recheck import LEFT_OUT, REST, Rounds, prove
+from stoker.quality.collector import EvidenceCollector
+from stoker.quality.demotion import Demoter, Reports
+from stoker.quality.fingerprints import FingerprintStore
+from stoker.quality.recheck import LEFT_OUT, RECHECK_COOLDOWN, Prove, Rounds, prove
 from stoker.request.decide.demotion import TRIES
-from stoker.routing.router import Routing
+from stoker.routing.evidence import Evidence
+from stoker.routing.router import TierRouter
 from stoker.store.demotions import Demotions, path_of
 from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
@@ -44,12 +46,25 @@ class Nobody:
     def displaces(self, name: str) -> bool:
         return False
 
-    def ails(self, name: str, now: float) -> str:
+    def unavailable_reason(self, name: str, now: float) -> str:
         return ""
 
 
-def row(name: str, task: str = "tool-use", at: float = 1.0) -> Row:
-    return Row(name, task, MARK.identity, MARK.execution, 27, 27, Verdict.ALLOW, at=at)
+def row(name: str, task: str = "tool-use", at: float = 1.0) -> ProfileRow:
+    return ProfileRow(name, task, MARK.identity, MARK.execution, 27, 27, Verdict.ALLOW, at=at)
+
+
+class Clock:
+    """The time of a story."""
+
+    def __init__(self, story: Story) -> None:
+        self._story = story
+
+    def now(self) -> float:
+        return self._story.now
+
+    def wall(self) -> float:
+        return 9.0
 
 
 class Story:
@@ -68,19 +83,27 @@ class Story:
         self.now = 0.0
         rows = {(name, task): row(name, task) for name in "ab" for task in ("tool-use", "chat")}
         tiers = tuple(Tier(one.name, one.name, one.translation.cloud) for one in serves)
-        self.routing = Routing(Router(tiers), serves, rows, Nobody(), lambda: 0.0)
+        self.evidence = Evidence(rows)
+        self.router = TierRouter(RouterSettings(tiers), serves, self.evidence, Nobody(), lambda: 0.0)
+        self.prove: Prove = self._prove
         self.measured = self._measured()
 
-    def _measured(self) -> Measured:
+    def _measured(self) -> EvidenceCollector:
         def note(*told: str) -> None:
             self.notes.append((told[0], told[1], told[2]))
 
-        demoter = Demoter(self.state, self._target, note, self._prove, lambda: self.now, lambda: 9.0, self._count)
-        found = Measured(self.state, self._target, lambda serve: "same", note, demoter)
-        found.begin(self.routing)
-        self.routing.fingerprints |= {"a": MARK, "b": MARK}
-        self.routing.live |= {"a", "b"}
-        return found
+        self.demoter = Demoter(
+            self.evidence, self.state, self._target, Clock(self), Reports(note, self._count), self._run_preflight
+        )
+        known = FingerprintStore(self.state, lambda serve: "same")
+        made = EvidenceCollector(self.evidence, self.demoter, known, self._target, note)
+        made.begin(self.router)
+        for name in ("a", "b"):
+            self.evidence.on_identified(name, MARK)
+        return made
+
+    async def _run_preflight(self, serve: Serve, target: Target) -> Rounds:
+        return await self.prove(serve, target)
 
     def _count(self, tier: str, task: str) -> None:
         self.counted.append((tier, task))
@@ -100,7 +123,9 @@ class Story:
 
     def restart(self) -> None:
         """Another Stoker on the same directory."""
-        self.routing = Routing(self.routing.router, [Serve("a"), Serve("b")], self.routing.rows, Nobody(), lambda: 0.0)
+        self.evidence = Evidence(self.evidence.rows)
+        serves = [Serve("a"), Serve("b")]
+        self.router = TierRouter(self.router.settings, serves, self.evidence, Nobody(), lambda: 0.0)
         self.measured = self._measured()
 
     def fails(self, tier: str = "a", task: str = "tool-use") -> None:
@@ -115,7 +140,7 @@ class Story:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def stands(self, tier: str = "a", task: str = "tool-use") -> tuple[Verdict, str]:
-        found = self.routing.standing(self.routing.router.tiers["ab".index(tier)], task)
+        found = self.router.standing(self.router.settings.tiers["ab".index(tier)], task)
         return found.verdict, found.why
 
     def told(self, kind: str) -> list[str]:
@@ -147,7 +172,7 @@ async def test_a_tier_that_fails_the_preflight_after_an_alarm_is_denied_where_th
     [told] = one.told("demoted")
     assert told.startswith("tier a at tool-use: demoted: ")
     assert "failed at stop" in told
-    assert ("a", "tool-use", one.stands()[1]) in one.routing.stale()
+    assert ("a", "tool-use", one.stands()[1]) in one.router.stale()
     assert one.counted == [("a", "tool-use")]
 
 
@@ -169,7 +194,7 @@ def test_a_gate_that_the_same_model_failed_when_it_was_well_is_no_news(
     async def go() -> None:
         one = Story(tmp_path)
         subject = Subject("a", "a", "", fingerprint=mark)
-        kept = Run("x-preflight-a-1", Kind.PREFLIGHT, 1.0, 1.0, subject, Outcome.FAILED, list(FAILED[0]))
+        kept = Run("x-preflight-a-1", RunKind.PREFLIGHT, 1.0, 1.0, subject, Outcome.FAILED, list(FAILED[0]))
         result_file.save(kept, result_file.results_of(tmp_path))
         (result_file.results_of(tmp_path) / "y-preflight-a-2.json").write_text("{")
         one.results = [FAILED]
@@ -189,11 +214,11 @@ async def test_a_demotion_outlives_the_stoker_that_made_it_and_ends_with_a_new_m
     one.restart()
     assert one.stands()[0] is Verdict.DENY
     assert one.counted == [("a", "tool-use")], "what was read from the disk is counted once, when it came"
-    one.routing.fingerprints["a"] = Fingerprint("another", "execution")
+    one.evidence.on_identified("a", Fingerprint("another", "execution"))
     assert one.stands()[0] is Verdict.VERIFY, "another one was not found to be bad, nor was it measured"
-    one.routing.fingerprints["a"] = MARK
+    one.evidence.on_identified("a", MARK)
     assert one.stands()[0] is Verdict.DENY, "and back again nothing is proved"
-    one.routing.learn({**one.routing.rows, ("a", "tool-use"): row("a", at=2.0)})
+    one.evidence.on_measured({**one.evidence.rows, ("a", "tool-use"): row("a", at=2.0)})
     assert one.stands()[0] is Verdict.ALLOW
 
 
@@ -210,12 +235,12 @@ async def test_one_preflight_runs_at_a_time_and_each_alarm_has_its_own(one: Stor
 @story
 async def test_a_serve_that_is_not_loaded_is_asked_when_it_is_ready_and_was_looked_at(one: Story) -> None:
     one.results = [FAILED]
-    one.routing.live.discard("a")
+    one.evidence.on_stopped("a")
     one.fails()
     await one.settled()
     assert one.asked == []
-    one.routing.live.add("a")
-    one.measured._demoter.on_known("a")
+    one.evidence.on_identified("a", MARK)
+    one.demoter.on_identified("a")
     await one.settled()
     assert one.stands()[0] is Verdict.DENY
 
@@ -229,8 +254,8 @@ async def test_a_stop_breaks_it_off_and_it_is_asked_again_when_it_is_back(one: S
     await one.settled()
     assert (one.stands()[0], one.told("demoted")) == (Verdict.VERIFY, [])
     one.results = [FAILED]
-    one.routing.live.add("a")
-    one.measured._demoter.on_known("a")
+    one.evidence.on_identified("a", MARK)
+    one.demoter.on_identified("a")
     await one.settled()
     assert one.asked == ["a", "a"]
     assert one.stands()[0] is Verdict.DENY
@@ -262,12 +287,12 @@ async def test_what_was_measured_meanwhile_is_not_demoted(one: Story) -> None:
         one.begun.set()
         return await gate
 
-    one.measured._demoter._rechecks._prove = slow
+    one.prove = slow
     one.fails()
     await one.begun.wait()
-    one.routing.learn({**one.routing.rows, ("a", "tool-use"): row("a", at=2.0)})
-    one.measured.begin(one.routing)
-    one.routing.fingerprints["a"] = MARK
+    one.evidence.on_measured({**one.evidence.rows, ("a", "tool-use"): row("a", at=2.0)})
+    one.measured.begin(one.router)
+    one.evidence.on_identified("a", MARK)
     gate.set_result(FAILED)
     await one.settled()
     assert one.told("demoted") == []
@@ -281,7 +306,7 @@ async def test_a_suspect_that_goes_on_to_fail_is_not_asked_all_the_time(one: Sto
     one.fails()
     await one.settled()
     assert one.asked == ["a"]
-    one.now = REST
+    one.now = RECHECK_COOLDOWN
     one.fails()
     await one.settled()
     assert (one.asked, one.stands()[0]) == (["a", "a"], Verdict.DENY)
@@ -296,7 +321,7 @@ async def test_an_alarm_that_comes_while_it_is_asked_already_asks_no_second_time
         one.begun.set()
         return await gate
 
-    one.measured._demoter._rechecks._prove = slow
+    one.prove = slow
     one.fails()
     await one.begun.wait()
     one.fails()
@@ -310,10 +335,10 @@ async def test_a_tier_that_was_measured_again_has_its_next_alarm_looked_into_at_
     one.results = [PASSED, FAILED]
     one.fails()
     await one.settled()
-    one.routing.learn({**one.routing.rows, ("a", "tool-use"): row("a", at=2.0)})
-    one.measured.begin(one.routing)
-    one.routing.fingerprints["a"] = MARK
-    one.routing.live.add("a")
+    one.evidence.on_measured({**one.evidence.rows, ("a", "tool-use"): row("a", at=2.0)})
+    one.measured.begin(one.router)
+    one.evidence.on_identified("a", MARK)
+    one.evidence.on_identified("a", MARK)
     one.fails()
     await one.settled()
     assert (one.asked, one.stands()[0]) == (["a", "a"], Verdict.DENY)
@@ -324,11 +349,11 @@ async def test_a_preflight_that_breaks_inside_stoker_is_broken_off_and_the_next_
     async def bug(serve: Serve, target: Target) -> Rounds:
         raise RuntimeError("a bug")
 
-    right, one.measured._demoter._rechecks._prove = one.measured._demoter._rechecks._prove, bug
+    right, one.prove = one.prove, bug
     one.fails()
     await one.settled()
     assert one.told("demoted") == []
-    one.measured._demoter._rechecks._prove = right
+    one.prove = right
     one.results = [FAILED]
     one.fails("b")
     await one.settled()
@@ -338,8 +363,8 @@ async def test_a_preflight_that_breaks_inside_stoker_is_broken_off_and_the_next_
 @pytest.mark.parametrize(
     ("serve", "why"),
     [
-        (Serve("a", translation=Translation(cloud=True)), "a cloud, which costs"),
-        (Serve("a", dialects=frozenset((Dialect.MESSAGES,))), "what speaks no chat"),
+        (Serve("a", translation=Translation(cloud=True)), "no preflight of a cloud"),
+        (Serve("a", dialects=frozenset((Dialect.MESSAGES,))), "speaks no chat"),
     ],
 )
 def test_what_cannot_be_asked_stays_suspect_and_says_why(tmp_path: Path, serve: Serve, why: str) -> None:
@@ -362,7 +387,7 @@ def test_a_disk_that_takes_nothing_leaves_the_demotion_in_force(
         one.fails()
         await one.settled()
         assert one.stands()[0] is Verdict.DENY
-        assert "it holds until Stoker ends" in caplog.text
+        assert "the demotion holds until Stoker ends" in caplog.text
 
     asyncio.run(go())
 
@@ -407,5 +432,5 @@ def test_a_server_that_is_gone_is_broken_off_and_not_judged() -> None:
 
 
 def test_stoker_starts_without_reading_the_gates() -> None:
-    code = "import sys, stoker.app.application; sys.exit('stoker.measure.preflight.run' in sys.modules)"
+    code = "import sys, stoker.app.run; sys.exit('stoker.measure.preflight.run' in sys.modules)"
     assert run([sys.executable, "-c", code], check=False).returncode == 0

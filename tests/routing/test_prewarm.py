@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from tests.gateway.flow_stage import Stage, ask, story
 from tests.gateway.test_flow_routing import LARGE, SMALL, route, whole
 
-from stoker.domain.routing import Router, TaskClass
+from stoker.domain.routing import RouterSettings, TaskClass
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
-from stoker.domain.task import Outline, Source, Task
-from stoker.domain.tier import Cost, Row, Tier, Verdict
-from stoker.routing.prewarm import PAUSE, Foresight
-from stoker.routing.router import Asking, Routing
+from stoker.domain.task import ClassSource, Outline, Task
+from stoker.domain.tier import Cost, ProfileRow, Tier, Verdict
+from stoker.routing.evidence import Evidence
+from stoker.routing.prewarm import PAUSE, Prewarmer
+from stoker.routing.router import Requester, TierRouter
 
 TIERS = (
     Tier("quick", "small", cost=Cost(0.1, 0.1)),
@@ -37,7 +38,7 @@ class Room:
     def displaces(self, name: str) -> bool:
         return not self.is_loaded(name)
 
-    def ails(self, name: str, now: float) -> str:
+    def unavailable_reason(self, name: str, now: float) -> str:
         return ""
 
 
@@ -60,13 +61,14 @@ class World:
         self.told: list[dict[str, str]] = []
         self.timers: list[Timer] = []
         serves = [Serve(tier.serve) for tier in TIERS]
-        self.router = Router(TIERS, high_risk=(), **router)  # type: ignore[arg-type]
-        self.routing = Routing(self.router, serves, {}, self.room, lambda: self.now)
-        self.routing.fingerprints = {tier.serve: Fingerprint("i", "e") for tier in TIERS}
+        self.settings = RouterSettings(TIERS, high_risk=(), **router)  # type: ignore[arg-type]
+        self.evidence = Evidence({})
+        self.router = TierRouter(self.settings, serves, self.evidence, self.room, lambda: self.now)
+        self.evidence.on_configured({tier.serve: Fingerprint("i", "e") for tier in TIERS})
         for tier, task_class in GOOD:
             self.measured(tier, task_class, Verdict.ALLOW)
-        self.foresight = Foresight(self._tell, lambda: self.now, self._after)
-        self.foresight.begin(self.routing)
+        self.prewarmer = Prewarmer(self._tell, lambda: self.now, self._after)
+        self.prewarmer.begin(self.router)
 
     def _tell(self) -> None:
         self.told.append(self.wanted())
@@ -84,18 +86,22 @@ class World:
                 one.call()
 
     def wanted(self) -> dict[str, str]:
-        return {serve: why.value for serve, why in self.foresight.wanted()}
+        return {serve: why.value for serve, why in self.prewarmer.predictions()}
 
     def ask(self, task_class: str, later: float = 60.0, starts: bool = False) -> None:
         self.wait(later)
-        self.routing.live = {self.room.holds, "far"}
-        plan = self.routing.plan(Task(task_class, Source.DECLARED), Outline(), Asking())
-        self.foresight.on_plan(plan)
+        for tier in TIERS:
+            self.evidence.on_stopped(tier.serve)
+        for serve in (self.room.holds, "far"):
+            self.evidence.on_identified(serve, Fingerprint("i", "e"))
+        plan = self.router.plan(Task(task_class, ClassSource.DECLARED), Outline(), Requester())
+        self.prewarmer.on_plan(plan)
         if starts:
             self.room.holds = plan.steps[0].tier.serve
 
     def measured(self, tier: str, task_class: str, verdict: Verdict) -> None:
-        self.routing.learn({**self.routing.rows, (tier, task_class): Row(tier, task_class, "i", "e", 40, 40, verdict)})
+        row = ProfileRow(tier, task_class, "i", "e", 40, 40, verdict)
+        self.evidence.on_measured({**self.evidence.rows, (tier, task_class): row})
 
 
 def test_what_was_passed_over_for_a_place_is_told_once() -> None:
@@ -135,10 +141,10 @@ def test_a_denied_tier_is_never_foreseen_not_even_one_that_was_liked_before() ->
 def test_a_tier_that_is_configured_no_more_is_not_foreseen() -> None:
     world = World()
     world.ask("code-write")
-    world.routing.configure(Router(TIERS[:1]), [Serve("small")])
-    world.foresight.begin(world.routing)
+    world.router.configure(RouterSettings(TIERS[:1]), [Serve("small")])
+    world.prewarmer.begin(world.router)
     assert world.wanted() == {}
-    world.foresight.begin(None)
+    world.prewarmer.begin(None)
     assert world.wanted() == {}
 
 
@@ -177,14 +183,14 @@ def test_after_the_end_nothing_is_told() -> None:
     world = World()
     world.ask("chat")
     world.ask("code-write", later=0.1)
-    world.foresight.begin(None)
+    world.prewarmer.begin(None)
     world.wait(60)
     assert len(world.told) == 1
 
 
 def test_nobody_may_serve_so_nothing_is_foreseen() -> None:
     world = World()
-    world.routing.configure(Router((Tier("coder", "code", classes=("code-write",)),)), [Serve("code")])
+    world.router.configure(RouterSettings((Tier("coder", "code", classes=("code-write",)),)), [Serve("code")])
     world.ask("chat")
     assert world.told == []
     assert world.wanted() == {}
@@ -199,7 +205,7 @@ async def test_only_requests_that_name_a_task_are_heard(stage: Stage) -> None:
             heard.append(plan.task.name)  # type: ignore[attr-defined]
 
     route(stage)
-    stage.flow.chooser.foresight = Hears()
+    stage.work_with(observer=Hears())
     client = await stage.client()
     for model in ("small", "auto:creative", "auto"):
         await client.send(ask(model=model))

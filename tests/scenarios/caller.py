@@ -9,7 +9,7 @@ from typing import Any, ParamSpec
 
 from tests.scenarios.plane import PATIENCE, Plane
 
-from stoker.testing.client import Event, Head, RawClient, Reply, compose
+from stoker.testing.client import RawClient, RawHead, RawReply, SseEvent, compose_request
 
 PATHS = {
     "chat": "/v1/chat/completions",
@@ -61,21 +61,21 @@ class Talk(RawClient):
         super().__init__(plane.port, timeout=PATIENCE, receive_buffer=receive_buffer)
         self.dialect = dialect
         self.path = PATHS[dialect]
-        self._wire = compose("POST", PATHS[dialect], document(model, text, dialect, **fields), headers)
-        self._head: Head | None = None
-        self._events: AsyncIterator[Event] | None = None
+        self._wire = compose_request("POST", PATHS[dialect], document(model, text, dialect, **fields), headers)
+        self._head: RawHead | None = None
+        self._events: AsyncIterator[SseEvent] | None = None
 
     async def connect(self) -> None:
         await super().connect()
         await self.send(self._wire)
 
-    async def opened(self) -> Head:
+    async def opened(self) -> RawHead:
         """The reply's head; waited for once."""
         if self._head is None:
             self._head = await self.head()
         return self._head
 
-    async def event(self) -> Event:
+    async def event(self) -> SseEvent:
         """The next event of the stream; raises StopAsyncIteration at its end."""
         head = await self.opened()
         assert head.status == 200, head
@@ -83,7 +83,7 @@ class Talk(RawClient):
             self._events = self.events(head)
         return await anext(self._events)
 
-    async def rest(self) -> list[Event]:
+    async def rest(self) -> list[SseEvent]:
         """Every further event, up to the proper end of the reply's framing."""
         found = []
         try:
@@ -99,7 +99,7 @@ class Talk(RawClient):
         return "".join(said(event, self.dialect) for event in found)
 
 
-def said(event: Event, dialect: str) -> str:
+def said(event: SseEvent, dialect: str) -> str:
     """The text that one event adds."""
     if event.comment or event.data == "[DONE]":
         return ""
@@ -113,7 +113,7 @@ def said(event: Event, dialect: str) -> str:
     return str(frame["delta"]) if frame["type"] == "response.output_text.delta" else ""
 
 
-def is_complete(events: list[Event], dialect: str) -> bool:
+def is_complete(events: list[SseEvent], dialect: str) -> bool:
     """Whether the dialect's own end is there."""
     last = events[-1] if events else None
     if last is None:
@@ -123,7 +123,7 @@ def is_complete(events: list[Event], dialect: str) -> bool:
     )
 
 
-def errors(events: list[Event], dialect: str) -> list[dict[str, Any]]:
+def errors(events: list[SseEvent], dialect: str) -> list[dict[str, Any]]:
     """The error in each error event; each has `message`, `code`."""
     found = []
     for event in events:
@@ -142,7 +142,7 @@ def errors(events: list[Event], dialect: str) -> list[dict[str, Any]]:
 async def ask(
     plane: Plane, model: str, text: str = "hello", dialect: str = "chat",
     headers: tuple[tuple[str, str], ...] = (), **fields: Any,
-) -> Reply:  # fmt: skip
+) -> RawReply:  # fmt: skip
     """A whole reply that is not streamed, on a connection of its own."""
     async with Talk(plane, model, text, dialect, headers=headers, **fields) as talk:
         return await talk.reply()

@@ -15,9 +15,9 @@ from typing import Any
 
 from stoker.cli.main import run
 from stoker.fleet.drivers import local
-from stoker.fleet.drivers.ending import Ending
+from stoker.fleet.drivers.termination import Termination
 from stoker.fleet.engines.readiness import Readiness
-from stoker.fleet.process.records import Records
+from stoker.fleet.process.start_records import StartRecords
 from stoker.fleet.supervision.supervisor import Supervisor
 from stoker.store.journal import SwapJournal
 
@@ -59,16 +59,16 @@ def around(owner: Any, name: str, wanted: Callable[..., bool], after: bool) -> N
 STEPS: dict[str, Callable[[], None]] = {
     "before it is in the journal": lambda: around(SwapJournal, "begin", lambda _, s: s.target == TARGET, False),
     "in the journal": lambda: around(SwapJournal, "begin", lambda _, s: s.target == TARGET, True),
-    "the victim is told to go": lambda: around(Ending, "begin_end", lambda *_: True, True),
+    "the victim is told to go": lambda: around(Termination, "begin_end", lambda *_: True, True),
     "the victim is gone": lambda: around(Supervisor, "stop", lambda _, name, *__: name == VICTIM, True),
-    "the start is intended": lambda: around(Records, "write", lambda _, r: r.name == TARGET and not r.pid, True),
+    "the start is intended": lambda: around(StartRecords, "write", lambda _, r: r.name == TARGET and not r.pid, True),
     "the target is spawned": lambda: around(local, "spawn", lambda argv, *_: argv[-1] == TARGET, True),
     "the target is on record": lambda: around(
-        Records, "write", lambda _, r: r.name == TARGET and r.pid > 0 and not r.ready, True
+        StartRecords, "write", lambda _, r: r.name == TARGET and r.pid > 0 and not r.ready, True
     ),
     "the target is proved": lambda: around(Readiness, "prove", lambda self, *_, **__: self.wanted == TARGET, True),
     "the target is on record as ready": lambda: around(
-        Records, "write", lambda _, r: r.name == TARGET and r.ready, True
+        StartRecords, "write", lambda _, r: r.name == TARGET and r.ready, True
     ),
     "before it leaves the journal": lambda: around(SwapJournal, "end", lambda _, s: s.target == TARGET, False),
     "out of the journal": lambda: around(SwapJournal, "end", lambda _, s: s.target == TARGET, True),

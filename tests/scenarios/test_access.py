@@ -11,7 +11,7 @@ import pytest
 from tests.scenarios.caller import PATHS, STREAMING, ask, document, story
 from tests.scenarios.plane import Plane, running, serve
 
-from stoker.testing.client import RawClient, Reply, compose
+from stoker.testing.client import RawClient, RawReply, compose_request
 
 KEYS = {
     "K_ADMIN": "key-admin-1-of-16",
@@ -70,7 +70,7 @@ def settled(request: pytest.FixtureRequest) -> Iterator[None]:
         request.getfixturevalue(name).settle()
 
 
-async def fetch(plane: Plane, method: str, path: str, given: object = None, **headers: str) -> Reply:
+async def fetch(plane: Plane, method: str, path: str, given: object = None, **headers: str) -> RawReply:
     async with RawClient(plane.port, timeout=30) as client:
         return await client.ask(method, path, given, **headers)
 
@@ -164,7 +164,7 @@ async def test_a_foreign_page_or_host_is_refused_on_a_keyless_loopback(
     host = headers.pop("host", f"127.0.0.1:{unguarded.port}")
     for path, given in (("/admin/unload", {"serve": "open"}), (PATHS["chat"], document("open")), ("/v1/models", None)):
         async with RawClient(unguarded.port, timeout=30) as client:
-            await client.send(compose("GET" if given is None else "POST", path, given, headers.items(), host))
+            await client.send(compose_request("GET" if given is None else "POST", path, given, headers.items(), host))
             reply = await client.reply()
         assert reply.status == 403, (path, reply)
         assert reply.json()["error"]["code"] in ("foreign_host", "foreign_origin")
@@ -187,7 +187,7 @@ async def test_state_changes_want_json_and_own_pages_are_let_in(unguarded: Plane
     for host in (f"localhost:{unguarded.port}", "llm.example", "[::1]:9"):
         async with RawClient(unguarded.port, timeout=30) as client:
             origin = [("origin", own)] if host.startswith("localhost") else []
-            await client.send(compose("GET", "/v1/models", None, origin, host))
+            await client.send(compose_request("GET", "/v1/models", None, origin, host))
             assert (await client.reply()).status == 200, host
 
 

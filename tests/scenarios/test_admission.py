@@ -11,7 +11,7 @@ import pytest
 from tests.scenarios.caller import PATHS, STREAMING, Talk, ask, budget, document, story
 from tests.scenarios.plane import Plane, running, serve, until
 
-from stoker.testing.client import RawClient, compose
+from stoker.testing.client import RawClient, compose_request
 from stoker.testing.script.script import Script
 
 HOLD = "script: first_event_after=60"
@@ -85,7 +85,7 @@ async def test_a_waiter_runs_when_a_place_is_freed_first_come_first_served_its_w
 @story
 async def test_a_full_queue_refuses_and_memory_does_not_grow(plane: Plane) -> None:
     """Behaviour 27, and the end of it: every place given back."""
-    body = compose("POST", PATHS["chat"], document("one", "x" * 50_000))
+    body = compose_request("POST", PATHS["chat"], document("one", "x" * 50_000))
     await ask(plane, "one")
     async with contextlib.AsyncExitStack() as open_:
         held = [await open_.enter_async_context(Talk(plane, "one", HOLD)) for _ in range(4)]

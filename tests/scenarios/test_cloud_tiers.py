@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from tests.scenarios.caller import ask, story
 from tests.scenarios.plane import Plane, free_port, running, serve
 
-from stoker.testing.client import Reply
+from stoker.testing.client import RawReply
 from stoker.testing.script.script import Script
 
 KEYS = {"K_OPEN": "key-open-1-of-16-letters", "K_HERE": "key-here-2-of-16-letters", "CLOUD": "sk-cloud-3"}
@@ -44,7 +44,7 @@ async def cloud() -> AsyncIterator[int]:
         await process.communicate()
 
 
-async def by(plane: Plane, key: str, model: str) -> Reply:
+async def by(plane: Plane, key: str, model: str) -> RawReply:
     return await ask(plane, model, headers=(("authorization", f"Bearer {KEYS[key]}"),))
 
 
@@ -81,5 +81,5 @@ async def test_a_reload_brings_and_takes_cloud_tiers() -> None:
             plane.write(f"{before}\n{tier(port).replace('cost', '# cost')}\n")
             status, answer = plane.admin("reload")
             assert status == 400
-            assert "say what it costs" in str(answer)
+            assert "a cloud needs `cost`" in str(answer)
             assert (await ask(plane, "sky")).status == 200

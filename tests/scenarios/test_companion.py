@@ -13,7 +13,7 @@ from tests.scenarios.plane import MODELS, STOKER, Plane, poll, running, serve
 
 from stoker.measure.classifier.labelled_prompts import held_out
 from stoker.request.decide.asks import closely
-from stoker.request.decide.companion import HEAD, TAIL
+from stoker.request.decide.classifier_model import HEAD, TAIL
 from stoker.testing.script.script import Script
 
 ROUTER = """
@@ -79,7 +79,7 @@ def test_a_model_that_knows_the_labels_wins_is_on_and_decides(tmp_path: Path) ->
         assert asked(plane)["source"] == "learned"
         table = said(plane, "eval", "classifier", "teller")
         assert f"answered {len(held_out())} of {len(held_out())} held-out prompts" in table
-        assert "on: it is asked where" in table
+        assert "on: it is asked if" in table
         poll(lambda: classifier(plane)["on"], lambda: f"it is on: {classifier(plane)}")
         routed = asked(plane)
         assert (routed["task"], routed["source"], routed["notes"][0]) == ("creative", "model", "model:creative")
@@ -105,7 +105,7 @@ def test_a_model_that_guesses_loses_and_stays_off(tmp_path: Path) -> None:
 
 def test_one_that_runs_and_was_measured_already_is_on_with_the_reload_that_configures_it(tmp_path: Path) -> None:
     with told(tmp_path, knows(), "[router]\n" + ROUTER[ROUTER.index("[[tier]]") :]) as plane:
-        assert 'serve = "teller" turns it on' in said(plane, "eval", "classifier", "teller")
+        assert 'set serve = "teller" in' in said(plane, "eval", "classifier", "teller")
         assert plane.status()["routing"]["classifier"] is None
         plane.write(plane.config.read_text().replace("[router]\n", ROUTER[: ROUTER.index("[[tier]]")]))
         said(plane, "reload")
@@ -122,7 +122,7 @@ def test_it_outlives_a_restart_and_another_model_under_the_same_name_is_off(tmp_
         printed = len(plane.said())
         plane.start()
         assert "the classifier's serve" not in plane.said()[printed:], "nobody has to do anything"
-        assert classifier(plane)["why"] == "it is not loaded, or was not looked at yet"
+        assert classifier(plane)["why"] == "it is not loaded, or not identified yet"
         assert asked(plane)["notes"][0] == "model_not_loaded"
         assert plane.serve("teller")["state"] == "stopped", "nothing is loaded for this"
         assert plane.admin("switch", serve="teller")[0] == 200

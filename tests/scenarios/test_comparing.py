@@ -32,7 +32,7 @@ def test_a_tier_and_an_alias_are_compared_and_what_was_there_is_back() -> None:
     with running(llama("spark", context=2048), llama("ember", "ember", context=2048), TIERS) as plane:
         assert plane.admin("switch", serve="spark")[0] == 200
         code, _, told = run(plane, "small", "clever", "--for", "math-short", "--stored")
-        assert (code, "nothing is kept of 'spark': leave --stored out" in told) == (2, True)
+        assert (code, "there are no stored results of 'spark': drop --stored" in told) == (2, True)
         report = plane.directory / "report.html"
         code, out, told = run(plane, "small", "clever", "--for", "math-short", "--html", str(report), "--json")
         assert code == 0, told
@@ -49,5 +49,5 @@ def test_a_tier_and_an_alias_are_compared_and_what_was_there_is_back() -> None:
         code, out, told = run(plane, "small", "clever", "--for", "math-short", "--stored", "--json")
         assert (code, json.loads(out)["classes"]) == (0, found["classes"]), told
         code, _, told = run(plane, "spark", "ember", "--for", "math-short")
-        assert (code, "measured now" in told) == (0, False)
+        assert (code, "is measured now" in told) == (0, False)
         assert len(list((plane.state / "results").glob("*.json"))) == kept

@@ -12,7 +12,7 @@ import pytest
 from tests.scenarios.caller import Talk, document, story
 from tests.scenarios.plane import PATIENCE, Plane, llama, running, until
 
-from stoker.testing.client import RawClient, Reply, compose
+from stoker.testing.client import RawClient, RawReply, compose_request
 
 pytestmark = pytest.mark.llama
 LONG = "Tell me about the town, the river, the bridge and the mill. " * 6
@@ -31,20 +31,20 @@ def shared() -> Iterator[Plane]:
         yield plane
 
 
-async def say(plane: Plane, key: str, *said: str, model: str = "spark", **fields: Any) -> Reply:
+async def say(plane: Plane, key: str, *said: str, model: str = "spark", **fields: Any) -> RawReply:
     """One turn of a conversation; the user begins."""
     roles = ("user", "assistant")
     messages = [{"role": roles[place % 2], "content": words} for place, words in enumerate(said)]
     body = {"model": model, "messages": messages, "max_tokens": 4, "temperature": 0, **fields}
     bearer = (("authorization", f"Bearer {VALUES[key.upper()]}"),)
     async with RawClient(plane.port, timeout=PATIENCE) as client:
-        await client.send(compose("POST", "/v1/chat/completions", body, bearer))
+        await client.send(compose_request("POST", "/v1/chat/completions", body, bearer))
         reply = await client.reply()
     assert reply.status == 200, reply.body
     return reply
 
 
-def read(reply: Reply) -> int:
+def read(reply: RawReply) -> int:
     """Tokens of the prompt that the engine worked through."""
     usage = reply.json()["usage"]
     return int(usage["prompt_tokens"]) - int(usage["prompt_tokens_details"]["cached_tokens"])
@@ -95,7 +95,7 @@ async def test_who_comes_past_the_front_door_does_not_reach_what_is_kept(plane: 
     bearer = (("authorization", f"Bearer {VALUES['BOB']}"),)
     for path in ("completion", "infill", "slots/0"):
         async with RawClient(plane.port, timeout=PATIENCE) as client:
-            await client.send(compose("POST", f"/upstream/spark/{path}", {"prompt": "x", "id_slot": 0}, bearer))
+            await client.send(compose_request("POST", f"/upstream/spark/{path}", {"prompt": "x", "id_slot": 0}, bearer))
             assert (await client.reply()).status == 404
 
 
@@ -121,7 +121,7 @@ async def test_who_leaves_while_waiting_for_a_sequence_is_gone_at_once(plane: Pl
     async with Talk(plane, "spark", LONG, headers=headers, **more) as talk:
         await talk.event()
         async with RawClient(plane.port, timeout=PATIENCE) as client:
-            await client.send(compose("POST", "/v1/chat/completions", document("spark", "wait"), headers))
+            await client.send(compose_request("POST", "/v1/chat/completions", document("spark", "wait"), headers))
             await until(lambda: plane.serve("spark")["in_flight"] == 2, "the second one has its place")
         await until(lambda: plane.serve("spark")["in_flight"] == 1, "it is gone")
 

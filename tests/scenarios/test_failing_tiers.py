@@ -128,7 +128,7 @@ async def test_a_tier_at_a_base_url_near_by_is_shown_as_running_and_denied_what_
             reply = await ask(plane, "auto:planning")
             assert (reply.status, reply.json()["error"]["code"]) == (403, "no_tier")
             assert "stoker eval bootstrap near --class planning" in reply.json()["error"]["message"]
-            assert "no trusted cloud any more" in stoker(plane, "config", "check")
+            assert "so this is a local tier" in stoker(plane, "config", "check")
     finally:
         process.terminate()
         await process.communicate()

@@ -12,7 +12,7 @@ import pytest
 from tests.scenarios.caller import PATHS, Talk, ask, document, story, words
 from tests.scenarios.plane import Plane, running, serve
 
-from stoker.testing.client import RawClient, compose
+from stoker.testing.client import RawClient, compose_request
 
 BODY = json.dumps(document("a")).encode()
 CHUNKED = b"%x\r\n%b\r\n%x\r\n%b\r\n0\r\n\r\n" % (10, BODY[:10], len(BODY) - 10, BODY[10:])
@@ -50,7 +50,7 @@ async def test_unusual_but_right_requests_are_served(plane: Plane, sent: bytes, 
         reply = await client.reply()
         assert reply.status == 200, (what, reply)
         assert reply.json()["choices"][0]["message"]["content"] == words(20)
-        await client.send(compose("GET", "/healthz"))
+        await client.send(compose_request("GET", "/healthz"))
         assert (await client.reply()).status == 200, "the connection is out of step"
 
 
@@ -80,12 +80,12 @@ async def test_a_model_id_with_slashes_is_served_and_listed(plane: Plane) -> Non
 @story
 async def test_a_body_in_single_bytes_and_two_requests_in_one_write_are_served(plane: Plane) -> None:
     """The neighbours of behaviour 34."""
-    wire = compose("POST", PATHS["chat"], document("a"))
+    wire = compose_request("POST", PATHS["chat"], document("a"))
     async with RawClient(plane.port, timeout=30) as client:
         for at in range(0, len(wire), 3):
             await client.send(wire[at : at + 3])
         assert (await client.reply()).status == 200
-        await client.send(wire + compose("GET", "/v1/models"))
+        await client.send(wire + compose_request("GET", "/v1/models"))
         assert (await client.reply()).json()["object"] == "chat.completion"
         assert (await client.reply()).json()["object"] == "list"
 
@@ -116,7 +116,7 @@ async def test_a_frame_that_two_readers_could_see_differently_is_400_and_the_con
     """Behaviour 35."""
     before = sum(decision["attempts"] for decision in plane.decisions())
     async with RawClient(plane.port, timeout=30) as client:
-        await client.send(head("POST /v1/chat/completions", *headers) + BODY + compose("GET", "/healthz"))
+        await client.send(head("POST /v1/chat/completions", *headers) + BODY + compose_request("GET", "/healthz"))
         answer = b""
         while piece := await client.read():
             answer += piece
@@ -154,7 +154,7 @@ async def test_a_body_above_the_limit_is_413_before_it_is_read(plane: Plane, dia
 async def test_a_get_with_a_body_is_not_taken_for_two_requests(plane: Plane) -> None:
     """The neighbour of behaviour 35."""
     async with RawClient(plane.port, timeout=30) as client:
-        inner = compose("GET", "/status")
+        inner = compose_request("GET", "/status")
         await client.send(head("GET /v1/models", f"content-length: {len(inner)}") + inner)
         assert (await client.reply()).json()["object"] == "list"
         assert await client.read() == b""
@@ -174,7 +174,7 @@ async def test_five_megabytes_of_image_arrive_identical(plane: Plane, dialect: s
     text = {"type": "input_text" if dialect == "responses" else "text", "text": "what is it?  \u00e9 \ud83d\ude00"}
     turns = [{"role": "user", "content": [text, parts[dialect]]}]
     asked = document("a", dialect=dialect) | ({"input": turns} if dialect == "responses" else {"messages": turns})
-    wire = compose("POST", PATHS[dialect], asked)
+    wire = compose_request("POST", PATHS[dialect], asked)
     body = wire.partition(b"\r\n\r\n")[2]
     assert len(body) > 6 * 10**6
     async with RawClient(plane.port, timeout=30) as client:

@@ -168,7 +168,7 @@ def test_a_context_search_counts_for_the_serve_whatever_limit_it_runs_with() -> 
         assert finding("long")["outcome"] == "passed"
         longer = finding("longer")
         assert (longer["outcome"], longer["fix"]) == ("undecided", f"measure it again: {command}")
-        assert longer["seen"] == "context = 1024, and nothing longer was tried"
+        assert longer["seen"] == "context = 1024, and no longer context was tried"
         searched(4096)
         longer = finding("longer")
         assert (longer["outcome"], longer["seen"]) == ("failed", "context = 2048")

@@ -12,7 +12,7 @@ import pytest
 from tests.scenarios.caller import Talk, ask, document, story, words
 from tests.scenarios.plane import Plane, free_port, poll, running, serve, until
 
-from stoker.testing.client import RawClient, Reply
+from stoker.testing.client import RawClient, RawReply
 from stoker.testing.script.script import Script
 
 FIXED = free_port()
@@ -200,7 +200,7 @@ async def test_a_stranger_on_the_port_is_named_and_left_alone(plane: Plane) -> N
         assert str(FIXED) in reply.json()["error"]["message"]
         assert str(stranger.pid) in reply.json()["error"]["message"]
         async with RawClient(FIXED) as direct:
-            answer: Reply = await direct.ask("POST", "/v1/chat/completions", document("fixed"))
+            answer: RawReply = await direct.ask("POST", "/v1/chat/completions", document("fixed"))
         assert answer.status == 200, "the stranger was touched"
     finally:
         stranger.terminate()

@@ -177,7 +177,7 @@ def test_a_serve_that_is_down_is_told_with_the_command_that_starts_it(plane: Pla
         (("a", "--mode", "hot"), "there are cold, warm"),
         (("a", "--concurrency", "0"), "above 0"),
         (("a", "--replay", "missing.jsonl"), "No such file"),
-        (("a", "--replay", "missing.jsonl", "--rate", "1"), "its own times"),
+        (("a", "--replay", "missing.jsonl", "--rate", "1"), "uses the recorded times"),
         (("a", "--prompt-tokens", "4000", "--output-tokens", "500"), "context of 4096"),
         (("a", "--prompt-tokens", "0"), "greater than or equal to 1"),
     ],
@@ -235,5 +235,5 @@ def _trace(plane: Plane) -> list[dict[str, Any]]:
 def test_no_stoker_at_all_is_said_with_the_command_that_starts_one() -> None:
     with running(serve("a"), started=False) as plane:
         _, said = measured(plane, "a", code=1)
-        assert "no stoker is running here" in said
+        assert "Stoker does not run here" in said
         assert "stoker up --config" in said

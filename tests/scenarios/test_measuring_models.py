@@ -64,7 +64,7 @@ def test_the_largest_context_is_found_with_engines_of_their_own() -> None:
         code, out, _ = run(plane, "eval", "context", "m", "--from", "512", "--to", "512")
         assert code == 1
         assert "did not start: stoker embedded engine: llama.cpp could not serve" in out
-        assert "none of them works" in out
+        assert "no candidate works" in out
 
 
 @pytest.mark.heavy

@@ -154,7 +154,7 @@ def test_a_soak_goes_on_after_its_own_death(weights: Path) -> None:
         assert (f"missed: {missed} cycle" in out) == (missed > 0)
         assert kept["settings"]["every"] == 1.0
         code, _, err = run(plane, "eval", "soak", "a", "--resume")
-        assert (code, "broke off" in err) == (2, True)
+        assert (code, "no interrupted soak" in err) == (2, True)
 
 
 def test_a_soak_starts_its_cycles_on_a_fixed_grid_and_ends_at_its_deadline(weights: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests.scenarios.caller import ask, story
 from tests.scenarios.plane import Plane, poll, running, serve
 
-from stoker.domain.run import Finding, Kind, Outcome, Run, Subject
+from stoker.domain.run import Finding, Outcome, Run, RunKind, Subject
 from stoker.testing.script.script import Script
 
 GATE = '[gate.default]\nconditions = ["preflight"]'
@@ -33,7 +33,7 @@ def shared() -> Iterator[Plane]:
 def evidence(plane: Plane, outcome: Outcome = Outcome.PASSED) -> str:
     """A gate's result, as `stoker gate` leaves it."""
     id = "20260101T000000Z-gate-new-0000"
-    run = Run(id, Kind.GATE, 1.0, 1.0, Subject("new", "new", ""), outcome, [Finding("preflight", outcome)],
+    run = Run(id, RunKind.GATE, 1.0, 1.0, Subject("new", "new", ""), outcome, [Finding("preflight", outcome)],
               settings={"gate": msgspec.Raw(b'"default"')})  # fmt: skip
     path = Path(plane.state) / "results" / f"{id}.json"
     path.parent.mkdir(mode=0o700, exist_ok=True)

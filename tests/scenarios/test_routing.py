@@ -130,7 +130,7 @@ def test_without_cloud_and_without_a_measurement_high_risk_is_refused_and_says_w
         for words in ("class 'planning'", "tiny: not measured", "big: requests do not go to the cloud"):
             assert words in answer["error"]["message"]
         shown = said(plane, "route", "anything", "--class", "planning", code=1)
-        assert "class planning, high risk, by the caller's word" in shown
+        assert "class planning, high risk, by the caller's declaration" in shown
         for unknown in ("planing", ""):
             status, answer = plane.admin("route", prompt="anything", task=unknown)
             assert (status, answer["error"]["code"]) == (400, "unknown_class")
@@ -193,7 +193,7 @@ def test_an_alias_of_a_task_is_listed_permitted_and_routed_by_its_own_name_until
         status, answer = plane.admin("promote", alias="planner", serve="ember", force=True, reason="why not")
         assert (status, "names a task, 'auto:planning'" in answer["error"]["message"]) == (404, True)
         shown = said(plane, "route", "anything", "--model", "planner")
-        assert "class planning, high risk, by the caller's word" in shown
+        assert "class planning, high risk, by the caller's declaration" in shown
         assert plane.status()["routing"]["aliases"] == {"quick": "auto", "planner": "auto:planning"}
 
         plane.write(plane.config.read_text().replace('planner = "auto:planning"', 'planner = "auto:planing"'))

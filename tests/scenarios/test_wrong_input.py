@@ -12,7 +12,7 @@ import pytest
 from tests.scenarios.caller import PATHS, STREAMING, ask, document, story
 from tests.scenarios.plane import MODELS, STOKER, Plane, llama, running, serve
 
-from stoker.testing.client import RawClient, compose
+from stoker.testing.client import RawClient, compose_request
 from stoker.testing.script.script import Script
 
 
@@ -52,7 +52,7 @@ async def test_a_wrong_request_is_told_in_its_dialect_and_the_next_one_is_served
     ]
     for given, status, code, word in wrong:
         async with RawClient(plane.port, timeout=30) as client:
-            await client.send(compose("POST", path, given))
+            await client.send(compose_request("POST", path, given))
             reply = await client.reply()
         error = reply.json()["error"]
         assert (reply.status, error["code"], error["source"]) == (status, code, "stoker"), given

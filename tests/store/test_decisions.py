@@ -82,7 +82,7 @@ def slow_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     def run(self: writer.Writer, stop: threading.Event) -> None:
         stop.wait()
         self.flush()
-        self._shut()
+        self.close()
 
     monkeypatch.setattr(writer.Writer, "run", run)
 
@@ -166,7 +166,7 @@ def test_only_the_newest_are_kept(path: Path) -> None:
         log.record(numbered(number))
     log.close()
     assert ids(read_recent(path, 100)) == [f"req_{number}" for number in range(599, 589, -1)]
-    assert log.statistics() == decisions.Statistics(kept=10, written=600, dropped=0, failed=0)
+    assert log.statistics() == decisions.DecisionStatistics(kept=10, written=600, dropped=0, failed=0)
 
 
 def test_a_lower_limit_holds_from_the_next_start(path: Path) -> None:
@@ -190,7 +190,7 @@ def test_what_does_not_fit_into_the_queue_is_dropped_and_counted(path: Path) -> 
     newest = f"req_{decisions.QUEUE + 2}"
     assert log.find(newest) is not None, "memory still has it"
     log.close()
-    assert log.statistics() == decisions.Statistics(decisions.QUEUE, decisions.QUEUE, 3, 0)
+    assert log.statistics() == decisions.DecisionStatistics(decisions.QUEUE, decisions.QUEUE, 3, 0)
     assert read_one(path, newest) is None
 
 

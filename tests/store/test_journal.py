@@ -58,7 +58,7 @@ def test_an_entry_that_cannot_be_read_stops_nobody(directory: Path, caplog: pyte
     asyncio.run(SwapJournal(directory).begin(SWAP))
     (directory / "gpu1.json").write_text("{")
     assert SwapJournal(directory).left() == [SWAP]
-    assert "is no entry of ours" in caplog.text
+    assert "is not a valid entry" in caplog.text
     assert not (directory / "gpu1.json").exists()
 
 

@@ -11,13 +11,13 @@ import pytest
 
 from stoker.disk import atomic
 from stoker.domain.errors import ConfigError
-from stoker.domain.spending import Spent
-from stoker.domain.tier import LIVE, Row, Verdict
-from stoker.store.live import encode, path_of, read, recover
+from stoker.domain.spending import DailySpending
+from stoker.domain.tier import LIVE, ProfileRow, Verdict
+from stoker.store.live_grades import encode, path_of, read, recover
 
-ROW = Row("cheap", "chat", "i", "e", 20, 12, Verdict.DENY, source=LIVE, at=5.0)
+ROW = ProfileRow("cheap", "chat", "i", "e", 20, 12, Verdict.DENY, source=LIVE, at=5.0)
 ROWS = {("cheap", "chat"): ROW}
-SPENT = Spent("2026-11-21", 0.25)
+SPENT = DailySpending("2026-11-21", 0.25)
 
 
 @pytest.fixture
@@ -33,12 +33,12 @@ def test_what_is_written_is_read_again_and_nobody_else_may_read_it(path: Path) -
 
 
 def test_where_nothing_was_graded_there_is_nothing(path: Path) -> None:
-    assert read(path) == recover(path) == ({}, Spent())
+    assert read(path) == recover(path) == ({}, DailySpending())
     assert not path.exists()
 
 
 def test_the_same_rows_are_the_same_bytes_in_whatever_order_they_came() -> None:
-    other = Row("cheap", "review", "i", "e", 1, 1, Verdict.VERIFY, source=LIVE)
+    other = ProfileRow("cheap", "review", "i", "e", 1, 1, Verdict.VERIFY, source=LIVE)
     one = {("cheap", "chat"): ROW, ("cheap", "review"): other}
     assert encode(one, SPENT) == encode(dict(reversed(one.items())), SPENT)
     assert set(json.loads(encode(one, SPENT))) == {"version", "spent", "rows"}
@@ -46,9 +46,17 @@ def test_the_same_rows_are_the_same_bytes_in_whatever_order_they_came() -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"{", b"\xff", b"[]", b'{"version": 2}', b'{"version": 1, "rows": [{"tier": "a"}]}',
-     encode({**ROWS, ("b", "c"): ROW}, SPENT), encode({("a", "b"): Row("a", "b", "", "", 1, 2, Verdict.DENY)}, SPENT)],
-)  # fmt: skip
+    [
+        b"",
+        b"{",
+        b"\xff",
+        b"[]",
+        b'{"version": 2}',
+        b'{"version": 1, "rows": [{"tier": "a"}]}',
+        encode({**ROWS, ("b", "c"): ROW}, SPENT),
+        encode({("a", "b"): ProfileRow("a", "b", "", "", 1, 2, Verdict.DENY)}, SPENT),
+    ],
+)
 def test_a_file_that_is_none_is_put_aside_with_a_warning_by_its_owner_and_only_told_by_others(
     path: Path, body: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -57,16 +65,16 @@ def test_a_file_that_is_none_is_put_aside_with_a_warning_by_its_owner_and_only_t
         read(path)
     assert path.exists(), "looking changes nothing"
     with caplog.at_level(logging.WARNING, "stoker.store"):
-        assert recover(path) == ({}, Spent())
-    assert "put aside as" in caplog.text
+        assert recover(path) == ({}, DailySpending())
+    assert "moved to" in caplog.text
     assert path.with_name("live.json.unreadable").read_bytes() == body
-    assert recover(path) == ({}, Spent())
+    assert recover(path) == ({}, DailySpending())
 
 
 def test_a_directory_in_its_place_is_no_reason_not_to_start(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path.mkdir()
     with caplog.at_level(logging.WARNING, "stoker.store"):
-        assert recover(path) == ({}, Spent())
+        assert recover(path) == ({}, DailySpending())
     assert "cannot be read" in caplog.text
 
 

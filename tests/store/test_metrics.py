@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from stoker.domain.decision import Attempt, Decision, Routed
 from stoker.domain.tier import Cost
-from stoker.request.decide.breaker import State
+from stoker.request.decide.breaker import BreakerState
 from stoker.store import labels
 from stoker.store.exposition import expose
 from stoker.store.histogram import Histogram
@@ -258,7 +258,7 @@ def full() -> Metrics:
     metrics.observe_load_failure("slow")
     metrics.observe_legacy("team", "/api/chat", "answered")
     metrics.observe_refusal("wrong_key", "loopback")
-    metrics.routed.clouds = (Cost(3.0, 15.0),)
+    metrics.routed.set_clouds((Cost(3.0, 15.0),))
     metrics.observe(sealed(routed=routed(tried("cheap", "served", cost=0.0, repairs=1, findings=["json"]))))
     metrics.routed.graded_one("chat", "cheap", "pass")
     metrics.routed.demoted_one("cheap", "chat")
@@ -320,7 +320,7 @@ def test_each_tier_that_was_tried_counts_with_what_came_of_it_what_was_found_and
 
 def test_money_is_saved_against_the_cloud_that_is_dearest_for_these_tokens() -> None:
     metrics = Metrics()
-    metrics.routed.clouds = (Cost(1.0, 1.0), Cost(100.0, 1000.0), Cost(100.0, 500.0))
+    metrics.routed.set_clouds((Cost(1.0, 1.0), Cost(100.0, 1000.0), Cost(100.0, 500.0)))
     metrics.observe(sealed(routed=routed(tried("cheap", "served", cost=0.05)), input_tokens=1000, output_tokens=100))
     samples = scrape(metrics)
     assert value(samples, "stoker_routed_cost_saved_total") == pytest.approx(0.2 - 0.05)
@@ -329,7 +329,7 @@ def test_money_is_saved_against_the_cloud_that_is_dearest_for_these_tokens() -> 
 
 def test_an_answer_that_was_paid_twice_is_overspent_and_the_savings_do_not_go_down() -> None:
     metrics = Metrics()
-    metrics.routed.clouds = (Cost(100.0, 1000.0),)
+    metrics.routed.set_clouds((Cost(100.0, 1000.0),))
     metrics.observe(sealed(routed=routed(tried("cheap", "served", cost=0.0)), input_tokens=1000, output_tokens=100))
     metrics.observe(
         sealed(
@@ -347,7 +347,7 @@ def test_what_is_not_known_is_neither_saved_nor_overspent() -> None:
     metrics = Metrics()
     metrics.observe(sealed(routed=routed(tried("cheap", "served", cost=0.0)), input_tokens=1000, output_tokens=100))
     assert "stoker_routed_cost_saved_total" not in scrape(metrics), "there is no cloud to compare with"
-    metrics.routed.clouds = (Cost(100.0, 1000.0),)
+    metrics.routed.set_clouds((Cost(100.0, 1000.0),))
     metrics.observe(sealed(routed=routed(tried("cheap", "served"))))
     metrics.observe(sealed(routed=routed(tried("cheap", "unreachable")), outcome="upstream_failed"))
     assert value(scrape(metrics), "stoker_routed_cost_saved_total") == 0
@@ -371,7 +371,7 @@ def test_the_circuit_of_a_tier_is_in_one_state() -> None:
     states = {state: value(samples, "stoker_tier_circuit", tier="cheap", state=state) for state in labels.CIRCUITS}
     assert states == {"closed": 0, "open": 0, "half-open": 1, "rate-limited": 0}
     assert value(samples, "stoker_tier_circuit", tier="dear", state="closed") == 1
-    assert sorted(labels.CIRCUITS) == sorted(State)
+    assert sorted(labels.CIRCUITS) == sorted(BreakerState)
     assert "stoker_tier_circuit" not in scrape(Metrics(), {"routing": None})
 
 
@@ -475,7 +475,7 @@ def test_grades_are_counted_by_class_tier_and_verdict_and_what_was_not_graded_by
     for word in ("pass", "pass", "fail"):
         metrics.routed.graded_one("chat", "cheap", word)
     metrics.routed.ungraded["judge_busy"] += 2
-    metrics.routed.judging = 0.25
+    metrics.routed.judged(0.25)
     samples = scrape(metrics)
     assert value(samples, "stoker_shadow_graded_total", task="chat", tier="cheap", verdict="pass") == 2
     assert value(samples, "stoker_shadow_graded_total", task="chat", tier="cheap", verdict="fail") == 1

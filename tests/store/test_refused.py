@@ -9,7 +9,7 @@ import pytest
 
 from stoker.domain.decision import Decision
 from stoker.store.decisions import DecisionLog
-from stoker.store.refused import BURST, EVERY, KINDS, Refused
+from stoker.store.refusal_sampling import BURST, EVERY, KINDS, RefusalSampling
 from stoker.testing.clock import FakeClock
 
 
@@ -23,11 +23,13 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def refused(clock: FakeClock) -> Refused:
-    return Refused(clock.now)
+def refused(clock: FakeClock) -> RefusalSampling:
+    return RefusalSampling(clock.now)
 
 
-def test_the_first_ones_are_kept_one_by_one_and_then_one_now_and_then(refused: Refused, clock: FakeClock) -> None:
+def test_the_first_ones_are_kept_one_by_one_and_then_one_now_and_then(
+    refused: RefusalSampling, clock: FakeClock
+) -> None:
     assert sum(refused.keeps(refusal()) for _ in range(10_000)) == BURST
     assert refused.unrecorded == 10_000 - BURST
     clock.advance(EVERY)
@@ -37,7 +39,7 @@ def test_the_first_ones_are_kept_one_by_one_and_then_one_now_and_then(refused: R
     assert not refused.keeps(refusal())
 
 
-def test_a_flood_of_one_kind_hides_no_other(refused: Refused) -> None:
+def test_a_flood_of_one_kind_hides_no_other(refused: RefusalSampling) -> None:
     for _ in range(10 * BURST):
         refused.keeps(refusal())
     assert refused.keeps(refusal(reason="bad_json"))
@@ -47,12 +49,12 @@ def test_a_flood_of_one_kind_hides_no_other(refused: Refused) -> None:
 @pytest.mark.parametrize(
     ("outcome", "attempts"), [("served", 0), ("refused", 1), ("client_left", 0), ("bug", 0), ("cut", 0)]
 )
-def test_what_was_accepted_or_went_wrong_is_always_kept(refused: Refused, outcome: str, attempts: int) -> None:
+def test_what_was_accepted_or_went_wrong_is_always_kept(refused: RefusalSampling, outcome: str, attempts: int) -> None:
     for _ in range(2 * BURST):
         assert refused.keeps(Decision("r", 1.0, "/", outcome=outcome, attempts=attempts))
 
 
-def test_kinds_are_not_told_apart_without_end(refused: Refused) -> None:
+def test_kinds_are_not_told_apart_without_end(refused: RefusalSampling) -> None:
     kept = sum(refused.keeps(refusal(reason=f"r{n}")) for n in range(3 * KINDS))
     assert kept == KINDS + BURST
 

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from stoker.domain.errors import StokerError
-from stoker.domain.run import Finding, Fingerprint, Kind, Outcome, Run, Subject
+from stoker.domain.run import Finding, Fingerprint, Outcome, Run, RunKind, Subject
 from stoker.store.results import VERSION, Results
 
 
@@ -27,7 +27,7 @@ def results(state: Path) -> Results:
     return Results(state)
 
 
-def made(number: int, kind: Kind = Kind.CANARY, serve: str = "fast", baseline: bool = False) -> Run:
+def made(number: int, kind: RunKind = RunKind.CANARY, serve: str = "fast", baseline: bool = False) -> Run:
     run_id = f"2026112{number}T175901Z-{kind.value}-{serve}-{number:04x}"
     subject = Subject(serve, serve, "http://x/v1", fingerprint=Fingerprint(f"id-{serve}", "e"))
     settings = {"baseline": msgspec.Raw(b"true" if baseline else b"false")}
@@ -47,11 +47,11 @@ def ids(results: Results, **wanted: object) -> list[str]:
 
 
 def test_runs_are_found_by_kind_serve_time_outcome_and_as_baselines(state: Path, results: Results) -> None:
-    for run in (made(1), made(2, Kind.SOAK), made(3, serve="slow", baseline=True), made(4)):
+    for run in (made(1), made(2, RunKind.SOAK), made(3, serve="slow", baseline=True), made(4)):
         put(state, run)
         results.record(run)
     assert ids(results) == ["0004", "0003", "0002", "0001"]
-    assert ids(results, kind=Kind.CANARY) == ["0004", "0003", "0001"]
+    assert ids(results, kind=RunKind.CANARY) == ["0004", "0003", "0001"]
     assert ids(results, serve="fast", since=1002.0) == ["0004", "0002"]
     assert ids(results, outcome=Outcome.FAILED) == ["0003", "0001"]
     assert ids(results, baselines=True) == ["0003"]

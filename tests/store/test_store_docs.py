@@ -13,7 +13,7 @@ from stoker.domain.decision import Attempt, Candidate, Decision, Routed
 from stoker.store.exposition import expose
 from stoker.store.labels import OUTCOMES, STATES
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs" / "reference"
 
 
 def first_column(page: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stoker.testing.client import Event, RawClient, compose
+from stoker.testing.client import RawClient, SseEvent, compose_request
 from stoker.testing.scripted import Script, ScriptedServer
 
 ARGUMENTS = {"city": "Zürich", "days": 3}
@@ -28,7 +28,7 @@ async def told(path: str, answer: Any = EVERYTHING, *, script: str = "", stream:
     async with ScriptedServer(Script(id="m", **fields)) as server, RawClient(server.port) as client:
         name = "input" if path == PATHS["responses"] else "messages"
         body = {"model": "m", "max_tokens": 99, "stream": stream, name: ASK, **more}
-        await client.send(compose("POST", path, body))
+        await client.send(compose_request("POST", path, body))
         if not stream:
             reply = await client.reply()
             assert reply.status == 200
@@ -37,7 +37,7 @@ async def told(path: str, answer: Any = EVERYTHING, *, script: str = "", stream:
     return [_read(event) for event in events]
 
 
-def _read(event: Event) -> Any:
+def _read(event: SseEvent) -> Any:
     return event.data if event.data == "[DONE]" else event.json()
 
 

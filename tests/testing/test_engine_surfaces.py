@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stoker.testing.client import RawClient, compose
+from stoker.testing.client import RawClient, compose_request
 from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 
@@ -112,7 +112,7 @@ async def test_an_engine_without_the_verbs_says_404() -> None:
 async def test_sglang_releases_its_memory_only_while_it_is_idle() -> None:
     async with ScriptedServer(Script(engine="sglang", memory_mb=3, stall_after=-1)) as server:
         async with RawClient(server.port) as client:
-            await client.send(compose("POST", "/v1/completions", ASK))
+            await client.send(compose_request("POST", "/v1/completions", ASK))
             await server.until(lambda counters: counters.in_flight == 1)
             assert (await call(server, "GET", "/health"))[0] == 200, "healthy, while requests hang"
             assert (await call(server, "POST", "/release_memory_occupation", {}))[0] == 500

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from stoker.testing.client import Event, FramingError, Head, RawClient, compose, events
+from stoker.testing.client import FramingError, RawClient, RawHead, SseEvent, compose_request, read_events
 
 
 @asynccontextmanager
@@ -55,11 +55,11 @@ async def test_an_abrupt_client_is_a_reset_to_its_peer() -> None:
 
 
 async def test_compose_is_well_formed() -> None:
-    assert compose("POST", "/a", {"b": 1}, [("x-c", "d")]) == (
+    assert compose_request("POST", "/a", {"b": 1}, [("x-c", "d")]) == (
         b"POST /a HTTP/1.1\r\nhost: 127.0.0.1\r\nx-c: d\r\ncontent-type: application/json\r\ncontent-length: 8\r\n\r\n"
         b'{"b": 1}'
     )
-    assert compose("GET", "/") == b"GET / HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
+    assert compose_request("GET", "/") == b"GET / HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
 
 
 @pytest.mark.parametrize(
@@ -121,8 +121,8 @@ def cut(data: bytes, size: int) -> Callable[[], AsyncIterator[bytes]]:
     return pieces
 
 
-async def read_all(pieces: Callable[[], AsyncIterator[bytes]]) -> list[Event]:
-    return [event async for event in events(pieces())]
+async def read_all(pieces: Callable[[], AsyncIterator[bytes]]) -> list[SseEvent]:
+    return [event async for event in read_events(pieces())]
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
@@ -155,7 +155,7 @@ async def test_wrong_events_are_errors(stream: bytes, words: str) -> None:
 
 
 def test_a_header_that_comes_twice_has_no_one_value() -> None:
-    head = Head(200, (("a", "1"), ("b", "2"), ("b", "3")))
+    head = RawHead(200, (("a", "1"), ("b", "2"), ("b", "3")))
     assert head.header("a") == "1"
     assert head.header("c") is None
     with pytest.raises(FramingError, match="2 headers b"):

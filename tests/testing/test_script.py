@@ -11,7 +11,7 @@ import pytest
 
 from stoker.domain.dialect import Dialect
 from stoker.testing.script import quirks
-from stoker.testing.script.ask import read
+from stoker.testing.script.ask import read_request
 from stoker.testing.script.script import Script, flag_name, table
 from stoker.testing.scripted import _read
 
@@ -20,14 +20,18 @@ OWN: dict[str, Any] = {
     "quirks": "no_done,together",
 }
 """Values of the fields that not every text fits."""
-PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "testing-kit.md").read_text()
 
 
 def test_every_field_is_in_the_docs_with_its_default_and_meaning() -> None:
     for one in fields(Script):
         assert f"| `{flag_name(one.name)}` |" in PAGE, one.name
-    assert table() in PAGE, "docs/testing.md is behind: put in what stoker.testing.script.script.table() gives"
-    assert quirks.table() in PAGE, "docs/testing.md is behind: put in what stoker.testing.script.quirks.table() gives"
+    assert table() in PAGE, (
+        "docs/reference/testing-kit.md is behind: put in what stoker.testing.script.script.table() gives"
+    )
+    assert quirks.table() in PAGE, (
+        "docs/reference/testing-kit.md is behind: put in what stoker.testing.script.quirks.table() gives"
+    )
 
 
 def test_the_command_line_says_the_same_as_the_record() -> None:
@@ -116,11 +120,11 @@ def test_changes_come_as_json_values_or_as_text() -> None:
     ],
 )  # fmt: skip
 def test_the_last_user_text_may_override_the_script(body: bytes, found: dict[str, str]) -> None:
-    assert read(Dialect.CHAT, body).overrides() == found
+    assert read_request(Dialect.CHAT, body).overrides() == found
 
 
 def test_a_prompt_has_one_token_per_word_of_what_a_model_would_see() -> None:
-    ask = read(
+    ask = read_request(
         Dialect.MESSAGES,
         b'{"system":[{"type":"text","text":"be kind"}],"tools":[{"name":"f"}],"messages":['
         b'{"role":"user","content":"one two"},'

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from stoker.domain.answer import Stop
+from stoker.domain.answer import StopReason
 from stoker.domain.dialect import Dialect
 from stoker.domain.lease import Target
-from stoker.measure.requests.client import Heard, Talk
+from stoker.measure.requests.client import ModelClient, ModelReply
 from stoker.testing.script.assistant import TOKEN, instance
 from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
@@ -21,10 +21,10 @@ WEATHER = {"type": "object", "properties": {"city": {"type": "string"}}, "requir
 TOOL = {"type": "function", "function": {"name": "get_weather", "description": "Weather.", "parameters": WEATHER}}
 
 
-def ask(document: Mapping[str, Any], dialect: Dialect = Dialect.CHAT, **script: Any) -> Heard:
-    async def run() -> Heard:
+def ask(document: Mapping[str, Any], dialect: Dialect = Dialect.CHAT, **script: Any) -> ModelReply:
+    async def run() -> ModelReply:
         async with ScriptedServer(Script(assistant=True, **script)) as server:
-            talk = Talk(Target("127.0.0.1", server.port, "", "scripted"), dialect)
+            talk = ModelClient(Target("127.0.0.1", server.port, "", "scripted"), dialect)
             return await talk.ask(document)
 
     return asyncio.run(run())
@@ -48,8 +48,8 @@ def chat(text: str, **fields: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("stream", [False, True])
 def test_it_answers_as_a_good_model_would_and_counts_what_it_says(asked: str, answer: str, stream: bool) -> None:
     heard = ask(chat(asked, stream=stream, stream_options={"include_usage": True} if stream else None))
-    assert (heard.text, heard.answer.stop) == (answer, Stop.END)
-    assert heard.timed.tokens.output == -(-len(answer) // TOKEN)
+    assert (heard.text, heard.answer.stop) == (answer, StopReason.END)
+    assert heard.timing.tokens.output == -(-len(answer) // TOKEN)
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -70,7 +70,7 @@ def test_it_thinks_unless_it_is_asked_not_to() -> None:
     assert ask(chat("Say hello."), thinks=True).thinking
     assert not ask(chat("Say hello.", chat_template_kwargs={"enable_thinking": False}), thinks=True).thinking
     cut = ask(chat("Say hello.", max_tokens=3), thinks=True)
-    assert (cut.text, len(cut.thinking), cut.answer.stop) == ("", 3 * TOKEN, Stop.LENGTH)
+    assert (cut.text, len(cut.thinking), cut.answer.stop) == ("", 3 * TOKEN, StopReason.LENGTH)
 
 
 @pytest.mark.parametrize(
@@ -83,16 +83,16 @@ def test_it_thinks_unless_it_is_asked_not_to() -> None:
 )
 def test_each_dialect_is_cut_where_it_is_asked_to(dialect: Dialect, document: Mapping[str, Any]) -> None:
     heard = ask(document, dialect)
-    assert (len(heard.text), heard.answer.stop, heard.timed.tokens.output) == (8 * TOKEN, Stop.LENGTH, 8)
+    assert (len(heard.text), heard.answer.stop, heard.timing.tokens.output) == (8 * TOKEN, StopReason.LENGTH, 8)
 
 
 def test_it_stops_at_a_marker_and_refuses_what_it_cannot_take() -> None:
     heard = ask(chat("Repeat exactly: alpha END7 omega", stop=["END7"]))
     assert heard.text == "alpha "
-    assert ask(chat("word " * 5000), context=4096).timed.status == 400
+    assert ask(chat("word " * 5000), context=4096).timing.status == 400
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}
     refused = ask({"messages": [{"role": "user", "content": [picture]}]})
-    assert (refused.timed.status, refused.refusal) == (400, "this model takes text only")
+    assert (refused.timing.status, refused.refusal) == (400, "this model takes text only")
 
 
 def test_a_form_gets_the_plainest_value_that_fits() -> None:

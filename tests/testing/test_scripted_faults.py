@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from stoker.testing.client import Event, FramingError, Head, RawClient, compose
+from stoker.testing.client import FramingError, RawClient, RawHead, SseEvent, compose_request
 from stoker.testing.clock import FakeClock
 from stoker.testing.scripted import Script, ScriptedServer
 
@@ -31,13 +31,13 @@ async def scripted(**fields: Any) -> AsyncIterator[tuple[ScriptedServer, RawClie
         yield server, client
 
 
-async def streamed(client: RawClient, **fields: Any) -> tuple[Head, list[Event]]:
-    await client.send(compose("POST", CHAT, asking(**fields)))
+async def streamed(client: RawClient, **fields: Any) -> tuple[RawHead, list[SseEvent]]:
+    await client.send(compose_request("POST", CHAT, asking(**fields)))
     head = await client.head()
     return head, [event async for event in client.events(head)]
 
 
-def told(events: list[Event]) -> str:
+def told(events: list[SseEvent]) -> str:
     """The text in the chunks of a stream."""
     found = ""
     for event in events:
@@ -46,10 +46,10 @@ def told(events: list[Event]) -> str:
     return found
 
 
-async def read_until_it_breaks(client: RawClient, error: type[Exception], **fields: Any) -> list[Event]:
+async def read_until_it_breaks(client: RawClient, error: type[Exception], **fields: Any) -> list[SseEvent]:
     """What came before `error`, which must come."""
-    await client.send(compose("POST", CHAT, asking(**fields)))
-    seen: list[Event] = []
+    await client.send(compose_request("POST", CHAT, asking(**fields)))
+    seen: list[SseEvent] = []
 
     async def read() -> None:
         async for event in client.events(await client.head()):
@@ -95,14 +95,14 @@ async def test_a_stream_dies_after_so_many_steps(how: str, after: int) -> None:
 
 async def test_death_before_the_first_byte() -> None:
     async with scripted(die_after=-1) as (server, client):
-        await client.send(compose("POST", CHAT, asking()))
+        await client.send(compose_request("POST", CHAT, asking()))
         assert await client.read() == b""
         assert books(server) == (0, 0, 1, 0)
 
 
 async def test_a_whole_reply_dies_in_its_middle() -> None:
     async with scripted(die_after=9) as (server, client):
-        await client.send(compose("POST", CHAT, asking(stream=False)))
+        await client.send(compose_request("POST", CHAT, asking(stream=False)))
         with pytest.raises(FramingError, match="before its content-length"):
             await client.reply()
         assert books(server) == (0, 0, 1, 0)
@@ -111,7 +111,7 @@ async def test_a_whole_reply_dies_in_its_middle() -> None:
 @pytest.mark.parametrize(("after", "events"), [(0, 1), (5, 6)])
 async def test_a_stream_stalls_for_ever_and_the_client_leaves(after: int, events: int) -> None:
     async with scripted(stall_after=after) as (server, client):
-        await client.send(compose("POST", CHAT, asking()))
+        await client.send(compose_request("POST", CHAT, asking()))
         stream = client.events(await client.head())
         for _ in range(events):
             await anext(stream)
@@ -124,7 +124,7 @@ async def test_a_stream_stalls_for_ever_and_the_client_leaves(after: int, events
 
 async def test_a_stall_before_the_first_byte() -> None:
     async with scripted(stall_after=-1) as (server, client):
-        await client.send(compose("POST", CHAT, asking()))
+        await client.send(compose_request("POST", CHAT, asking()))
         await server.until(lambda counters: counters.in_flight == 1)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(client.read(), 0.02)
@@ -134,7 +134,7 @@ async def test_a_stall_before_the_first_byte() -> None:
 @pytest.mark.parametrize("ask", [asking(), asking(stream=False)])
 async def test_a_client_that_leaves_is_noticed_and_counted(leave: str, ask: dict[str, Any]) -> None:
     async with scripted(first_event_after=60.0) as (server, client):
-        await client.send(compose("POST", CHAT, ask))
+        await client.send(compose_request("POST", CHAT, ask))
         await server.until(lambda counters: counters.in_flight == 1)
         going = getattr(client, leave)()
         if going is not None:
@@ -145,7 +145,7 @@ async def test_a_client_that_leaves_is_noticed_and_counted(leave: str, ask: dict
 
 async def test_a_client_that_leaves_mid_stream_is_noticed() -> None:
     async with scripted(gap=60.0) as (server, client):
-        await client.send(compose("POST", CHAT, asking()))
+        await client.send(compose_request("POST", CHAT, asking()))
         assert (await anext(client.events(await client.head()))).data
         client.abort()
         await server.until(lambda counters: counters.disconnected == 1 and counters.connections == 0)
@@ -172,7 +172,7 @@ async def test_an_error_event_ends_the_stream() -> None:
 @pytest.mark.parametrize("path", ["/v1/messages", "/v1/responses"])
 async def test_an_error_event_has_the_form_of_its_dialect(path: str) -> None:
     async with scripted(error_event_after=3) as (_, client):
-        await client.send(compose("POST", path, asking(max_tokens=50)))
+        await client.send(compose_request("POST", path, asking(max_tokens=50)))
         events = [event async for event in client.events(await client.head())]
     assert events[-1].name == events[-1].json()["type"] == "error"
     numbers = [event.json()["sequence_number"] for event in events if "sequence_number" in event.json()]
@@ -191,7 +191,7 @@ async def test_events_keep_their_pace() -> None:
 
 async def test_the_role_may_come_long_before_the_first_token() -> None:
     async with scripted(role_first=True, first_event_after=60.0) as (_, client):
-        await client.send(compose("POST", CHAT, asking()))
+        await client.send(compose_request("POST", CHAT, asking()))
         stream = client.events(await client.head())
         assert (await anext(stream)).json()["choices"][0]["delta"] == {"role": "assistant", "content": ""}
         with pytest.raises(TimeoutError):
@@ -201,7 +201,7 @@ async def test_the_role_may_come_long_before_the_first_token() -> None:
 @pytest.mark.parametrize("early", [True, False])
 async def test_the_head_may_come_long_before_the_first_event(early: bool) -> None:
     async with scripted(early_head=early, first_event_after=60.0) as (_, client):
-        await client.send(compose("POST", CHAT, asking()))
+        await client.send(compose_request("POST", CHAT, asking()))
         if early:
             assert (await client.head()).status == 200
         with pytest.raises(TimeoutError):
@@ -210,7 +210,7 @@ async def test_the_head_may_come_long_before_the_first_event(early: bool) -> Non
 
 async def test_gzip_is_flushed_at_each_event() -> None:
     async with scripted(gzip=True, stall_after=2) as (_, client):
-        await client.send(compose("POST", CHAT, asking()))
+        await client.send(compose_request("POST", CHAT, asking()))
         head = await client.head()
         assert head.header("content-encoding") == "gzip"
         unzip, plain = zlib.decompressobj(wbits=31), b""
@@ -244,7 +244,7 @@ async def test_an_error_event_fits_into_a_content_length() -> None:
 
 async def test_writes_are_cut_at_the_given_sizes() -> None:
     async with scripted(tokens=2, split=(1, 2, 50), split_gap=0.002) as (_, client):
-        await client.send(compose("POST", CHAT, asking()))
+        await client.send(compose_request("POST", CHAT, asking()))
         first = [await client.read() for _ in range(3)]
         assert [len(part) for part in first] == [1, 2, 50]
     async with scripted(tokens=2, split=(1, 7)) as (_, client):
@@ -253,7 +253,7 @@ async def test_writes_are_cut_at_the_given_sizes() -> None:
 
 async def test_chunks_are_cut_at_the_given_size() -> None:
     async with scripted(tokens=2, chunk_bytes=11) as (_, client):
-        await client.send(compose("POST", CHAT, asking()))
+        await client.send(compose_request("POST", CHAT, asking()))
         pieces = [piece async for piece in client.pieces(await client.head())]
     assert max(map(len, pieces)) == 11
     assert b"tok1" in b"".join(pieces)
@@ -262,7 +262,7 @@ async def test_chunks_are_cut_at_the_given_size() -> None:
 @pytest.mark.parametrize(("per_write", "chunks"), [(1, 10), (4, 3), (100, 1)])
 async def test_several_events_go_into_one_write(per_write: int, chunks: int) -> None:
     async with scripted(tokens=10, events_per_write=per_write) as (_, client):
-        await client.send(compose("POST", CHAT, asking()))
+        await client.send(compose_request("POST", CHAT, asking()))
         pieces = [piece async for piece in client.pieces(await client.head())]
     assert sum(b"tok" in piece for piece in pieces) == chunks
     assert [int(number) for number in re.findall(rb"tok(\d+)", b"".join(pieces))] == list(range(10))
@@ -291,7 +291,7 @@ async def test_an_endless_reply_waits_for_its_reader(stream: bool) -> None:
         ScriptedServer(Script(endless_mb=8)) as server,
         RawClient(server.port, receive_buffer=4096, limit=4096) as client,
     ):
-        await client.send(compose("POST", CHAT, asking(stream=stream)))
+        await client.send(compose_request("POST", CHAT, asking(stream=stream)))
         await server.until(lambda counters: counters.paused == 1)
         for _ in range(500):  # turns of the loop: more than the whole reply would take
             await asyncio.sleep(0)
@@ -310,7 +310,7 @@ async def test_a_client_that_does_not_read_is_seen_to_leave(leave: str) -> None:
         ScriptedServer(Script(endless_mb=8)) as server,
         RawClient(server.port, receive_buffer=4096, limit=4096) as client,
     ):
-        await client.send(compose("POST", CHAT, asking()))
+        await client.send(compose_request("POST", CHAT, asking()))
         await server.until(lambda counters: counters.paused == 1)
         getattr(client, leave)()
         await server.until(lambda counters: counters.disconnected == 1)
@@ -322,7 +322,7 @@ async def test_a_client_that_does_not_read_is_seen_to_leave(leave: str) -> None:
 async def test_a_wrong_key_is_refused_and_recorded(header: dict[str, str]) -> None:
     async with scripted(api_key="right") as (server, client):
         for path in (CHAT, "/v1/models", "/nowhere"):
-            await client.send(compose("POST", path, asking(), header.items()))
+            await client.send(compose_request("POST", path, asking(), header.items()))
             assert (await client.reply()).status == 401
         assert [request.header("x-api-key") for request in server.requests] == [header.get("x-api-key")] * 3
         assert (await client.ask("GET", "/health")).status == 200
@@ -415,7 +415,10 @@ async def test_what_came_in_is_recorded_and_hashed() -> None:
 async def test_pipelined_requests_are_answered_in_order() -> None:
     async with scripted(tokens=1) as (server, client):
         await client.send(
-            compose("POST", CHAT, asking()) + compose("GET", "/v1/models") + compose("HEAD", "/") + compose("GET", "/")
+            compose_request("POST", CHAT, asking())
+            + compose_request("GET", "/v1/models")
+            + compose_request("HEAD", "/")
+            + compose_request("GET", "/")
         )
         assert b"[DONE]" in (await client.reply()).body
         assert (await client.reply()).json()["object"] == "list"
@@ -426,7 +429,7 @@ async def test_pipelined_requests_are_answered_in_order() -> None:
 
 async def test_a_body_is_waited_for_with_100_continue() -> None:
     async with scripted() as (_, client):
-        whole = compose("POST", CHAT, asking(), [("expect", "100-continue")])
+        whole = compose_request("POST", CHAT, asking(), [("expect", "100-continue")])
         head, _, body = whole.partition(b"\r\n\r\n")
         await client.send(head + b"\r\n\r\n")
         assert (await client.head()).status == 100
@@ -480,7 +483,7 @@ async def test_a_server_without_usage_reports_none() -> None:
 
 async def test_closing_cuts_what_is_under_way() -> None:
     async with ScriptedServer(Script(stall_after=0)) as server, RawClient(server.port) as client:
-        await client.send(compose("POST", CHAT, asking()))
+        await client.send(compose_request("POST", CHAT, asking()))
         await server.until(lambda counters: counters.in_flight == 1)
         await server.close()
         assert books(server) == (0, 0, 1, 0)

@@ -9,11 +9,11 @@ import pytest
 from openai.types.chat import completion_create_params
 from tests.testing.strictly import CHAT, HELLO, MESSAGES, TEXT, changed, hints, refusal, strict
 
-from stoker.testing.script.record import Recorded
+from stoker.testing.script.record import RecordedRequest
 from stoker.testing.scripted import Script, ScriptedServer
 from stoker.testing.strict import fields
 from stoker.testing.strict.chat import RULES
-from stoker.testing.strict.rules import Asked, first
+from stoker.testing.strict.rules import StrictRequest, first
 
 CALL_F = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 CALLS = {"role": "assistant", "tool_calls": [CALL_F]}
@@ -88,6 +88,6 @@ async def test_without_the_switch_nothing_is_refused(path: str, body: dict[str, 
 def test_an_odd_request_is_refused_or_not_but_never_fails() -> None:
     whole = chat(HELLO, CALLS, DONE, HELLO, tools=[FUNCTION], stop=["a"])
     for body in (whole, *changed(whole)):
-        asked = Asked(body, Recorded("POST", "/", (("anthropic-version", "2023-06-01"),), b""))
+        asked = StrictRequest(body, RecordedRequest("POST", "/", (("anthropic-version", "2023-06-01"),), b""))
         assert isinstance(first(RULES, asked), str | None)
-    assert first(RULES, Asked(whole, asked.request)) is None
+    assert first(RULES, StrictRequest(whole, asked.request)) is None

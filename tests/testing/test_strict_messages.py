@@ -12,10 +12,10 @@ from anthropic.types.beta import message_create_params as beta_params
 from tests.testing.strictly import COUNT, HELLO, MESSAGES, TEXT, VERSION, changed, hints, refusal, strict
 
 from stoker.testing.dialects.rich_messages import SIGNATURE, minted
-from stoker.testing.script.record import Recorded
+from stoker.testing.script.record import RecordedRequest
 from stoker.testing.strict import fields
 from stoker.testing.strict.messages import RULES
-from stoker.testing.strict.rules import Asked, first
+from stoker.testing.strict.rules import StrictRequest, first
 
 CALL = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}}
 RESULT = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "sunny"}
@@ -243,6 +243,6 @@ def test_an_odd_request_is_refused_or_not_but_never_fails() -> None:
         temperature=1,
     )
     for body in (whole, *changed(whole)):
-        asked = Asked(body, Recorded("POST", "/", (("anthropic-version", "2023-06-01"),), b""))
+        asked = StrictRequest(body, RecordedRequest("POST", "/", (("anthropic-version", "2023-06-01"),), b""))
         assert isinstance(first(RULES, asked), str | None)
-    assert first(RULES, Asked(whole, asked.request)) is None
+    assert first(RULES, StrictRequest(whole, asked.request)) is None

@@ -1,4 +1,17 @@
-"""The composition root: builds the parts, reloads them, runs them until a signal.
+"""Builds the program, reloads it, runs it until a signal. Start reading at `run`, then `build`.
 
-application   everything wired: build, reload, what happened, serve, close
+run                lock, sockets, log; build, open, serve until a signal, close
+build              the parts, from the bottom up: store_parts, fleet_parts, quality_parts, then the rest
+parts              all of them, as one frozen record per room
+context            what every part may be built with; the options of the command line
+configuration      the configuration in effect, and what follows from it alone
+flow_setup         what the request path works by: names, tiers, secrets, limits
+reload             a new configuration: what changed, and who hears of it
+observers          what happened: who does what on each event
+event_texts        events in words, for `/status` and `stoker status`
+event_bus          carries events from the parts to the observers
+resume             who ran in each slot, and starting them again after a reboot
+promotion_results  results that promotions read and leave behind
+classifier_notice  why the classifier model stays off, said once
+clock              real time
 """

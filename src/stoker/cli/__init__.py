@@ -5,7 +5,7 @@ commands/  one module per command
 evaluate/  `eval` and `gate`: measurements of a model
 clients/   `client`: settings for agents, SDKs and shells
 console/   what every command needs: options, output, the control socket
-machine/   what this machine has, and the checks of `doctor`
+machine/   the GPUs, models, engines and free ports of this machine
 
 Everything heavy (rich, pydantic, stoker.app, stoker.config) is imported inside the commands: `stoker --help`
 has to answer in under 200 ms.

@@ -29,8 +29,8 @@ from stoker.cli.commands import (
     watchdog,
 )
 from stoker.cli.console import options, terminal
-from stoker.cli.console.failure import FAILED, exit_code
-from stoker.cli.console.place import find_place
+from stoker.cli.console.errors import FAILED, exit_code
+from stoker.cli.console.installation import find_installation
 from stoker.cli.evaluate import results
 from stoker.domain.errors import ConfigError, StokerError
 
@@ -38,7 +38,7 @@ from stoker.domain.errors import ConfigError, StokerError
 app = typer.Typer(
     name="stoker",
     help="One stable endpoint for the language models that you run yourself.",
-    epilog="Start with: stoker up --demo, or stoker init. Every command: docs/cli.md",
+    epilog="Start with: stoker up --demo, or stoker init. Every command: docs/reference/cli.md",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -82,8 +82,8 @@ def root(
 
 @app.command()
 def reload(config: options.Config = None, state: options.State = None, json: options.Json = False) -> None:
-    """Read the configuration again. What did not change in it keeps running, with its streams."""
-    with find_place(config, state).control() as control:
+    """Read the configuration again. Serves that did not change keep running, with their requests."""
+    with find_installation(config, state).control() as control:
         answer = control.reload()
     if json:
         terminal.emit(
@@ -93,7 +93,7 @@ def reload(config: options.Config = None, state: options.State = None, json: opt
         told = [f"{word}: {', '.join(getattr(answer, word))}" for word in ("changed", "added", "removed")
                 if getattr(answer, word)]  # fmt: skip
         if answer.routing:
-            told.append("routing: as the configuration says now")
+            told.append("routing: changed")
         for line in told:
             terminal.say(line)
         if not told and not answer.problems:
@@ -101,8 +101,8 @@ def reload(config: options.Config = None, state: options.State = None, json: opt
         for tier in dict.fromkeys(one["tier"] for one in answer.lapsed):
             classes = ", ".join(one["class"] for one in answer.lapsed if one["tier"] == tier)
             terminal.note(
-                f"stoker: tier {tier} is not known to be what was measured at {classes}; "
-                f"look, and measure what changed: stoker eval calibrate {tier}"
+                f"stoker: tier {tier} may have changed since it was measured at {classes}; "
+                f"measure it again: stoker eval calibrate {tier}"
             )
         for problem in answer.problems:
             terminal.note(f"stoker: {problem}")

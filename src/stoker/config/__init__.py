@@ -1,15 +1,18 @@
-"""From one file, `stoker.toml`, to the domain's records. Only `app` and `cli` import this package.
+"""Reads `stoker.toml` and turns it into the domain's records. Only `app` and `cli` import this package.
 
-load       find(), load(): from a path to Settings, by way of the next seven
-document     the text, the line of every key (positions), the list of problems
-schema       what may stand in the file; what each kind of value accepts (fields, checks, units)
-check        the file against the schema; the nearest known key (nearest), what comes later (later)
-inherit      `extends`: a serve and its parents become one table
-rules        what no single key can tell: naming, serving, placing
-secrets      `env:NAME` and `file:PATH`
-build        checked tables to Settings; where files lie (paths)
-explain    show(), to_toml() (render), warnings() (caution), schema(): what the program runs by
-demo       the settings of `stoker up --demo`
+load           find(), load(): from a path to Settings, in these steps:
+document         the text, the line of every key (line_numbers), the list of problems
+validation       each section against its table
+tables/          the tables: which keys there are, and what each accepts (units, wording)
+inheritance      `extends`: a serve and its parents become one table
+cloud_tiers      tiers with a `base_url` become external serves (local_address: is it a private network?)
+rules/           rules about several keys at once
+secrets          `env:NAME` and `file:PATH`
+build            checked tables to Settings; where files are (paths)
 
-Every problem is found in one go; each is `FILE:LINE: key 'x.y': what is wrong`.
+warnings       what is allowed but probably not meant
+effective      the effective values: show(), to_toml() (toml_writer), schema()
+demo           the settings of `stoker up --demo`
+
+All problems are reported at once, each as `FILE:LINE: key 'x.y': what is wrong`.
 """

@@ -7,18 +7,18 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from stoker.config.checks import split_status
-from stoker.config.document import Document
-from stoker.config.fields import SCOPES
-from stoker.config.gates import build_aliases, build_gates, task_names
-from stoker.config.inherit import Entry
-from stoker.config.media import build_media
+from stoker.config.document import ConfigDocument
+from stoker.config.inheritance import ServeEntry
+from stoker.config.line_numbers import KeyPath as KeyPath
 from stoker.config.paths import VAULT, absolute, default_state, default_vault, in_vault
-from stoker.config.positions import Path as KeyPath
-from stoker.config.router import build_router
-from stoker.config.schema import File, PathsTable, RequiresTable, ServeTable, SlotTable, SwapTable
 from stoker.config.secrets import key_weakness, read_secret
-from stoker.config.translation import build_translation
+from stoker.config.tables.file import File, PathsTable, RequiresTable, ServeTable, SlotTable, SwapTable
+from stoker.config.tables.gates import build_aliases, build_gates, task_names
+from stoker.config.tables.media import build_media
+from stoker.config.tables.router import build_router
+from stoker.config.tables.translation import build_translation
+from stoker.config.tables.value_checks import split_status
+from stoker.config.tables.value_types import SCOPES
 from stoker.domain.access import Conversations, FrontDoor, Key, Paths, Scope, Settings, WarmPool, Watchdog
 from stoker.domain.dialect import SPOKEN as ANY_SPOKEN
 from stoker.domain.dialect import Dialect
@@ -35,7 +35,7 @@ SPOKEN = {
 Secrets = dict[KeyPath, Secret]
 
 
-def read_secrets(doc: Document, file: File, entries: list[Entry], directory: Path) -> Secrets:
+def read_secrets(doc: ConfigDocument, file: File, entries: list[ServeEntry], directory: Path) -> Secrets:
     """Every secret by the place of its source. What cannot be read becomes a problem."""
     wanted: dict[KeyPath, str] = {}
     for index, key in enumerate(file.front_door.keys):
@@ -57,18 +57,18 @@ def read_secrets(doc: Document, file: File, entries: list[Entry], directory: Pat
     return secrets
 
 
-def _check_same(doc: Document, secrets: Secrets) -> None:
-    """Two callers with one key could not be told apart."""
+def _check_same(doc: ConfigDocument, secrets: Secrets) -> None:
+    """Two callers with the same key could not be distinguished."""
     owners: dict[str, KeyPath] = {}
     for path, secret in secrets.items():
         if path[0] == "front_door":
             other = owners.setdefault(secret.reveal(), path)
             if other != path:
-                doc.problem(path, f"is the same key as in line {doc.line(other)}; each name needs a key of its own")
+                doc.problem(path, f"is the same key as in line {doc.line(other)}; each caller needs a key of its own")
 
 
-def build(doc: Document, file: File, entries: list[Entry], secrets: Secrets, source: Path) -> Settings:
-    """What the program runs by. Called only when there are no problems."""
+def build(doc: ConfigDocument, file: File, entries: list[ServeEntry], secrets: Secrets, source: Path) -> Settings:
+    """The settings for the program. Call it only if there are no problems."""
     directory = source.parent
     paths = _paths(file.paths, directory)
     real = [entry for entry in entries if not entry.table.abstract]
@@ -143,7 +143,7 @@ def _front_door(file: File, secrets: Secrets) -> FrontDoor:
     )
 
 
-def _slot(doc: Document, common: SwapTable, name: str, table: SlotTable) -> Slot:
+def _slot(doc: ConfigDocument, common: SwapTable, name: str, table: SlotTable) -> Slot:
     own: dict[str, Any] = doc.raw["slots"][name].get("swap", {})
     swap = SwapTable.model_validate({**doc.raw.get("swap", {}), **own}) if own else common
     return Slot(
@@ -163,18 +163,18 @@ def _requires(table: RequiresTable, directory: Path) -> Requires:
     )
 
 
-def _model(entry: Entry, directory: Path, vault: Path) -> str:
-    """Weights become an absolute path; what somebody else's command is told stays as it was written."""
+def _model(entry: ServeEntry, directory: Path, vault: Path) -> str:
+    """Weights become an absolute path; other models stay as written."""
     text = entry.table.model or ""
     if text.startswith(VAULT):
         return str(in_vault(text, vault))
     is_ours = entry.driver in ("process", "systemd")
     named = entry.engine == "llama.cpp" or (entry.engine in ("vllm", "sglang") and text.startswith((".", "/", "~")))
-    is_path = text and named and is_ours  # a hub id looks like a relative path and is none
+    is_path = text and named and is_ours  # a hub id looks like a relative path
     return str(absolute(text, directory)) if is_path else text
 
 
-def _serve(entry: Entry, key: Secret | None, directory: Path, vault: Path) -> Serve:
+def _serve(entry: ServeEntry, key: Secret | None, directory: Path, vault: Path) -> Serve:
     table: ServeTable = entry.table
     status, why = split_status(table.status)
     dialects = SPOKEN[entry.engine] if table.dialects is None else frozenset(map(Dialect, table.dialects))

@@ -19,7 +19,7 @@ SLOT = "demo"
 def demo(state: Path, port: int, models: Path | None = None) -> Settings:
     """Loopback without keys on `port`, everything under `state`; the weights are package data, or lie in `models`.
 
-    Needs no file and looks at none. The engines die with the control plane.
+    Reads no file. The engines stop with Stoker.
     """
     state = state.absolute()
     folder = Path(str(resources.files("stoker") / "models")) if models is None else models.absolute()

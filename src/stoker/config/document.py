@@ -1,4 +1,4 @@
-"""One configuration file while it is being read: its values, the line of each, and what is wrong with it."""
+"""One configuration file while it is read: its values, the line of each, and the problems."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import re
 import tomllib
 from typing import Any
 
-from stoker.config.positions import Path, locate
+from stoker.config.line_numbers import KeyPath, locate
 from stoker.domain.errors import ConfigError
 
 _PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
-class Document:
-    """Values with lines, and a list of problems that grows until everything has been looked at."""
+class ConfigDocument:
+    """Values with their lines, and a list of the problems found so far."""
 
     def __init__(self, text: str, shown: str) -> None:
         """`shown` is the file's name in messages. Raises ConfigError when `text` is not TOML."""
@@ -25,7 +25,7 @@ class Document:
             raise ConfigError([f"{shown}:1: not TOML: nested too deep"]) from None
         except ValueError as error:  # TOMLDecodeError, and what int() and the date types refuse
             raise ConfigError([_syntax(error, text, shown)]) from None
-        self._titles: dict[Path, str] = {
+        self._titles: dict[KeyPath, str] = {
             (section, i): _title(row) for section in ("serve", "tier") for i, row in enumerate(_rows(self.raw, section))
         }
         front_door = self.raw.get("front_door")
@@ -33,9 +33,9 @@ class Document:
             for i, row in enumerate(_rows(front_door, "keys")):
                 self._titles["front_door", "keys", i] = _title(row)
         self._problems: list[tuple[int, str]] = []
-        self._spoiled: set[Path] = set()
+        self._spoiled: set[KeyPath] = set()
 
-    def problem(self, path: Path, text: str) -> None:
+    def problem(self, path: KeyPath, text: str) -> None:
         """Add a finding about the value at `path`, which need not be there: then its table's line is given."""
         self._problems.append((self.line(path), f"key '{self.title(path)}': {text}"))
 
@@ -44,13 +44,13 @@ class Document:
         ordered = dict.fromkeys(sorted(self._problems, key=lambda finding: finding[0]))
         return [f"{self.shown}:{line}: {text}" for line, text in ordered]
 
-    def line(self, path: Path) -> int:
+    def line(self, path: KeyPath) -> int:
         """The line of `path`, or of the nearest table around it."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 1)
 
-    def title(self, path: Path) -> str:
+    def title(self, path: KeyPath) -> str:
         """`serve[fast].port`: rows by their name, where they have one."""
         title = ""
         for depth, part in enumerate(path, start=1):
@@ -60,7 +60,7 @@ class Document:
                 title += f".{part}" if title else part
         return title
 
-    def spoil(self, path: Path) -> None:
+    def spoil(self, path: KeyPath) -> None:
         """Forget the value at `path`, so that the rest can still be checked. `is_spoiled` remembers."""
         while path and not isinstance(path[-1], str):
             path = path[:-1]
@@ -70,11 +70,11 @@ class Document:
         del table[path[-1]]
         self._spoiled.add(path)
 
-    def is_spoiled(self, path: Path) -> bool:
-        """Whether what stood at `path`, or around it, was already found wrong."""
+    def is_spoiled(self, path: KeyPath) -> bool:
+        """Whether the value at `path`, or a table around it, was already reported."""
         return any(path[:depth] in self._spoiled for depth in range(1, len(path) + 1))
 
-    def holds(self, path: Path) -> bool:
+    def holds(self, path: KeyPath) -> bool:
         """Whether there is a value at `path` now."""
         value: Any = self.raw
         for part in path:

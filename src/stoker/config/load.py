@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 
 from stoker.config.build import build, read_secrets
-from stoker.config.check import check
-from stoker.config.clouds import cloud_entries
-from stoker.config.document import Document
-from stoker.config.inherit import inherit
+from stoker.config.cloud_tiers import cloud_entries
+from stoker.config.document import ConfigDocument
+from stoker.config.inheritance import inherit
 from stoker.config.paths import default_config
-from stoker.config.rules import check_rules
+from stoker.config.rules.all_rules import check_rules
+from stoker.config.validation import check
 from stoker.domain.access import Settings
 from stoker.domain.errors import ConfigError
 
@@ -34,7 +34,7 @@ def find(explicit: str | None = None) -> Path:
     for path in places:
         if path.is_file():
             return path
-    raise ConfigError([f"no configuration file: neither ./{places[0]} nor {places[1]} is there; {_NEXT}"])
+    raise ConfigError([f"no configuration file: neither ./{places[0]} nor {places[1]} exists; {_NEXT}"])
 
 
 def load(path: Path) -> Settings:
@@ -43,7 +43,7 @@ def load(path: Path) -> Settings:
     Reads the files and environment variables that secrets point to; looks at nothing else: whether weights
     and commands exist is the fleet's question.
     """
-    doc = Document(_text(path), str(path))
+    doc = ConfigDocument(_text(path), str(path))
     file = check(doc)
     entries = [*inherit(doc, file), *cloud_entries(file)]
     check_rules(doc, file, entries)

@@ -1,4 +1,4 @@
-"""Where things lie: absolute paths from what the file says, and the defaults that the desktop rules give."""
+"""Absolute paths from the file, and defaults from the XDG base directory specification."""
 
 from __future__ import annotations
 
@@ -35,6 +35,6 @@ def in_vault(model: str, vault: Path) -> Path:
 
 
 def _xdg(variable: str, fallback: str) -> Path:
-    """A relative value is to be ignored, says the XDG base directory specification."""
+    """The XDG base directory specification says that a relative value has to be ignored."""
     value = os.environ.get(variable, "")
     return Path(value) if os.path.isabs(value) else Path.home() / fallback

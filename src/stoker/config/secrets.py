@@ -1,4 +1,4 @@
-"""Secrets stand somewhere else: `env:NAME` or `file:PATH`. No message here repeats what was given instead."""
+"""Reads secrets from `env:NAME` and `file:PATH`. No message repeats a value that was given instead."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stoker.domain.serve import Secret
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _MOST = 8192
 SHORTEST_KEY = 16
-"""Characters. What is shorter can be guessed: `openssl rand -hex 32` gives 64."""
+"""Characters. A shorter key can be guessed: `openssl rand -hex 32` gives 64."""
 
 
 def read_secret(source: str, directory: Path, environment: Mapping[str, str] | None = None) -> Secret:
@@ -31,10 +31,12 @@ def read_secret(source: str, directory: Path, environment: Mapping[str, str] | N
         value = _from_file(absolute(rest, directory))
     else:
         raise ValueError(
-            "a secret must not stand in this file; write env:NAME for an environment variable or file:PATH for a file"
+            "a secret must not be in this file; write env:NAME for an environment variable, or file:PATH for a file"
         )
     if not value.isascii() or not value.isprintable() or value != value.strip():
-        raise ValueError(f"what {source} holds is no key: it must be one line of printable ASCII without outer blanks")
+        raise ValueError(
+            f"the value of {source} cannot be a key: use one line of printable ASCII without spaces around it"
+        )
     return Secret(value, source)
 
 
@@ -46,8 +48,9 @@ def key_weakness(secret: Secret) -> str:
     scheme, _, place = secret.source.partition(":")
     where = f"the variable {place}" if scheme == "env" else f"the file {place}"
     return (
-        f"has {length} characters, which can be guessed; at least {SHORTEST_KEY} are needed: make a new one with "
-        f"`openssl rand -hex 32`, put it into {where}, and give it to the clients that use this one"
+        f"has {length} characters, and at least {SHORTEST_KEY} are needed, since a short key can be guessed: make a "
+        "new one with "
+        f"`openssl rand -hex 32`, put it into {where}, and give it to the clients that use the old one"
     )
 
 
@@ -59,11 +62,11 @@ def _from_file(path: Path) -> str:
     except FileNotFoundError:
         raise ValueError(f"the file {path} does not exist; create it with mode 0600") from None
     except UnicodeDecodeError:
-        raise ValueError(f"the file {path} holds something that is no key: only printable ASCII can be one") from None
+        raise ValueError(f"the file {path} cannot be a key: it contains something other than printable ASCII") from None
     except OSError as error:
         raise ValueError(f"the file {path} cannot be read: {error.strerror}; check its owner and mode") from None
     if len(content) > _MOST:
-        raise ValueError(f"the file {path} is longer than {_MOST} bytes; is it the right file?")
+        raise ValueError(f"the file {path} is longer than {_MOST} bytes, too long for a key; check the path")
     if not text.strip():
         raise ValueError(f"the file {path} is empty; write the key into it")
     return text.removesuffix("\n").removesuffix("\r")

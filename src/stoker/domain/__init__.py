@@ -5,6 +5,8 @@ serve     Serve, Slot, SwapPolicy: what may run where, as configured
 access    Key, Scope: who may ask for what
 lease     Lease, Target: the right to use a serve now, and where it answers
 decision  Decision: what became of one request; never any content
+events    what happened, past tense; each part publishes to the `notify` that it was built with
+swap      SwapReport: what a swap did
 errors    errors by fault, each with its HTTP status
 protocols Fleet, Upstream, Clock, Store: one seam per kind of IO
 """

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from stoker.domain.gate import Alias, Gate
-from stoker.domain.routing import Router
+from stoker.domain.routing import RouterSettings
 from stoker.domain.serve import Secret, Serve, Slot
 
 
@@ -154,5 +154,5 @@ class Settings:
     gates: tuple[Gate, ...] = ()
     aliases: tuple[Alias, ...] = ()
     media: Media = Media()
-    router: Router | None = None
+    router: RouterSettings | None = None
     """None: no tier is configured, so nothing is routed."""

@@ -7,10 +7,10 @@ from enum import StrEnum
 import msgspec
 
 from stoker.domain.errors import StokerError
-from stoker.domain.prompt import Call, Redacted, Refusal, Text, Thinking
+from stoker.domain.prompt import Redacted, Refusal, Text, Thinking, ToolCall
 
 
-class Stop(StrEnum):
+class StopReason(StrEnum):
     """Why the answer ended."""
 
     END = "end"
@@ -46,7 +46,7 @@ class Tokens(msgspec.Struct):
                 setattr(self, name, value)
 
 
-class Kind(StrEnum):
+class BlockKind(StrEnum):
     TEXT = "text"
     THINKING = "thinking"
     REDACTED = "redacted"
@@ -66,7 +66,7 @@ class Opened(msgspec.Struct):
     """A block begins. `at` names it in what follows; readers may have several open, writers see one at a time."""
 
     at: int
-    kind: Kind
+    kind: BlockKind
     id: str = ""
     """Of a call."""
     name: str = ""
@@ -102,7 +102,7 @@ class Counted(msgspec.Struct):
 class Finished(msgspec.Struct):
     """Every block is closed. Usage may still follow."""
 
-    stop: Stop
+    stop: StopReason
     sequence: str | None = None
     """The stop string that came."""
 
@@ -118,7 +118,7 @@ class Ended(msgspec.Struct):
 
 
 Event = Began | Opened | Grew | Signed | Closed | Counted | Finished | Failed | Ended
-Said = Text | Thinking | Redacted | Refusal | Call
+AnswerBlock = Text | Thinking | Redacted | Refusal | ToolCall
 
 
 class Answer(msgspec.Struct):
@@ -126,7 +126,7 @@ class Answer(msgspec.Struct):
 
     id: str
     model: str
-    blocks: list[Said] = []
-    stop: Stop = Stop.END
+    blocks: list[AnswerBlock] = []
+    stop: StopReason = StopReason.END
     sequence: str | None = None
     tokens: Tokens = msgspec.field(default_factory=Tokens)

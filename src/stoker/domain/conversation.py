@@ -21,7 +21,7 @@ DIGITS = 32
 """Hex digits of an identity."""
 
 
-class Stay(Protocol):
+class SequenceLease(Protocol):
     """One request's stay in a sequence of an engine. Whoever began it ends it, whatever has come of it."""
 
     @property
@@ -35,17 +35,17 @@ class Stay(Protocol):
     async def prepare(self) -> None:
         """Wait for a free sequence, and have the right contents in it. Raises UpstreamError `unreachable`.
 
-        On cancel nothing is lost: `end` gives back what was taken.
+        On cancel nothing is lost: `release` gives back what was taken.
         """
 
-    def end(self, tokens: int | None) -> None:
+    def release(self, tokens: int | None) -> None:
         """The request is over. `tokens`: prompt and answer together; None: it was broken off. Twice: nothing."""
 
 
 class ConversationKeeper(Protocol):
     """Gives each conversation a sequence of its own."""
 
-    def begin(self, serve: Serve, target: Target, key: str, dialect: Dialect, body: bytes) -> Stay | None:
+    def begin(self, serve: Serve, target: Target, key: str, dialect: Dialect, body: bytes) -> SequenceLease | None:
         """For a request whose body is proved JSON. None: it takes no sequence, or none are kept for this serve.
 
         Takes nothing yet; linear in the body. `key` is the caller's key by its name.

@@ -90,7 +90,7 @@ class UpstreamError(StokerError):
 REJECTED = "failed_verification"
 """Code of an UpstreamError: the answer was proved wrong."""
 FIRST_BYTE = "first_byte_timeout"
-"""Code of an UpstreamError: nothing of an answer came in time, and another tier is there."""
+"""Code of an UpstreamError: no byte of an answer came in time, and another tier is there."""
 
 
 class ConfigError(StokerError):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from stoker.domain.run import Kind
+from stoker.domain.run import RunKind
 
 _FORM = re.compile(
     r"(?P<metric>(?:r[0-9]+\.[0-9]+\.)?[a-z][a-z0-9_-]*(?:\.[a-z][a-z0-9_-]*)?)\s*(?P<op><=|>=|<|>|==)\s*(?P<value>\S+)"
@@ -23,7 +23,11 @@ _UNITS = {
     "": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "%": 0.01, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30,
     "KB": 1e3, "MB": 1e6, "GB": 1e9,
 }  # fmt: skip
-WHOLE = {Kind.PREFLIGHT.value: Kind.PREFLIGHT, Kind.CANARY.value: Kind.CANARY, Kind.SOAK.value: Kind.SOAK}
+WHOLE = {
+    RunKind.PREFLIGHT.value: RunKind.PREFLIGHT,
+    RunKind.CANARY.value: RunKind.CANARY,
+    RunKind.SOAK.value: RunKind.SOAK,
+}
 """Conditions of one word: that kind of measurement passed as a whole."""
 BOUNDS = ("lower", "upper")
 """`NAME.lower`: the lower end of the 95 % interval of the rate `NAME.passed` of `NAME.n`."""
@@ -39,7 +43,7 @@ class Condition(NamedTuple):
     """In seconds, bytes, or as it stands."""
 
     @property
-    def whole(self) -> Kind | None:
+    def measurement(self) -> RunKind | None:
         """The kind of measurement that has to have passed as a whole; None: it compares a number."""
         return None if self.op else WHOLE[self.metric]
 
@@ -95,15 +99,19 @@ def condition(text: str) -> Condition:
     if _WORD.fullmatch(stripped):
         if stripped in WHOLE:
             return Condition(stripped, stripped)
-        raise ValueError(f"names no measurement that passes as a whole: {', '.join(WHOLE)}; or compare a number")
+        raise ValueError(
+            f"is not a measurement that can stand alone. Use one of {', '.join(WHOLE)}, or compare a number"
+        )
     found = _FORM.fullmatch(stripped)
     if found is None:
-        raise ValueError("is no condition: write `preflight`, or NAME OP VALUE like `ttft_p95 < 2s`")
+        raise ValueError("is not a condition: write `preflight`, or NAME OP VALUE such as `ttft_p95 < 2s`")
     return Condition(stripped, found["metric"], found["op"], _value(found["value"]))
 
 
 def _value(text: str) -> float:
     found = _VALUE.fullmatch(text)
     if found is None or found[2] not in _UNITS:
-        raise ValueError(f"{text[:40]!r} is no number with a unit: 0.85, 90%, 250ms, 2s, 18GiB")
+        raise ValueError(
+            f"{text[:40]!r} is not a number with a known unit: write for example 0.85, 90%, 250ms, 2s or 18GiB"
+        )
     return float(found[1]) * _UNITS[found[2]]

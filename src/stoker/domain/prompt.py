@@ -70,7 +70,7 @@ class Refusal(msgspec.Struct):
     text: str
 
 
-class Call(msgspec.Struct):
+class ToolCall(msgspec.Struct):
     """The model calls a tool. `arguments` is JSON text, as written; of a `custom` tool it is any text."""
 
     id: str
@@ -79,7 +79,7 @@ class Call(msgspec.Struct):
     custom: bool = False
 
 
-class Result(msgspec.Struct):
+class ToolResult(msgspec.Struct):
     """What a call gave."""
 
     id: str
@@ -89,7 +89,7 @@ class Result(msgspec.Struct):
     custom: bool = False
 
 
-Block = Text | Image | Document | Audio | Thinking | Redacted | Refusal | Call | Result
+Block = Text | Image | Document | Audio | Thinking | Redacted | Refusal | ToolCall | ToolResult
 
 
 class Turn(msgspec.Struct):
@@ -129,7 +129,7 @@ class ToolChoice(msgspec.Struct):
     """Only these of the tools may be called."""
 
 
-class Format(msgspec.Struct):
+class AnswerFormat(msgspec.Struct):
     """The form of the answer: any JSON object, or one after a schema."""
 
     schema: Raw | None = None
@@ -165,7 +165,7 @@ class Prompt(msgspec.Struct):
     stream: bool = False
     wants_usage: bool = True
     """Streamed: whether the client asked for it (of the OpenAI dialects only chat asks)."""
-    format: Format | None = None
+    format: AnswerFormat | None = None
     reasoning: Reasoning | None = None
     continues: bool = False
     """The last turn is the beginning of the answer."""

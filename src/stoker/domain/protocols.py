@@ -24,7 +24,7 @@ class Running:
     """Unix time."""
     facts: dict[str, str | int | float]
     """The engine's start-up facts: context, parallel, build, load seconds, per-phase times."""
-    temperature: str = "cold"
+    start_kind: str = "cold"
     """What it was started from: `cold`, `warm` (weights in the page cache) or `asleep`."""
 
 
@@ -79,6 +79,11 @@ class Fleet(Protocol):
 
     async def close(self, leave_running: bool) -> None:
         """Give up everything: stop all serves, or leave them to the next control plane."""
+
+    def set_busy(self, is_busy: bool) -> None:
+        """True: the first lease was granted; False: the last one was released. Called with most requests, so it has to
+        take less than a microsecond. While the fleet is busy, nothing is read from disk ahead of time.
+        """
 
     def hurry(self, leave_running: bool) -> None:
         """Whoever waits will wait no longer: what is being stopped, and what `close` would stop, is killed now. Every
@@ -137,7 +142,7 @@ class Clock(Protocol):
     def wall(self) -> float: ...
 
 
-class Store(Protocol):
+class DecisionStore(Protocol):
     """Keeps decisions. `record` never blocks; a full queue drops and counts."""
 
     def record(self, decision: Decision) -> None: ...

@@ -39,7 +39,7 @@ class BreakerLimits(msgspec.Struct, frozen=True):
     """Seconds until it is tried again."""
 
 
-class Shadow(msgspec.Struct, frozen=True):
+class ShadowSettings(msgspec.Struct, frozen=True):
     """Which share of the answers a judge grades, and what that may take."""
 
     rate: float = 0.0
@@ -53,7 +53,7 @@ class Shadow(msgspec.Struct, frozen=True):
     timeout: float = 60.0
 
 
-class Companion(msgspec.Struct, frozen=True):
+class ClassifierModelSettings(msgspec.Struct, frozen=True):
     """A serve that is asked which class a request is of, where what was learned is not sure."""
 
     serve: str
@@ -62,7 +62,7 @@ class Companion(msgspec.Struct, frozen=True):
     """It is asked where the built-in classifier is less sure than this; 1: always."""
 
 
-class Router(msgspec.Struct, frozen=True):
+class RouterSettings(msgspec.Struct, frozen=True):
     """Everything that routing runs by. There is at least one tier."""
 
     tiers: tuple[Tier, ...]
@@ -79,8 +79,8 @@ class Router(msgspec.Struct, frozen=True):
     """Tokens of a prompt from which it is long. Where its bytes are fewer, nobody has to count."""
     explore: float = 0.0
     """Share of the requests that go to another tier first, one that was measured to be good enough as well."""
-    shadow: Shadow = Shadow()
-    classifier: Companion | None = None
+    shadow: ShadowSettings = ShadowSettings()
+    classifier: ClassifierModelSettings | None = None
     """None: the built-in classifier alone decides."""
     profile_path: str | None = None
     """Absolute; None: STATE/profile.json, and where there is none the cautious profile."""
@@ -115,9 +115,9 @@ class Router(msgspec.Struct, frozen=True):
 
     def permits(self, tier: Tier, task_class: str) -> bool:
         """Whether the file lets this tier serve this class. Keys and verdicts have their own say."""
-        if not listed(task_class, tier.classes):
+        if not includes_class(task_class, tier.classes):
             return False
-        return not tier.cloud or (self.allow_cloud and listed(task_class, self.cloud_classes))
+        return not tier.cloud or (self.allow_cloud and includes_class(task_class, self.cloud_classes))
 
 
 def is_reserved(name: str) -> bool:
@@ -125,6 +125,6 @@ def is_reserved(name: str) -> bool:
     return name == AUTO or name.startswith(f"{AUTO}:")
 
 
-def listed(task_class: str, classes: tuple[str, ...]) -> bool:
+def includes_class(task_class: str, classes: tuple[str, ...]) -> bool:
     """Whether a list of classes holds this one."""
     return ANY in classes or task_class in classes

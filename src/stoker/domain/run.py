@@ -9,7 +9,7 @@ import msgspec
 Number = float | int | None
 
 
-class Kind(StrEnum):
+class RunKind(StrEnum):
     """What was done."""
 
     PREFLIGHT = "preflight"
@@ -78,7 +78,7 @@ class Run(msgspec.Struct):
     """The artifact. `id` sorts by time: `20261121T175901Z-benchmark-fast-3f2a`."""
 
     id: str
-    kind: Kind
+    kind: RunKind
     at: float
     """Unix time of the beginning."""
     seconds: float

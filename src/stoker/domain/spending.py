@@ -8,29 +8,29 @@ from datetime import UTC, datetime
 import msgspec
 
 from stoker.domain.decision import Decision, Routed
-from stoker.domain.routing import Router
+from stoker.domain.routing import RouterSettings
 from stoker.domain.tier import Cost
 
 
-class Spent(msgspec.Struct, frozen=True):
+class DailySpending(msgspec.Struct, frozen=True):
     """Money of one UTC day, as `2026-11-21`."""
 
     day: str = ""
     amount: float = 0.0
 
-    def on(self, at: float) -> float:
+    def amount_on(self, at: float) -> float:
         """What was spent on the day of `at` (Unix time); another day begins with nothing."""
         return self.amount if day_of(at) == self.day else 0.0
 
-    def plus(self, amount: float, at: float) -> Spent:
-        return Spent(day_of(at), self.on(at) + amount)
+    def add(self, amount: float, at: float) -> DailySpending:
+        return DailySpending(day_of(at), self.amount_on(at) + amount)
 
 
 def day_of(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).date().isoformat()
 
 
-def cloud_costs(router: Router | None) -> tuple[Cost, ...]:
+def cloud_costs(router: RouterSettings | None) -> tuple[Cost, ...]:
     """The rates of the cloud tiers, whether a request may go there or not."""
     return () if router is None else tuple(tier.cost for tier in router.tiers if tier.cloud)
 

@@ -30,7 +30,7 @@ MAX_SYSTEM_WORDS = 150
 """A system prompt that is longer is a harness's standing text: it says nothing about this request."""
 
 
-class Source(StrEnum):
+class ClassSource(StrEnum):
     """Who said which class it is."""
 
     DECLARED = "declared"
@@ -84,7 +84,7 @@ class Outline(msgspec.Struct, frozen=True):
         return self.earlier[back - 1] if back else self.text
 
     @property
-    def about(self) -> int:
+    def estimated_tokens(self) -> int:
         """Tokens of the prompt: counted, else by its size."""
         return self.tokens if self.tokens is not None else self.size // BYTES_PER_TOKEN
 
@@ -93,7 +93,7 @@ class Task(NamedTuple):
     """`notes`: what spoke for it, each a short word that holds nothing of the prompt."""
 
     name: str
-    source: Source
+    source: ClassSource
     notes: tuple[str, ...] = ()
     else_: str = ""
     """What it is more likely, where it was taken for high risk only to be careful."""

@@ -68,7 +68,7 @@ LIVE = "live"
 """The source of rows that come from grades of live answers."""
 
 
-class Row(msgspec.Struct, frozen=True):
+class ProfileRow(msgspec.Struct, frozen=True):
     """What was measured of one tier at one class: a row of the quality profile."""
 
     tier: str

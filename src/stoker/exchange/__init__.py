@@ -1,7 +1,8 @@
-"""One conversation with a model server, whoever starts it.
+"""One conversation with a model server.
 
-leasing          a lease, held and given back
-call             a client's request under way            formatter  the request as the serve wants it
-check            checks of an answer                     recorder   what was asked and answered, for grading
-internal_client  our own requests: judge, classifier     waiting    keeps a waiting client's connection alive
+call         a client's request under way            carrier    sends a request to one serve: lease, send, release
+leasing      takes a lease, waits for it, returns it  formatter  the request as the serve wants it
+counting     counts tokens with the engine's counter  images     downloads images for serves that take no URLs
+check        verifies an answer                       recorder   records an answer for grading
+first_byte   ends an attempt that stays silent        internal_client  Stoker's own requests: judge, classifier model
 """

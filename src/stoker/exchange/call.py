@@ -3,89 +3,154 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar, cast
 
-from stoker.domain.conversation import Stay
+from stoker.domain.conversation import SequenceLease
 from stoker.domain.decision import Decision
 from stoker.domain.errors import CapacityError, ClientLeft, StokerError
 from stoker.domain.lease import Lease, PendingLease
-from stoker.exchange.recorder import Sample
-from stoker.exchange.waiting import FirstByteTimer
+from stoker.domain.protocols import Leases
+from stoker.exchange.first_byte import FirstByteTimer
+from stoker.exchange.leasing import granted
+from stoker.exchange.recorder import AnswerRecorder
+from stoker.request.accept.reader import BodyReader
 from stoker.request.accept.wire import Wire
 from stoker.request.relay.relay import Relay
 from stoker.request.relay.reply import Reply
-from stoker.request.translate.neutral.dialogue import Check
+from stoker.request.translate.neutral.protocols import Check
 from stoker.request.translate.translate import AnswerTranslator
+
+Result = TypeVar("Result")
 
 
 class Call:
-    """One request under way."""
+    """Everything that belongs to one request. `end` stops it at whatever it is waiting for."""
 
     __slots__ = (
-        "asking", "began", "check_of", "counted", "decision", "declines", "ending", "first_byte", "goes_on", "is_heavy",
-        "is_left", "lease", "relay", "reply", "retry_after", "sample", "sent", "stay", "waiting", "wire",
+        "_reader", "began", "continuation", "decision", "declines", "ending", "first_byte_timer", "is_abandoned",
+        "is_heavy", "lease", "question", "recorder", "relay", "reply", "retry_after", "sent_at", "stay", "token_count",
+        "verifier", "waiting", "wire",
     )  # fmt: skip
 
-    def __init__(self, wire: Wire, reply: Reply, decision: Decision, began: float) -> None:
+    def __init__(self, wire: Wire, reply: Reply, decision: Decision, began: float, reader: BodyReader) -> None:
         self.wire = wire
         self.reply = reply
         self.decision = decision
         self.began = began
+        self._reader = reader
         self.lease: Lease | None = None
         self.waiting: PendingLease | None = None
-        self.asking: asyncio.Task[Any] | None = None
-        """What the engine is asked before the call."""
-        self.counted: tuple[str, int | None] = ("", None)
-        """Prompt tokens, and the serve that counted them."""
-        self.stay: Stay | None = None
-        self.check_of: Check | None = None
-        """What looks at the answer of the serve that is being asked."""
-        self.sample: Sample | None = None
-        """What keeps the answer, where it is to be graded."""
-        self.goes_on: AnswerTranslator | None = None
-        """An answer that the client has the beginning of, which the next reply is to end."""
+        self.question: asyncio.Task[Any] | None = None
+        """A question to the engine, or a download, that has to end before the request can be sent."""
+        self.token_count: tuple[str, int | None] = ("", None)
+        """The serve that counted the prompt, and its tokens."""
+        self.stay: SequenceLease | None = None
+        """The kept conversation that this request continues."""
+        self.verifier: Check | None = None
+        """Reads the answer of the current attempt."""
+        self.recorder: AnswerRecorder | None = None
+        """Keeps the answer for grading; None: it will not be graded."""
+        self.continuation: AnswerTranslator | None = None
+        """An answer that the client has the beginning of; the next reply completes it."""
         self.relay: Relay | None = None
-        self.sent = 0.0
+        self.sent_at = 0.0
         """When a serve was last called, by the clock."""
         self.retry_after: float | None = None
-        """Seconds for which the serve that was called last asked not to be asked again."""
+        """Seconds for which the serve that was called last asked for a pause."""
         self.declines: Callable[[StokerError], bool] | None = None
-        """See `Relay.declines`; None: nothing is declined."""
-        self.first_byte: FirstByteTimer | None = None
-        """Ends the attempt if nothing comes of it; None: there is nobody else to ask."""
+        """See `Relay`; None: nothing is declined."""
+        self.first_byte_timer: FirstByteTimer | None = None
+        """Ends the attempt if no answer begins; None: there is no other tier to try."""
         self.is_heavy = False
-        """Whatever is done with its body is done by the thread for large ones."""
-        self.is_left = False
+        """The body is so large that all work on it goes to a thread."""
+        self.is_abandoned = False
+        """The client has left."""
         self.ending: Exception | None = None
+        """What the request was ended with."""
 
-    def begin_attempt(self, declines: Callable[[StokerError], bool] | None, first_byte: FirstByteTimer | None) -> None:
-        """Another serve is to be asked; both are None where there is nobody after it."""
+    def begin_attempt(self, declines: Callable[[StokerError], bool] | None, timer: FirstByteTimer | None) -> None:
+        """Reset what belongs to one tier. Both arguments are None for the last tier of a plan."""
         self.declines = declines
-        self.first_byte = first_byte
+        self.first_byte_timer = timer
         self.retry_after = None
 
+    # -- waiting: the call knows what it waits for, so that `end` can stop it -----------------------------------------
+
+    async def process(self, work: Callable[..., Result], *args: Any) -> Result:
+        """Run work whose time grows with the size of the request: on the thread for bodies if the request is heavy.
+
+        Raises what `work` raises, and what the request was ended with meanwhile.
+        """
+        if not self.is_heavy:
+            return work(*args)
+        found = await self._reader.run(lambda: None if self.ending is not None else work(*args))
+        self.check()
+        return cast(Result, found)
+
+    async def ask(self, question: Coroutine[Any, Any, Result]) -> Result:
+        """Await a question to the engine. `end` cancels the question, not the request."""
+        try:
+            self.question = task = asyncio.get_running_loop().create_task(question)
+            return await task
+        except asyncio.CancelledError:
+            self.check()  # whoever ended the request cancelled the question, not the request
+            raise
+        finally:
+            self.question = None
+
+    def lease_now(self, leases: Leases, serve: str, counted: bool = True) -> Lease | None:
+        """Acquire a lease if one is free; else queue for one and return None: `lease_later` waits for it."""
+        self.check()
+        got = leases.acquire(serve, counted)
+        if isinstance(got, Lease):
+            self.lease = got
+            return got
+        self.waiting = got
+        return None
+
+    async def lease_later(self) -> Lease:
+        """The lease that `lease_now` queued for. Raises what ended the wait; gives the place back on cancel."""
+        waiting = self.waiting
+        assert waiting is not None
+        try:
+            lease = self.lease = await granted(waiting)
+        finally:
+            self.waiting = None
+        if lease.waited:
+            self.decision.queued = (self.decision.queued or 0.0) + lease.waited
+        self.check()
+        return lease
+
+    def stop_waiting(self) -> None:
+        """Give up the place in the queue, if there is one."""
+        if self.waiting is not None:
+            self.waiting.cancel()
+            self.waiting = None
+
+    # -- ending ------------------------------------------------------------------------------------------------------
+
     def end(self, error: Exception) -> None:
-        """End the request wherever it stands: at once while it waits or talks to a serve, else at its next step."""
+        """End the request: at once if it waits or talks to a serve, else at its next step."""
         if self.ending is None:
             self.ending = error
         if self.relay is not None:
-            self.relay.end(error)
+            self.relay.end_with(error)
         elif self.waiting is not None and not self.waiting.done():
             self.waiting.set_exception(error)
-        elif self.asking is not None:
-            self.asking.cancel()
+        elif self.question is not None:
+            self.question.cancel()
 
     def cut(self, reason: str) -> None:
-        """The lease was taken away before the serve was called."""
-        self.end(CapacityError(f"the request was ended by Stoker: {reason}", code="cut"))
+        """End the request because its lease was taken away before the serve was called."""
+        self.end(CapacityError(f"Stoker ended the request: {reason}", code="cut"))
 
     def leave(self) -> None:
-        """The client is gone: whatever the request stands at ends now."""
-        self.is_left = True
+        """End the request because the client is gone."""
+        self.is_abandoned = True
         self.end(ClientLeft())
 
     def check(self) -> None:
-        """Raises what the request was ended with, if it was."""
+        """Raise what the request was ended with, if it was ended."""
         if self.ending is not None:
             raise self.ending

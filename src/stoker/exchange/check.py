@@ -1,4 +1,4 @@
-"""A tier's answer under verification, as whoever carries it sees it: see `request.verify`."""
+"""Verification of one tier's answer, as the relay and the translators use it: see `request.verify`."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Iterable
 from stoker.domain.answer import Answer, Event
 from stoker.domain.prompt import Prompt
 from stoker.domain.tier import HOLDING, Verify
-from stoker.request.verify.expect import Expectation
-from stoker.request.verify.finding import Finding
-from stoker.request.verify.verifier import Verifier, whole
+from stoker.request.verify.expectation import Expectation
+from stoker.request.verify.finding import AnswerFinding
+from stoker.request.verify.verifier import Verifier, check_whole_answer
 
-OF_CALLS = frozenset(("unknown_tool", "arguments", "missing_key", "schema", "too_deep"))
-"""What is wrong with a call alone: the text before it may stand."""
+CALL_FINDINGS = frozenset(("unknown_tool", "arguments", "missing_key", "schema", "too_deep"))
+"""Findings about a tool call alone: the text before the call may stand."""
 
 
-class Checked:
-    """One answer. `findings` grows while it comes; `is_failed` only where the mode holds anything back."""
+class AnswerCheck:
+    """Checks one answer. `findings` grows while it arrives; `is_failed` only in a mode that holds something back."""
 
     __slots__ = ("_expected", "_mode", "_verifier", "_whole")
 
@@ -24,10 +24,10 @@ class Checked:
         self._expected = Expectation(prompt)
         self._mode = mode
         self._verifier = Verifier(self._expected, mode)
-        self._whole: list[Finding] = []
+        self._whole: list[AnswerFinding] = []
 
     @property
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[AnswerFinding]:
         return self._whole or self._verifier.findings
 
     @property
@@ -36,14 +36,14 @@ class Checked:
 
     @property
     def is_wrong(self) -> bool:
-        """Something was proved wrong, whatever the mode does about it."""
-        return any(finding.certain for finding in self.findings)
+        """Whether something was proved wrong, in any mode."""
+        return any(finding.is_proved for finding in self.findings)
 
     def feed(self, event: Event) -> Iterable[Event]:
         return self._verifier.feed(event)
 
     def judge(self, answer: Answer) -> None:
-        self._whole = whole(self._expected, answer)
+        self._whole = check_whole_answer(self._expected, answer)
 
-    def told(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(finding.check for finding in self.findings if finding.certain))
+    def failed_checks(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(finding.check for finding in self.findings if finding.is_proved))

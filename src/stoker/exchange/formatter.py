@@ -1,4 +1,4 @@
-"""In which form a request reaches its serve: as it came, or in another dialect; and its answer the other way."""
+"""Formats a request for its serve, as it came or in another dialect, and translates the answer back."""
 
 from __future__ import annotations
 
@@ -12,203 +12,210 @@ from stoker.domain.errors import ClientError
 from stoker.domain.lease import Target
 from stoker.domain.prompt import Prompt, Role, Text, Turn
 from stoker.domain.serve import Serve
+from stoker.request.codec.body_fields import BodyFields
 from stoker.request.codec.edits import Edited, edit
-from stoker.request.codec.peek import Top
-from stoker.request.codec.upstream import Words
+from stoker.request.codec.upstream_messages import UpstreamMessages
 from stoker.request.decide.dialects import dialect_for
 from stoker.request.relay.headers import request_head
-from stoker.request.translate.neutral.corners import Losses
-from stoker.request.translate.neutral.dialogue import Asked, Check
-from stoker.request.translate.neutral.thinking import Signer
-from stoker.request.translate.neutral.traits import Traits, traits
-from stoker.request.translate.tidy import is_plain, tidy
+from stoker.request.translate.checked_reply import CheckedReply
+from stoker.request.translate.neutral.capabilities import Capabilities, capabilities_of
+from stoker.request.translate.neutral.gaps import Losses
+from stoker.request.translate.neutral.protocols import AnswerContext, Check
+from stoker.request.translate.neutral.thinking import ThinkingSigner
+from stoker.request.translate.pass_through import adapt_body, is_plain
 from stoker.request.translate.translate import PATHS, AnswerTranslator, Written, read_prompt, write_prompt
-from stoker.request.translate.watched import Watched
 
 _VERSION = b"2023-06-01"
-_GO_ALONG = (b"user-agent", b"traceparent", b"tracestate")
-"""Headers of the client that a request in another dialect still has."""
+_KEPT_HEADERS = (b"user-agent", b"traceparent", b"tracestate")
+"""Headers of the client that a translated request keeps."""
 
 
-class Form:
-    """One request as one serve is to get it. `written` is None where it passes through."""
+class UpstreamRequest:
+    """One request as one serve gets it. `written` is None if it passes through untranslated."""
 
-    __slots__ = ("about", "body", "client", "endpoint", "tokens", "top", "words", "written")
+    __slots__ = ("body", "client", "endpoint", "notes", "tokens", "top", "traits", "written")
 
     def __init__(
         self,
         client: Endpoint,
         endpoint: Endpoint,
-        top: Top,
+        top: BodyFields,
         body: bytes,
-        words: tuple[str, ...] = (),
+        notes: tuple[str, ...] = (),
         written: Written | None = None,
-        about: Traits | None = None,
+        traits: Capabilities | None = None,
     ) -> None:
         self.client = client
-        """Where the request came in; `endpoint` is where it goes."""
+        """The endpoint that the client called; `endpoint` is the one that the serve is called at."""
         self.endpoint = endpoint
         self.top = top
         self.body = body
-        self.words = words
-        """What was done so far, for `x-stoker-translation`."""
+        self.notes = notes
+        """What was changed so far, for the header `x-stoker-translation`."""
         self.written = written
-        self.about = about
+        self.traits = traits
         self.tokens: int | None = None
-        """Of the prompt, where they were counted."""
+        """Tokens of the prompt, if they were counted."""
 
     @property
     def counts_only(self) -> bool:
-        """Whether a count is asked for, of a serve that has no path for it."""
+        """Whether the client wants its tokens counted by a serve that has no endpoint for that."""
         return self.written is not None and not self.client.generates
 
     @property
     def loads_only(self) -> bool:
-        """Whether nothing is asked: an Ollama client has its model loaded that way."""
+        """Whether the prompt is empty: that is how an Ollama client loads a model."""
         return self.written is not None and self.client.dialect in OLLAMA and not self.written.asked.turns
 
+    def rewritten(self, written: Written, top: BodyFields) -> UpstreamRequest:
+        """The same request with another prompt."""
+        return UpstreamRequest(self.client, self.endpoint, top, written.body, self.notes, written, self.traits)
+
     def edited(self, served_name: str, sequence: int | None = None) -> Edited:
-        """The body with the serve's own name for the model, and what else is asked of every request."""
+        """The body with the serve's own name for the model, and the other fields that every request gets."""
         return edit(self.body, self.top, self.endpoint.dialect, served_name, sequence)
 
 
-class Sending(NamedTuple):
-    """One upstream request. `words` say what was done to it; `answer` is None where the reply passes through."""
+class EncodedRequest(NamedTuple):
+    """One upstream request in bytes. `notes` say what was changed; `answer` is None if the reply passes through."""
 
     head: bytes
     body: bytes
     remove_usage: bool
-    words: tuple[str, ...]
-    answer: AnswerTranslator | Watched | None
+    notes: tuple[str, ...]
+    answer: AnswerTranslator | CheckedReply | None
 
 
-class Speech:
-    """Makes forms, and whatever reads a form's answer."""
+class Formatter:
+    """Makes upstream requests, and the translators of their answers."""
 
-    def __init__(self, signer: Signer, wall: Callable[[], float], words: Words | None = None) -> None:
-        self._words = words
-        """What clients get of a serve's own words."""
+    def __init__(
+        self, signer: ThinkingSigner, wall: Callable[[], float], words: UpstreamMessages | None = None
+    ) -> None:
+        self.words = words or UpstreamMessages()
+        """Decides what clients get of a serve's own words."""
         self._signer = signer
         self._wall = wall
-        self._traits: dict[tuple[str, Dialect, str | None], tuple[Serve, Traits]] = {}
+        self._known_traits: dict[tuple[str, Dialect, str | None], tuple[Serve, Capabilities]] = {}
         self._plain: dict[tuple[str, str], tuple[Serve, Target | None]] = {}
-        """Who was found to speak an endpoint's dialect as it is, by serve and path: only images are looked for then."""
+        """By serve and path: serves that take an endpoint's dialect unchanged. Only images are looked for then."""
 
-    def form(
-        self, serve: Serve, target: Target | None, endpoint: Endpoint, top: Top, body: bytes, reads: bool = False
-    ) -> Form:
-        """`target`: the running serve, whose engine was asked what it can; None: it is not loaded yet. `reads`: also
-        what could pass through is read and written anew, so that its answer can be checked.
+    def format(
+        self, serve: Serve, target: Target | None, endpoint: Endpoint, top: BodyFields, body: bytes, reads: bool = False
+    ) -> UpstreamRequest:
+        """The request for this serve. `target`: the running serve, whose engine was asked what it can do; None: it is
+        not loaded yet. `reads`: parse and rewrite also what could pass through, so that the answer can be checked.
 
-        Raises ClientError 400: the serve speaks nothing that fits, or the request cannot be read or written.
+        Raises ClientError 400: the serve speaks no dialect that fits, or the request cannot be read or written.
         """
         plain = self._plain.get((serve.name, endpoint.path))
         if plain is not None and plain[0] is serve and plain[1] is target and not (top.may_name_images or reads):
-            return Form(endpoint, endpoint, top, body)
+            return UpstreamRequest(endpoint, endpoint, top, body)
         dialect = dialect_for(serve, endpoint.dialect, endpoint.path, None if target is None else target.speaks)
-        about = self._about(serve, dialect, None if target is None else target.system_turns)
+        about = self._traits_of(serve, dialect, None if target is None else target.system_turns)
         if dialect is endpoint.dialect and not (reads and dialect in PATHS):
             if dialect not in PATHS or is_plain(about):
                 self._plain[serve.name, endpoint.path] = serve, target
-            tidied, changes = tidy(body, about, top.may_name_images) if dialect in PATHS else (body, ())
+            tidied, changes = adapt_body(body, about, top.may_name_images) if dialect in PATHS else (body, ())
             if changes:
                 top.model_at = None
-            return Form(endpoint, endpoint, top, tidied, changes)
+            return UpstreamRequest(endpoint, endpoint, top, tidied, changes)
         prompt, losses = read_prompt(endpoint.dialect, body)
         prompt.stream = bool(top.stream) and endpoint.streams
         written = write_prompt(prompt, losses, about, self._signer)
-        written_top = Top(model=prompt.model, stream=prompt.stream, max_tokens=prompt.max_tokens, model_at=1)
+        written_top = BodyFields(model=prompt.model, stream=prompt.stream, max_tokens=prompt.max_tokens, model_at=1)
         written_top.stream_options = {"include_usage": True}
         way = () if dialect is endpoint.dialect else (f"{endpoint.dialect.value}>{dialect.value}",)
-        words = (*way, *(f"lossy:{code}" for code in written.losses.codes))
-        return Form(endpoint, ENDPOINTS[PATHS[dialect]], written_top, written.body, words, written, about)
+        notes = (*way, *(f"lossy:{code}" for code in written.losses.codes))
+        return UpstreamRequest(endpoint, ENDPOINTS[PATHS[dialect]], written_top, written.body, notes, written, about)
 
-    def own(self, serve: Serve, target: Target, prompt: Prompt) -> Form:
-        """A request that Stoker itself makes, not streamed. Raises ClientError 400 as `form` does."""
+    def format_own(self, serve: Serve, target: Target, prompt: Prompt) -> UpstreamRequest:
+        """A request that Stoker itself makes, not streamed. Raises ClientError 400 as `format` does."""
         client = ENDPOINTS[PATHS[prompt.dialect]]
         dialect = dialect_for(serve, client.dialect, client.path, target.speaks)
-        about = self._about(serve, dialect, target.system_turns)
+        about = self._traits_of(serve, dialect, target.system_turns)
         written = write_prompt(prompt, Losses(), about, self._signer)
-        top = Top(model=prompt.model, stream=False, max_tokens=prompt.max_tokens, model_at=1)
-        return Form(client, ENDPOINTS[PATHS[dialect]], top, written.body, (), written, about)
+        top = BodyFields(model=prompt.model, stream=False, max_tokens=prompt.max_tokens, model_at=1)
+        return UpstreamRequest(client, ENDPOINTS[PATHS[dialect]], top, written.body, (), written, about)
 
-    def one_token(self, form: Form) -> Form:
-        """The same request, for one token of answer."""
-        assert form.written is not None
-        assert form.about is not None
-        asked = replace(form.written.asked, max_tokens=1, stream=False)
-        written = write_prompt(asked, form.written.losses, form.about, self._signer)
-        top = Top(model=asked.model, stream=False, max_tokens=1, model_at=1)
-        return Form(form.client, form.endpoint, top, written.body, form.words, written, form.about)
+    def with_one_token(self, request: UpstreamRequest) -> UpstreamRequest:
+        """The same request, for an answer of one token."""
+        assert request.written is not None
+        assert request.traits is not None
+        asked = replace(request.written.asked, max_tokens=1, stream=False)
+        written = write_prompt(asked, request.written.losses, request.traits, self._signer)
+        top = BodyFields(model=asked.model, stream=False, max_tokens=1, model_at=1)
+        return request.rewritten(written, top)
 
-    def again(self, form: Form, told: Iterable[str]) -> Form:
-        """The same request once more, with what was wrong of the answer that nobody got."""
-        assert form.written is not None
-        assert form.about is not None
-        text = f"Your last answer was not valid ({', '.join(told)}). Answer the same request again, correctly."
-        turns = [*form.written.asked.turns, Turn(Role.USER, [Text(text)])]
-        written = write_prompt(replace(form.written.asked, turns=turns), form.written.losses, form.about, self._signer)
-        return Form(form.client, form.endpoint, form.top, written.body, form.words, written, form.about)
+    def repair(self, request: UpstreamRequest, findings: Iterable[str]) -> UpstreamRequest:
+        """The same request with another turn that says what was wrong with the first answer."""
+        assert request.written is not None
+        assert request.traits is not None
+        text = f"Your last answer was not valid ({', '.join(findings)}). Answer the same request again, correctly."
+        turns = [*request.written.asked.turns, Turn(Role.USER, [Text(text)])]
+        asked = replace(request.written.asked, turns=turns)
+        written = write_prompt(asked, request.written.losses, request.traits, self._signer)
+        return request.rewritten(written, request.top)
 
-    def prompt(self, form: Form) -> Prompt | None:
-        """What is asked, for whoever checks the answer; None: in its dialect no answer is read."""
-        if form.written is not None:
-            return form.written.asked
-        if form.endpoint.dialect not in PATHS or not form.client.generates:
+    def prompt_of(self, request: UpstreamRequest) -> Prompt | None:
+        """The prompt, for checking the answer against it; None: answers in this dialect are not read."""
+        if request.written is not None:
+            return request.written.asked
+        if request.endpoint.dialect not in PATHS or not request.client.generates:
             return None
         try:
-            return read_prompt(form.endpoint.dialect, form.body)[0]
+            return read_prompt(request.endpoint.dialect, request.body)[0]
         except ClientError:
             return None  # the serve may understand it all the same
 
     def needs_images(self, serve: Serve, target: Target | None, endpoint: Endpoint) -> bool:
-        """Whether it has to be given the images that a request names by their address."""
+        """Whether images that a request names by URL have to be downloaded for this serve."""
         dialect = dialect_for(serve, endpoint.dialect, endpoint.path, None if target is None else target.speaks)
-        return not self._about(serve, dialect, None if target is None else target.system_turns).takes_image_urls
+        return not self._traits_of(serve, dialect, None if target is None else target.system_turns).takes_image_urls
 
-    def sending(
+    def encode(
         self,
-        form: Form,
+        request: UpstreamRequest,
         target: Target,
         given: list[tuple[bytes, bytes]],
         request_id: str,
         sequence: int | None = None,
         check: Check | None = None,
-    ) -> Sending:
-        """What goes to the serve, and whatever reads its answer. `given`: the client's headers. `check` may only hold
-        back what was read; what passes through, it only watches.
+    ) -> EncodedRequest:
+        """The bytes for the serve, and the translator of its answer. `given`: the client's headers. `check` can hold
+        back an answer that is translated; one that passes through it can only watch.
         """
-        body, changes, remove_usage = form.edited(target.served_name, sequence)
-        if form.written is None:
-            # Nothing of ours, no error and no ping, can be put into a compressed stream, and nothing of it is read.
-            plain = bool(form.top.stream) or check is not None
-            head = request_head(b"POST", form.endpoint.path, target, given, len(body), plain)
-            watched = None if check is None else Watched(form.endpoint.dialect, remove_usage, check, self._words)
-            return Sending(head, body, remove_usage, form.words + changes, watched)
-        headers = [header for header in given if header[0] in _GO_ALONG]
+        body, changes, remove_usage = request.edited(target.served_name, sequence)
+        if request.written is None:
+            # A compressed stream cannot be read, and no error or ping of ours can be inserted into it.
+            plain = bool(request.top.stream) or check is not None
+            head = request_head(b"POST", request.endpoint.path, target, given, len(body), plain)
+            watched = None if check is None else CheckedReply(request.endpoint.dialect, remove_usage, check, self.words)
+            return EncodedRequest(head, body, remove_usage, request.notes + changes, watched)
+        headers = [header for header in given if header[0] in _KEPT_HEADERS]
         headers.append((b"content-type", b"application/json"))
-        if form.endpoint.dialect is Dialect.MESSAGES:
+        if request.endpoint.dialect is Dialect.MESSAGES:
             headers.append((b"anthropic-version", _VERSION))
-        head = request_head(b"POST", form.endpoint.path, target, headers, len(body), plain=True)
-        asked = Asked(
-            prompt=form.written.asked,
+        head = request_head(b"POST", request.endpoint.path, target, headers, len(body), plain=True)
+        asked = AnswerContext(
+            prompt=request.written.asked,
             request_id=request_id,
             created=int(self._wall()),
             signer=self._signer,
             model=target.served_name,
-            input_tokens=form.tokens,
+            input_tokens=request.tokens,
         )
-        words = form.words + changes
-        answer = AnswerTranslator(form.endpoint.dialect, form.written, asked, words, check, self._words)
-        return Sending(head, body, remove_usage, words, answer)
+        notes = request.notes + changes
+        answer = AnswerTranslator(request.endpoint.dialect, request.written, asked, notes, check, self.words)
+        return EncodedRequest(head, body, remove_usage, notes, answer)
 
-    def _about(self, serve: Serve, dialect: Dialect, system_turns: str | None) -> Traits:
-        """What the serve is like, made once per configuration of it, and of what its engine was found to be."""
+    def _traits_of(self, serve: Serve, dialect: Dialect, system_turns: str | None) -> Capabilities:
+        """Traits of a serve in one dialect, computed once per configuration and per finding about its engine."""
         key = serve.name, dialect, system_turns
-        known = self._traits.get(key)
+        known = self._known_traits.get(key)
         if known is None or known[0] is not serve:
             translation = serve.translation
             found = {} if system_turns is None else {"system_turns": system_turns}
             given = {**found, **translation.traits, "strict": translation.strict}
-            known = self._traits[key] = serve, traits(serve.engine, dialect, translation.cloud, given)
+            known = self._known_traits[key] = serve, capabilities_of(serve.engine, dialect, translation.cloud, given)
         return known[1]

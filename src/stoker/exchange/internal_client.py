@@ -1,4 +1,4 @@
-"""Questions of Stoker's own to a serve: asked as any client would be, but only where nobody waits for it."""
+"""Requests that Stoker itself makes to a serve: questions to the judge and to the classifier model."""
 
 from __future__ import annotations
 
@@ -9,50 +9,52 @@ from stoker.domain.errors import ClientError, UpstreamError
 from stoker.domain.lease import Target
 from stoker.domain.prompt import Prompt, Text
 from stoker.domain.serve import Serve
-from stoker.exchange.formatter import Speech
+from stoker.exchange.formatter import Formatter
 from stoker.exchange.leasing import busy
 from stoker.request.codec.frames import Usage
-from stoker.request.relay.pool import Pool
+from stoker.request.relay.pool import ConnectionPool
 from stoker.request.relay.tokens import exchange
 from stoker.request.translate.translate import AnswerTranslator
 
 
-class Asker:
-    def __init__(self, pool: Pool, speech: Speech) -> None:
-        self._pool = pool
-        self._speech = speech
-        self._plain: dict[str, Serve] = {}
-        """Serves that refused a question for its settings, as they were configured then: they are asked without."""
+class InternalClient:
+    """Asks a serve as any client would. The caller holds the lease."""
 
-    async def said(
+    def __init__(self, pool: ConnectionPool, formatter: Formatter) -> None:
+        self._pool = pool
+        self._formatter = formatter
+        self._plain: dict[str, Serve] = {}
+        """Serves that refused a question because of its settings, as they were configured then."""
+
+    async def ask(
         self, serve: Serve, target: Target, question: Callable[[bool], Prompt], timeout: float
     ) -> tuple[Usage, str]:
-        """What was said to `question(plain)`, and what it took. Raises StokerError (CapacityError: it has too much to
-        do), TimeoutError.
+        """Token usage and text of the answer to `question(plain)`; `plain` leaves out settings that not every engine
+        knows. Raises TimeoutError and StokerError (CapacityError: the serve has too much to do).
         """
-        kept = _Kept()
+        text = _TextCollector()
         is_plain = self._plain.get(serve.name) is serve
         while True:
-            form = self._speech.own(serve, target, question(is_plain))
-            sending = self._speech.sending(form, target, [], "stoker", check=kept)
-            status, body = await exchange(self._pool, target, sending.head, sending.body, timeout)
+            request = self._formatter.format_own(serve, target, question(is_plain))
+            encoded = self._formatter.encode(request, target, [], "stoker", check=text)
+            status, body = await exchange(self._pool, target, encoded.head, encoded.body, timeout)
             if status not in (400, 422) or is_plain:
                 break
             is_plain = True
-        if is_plain and status == 200:  # else it was not for the settings
+        if is_plain and status == 200:  # it was the settings that the serve refused
             self._plain[serve.name] = serve
         if status == 429:
             raise busy(serve.name, "it has too much to do")
         if status != 200:
             ours = status in (400, 404, 413, 422)
             raise (ClientError if ours else UpstreamError)(f"it answered HTTP {status}", code="not_answered")
-        assert isinstance(sending.answer, AnswerTranslator)
-        sending.answer.whole(body)
-        return sending.answer.usage, kept.text
+        assert isinstance(encoded.answer, AnswerTranslator)
+        encoded.answer.translate_whole(body)
+        return encoded.answer.usage, text.text
 
 
-class _Kept:
-    """Holds the text of a whole answer; checks nothing."""
+class _TextCollector:
+    """Collects the text of a whole answer; checks nothing."""
 
     is_failed = False
 
@@ -65,5 +67,5 @@ class _Kept:
     def judge(self, answer: Answer) -> None:
         self.text = "".join(block.text for block in answer.blocks if isinstance(block, Text))
 
-    def told(self) -> tuple[str, ...]:
+    def failed_checks(self) -> tuple[str, ...]:
         return ()

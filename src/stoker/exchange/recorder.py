@@ -1,59 +1,61 @@
-"""A request that was drawn to be graded: its answer is read on its way to the client, and kept until it is graded."""
+"""Records the answer to a request that was drawn for grading, while it passes on its way to the client."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stoker.domain.answer import Answer, Event, Finished, Grew, Kind, Opened, Stop
-from stoker.domain.prompt import Call, Prompt, Refusal, Text
-from stoker.request.translate.neutral.dialogue import Check
+from stoker.domain.answer import Answer, BlockKind, Event, Finished, Grew, Opened, StopReason
+from stoker.domain.prompt import Prompt, Refusal, Text, ToolCall
+from stoker.request.translate.neutral.protocols import Check
 
-_SAID = (Kind.TEXT, Kind.REFUSAL, Kind.CALL)
-"""What a judge gets to read: not what a model only thought."""
-_WHOLE = (Stop.END, Stop.CALLS, Stop.SEQUENCE, Stop.FILTERED)
-"""Ends at which the answer is as its model wanted it."""
+_RECORDED = (BlockKind.TEXT, BlockKind.REFUSAL, BlockKind.CALL)
+"""What a judge reads. Thinking is left out."""
+_COMPLETE = (StopReason.END, StopReason.CALLS, StopReason.SEQUENCE, StopReason.FILTERED)
+"""Ends at which the model had said everything it wanted to say."""
 
 
-class Sample:
-    """Stands before the check of an answer, if there is one, and keeps what that lets through. Raises nothing.
+class AnswerRecorder:
+    """Stands in front of the check of an answer, if there is one, and keeps what the check lets through.
 
-    At most `most` characters are kept; of a longer answer nothing is.
+    It raises nothing. It keeps at most `limit` characters; of a longer answer it keeps nothing.
     """
 
-    __slots__ = ("_blocks", "_check", "_most", "_size", "_stop", "prompt")
+    __slots__ = ("_blocks", "_check", "_limit", "_size", "_stop", "prompt")
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, limit: int) -> None:
         self.prompt: Prompt | None = None
-        self._most = most
+        self._limit = limit
         self._check: Check | None = None
-        self._forget()
+        self._clear()
 
-    def before(self, check: Check | None, prompt: Prompt, goes_on: bool) -> Sample:
-        """To be used in the place of `check`. What an earlier attempt said is forgotten, but where this one goes on."""
+    def wrap(self, check: Check | None, prompt: Prompt, continues: bool) -> AnswerRecorder:
+        """Use this in the place of `check` for the next attempt. Unless the attempt `continues` an answer, what was
+        recorded before is dropped.
+        """
         self._check = check
         self.prompt = prompt
-        if not goes_on:
-            self._forget()
+        if not continues:
+            self._clear()
         return self
 
     @property
     def problem(self) -> str:
-        """Why it cannot be graded, in one word; empty: it can."""
-        if self._size > self._most:
+        """Why the answer cannot be graded, in one word; empty: it can."""
+        if self._size > self._limit:
             return "too_long"
         if self._stop is None:
             return "unread"
-        return "" if self._stop in _WHOLE else "cut_short"
+        return "" if self._stop in _COMPLETE else "cut_short"
 
     @property
     def answer(self) -> list[tuple[str, str]]:
-        """Each block: the name of the tool that is called, empty for text, and what was said."""
+        """Each block: the name of the called tool (empty for text), and the text."""
         return [(name, "".join(pieces)) for name, pieces in self._blocks.values()]
 
-    def _forget(self) -> None:
+    def _clear(self) -> None:
         self._blocks: dict[int, tuple[str, list[str]]] = {}
         self._size = 0
-        self._stop: Stop | None = None
+        self._stop: StopReason | None = None
 
     # -- a check ---------------------------------------------------------------------------------------------------
 
@@ -61,17 +63,17 @@ class Sample:
     def is_failed(self) -> bool:
         return self._check is not None and self._check.is_failed
 
-    def told(self) -> tuple[str, ...]:
-        return () if self._check is None else self._check.told()
+    def failed_checks(self) -> tuple[str, ...]:
+        return () if self._check is None else self._check.failed_checks()
 
     def feed(self, event: Event) -> Iterable[Event]:
         passed = (event,) if self._check is None else tuple(self._check.feed(event))
         for one in passed:
             match one:
-                case Opened(at=at, kind=kind, name=name) if kind in _SAID:
+                case Opened(at=at, kind=kind, name=name) if kind in _RECORDED:
                     self._blocks[at] = name, []
                 case Grew(at=at, text=text) if at in self._blocks:
-                    self._keep(at, text)
+                    self._add(at, text)
                 case Finished(stop=stop):
                     self._stop = stop
         return passed
@@ -80,17 +82,17 @@ class Sample:
         if self._check is not None:
             self._check.judge(answer)
         for at, block in enumerate(answer.blocks):
-            if isinstance(block, Call):
+            if isinstance(block, ToolCall):
                 self._blocks[at] = block.name, []
-                self._keep(at, block.arguments)
+                self._add(at, block.arguments)
             elif isinstance(block, Text | Refusal):
                 self._blocks[at] = "", []
-                self._keep(at, block.text)
+                self._add(at, block.text)
         self._stop = answer.stop
 
-    def _keep(self, at: int, text: str) -> None:
+    def _add(self, at: int, text: str) -> None:
         self._size += len(text)
-        if self._size <= self._most:
+        if self._size <= self._limit:
             self._blocks[at][1].append(text)
         else:
-            self._blocks.clear()  # `_size` stays, and says so
+            self._blocks.clear()  # `_size` stays above the limit, so `problem` reports it

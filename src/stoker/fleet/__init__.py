@@ -1,14 +1,14 @@
-"""Carries out what the scheduler asked: starts and stops serves, and proves that they are what they should be.
+"""Carries out what the scheduler decides: starts and stops serves, and proves that they work.
 
-swapping/       the scheduler's only caller: runs swaps
-supervision/    the fleet: start, adopt, sleep, stop
-monitoring/     looks at serves that run; acts for the watchdog
-watchdog/       is a ready serve what it should be?
-engines/        what to run, how to tell that it is ready, what it counts, how it sleeps
-drivers/        how it is run, watched and ended: process, container, unit, external
+swapping/       runs swaps; the scheduler's only caller
+supervision/    the fleet: starts, adopts, puts to sleep and stops serves
+monitoring/     watches running serves; acts for the watchdog
+watchdog/       checks that a ready serve still works, and decides what to do if not
+engines/        command lines, readiness, counters, sleep and failures of each engine
+drivers/        how a serve runs and ends: process, container, systemd unit, external
 systemd/        unit files, systemctl, `stoker install`
-process/        one process: environment, port, key, log, and how it is recognised later
-memory/         who holds what, until it is free; will it fit
-stage/: into the vault; rehydrate/: missing ones fetched and verified
-warm/           what stays in host memory; conversations/: what is saved over a swap
+process/        one engine process: environment, port, key, log, and how to recognise it later
+memory/         who holds which memory, whether a model fits, when memory is free again
+stage/          brings models into the vault; rehydrate/: fetches and verifies missing weights
+warm/           keeps models in host memory; conversations/: saves KV caches over a swap
 """

@@ -1,7 +1,9 @@
 """The front door: requests come in here.
 
-front    every request: its route, its key, its dialect; hands inference on to `flow`
-flow     one inference request from end to end: decide, lease, send, answer, release
-admin    `/admin`, `/status`, `/metrics`, decisions    ollama  the read-only endpoints of Ollama
-server   sockets, event loop, signals
+front   every request: its key, its route; inference goes to `flow`
+flow    one inference request from end to end           settings   what a reload gives to the flow
+admin   POST /admin/VERB                                decisions  GET /admin/decisions
+status  /status and /metrics                            models     entries of /v1/models
+ollama  the read-only endpoints of Ollama               log_file   Stoker's own log
+server  sockets, event loop, signals
 """

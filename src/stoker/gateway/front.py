@@ -1,10 +1,10 @@
-"""The front door: what a method and a path lead to.
+"""The front door: dispatches each request by its method and path.
 
 1. a head that can be read in two ways is refused
-2. health is answered to everybody, and so is a browser that asks whether a page may come in
-3. Host, Origin, key: refused before it is said whether the path exists
-4. the route; what acts is not for pages of somebody else
-5. inference goes to `flow`, the rest is answered here or in `admin`
+2. health is answered to everybody, and so are preflight requests of browsers
+3. Host, Origin, key: refused before the answer could say whether the path exists
+4. the route; pages of other sites may not use what changes anything
+5. inference goes to `flow`, everything else is answered by one of the `Endpoints`
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -24,18 +25,20 @@ from stoker.domain.serve import Serve
 from stoker.exchange.call import Call
 from stoker.gateway.admin import Admin
 from stoker.gateway.flow import Flow
-from stoker.gateway.ollama import Legacy
+from stoker.gateway.models import ModelList
+from stoker.gateway.ollama import OllamaEndpoints
+from stoker.gateway.status import StatusReport
+from stoker.request.accept.access_control import AccessControl, Caller, refuse_repeated, require
 from stoker.request.accept.body import read_body
-from stoker.request.accept.door import Caller, Door, refuse_repeated, require
 from stoker.request.accept.refusals import Refusals
-from stoker.request.accept.routes import Kind, Route, Routes
+from stoker.request.accept.routes import Route, RouteKind, Routes
 from stoker.request.accept.wire import Wire
 from stoker.request.outbox import Outbox
 from stoker.store.metrics import CONTENT_TYPE
 
 log = logging.getLogger("stoker.front")
 JSON = [(b"content-type", b"application/json")]
-_HEALTH = Route(Kind.HEALTH)
+_HEALTH = Route(RouteKind.HEALTH)
 
 UPSTREAM: dict[str, dict[tuple[str, str], bool]] = {
     "llama.cpp": {
@@ -50,39 +53,47 @@ UPSTREAM: dict[str, dict[tuple[str, str], bool]] = {
         ("POST", "tokenize"): False, ("POST", "detokenize"): False, ("POST", "v1/score"): True,
     },
 }  # fmt: skip
-"""What `/upstream/SERVE/PATH` lets through, exactly, per engine; True: the request takes one of the serve's places.
-Nothing here changes a serve's state: no slot save, sleep, load, or writing of props."""
+"""The exact paths that `/upstream/SERVE/PATH` passes on, per engine; True: the request takes one of the serve's places.
+None of them changes a serve's state: no slot save, sleep, load, or change of props."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """What answers the requests that are not inference."""
+
+    admin: Admin
+    status: StatusReport
+    models: ModelList
+    ollama: OllamaEndpoints = field(default_factory=OllamaEndpoints)
 
 
 class Front:
-    """Answers requests. Everything goes out over the request's `Wire`."""
+    """Answers requests. Every answer leaves through the request's `Wire`."""
 
     def __init__(
         self,
         flow: Flow,
-        door: Door,
-        admin: Admin,
-        legacy: Legacy | None = None,
+        door: AccessControl,
+        endpoints: Endpoints,
         on_refused: Callable[[str, str], None] = lambda reason, origin: None,
     ) -> None:
-        """`on_refused(reason, origin)`: something was refused before it came to a serve or an operator's verb."""
+        """`on_refused(reason, origin)`: a request was refused before it reached a serve or an admin verb."""
         self.flow = flow
         self.door = door
         self._loop = asyncio.get_running_loop()
         self.outbox = Outbox(self._loop)
         self.bodies = flow.bodies
-        self.routes = Routes(flow.front_door.prefixes)
-        self._admin = admin
-        self._legacy = legacy or Legacy(flow.front_door, lambda key, path, answer: None)
+        self.routes = Routes(flow.settings.front_door.prefixes)
+        self._endpoints = endpoints
         self._refusals = Refusals(on_refused, self._loop.time)
 
     def answer(self, wire: Wire) -> Coroutine[Any, Any, None] | None:
-        """Answer, or return what will. Raises nothing."""
+        """Answer now, or return the coroutine that will. Raises nothing."""
         call = self.flow.open(wire)
         try:
             _check_head(wire)  # 1
             pages = self.door.pages
-            if pages.are_allowed and not wire.is_local:
+            if pages.has_allowed_origins and not wire.is_local:
                 call.reply.headers.update(pages.reply_headers(wire.headers))
             if wire.path == "/healthz" and wire.method in ("GET", "HEAD"):  # 2
                 self._simple(call, _HEALTH)
@@ -91,11 +102,11 @@ class Front:
                 return None
             caller = self.door.admit(wire.headers, wire.is_local)  # 3
             route = self.routes.match(wire.method, wire.path)  # 4
-            if route.acts and not wire.is_local:
+            if route.has_side_effects and not wire.is_local:
                 pages.refuse_embedding(wire.headers)
             _check_coding(wire)
             if route.endpoint is not None and route.endpoint.dialect in OLLAMA:
-                self._legacy.admit(caller, route.endpoint.path)
+                self._endpoints.ollama.admit(caller, route.endpoint.path, self.flow.settings.front_door.legacy)
         except StokerError as error:
             self._turn_away(call, error)
             return None
@@ -107,43 +118,43 @@ class Front:
         return self._other(call, caller, route)
 
     def _preflight(self, call: Call) -> bool:
-        """Whether this was a browser's question about an allowed page; it is answered. Raises what `check_page` does.
+        """Answer a preflight request for an allowed page. False: it is none. Raises what `check_page` raises.
 
-        The path is not looked at: who has no key is not told which ones there are.
+        The path is not looked at: without a key nobody learns which paths exist.
         """
-        told = self.door.pages.preflight(call.wire.method, call.wire.headers)
-        if told is None:
+        headers = self.door.pages.preflight(call.wire.method, call.wire.headers)
+        if headers is None:
             return False
         self.door.check_page(call.wire.headers)
-        call.reply.headers.update(told)
+        call.reply.headers.update(headers)
         self._whole(call, 204, [], b"")
         return True
 
     async def _other(self, call: Call, caller: Caller, route: Route) -> None:
-        """Whatever is no inference. Never raises but CancelledError."""
+        """Everything but inference. Raises nothing but CancelledError."""
         wire = call.wire
         try:
             match route.kind:
-                case Kind.UPSTREAM:
+                case RouteKind.UPSTREAM:
                     await self._upstream(call, caller, route)
-                case Kind.ADMIN:
+                case RouteKind.ADMIN:
                     body = await read_body(wire, 1 << 20)
                     _require_json(wire)
-                    asked = self._admin.answer(caller, wire.method, route.rest, body, _query(wire))
-                    # What an operator asks for may need to know its task; a Turn is none.
-                    status, answer = await asyncio.get_running_loop().create_task(asked, name=f"admin-{route.rest}")
-                    call.reply.whole(status, JSON, msgspec.json.encode(answer))
-                case Kind.MODELS:
+                    work = self._endpoints.admin.answer(caller, wire.method, route.rest, body, _query(wire))
+                    # A verb may use asyncio.timeout and the like, which need a real task; a Turn is none.
+                    answer = await self._loop.create_task(work, name=f"admin-{route.rest}")
+                    call.reply.send_whole(200, [*JSON, *answer.headers], msgspec.json.encode(answer.document))
+                case RouteKind.MODELS:
                     self._json(call, self._models(caller, route.rest))
-                case Kind.OLLAMA:
-                    self._legacy.admit(caller, route.rest)
-                    self._json(call, self._ollama(caller, route.rest, await read_body(wire, 1 << 20)))
-                case Kind.STATUS:
+                case RouteKind.OLLAMA:
+                    self._endpoints.ollama.admit(caller, route.rest, self.flow.settings.front_door.legacy)
+                    self._json(call, self._ollama_answer(caller, route.rest, await read_body(wire, 1 << 20)))
+                case RouteKind.STATUS:
                     require(caller, Scope.OBSERVE)
-                    self._json(call, self._admin.status())
-                case Kind.METRICS:
+                    self._json(call, self._endpoints.status.document())
+                case RouteKind.METRICS:
                     require(caller, Scope.OBSERVE)
-                    text = await asyncio.to_thread(self._admin.metrics, self._admin.status())
+                    text = await asyncio.to_thread(self._endpoints.status.metrics, self._endpoints.status.document())
                     self._whole(call, 200, [(b"content-type", CONTENT_TYPE.encode())], text)
                 case _:
                     self._simple(call, route)
@@ -158,13 +169,13 @@ class Front:
             self._broke(call)
 
     def _turn_away(self, call: Call, error: StokerError) -> None:
-        """Refuse what came no further than the front door; keys that are guessed are answered late."""
-        error, seconds = self._refusals.note(error, call.wire.address)
+        """Refuse a request at the front door. Guessed keys are answered late."""
+        error, seconds = self._refusals.record(error, call.wire.address)
         if seconds <= 0:
             self._refuse(call, error)
             return
         if _has_body(call.wire):
-            call.wire.refuse_body()  # nobody would bound it while the answer waits
+            call.wire.refuse_body()  # it would arrive without a limit while the answer waits
         self._loop.call_later(seconds, self._refuse_late, call, error)
 
     def _refuse_late(self, call: Call, error: StokerError) -> None:
@@ -172,7 +183,7 @@ class Front:
         self._refuse(call, error)
 
     def _refuse(self, call: Call, error: StokerError) -> None:
-        call.reply.dialect = call.reply.dialect or self.routes.dialect(call.wire.path)
+        call.reply.set_dialect(call.reply.dialect or self.routes.dialect(call.wire.path))
         call.reply.fail(error, close=_has_body(call.wire))
 
     def _broke(self, call: Call) -> None:
@@ -181,45 +192,49 @@ class Front:
 
     def _simple(self, call: Call, route: Route) -> None:
         draining = self.flow.is_draining
-        if route.kind is Kind.ROOT:
+        if route.kind is RouteKind.ROOT:
             self._json(call, {"name": "stoker", "models": "/v1/models", "status": "/status"})
-        elif route.kind is Kind.READY and draining:
+        elif route.kind is RouteKind.READY and draining:
             self._whole(call, 503, JSON, b'{"status":"draining"}')
         else:
             self._json(call, {"status": "draining" if draining else "ok"})
 
     def _models(self, caller: Caller, wanted: str) -> dict[str, Any]:
         """The list in a form that OpenAI and Anthropic clients both read; or one entry of it."""
-        routing = self.flow.routing
-        if wanted and routing is not None and routing.takes(wanted) and caller.may_choose(wanted):
-            return self._admin.task(wanted)
+        names = self.flow.settings.names
+        if wanted and self._is_task(caller, wanted):
+            return self._endpoints.models.task(wanted)
         if wanted:
-            serve = self.flow.names.resolve(wanted, caller.may_use)
-            return self._admin.model(wanted, serve)
-        data = [self._admin.model(name, serve) for name, serve in self.flow.names.listed(caller.may_use)]
-        data += [self._admin.task(name) for name in self._tasks(caller)]
+            return self._endpoints.models.serve(wanted, names.resolve(wanted, caller.may_use))
+        data = [self._endpoints.models.serve(name, serve) for name, serve in names.listed(caller.may_use)]
+        data += [self._endpoints.models.task(name) for name in self._tasks(caller)]
         ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]} if data else {"first_id": None, "last_id": None}
         return {"object": "list", "data": data, "has_more": False, **ends}
 
     def _tasks(self, caller: Caller) -> list[str]:
-        """Names that ask for a choice, as a list of models shows them."""
-        routing = self.flow.routing
-        return [] if routing is None else [name for name in routing.listed if caller.may_choose(name)]
+        """Names that ask Stoker to choose, as a list of models shows them."""
+        dispatcher = self.flow.settings.dispatcher
+        listed = () if dispatcher is None else dispatcher.router.settings.listed
+        return [name for name in listed if caller.may_choose(name)]
 
-    def _ollama(self, caller: Caller, path: str, body: bytes) -> dict[str, Any]:
-        names, routing = self.flow.names, self.flow.routing
+    def _is_task(self, caller: Caller, name: str) -> bool:
+        """Whether a model name asks Stoker to choose, and the caller may use it."""
+        dispatcher = self.flow.settings.dispatcher
+        is_known = dispatcher is not None and dispatcher.router.classes.model_name(name) is not None
+        return is_known and caller.may_choose(name)
+
+    def _ollama_answer(self, caller: Caller, path: str, body: bytes) -> dict[str, Any]:
+        names = self.flow.settings.names
 
         def find(name: str) -> Serve | None:
-            if routing is not None and routing.takes(name) and caller.may_choose(name):
-                return None
-            return names.resolve(name, caller.may_use)
+            return None if self._is_task(caller, name) else names.resolve(name, caller.may_use)
 
         serves, tasks = names.listed(caller.may_use), self._tasks(caller)
-        return self._legacy.answer(path, body, serves, tasks, find, self._admin.is_up)
+        return self._endpoints.ollama.answer(path, body, serves, tasks, find, self._endpoints.models.is_up)
 
     async def _upstream(self, call: Call, caller: Caller, route: Route) -> None:
         name, _, rest = route.rest.partition("/")
-        serve = self.flow.names.resolve(name, caller.may_use)
+        serve = self.flow.settings.names.resolve(name, caller.may_use)
         method = call.wire.method
         allowed = UPSTREAM.get(serve.engine, {})
         counted = allowed.get((method, rest))
@@ -232,20 +247,20 @@ class Front:
             raise ClientError(text, code="not_listed", status=404)
         if method == "GET":
             require(caller, Scope.OBSERVE)
-        body = await read_body(call.wire, self.flow.front_door.body_limit)
+        body = await read_body(call.wire, self.flow.settings.front_door.body_limit)
         call.decision.candidates = [Candidate(serve.name)]
         call.decision.serve = serve.name
         query = call.wire.query.decode("latin-1")
         full = f"/{rest}?{query}" if query else f"/{rest}"
-        await self.flow.upstream(call, caller, serve, counted, method, full, body)
+        await self.flow.pass_through(call, caller, serve, counted, method, full, body)
 
     def _json(self, call: Call, answer: Mapping[str, Any]) -> None:
         self._whole(call, 200, JSON, msgspec.json.encode(answer))
 
     def _whole(self, call: Call, status: int, kind: list[tuple[bytes, bytes]], body: bytes) -> None:
-        if _has_body(call.wire):  # a GET with a body nobody reads: it must not be taken for the next request
+        if _has_body(call.wire):  # the body of a GET is never read: it must not be parsed as the next request
             call.wire.close_after()
-        call.reply.whole(status, kind, body)
+        call.reply.send_whole(status, kind, body)
 
 
 def _has_body(wire: Wire) -> bool:
@@ -253,15 +268,15 @@ def _has_body(wire: Wire) -> bool:
 
 
 def _check_head(wire: Wire) -> None:
-    """Raises ClientError 400: a header that something is decided by is there twice, or Host is not there."""
+    """Raises ClientError 400: a header that decides something occurs twice, or there is no Host."""
     if wire.has_repeated_headers:
-        refuse_repeated(wire.given)
+        refuse_repeated(wire.raw_headers)
     if b"host" not in wire.headers and wire.version != "1.0":
         raise ClientError("the request has no Host header, which HTTP/1.1 asks for", code="no_host")
 
 
 def _check_coding(wire: Wire) -> None:
-    """Raises ClientError 415 for a body that was compressed."""
+    """Raises ClientError 415 for a compressed body."""
     coding = wire.headers.get(b"content-encoding")
     if coding is not None and coding.strip().lower() not in (b"", b"identity"):
         text = f"the body's Content-Encoding is {coding[:40].decode('latin-1')!r}: send it without one"
@@ -269,7 +284,7 @@ def _check_coding(wire: Wire) -> None:
 
 
 def _require_json(wire: Wire) -> None:
-    """A form in a foreign page cannot send this type without asking first."""
+    """A form in a page of another site cannot send this type without a preflight request."""
     kind = wire.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     if wire.method != "GET" and kind != b"application/json":
         text = "state changes need 'Content-Type: application/json'"

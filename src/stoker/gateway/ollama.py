@@ -1,15 +1,14 @@
-"""Requests of an older API (Ollama's): answered or refused by the key's own word, and counted either way."""
+"""The read-only endpoints of Ollama's API: answered or refused, as the key or the front door says, and counted."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from stoker.domain.access import FrontDoor
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.serve import Serve
-from stoker.request.accept.door import Caller
+from stoker.request.accept.access_control import Caller
 from stoker.request.translate.neutral.json_text import loose
 from stoker.request.translate.ollama import listing
 
@@ -17,21 +16,21 @@ INSTEAD = {
     "/api/chat": "POST /v1/chat/completions", "/api/generate": "POST /v1/completions", "/api/tags": "GET /v1/models",
     "/api/show": "GET /v1/models/NAME", "/api/ps": "GET /status", "/api/version": "GET /status",
 }  # fmt: skip
-"""What says the same today."""
+"""The endpoints that replace them."""
 
 
-class Legacy:
-    """`count(key, path, answer)` is called for each hit; `answer` is `answered` or `refused`."""
+class OllamaEndpoints:
+    """`count(key, path, answer)` is called for each request; `answer` is `answered` or `refused`."""
 
-    def __init__(self, front_door: FrontDoor, count: Callable[[str, str, str], None]) -> None:
-        self._front_door = front_door
+    def __init__(self, count: Callable[[str, str, str], None] = lambda key, path, answer: None) -> None:
         self._count = count
 
-    def admit(self, caller: Caller, path: str) -> None:
-        """Raises ClientError 410 `legacy_refused` where this key, or the front door, wants that."""
-        word = caller.key.legacy or self._front_door.legacy
-        self._count(caller.key.name, path, "answered" if word == "answer" else "refused")
-        if word != "answer":
+    def admit(self, caller: Caller, path: str, default: str) -> None:
+        """Raises ClientError 410 `legacy_refused` if the key says so, or the `default` of the front
+        door if the key says nothing."""
+        setting = caller.key.legacy or default
+        self._count(caller.key.name, path, "answered" if setting == "answer" else "refused")
+        if setting != "answer":
             text = f"{path} belongs to Ollama's API, which is not answered here any more: use {INSTEAD[path]} instead"
             raise ClientError(text, code="legacy_refused", status=410)
 
@@ -44,8 +43,8 @@ class Legacy:
         find: Callable[[str], Serve | None],
         is_up: IsUp,
     ) -> dict[str, Any]:
-        """One of the paths that are no inference. `serves`: what the caller may use, by each of its names; `tasks`:
-        names that ask for a choice; `find`: None for one of these, raises ClientError 404.
+        """The answer of a path that generates nothing. `serves`: those that the caller may use, by each of their names;
+        `tasks`: names that ask Stoker to choose; `find`: None for one of these, raises ClientError 404.
         """
         match path:
             case "/api/version":
@@ -65,9 +64,9 @@ class Legacy:
 IsUp = Callable[[Serve], bool]
 
 
-def _model(name: str, serve: Serve | None) -> listing.Model:
-    """What is known without asking the engine. Without a serve: each request has one chosen."""
-    model: listing.Model = {
+def _model(name: str, serve: Serve | None) -> listing.OllamaModel:
+    """What is known without asking the engine. Without a serve: Stoker chooses one for each request."""
+    model: listing.OllamaModel = {
         "name": name, "size": None, "modified_at": None, "digest": None, "context": None, "family": None,
         "parameters": None, "quantization": None, "capabilities": ["completion", "tools"], "expires_at": None,
     }  # fmt: skip

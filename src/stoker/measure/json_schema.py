@@ -17,13 +17,13 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 }
 
 
-def misfit(value: Any, schema: Mapping[str, Any], at: str = "it") -> str:
+def schema_violation(value: Any, schema: Mapping[str, Any], at: str = "it") -> str:
     """Where and how it does not fit; empty: it fits."""
     if "anyOf" in schema:
-        found = [misfit(value, one, at) for one in schema["anyOf"]]
-        return "" if "" in found else f"{at} fits none of anyOf"
+        found = [schema_violation(value, one, at) for one in schema["anyOf"]]
+        return "" if "" in found else f"{at} matches none of anyOf"
     if "enum" in schema and value not in schema["enum"]:
-        return f"{at} is {json.dumps(value)[:40]}, none of the enum"
+        return f"{at} is {json.dumps(value)[:40]}, which is not in the enum"
     kind = schema.get("type")
     if kind is not None:
         is_bool = isinstance(value, bool)
@@ -37,7 +37,7 @@ def misfit(value: Any, schema: Mapping[str, Any], at: str = "it") -> str:
         return f"{at} is longer than {schema['maxLength']}"
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if is_number and not schema.get("minimum", value) <= value <= schema.get("maximum", value):
-        return f"{at} is {value}, out of bounds"
+        return f"{at} is {value}, which is out of bounds"
     return ""
 
 
@@ -48,7 +48,7 @@ def _object(value: Mapping[str, Any], schema: Mapping[str, Any], at: str) -> str
             return f"{at} has no {name}"
     for name, one in value.items():
         if name in known:
-            if found := misfit(one, known[name], f"{at}.{name}"):
+            if found := schema_violation(one, known[name], f"{at}.{name}"):
                 return found
         elif schema.get("additionalProperties") is False:
             return f"{at} has {name}, which the schema forbids"
@@ -59,6 +59,6 @@ def _array(value: list[Any], schema: Mapping[str, Any], at: str) -> str:
     if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)):
         return f"{at} has {len(value)} items"
     for index, one in enumerate(value):
-        if found := misfit(one, schema.get("items", {}), f"{at}[{index}]"):
+        if found := schema_violation(one, schema.get("items", {}), f"{at}[{index}]"):
             return found
     return ""

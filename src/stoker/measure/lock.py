@@ -14,18 +14,18 @@ from stoker.domain.errors import StokerError
 
 
 @contextlib.contextmanager
-def sole(state: Path, place: str, what: str) -> Iterator[None]:
+def hold_measurement_lock(state: Path, place: str, what: str) -> Iterator[None]:
     """Hold STATE/measuring/PLACE.lock; `place` is the slot's name, or the serve's that has none.
 
-    `what` is told to whoever comes second: "a soak of fast". Never waits. Raises StokerError `measuring`. The kernel
-    drops it with the process, so a crash leaves none.
+    A second measurement is refused with `what` in the message: "a soak of fast". Never waits. Raises StokerError
+    `measuring`. The kernel drops it with the process, so a crash leaves none.
     """
     path = state / "measuring" / f"{re.sub(r'[^A-Za-z0-9._-]+', '-', place)}.lock"
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        text = f"{path} cannot be opened ({error.strerror}): see who owns it"
+        text = f"{path} cannot be opened ({error.strerror}): check its owner"
         raise StokerError(text, code="state_unusable") from error
     try:
         try:
@@ -46,7 +46,7 @@ def sole(state: Path, place: str, what: str) -> Iterator[None]:
 def _taken(place: str, content: bytes) -> StokerError:
     pid, what, since = [*content.decode("utf-8", "replace").split("\n"), "", "", ""][:3]
     if pid.isdigit():
-        holder = f"by {what} (process {pid}, since {since}): wait for its end, or end it with `kill {pid}`"
+        holder = f"by {what} (process {pid}, since {since}): wait for it, or stop it with `kill {pid}`"
     else:
-        holder = "by a measurement that begins or ends at this moment: try again"
-    return StokerError(f"'{place}' is being measured already, {holder}", code="measuring", status=409)
+        holder = "by a measurement that is just starting or ending: try again"
+    return StokerError(f"'{place}' is already being measured {holder}", code="measuring", status=409)

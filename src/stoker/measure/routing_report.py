@@ -12,7 +12,7 @@ import msgspec
 
 from stoker.domain.decision import Decision, Routed
 from stoker.domain.spending import always_cloud, saved
-from stoker.domain.tier import Cost, Row
+from stoker.domain.tier import Cost, ProfileRow
 from stoker.measure.statistics.stats import Interval, wilson
 
 SAYS_NOTHING = ("client_left", "refused", "cut", "bug", "open")
@@ -54,7 +54,7 @@ class TierRoute(msgspec.Struct):
         return self.escalated / self.requests if self.requests else None
 
 
-def routes(decisions: Iterable[Decision], clouds: Sequence[Cost]) -> list[TierRoute]:
+def tier_routes(decisions: Iterable[Decision], clouds: Sequence[Cost]) -> list[TierRoute]:
     """By class, then in the order in which the tiers were first met. `clouds`: rates of the cloud tiers."""
     found: dict[tuple[str, str], TierRoute] = {}
     for decision in decisions:
@@ -63,7 +63,7 @@ def routes(decisions: Iterable[Decision], clouds: Sequence[Cost]) -> list[TierRo
     return sorted(found.values(), key=lambda row: row.task)
 
 
-def total(rows: Iterable[TierRoute]) -> TierRoute:
+def total_route(rows: Iterable[TierRoute]) -> TierRoute:
     """All of them in one; `requests` are then tries, since one request may have several."""
     made = TierRoute("", "")
     for row in rows:
@@ -76,7 +76,7 @@ def total(rows: Iterable[TierRoute]) -> TierRoute:
     return made
 
 
-def silent_failures(accepted_wrong: int, accepted_graded: int) -> Interval:
+def silent_failure_interval(accepted_wrong: int, accepted_graded: int) -> Interval:
     """The share of accepted answers that are wrong, at 95 % (Wilson), from a sample of them that was graded.
 
     The sample has to be drawn by chance from what was accepted. None graded: anywhere from 0 to 1.
@@ -86,7 +86,7 @@ def silent_failures(accepted_wrong: int, accepted_graded: int) -> Interval:
     return wilson(accepted_wrong, accepted_graded)
 
 
-class Silent(msgspec.Struct, frozen=True):
+class SilentFailures(msgspec.Struct, frozen=True):
     """Of accepted answers that were graded, how many were wrong."""
 
     wrong: int = 0
@@ -98,22 +98,22 @@ class Silent(msgspec.Struct, frozen=True):
 
     @property
     def interval(self) -> Interval:
-        return silent_failures(self.wrong, self.graded)
+        return silent_failure_interval(self.wrong, self.graded)
 
 
-def silent(live: Iterable[Row]) -> dict[str, Silent]:
+def silent_failures_by_class(live: Iterable[ProfileRow]) -> dict[str, SilentFailures]:
     """By class, over all tiers, from the rows of live grades; where nothing was graded, nothing."""
-    found: dict[str, Silent] = {}
+    found: dict[str, SilentFailures] = {}
     for row in live:
         if row.n:
-            before = found.get(row.task_class, Silent())
-            found[row.task_class] = Silent(before.wrong + row.n - row.passed, before.graded + row.n)
+            before = found.get(row.task_class, SilentFailures())
+            found[row.task_class] = SilentFailures(before.wrong + row.n - row.passed, before.graded + row.n)
     return dict(sorted(found.items()))
 
 
-def silent_total(classes: Iterable[Silent]) -> Silent:
+def total_silent_failures(classes: Iterable[SilentFailures]) -> SilentFailures:
     listed = list(classes)
-    return Silent(sum(one.wrong for one in listed), sum(one.graded for one in listed))
+    return SilentFailures(sum(one.wrong for one in listed), sum(one.graded for one in listed))
 
 
 def _count(found: dict[tuple[str, str], TierRoute], decision: Decision, routed: Routed, clouds: Sequence[Cost]) -> None:

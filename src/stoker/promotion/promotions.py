@@ -1,10 +1,10 @@
-"""Aliases that move by evidence, and come back by themselves.
+"""Moves aliases to other serves.
 
-promote   1. the alias and the serve are there, the serve may be used
-          2. the evidence: a gate's run that passed, of just this serve and this gate; or force, with a reason
-          3. on disk, then for every new request; requests under way end where they are
-watch     until `watch` is over: the canary every `check_every` while the serve is loaded, and every live request
-return    a canary that fails by k of n, or live failures that have become usual: the alias means what it meant before
+promote   1. the alias and the serve exist, and the serve may be used
+          2. the evidence: a passed run of the alias's gate on this serve; or force, with a reason
+          3. saved on disk, then in effect for every new request; requests under way stay where they are
+watch     for `watch` seconds; see `watch`
+roll back the model got worse: the alias means again what it meant before
 """
 
 from __future__ import annotations
@@ -14,27 +14,19 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from stoker.domain.decision import Decision
-from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError, StokerError
+from stoker.domain.events import AliasMoved, MoveCause, Notify, PromotionWatchEnded, RollbackNotSaved
 from stoker.domain.gate import Alias, Override
 from stoker.domain.nearest import nearest
 from stoker.domain.protocols import Clock, Leases
-from stoker.domain.run import Finding, Kind, Outcome, Run
+from stoker.domain.run import Finding, Outcome, Run
 from stoker.domain.serve import Serve
-from stoker.exchange.leasing import leased
-from stoker.measure.canary.steadiness import Steadiness
-from stoker.measure.requests.client import Talk
-from stoker.measure.statistics.stats import Cusum
-from stoker.request.decide.aliases import meant, with_aliases
-
-FAULTS = frozenset(("upstream_failed", "stalled", "bug"))
-"""Outcomes of requests that are the serve's doing."""
-USUAL, WORSE, LIMIT = 0.02, 0.2, 4.0
-"""Of live failures: two straight ones raise the alarm, or one in five before long."""
-_ASKED_IN = (Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES)
+from stoker.promotion.gate_evidence import check_evidence
+from stoker.promotion.watch import PromotionWatch
+from stoker.request.decide.aliases import resolve_aliases, with_aliases
 
 
-class Keeping(Protocol):
+class OverrideStore(Protocol):
     """Where overrides survive a restart."""
 
     def read(self) -> dict[str, Override]: ...
@@ -43,53 +35,46 @@ class Keeping(Protocol):
 
 
 class Promotions:
-    """`changed(serves)` is called with the serves as requests are to see them; `note(what, serve, text)` tells people;
-    `evidence(id)` finds a run; `closed(override, finding, went_back)` is called when a watch is over.
-    """
+    """Owns one task per watched promotion; `close` ends them. `find_run(id)` returns a stored result, or None."""
 
     def __init__(
         self,
-        keeping: Keeping,
+        store: OverrideStore,
         leases: Leases,
         clock: Clock,
-        changed: Callable[[tuple[Serve, ...]], None],
-        note: Callable[[str, str, str], None],
-        evidence: Callable[[str], Run | None],
-        closed: Callable[[Override, Finding, bool], None] = lambda override, finding, went_back: None,
+        notify: Notify,
+        find_run: Callable[[str], Run | None],
     ) -> None:
-        self._keeping = keeping
+        self._store = store
         self._leases = leases
         self._clock = clock
-        self._changed = changed
-        self._note = note
-        self._evidence = evidence
-        self._closed = closed
+        self._notify = notify
+        self._find_run = find_run
         self._aliases: dict[str, Alias] = {}
         self._serves: dict[str, Serve] = {}
-        self._overrides = keeping.read()
-        self._watches: dict[str, _Watch] = {}
+        self._overrides = store.read()
+        self._watches: dict[str, PromotionWatch] = {}
 
     # -- configuration -----------------------------------------------------------------------------------------------
 
-    def configure(self, aliases: tuple[Alias, ...], serves: tuple[Serve, ...]) -> tuple[Serve, ...]:
-        """The serves as requests are to see them. An override stays as long as its alias and its serve do."""
+    def configure(self, aliases: tuple[Alias, ...], serves: tuple[Serve, ...]) -> None:
+        """An override stays as long as its alias and its serve are configured."""
         self._aliases = {alias.name: alias for alias in aliases}
         self._serves = {serve.name: serve for serve in serves}
         for name in [name for name in self._watches if name not in self._aliases]:
             self._watches.pop(name).close()
-        return self.serves
 
     @property
     def serves(self) -> tuple[Serve, ...]:
-        """Each with the aliases that mean it now."""
+        """The configured serves, each with the aliases that mean it now."""
         return with_aliases(self._serves.values(), self.meaning())
 
     def meaning(self) -> dict[str, str]:
-        """Alias to serve, as it is now."""
-        return meant(self._aliases.values(), self._overrides, self._serves.values())
+        """The serve of each alias, now."""
+        return resolve_aliases(self._aliases.values(), self._overrides, self._serves.values())
 
     def status(self) -> list[dict[str, Any]]:
-        """For /status: each alias, what it means, and how it came to."""
+        """For /status: each alias, what it means, and why."""
         meaning = self.meaning()
         found = []
         for alias in self._aliases.values():
@@ -108,63 +93,46 @@ class Promotions:
     # -- moving ------------------------------------------------------------------------------------------------------
 
     async def promote(self, alias: str, serve: str, evidence: str, reason: str, force: bool) -> dict[str, Any]:
-        """Move it. Raises ClientError: 404 (no such alias or serve), 409 (it means that serve already; evidence that is
-        none), 400 (forced without a reason); StokerError `state_unusable` if it cannot be kept, and nothing moves then.
+        """Move an alias. `evidence` is the id of a gate's run.
+
+        Raises ClientError: 404 (no such alias or serve), 409 (the alias means that serve already, or no evidence), 400
+        (forced without a reason); StokerError `state_unusable` if it cannot be saved. Nothing moves then.
         """
-        about, to = self._alias(alias), self._serve(serve)  # 1
+        configured, target = self._alias(alias), self._serve(serve)  # 1
         before = self.meaning()[alias]
         if before == serve:
             raise ClientError(f"alias '{alias}' means serve '{serve}' already", code="no_change", status=409)
         if force and not reason:
             text = "a promotion that is forced needs a reason: it is kept"
             raise ClientError(text, code="reason_missing", param="reason")
-        if to.needs_force and not force:
-            text = (
-                f"serve '{serve}' is {to.status.value} ({to.reason}): promote it with force and a reason, or not at all"
-            )
+        if target.needs_force and not force:
+            state = f"{target.status.value} ({target.reason})"
+            text = f"serve '{serve}' is {state}: promote it with force and a reason, or not at all"
             raise ClientError(text, code="needs_force", status=409)
         if not force:
-            self._check_evidence(about, serve, evidence)  # 2
+            run = self._find_run(evidence) if configured.gate is not None and evidence else None
+            check_evidence(configured, serve, evidence, run)  # 2
         override = Override(alias, serve, before, self._clock.wall(), "" if force else evidence, reason)
         await self._move({**self._overrides, alias: override})  # 3
-        self._note("promoted", serve, f"alias {alias} means it now, {before} before{f': {reason}' if reason else ''}")
-        self._watch(about, override)
-        return {"alias": alias, "serve": serve, "previous": before, "watch": about.watch}
+        self._notify(AliasMoved(alias, serve, before, MoveCause.PROMOTED, reason))
+        if configured.watch > 0:
+            self._watches[alias] = PromotionWatch(configured, override, self._leases, self._clock, self._watch_ended)
+        return {"alias": alias, "serve": serve, "previous": before, "watch": configured.watch}
 
     async def reset(self, alias: str) -> dict[str, Any]:
-        """As the file says. Raises ClientError 404, 409 (it does already)."""
-        about = self._alias(alias)
+        """Let an alias mean what the configuration says. Raises ClientError 404, 409 (it does already)."""
+        configured = self._alias(alias)
         if alias not in self._overrides:
             text = f"alias '{alias}' means what the configuration says"
             raise ClientError(text, code="no_change", status=409)
         before = self.meaning()[alias]
         await self._move({name: one for name, one in self._overrides.items() if name != alias})
-        self._note("reset", about.serve, f"alias {alias} means it again, {before} before")
-        return {"alias": alias, "serve": about.serve, "previous": before}
-
-    def _check_evidence(self, alias: Alias, serve: str, evidence: str) -> None:
-        if alias.gate is None:
-            text = f"alias '{alias.name}' has no gate: give it one in the configuration, or use force and a reason"
-            raise ClientError(text, code="no_gate", status=409)
-        run = self._evidence(evidence) if evidence else None
-        why = ""
-        if run is None:
-            why = f"there is no result '{evidence[:80]}'" if evidence else "it names none"
-        elif run.kind is not Kind.GATE or run.subject.serve != serve:
-            why = f"{run.id} is a {run.kind.value} of serve '{run.subject.serve}'"
-        elif run.outcome is not Outcome.PASSED:
-            failed = [finding.name for finding in run.findings if finding.outcome is not Outcome.PASSED]
-            why = f"{run.id} {run.outcome.value}: {', '.join(failed)}"
-        elif (gate := run.setting("gate")) != alias.gate:
-            why = f"{run.id} is of gate '{gate}'"
-        if why:
-            text = f"no evidence that serve '{serve}' meets gate '{alias.gate}': {why}"
-            text += f"; run `stoker gate {serve} --for {alias.name}`"
-            raise ClientError(text, code="no_evidence", status=409)
+        self._notify(AliasMoved(alias, configured.serve, before, MoveCause.RESET))
+        return {"alias": alias, "serve": configured.serve, "previous": before}
 
     async def _move(self, overrides: dict[str, Override]) -> None:
         try:
-            await asyncio.to_thread(self._keeping.write, overrides)
+            await asyncio.to_thread(self._store.write, overrides)
         except OSError as error:
             text = f"the promotion cannot be kept ({error.strerror}), and nothing was moved: check its disk"
             raise StokerError(text, code="state_unusable") from error
@@ -172,7 +140,6 @@ class Promotions:
             if self._overrides.get(alias) != overrides.get(alias) and alias in self._watches:
                 self._watches.pop(alias).close()
         self._overrides = overrides
-        self._changed(self.serves)
 
     def _alias(self, name: str) -> Alias:
         found = self._aliases.get(name)
@@ -199,91 +166,26 @@ class Promotions:
         while self._watches:
             self._watches.popitem()[1].close()
 
-    def _watch(self, alias: Alias, override: Override) -> None:
-        if alias.watch > 0:
-            self._watches[alias.name] = _Watch(self, alias, override, self._leases, self._clock)
-
-    async def over(self, watch: _Watch, finding: Finding) -> None:
-        """A watch ended: back if it found something."""
+    async def _watch_ended(self, watch: PromotionWatch, finding: Finding) -> None:
+        """Roll back if the model got worse."""
         alias, override = watch.alias.name, watch.override
         if self._watches.get(alias) is not watch:
             return
         del self._watches[alias]
-        went_back = finding.outcome is Outcome.FAILED
-        if went_back:
-            back = {name: one for name, one in self._overrides.items() if name != alias}
+        is_worse = finding.outcome is Outcome.FAILED
+        if is_worse:
+            overrides = {name: one for name, one in self._overrides.items() if name != alias}
             if override.previous != watch.alias.serve:
-                back[alias] = Override(alias, override.previous, override.serve, self._clock.wall(), "", finding.seen)
+                now = self._clock.wall()
+                overrides[alias] = Override(alias, override.previous, override.serve, now, "", finding.seen)
             try:
-                await self._move(back)
+                await self._move(overrides)
             except StokerError as error:  # better a promotion that is forgotten at the next start than a broken alias
-                self._overrides = back
-                self._changed(self.serves)
-                self._note("rollback", override.previous, f"it is not on disk: {error.message}")
-            text = f"alias {alias} means it again: {override.serve} failed its {finding.name}: {finding.seen}"
-            self._note("rolled back", override.previous, text)
-        self._closed(override, finding, went_back)
-
-
-class _Watch:
-    """Looks after one promotion until its time is over, or it is closed."""
-
-    def __init__(self, promotions: Promotions, alias: Alias, override: Override, leases: Leases, clock: Clock) -> None:
-        self.alias = alias
-        self.override = override
-        self.until = clock.now() + alias.watch
-        self._promotions = promotions
-        self._leases = leases
-        self._clock = clock
-        self._live = Cusum(USUAL, WORSE, LIMIT)
-        self._steadiness = Steadiness()
-        self._alarm = asyncio.Event()
-        self._task = asyncio.get_running_loop().create_task(self._run(), name=f"watch-{alias.name}")
-
-    def close(self) -> None:
-        """At most what is just asked is broken off."""
-        self._task.cancel()
-
-    def observe(self, decision: Decision) -> None:
-        """The owner of the task is told by the event: a decision is sealed where nothing may wait."""
-        is_fault = decision.outcome in FAULTS
-        if (is_fault or decision.outcome == "served") and self._live.feed(is_fault):
-            self._alarm.set()
-
-    async def _run(self) -> None:
-        finding = Finding("canary", Outcome.PASSED, "nothing was found")
-        while finding.outcome is not Outcome.FAILED and self._clock.now() < self.until:
-            if self._alarm.is_set():
-                finding = Finding("live requests", Outcome.FAILED, f"failures among the last {self._live.n} requests")
-                break
-            finding = await self._look() or finding
-            if finding.outcome is not Outcome.FAILED:
-                await self._rest()
-        await asyncio.shield(self._promotions.over(self, finding))
-
-    async def _look(self) -> Finding | None:
-        """None: the serve is not loaded; nobody loads it for this."""
-        name = self.override.serve
-        if self._leases.target(name) is None:
-            return None
-        try:
-            async with leased(self._leases, name) as lease:
-                speaks = lease.target.speaks or frozenset((Dialect.CHAT,))
-                talk = Talk(lease.target, next((d for d in _ASKED_IN if d in speaks), Dialect.CHAT))
-                try:
-                    return await self._steadiness.check(talk)
-                finally:
-                    talk.close()
-        except StokerError:  # no place just now, or it was taken away: the next look will have one
-            return None
-
-    async def _rest(self) -> None:
-        wait = min(self.alias.check_every, max(0.0, self.until - self._clock.now()))
-        try:
-            async with asyncio.timeout(wait):
-                await self._alarm.wait()
-        except TimeoutError:
-            return
+                self._overrides = overrides
+                self._notify(RollbackNotSaved(override.previous, error.message))
+            reason = f"{finding.name}: {finding.seen}"
+            self._notify(AliasMoved(alias, override.previous, override.serve, MoveCause.ROLLED_BACK, reason))
+        self._notify(PromotionWatchEnded(override, finding, is_worse))
 
 
 def _unknown(kind: str, name: str, known: Mapping[str, object]) -> str:

@@ -1,8 +1,9 @@
-"""What is found out about the tiers while they serve, and what follows from it.
+"""What is found out about the tiers while they serve, and what follows from it. It is kept in `routing.evidence`.
 
-fingerprints      what a serve really is, and whether what was measured of it still holds
-identify          asks a running engine what it is
-demotion          a tier that has become worse is denied a class; `recheck` proves it again
-shadow            answers graded beside the traffic; `judge`: the model that grades
-classifier_model  a model that classifies requests, if it has proved better than the built-in classifier
+collector         identifies serves that start, watches for answers that become worse (drift)
+fingerprints      what each serve was when it last ran   identify  asks a running engine what it is
+demotion          after a drift alarm: a tier that fails its preflight, too, is denied a class
+recheck           runs that preflight beside the serve's other requests
+shadow            grades live answers afterwards         judge     asks the tier that grades
+classifier_model  a model that classifies requests, if it proved better than the built-in classifier
 """

@@ -1,13 +1,13 @@
-"""One answer put to the tier that grades: asked as any client would be, but begun only where a place is free.
+"""Has one answer graded by the judge, a tier that is asked like any other, but only while it has a free place.
 
-1. its circuit is open, or it is drained                -> `judge_unwell`
-   it did not answer the last questions                 -> `judge_resting`; its live traffic is not touched by that
-2. it is not loaded, and loading it could take a place  -> `judge_not_loaded`: nothing is loaded for a grade
-3. what it would have to read exceeds its context       -> `too_long`
-4. it has no free place, or somebody waits for it       -> `judge_busy`: the live traffic goes first
-5. it fails, or takes too long                          -> `judge_failed`, `judge_timeout`
-6. it says nothing that is a grade, or is unsure        -> `judge_unclear`, `unsure`
-7. else                                                 -> a grade
+1. its circuit is open, or it is being drained           -> `judge_unwell`
+   it did not answer the last questions                  -> `judge_resting`; its live traffic goes on
+2. it is not loaded, and runs on this machine            -> `judge_not_loaded`: nothing is loaded for a grade
+3. the question is longer than its context               -> `too_long`
+4. it has no free place, or other requests wait for it   -> `judge_busy`: live traffic goes first
+5. it fails, or takes too long                           -> `judge_failed`, `judge_timeout`
+6. its answer is no grade, or says it is unsure          -> `judge_unclear`, `unsure`
+7. else                                                  -> a grade
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from stoker.domain.routing import BreakerLimits
 from stoker.domain.serve import Driver
 from stoker.domain.task import BYTES_PER_TOKEN
 from stoker.domain.tier import Tier
-from stoker.exchange.internal_client import Asker
+from stoker.exchange.internal_client import InternalClient
 from stoker.exchange.leasing import leased
 from stoker.quality import judge_prompt
-from stoker.quality.judge_prompt import Grade
+from stoker.quality.judge_prompt import JudgeGrade
 from stoker.request.decide.breaker import Breaker
-from stoker.routing.router import Routing
+from stoker.routing.router import TierRouter
 
 DROPS = (
     "judge_unwell", "judge_resting", "judge_not_loaded", "judge_busy", "judge_failed", "judge_timeout", "judge_unclear",
@@ -37,72 +37,74 @@ DROPS = (
 )  # fmt: skip
 
 
-class Heard(NamedTuple):
-    """What came of one question. Without a grade `dropped` says why, in one word of DROPS."""
+class JudgeReply(NamedTuple):
+    """The result of one question. Without a grade `dropped` says why, in one word of DROPS."""
 
     passed: bool | None
     dropped: str = ""
     cost: float = 0.0
-    """In the currency of the tiers; an estimate where the judge counted no tokens."""
+    """In the currency of the tiers; an estimate if the judge reported no tokens."""
     detail: str = ""
-    """What the operator should know of a judge that failed."""
+    """For the operator: how the judge failed."""
 
 
 class Judge:
-    def __init__(self, leases: Leases, asker: Asker, now: Callable[[], float]) -> None:
+    """Knows how to ask whichever tier judges; keeps one circuit breaker for its questions."""
+
+    def __init__(self, leases: Leases, client: InternalClient, now: Callable[[], float]) -> None:
         self._leases = leases
-        self._asker = asker
+        self._client = client
         self._now = now
         self._breaker = Breaker()
         self._of: tuple[str, BreakerLimits] | None = None
-        """Whose circuit that is: for questions alone, since a tier that is too slow to grade may serve well."""
+        """Whose circuit that is. Only questions count: a tier that is too slow to grade may still serve well."""
 
     def estimate(self, tier: Tier, size: int) -> float:
-        """What a question about `size` characters costs at most, about."""
+        """About the most that a question about `size` characters costs."""
         return tier.cost.of(_tokens(size), judge_prompt.most_tokens(tier.cloud))
 
     async def ask(
-        self, routing: Routing, tier: Tier, task: str, conversation: str, answer: str, timeout: float
-    ) -> Heard:
+        self, router: TierRouter, tier: Tier, task: str, conversation: str, answer: str, timeout: float
+    ) -> JudgeReply:
         """Raises nothing but CancelledError; no lease is left then."""
-        serve, size = routing.serve(tier), len(conversation) + len(answer)
-        if serve is None or routing.ails(tier):
-            return Heard(None, "judge_unwell")  # 1
-        breaker = self._circuit(tier, routing.router.breaker)
+        serve, size = router.serve_of(tier), len(conversation) + len(answer)
+        if serve is None or router.unavailable_reason(tier):
+            return JudgeReply(None, "judge_unwell")  # 1
+        breaker = self._circuit(tier, router.settings.breaker)
         if breaker.is_shut(self._now()):
-            return Heard(None, "judge_resting")  # 1
-        may_wait = not routing.is_loaded(tier)
+            return JudgeReply(None, "judge_resting")  # 1
+        may_wait = not router.is_loaded(tier)
         if may_wait and serve.driver is not Driver.EXTERNAL:
-            return Heard(None, "judge_not_loaded")  # 2
+            return JudgeReply(None, "judge_not_loaded")  # 2
         if serve.context is not None and _tokens(size) + judge_prompt.most_tokens(tier.cloud) > serve.context:
-            return Heard(None, "too_long")  # 3
-        question = partial(judge_prompt.asked, task, conversation, answer, secrets.token_hex(16), tier.cloud)
+            return JudgeReply(None, "too_long")  # 3
+        question = partial(judge_prompt.judge_question, task, conversation, answer, secrets.token_hex(16), tier.cloud)
         try:
             async with leased(self._leases, serve.name, may_wait=may_wait, timeout=timeout, yields=True) as lease:
                 breaker.on_sent(self._now())
-                usage, said = await self._asker.said(serve, lease.target, question, timeout)
+                usage, text = await self._client.ask(serve, lease.target, question, timeout)
             breaker.on_served(self._now())
         except TimeoutError:
             breaker.on_fault(self._now())
-            return Heard(None, "judge_timeout", self.estimate(tier, size), f"no grade within {timeout:g} s")  # 5
+            return JudgeReply(None, "judge_timeout", self.estimate(tier, size), f"no grade within {timeout:g} s")  # 5
         except StokerError as error:
             if isinstance(error, CapacityError):
-                return Heard(None, "judge_busy")  # 4
+                return JudgeReply(None, "judge_busy")  # 4
             if isinstance(error, ClientError):
-                breaker.on_served(self._now())  # it is well: the question was not for it
+                breaker.on_served(self._now())  # the judge is well: it refused the question
             else:
                 breaker.on_fault(self._now())
-            return Heard(None, "judge_failed", detail=error.message)
+            return JudgeReply(None, "judge_failed", detail=error.message)
         cost = self.estimate(tier, size)
         if usage.input is not None and usage.output is not None:
             cost = tier.cost.of(usage.input, usage.output)
-        found = judge_prompt.grade(said)
-        if found is Grade.UNSURE or found is None:
-            return Heard(None, "unsure" if found else "judge_unclear", cost)  # 6
-        return Heard(found is Grade.PASS, cost=cost)  # 7
+        found = judge_prompt.parse_grade(text)
+        if found is JudgeGrade.UNSURE or found is None:
+            return JudgeReply(None, "unsure" if found else "judge_unclear", cost)  # 6
+        return JudgeReply(found is JudgeGrade.PASS, cost=cost)  # 7
 
     def _circuit(self, tier: Tier, limits: BreakerLimits) -> Breaker:
-        """Closed anew for another judge, and for other limits. Faults may lie any time apart, as grades do."""
+        """A fresh circuit for another judge or other limits. Faults may be any time apart, because grades are rare."""
         if self._of != (tier.serve, limits):
             self._of = tier.serve, limits
             self._breaker = Breaker(limits.failures, math.inf, limits.cool_down)
@@ -110,5 +112,5 @@ class Judge:
 
 
 def _tokens(size: int) -> int:
-    """Of a question about so many characters, about."""
+    """About the tokens of a question about so many characters."""
     return size // BYTES_PER_TOKEN + judge_prompt.RULES_TOKENS

@@ -1,4 +1,4 @@
-"""The preflight of a running serve whose answers became worse, beside its other requests."""
+"""Runs the preflight of a serve whose answers became worse, beside its other requests."""
 
 from __future__ import annotations
 
@@ -16,103 +16,103 @@ from stoker.domain.serve import Serve
 from stoker.request.decide.demotion import failures
 
 log = logging.getLogger("stoker.routing")
-REST = 900.0
-"""Seconds until an alarm of the same tier and class has a preflight run again: a suspect goes on to fail."""
+RECHECK_COOLDOWN = 900.0
+"""Seconds until an alarm about the same tier and class may start a preflight again: a suspect goes on failing."""
 LEFT_OUT = ("cancel", "determinism", "over-context", "even-times")
-"""Gates that want a serve which nobody else uses, and the one that fills its context."""
-SHORT = 4096
-"""Tokens of the longest needle, where the context is long: others wait meanwhile."""
+"""Gates that need a serve without other requests, and the one that fills its context."""
+MAX_NEEDLE = 4096
+"""Tokens of the longest needle in a long context: other requests wait meanwhile."""
 Key = tuple[str, str]
 """Tier and class."""
 Rounds = Sequence[Sequence[Finding]]
 Prove = Callable[[Serve, Target], Awaitable[Rounds]]
-Mark = tuple[str, str]
+FingerprintKey = tuple[str, str]
 """Identity and execution of a fingerprint."""
 
 
-class There(NamedTuple):
+class VerifiedServe(NamedTuple):
     """A serve that can be asked."""
 
     serve: Serve
     target: Target
-    mark: Mark
+    fingerprint: FingerprintKey
 
 
 @dataclass(slots=True)
-class Wanted:
-    """Of one serve."""
+class PendingRecheck:
+    """The preflight that one serve waits for."""
 
     keys: set[Key] = field(default_factory=set)
     tries: int = 0
-    """How often it was begun."""
+    """How often it was started."""
 
 
 class Rechecks:
-    """One preflight at a time. Owns its task: `stop` ends that of one serve, `close` for good.
+    """Runs one preflight at a time and owns its task. `stop` breaks off that of one serve, `close` ends all for good.
 
-    `find(serve)`: None: not now, it is looked for again with the next `wake`.
-    `over(there, wanted, rounds)`: a preflight came to its end, be it broken off; it returns whether to begin again.
+    `find(serve)`: the serve if it can be asked now; after None it is looked for again at the next `wake`.
+    `on_checked(running, pending, rounds)`: a preflight ended or was broken off; returns whether to run it again.
     """
 
     def __init__(
         self,
-        find: Callable[[str], There | None],
+        find: Callable[[str], VerifiedServe | None],
         prove: Prove,
-        over: Callable[[There, Wanted, Rounds], Awaitable[bool]],
+        on_checked: Callable[[VerifiedServe, PendingRecheck, Rounds], Awaitable[bool]],
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._find = find
         self._prove = prove
-        self._over = over
+        self._on_checked = on_checked
         self._now = now
-        self._wanted: dict[str, Wanted] = {}
-        self._rested: dict[tuple[str, Key], float] = {}
-        """Until when an alarm of it begins nothing."""
+        self._pending: dict[str, PendingRecheck] = {}
+        self._cooling: dict[tuple[str, Key], float] = {}
+        """Until when an alarm about it starts nothing."""
         self._task: asyncio.Task[None] | None = None
-        self._at = ""
+        self._serve = ""
         self._is_closed = False
 
     def want(self, serve: str, key: Key) -> None:
-        """An alarm: as soon as the serve is there, and nobody else is asked."""
-        if self._now() >= self._rested.get((serve, key), 0.0):
-            self._wanted.setdefault(serve, Wanted()).keys.add(key)
+        """An alarm was raised: recheck as soon as the serve runs and no other preflight does."""
+        if self._now() >= self._cooling.get((serve, key), 0.0):
+            self._pending.setdefault(serve, PendingRecheck()).keys.add(key)
             self.wake()
 
     def wake(self) -> None:
-        """A serve may be there now."""
+        """A serve may have become ready: start the next preflight, if none runs."""
         if self._task is not None or self._is_closed:
             return
-        for name, wanted in self._wanted.items():
-            if (there := self._find(name)) is not None:
-                del self._wanted[name]
-                self._at = name
-                self._rest(name, wanted)
-                work = self._check(there, wanted)
+        for name, pending in self._pending.items():
+            if (running := self._find(name)) is not None:
+                del self._pending[name]
+                self._serve = name
+                self._cool_down(name, pending)
+                work = self._check(running, pending)
                 self._task = task = asyncio.get_running_loop().create_task(work, name=f"preflight-{name}")
-                task.add_done_callback(partial(self._never_began, name, wanted))
+                task.add_done_callback(partial(self._never_began, name, pending))
                 return
 
-    def _never_began(self, name: str, wanted: Wanted, task: asyncio.Task[None]) -> None:
-        """Cancelled before its first step, a task says nothing of what becomes of its work."""
+    def _never_began(self, name: str, pending: PendingRecheck, task: asyncio.Task[None]) -> None:
+        """A task that was cancelled before its first step never ran its clean-up: do it here."""
         if self._task is not task:
             return
-        self._task, self._at = None, ""
+        self._task, self._serve = None, ""
         if task.cancelled():
-            self._wanted.setdefault(name, Wanted()).keys |= wanted.keys
+            self._pending.setdefault(name, PendingRecheck()).keys |= pending.keys
         self.wake()
 
     def stop(self, serve: str) -> None:
-        """It is about to go, or gone: a preflight of it goes on when it is back."""
-        if self._task is not None and self._at == serve:
+        """The serve stops or has stopped: its preflight runs again when it is back."""
+        if self._task is not None and self._serve == serve:
             self._task.cancel()
 
-    def keep(self, is_meant: Callable[[str, Key], bool]) -> None:
-        """Forget what is not meant any more; what is under way finds out by itself."""
-        for name, wanted in list(self._wanted.items()):
-            wanted.keys = {key for key in wanted.keys if is_meant(name, key)}
-            if not wanted.keys:
-                del self._wanted[name]
-        self._rested = {one: until for one, until in self._rested.items() if is_meant(*one)}
+    def keep(self, is_needed: Callable[[str, Key], bool]) -> None:
+        """Forget rechecks that are no longer needed; the one that runs finds out by itself."""
+        for name, pending in list(self._pending.items()):
+            pending.keys = {key for key in pending.keys if is_needed(name, key)}
+            if not pending.keys:
+                del self._pending[name]
+        self._cooling = {one: until for one, until in self._cooling.items() if is_needed(*one)}
 
     async def close(self) -> None:
         self._is_closed = True
@@ -120,65 +120,65 @@ class Rechecks:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    def _rest(self, name: str, wanted: Wanted) -> None:
-        self._rested |= dict.fromkeys(((name, key) for key in wanted.keys), self._now() + REST)
+    def _cool_down(self, name: str, pending: PendingRecheck) -> None:
+        self._cooling |= dict.fromkeys(((name, key) for key in pending.keys), self._now() + RECHECK_COOLDOWN)
 
-    async def _check(self, there: There, wanted: Wanted) -> None:
-        name = there.serve.name
-        wanted.tries += 1
+    async def _check(self, running: VerifiedServe, pending: PendingRecheck) -> None:
+        name = running.serve.name
+        pending.tries += 1
         rounds: Rounds = [[Finding("preflight", Outcome.INTERRUPTED)]]
         try:
             try:
-                rounds = await self._prove(there.serve, there.target)
+                rounds = await self._prove(running.serve, running.target)
             except asyncio.CancelledError:
                 if self._is_closed:
                     raise
-                _taken_back()
-            except Exception:  # it may fail in ways that nobody thought of; the next alarm must find a way all the same
+                _undo_cancel()
+            except Exception:  # whatever failed, the next alarm must still be able to run one
                 log.exception("the preflight of %s broke", name)
-            self._at = ""  # what is decided now is not broken off
-            is_again = await self._over(there, wanted, rounds)
-            self._rest(name, wanted)
-            if is_again:
-                later = self._wanted.setdefault(name, Wanted())
-                later.keys |= wanted.keys
-                later.tries = wanted.tries
+            self._serve = ""  # from here on the preflight cannot be broken off any more
+            runs_again = await self._on_checked(running, pending, rounds)
+            self._cool_down(name, pending)
+            if runs_again:
+                later = self._pending.setdefault(name, PendingRecheck())
+                later.keys |= pending.keys
+                later.tries = pending.tries
         finally:
-            self._task, self._at = None, ""
+            self._task, self._serve = None, ""
             self.wake()
 
 
-def _taken_back() -> None:
-    """The serve stopped, and not this task: it has to say what becomes of it."""
+def _undo_cancel() -> None:
+    """The serve stopped, not this task: it still has to report."""
     task = asyncio.current_task()
     assert task is not None
     task.uncancel()
 
 
 async def prove(serve: Serve, target: Target) -> Rounds:
-    """Every gate that can be asked of a serve in use; those that fail, once more with other words.
+    """Run every gate that a serve in use can be asked; then those that failed once more, in other words.
 
-    A cancel breaks it off, as the end of the serve does: `interrupted` findings say so.
+    A cancel breaks it off, as the end of the serve does: the findings then say `interrupted`.
     """
     await asyncio.to_thread(_load)
-    from stoker.measure.preflight.run import Options, preflight
+    from stoker.measure.preflight.run import PreflightOptions, run_preflight
     from stoker.measure.preflight.table import NAMES
 
     context = serve.context
-    needle = SHORT if context is not None and context > 2 * SHORT else None
+    needle = MAX_NEEDLE if context is not None and context > 2 * MAX_NEEDLE else None
     asked = [name for name in NAMES if name not in LEFT_OUT]
-    options = Options(asked, needle, context, _wording(serve, target), at_once=1)
+    options = PreflightOptions(asked, needle, context, _wording(serve, target), concurrency=1)
     where = f"http{'s' if target.tls else ''}://{target.host}:{target.port}{target.base_path}"
     subject = Subject(serve.name, target.served_name, where, route="direct")
-    first = (await preflight(subject, target, options)).findings
+    first = (await run_preflight(subject, target, options)).findings
     failed = failures(first)
     if not failed or any(one.outcome is Outcome.INTERRUPTED for one in first):
         return [first]
-    return [first, (await preflight(subject, target, options._replace(only=failed, seed=2))).findings]
+    return [first, (await run_preflight(subject, target, options._replace(only=failed, seed=2))).findings]
 
 
 def _wording(serve: Serve, target: Target) -> str:
-    """Whatever it is called here: models that know a fixed set of questions are known by their file, too."""
+    """The set of questions for the model: small test models, found by any of their names, know only their own set."""
     from stoker.measure.preflight.wordings import ASSISTANT, wording_for
 
     found = (wording_for(name) for name in (target.served_name, serve.name, serve.model))
@@ -186,5 +186,5 @@ def _wording(serve: Serve, target: Target) -> str:
 
 
 def _load() -> None:
-    """The gates are only read where one is asked: `stoker up` does without."""
+    """Import the gates only when a preflight runs: `stoker up` starts without them."""
     import stoker.measure.preflight.run  # noqa: F401

@@ -1,12 +1,14 @@
 """One request, top to bottom.
 
-accept   bytes in: framing, limits, key, request id                 (IO)
-codec    what the body says; errors in the caller's dialect         (pure)
-decide   which serve a model name means                             (pure)
-lease    may it run now: grant, queue, swap, reject                 (pure)
-verify   is the answer built as it has to be                        (pure)
-relay    the upstream call; streams both ways; cancels; releases    (IO)
-outbox   what both sides write is written together                  (IO)
+accept     reads the client's bytes: framing, limits, keys                     (IO)
+codec      reads the fields of a body; writes errors in the client's dialect   (pure)
+decide     finds the serve for a model name, and the tier for a task           (pure)
+lease      says whether it may run now: grant, queue, swap, reject             (pure)
+translate  turns requests and answers of one dialect into another              (pure)
+verify     checks whether an answer is well formed                             (pure)
+relay      calls the serve, and passes its reply to the client                 (IO)
+outbox     writes several messages to sockets in one go                        (IO)
 
-The pure steps do not import each other: they meet in `stoker.gateway.flow` and speak `stoker.domain`.
+decide, lease and verify import none of the other steps. All steps meet in `stoker.gateway.flow`
+and speak `stoker.domain`.
 """

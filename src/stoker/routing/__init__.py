@@ -1,7 +1,8 @@
-"""Which tier answers a request that names a class of tasks, or `auto`.
+"""Which tier answers a request that names a task class, or `auto`.
 
-router      tiers and what is known of them: plans, evidence, failures
-dispatch    follows a plan: asks a tier, judges its answer, goes on to the next
-classifier  the built-in classifier with its shipped weights
-prewarm     predicts which model will be wanted next
+router    plans the tiers for a request           evidence       what is known about the tiers
+dispatch  tries the planned tiers one by one      health         circuit breakers, time to the first byte
+classes   the class of a request                  classifier     the built-in classifier with its weights
+prewarm   predicts which model is wanted next     collaborators  what works beside the dispatcher
+record    plans and attempts in the decision
 """

@@ -1,21 +1,26 @@
-"""What outlives a request: decisions, the state directory, and the figures that /metrics shows.
+"""Everything that outlives a request: decisions, the state directory, and the figures for /metrics.
 
-decisions       DecisionLog: one record per request; read_recent(), read_one() for other processes
-writer          the thread behind it: batches, retries, and what became of each record
-database        the SQLite file: its schema, its limit, when it is beyond use and moved aside
+decisions         DecisionLog: one record per request; read_recent and read_one for other processes
+writer            its thread: batches, retries, and the fate of each record
+database          the SQLite file: schema, size limit, recovery from damage
+refusal_sampling  which records of refused requests are kept
 
-live            what live grades say of the tiers, and what grading cost today
+results           the index of measurement results
+profile           the quality profile        live_grades  grades of live answers
+demotions         demoted tiers              overrides    promoted aliases
+active_residents  the last resident of each slot
+journal           swaps in progress
 
-results         Results: the index over the files of measurements
+metrics           Metrics: totals of decisions and swaps
+routed            totals of routed requests
+histogram         buckets and their bounds
+labels            allowed label values
+families          metric families            exposition, routed_exposition  all of it as Prometheus text
 
-metrics         Metrics: what sealed decisions and swaps add up to
-histogram       buckets and their bounds
-labels          which label values may appear at all
-exposition      those sums and the status document as Prometheus text
+state             StateDir: the directory that one `up` owns, and its lock
+control_socket    where `up` listens for commands
+signing_key       the key that engine keys and signatures are derived from
+events            recent events, for `/status`
 
-state           StateDir: the directory that one `up` owns, and the lock on it
-control_socket  where `up` listens for commands
-signing         the key that thinking blocks are signed with
-
-On a request's way `decisions` costs one append and `metrics` a few additions. The rest happens elsewhere.
+During a request, `decisions` costs one append and `metrics` a few additions. The rest happens elsewhere.
 """

@@ -16,11 +16,11 @@ LONGEST = 100
 
 
 def path_for(state: Path) -> Path:
-    """The socket of the `up` that owns the directory `state`, whether it runs or not. Touches nothing.
+    """The socket of the `up` that owns the directory `state`, whether it runs or not. Changes nothing.
 
-    1. `stoker.sock` in the directory, where that path is short enough
-    2. where the `up` that runs there said that it listens: its environment may be another than ours
-    3. a short path that follows from the directory's
+    1. `stoker.sock` in the directory, if that path is short enough
+    2. the path that the running `up` wrote down: its environment may differ from ours
+    3. a short path derived from the directory's
     """
     plain = state / "stoker.sock"
     if len(os.fsencode(plain)) <= LONGEST:
@@ -32,10 +32,10 @@ def path_for(state: Path) -> Path:
 
 
 def bind(state: Path) -> tuple[socket.socket, Path]:
-    """A listening socket, 0600, not blocking, and where it is; one that a crash left there is removed first.
+    """A listening socket, 0600, not blocking, and its path; removes one that a crash left there.
 
-    To be called by the holder of the directory's lock only: nobody else can know that the socket found is dead.
-    Raises StokerError `state_unusable`.
+    Call it only while holding the directory's lock, which proves that the old socket is dead. Raises StokerError
+    `state_unusable`.
     """
     where = state / "stoker.sock"
     if len(os.fsencode(where)) > LONGEST:

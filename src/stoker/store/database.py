@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 VERSION = 1
-"""`PRAGMA user_version` of a file with this schema. Zero is a file that nobody has written yet."""
+"""`PRAGMA user_version` of a file with this schema. Zero: a new file."""
 
 BUSY_WAIT = 0.5
 """Seconds that a write waits for another process's lock; well below what `close` may take."""
@@ -19,7 +19,7 @@ Row = tuple[str, float, str, int, str, str]
 """id, at, serve, status, outcome, and the whole record as JSON."""
 
 # No index on `id`: ids are random, so each batch would rewrite most of the index. That is 5 of 8 microseconds of CPU
-# per record, to save a few milliseconds when somebody asks for one that memory does not have any more.
+# per record: finds one that memory no longer has a few milliseconds faster
 _SCHEMA = (
     "CREATE TABLE decisions (seq INTEGER PRIMARY KEY, id TEXT NOT NULL, at REAL NOT NULL, serve TEXT NOT NULL,"
     " status INTEGER NOT NULL, outcome TEXT NOT NULL, record TEXT NOT NULL)",
@@ -32,7 +32,7 @@ _SHUT = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQL
 
 
 class NotADecisionLog(sqlite3.DatabaseError):
-    """A sound SQLite file that is not ours, or not of this version."""
+    """A sound SQLite file that is not Stoker's, or not of this version."""
 
 
 class Database:
@@ -54,7 +54,7 @@ class Database:
             raise
 
     def _prepare(self) -> None:
-        is_new = not self._is_ours()  # before the first change: what is not ours stays as it is
+        is_new = not self._is_ours()  # before the first change: a file that is not Stoker's stays as it is
         # NORMAL: a killed process loses nothing that was committed; a power cut may lose the last commits.
         for pragma in (
             "journal_mode = WAL",
@@ -67,7 +67,7 @@ class Database:
             self._transact(list(_SCHEMA))
 
     def _is_ours(self) -> bool:
-        """False for a file that nobody has written yet. Raises NotADecisionLog."""
+        """False for a new file. Raises NotADecisionLog."""
         version = int(self._db.execute("PRAGMA user_version").fetchone()[0])
         if version == 0 and not self._db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
             return False
@@ -109,7 +109,7 @@ class Database:
             return True
 
     def leave(self) -> None:
-        """Close after `is_replaced`. SQLite would leave its log behind, to be read into whatever file is there now."""
+        """Close after `is_replaced`. SQLite would leave its log behind, and the new file would absorb it."""
         try:
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         finally:
@@ -134,12 +134,12 @@ class Database:
 
 
 def is_beyond_use(path: Path, error: Exception) -> bool:
-    """Whether retrying cannot help: the file is damaged, is not ours, or may not be written.
+    """Whether retrying cannot help: the file is damaged, is not Stoker's, or may not be written.
 
-    1. SQLite says that it is damaged or no database, or it is someone else's schema -> yes
-    2. it would not open or be written: only if the file itself is the reason. (Too many open files, or a parent
-       directory that is not there yet, look the same to SQLite and pass.)
-    3. locked, disk full, input or output error -> no, try again
+    1. SQLite reports damage or no database, or the schema is another one: yes
+    2. it could not be opened or written: only if the file itself is the reason. (Too many open files, or a
+       parent directory that does not exist yet, look the same to SQLite and pass.)
+    3. locked, disk full, input or output error: no, try again
     """
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if isinstance(error, NotADecisionLog) or code in _RUINED:

@@ -17,7 +17,7 @@ import msgspec
 from stoker.domain.decision import Decision
 from stoker.domain.errors import StokerError
 from stoker.store.database import VERSION
-from stoker.store.refused import Refused
+from stoker.store.refusal_sampling import RefusalSampling
 from stoker.store.writer import BATCH, Writer
 
 QUEUE = 4096
@@ -28,7 +28,7 @@ _decoder = msgspec.json.Decoder(Decision)
 
 
 @dataclass(frozen=True, slots=True)
-class Statistics:
+class DecisionStatistics:
     """What became of the records. `failed` counts attempts to write, whose records are tried again."""
 
     kept: int
@@ -52,7 +52,7 @@ class DecisionLog:
 
     def __init__(self, path: Path, limit: int, now: Callable[[], float] = time.monotonic) -> None:
         self._path = path
-        self._refused = Refused(now)
+        self._refused = RefusalSampling(now)
         self._pending: deque[Decision] = deque()
         # The ring holds more than can be unsaved: a record is in one of ring and file at any time.
         self._ring: deque[Decision] = deque(maxlen=QUEUE + BATCH)
@@ -90,10 +90,10 @@ class DecisionLog:
         known = {(decision.id, decision.at) for decision in newest}
         return (newest + [decision for decision in older if (decision.id, decision.at) not in known])[:limit]
 
-    def statistics(self) -> Statistics:
+    def statistics(self) -> DecisionStatistics:
         writer = self._writer
         dropped = self._dropped + writer.discarded
-        return Statistics(writer.kept, writer.written, dropped, writer.failed, self._refused.unrecorded)
+        return DecisionStatistics(writer.kept, writer.written, dropped, writer.failed, self._refused.unrecorded)
 
     def close(self, timeout: float = 2.0) -> None:
         """Write what is left and close the file. Blocks at most `timeout` seconds; what then remains is reported."""

@@ -12,7 +12,7 @@ from stoker.disk import atomic
 from stoker.domain.tier import Demotion
 
 log = logging.getLogger("stoker.store")
-Demoted = dict[tuple[str, str], Demotion]
+DemotionTable = dict[tuple[str, str], Demotion]
 """By tier and class."""
 
 
@@ -26,7 +26,7 @@ class Demotions:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def read(self) -> Demoted:
+    def read(self) -> DemotionTable:
         """Empty where there is none. One that cannot be read counts for nothing, with a warning."""
         try:
             found = msgspec.json.decode(self.path.read_bytes(), type=list[Demotion])

@@ -1,4 +1,4 @@
-"""What happened lately, for people who look: swaps, exits, restarts, parks. In memory, bounded; the log has it all."""
+"""Recent events for `/status`: swaps, exits, restarts, parks. In memory, bounded; the log has all of them."""
 
 from __future__ import annotations
 

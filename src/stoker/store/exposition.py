@@ -1,6 +1,6 @@
 """The counters and the status document as Prometheus text. Imported at the first scrape, never before.
 
-A few series also appear without the prefix, under the names that people who monitor model servers look for.
+A few series also appear without the prefix, under the names that dashboards for model servers expect.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from stoker.store.labels import STATES
 from stoker.store.metrics import Metrics
 
 _PREFIXES = ("stoker_", "")
-"""Ours, and the bare name that dashboards for model servers use."""
+"""Stoker's prefix, and none, as dashboards for model servers expect."""
 
 
 def expose(metrics: Metrics, status: Mapping[str, object]) -> bytes:
@@ -28,7 +28,7 @@ def expose(metrics: Metrics, status: Mapping[str, object]) -> bytes:
 
 
 class _Scrape(Collector):
-    """One scrape. Copies each table in one step before walking it: the event loop may add to it meanwhile."""
+    """One scrape. Copies each table in one step before iterating: the event loop may change it."""
 
     def __init__(self, metrics: Metrics, status: Mapping[str, object]) -> None:
         self._metrics = metrics
@@ -53,22 +53,22 @@ class _Scrape(Collector):
         )
         series = list(self._metrics.series.items())
         for name, text, pick in (
-            ("stoker_request_seconds", "From the arrival of a request to its end.", "latency"),
-            ("stoker_ttft_seconds", "From the arrival of a request to its first token.", "ttft"),
-            ("stoker_queue_seconds", "What a request waited for its lease, loading and swapping included.", "queued"),
+            ("stoker_request_seconds", "Time from the arrival of a request to its end.", "latency"),
+            ("stoker_ttft_seconds", "Time from the arrival of a request to its first token.", "ttft"),
+            ("stoker_queue_seconds", "Time that requests waited for a lease, with loads and swaps.", "queued"),
         ):
             yield histogram(name, text, ("serve",), (((serve,), getattr(of, pick)) for serve, of in series))
         legacy = list(self._metrics.legacy.items())
         yield counter(
             "stoker_legacy_requests",
-            "Requests of an older API, answered or refused.",
+            "Requests to Ollama's API, answered or refused.",
             ("key", "endpoint", "answer"),
             legacy,
         )
         refusals = list(self._metrics.refusals.items())
         yield counter(
             "stoker_front_door_refusals",
-            "Requests refused at the front door: no or a wrong key, a foreign page or host, no such path.",
+            "Requests refused at the front door: missing or wrong key, wrong host or origin, unknown path.",
             ("reason", "origin"),
             refusals,
         )
@@ -84,7 +84,7 @@ class _Scrape(Collector):
         series = list(self._metrics.series.items())
         yield counter(
             "stoker_tokens",
-            "Tokens as the serves counted them.",
+            "Tokens, as counted by the serves.",
             ("serve", "kind"),
             (
                 ((serve, kind), count)
@@ -109,20 +109,20 @@ class _Scrape(Collector):
         for prefix in _PREFIXES:
             yield histogram(
                 f"{prefix}model_swap_duration_seconds",
-                "From the decision to swap until the new model was ready.",
+                "Time from the decision to swap until the new model was ready.",
                 ("serve", "temperature"),
                 seconds,
             )
         yield histogram(
             "stoker_model_swap_phase_seconds",
-            "The phases of swaps that came to ready.",
+            "Time of each phase of successful swaps.",
             ("phase",),
             (((phase,), one) for phase, one in phases),
         )
         for prefix in _PREFIXES:
             yield counter(
                 f"{prefix}model_load_failures",
-                "Starts that did not come to ready.",
+                "Starts of serves that failed.",
                 ("model",),
                 (((serve,), count) for serve, count in failures),
             )
@@ -130,8 +130,8 @@ class _Scrape(Collector):
     def _gauges(self) -> Iterator[Metric]:
         serves = records(self._status.get("serves"))
         for name, text, key in (
-            ("stoker_in_flight", "Requests that hold a lease now.", "in_flight"),
-            ("stoker_queued", "Requests that wait for a lease now.", "queued"),
+            ("stoker_in_flight", "Requests that hold a lease.", "in_flight"),
+            ("stoker_queued", "Requests that wait for a lease.", "queued"),
         ):
             yield gauge(
                 name,
@@ -149,12 +149,12 @@ class _Scrape(Collector):
         decisions = self._status.get("decisions")
         dropped = number(decisions.get("dropped")) if isinstance(decisions, Mapping) else None
         if dropped is not None:
-            yield counter("stoker_decisions_dropped", "Decision records that were not kept.", (), [((), dropped)])
+            yield counter("stoker_decisions_dropped", "Decision records that were lost.", (), [((), dropped)])
         unrecorded = number(decisions.get("unrecorded")) if isinstance(decisions, Mapping) else None
         if unrecorded is not None:
             yield counter(
                 "stoker_decisions_unrecorded",
-                "Refusals like others before them, which have no decision record.",
+                "Refusals without a decision record, because there were many alike.",
                 (),
                 [((), unrecorded)],
             )
@@ -168,12 +168,14 @@ class _Scrape(Collector):
         if not isinstance(bodies, Mapping):
             return
         for name, text, key in (
-            ("stoker_body_bytes", "Bytes of request bodies that are held now.", "held"),
-            ("stoker_body_budget_bytes", "How many may be held at once.", "budget"),
+            ("stoker_body_bytes", "Bytes of request bodies that are held in memory.", "held"),
+            ("stoker_body_budget_bytes", "Limit for the bytes of request bodies.", "budget"),
         ):
             yield gauge(name, text, (), [((), number(bodies.get(key)) or 0.0)])
         refused = number(bodies.get("refused")) or 0.0
-        yield counter("stoker_bodies_refused", "Request bodies that there was no room for.", (), [((), refused)])
+        yield counter(
+            "stoker_bodies_refused", "Requests refused because their bodies did not fit in memory.", (), [((), refused)]
+        )
 
     def _memory(self) -> Iterator[Metric]:
         for key, text in (
@@ -192,7 +194,7 @@ class _Scrape(Collector):
         predictions = warm.get("predictions")
         yield counter(
             "stoker_preload_predictions",
-            "Changes of model, by whether the new one had been predicted.",
+            "Swaps, by whether the new model had been predicted.",
             ("result",),
             (((str(result),), count) for result, count in predictions.items())
             if isinstance(predictions, Mapping)
@@ -201,19 +203,19 @@ class _Scrape(Collector):
         restarts = number(warm.get("holder_restarts"))
         yield counter(
             "stoker_warm_holder_restarts",
-            "How often the process that keeps models warm ended by itself.",
+            "Unexpected ends of the process that keeps models warm.",
             (),
             [((), restarts)] if restarts is not None else (),
         )
         for name, text, key in (
-            ("stoker_warm_budget_bytes", "Host memory for models that are in no slot.", "budget"),
-            ("stoker_warm_bytes", "What of it is in use.", "used"),
+            ("stoker_warm_budget_bytes", "Host memory for the weights of models that were swapped out.", "budget"),
+            ("stoker_warm_bytes", "Host memory in use for such weights.", "used"),
         ):
             value = number(warm.get(key))
             yield gauge(name, text, (), [((), value)] if value is not None else ())
         yield gauge(
             "stoker_warm_model_bytes",
-            "What a model takes of it.",
+            "Host memory that a model uses.",
             ("model", "how"),
             (((str(m["name"]), str(m.get("how"))), number(m.get("bytes")) or 0.0) for m in records(warm.get("models"))),
         )

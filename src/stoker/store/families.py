@@ -1,4 +1,4 @@
-"""Prometheus families from plain pairs of label values and figures, and plain reading of the status document."""
+"""Prometheus families from pairs of label values and figures, and from the status document."""
 
 from __future__ import annotations
 

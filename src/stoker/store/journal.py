@@ -55,7 +55,7 @@ class SwapJournal:
             if entry is not None:
                 found.append(entry)
                 continue
-            log.warning("%s is no entry of ours: deleted; what it was about is not recovered", path)
+            log.warning("%s is not a valid entry: deleted; its swap is not recovered", path)
             with contextlib.suppress(OSError):
                 path.unlink()
         return found

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from stoker.domain.dialect import ENDPOINTS
-from stoker.domain.task import Source
+from stoker.domain.task import ClassSource
 
 OTHER = "other"
 NONE = "none"
@@ -21,7 +21,7 @@ TEMPERATURES = frozenset({"cold", "warm", "asleep", "unknown"})
 STATES = ("stopped", "starting", "ready", "draining", "stopping", "backoff", "held", "parked")
 CIRCUITS = ("closed", "open", "half-open", "rate-limited")
 
-SOURCES = frozenset(Source)
+SOURCES = frozenset(ClassSource)
 
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
@@ -34,7 +34,7 @@ def certainty(notes: Iterable[str]) -> str:
     return "0.8" if int(percent) >= 80 else "0.5" if int(percent) >= 50 else "0"
 
 
-class Admitted:
+class BoundedLabels:
     """The first `limit` words of their kind; later ones, and what is no word of ours, are `other`."""
 
     def __init__(self, limit: int, pattern: re.Pattern[str] | None = None) -> None:
@@ -51,11 +51,11 @@ class Admitted:
         return word
 
 
-def names() -> Admitted:
+def names() -> BoundedLabels:
     """Serve and slot names come from the configuration; 500 are more than all reloads bring."""
-    return Admitted(500)
+    return BoundedLabels(500)
 
 
-def codes() -> Admitted:
+def codes() -> BoundedLabels:
     """Our own error codes are snake_case words; a serve's own may be anything."""
-    return Admitted(200, _CODE)
+    return BoundedLabels(200, _CODE)

@@ -27,7 +27,7 @@ class ServeSeries:
         self.rate: float | None = None
 
 
-class Cell:
+class MetricsCell:
     """Requests with the same serve, endpoint, status and outcome."""
 
     __slots__ = ("count", "series")
@@ -48,7 +48,7 @@ class Metrics:
         self._slots = labels.names()
         self._codes = labels.codes()
         self._outcomes = labels.codes()
-        self.cells: dict[tuple[str, str, int, str], Cell] = {}
+        self.cells: dict[tuple[str, str, int, str], MetricsCell] = {}
         self.series: dict[str, ServeSeries] = {}
         self.errors: dict[str, int] = {}
         self.swaps: dict[tuple[str, str], int] = {}
@@ -62,7 +62,7 @@ class Metrics:
     def observe(self, decision: Decision) -> None:
         """Count a sealed decision. An unknown time or token count is left out, never taken as 0."""
         d = decision
-        # The endpoint is the caller's text, so it is bounded before the look-up; the other three are ours.
+        # The endpoint is the caller's text, so it is bounded before the look-up; the other three are Stoker's.
         cell = self.cells.get((d.serve, labels.PATHS.get(d.endpoint, labels.OTHER), d.status, d.outcome))
         if cell is None:
             cell = self._cell(d)
@@ -93,7 +93,7 @@ class Metrics:
             self.routed.observe(d, d.routed)
 
     def observe_swap(
-        self, serve: str, slot: str, outcome: str, phases: Mapping[str, float], temperature: str = "cold"
+        self, serve: str, slot: str, outcome: str, phases: Mapping[str, float], start_kind: str = "cold"
     ) -> None:
         """Count a swap to `serve`. `phases`: seconds of `drain`, `check`, `stop`, `start`, `ready`, as far as it came.
 
@@ -107,7 +107,7 @@ class Metrics:
         for phase, seconds in known.items():
             self.phase_seconds.setdefault(phase, Histogram(SWAP_BOUNDS)).observe(seconds)
         name = self._names.label(serve or labels.NONE)
-        warmth = temperature if temperature in labels.TEMPERATURES else labels.OTHER
+        warmth = start_kind if start_kind in labels.TEMPERATURES else labels.OTHER
         self.swap_seconds.setdefault((name, warmth), Histogram(SWAP_BOUNDS)).observe(sum(known.values()))
 
     def observe_load_failure(self, serve: str) -> None:
@@ -132,7 +132,7 @@ class Metrics:
         output, rate = (series.output, series.rate) if series is not None else (0, None)
         return {"requests": requests, "output_tokens": output, "tokens_per_second": rate}
 
-    def _cell(self, decision: Decision) -> Cell:
+    def _cell(self, decision: Decision) -> MetricsCell:
         """The cell of a combination that is new, or has a value that is not admitted as a label."""
         name = self._names.label(decision.serve or labels.NONE)
         path = labels.PATHS.get(decision.endpoint, labels.OTHER)
@@ -140,6 +140,6 @@ class Metrics:
         outcome = decision.outcome if decision.outcome in labels.OUTCOMES else labels.OTHER
         cell = self.cells.get((name, path, status, outcome))
         if cell is None:
-            cell = Cell(self.series.setdefault(name, ServeSeries()))
+            cell = MetricsCell(self.series.setdefault(name, ServeSeries()))
             self.cells[name, path, status, outcome] = cell
         return cell

@@ -33,7 +33,7 @@ class Overrides:
         except msgspec.DecodeError:
             aside = self._path.with_name(f"{self._path.name}.unreadable")
             self._path.replace(aside)
-            log.warning("%s is no list of ours: put aside as %s, and aliases are as configured", self._path, aside)
+            log.warning("%s is not valid: moved to %s, and aliases are as configured", self._path, aside)
             return {}
         return {override.alias: override for override in found}
 

@@ -15,27 +15,27 @@ import msgspec
 
 from stoker.disk import atomic
 from stoker.domain.errors import ConfigError
-from stoker.domain.routing import Router
-from stoker.domain.tier import Row
+from stoker.domain.routing import RouterSettings
+from stoker.domain.tier import ProfileRow
 
 VERSION = 1
 KEPT = 50
 MAX_BYTES = 16 * 2**20
-Rows = dict[tuple[str, str], Row]
+Rows = dict[tuple[str, str], ProfileRow]
 """By tier and class."""
 
 
-class Document(msgspec.Struct, forbid_unknown_fields=True):
+class ProfileDocument(msgspec.Struct, forbid_unknown_fields=True):
     version: int
-    rows: list[Row]
+    rows: list[ProfileRow]
 
 
-def path_of(router: Router, state: str | Path) -> Path:
+def path_of(router: RouterSettings, state: str | Path) -> Path:
     """The configured file; else STATE/profile.json, where `stoker eval bootstrap` puts one."""
     return Path(router.profile_path) if router.profile_path is not None else Path(state) / "profile.json"
 
 
-def rows_of(router: Router | None, state: str | Path) -> Rows:
+def configured_rows(router: RouterSettings | None, state: str | Path) -> Rows:
     """What routing goes by. Empty, the cautious profile, where none was written yet. Raises ConfigError: a file that is
     named has to be there, and whatever is there has to be readable.
     """
@@ -44,13 +44,13 @@ def rows_of(router: Router | None, state: str | Path) -> Rows:
     return load(path_of(router, state))
 
 
-def load(path: Path, helps: str = "`stoker eval bootstrap` writes one, or take router.profile_path out") -> Rows:
+def load(path: Path, helps: str = "`stoker eval bootstrap` writes one; or remove router.profile_path") -> Rows:
     """Raises ConfigError that names the file, what is wrong, and what helps where there is none: nothing is routed by
     half a profile.
     """
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise ConfigError([f"{path}: is larger than {MAX_BYTES // 2**20} MiB: that is no quality profile"])
+            raise ConfigError([f"{path}: is larger than {MAX_BYTES // 2**20} MiB: that is not a quality profile"])
         body = path.read_bytes()
     except OSError as error:
         raise ConfigError([f"{path}: {error.strerror}; {helps}"]) from error
@@ -60,16 +60,16 @@ def load(path: Path, helps: str = "`stoker eval bootstrap` writes one, or take r
 def parse(body: bytes, shown: str) -> Rows:
     """Raises ConfigError as `load` does."""
     try:
-        found = msgspec.json.decode(body, type=Document)
+        found = msgspec.json.decode(body, type=ProfileDocument)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         helps = f"earlier ones are kept in {shown}.d; put one back: stoker profile import --replace FILE"
-        raise ConfigError([f"{shown}: is no quality profile: {error}; {helps}"]) from error
+        raise ConfigError([f"{shown}: is not a quality profile: {error}; {helps}"]) from error
     if found.version != VERSION:
         raise ConfigError([f"{shown}: is a profile of version {found.version}; this Stoker reads version {VERSION}"])
-    return checked(found.rows, shown)
+    return check_rows(found.rows, shown)
 
 
-def checked(listed: Iterable[Row], shown: str) -> Rows:
+def check_rows(listed: Iterable[ProfileRow], shown: str) -> Rows:
     """Rows by their key. Raises ConfigError of one that cannot be true, or stands twice."""
     rows: Rows = {}
     for number, row in enumerate(listed):
@@ -79,29 +79,31 @@ def checked(listed: Iterable[Row], shown: str) -> Rows:
     return rows
 
 
-def _problem(row: Row, before: Rows) -> str:
+def _problem(row: ProfileRow, before: Rows) -> str:
     if not row.tier or not row.task_class:
         return "needs a tier and a task_class"
     if not 0 <= row.passed <= row.n:
         return f"passed {row.passed} of {row.n}"
-    return "stands twice" if (row.tier, row.task_class) in before else ""
+    return "is there twice" if (row.tier, row.task_class) in before else ""
 
 
-def strangers(rows: Mapping[tuple[str, str], Row], tiers: Collection[str], classes: Collection[str]) -> list[str]:
+def unconfigured_rows(
+    rows: Mapping[tuple[str, str], ProfileRow], tiers: Collection[str], classes: Collection[str]
+) -> list[str]:
     """Rows of tiers or classes that are not configured: they count for nothing, and are kept."""
     found = []
     for tier, task_class in rows:
         if tier not in tiers:
             found.append(f"the profile has a row of tier '{tier}', which is not configured")
         elif task_class not in classes:
-            found.append(f"the profile has a row of class '{task_class}', which nobody knows")
+            found.append(f"the profile has a row of class '{task_class}', which does not exist")
     return list(dict.fromkeys(found))
 
 
-def encode(rows: Iterable[Row]) -> bytes:
+def encode(rows: Iterable[ProfileRow]) -> bytes:
     """The same bytes for the same rows, in whatever order they come."""
     ordered = sorted(rows, key=lambda row: (row.tier, row.task_class))
-    return msgspec.json.format(msgspec.json.encode(Document(VERSION, ordered)), indent=1) + b"\n"
+    return msgspec.json.format(msgspec.json.encode(ProfileDocument(VERSION, ordered)), indent=1) + b"\n"
 
 
 class ProfileFile:
@@ -112,7 +114,7 @@ class ProfileFile:
         self._wall = wall
         self._writing = threading.Lock()
 
-    def write(self, rows: Iterable[Row]) -> None:
+    def write(self, rows: Iterable[ProfileRow]) -> None:
         """All of them; what was there goes into the history. Blocks for a sync of the disk. Raises OSError, and the old
         file stays then.
         """

@@ -1,7 +1,7 @@
-"""The index of results: STATE/results.db over the files in STATE/results. The files are the truth.
+"""The index of results: STATE/results.db over the files in STATE/results.
 
-Whatever is wrong with the index (damage, another version, files that came or went without it), it is made again from
-them. What is wrong with a file is named, and hinders no other.
+The files are the truth. If the index is damaged, has another version, or does not match the files, it is rebuilt from
+them. A problem with one file is reported, and does not affect the others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 
 from stoker.disk.directories import make_directory
 from stoker.domain.errors import StokerError
-from stoker.domain.run import Kind, Outcome, Run
+from stoker.domain.run import Outcome, Run, RunKind
 
 VERSION = 1
 """`PRAGMA user_version`; a file of another one is made again."""
@@ -35,11 +35,11 @@ _SHUT = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FU
                    sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_IOERR})  # fmt: skip
 
 
-class Entry(NamedTuple):
+class ResultEntry(NamedTuple):
     """A run as the index knows it."""
 
     id: str
-    kind: Kind
+    kind: RunKind
     serve: str
     at: float
     seconds: float
@@ -54,9 +54,9 @@ class Entry(NamedTuple):
 
 
 class Results:
-    """Looks up runs by id, kind, serve and time. Several processes may use one index; every call is one transaction.
+    """Finds runs by id, kind, serve and time. Several processes may use one index; every call is one transaction.
 
-    Where the disk does not play along, what is looked up is read from the files each time.
+    If the index cannot be used, every search reads the files.
     """
 
     def __init__(self, state: Path) -> None:
@@ -69,7 +69,7 @@ class Results:
             _enter(db, run, _stamp(self._file(run.id)))
 
     def sync(self) -> list[str]:
-        """Enter what came without the index, forget what is gone. Returns one sentence for each file that is none."""
+        """Add new files, forget deleted ones. Returns one sentence for each invalid file."""
         with self._open() as db:
             return self._sync(db)
 
@@ -90,13 +90,13 @@ class Results:
 
     def select(
         self,
-        kind: Kind | None = None,
+        kind: RunKind | None = None,
         serve: str | None = None,
         since: float | None = None,
         outcome: Outcome | None = None,
         baselines: bool = False,
         limit: int = 100,
-    ) -> list[Entry]:
+    ) -> list[ResultEntry]:
         """Newest first. `since`: Unix time. `baselines`: only runs that were recorded as one."""
         where = {"kind = ?": kind, "serve = ?": serve, "at >= ?": since, "outcome = ?": outcome}
         chosen = {words: value for words, value in where.items() if value is not None}
@@ -141,7 +141,7 @@ class Results:
         return db
 
     def _on_disk(self) -> sqlite3.Connection:
-        """Raises StokerError; a file that is none is made again."""
+        """Raises StokerError; an invalid index is rebuilt."""
         make_directory(self.path.parent, "choose another state directory")
         try:
             self.path.touch(0o600)
@@ -240,10 +240,20 @@ def _enter(db: sqlite3.Connection, run: Run, stamp: int) -> None:
     )  # fmt: skip
 
 
-def _entry(row: tuple[str, str, str, float, float, str, str, str, int, int, int]) -> Entry:
+def _entry(row: tuple[str, str, str, float, float, str, str, str, int, int, int]) -> ResultEntry:
     run_id, kind, serve, at, seconds, outcome, identity, execution, baseline, findings, failed = row
-    return Entry(
-        run_id, Kind(kind), serve, at, seconds, Outcome(outcome), identity, execution, bool(baseline), findings, failed
+    return ResultEntry(
+        run_id,
+        RunKind(kind),
+        serve,
+        at,
+        seconds,
+        Outcome(outcome),
+        identity,
+        execution,
+        bool(baseline),
+        findings,
+        failed,
     )
 
 

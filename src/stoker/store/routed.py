@@ -15,15 +15,14 @@ class RoutedCounts:
     """Fed by `Metrics.observe`, in its thread; what it knows of labels is bounded as there."""
 
     def __init__(self) -> None:
-        self.clouds: tuple[Cost, ...] = ()
-        """Rates of the cloud tiers. With none, nothing is saved against them."""
+        self._clouds: tuple[Cost, ...] = ()
         self._tasks = labels.names()
         self._tiers = labels.names()
         self._codes = labels.codes()
         self.requests: Counter[tuple[str, str, str]] = Counter()
         """By class, the tier that answered, and the request's outcome."""
         self.classified: Counter[tuple[str, str]] = Counter()
-        """By who said the class, and how sure that was: `labels.certainty`."""
+        """By the source of the class, and its certainty: `labels.certainty`."""
         self.attempts: Counter[tuple[str, str]] = Counter()
         self.repairs: Counter[str] = Counter()
         self.findings: Counter[tuple[str, str]] = Counter()
@@ -32,13 +31,22 @@ class RoutedCounts:
         self.graded: Counter[tuple[str, str, str]] = Counter()
         """By class, tier, and `pass` or `fail`."""
         self.ungraded: Counter[str] = Counter()
-        """Drawn to be graded, and dropped: by reason, a word of ours."""
+        """Sampled for grading, and dropped: by reason, a word of Stoker's."""
         self.classifier: Counter[str] = Counter()
-        """Times that a model was to tell the class, by what came of it: words of ours."""
+        """Requests whose class a model had to decide, by result: words of Stoker's."""
         self.demoted: Counter[tuple[str, str]] = Counter()
         """By class and tier."""
         self.judging = 0.0
         """What grading cost."""
+
+    @property
+    def clouds(self) -> tuple[Cost, ...]:
+        """Rates of the cloud tiers. With none, nothing is saved against them."""
+        return self._clouds
+
+    def set_clouds(self, rates: tuple[Cost, ...]) -> None:
+        """Count savings against these rates from now on."""
+        self._clouds = rates
 
     def observe(self, decision: Decision, routed: Routed) -> None:
         """Count a sealed decision with its route."""
@@ -50,11 +58,15 @@ class RoutedCounts:
         for attempt in routed.attempts:
             self._attempt(attempt)
         # Two counters: one of differences would go down, and a counter that goes down reads as a restart.
-        less = saved(decision, self.clouds)
+        less = saved(decision, self._clouds)
         if less is not None and less >= 0:
             self.saved += less
         elif less is not None:
             self.overspent -= less
+
+    def judged(self, cost: float) -> None:
+        """A judge was asked, for this much."""
+        self.judging += cost
 
     def graded_one(self, task: str, tier: str, word: str) -> None:
         self.graded[self._tasks.label(task), self._tiers.label(tier), word] += 1

@@ -12,40 +12,40 @@ from stoker.store.routed import RoutedCounts
 
 
 def families(counts: RoutedCounts, status: Mapping[str, object]) -> Iterator[Metric]:
-    """Each table is copied in one step: the event loop may add to it meanwhile."""
+    """Each table is copied in one step: the event loop may change it."""
     yield counter(
         "stoker_routed_requests",
-        "Requests that named a task, by the tier that answered.",
+        "Routed requests, by the tier that answered.",
         ("task", "tier", "outcome"),
         list(counts.requests.items()),
     )
     yield counter(
         "stoker_routed_classes",
-        "Requests that named a task, by who said the class, and from which probability on.",
+        "Routed requests, by the source of their class and its certainty.",
         ("source", "certainty"),
         list(counts.classified.items()),
     )
     yield counter(
         "stoker_tier_attempts",
-        "Times that a tier was tried, by what came of it.",
+        "Attempts at tiers, by outcome.",
         ("tier", "outcome"),
         list(counts.attempts.items()),
     )
     yield counter(
         "stoker_tier_repairs",
-        "Times that a tier was asked once more, since its answer was found wrong.",
+        "Repairs: a tier was asked again because its answer was wrong.",
         ("tier",),
         (((tier,), count) for tier, count in list(counts.repairs.items())),
     )
     yield counter(
         "stoker_tier_findings",
-        "Answers of a tier in which a check proved something wrong.",
+        "Answers of a tier that failed a check.",
         ("tier", "check"),
         list(counts.findings.items()),
     )
     yield counter(
         "stoker_tier_cost",
-        "What a tier cost, as far as its tokens are known, in the currency of the tiers.",
+        "Cost of a tier, as far as its tokens are known, in the currency of the tiers.",
         ("tier",),
         (((tier,), cost) for tier, cost in list(counts.cost.items())),
     )
@@ -56,27 +56,27 @@ def families(counts: RoutedCounts, status: Mapping[str, object]) -> Iterator[Met
         list(counts.demoted.items()),
     )
     for name, text, value in (
-        ("stoker_routed_cost_saved", "What answers cost less than the dearest cloud tier would have.", counts.saved),
-        ("stoker_routed_cost_overspent", "What answers cost more than it would have.", counts.overspent),
+        ("stoker_routed_cost_saved", "Cost saved, compared with the most expensive cloud tier.", counts.saved),
+        ("stoker_routed_cost_overspent", "Extra cost, compared with the most expensive cloud tier.", counts.overspent),
     ):
         yield counter(name, text, (), [((), value)] if counts.clouds else ())
     yield counter(
         "stoker_shadow_graded",
-        "Answers that a judge graded, by what it said.",
+        "Answers that were graded by a model, by grade.",
         ("task", "tier", "verdict"),
         list(counts.graded.items()),
     )
     yield counter(
         "stoker_shadow_dropped",
-        "Answers that were drawn to be graded and were not, by reason.",
+        "Sampled answers that were not graded, by reason.",
         ("reason",),
         (((reason,), count) for reason, count in list(counts.ungraded.items())),
     )
-    text = "What grading cost, in the currency of the tiers."
+    text = "Cost of grading, in the currency of the tiers."
     yield counter("stoker_shadow_cost", text, (), [((), counts.judging)] if counts.graded or counts.ungraded else ())
     yield counter(
         "stoker_classifier_asked",
-        "Times that a model was to tell the class of a request, by what came of it.",
+        "Requests to the classifier model, by outcome.",
         ("outcome",),
         (((outcome,), count) for outcome, count in list(counts.classifier.items())),
     )

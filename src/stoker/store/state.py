@@ -10,16 +10,16 @@ from pathlib import Path
 
 from stoker.disk.directories import make_directory, unusable
 from stoker.domain.errors import ClientError, OurBug
-from stoker.store import control_socket, signing
+from stoker.store import control_socket, signing_key
 
 _log = logging.getLogger(__name__)
 _ELSEWHERE = "choose another one with `state` under [paths]"
 
 
 class StateDir:
-    """Names what lies in a state directory, and owns it while locked.
+    """The paths in a state directory, and its lock.
 
-    Constructing one touches nothing, so that any command may ask where the socket is; `lock` makes the directory.
+    Constructing one changes nothing, so that any command may ask where the socket is; `lock` makes the directory.
     Errors are StokerErrors that say what to type. A crash leaves no lock: the kernel drops it with the process.
     """
 
@@ -44,14 +44,14 @@ class StateDir:
 
     @property
     def note(self) -> str | None:
-        """A sentence for the start-up message, if the socket lies elsewhere."""
+        """A sentence for the start-up message, if the socket is elsewhere."""
         where = self.socket_path
         if where.parent == self.path:
             return None
         return f"the path of {self.path} is too long for a socket: commands are answered on {where}"
 
     def prepare(self) -> None:
-        """Create the directory 0700. StokerError `state_unusable` if others can write into it, or it is not ours."""
+        """Create the directory 0700. StokerError `state_unusable` if others own it or can write into it."""
         make_directory(self.path, _ELSEWHERE)
 
     @property
@@ -60,7 +60,7 @@ class StateDir:
         return self._lock is not None
 
     def lock(self) -> None:
-        """Prepare the directory and take it. Never waits: ClientError `state_locked` names who has it."""
+        """Prepare the directory and lock it. Never waits: ClientError `state_locked` names the owner."""
         if self._lock is not None:
             raise OurBug(f"{self.path} is locked already, by this very object")
         self.prepare()
@@ -92,17 +92,17 @@ class StateDir:
     def signing_key(self) -> bytes:
         """The 32 bytes of `signing.key`, made at first use. StokerError `state_unusable` if it was tampered with."""
         self.prepare()
-        return signing.read_or_make(self.path / "signing.key")
+        return signing_key.read_or_make(self.path / "signing.key")
 
     def earlier_signing_key(self) -> bytes | None:
         """The key before that one, if it was rotated: moved to `signing.key.previous`. StokerError as above."""
         path = self.path / "signing.key.previous"
-        return signing.read_or_make(path) if path.exists() else None
+        return signing_key.read_or_make(path) if path.exists() else None
 
     def _try_lock(self, path: Path) -> int | None:
         """The locked handle, or None if the file was deleted while it was being locked: try again."""
         try:
-            # Not inheritable: an engine that outlives us must not hold our lock.
+            # Not inheritable: an engine that outlives Stoker must not hold the lock.
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise unusable(f"{path} cannot be opened ({error.strerror}): see who owns it, or {_ELSEWHERE}") from error
@@ -131,7 +131,7 @@ class StateDir:
             )
         else:
             message = (
-                f"the state directory {self.path} is being taken or given up by another Stoker at this moment: "
+                f"the state directory {self.path} is being locked or unlocked by another Stoker: "
                 f"look at it with `stoker slot status`, try again, or {_ELSEWHERE}"
             )
         return ClientError(message, code="state_locked", status=409)

@@ -1,4 +1,4 @@
-"""The thread that brings decisions to disk. Whatever the disk does, requests do not notice."""
+"""The thread that writes decisions to disk. Problems of the disk never affect requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stoker.domain.decision import Decision
 from stoker.store.database import Database, Row, is_beyond_use, set_aside
 
 INTERVAL = 0.25
-"""Seconds between two looks at the queue: with the write itself, a record is on disk 0.5 s after its arrival."""
+"""Seconds between two checks of the queue: with the write itself, a record is on disk 0.5 s after its arrival."""
 RETRY_CAP = 5.0
 """Longest pause between two attempts after failures."""
 BATCH = 256
@@ -67,7 +67,7 @@ class Writer:
         """Write all that is pending. False if the disk did not take it: nothing is lost, call again later."""
         try:
             self._write_all()
-        except Exception as error:  # whatever it is, this thread lives on
+        except Exception as error:  # whatever happens, this thread lives on
             self.failed += 1
             if isinstance(error, sqlite3.DatabaseError | OSError) and not isinstance(error, _OUR_FAULT):
                 return self._recover(error)

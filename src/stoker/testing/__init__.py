@@ -15,5 +15,5 @@ dialects/  the replies of each dialect; strict/: what the clouds' own APIs refus
 ballast    memory that is really held, and really given back
 client     RawClient: sends exactly the bytes given; reads replies and SSE strictly
 
-`docs/testing.md` is the page for users.
+`docs/reference/testing-kit.md` is the page for users.
 """

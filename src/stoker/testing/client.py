@@ -20,7 +20,7 @@ class FramingError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class RawHead:
     """Status line and headers; names in lower case, in the order in which they came."""
 
     status: int
@@ -35,7 +35,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply(Head):
+class RawReply(RawHead):
     """A whole reply; the body without its HTTP framing, still encoded as `content-encoding` says."""
 
     body: bytes
@@ -45,7 +45,7 @@ class Reply(Head):
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class SseEvent:
     """One SSE event, or one comment (`name` and `data` empty). `at` is the loop's time when its last byte was read."""
 
     name: str
@@ -57,7 +57,7 @@ class Event:
         return json.loads(self.data)
 
 
-def compose(
+def compose_request(
     method: str, path: str, document: object = None, headers: Iterable[tuple[str, str]] = (), host: str = "127.0.0.1"
 ) -> bytes:
     """A well-formed request. With a document: its JSON, content-type and content-length."""
@@ -141,7 +141,7 @@ class RawClient:
         async with _within(self._timeout, "bytes"):
             return await self._reader.read(size)
 
-    async def head(self) -> Head:
+    async def head(self) -> RawHead:
         """The next status line and headers; `100 Continue` is one too. Raises FramingError."""
         lines = []
         while line := await self._line("a head"):
@@ -154,9 +154,9 @@ class RawClient:
             if not colon or not name or name != name.strip():
                 raise FramingError(f"not a header: {line!r}")
             headers.append((name.lower(), value.strip()))
-        return Head(int(lines[0][9:12]), tuple(headers))
+        return RawHead(int(lines[0][9:12]), tuple(headers))
 
-    async def pieces(self, head: Head) -> AsyncIterator[bytes]:
+    async def pieces(self, head: RawHead) -> AsyncIterator[bytes]:
         """The body as it comes: a piece per chunk, or per read. Raises FramingError if it ends before its end."""
         coding, length = head.header("transfer-encoding"), head.header("content-length")
         if coding is not None and length is not None:
@@ -180,25 +180,25 @@ class RawClient:
             while piece := await self.read():
                 yield piece
 
-    async def body(self, head: Head) -> bytes:
+    async def body(self, head: RawHead) -> bytes:
         return b"".join([piece async for piece in self.pieces(head)])
 
-    async def reply(self) -> Reply:
+    async def reply(self) -> RawReply:
         """The next whole reply; `100 Continue` is passed over."""
         head = await self.head()
         while head.status == 100:
             head = await self.head()
-        return Reply(head.status, head.headers, await self.body(head))
+        return RawReply(head.status, head.headers, await self.body(head))
 
-    async def ask(self, method: str, path: str, document: object = None, **headers: str) -> Reply:
+    async def ask(self, method: str, path: str, document: object = None, **headers: str) -> RawReply:
         """One well-formed request and its reply; `_` in a header's name stands for `-`."""
         named = [(name.replace("_", "-"), value) for name, value in headers.items()]
-        await self.send(compose(method, path, document, named))
+        await self.send(compose_request(method, path, document, named))
         return await self.reply()
 
-    async def events(self, head: Head) -> AsyncIterator[Event]:
+    async def events(self, head: RawHead) -> AsyncIterator[SseEvent]:
         """The SSE events of a body, as they come. Raises FramingError."""
-        async for event in events(self.pieces(head)):
+        async for event in read_events(self.pieces(head)):
             yield event
 
     async def _line(self, what: str) -> str:
@@ -240,7 +240,7 @@ class RawClient:
         await self.close()
 
 
-async def events(pieces: AsyncIterator[bytes]) -> AsyncIterator[Event]:
+async def read_events(pieces: AsyncIterator[bytes]) -> AsyncIterator[SseEvent]:
     """SSE events out of body pieces of any cut.
 
     Raises FramingError for: bytes after the last blank line, a line that is no field, two `event` lines in one event,
@@ -262,13 +262,13 @@ async def events(pieces: AsyncIterator[bytes]) -> AsyncIterator[Event]:
         raise FramingError(f"the stream ended within an event: {rest!r}")
 
 
-def _event(frame: bytes, at: float) -> Event:
+def _event(frame: bytes, at: float) -> SseEvent:
     try:
         lines = frame.decode().split("\n")
     except UnicodeDecodeError as error:
         raise FramingError(f"not UTF-8: {error}") from None
     if all(line.startswith(":") for line in lines):
-        return Event("", "", at, comment="\n".join(line[1:].strip() for line in lines))
+        return SseEvent("", "", at, comment="\n".join(line[1:].strip() for line in lines))
     names: list[str] = []
     data: list[str] = []
     for line in lines:
@@ -282,7 +282,7 @@ def _event(frame: bytes, at: float) -> Event:
             raise FramingError(f"not a field of an event: {line!r}")
     if len(names) > 1 or not data:
         raise FramingError(f"{len(names)} names and {len(data)} data lines in one event: {frame!r}")
-    return Event(names[0] if names else "", "\n".join(data), at)
+    return SseEvent(names[0] if names else "", "\n".join(data), at)
 
 
 class _within:

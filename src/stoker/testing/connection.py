@@ -7,36 +7,39 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import httptools
 
 from stoker.testing.playback import Playback
-from stoker.testing.reply_plan import Plan
+from stoker.testing.reply_plan import ReplyPlan
 from stoker.testing.script.framing import reply_head
-from stoker.testing.script.record import Books, Recorded
+from stoker.testing.script.record import RecordedRequest, RequestLog
 from stoker.testing.script.script import Script
 
 _NO_LINGER = struct.pack("ii", 1, 0)
 
 
-class Owner(Protocol):
+class ConnectionOwner(Protocol):
     """The server, as a connection sees it."""
 
     script: Script
-    books: Books
-    lines: set[Line]
+    books: RequestLog
+    lines: set[ServerConnection]
+
+    def amend(self, changes: dict[str, Any]) -> None:
+        """Change fields of the script."""
 
 
-class Line(asyncio.Protocol):
+class ServerConnection(asyncio.Protocol):
     """Requests that come while a reply is being played wait for its end. Reading never pauses: it is how a client's
     leaving is seen at once."""
 
-    def __init__(self, owner: Owner, answer: Callable[[Line, Recorded], None]) -> None:
+    def __init__(self, owner: ConnectionOwner, answer: Callable[[ServerConnection, RecordedRequest], None]) -> None:
         self._owner = owner
         self._answer = answer
         self._parser = httptools.HttpRequestParser(self)
-        self._waiting: deque[tuple[Recorded, bool]] = deque()
+        self._waiting: deque[tuple[RecordedRequest, bool]] = deque()
         self._playback: Playback | None = None
         self._url = b""
         self._headers: list[tuple[str, str]] = []
@@ -101,7 +104,7 @@ class Line(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         method, path = self._parser.get_method().decode(), self._url.decode("latin-1")
-        request = Recorded(method, path, tuple(self._headers), b"".join(self._body))
+        request = RecordedRequest(method, path, tuple(self._headers), b"".join(self._body))
         self._waiting.append((request, self._parser.should_keep_alive()))
         if self._playback is None:
             self._take_next()
@@ -116,7 +119,7 @@ class Line(asyncio.Protocol):
         if close:
             self._transport.close()
 
-    def play(self, plan: Plan, script: Script) -> None:
+    def play(self, plan: ReplyPlan, script: Script) -> None:
         """A counted reply; it ends in `reply_ended`, in `reset`, or when the client leaves."""
         self._owner.books.started()
         self._playback = Playback(self, plan, script)

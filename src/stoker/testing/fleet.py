@@ -32,6 +32,8 @@ class FakeFleet:
         """What is found when the victims are about to be stopped."""
         self.leftovers: list[str] = []
         """Serves that an earlier control plane left running."""
+        self.is_busy = False
+        """Whether leases are held."""
         self.journal: list[str] = []
         self.alive: dict[str, Callable[[str, str], None]] = {}
 
@@ -88,6 +90,9 @@ class FakeFleet:
         if not leave_running:
             for name in list(self.alive):
                 await self.stop(name, 0)
+
+    def set_busy(self, is_busy: bool) -> None:
+        self.is_busy = is_busy
 
     def hurry(self, leave_running: bool) -> None:
         self.journal.append("hurry")

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from stoker.testing.reply_plan import Plan
+from stoker.testing.reply_plan import ReplyPlan
 from stoker.testing.script.framing import split
 from stoker.testing.script.script import Script
 
@@ -34,7 +34,7 @@ class Playback:
     be called at any time; nothing is written after it.
     """
 
-    def __init__(self, sink: Sink, plan: Plan, script: Script) -> None:
+    def __init__(self, sink: Sink, plan: ReplyPlan, script: Script) -> None:
         self._loop = asyncio.get_running_loop()
         self._sink = sink
         self._plan = plan

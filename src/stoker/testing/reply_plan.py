@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import orjson
 
 from stoker.testing.dialects.terms import BLOCK, Stream, StreamingVoice, Terms, Voice
-from stoker.testing.script.ask import Ask
+from stoker.testing.script.ask import ScriptedRequest
 from stoker.testing.script.framing import Wrapper, reply_head
 from stoker.testing.script.script import Script
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ReplyPlan:
     """Wire bytes, but for what `wrapper` puts around each unit of the body."""
 
     head: bytes
@@ -37,7 +37,7 @@ class Plan:
         return after if after is None or self.is_stream else min(after, 1)
 
 
-def terms(script: Script, ask: Ask, number: int, created: int) -> Terms:
+def reply_terms(script: Script, ask: ScriptedRequest, number: int, created: int) -> Terms:
     limit = ask.max_tokens
     is_endless = script.endless_mb > 0
     is_cut = not is_endless and limit is not None and limit < script.tokens
@@ -58,7 +58,9 @@ def terms(script: Script, ask: Ask, number: int, created: int) -> Terms:
     )
 
 
-def streamed(script: Script, voice: StreamingVoice, ask: Ask, facts: Terms, headers: list[tuple[str, str]]) -> Plan:
+def streamed_reply(
+    script: Script, voice: StreamingVoice, ask: ScriptedRequest, facts: Terms, headers: list[tuple[str, str]]
+) -> ReplyPlan:
     """A streamed reply."""
     stream = voice.stream(ask, facts)
     head, pieces, closing, count = stream.head, stream.pieces, stream.closing, len(stream.pieces)
@@ -75,7 +77,7 @@ def streamed(script: Script, voice: StreamingVoice, ask: Ask, facts: Terms, head
     if framing == "length":
         length = _length(script, stream, [unit(at) for at in range(steps)])
     close = script.close_each or framing == "close"
-    return Plan(
+    return ReplyPlan(
         head=_head(200, script, headers, length, chunked, close),
         opening=opening,
         unit=unit,
@@ -89,7 +91,9 @@ def streamed(script: Script, voice: StreamingVoice, ask: Ask, facts: Terms, head
     )
 
 
-def whole(script: Script, status: int, body: bytes, content_type: str, headers: list[tuple[str, str]]) -> Plan:
+def whole_reply(
+    script: Script, status: int, body: bytes, content_type: str, headers: list[tuple[str, str]]
+) -> ReplyPlan:
     """A reply in one piece: a whole answer, or an error."""
     framing = "length" if script.framing == "auto" else script.framing
     chunked = framing == "chunked"
@@ -103,7 +107,7 @@ def whole(script: Script, status: int, body: bytes, content_type: str, headers: 
     if framing == "length":
         length = _wrapped(script, parts) if script.gzip else len(body)
     close = script.close_each or framing == "close"
-    return Plan(
+    return ReplyPlan(
         head=_head(status, script, [("content-type", content_type), *headers], length, chunked, close),
         opening=b"",
         unit=parts.__getitem__,
@@ -117,13 +121,13 @@ def whole(script: Script, status: int, body: bytes, content_type: str, headers: 
     )
 
 
-def refusal(script: Script, voice: Voice, headers: list[tuple[str, str]]) -> Plan:
+def error_reply(script: Script, voice: Voice, headers: list[tuple[str, str]]) -> ReplyPlan:
     """The answer that `error_status` asks for."""
     status = script.error_status or 500
     body = script.error_body.encode() or orjson.dumps(voice.refuse(status, f"scripted error {status}"))
     if script.retry_after is not None:
         headers = [*headers, ("retry-after", script.retry_after)]
-    return whole(script, status, body, "application/json", headers)
+    return whole_reply(script, status, body, "application/json", headers)
 
 
 def _head(

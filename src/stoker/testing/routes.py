@@ -13,16 +13,16 @@ from msgspec import to_builtins
 from stoker.domain.dialect import ENDPOINTS
 from stoker.testing import reply_plan
 from stoker.testing.ballast import Ballast
-from stoker.testing.connection import Line, Owner
+from stoker.testing.connection import ConnectionOwner, ServerConnection
 from stoker.testing.dialects.rich import RICH
 from stoker.testing.dialects.telling import tell
 from stoker.testing.dialects.voices import STREAMING, VOICES
 from stoker.testing.script import assistant
-from stoker.testing.script.ask import read, text_of
-from stoker.testing.script.record import Recorded
+from stoker.testing.script.ask import read_request, text_of
+from stoker.testing.script.record import RecordedRequest
 from stoker.testing.script.script import Script
 from stoker.testing.strict import strictness
-from stoker.testing.surface import Answer, Surface, metrics
+from stoker.testing.surface import EngineSurface, SurfaceAnswer, metrics
 
 _COUNTS = ("/v1/chat/completions/input_tokens", "/v1/responses/input_tokens")
 _HEALTH = ("/health", "/v1/health")
@@ -30,17 +30,17 @@ _MAX_SHOWN = 1024 * 1024
 _GREETING = b"scripted model server\n"
 
 
-class Routes:
+class ScriptedRoutes:
     """Answers every request of one server."""
 
-    def __init__(self, owner: Owner, now: Callable[[], float], ballast: Ballast) -> None:
+    def __init__(self, owner: ConnectionOwner, now: Callable[[], float], ballast: Ballast) -> None:
         self._owner = owner
-        self._surface = Surface(ballast, self._abort)
+        self._surface = EngineSurface(ballast, self._abort)
         self._now = now
         self._number = 0
         self._started = now()
 
-    def answer(self, line: Line, request: Recorded) -> None:
+    def answer(self, line: ServerConnection, request: RecordedRequest) -> None:
         """1. control  2. health  3. still loading  4. no key  5. inference  6. the engine's own  7. the rest or 404"""
         path = request.path.partition("?")[0]
         if path.startswith("/control"):  # 1
@@ -64,7 +64,7 @@ class Routes:
         script = self._owner.script
         return not script.never_ready and self._now() - self._started >= script.ready_after
 
-    def _is_let_in(self, request: Recorded, path: str) -> bool:
+    def _is_let_in(self, request: RecordedRequest, path: str) -> bool:
         script = self._owner.script
         return self._surface.is_open(script, path) or _has_key(request, script.api_key or "")
 
@@ -73,19 +73,19 @@ class Routes:
         for line in list(self._owner.lines):
             line.give_up()
 
-    def _health(self, line: Line) -> None:
+    def _health(self, line: ServerConnection) -> None:
         self._owner.books.counters.probes += 1
         if self.is_ready():
             line.reply(200, b'{"status":"ok"}')
         else:
             _error(line, 503, "Loading model", "/health")
 
-    def _infer(self, line: Line, request: Recorded, path: str) -> None:
+    def _infer(self, line: ServerConnection, request: RecordedRequest, path: str) -> None:
         if (refusal := self._surface.refusal()) is not None:
             return _reply(line, refusal)
         voice, talker = VOICES[path], STREAMING.get(path)
         try:
-            ask = read(ENDPOINTS[path].dialect, request.body)
+            ask = read_request(ENDPOINTS[path].dialect, request.body)
             script = self._surface.spoken(self._owner.script.amended(ask.overrides()))
         except ValueError as error:
             return _error(line, 400, str(error), path)
@@ -95,10 +95,10 @@ class Routes:
         if why is not None:
             return _error(line, 400, why, path)
         self._number += 1
-        facts = reply_plan.terms(script, ask, self._number, int(time.time()))
+        facts = reply_plan.reply_terms(script, ask, self._number, int(time.time()))
         headers = [("x-body-sha256", hashlib.sha256(request.body).hexdigest())] if script.hash_body else []
         if script.error_status is not None:
-            return line.play(reply_plan.refusal(script, voice, headers), script)
+            return line.play(reply_plan.error_reply(script, voice, headers), script)
         if (
             (script.answers or script.quirks or script.assistant)
             and path in RICH
@@ -110,11 +110,11 @@ class Routes:
         counters.prompt_tokens += facts.prompt
         counters.generated_tokens += facts.completion
         if ask.stream and talker is not None:
-            return line.play(reply_plan.streamed(script, talker, ask, facts, headers), script)
+            return line.play(reply_plan.streamed_reply(script, talker, ask, facts, headers), script)
         body = orjson.dumps(voice.whole(ask, facts))
-        return line.play(reply_plan.whole(script, 200, body, "application/json", headers), script)
+        return line.play(reply_plan.whole_reply(script, 200, body, "application/json", headers), script)
 
-    def _rest(self, line: Line, request: Recorded, path: str) -> None:
+    def _rest(self, line: ServerConnection, request: RecordedRequest, path: str) -> None:
         script = self._owner.script
         match (request.method, path):
             case ("GET", "/v1/models" | "/models"):
@@ -133,9 +133,9 @@ class Routes:
             case _:
                 _error(line, 404, f"{request.method} {path} is nothing that the scripted server knows", path)
 
-    def _count(self, line: Line, request: Recorded, path: str) -> None:
+    def _count(self, line: ServerConnection, request: RecordedRequest, path: str) -> None:
         try:
-            ask = read(ENDPOINTS["/v1/chat/completions"].dialect, request.body)
+            ask = read_request(ENDPOINTS["/v1/chat/completions"].dialect, request.body)
         except ValueError as error:
             return _error(line, 400, str(error), path)
         if path == "/tokenize":
@@ -145,7 +145,7 @@ class Routes:
         count = ask.words() if fixed is None else fixed
         return line.reply(200, orjson.dumps({"object": "response.input_tokens", "input_tokens": count}))
 
-    def _control(self, line: Line, request: Recorded, path: str) -> None:
+    def _control(self, line: ServerConnection, request: RecordedRequest, path: str) -> None:
         if path == "/control/requests":
             return line.reply(200, orjson.dumps([_shown(one) for one in self._owner.books.requests]))
         if request.method == "POST":
@@ -153,7 +153,7 @@ class Routes:
                 changes = orjson.loads(request.body)
                 if not isinstance(changes, dict):
                     raise ValueError('POST /control takes an object: {"field": value}')
-                self._owner.script = self._owner.script.amended(changes)
+                self._owner.amend(changes)
             except ValueError as error:
                 return _error(line, 400, str(error), path)
         script = asdict(self._owner.script)
@@ -162,17 +162,17 @@ class Routes:
         return line.reply(200, orjson.dumps(self._owner.books.report() | {"script": script}))
 
 
-def _error(line: Line, status: int, message: str, path: str) -> None:
+def _error(line: ServerConnection, status: int, message: str, path: str) -> None:
     voice = VOICES.get(path, VOICES["/v1/chat/completions"])
     line.reply(status, orjson.dumps(voice.refuse(status, message)))
 
 
-def _reply(line: Line, answer: Answer) -> None:
+def _reply(line: ServerConnection, answer: SurfaceAnswer) -> None:
     status, document = answer
     line.reply(status, b"" if document is None else orjson.dumps(document))
 
 
-def _has_key(request: Recorded, key: str) -> bool:
+def _has_key(request: RecordedRequest, key: str) -> bool:
     return request.header("authorization") == f"Bearer {key}" or request.header("x-api-key") == key
 
 
@@ -198,7 +198,7 @@ def _props(script: Script) -> dict[str, object]:
     }
 
 
-def _shown(request: Recorded) -> dict[str, object]:
+def _shown(request: RecordedRequest) -> dict[str, object]:
     """As JSON: the body only where it is text of moderate size."""
     try:
         body = request.body.decode() if len(request.body) <= _MAX_SHOWN else None

@@ -6,12 +6,12 @@ import asyncio
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from stoker.testing.ballast import Ballast
-from stoker.testing.connection import Line
-from stoker.testing.routes import Routes
-from stoker.testing.script.record import Books, Counters, Recorded
+from stoker.testing.connection import ServerConnection
+from stoker.testing.routes import ScriptedRoutes
+from stoker.testing.script.record import RecordedRequest, RequestCounters, RequestLog
 from stoker.testing.script.script import Script
 
 _BACKLOG = 2048
@@ -37,9 +37,9 @@ class ScriptedServer:
         self.host = host
         self.port = port
         self._now = now
-        self.books = Books()
+        self.books = RequestLog()
         self.ballast = Ballast()
-        self.lines: set[Line] = set()
+        self.lines: set[ServerConnection] = set()
         self._server: asyncio.Server | None = None
 
     @property
@@ -47,25 +47,29 @@ class ScriptedServer:
         return f"http://{self.host}:{self.port}"
 
     @property
-    def requests(self) -> list[Recorded]:
+    def requests(self) -> list[RecordedRequest]:
         """What came in, oldest first; without /health and /control."""
         return self.books.requests
 
     @property
-    def counters(self) -> Counters:
+    def counters(self) -> RequestCounters:
         return self.books.counters
 
-    async def until(self, holds: Callable[[Counters], bool], timeout: float = 5.0) -> None:
+    def amend(self, changes: dict[str, Any]) -> None:
+        """Change fields of the script, for requests from now on. Raises ValueError for an unknown or wrong field."""
+        self.script = self.script.amended(changes)
+
+    async def until(self, holds: Callable[[RequestCounters], bool], timeout: float = 5.0) -> None:
         """Wait until the counters satisfy `holds`; looked at on each change. Raises TimeoutError with the counters."""
         await self.books.until(holds, timeout)
 
     async def start(self) -> None:
         """Listen. Raises OSError if the port is taken. The time of `ready_after` starts here."""
-        routes = Routes(self, self._now, self.ballast)
+        routes = ScriptedRoutes(self, self._now, self.ballast)
         self.ballast.hold(self.script.memory_mb)
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            lambda: Line(self, routes.answer), self.host, self.port, backlog=_BACKLOG
+            lambda: ServerConnection(self, routes.answer), self.host, self.port, backlog=_BACKLOG
         )
         self.port = self._server.sockets[0].getsockname()[1]
 

@@ -15,16 +15,16 @@ import orjson
 
 from stoker.testing.ballast import Ballast
 from stoker.testing.script.ask import text_of
-from stoker.testing.script.record import Counters, Recorded
+from stoker.testing.script.record import RecordedRequest, RequestCounters
 from stoker.testing.script.script import Script
 
-Answer = tuple[int, dict[str, Any] | None]
+SurfaceAnswer = tuple[int, dict[str, Any] | None]
 """Status, and a JSON body or none."""
 _TAGS = frozenset(("weights", "kv_cache"))
 _BUSY = {"error": {"message": "the server is asleep", "code": 503}}
 
 
-class Surface:
+class EngineSurface:
     """One engine's state. `answer` gives None for what is not its business; `aborts` ends all requests in flight."""
 
     def __init__(self, ballast: Ballast, aborts: Callable[[], None]) -> None:
@@ -39,7 +39,7 @@ class Surface:
             return not path.startswith("/v1")
         return script.engine == "sglang" and path in ("/health_generate", "/metrics")
 
-    def refusal(self) -> Answer | None:
+    def refusal(self) -> SurfaceAnswer | None:
         """What inference gets instead of a reply, if anything."""
         return (503, _BUSY) if self._asleep else None
 
@@ -51,7 +51,7 @@ class Surface:
             else script.amended({"text": "\N{REPLACEMENT CHARACTER}", "answers": None})
         )
 
-    def answer(self, script: Script, request: Recorded, counters: Counters) -> Answer | None:
+    def answer(self, script: Script, request: RecordedRequest, counters: RequestCounters) -> SurfaceAnswer | None:
         path, _, query = request.path.partition("?")
         if script.engine == "vllm":
             return self._vllm(script, f"{request.method} {path}", parse_qs(query), _document(request))
@@ -61,7 +61,9 @@ class Surface:
 
     # -- vLLM ----------------------------------------------------------------------------------------------------
 
-    def _vllm(self, script: Script, what: str, query: dict[str, list[str]], body: dict[str, Any]) -> Answer | None:
+    def _vllm(
+        self, script: Script, what: str, query: dict[str, list[str]], body: dict[str, Any]
+    ) -> SurfaceAnswer | None:
         if (
             what in ("POST /sleep", "POST /wake_up", "POST /collective_rpc", "GET /is_sleeping")
             and not script.can_sleep
@@ -90,7 +92,7 @@ class Surface:
                 return 404, {"detail": "Not Found"}
         return None
 
-    def _call(self, script: Script, method: object) -> Answer:
+    def _call(self, script: Script, method: object) -> SurfaceAnswer:
         if method != "reload_weights":
             return 400, {"error": f"no method {method!r}"}
         if "weights" in self._asleep:
@@ -100,7 +102,9 @@ class Surface:
 
     # -- SGLang --------------------------------------------------------------------------------------------------
 
-    def _sglang(self, script: Script, what: str, body: dict[str, Any], counters: Counters) -> Answer | None:
+    def _sglang(
+        self, script: Script, what: str, body: dict[str, Any], counters: RequestCounters
+    ) -> SurfaceAnswer | None:
         tags = frozenset(body.get("tags") or _TAGS)
         match what:
             case "POST /release_memory_occupation" | "POST /resume_memory_occupation" if not script.can_sleep:
@@ -147,7 +151,7 @@ class Surface:
         self._asleep -= tags
 
 
-def metrics(script: Script, counters: Counters) -> bytes:
+def metrics(script: Script, counters: RequestCounters) -> bytes:
     """The text of /metrics in the engine's own names."""
     hidden = set(filter(None, script.hide_metrics.split(",")))
     renamed = dict(pair.split("=", 1) for pair in script.rename_metrics.split(",") if "=" in pair)
@@ -160,7 +164,7 @@ def metrics(script: Script, counters: Counters) -> bytes:
     return "".join(lines).encode()
 
 
-def _figures(script: Script, counters: Counters) -> list[tuple[str, str, float]]:
+def _figures(script: Script, counters: RequestCounters) -> list[tuple[str, str, float]]:
     """Metric with its labels, type, value."""
     prompt, generated, running = counters.prompt_tokens, counters.generated_tokens, counters.in_flight
     if script.engine == "vllm":
@@ -196,7 +200,7 @@ def _figures(script: Script, counters: Counters) -> list[tuple[str, str, float]]
     ]
 
 
-def _document(request: Recorded) -> dict[str, Any]:
+def _document(request: RecordedRequest) -> dict[str, Any]:
     try:
         found = orjson.loads(request.body or b"{}")
     except orjson.JSONDecodeError:

@@ -21,8 +21,8 @@ from stoker.domain.access import Conversations
 from stoker.domain.dialect import Dialect
 from stoker.domain.lease import Target
 from stoker.domain.serve import Serve
-from stoker.fleet.conversations.keeper import Keeper
-from stoker.fleet.process.signing import Signer
+from stoker.fleet.conversations.keeper import ConversationKeeper
+from stoker.fleet.process.signing import KeySigner
 from stoker.http import client
 from stoker.http.client import NoResponse
 from stoker.testing.clock import FakeClock
@@ -87,11 +87,11 @@ class Desk:
         self.engine: Engine | None = None
         self.keeper = self.open()
 
-    def open(self) -> Keeper:
+    def open(self) -> ConversationKeeper:
         """As a control plane that has just started."""
-        signer = Signer(lambda: bytes(32))
+        signer = KeySigner(lambda: bytes(32))
         log = logging.getLogger("test.conversations")
-        self.keeper = Keeper(self.directory / "conversations", self.settings, signer, self.clock, log)
+        self.keeper = ConversationKeeper(self.directory / "conversations", self.settings, signer, self.clock, log)
         return self.keeper
 
     async def start(self) -> Engine:
@@ -124,7 +124,7 @@ class Desk:
         assert answer.status == 200, answer.body
         found = answer.json()
         usage = found["usage"]
-        stay.end(usage.get("total_tokens", 0) or usage["input_tokens"] + usage["output_tokens"])
+        stay.release(usage.get("total_tokens", 0) or usage["input_tokens"] + usage["output_tokens"])
         return {"read": read(usage), "restored": stay.restored, "sequence": stay.sequence}
 
     @property

@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 
 from stoker.domain.access import Conversations
-from stoker.domain.conversation import Stay
+from stoker.domain.conversation import SequenceLease
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import UpstreamError
 from stoker.domain.lease import Target
 from stoker.domain.serve import Driver, Serve
 from stoker.fleet.conversations import keeper as keeping
-from stoker.fleet.conversations.keeper import Keeper, Statistics, keeps
-from stoker.fleet.conversations.stay import Run, SequenceStay
-from stoker.fleet.process.signing import Signer
+from stoker.fleet.conversations.keeper import ConversationKeeper, ConversationStatistics, saves_conversations
+from stoker.fleet.conversations.sequence_use import EngineRun, SequenceUse
+from stoker.fleet.process.signing import KeySigner
 from stoker.testing.clock import FakeClock
 
 SERVE = Serve(name="fast", model="hub/id", keep_conversations=True)
@@ -81,7 +81,7 @@ class Bench:
         self.clock = FakeClock()
         self.settings = Conversations(**settings)
         log = logging.getLogger("test.conversations")
-        self.keeper = Keeper(self.root, self.settings, Signer(lambda: bytes(32)), self.clock, log)
+        self.keeper = ConversationKeeper(self.root, self.settings, KeySigner(lambda: bytes(32)), self.clock, log)
         self.engine = Engine(lambda: self.root / "fast")
         self.address = Target("", 0)
 
@@ -92,22 +92,22 @@ class Bench:
         self.keeper.directory(serve)
         self.keeper.started(serve, self.address, {"total_slots": slots}, is_fresh)
 
-    def begin(self, key: str = "ann", words: str = "Hello.", dialect: Dialect = Dialect.CHAT) -> Stay | None:
+    def begin(self, key: str = "ann", words: str = "Hello.", dialect: Dialect = Dialect.CHAT) -> SequenceLease | None:
         body = json.dumps({"messages": [{"role": "user", "content": words}]}).encode()
         target = Target(self.address.host, self.address.port, "", "fast")
         return self.keeper.begin(SERVE, target, key, dialect, body)
 
-    async def stay(self, key: str = "ann", words: str = "Hello.") -> Stay:
+    async def stay(self, key: str = "ann", words: str = "Hello.") -> SequenceLease:
         """Prepared."""
         stay = self.begin(key, words)
         assert stay is not None
         await stay.prepare()
         return stay
 
-    async def turn(self, key: str = "ann", words: str = "Hello.") -> Stay:
+    async def turn(self, key: str = "ann", words: str = "Hello.") -> SequenceLease:
         """A whole request."""
         stay = await self.stay(key, words)
-        stay.end(10)
+        stay.release(10)
         return stay
 
     def files(self) -> list[Path]:
@@ -150,8 +150,8 @@ def play(tmp_path: Path) -> Play:
 )
 def test_only_a_llama_cpp_whose_command_line_is_ours_keeps_conversations(play: Play, other: Serve) -> None:
     async def story(bench: Bench) -> None:
-        assert keeps(SERVE)
-        assert not keeps(other)
+        assert saves_conversations(SERVE)
+        assert not saves_conversations(other)
         assert bench.keeper.directory(other) is None
         bench.started(other)
         assert bench.begin() is None
@@ -183,7 +183,7 @@ def test_a_directory_that_cannot_be_made_is_said_in_the_log(play: Play, caplog: 
     async def story(bench: Bench) -> None:
         bench.root.write_text("in the way")
         assert bench.keeper.directory(SERVE) is None
-        assert "serve fast are not kept" in caplog.text
+        assert "serve fast are not saved" in caplog.text
 
     play(story)
 
@@ -206,7 +206,7 @@ def test_who_finds_all_in_use_waits_in_order(play: Play) -> None:
                 tasks.create_task(come(name))
                 await asyncio.sleep(0)
             assert order == []
-            first.end(10)
+            first.release(10)
         assert order == ["second", "third", "fourth"]
 
     play(story)
@@ -219,7 +219,7 @@ def test_who_leaves_while_waiting_passes_the_turn_on(play: Play) -> None:
         leaves = asyncio.get_running_loop().create_task(bench.turn("ann", "leaves"))
         stays = asyncio.get_running_loop().create_task(bench.turn("ann", "stays"))
         await asyncio.sleep(0)
-        first.end(10)  # it is the first one's turn now
+        first.release(10)  # it is the first one's turn now
         leaves.cancel()
         async with asyncio.timeout(5):
             await stays
@@ -255,7 +255,7 @@ def test_a_cancelled_erase_is_not_overtaken(play: Play) -> None:
         preparing.cancel()
         with pytest.raises(asyncio.CancelledError):
             await preparing
-        bob.end(None)
+        bob.release(None)
         ann = asyncio.get_running_loop().create_task(bench.stay("ann"))
         await asyncio.sleep(0.01)
         assert not ann.done(), "the erase may still come, and would hit what comes next"
@@ -270,7 +270,7 @@ def test_what_is_broken_off_keeps_its_sequence_for_a_moment(play: Play) -> None:
     async def story(bench: Bench) -> None:
         bench.started()
         ann = await bench.stay("ann")
-        ann.end(None)
+        ann.release(None)
         bob = asyncio.get_running_loop().create_task(bench.stay("bob"))
         await asyncio.sleep(0.01)
         assert bench.engine.asked == []
@@ -286,11 +286,11 @@ def test_who_ends_twice_gives_nobody_elses_sequence_back(play: Play) -> None:
         bench.started()
         first = await bench.turn()
         second = await bench.stay()
-        first.end(10)
+        first.release(10)
         third = asyncio.get_running_loop().create_task(bench.stay())
         await asyncio.sleep(0.01)
         assert not third.done()
-        second.end(10)
+        second.release(10)
         await third
 
     play(story)
@@ -309,8 +309,8 @@ def test_an_unanswered_erase_costs_the_sequence(play: Play, monkeypatch: pytest.
                 await bob.prepare()
             assert failure.value.code == "unreachable"
             assert bob.sequence is None
-            bob.end(None)
-        with pytest.raises(UpstreamError, match="unanswered"):
+            bob.release(None)
+        with pytest.raises(UpstreamError, match="does not answer"):
             await bench.stay("bob")
         assert bench.engine.asked == ["erase 0", "erase 1"]
 
@@ -324,7 +324,7 @@ def test_an_engine_that_cannot_erase_keeps_no_conversations(play: Play, caplog: 
         with pytest.raises(UpstreamError):
             await bench.stay()
         assert bench.begin() is None, "the next try goes without"
-        assert "serve fast are not kept" in caplog.text
+        assert "serve fast are not saved" in caplog.text
 
     play(story)
 
@@ -346,7 +346,7 @@ def test_a_restore_waits_for_the_save_before_it(play: Play) -> None:
         assert bench.keeper._sealing, "it is not proved yet"
         assert (await bench.turn()).restored == 10
         assert bench.engine.asked == ["restore 0"]
-        assert bench.keeper.statistics() == Statistics(1, 20, 1, 0, 1, 0)
+        assert bench.keeper.statistics() == ConversationStatistics(1, 20, 1, 0, 1, 0)
 
     play(story)
 
@@ -546,10 +546,10 @@ def test_a_stay_that_was_never_prepared_gives_nothing_back(play: Play) -> None:
     async def story(bench: Bench) -> None:
         bench.started()
         stay = bench.begin()
-        assert isinstance(stay, SequenceStay)
-        stay.end(None)
+        assert isinstance(stay, SequenceUse)
+        stay.release(None)
         run = bench.keeper._runs["fast"]
-        assert isinstance(run, Run)
+        assert isinstance(run, EngineRun)
         assert run.sequences.on_stop() == []
 
     play(story)

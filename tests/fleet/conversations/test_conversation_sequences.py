@@ -8,8 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from stoker.fleet.conversations.pace import Pace
-from stoker.fleet.conversations.sequences import Place, Save, Sequences
+from stoker.fleet.conversations.save_rate import SaveRate
+from stoker.fleet.conversations.sequences import Save, SequencePlace, Sequences
 
 
 def stay(table: Sequences, key: str, conversation: str | None, size: int = 10, tokens: int | None = None) -> str:
@@ -108,7 +108,7 @@ class Engine(RuleBasedStateMachine):
         self.table = Sequences(count, is_fresh)
         self.contents: list[set[str]] = [set() if is_fresh else {"nobody knows"} for _ in range(count)]
         self.saved: dict[int, Any] = {}
-        self.busy: list[tuple[Place, str]] = []
+        self.busy: list[tuple[SequencePlace, str]] = []
         """With the last step that was taken."""
 
     @rule(key=st.sampled_from("xyz"), word=st.sampled_from(["a", "b", None]), size=st.integers(1, 50))
@@ -162,7 +162,7 @@ class Engine(RuleBasedStateMachine):
             assert self.contents[save.number] == {save.conversation[0]}
         assert len({save.conversation for save in saves}) == len(saves)
 
-    def _one(self, data: Any, step: str) -> tuple[int, Place | None]:
+    def _one(self, data: Any, step: str) -> tuple[int, SequencePlace | None]:
         found = [at for at, (_, taken) in enumerate(self.busy) if taken == step]
         if not found:
             return -1, None
@@ -175,7 +175,7 @@ TestEngine = Engine.TestCase
 
 
 def test_what_cannot_be_saved_in_time_is_not_begun() -> None:
-    pace = Pace()
+    pace = SaveRate()
     assert pace.fits(10**6, 0.5), "unknown: worth a try"
     pace.on_saved(1000, 0.1)
     assert pace.fits(5000, 0.5)
@@ -184,7 +184,7 @@ def test_what_cannot_be_saved_in_time_is_not_begun() -> None:
 
 
 def test_what_was_too_slow_once_is_tried_again_some_swaps_later() -> None:
-    pace = Pace()
+    pace = SaveRate()
     pace.on_late(1000, 0.5)
     tries = 0
     while not pace.fits(1000, 0.5):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker.fleet.conversations.store import Saved, Store
+from stoker.fleet.conversations.store import ConversationStore, SavedConversation
 from stoker.testing.clock import FakeClock
 
 A, B, C = "a" * 32, "b" * 32, "c" * 32
@@ -25,19 +25,21 @@ class Shelf:
         self.clock = FakeClock()
         self.store = self.open()
 
-    def open(self, budget: int = 1000, secret: bytes = bytes(32)) -> Store:
+    def open(self, budget: int = 1000, secret: bytes = bytes(32)) -> ConversationStore:
         log = logging.getLogger("test.conversations")
-        self.store = Store(self.root, budget, HOUR, lambda: secret, self.clock.wall, log)
+        self.store = ConversationStore(self.root, budget, HOUR, lambda: secret, self.clock.wall, log)
         return self.store
 
-    def save(self, conversation: str, size: int = 100, serve: str = "fast", fill: bytes = b"x") -> Saved | None:
+    def save(
+        self, conversation: str, size: int = 100, serve: str = "fast", fill: bytes = b"x"
+    ) -> SavedConversation | None:
         self.clock.advance(1)
         self.store.folder(serve)
         draft = self.store.draft(serve)
         draft.write_bytes(fill * size)
         return self.store.keep(draft, serve, conversation, size, size, self.clock.wall())
 
-    def path(self, saved: Saved | None) -> Path:
+    def path(self, saved: SavedConversation | None) -> Path:
         assert saved is not None
         return self.root / saved.serve / saved.name
 

@@ -14,10 +14,11 @@ from stoker.domain.access import Paths
 from stoker.domain.serve import Driver, Serve
 from stoker.fleet.drivers.systemd import SystemdDriver
 from stoker.fleet.process.keys import Keys
-from stoker.fleet.process.signing import Signer
+from stoker.fleet.process.signing import KeySigner
+from stoker.fleet.supervision.serve_registry import FleetContext
 from stoker.fleet.supervision.supervisor import Supervisor
 from stoker.fleet.systemd import install
-from stoker.fleet.systemd.units import Site
+from stoker.fleet.systemd.units import InstallSite
 
 HERE = Path(sys.argv[1])
 ENGINE = Path(__file__).parents[1] / "scripted_engine.py"
@@ -37,7 +38,7 @@ def front_door():
         f'#!/bin/sh\n[ -e "{HERE}/child" ] || {{ setsid sleep 600 & echo $! > "{HERE}/child"; }}\nsleep 600\n'
     )
     path.chmod(0o755)
-    return Site(
+    return InstallSite(
         str(HERE / "stoker.toml"), str(HERE / "state"), (str(path),), "root", environment={"PATH": os.environ["PATH"]}
     )
 
@@ -70,7 +71,7 @@ async def main():
     install.command(["systemctl", "restart", "stoker.service"])
     found["the front door's own serve outlives its restart"] = is_there(child)
 
-    signer = Signer(lambda: bytes(32))
+    signer = KeySigner(lambda: bytes(32))
     paths = Paths(str(HERE / "state"), str(HERE / "logs"), str(HERE))
     exits, exited = [], asyncio.Event()
 
@@ -79,9 +80,9 @@ async def main():
         exited.set()
 
     def supervisor():
-        fleet = Supervisor(paths, RealClock(), logging.getLogger("real"), lambda: bytes(32))
-        fleet._drivers[Driver.SYSTEMD] = SystemdDriver(HERE / "state", Keys(signer), logging.getLogger("real"))
-        return fleet
+        log = logging.getLogger("real")
+        drivers = {Driver.SYSTEMD: SystemdDriver(HERE / "state", Keys(signer), log)}
+        return Supervisor(FleetContext(paths, RealClock(), log, lambda: bytes(32), drivers=drivers))
 
     fleet = supervisor()
     found["problems"] = await fleet.examine(serve)

@@ -22,16 +22,16 @@ from tests.fleet.conftest import holdings
 from stoker.domain.access import Paths
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Driver, Secret, Serve
-from stoker.fleet.drivers import child, container_unit, watch
+from stoker.fleet.drivers import container_unit, exit_watch, subcommand
 from stoker.fleet.drivers.compose import ContainerDriver
 from stoker.fleet.drivers.conflicts import Conflicts
-from stoker.fleet.drivers.containers import Action, Container, Drift, State
+from stoker.fleet.drivers.containers import Container, ContainerAction, ContainerDrift, ContainerState
 from stoker.fleet.drivers.docker import DockerFailed
 from stoker.fleet.drivers.unit import Launched
 from stoker.fleet.process.keys import Keys
 from stoker.fleet.process.ports import free_port
-from stoker.fleet.process.records import Record
-from stoker.fleet.process.signing import Signer
+from stoker.fleet.process.signing import KeySigner
+from stoker.fleet.process.start_records import StartRecord
 
 STANDIN = Path(__file__).with_name("standin_docker.py")
 RUN = ("docker", "run", "-d", "--name", "fast", "img:1")
@@ -50,7 +50,7 @@ class Bench:
         self.answers: dict[str, list[Any]] = {}
         self.answer()
         self.ours: set[int] = set()
-        self.intents: list[Record] = []
+        self.intents: list[StartRecord] = []
         self.exits: list[int | None] = []
         self.exited = asyncio.Event()
         self.gone = asyncio.Event()
@@ -70,7 +70,7 @@ class Bench:
     def driver(self) -> ContainerDriver:
         paths = Paths(str(self.directory / "state"), str(self.directory / "logs"), str(self.directory))
         return ContainerDriver(
-            paths, Keys(Signer(lambda: bytes(32))), logging.getLogger("test.docker"), lambda: self.ours
+            paths, Keys(KeySigner(lambda: bytes(32))), logging.getLogger("test.docker"), lambda: self.ours
         )
 
     def serve(self, *up: str, **fields: Any) -> Serve:
@@ -87,7 +87,7 @@ class Bench:
     async def launch(self, serve: Serve) -> Launched:
         return await self.driver.launch(serve, (), time.time(), self.intents.append)
 
-    def hold(self, record: Record) -> container_unit.ContainerUnit:
+    def hold(self, record: StartRecord) -> container_unit.ContainerUnit:
         def on_exit(code: int | None) -> None:
             self.exits.append(code)
             self.exited.set()
@@ -183,17 +183,21 @@ def test_a_changed_compose_hash_recreates_what_is_stopped_with_commands_that_wer
         await bench.launch(serve)
         assert [words[1:] for words in bench.changes()] == [words[1:] for words in planned]
         bench.become("exited")
-        assert (await bench.driver.look(serve)).action is Action.START
+        assert (await bench.driver.look(serve)).action is ContainerAction.START
         bench.answers[f"docker compose -f {bench.directory}/c.yml config --hash"] = [0, "eng hash-2\n", ""]
         bench.answer()
         seen = await bench.driver.look(serve)
-        assert (seen.drift, seen.action, seen.why) == (Drift.DRIFTED, Action.RECREATE, "the Compose file has changed")
+        assert (seen.drift, seen.action, seen.why) == (
+            ContainerDrift.DRIFTED,
+            ContainerAction.RECREATE,
+            "the Compose file has changed",
+        )
         planned = await bench.driver.plan(serve)
         bench.forget()
         await bench.launch(serve)
         assert [words[1:] for words in bench.changes()] == [words[1:] for words in planned]
         assert planned[0][:2] == ["docker", "rm"]
-        assert (await bench.driver.look(serve)).drift is Drift.SAME
+        assert (await bench.driver.look(serve)).drift is ContainerDrift.SAME
 
     tell(story)
 
@@ -233,7 +237,7 @@ def test_docker_that_is_not_installed_is_named(tell: Callable[[Story], None]) ->
             await bench.launch(bench.serve(*RUN))
         with pytest.raises(StartFailed, match="apt install docker"):
             await bench.driver.plan(bench.serve(*RUN))
-        assert await bench.driver.state(record("id1")) is State.UNKNOWN
+        assert await bench.driver.state(record("id1")) is ContainerState.UNKNOWN
 
     tell(story)
 
@@ -302,7 +306,7 @@ def test_an_up_that_does_not_return_is_killed_with_everything_it_started(tell: C
         script.chmod(0o755)
         with pytest.raises(StartFailed, match=r"did not end within 0\.5 s"):
             await bench.launch(bench.serve("./up.sh", ready_timeout=0.5))
-        assert not watch.is_alive(int((bench.directory / "pid").read_text()))
+        assert not exit_watch.is_alive(int((bench.directory / "pid").read_text()))
 
     tell(story)
 
@@ -347,8 +351,8 @@ def test_no_secret_of_a_serve_is_in_a_log_or_an_error(
 # -- a daemon elsewhere ------------------------------------------------------------------------------------------------
 
 
-def record(identity: str) -> Record:
-    return Record(
+def record(identity: str) -> StartRecord:
+    return StartRecord(
         name="a", pid=0, mark="", command="", fingerprint="", port=1, nonce="n", takes_key=False, started_at=0.0,
         log="", grace=0.1, driver="compose", handle=f"fast {identity}",
     )  # fmt: skip
@@ -363,8 +367,8 @@ def test_a_number_that_is_a_strangers_now_is_not_held(tell: Callable[[Story], No
 
 
 def test_a_process_number_of_another_machine_is_never_taken_for_one_of_ours() -> None:
-    assert not container_unit.is_here(Container("f" * 64, "fast", State.RUNNING, pid=os.getpid()))
-    assert not container_unit.is_here(Container("", "fast", State.EXITED, pid=0))
+    assert not container_unit.is_here(Container("f" * 64, "fast", ContainerState.RUNNING, pid=os.getpid()))
+    assert not container_unit.is_here(Container("", "fast", ContainerState.EXITED, pid=0))
 
 
 def test_one_elsewhere_is_watched_by_docker_wait_and_ended_by_docker_stop(
@@ -453,8 +457,8 @@ def test_what_only_docker_knows_of_an_end_is_written_to_the_log_too(tell: Callab
             await bench.exited.wait()
         await unit.end(0.0)
         log = (bench.directory / "logs" / "a.log").read_text().splitlines()
-        assert log[1:] == ["said this", "--- stoker: Docker says of its end: out of memory"]
-        assert await bench.driver.said(launched.record) == ""
+        assert log[1:] == ["said this", "--- stoker: Docker reports of its end: out of memory"]
+        assert await bench.driver.recent_output(launched.record) == ""
 
     tell(story)
 
@@ -497,9 +501,9 @@ def test_a_container_whose_memory_is_unreadable_counts_as_unknown(tell: Callable
         await bench.launch(serve)
         bench.become("exited")
         (bench.directory / "state" / "containers" / "fast.json").write_text("{")
-        assert (await bench.driver.look(serve)).drift is Drift.UNKNOWN
+        assert (await bench.driver.look(serve)).drift is ContainerDrift.UNKNOWN
         other = dataclasses.replace(serve, container="fast")
-        assert (await bench.driver.look(other)).action is Action.RECREATE
+        assert (await bench.driver.look(other)).action is ContainerAction.RECREATE
 
     tell(story)
 
@@ -586,9 +590,9 @@ def test_no_child_outlives_a_question_that_is_cancelled(tell: Callable[[Story], 
 
 
 def test_of_what_a_command_writes_only_the_end_is_kept() -> None:
-    code = f"import sys; sys.stdout.write('x' * {child.OUTPUT} + 'end'); sys.stderr.write('e'); sys.exit(4)"
-    result = asyncio.run(child.run([sys.executable, "-SE", "-c", code], {}, 10.0))
-    assert (len(result.out), result.out[-3:], result.err, result.code) == (child.OUTPUT, "end", "e", 4)
+    code = f"import sys; sys.stdout.write('x' * {subcommand.OUTPUT} + 'end'); sys.stderr.write('e'); sys.exit(4)"
+    result = asyncio.run(subcommand.run([sys.executable, "-SE", "-c", code], {}, 10.0))
+    assert (len(result.out), result.out[-3:], result.err, result.code) == (subcommand.OUTPUT, "end", "e", 4)
 
 
 @pytest.mark.parametrize("turns", range(12))
@@ -596,7 +600,7 @@ def test_a_loop_that_is_closed_while_a_command_starts_or_runs_leaves_nothing_and
     before = holdings()
 
     async def given_up() -> None:
-        command = child.run([sys.executable, "-SE", "-c", "import time; time.sleep(60)"], {}, None)
+        command = subcommand.run([sys.executable, "-SE", "-c", "import time; time.sleep(60)"], {}, None)
         task = asyncio.get_running_loop().create_task(command)
         for _ in range(turns):
             await asyncio.sleep(0)

@@ -7,30 +7,30 @@ from typing import Any
 import pytest
 
 from stoker.domain.serve import Secret, Serve
-from stoker.fleet.drivers import up as ups
+from stoker.fleet.drivers import compose_up
 from stoker.fleet.drivers.containers import (
     CONFIG_HASH,
     HOLDS,
     STEPS,
     TABLE,
-    Action,
     Container,
-    Drift,
-    Made,
-    State,
-    Wanted,
-    comes_back,
+    ContainerAction,
+    ContainerDrift,
+    ContainerRecord,
+    ContainerSpec,
+    ContainerState,
     drift,
     parse,
     refusal,
+    restarts_by_itself,
     steps,
 )
-from stoker.fleet.drivers.docker import Fault, environment, explain
+from stoker.fleet.drivers.docker import DockerFault, environment, explain
 
 UP = ("docker", "run", "-d", "--name", "fast", "img:1")
 
 
-def container(state: State = State.EXITED, **fields: Any) -> Container:
+def container(state: ContainerState = ContainerState.EXITED, **fields: Any) -> Container:
     return Container(id="abc", name="fast", state=state, image_id="sha256:1", image="img:1", **fields)
 
 
@@ -38,30 +38,32 @@ def container(state: State = State.EXITED, **fields: Any) -> Container:
 
 
 def test_every_state_with_every_drift_has_its_action_and_every_state_its_end() -> None:
-    assert set(TABLE) == {(state, how) for state in State for how in Drift}
-    assert set(STEPS) == set(State)
+    assert set(TABLE) == {(state, how) for state in ContainerState for how in ContainerDrift}
+    assert set(STEPS) == set(ContainerState)
 
 
 def test_a_container_that_does_not_run_is_never_started_again_unless_it_is_what_is_configured() -> None:
-    again = {key for key, action in TABLE.items() if action in (Action.START, Action.UNPAUSE)}
-    assert {how for _, how in again} == {Drift.SAME}
-    assert {state for state, _ in again} == {State.CREATED, State.EXITED, State.PAUSED}
+    again = {key for key, action in TABLE.items() if action in (ContainerAction.START, ContainerAction.UNPAUSE)}
+    assert {how for _, how in again} == {ContainerDrift.SAME}
+    assert {state for state, _ in again} == {ContainerState.CREATED, ContainerState.EXITED, ContainerState.PAUSED}
 
 
 def test_what_runs_is_left_and_what_is_odd_or_unknown_is_refused() -> None:
-    assert {TABLE[State.RUNNING, how] for how in Drift} == {Action.LEAVE}
-    odd = (State.RESTARTING, State.DEAD, State.REMOVING, State.UNKNOWN)
-    assert {TABLE[state, how] for state in odd for how in Drift} == {Action.REFUSE}
-    assert {TABLE[State.MISSING, how] for how in Drift} == {Action.CREATE}
+    assert {TABLE[ContainerState.RUNNING, how] for how in ContainerDrift} == {ContainerAction.LEAVE}
+    odd = (ContainerState.RESTARTING, ContainerState.DEAD, ContainerState.REMOVING, ContainerState.UNKNOWN)
+    assert {TABLE[state, how] for state in odd for how in ContainerDrift} == {ContainerAction.REFUSE}
+    assert {TABLE[ContainerState.MISSING, how] for how in ContainerDrift} == {ContainerAction.CREATE}
 
 
 def test_running_paused_and_restarting_hold_the_gpu_and_are_ended_in_their_own_way() -> None:
-    assert {State.RUNNING, State.PAUSED, State.RESTARTING} == HOLDS
-    assert STEPS[State.PAUSED] == ("unpause", "stop")
+    assert {ContainerState.RUNNING, ContainerState.PAUSED, ContainerState.RESTARTING} == HOLDS
+    assert STEPS[ContainerState.PAUSED] == ("unpause", "stop")
 
 
-@pytest.mark.parametrize("state", [State.RESTARTING, State.DEAD, State.REMOVING, State.UNKNOWN])
-def test_every_refusal_names_the_container_and_a_command(state: State) -> None:
+@pytest.mark.parametrize(
+    "state", [ContainerState.RESTARTING, ContainerState.DEAD, ContainerState.REMOVING, ContainerState.UNKNOWN]
+)
+def test_every_refusal_names_the_container_and_a_command(state: ContainerState) -> None:
     assert "'fast'" in refusal(state, "fast")
     assert "`docker " in refusal(state, "fast")
 
@@ -69,66 +71,73 @@ def test_every_refusal_names_the_container_and_a_command(state: State) -> None:
 @pytest.mark.parametrize(
     ("action", "state", "expected"),
     [
-        (Action.LEAVE, State.RUNNING, []),
-        (Action.REFUSE, State.DEAD, []),
-        (Action.START, State.EXITED, [["docker", "start", "fast"]]),
-        (Action.UNPAUSE, State.PAUSED, [["docker", "unpause", "fast"]]),
-        (Action.RECREATE, State.EXITED, [["docker", "rm", "abc"], list(UP)]),
-        (Action.RECREATE, State.PAUSED, [["docker", "rm", "--force", "abc"], list(UP)]),
+        (ContainerAction.LEAVE, ContainerState.RUNNING, []),
+        (ContainerAction.REFUSE, ContainerState.DEAD, []),
+        (ContainerAction.START, ContainerState.EXITED, [["docker", "start", "fast"]]),
+        (ContainerAction.UNPAUSE, ContainerState.PAUSED, [["docker", "unpause", "fast"]]),
+        (ContainerAction.RECREATE, ContainerState.EXITED, [["docker", "rm", "abc"], list(UP)]),
+        (ContainerAction.RECREATE, ContainerState.PAUSED, [["docker", "rm", "--force", "abc"], list(UP)]),
     ],
 )
-def test_the_commands_of_each_action(action: Action, state: State, expected: list[list[str]]) -> None:
+def test_the_commands_of_each_action(action: ContainerAction, state: ContainerState, expected: list[list[str]]) -> None:
     assert steps(action, container(state), "fast", UP) == expected
 
 
 def test_what_is_only_created_is_started_after_it() -> None:
     up = ("docker", "create", "--name", "fast", "img:1")
-    assert ups.only_creates(up)
-    assert ups.only_creates(("docker", "compose", "up", "--no-start"))
-    assert not ups.only_creates(UP)
-    assert steps(Action.CREATE, None, "fast", up, only_creates=True) == [list(up), ["docker", "start", "fast"]]
+    assert compose_up.only_creates(up)
+    assert compose_up.only_creates(("docker", "compose", "up", "--no-start"))
+    assert not compose_up.only_creates(UP)
+    assert steps(ContainerAction.CREATE, None, "fast", up, only_creates=True) == [list(up), ["docker", "start", "fast"]]
 
 
 def test_only_the_policy_that_undoes_a_stop_is_told() -> None:
-    assert "docker update --restart=no fast" in comes_back(container(restart_policy="always"))
-    assert {comes_back(container(restart_policy=name)) for name in ("no", "unless-stopped", "on-failure")} == {""}
+    assert "docker update --restart=no fast" in restarts_by_itself(container(restart_policy="always"))
+    assert {restarts_by_itself(container(restart_policy=name)) for name in ("no", "unless-stopped", "on-failure")} == {
+        ""
+    }
 
 
 # -- drift -------------------------------------------------------------------------------------------------------------
 
-MADE = Made(id="abc", fingerprint="f1", config_hash="h1")
+MADE = ContainerRecord(id="abc", fingerprint="f1", config_hash="h1")
 LABELLED = {CONFIG_HASH: "h1"}
 
 
 @pytest.mark.parametrize(
     ("made", "wanted", "labels", "expected"),
     [
-        (MADE, Wanted(fingerprint="f1", config_hash="h1", image_id="sha256:1"), {}, Drift.SAME),
-        (MADE, Wanted(fingerprint="f1"), {}, Drift.SAME),
-        (MADE, Wanted(fingerprint="f2", config_hash="h1"), {}, Drift.DRIFTED),
-        (MADE, Wanted(fingerprint="f1", config_hash="h2"), {}, Drift.DRIFTED),
-        (MADE, Wanted(fingerprint="f1", config_hash="h1", image_id="sha256:2"), {}, Drift.DRIFTED),
+        (MADE, ContainerSpec(fingerprint="f1", config_hash="h1", image_id="sha256:1"), {}, ContainerDrift.SAME),
+        (MADE, ContainerSpec(fingerprint="f1"), {}, ContainerDrift.SAME),
+        (MADE, ContainerSpec(fingerprint="f2", config_hash="h1"), {}, ContainerDrift.DRIFTED),
+        (MADE, ContainerSpec(fingerprint="f1", config_hash="h2"), {}, ContainerDrift.DRIFTED),
+        (MADE, ContainerSpec(fingerprint="f1", config_hash="h1", image_id="sha256:2"), {}, ContainerDrift.DRIFTED),
         # What we remember goes before the label: it was written by the Compose of that time, perhaps another one.
-        (MADE, Wanted(fingerprint="f1", config_hash="h1"), {CONFIG_HASH: "h0"}, Drift.SAME),
-        (Made(id="abc", fingerprint="f1"), Wanted(fingerprint="f1", config_hash="h2"), LABELLED, Drift.DRIFTED),
+        (MADE, ContainerSpec(fingerprint="f1", config_hash="h1"), {CONFIG_HASH: "h0"}, ContainerDrift.SAME),
+        (
+            ContainerRecord(id="abc", fingerprint="f1"),
+            ContainerSpec(fingerprint="f1", config_hash="h2"),
+            LABELLED,
+            ContainerDrift.DRIFTED,
+        ),
         # Another container was made by us then, this one was not.
-        (Made(id="old", fingerprint="f1"), Wanted(fingerprint="f1"), {}, Drift.UNKNOWN),
-        (None, Wanted(fingerprint="f1", config_hash="h1"), LABELLED, Drift.SAME),
-        (None, Wanted(fingerprint="f1", config_hash="h2"), LABELLED, Drift.DRIFTED),
-        (None, Wanted(fingerprint="f1"), LABELLED, Drift.UNKNOWN),
-        (None, Wanted(fingerprint="f1", config_hash="h1"), {}, Drift.UNKNOWN),
+        (ContainerRecord(id="old", fingerprint="f1"), ContainerSpec(fingerprint="f1"), {}, ContainerDrift.UNKNOWN),
+        (None, ContainerSpec(fingerprint="f1", config_hash="h1"), LABELLED, ContainerDrift.SAME),
+        (None, ContainerSpec(fingerprint="f1", config_hash="h2"), LABELLED, ContainerDrift.DRIFTED),
+        (None, ContainerSpec(fingerprint="f1"), LABELLED, ContainerDrift.UNKNOWN),
+        (None, ContainerSpec(fingerprint="f1", config_hash="h1"), {}, ContainerDrift.UNKNOWN),
     ],
 )
 def test_drift_is_told_by_image_then_by_memory_then_by_label_and_else_it_is_unknown(
-    made: Made | None, wanted: Wanted, labels: dict[str, str], expected: Drift
+    made: ContainerRecord | None, wanted: ContainerSpec, labels: dict[str, str], expected: ContainerDrift
 ) -> None:
     found, why = drift(container(labels=labels), made, wanted)
     assert found is expected
-    assert bool(why) is (expected is not Drift.SAME)
+    assert bool(why) is (expected is not ContainerDrift.SAME)
 
 
 def test_what_is_missing_has_not_drifted() -> None:
-    assert drift(None, MADE, Wanted(fingerprint="f2")) == (Drift.SAME, "")
+    assert drift(None, MADE, ContainerSpec(fingerprint="f2")) == (ContainerDrift.SAME, "")
 
 
 # -- whose -------------------------------------------------------------------------------------------------------------
@@ -166,12 +175,14 @@ def project(name: str = "llm", directory: str = "/srv/llm", files: str = "compos
 def test_a_container_is_ours_only_if_up_would_make_that_very_one(
     labels: dict[str, str], up: tuple[str, ...], is_ours: bool
 ) -> None:
-    assert (ups.whose(container(labels=labels), None, up, "/srv/llm") == "") is is_ours
+    assert (compose_up.ownership_problem(container(labels=labels), None, up, "/srv/llm") == "") is is_ours
 
 
 def test_what_we_remember_making_is_ours_however_it_was_made() -> None:
-    assert ups.whose(container(labels=project()), MADE, ("./start.sh",), "/elsewhere") == ""
-    assert "project 'llm' of /srv/llm" in ups.whose(container(labels=project()), None, ("./start.sh",), "/x")
+    assert compose_up.ownership_problem(container(labels=project()), MADE, ("./start.sh",), "/elsewhere") == ""
+    assert "project 'llm' of /srv/llm" in compose_up.ownership_problem(
+        container(labels=project()), None, ("./start.sh",), "/x"
+    )
 
 
 # -- up ----------------------------------------------------------------------------------------------------------------
@@ -183,8 +194,8 @@ def serve(*up: str, **fields: Any) -> Serve:
 
 def test_up_is_filled_in_word_by_word_and_never_through_a_shell() -> None:
     made = serve("/bin/echo", "{dir}/{name}:{port}", "{model}", "$HOME", "{{x}}", model="m; rm", served_name="big")
-    assert ups.fill(made) == ["/bin/echo", "//big:8001", "m; rm", "$HOME", "{{x}}"]
-    assert ups.fill(serve()) == []
+    assert compose_up.fill(made) == ["/bin/echo", "//big:8001", "m; rm", "$HOME", "{{x}}"]
+    assert compose_up.fill(serve()) == []
 
 
 @pytest.mark.parametrize(
@@ -192,19 +203,19 @@ def test_up_is_filled_in_word_by_word_and_never_through_a_shell() -> None:
     [UP, COMPOSE, ("docker", "run", "-itd", "i"), ("docker", "create", "i"), ("./x",), ("docker", "compose", "start")],
 )
 def test_a_command_that_returns_is_fine(words: tuple[str, ...]) -> None:
-    assert ups.problems(serve(*words), words) == []
+    assert compose_up.problems(serve(*words), words) == []
 
 
 @pytest.mark.parametrize("words", [("docker", "run", "i"), ("docker-compose", "-f", "x.yml", "up", "eng")])
 def test_a_command_that_would_stay_in_the_foreground_is_refused(words: tuple[str, ...]) -> None:
-    assert "add -d" in ups.problems(serve(*words), words)[0]
+    assert "add -d" in compose_up.problems(serve(*words), words)[0]
 
 
 def test_a_key_in_up_has_to_be_the_serves_own() -> None:
     words = ("docker", "run", "-d", "i", "{key}")
-    assert "no `key`" in ups.problems(serve(*words), words)[0]
+    assert "no `key`" in compose_up.problems(serve(*words), words)[0]
     keyed = serve("/bin/echo", "{key}", key=Secret("s3", "env:K"))
-    assert (ups.problems(keyed, words), ups.fill(keyed)[1]) == ([], "s3")
+    assert (compose_up.problems(keyed, words), compose_up.fill(keyed)[1]) == ([], "s3")
 
 
 CONFIG = """\
@@ -232,10 +243,10 @@ volumes:
 
 
 def test_the_services_of_a_compose_file_are_read_from_its_canonical_form() -> None:
-    assert ups.services(CONFIG) == [
-        ups.Service("eng", "fast", "vllm:1"),
-        ups.Service("web", "web", ""),
-        ups.Service("plain", "", "img:2"),
+    assert compose_up.services(CONFIG) == [
+        compose_up.Service("eng", "fast", "vllm:1"),
+        compose_up.Service("web", "web", ""),
+        compose_up.Service("plain", "", "img:2"),
     ]
 
 
@@ -244,14 +255,14 @@ def test_the_services_of_a_compose_file_are_read_from_its_canonical_form() -> No
     [("fast", "eng"), ("llm-plain-1", "plain"), ("llm_plain_1", "plain"), ("llm-eng-1", None), ("plain", None)],
 )
 def test_a_container_is_a_services_by_its_given_name_or_by_composes_own(name: str, service: str | None) -> None:
-    found = ups.service_for(ups.services(CONFIG), name)
+    found = compose_up.service_for(compose_up.services(CONFIG), name)
     assert (found.name if found is not None else None) == service
 
 
 def test_a_question_to_compose_is_about_the_same_files_and_project() -> None:
     up = ["docker-compose", "--verbose", "-f", "a.yml", "-p", "x", "up", "-d"]
-    assert ups.hash_command(up, "eng") == [*up[:6], "config", "--hash", "eng"]
-    assert ups.config_command(COMPOSE) == ["docker", "compose", "-f", "/srv/llm/compose.yml", "config"]
+    assert compose_up.hash_command(up, "eng") == [*up[:6], "config", "--hash", "eng"]
+    assert compose_up.config_command(COMPOSE) == ["docker", "compose", "-f", "/srv/llm/compose.yml", "config"]
 
 
 # -- what docker says --------------------------------------------------------------------------------------------------
@@ -263,41 +274,43 @@ def test_an_inspected_container_is_read_and_what_docker_may_call_it_later_is_unk
         "Config": {"Image": "img:1", "Labels": None},
         "HostConfig": {"RestartPolicy": {"Name": ""}},
     }  # fmt: skip
-    assert parse(entry) == container(State.RUNNING, pid=7)
+    assert parse(entry) == container(ContainerState.RUNNING, pid=7)
     entry["State"] = {"Status": "hibernating", "Health": {"Status": "unhealthy"}}
     read = parse(entry)
-    assert (read.state, read.health) == (State.UNKNOWN, "unhealthy")
+    assert (read.state, read.health) == (ContainerState.UNKNOWN, "unhealthy")
 
 
 @pytest.mark.parametrize(
     ("argv", "said", "fault", "words"),
     [
         ("docker ps", "Cannot connect to the Docker daemon at unix:///x. Is the docker daemon running?",
-         Fault.NO_DAEMON, "sudo systemctl start docker"),
+         DockerFault.NO_DAEMON, "sudo systemctl start docker"),
         ("docker-compose up", "FileNotFoundError: [Errno 2]\ndocker.errors.DockerException: Error while fetching "
          "server API version: ('Connection aborted.', FileNotFoundError(2, 'No such file or directory'))",
-         Fault.NO_DAEMON, "sudo systemctl start docker"),
+         DockerFault.NO_DAEMON, "sudo systemctl start docker"),
         ("docker ps", "permission denied while trying to connect to the Docker daemon socket at unix:///x: Get",
-         Fault.NO_PERMISSION, "usermod -aG docker"),
+         DockerFault.NO_PERMISSION, "usermod -aG docker"),
         ("docker-compose up", "Error while fetching server API version: (PermissionError(13, 'Permission denied'))",
-         Fault.NO_PERMISSION, "usermod -aG docker"),
+         DockerFault.NO_PERMISSION, "usermod -aG docker"),
         ("docker run", 'Conflict. The container name "/fast" is already in use by container "b6".',
-         Fault.NAME_TAKEN, "docker rm fast"),
+         DockerFault.NAME_TAKEN, "docker rm fast"),
         ("docker image", "Error response from daemon: no such image: nope:1: No such image: nope:1",
-         Fault.NO_IMAGE, "docker pull nope:1`"),
+         DockerFault.NO_IMAGE, "docker pull nope:1`"),
         ("docker run", "Unable to find image 'nope:1' locally\ndocker: Error from daemon: lookup: no such host",
-         Fault.NO_IMAGE, "docker pull nope:1`"),
+         DockerFault.NO_IMAGE, "docker pull nope:1`"),
         ("docker run", "Unable to find image 'a:1' locally\nStatus: Downloaded newer image\ndocker: Error: no device",
-         Fault.OTHER, "no device"),
-        ("docker run", "pull access denied for me/x, repository does not exist", Fault.NO_IMAGE, "docker pull me/x`"),
-        ("docker start", "Error response from daemon: No such container: nope", Fault.NO_CONTAINER, "docker ps --all"),
-        ("docker compose -f a.yml up", "yaml: line 2: did not find expected node", Fault.BAD_COMPOSE,
+         DockerFault.OTHER, "no device"),
+        ("docker run", "pull access denied for me/x, repository does not exist", DockerFault.NO_IMAGE,
+         "docker pull me/x`"),
+        ("docker start", "Error response from daemon: No such container: nope", DockerFault.NO_CONTAINER,
+         "docker ps --all"),
+        ("docker compose -f a.yml up", "yaml: line 2: did not find expected node", DockerFault.BAD_COMPOSE,
          "docker compose -f a.yml config"),
-        ("docker run", "yaml is not the matter\n\nRun 'docker run --help'", Fault.OTHER, "the matter"),
-        ("docker run -e K=secret", "", Fault.OTHER, "`docker run` failed: it said nothing"),
+        ("docker run", "yaml is not the matter\n\nRun 'docker run --help'", DockerFault.OTHER, "the matter"),
+        ("docker run -e K=secret", "", DockerFault.OTHER, "`docker run` failed: it said nothing"),
     ],
 )  # fmt: skip
-def test_every_failure_is_named_with_the_next_step(argv: str, said: str, fault: Fault, words: str) -> None:
+def test_every_failure_is_named_with_the_next_step(argv: str, said: str, fault: DockerFault, words: str) -> None:
     failure = explain(argv.split(), said)
     assert failure.fault is fault
     assert words in failure.message

@@ -28,13 +28,13 @@ from stoker.domain.serve import Driver, Serve
 from stoker.fleet.drivers.compose import ContainerDriver
 from stoker.fleet.drivers.conflicts import Conflicts
 from stoker.fleet.drivers.container_unit import ContainerUnit, id_of
-from stoker.fleet.drivers.containers import Action, Drift, State
+from stoker.fleet.drivers.containers import ContainerAction, ContainerDrift, ContainerState
 from stoker.fleet.drivers.unit import Launched
 from stoker.fleet.engines.readiness import Readiness
 from stoker.fleet.process.keys import Keys
 from stoker.fleet.process.ports import free_port
-from stoker.fleet.process.records import Record
-from stoker.fleet.process.signing import Signer
+from stoker.fleet.process.signing import KeySigner
+from stoker.fleet.process.start_records import StartRecord
 
 pytestmark = pytest.mark.docker
 
@@ -59,13 +59,13 @@ class Yard:
         self.exits: list[int | None] = []
         self.exited = asyncio.Event()
         self.gone = asyncio.Event()
-        self.intents: list[Record] = []
+        self.intents: list[StartRecord] = []
         self.driver = self.new_driver()
 
     def new_driver(self) -> ContainerDriver:
         """As of a control plane that has just started."""
         paths = Paths(str(self.directory / "state"), str(self.directory / "logs"), str(self.directory))
-        return ContainerDriver(paths, Keys(Signer(lambda: bytes(32))), logging.getLogger("test.docker"), lambda: ())
+        return ContainerDriver(paths, Keys(KeySigner(lambda: bytes(32))), logging.getLogger("test.docker"), lambda: ())
 
     def serve(self, *options: str, up: list[str] | None = None, **fields: Any) -> Serve:
         port = fields.pop("port", None) or free_port("127.0.0.1", ())
@@ -81,7 +81,7 @@ class Yard:
     async def launch(self, serve: Serve) -> Launched:
         return await self.driver.launch(serve, (), time.time(), self.intents.append)
 
-    def hold(self, record: Record) -> ContainerUnit:
+    def hold(self, record: StartRecord) -> ContainerUnit:
         def on_exit(code: int | None) -> None:
             self.exits.append(code)
             self.exited.set()
@@ -282,10 +282,10 @@ def test_a_paused_one_is_noticed_unpaused_by_a_start_and_ended_all_the_same(tell
         launched = await yard.launch(serve)
         await yard.prove(serve, launched)
         yard.docker("pause", "fast")
-        assert await yard.driver.state(launched.record) is State.PAUSED
+        assert await yard.driver.state(launched.record) is ContainerState.PAUSED
         assert await yard.driver.plan(serve) == [["docker", "unpause", "fast"]]
         launched = await yard.launch(serve)
-        assert await yard.driver.state(launched.record) is State.RUNNING
+        assert await yard.driver.state(launched.record) is ContainerState.RUNNING
         unit = yard.hold(launched.record)
         yard.docker("pause", "fast")
         await unit.end(0.2)
@@ -314,7 +314,7 @@ def test_a_stopped_one_that_drifted_is_made_anew_and_a_running_one_is_left_and_r
         first = yard.id()
         changed = dataclasses.replace(serve, env={"VERSION": "2"})
         seen = await yard.driver.look(changed)
-        assert (seen.drift, seen.action) == (Drift.DRIFTED, Action.LEAVE)
+        assert (seen.drift, seen.action) == (ContainerDrift.DRIFTED, ContainerAction.LEAVE)
         left = await yard.launch(changed)
         assert yard.id() == first
         assert left.record.facts["drift"] == "the serve's configuration has changed"
@@ -323,8 +323,8 @@ def test_a_stopped_one_that_drifted_is_made_anew_and_a_running_one_is_left_and_r
         assert plan[0] == ["docker", "rm", first]
         await yard.launch(changed)
         assert yard.id() != first
-        assert (await yard.driver.look(changed)).drift is Drift.SAME
-        assert (await yard.driver.look(serve)).drift is Drift.DRIFTED
+        assert (await yard.driver.look(changed)).drift is ContainerDrift.SAME
+        assert (await yard.driver.look(serve)).drift is ContainerDrift.DRIFTED
 
     tell(story)
 
@@ -347,10 +347,10 @@ def test_another_image_under_the_same_name_is_drift(tell: Callable[[Story], None
         serve = yard.serve(up=run("fast", *engine("--port", "{port}"), image="moving:1"))
         unit = await yard.up(serve)
         await unit.end(0.0)
-        assert (await yard.driver.look(serve)).action is Action.START
+        assert (await yard.driver.look(serve)).action is ContainerAction.START
         yard.daemon.make_image("moving:1", "two")
         seen = await yard.driver.look(serve)
-        assert (seen.action, seen.why) == (Action.RECREATE, "the image moving:1 is another one now")
+        assert (seen.action, seen.why) == (ContainerAction.RECREATE, "the image moving:1 is another one now")
 
     tell(story)
 
@@ -361,12 +361,12 @@ def test_what_was_made_from_is_remembered_across_a_restart_of_ours_and_without_i
     async def story(yard: Yard) -> None:
         serve = yard.serve()
         await (await yard.up(serve)).end(0.0)
-        assert (await yard.new_driver().look(serve)).drift is Drift.SAME
+        assert (await yard.new_driver().look(serve)).drift is ContainerDrift.SAME
         remembered = yard.directory / "state" / "containers" / "fast.json"
         assert remembered.stat().st_mode & 0o777 == 0o600
         remembered.unlink()
         seen = await yard.new_driver().look(serve)
-        assert (seen.drift, seen.action) == (Drift.UNKNOWN, Action.RECREATE)
+        assert (seen.drift, seen.action) == (ContainerDrift.UNKNOWN, ContainerAction.RECREATE)
 
     tell(story)
 
@@ -393,7 +393,7 @@ def test_a_name_that_is_taken_in_the_last_moment_is_a_failed_start_and_theirs_ru
     tell: Callable[[Story], None],
 ) -> None:
     async def story(yard: Yard) -> None:
-        def somebody_is_faster(intent: Record) -> None:
+        def somebody_is_faster(intent: StartRecord) -> None:
             yard.docker(*run("fast", *engine("--port", "0"))[1:])
 
         with pytest.raises(StartFailed, match="docker rm fast"):
@@ -413,7 +413,7 @@ def test_one_that_was_created_and_never_started_is_started(tell: Callable[[Story
         await unit.end(0.0)
         yard.docker("rm", "fast")
         yard.docker(*(serve.up or ())[1:])  # by hand, and not started
-        assert (await yard.driver.look(serve)).state is State.CREATED
+        assert (await yard.driver.look(serve)).state is ContainerState.CREATED
         await yard.launch(serve)
         assert yard.status() == "running"
 
@@ -429,7 +429,7 @@ def test_one_that_ends_again_and_again_is_left_to_the_operator_and_can_be_ended(
                 await asyncio.sleep(0.02)
         seen = await yard.driver.look(serve)
         # Between two restarts it may be seen running for a moment.
-        assert seen.state in (State.RESTARTING, State.RUNNING)
+        assert seen.state in (ContainerState.RESTARTING, ContainerState.RUNNING)
         record = earlier_start(yard, serve)
         found = await yard.driver.find(record)
         assert found is not None
@@ -441,9 +441,9 @@ def test_one_that_ends_again_and_again_is_left_to_the_operator_and_can_be_ended(
     tell(story)
 
 
-def earlier_start(yard: Yard, serve: Serve) -> Record:
+def earlier_start(yard: Yard, serve: Serve) -> StartRecord:
     """As of an earlier start of what runs now."""
-    return Record(
+    return StartRecord(
         name=serve.name, pid=0, mark="", command="", fingerprint="", port=serve.port or 0, nonce="n", takes_key=False,
         started_at=0.0, log=str(yard.directory / "logs" / "fast-serve.log"), grace=0.1,
         driver="compose", handle=f"fast {yard.id()}",
@@ -541,7 +541,7 @@ def test_a_daemon_that_is_gone_is_no_end_and_what_it_ran_is_ended_without_it(
             assert "sudo systemctl start docker" in problem
             with pytest.raises(StartFailed, match="does not answer"):
                 await yard.launch(serve)
-            assert await yard.driver.state(launched.record) is State.UNKNOWN
+            assert await yard.driver.state(launched.record) is ContainerState.UNKNOWN
             assert await yard.driver.find(launched.record) == launched.record
             assert yard.exits == []
             await unit.end(0.1)
@@ -597,10 +597,10 @@ async def a_changed_compose_file(yard: Yard) -> None:
     launched = await yard.launch(serve)
     await yard.prove(serve, launched)
     first = yard.id()
-    assert (await yard.driver.look(serve)).action is Action.LEAVE
+    assert (await yard.driver.look(serve)).action is ContainerAction.LEAVE
     write_compose(yard.directory, port, "--id", "b")
     seen = await yard.driver.look(serve)
-    assert (seen.action, seen.why) == (Action.LEAVE, "the Compose file has changed")
+    assert (seen.action, seen.why) == (ContainerAction.LEAVE, "the Compose file has changed")
     await yard.hold(launched.record).end(0.0)
     changed = dataclasses.replace(serve, served_name="b")
     await yard.prove(changed, await yard.launch(changed))
@@ -632,7 +632,7 @@ def test_what_compose_made_without_us_is_taken_and_another_projects_is_refused(
         docker = yard.driver._docker
         await docker.command([str(COMPOSE_1), "up", "-d"], {}, 30.0, str(yard.directory))
         seen = await yard.driver.look(serve)
-        assert (seen.drift, seen.action) == (Drift.SAME, Action.LEAVE)
+        assert (seen.drift, seen.action) == (ContainerDrift.SAME, ContainerAction.LEAVE)
         other = yard.directory / "other"
         other.mkdir()
         write_compose(other, port)

@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from stoker.domain.errors import StokerError
-from stoker.fleet.drivers.ending import Ending
+from stoker.fleet.drivers.termination import Termination
 
 
 class Work:
@@ -19,7 +19,7 @@ class Work:
         self.begun = 0
         self.gone = 0
         self._failures = failures
-        self.ending = Ending("unit u", self._end, self._on_gone, logging.getLogger("test"))
+        self.ending = Termination("unit u", self._end, self._on_gone, logging.getLogger("test"))
 
     async def _end(self) -> None:
         self.begun += 1

@@ -26,12 +26,12 @@ from stoker.fleet.drivers.systemd import SystemdDriver
 from stoker.fleet.process import identity
 from stoker.fleet.process.keys import Keys
 from stoker.fleet.process.ports import free_port
-from stoker.fleet.process.records import Record, Records
-from stoker.fleet.process.signing import Signer
+from stoker.fleet.process.signing import KeySigner
+from stoker.fleet.process.start_records import StartRecord, StartRecords
 from stoker.fleet.supervision.supervisor import Supervisor
 from stoker.fleet.systemd import systemctl, units
 from stoker.fleet.systemd.systemctl import Systemctl
-from stoker.store.active import Active
+from stoker.store.active_residents import ActiveResidents
 
 Tell = Callable[[Any], None]
 STAND_IN = Path(__file__).with_name("systemctl_stand_in.py")
@@ -45,7 +45,7 @@ class Machine:
         self.workshop = workshop
         self.home = home
         self.state = Path(workshop.paths.state)
-        self.keys = Keys(Signer(lambda: bytes(32)))
+        self.keys = Keys(KeySigner(lambda: bytes(32)))
         self.log = logging.getLogger("test.systemd")
 
     def serve(self, *options: str, **fields: Any) -> Serve:
@@ -53,7 +53,7 @@ class Machine:
         return replace(self.workshop.serve(*options), **given)
 
     def install(self, serve: Serve, user: str | None = "root", where: Path | None = None) -> Path:
-        site = units.Site("/etc/stoker.toml", str(self.state), ("/usr/bin/stoker",), user)
+        site = units.InstallSite("/etc/stoker.toml", str(self.state), ("/usr/bin/stoker",), user)
         path = (where or self.home / "units") / UNIT
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(units.render(site, [serve])[UNIT])
@@ -68,8 +68,7 @@ class Machine:
         return SystemdDriver(self.state, self.keys, self.log, self.home, limit)
 
     def supervisor(self) -> Supervisor:
-        fleet: Supervisor = self.workshop.supervisor()
-        fleet._drivers[Driver.SYSTEMD] = self.driver()
+        fleet: Supervisor = self.workshop.supervisor(drivers={Driver.SYSTEMD: self.driver()})
         return fleet
 
     def fault(self, **faults: str) -> None:
@@ -274,7 +273,7 @@ def test_a_start_that_takes_too_long_is_given_up_and_nothing_runs(story: Tell) -
     async def body(machine: Machine) -> None:
         serve = machine.installed(ready_timeout=0.2)
         machine.fault(start="hang")
-        intents: list[Record] = []
+        intents: list[StartRecord] = []
         with pytest.raises(StartFailed, match=r"`systemctl .* start .*` was not done after 0.2 s") as error:
             await machine.driver().launch(serve, (), 1.0, intents.append)
         assert error.value.code == "systemd_late"
@@ -472,9 +471,9 @@ def test_a_start_that_was_interrupted_by_a_crash_of_ours_is_ended(story: Tell) -
     async def body(machine: Machine) -> None:
         serve = machine.installed()
         driver = machine.driver()
-        intents: list[Record] = []
+        intents: list[StartRecord] = []
         await driver.launch(serve, (), 1.0, intents.append)
-        Records(machine.state / "serves", machine.log).write(intents[0])
+        StartRecords(machine.state / "serves", machine.log).write(intents[0])
         fleet = machine.supervisor()
         assert await fleet.adopt([serve], machine.workshop.on_exit) == []
         assert machine.unit_state()["active"] == "inactive"
@@ -504,7 +503,7 @@ def test_a_systemd_that_cannot_be_asked_is_no_reason_to_fail(story: Tell) -> Non
 
 def test_a_number_that_belongs_to_a_stranger_now_is_not_held(story: Tell) -> None:
     async def body(machine: Machine) -> None:
-        record = Record(
+        record = StartRecord(
             name="a", pid=os.getpid(), mark="another start", command="", fingerprint="", port=1, nonce="",
             takes_key=False, started_at=1.0, log="", grace=1.0, driver="systemd", handle=UNIT,
         )  # fmt: skip
@@ -572,7 +571,7 @@ def test_what_it_said_comes_from_the_journal(story: Tell) -> None:
         serve = machine.installed("--say", "hello")
         driver = machine.driver()
         launched = await driver.launch(serve, (), 1234.5, lambda record: None)
-        while "hello" not in await driver.said(launched.record):
+        while "hello" not in await driver.recent_output(launched.record):
             await asyncio.sleep(0.01)
         assert machine.calls("journalctl")[0] == [
             "journalctl", "-u", UNIT, "-n", "50", "--since=@1234", "-o", "cat", "--quiet", "--no-pager",
@@ -580,7 +579,7 @@ def test_what_it_said_comes_from_the_journal(story: Tell) -> None:
         await driver.hold(launched.record, lambda code: None, lambda: None).end(5.0)
         (machine.home / "bin" / "journalctl").unlink()
         os.environ["PATH"] = str(machine.home / "bin")
-        assert await driver.said(launched.record) == "", "it cannot be had, and that is no failure"
+        assert await driver.recent_output(launched.record) == "", "it cannot be had, and that is no failure"
 
     story(body)
 
@@ -597,7 +596,7 @@ def test_after_a_reboot_the_remembered_resident_starts_and_only_that_one(story: 
         other = machine.workshop.serve(name="b", slot="gpu0")
         fleet = machine.supervisor()
         running = await fleet.start(serve, machine.workshop.on_exit)
-        Active(machine.state / "active.json").write("gpu0", running.serve.name)
+        ActiveResidents(machine.state / "active.json").write("gpu0", running.serve.name)
         await fleet.close(True)
 
         killed = [child for child in psutil.Process().children() if child.pid == running.pid]
@@ -610,7 +609,7 @@ def test_after_a_reboot_the_remembered_resident_starts_and_only_that_one(story: 
         later = machine.supervisor()
         assert await later.adopt([serve, other], machine.workshop.on_exit) == []
         assert not machine.workshop.record().exists()
-        resumed = Active(machine.state / "active.json").read()
+        resumed = ActiveResidents(machine.state / "active.json").read()
         assert resumed == {"gpu0": "a"}
         again = await later.start(serve, machine.workshop.on_exit)
         assert again.pid not in (None, running.pid)

@@ -7,18 +7,18 @@ import itertools
 import pytest
 
 from stoker.fleet.systemd import unit_states
-from stoker.fleet.systemd.unit_states import Action, Active, Load, Seen
+from stoker.fleet.systemd.unit_states import ActiveState, LoadState, UnitAction, UnitStatus
 
 
 def test_every_state_has_an_action_and_every_load_state_an_answer() -> None:
-    assert set(unit_states.STARTS) == set(itertools.product(Active, (True, False)))
-    assert set(unit_states.REFUSALS) == set(Load)
+    assert set(unit_states.STARTS) == set(itertools.product(ActiveState, (True, False)))
+    assert set(unit_states.REFUSALS) == set(LoadState)
 
 
 def test_what_is_up_is_joined_or_started_anew_and_nothing_else_is() -> None:
     for (active, is_same), action in unit_states.STARTS.items():
-        assert (action in (Action.JOIN, Action.RESTART)) == (active in unit_states.UP)
-        assert (action is Action.JOIN) == (active in unit_states.UP and is_same)
+        assert (action in (UnitAction.JOIN, UnitAction.RESTART)) == (active in unit_states.UP)
+        assert (action is UnitAction.JOIN) == (active in unit_states.UP and is_same)
 
 
 def test_every_refusal_names_the_next_command() -> None:
@@ -41,7 +41,7 @@ NeedDaemonReload=no
 def test_what_systemctl_shows_is_read() -> None:
     seen = unit_states.read(SHOWN)
     path = "/etc/systemd/system/a=b.service"
-    assert seen == Seen(Load.LOADED, Active.ACTIVE, "loaded, active", 4711, None, path, False)
+    assert seen == UnitStatus(LoadState.LOADED, ActiveState.ACTIVE, "loaded, active", 4711, None, path, False)
     assert unit_states.refusal(seen) is None
 
 
@@ -66,4 +66,4 @@ def test_a_state_that_is_not_known_is_refused_and_named(shown: str) -> None:
 
 def test_there_is_no_action_for_a_state_that_is_not_known() -> None:
     with pytest.raises(ValueError, match="no action"):
-        unit_states.start(Seen(words="odd"), True)
+        unit_states.start(UnitStatus(words="odd"), True)

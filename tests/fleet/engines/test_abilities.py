@@ -12,8 +12,8 @@ import pytest
 from stoker.domain.dialect import Dialect
 from stoker.domain.lease import Target
 from stoker.domain.serve import Serve
-from stoker.fleet.engines import abilities as module
-from stoker.fleet.engines.abilities import abilities
+from stoker.fleet.engines import capabilities as module
+from stoker.fleet.engines.capabilities import capabilities
 
 ASKS = Serve("a", engine="openai", dialects=frozenset((Dialect.CHAT, Dialect.COMPLETIONS)), asks_dialects=True)
 LLAMA = Serve("a", engine="llama.cpp")
@@ -35,7 +35,7 @@ def asked(serve: Serve, answers: Answers) -> dict[str, Any]:
     async def run() -> dict[str, Any]:
         server = await asyncio.start_server(serve_one, "127.0.0.1", 0)
         async with server:
-            return dict(await abilities(serve, Target("127.0.0.1", server.sockets[0].getsockname()[1])))
+            return dict(await capabilities(serve, Target("127.0.0.1", server.sockets[0].getsockname()[1])))
 
     return asyncio.run(run())
 

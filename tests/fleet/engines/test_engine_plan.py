@@ -11,9 +11,9 @@ import pytest
 
 from stoker.domain.serve import Serve
 from stoker.fleet.engines import embedded, llama_cpp, plan
-from stoker.fleet.engines.launch import Place
+from stoker.fleet.engines.launch import LaunchPlace
 
-PLACE = Place(1234, "sesame")
+PLACE = LaunchPlace(1234, "sesame")
 
 
 def serve(directory: Path, **fields: Any) -> Serve:
@@ -83,8 +83,8 @@ def test_a_llama_command_of_ones_own_takes_the_key_too(tmp_path: Path) -> None:
     ("content", "problem"),
     [
         (b"GGUF" + bytes(20), None),
-        (b"", "is no GGUF file"),
-        (b"<html>", "is no GGUF file (it begins with b'<htm')"),
+        (b"", "is not a GGUF file"),
+        (b"<html>", "is not a GGUF file (it begins with b'<htm')"),
         (b"version https://git-lfs.github.com/spec/v1\n", "git-lfs pointer"),
     ],
 )

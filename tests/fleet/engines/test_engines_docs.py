@@ -1,13 +1,13 @@
-"""docs/engines.md is in step with the tables that it describes."""
+"""docs/reference/engines.md is in step with the tables that it describes."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from stoker.fleet.engines import failures, llama_cpp, placement, plan, sglang, signals, vllm, words
+from stoker.fleet.engines import failures, llama_cpp, options, placement, plan, sglang, signals, vllm
 
-PAGE = (Path(__file__).parents[3] / "docs" / "engines.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "engines.md").read_text()
 EXAMPLES: dict[str, Any] = {
     "context": "N", "parallel": "N", "threads": "N", "gpu_layers": "N", "tensor_parallel": "N",
     "pipeline_parallel": "N", "memory_fraction": "X", "batched_tokens": "N", "dtype": "T", "quantization": "Q",
@@ -27,7 +27,7 @@ def said(module: Any, key: str) -> str:
 
 def keys() -> str:
     rows = ["| key | llama.cpp | vLLM | SGLang |", "|---|---|---|---|"]
-    for key in words.KEYS:
+    for key in options.KEYS:
         value = EXAMPLES[key]
         shown = f"{key} = {str(value).lower()}" if isinstance(value, bool) else key
         rows.append(f"| `{shown}` | {' | '.join(said(module, key) for module in (llama_cpp, vllm, sglang))} |")
@@ -52,7 +52,7 @@ def names() -> str:
 
 def kinds() -> str:
     rows = ["| kind | proposed status | advice |", "|---|---|---|"]
-    for kind in failures.Kind:
+    for kind in failures.FailureKind:
         proposed = failures.PROPOSED.get(kind)
         rows.append(f"| `{kind}` | {proposed or ''} | {failures.advice(kind)} |")
     return "\n".join(rows)
@@ -60,7 +60,7 @@ def kinds() -> str:
 
 def test_the_tables_of_the_page_are_those_of_the_code() -> None:
     for table in (keys(), names(), kinds()):
-        assert table in PAGE, f"docs/engines.md is behind: put in\n{table}"
+        assert table in PAGE, f"docs/reference/engines.md is behind: put in\n{table}"
 
 
 def test_every_engine_and_every_variable_for_a_cache_is_on_the_page() -> None:

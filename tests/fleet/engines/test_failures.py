@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from stoker.domain.serve import Status
 from stoker.fleet.engines import failures
-from stoker.fleet.engines.failures import EVIDENCE, Kind, classify
+from stoker.fleet.engines.failures import EVIDENCE, classify
+from stoker.fleet.engines.failures import FailureKind as Kind
 
 EXAMPLES = [
     ("vllm", Kind.STARTUP_MEMORY,

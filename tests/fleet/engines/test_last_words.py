@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from stoker.fleet.engines.failures import Kind
-from stoker.fleet.engines.last_words import LENGTH, LastWords, last_words
+from stoker.fleet.engines.failures import FailureKind
+from stoker.fleet.engines.last_output import LENGTH, LastOutput, last_output
 
 
-def said(directory: Path, text: str, start: int = 0, secrets: tuple[str, ...] = ()) -> LastWords:
+def said(directory: Path, text: str, start: int = 0, secrets: tuple[str, ...] = ()) -> LastOutput:
     (directory / "log").write_text(text)
-    return last_words(directory / "log", start, secrets)
+    return last_output(directory / "log", start, secrets)
 
 
 def test_escapes_control_characters_noise_and_repeats_are_left_out(tmp_path: Path) -> None:
@@ -23,7 +23,7 @@ def test_escapes_control_characters_noise_and_repeats_are_left_out(tmp_path: Pat
 def test_only_this_starts_words_count(tmp_path: Path) -> None:
     assert said(tmp_path, "old\nnew\n", start=4)[0] == "new"
     assert said(tmp_path, "after rotation\n", start=10_000)[0] == "after rotation"
-    assert last_words(tmp_path / "nothing", 0) == LastWords("", "")
+    assert last_output(tmp_path / "nothing", 0) == LastOutput("", "")
 
 
 def test_long_lines_are_cut_from_the_front(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_what_we_have_seen_before_comes_with_advice(tmp_path: Path, line: str, a
 def test_the_failure_is_named_and_shows_no_secret(tmp_path: Path) -> None:
     found = said(tmp_path, "CUDA out of memory on sesame\nbye\n", secrets=("sesame",))
     assert found.failure is not None
-    assert (found.failure.kind, found.failure.evidence) == (Kind.OUT_OF_MEMORY, "CUDA out of memory on ***")
+    assert (found.failure.kind, found.failure.evidence) == (FailureKind.OUT_OF_MEMORY, "CUDA out of memory on ***")
     assert found.hint == found.failure.advice
 
 
@@ -64,6 +64,6 @@ def test_a_cause_is_found_above_the_tracebacks_of_those_who_waited_for_it(tmp_pa
     log = f"(EngineCore pid=8) torch.OutOfMemoryError: CUDA out of memory.\n{tracebacks}"
     found = said(tmp_path, f"{log}RuntimeError: Engine core initialization failed.\n")
     assert found.failure is not None
-    assert found.failure.kind is Kind.OUT_OF_MEMORY
+    assert found.failure.kind is FailureKind.OUT_OF_MEMORY
     assert found.text.startswith("(EngineCore pid=8) torch.OutOfMemoryError: CUDA out of memory. | (APIServer pid=7)")
     assert found.text.endswith("Engine core initialization failed.")

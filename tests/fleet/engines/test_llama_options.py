@@ -15,7 +15,7 @@ from tests.fleet.tiny_gguf import write_tiny
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Serve, Tuning
 from stoker.fleet.engines import embedded, plan
-from stoker.fleet.engines.launch import Place
+from stoker.fleet.engines.launch import LaunchPlace
 from stoker.http import client
 
 real = [
@@ -37,7 +37,7 @@ def serve(directory: Path, engine: str = "llama.cpp", **tuning: Any) -> Serve:
 
 def words(given: Serve) -> list[str]:
     """Without what every serve says."""
-    said = plan.plan(given, Place(1, "sesame")).argv
+    said = plan.plan(given, LaunchPlace(1, "sesame")).argv
     return list(said[said.index("-t") + 2 : said.index("--no-slots")])
 
 
@@ -105,7 +105,7 @@ def test_each_word_reaches_llama_cpps_own_parameters(tmp_path: Path, mark: None)
         tmp_path, batched_tokens=64, kv_cache_type="q8_0", attention_backend=("flash",), prefix_caching=False,
         reasoning_parser="deepseek-legacy", chat_template="t.jinja", thinking=False, sampling=SAMPLING, metrics=False,
     )  # fmt: skip
-    options = embedded._parser().parse_args(plan.plan(given, Place(1, "sesame")).argv[4:])
+    options = embedded._parser().parse_args(plan.plan(given, LaunchPlace(1, "sesame")).argv[4:])
     params = embedded._parameters(xllamacpp, options)
     q8_0, sampling = xllamacpp.ggml_type.GGML_TYPE_Q8_0, params.sampling
     assert (params.n_batch, params.cache_type_k, params.cache_type_v) == (64, q8_0, q8_0)
@@ -207,7 +207,7 @@ class TestRealStarts:
 
     def test_a_template_that_vanished_is_named(self, tmp_path: Path) -> None:
         (tmp_path / "t.jinja").write_text("x")
-        argv = plan.plan(serve(tmp_path, chat_template="t.jinja"), Place(1, "sesame")).argv
+        argv = plan.plan(serve(tmp_path, chat_template="t.jinja"), LaunchPlace(1, "sesame")).argv
         (tmp_path / "t.jinja").unlink()
         ended = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
         assert ended.returncode == 1
@@ -215,4 +215,4 @@ class TestRealStarts:
 
 
 def test_the_module_is_run_without_what_lies_in_the_working_directory(tmp_path: Path) -> None:
-    assert plan.plan(serve(tmp_path), Place(1, "sesame")).argv[:2] == (sys.executable, "-P")
+    assert plan.plan(serve(tmp_path), LaunchPlace(1, "sesame")).argv[:2] == (sys.executable, "-P")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from stoker.domain.lease import Target
-from stoker.fleet.engines import memory_verbs
-from stoker.fleet.engines.memory_verbs import VerbFailed
+from stoker.fleet.engines import sleep_api
+from stoker.fleet.engines.sleep_api import VerbFailed
 from stoker.http import client
 from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
@@ -50,9 +50,9 @@ def test_it_gives_its_memory_back_and_sings_the_same_song_after_waking(
 ) -> None:
     async def story(server: ScriptedServer, address: Target) -> None:
         before = await song(address)
-        await memory_verbs.sleep(address, engine, level)
+        await sleep_api.sleep(address, engine, level)
         assert server.ballast.megabytes == 0
-        await memory_verbs.wake(address, engine, level)
+        await sleep_api.wake(address, engine, level)
         assert server.ballast.megabytes == 2
         assert await song(address) == before
 
@@ -62,7 +62,7 @@ def test_it_gives_its_memory_back_and_sings_the_same_song_after_waking(
 
 def test_a_200_is_believed_here_and_so_its_caller_measures() -> None:
     async def story(server: ScriptedServer, address: Target) -> None:
-        await memory_verbs.sleep(address, "vllm", 1)
+        await sleep_api.sleep(address, "vllm", 1)
         assert server.ballast.megabytes == 2
 
     told(Script(engine="vllm", memory_mb=2, sleep_frees=False), story)
@@ -71,7 +71,7 @@ def test_a_200_is_believed_here_and_so_its_caller_measures() -> None:
 @pytest.mark.parametrize(("engine", "needs"), [("vllm", "--enable-sleep-mode"), ("sglang", "--enable-memory-saver")])
 def test_an_engine_that_was_started_without_the_verbs_is_named_with_what_it_lacks(engine: str, needs: str) -> None:
     async def story(server: ScriptedServer, address: Target) -> None:
-        for verb in (memory_verbs.sleep, memory_verbs.wake):
+        for verb in (sleep_api.sleep, sleep_api.wake):
             with pytest.raises(VerbFailed, match=f"answered 404: the engine runs without `{needs}`"):
                 await verb(address, engine, 1)
 
@@ -81,7 +81,7 @@ def test_an_engine_that_was_started_without_the_verbs_is_named_with_what_it_lack
 def test_a_refusal_says_what_was_answered() -> None:
     async def story(server: ScriptedServer, address: Target) -> None:
         with pytest.raises(VerbFailed, match=r"POST /sleep\?level=1&sleep_level=1 answered 503: .*Loading model"):
-            await memory_verbs.sleep(address, "vllm", 1)
+            await sleep_api.sleep(address, "vllm", 1)
 
     told(Script(engine="vllm", never_ready=True), story)
 
@@ -91,8 +91,8 @@ def test_no_answer_is_a_failure_too() -> None:
         async with ScriptedServer(Script()) as server:
             nobody = Target(server.host, server.port)
         with pytest.raises(VerbFailed, match="nothing listens on port"):
-            await memory_verbs.wake(nobody, "vllm", 1)
-        assert await memory_verbs.is_asleep(nobody, "vllm") is None
+            await sleep_api.wake(nobody, "vllm", 1)
+        assert await sleep_api.is_asleep(nobody, "vllm") is None
 
     asyncio.run(main())
 
@@ -100,8 +100,8 @@ def test_no_answer_is_a_failure_too() -> None:
 @pytest.mark.parametrize(("engine", "level"), [("llama.cpp", 1), ("openai", 1), ("vllm", 3), ("sglang", 2)])
 def test_what_has_no_such_verb_is_asked_nothing(engine: str, level: int) -> None:
     async def story(server: ScriptedServer, address: Target) -> None:
-        for verb in (memory_verbs.sleep, memory_verbs.wake):
-            with pytest.raises(VerbFailed, match=f"engine {engine} has no verb"):
+        for verb in (sleep_api.sleep, sleep_api.wake):
+            with pytest.raises(VerbFailed, match=f"engine {engine} cannot (sleep|wake)"):
                 await verb(address, engine, level)
 
     assert told(Script(), story) == []
@@ -109,18 +109,18 @@ def test_what_has_no_such_verb_is_asked_nothing(engine: str, level: int) -> None
 
 def test_what_an_engine_says_of_its_sleep_is_told_and_silence_is_unknown() -> None:
     async def story(server: ScriptedServer, address: Target) -> None:
-        assert await memory_verbs.is_asleep(address, "vllm") is False
-        await memory_verbs.sleep(address, "vllm", 1)
-        assert await memory_verbs.is_asleep(address, "vllm") is True
+        assert await sleep_api.is_asleep(address, "vllm") is False
+        await sleep_api.sleep(address, "vllm", 1)
+        assert await sleep_api.is_asleep(address, "vllm") is True
         server.script = Script(engine="vllm", can_sleep=False)
-        assert await memory_verbs.is_asleep(address, "vllm") is None
-        assert await memory_verbs.is_asleep(address, "sglang") is None
+        assert await sleep_api.is_asleep(address, "vllm") is None
+        assert await sleep_api.is_asleep(address, "sglang") is None
 
     told(Script(engine="vllm"), story)
 
 
 def test_llama_cpp_tells_it_with_its_properties() -> None:
     async def story(server: ScriptedServer, address: Target) -> None:
-        assert await memory_verbs.is_asleep(address, "llama.cpp") is False
+        assert await sleep_api.is_asleep(address, "llama.cpp") is False
 
     assert told(Script(), story) == ["/props"]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from stoker.domain.serve import Driver, Serve
-from stoker.fleet.engines.names import name_caution, name_problem
 from stoker.fleet.engines.placement import caches, placed, placement_problems
+from stoker.fleet.engines.served_names import name_caution, name_problem
 
 
 @pytest.mark.parametrize("engine", ["llama.cpp", "vllm", "sglang", "openai"])

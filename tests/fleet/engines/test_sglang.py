@@ -11,9 +11,9 @@ import pytest
 
 from stoker.domain.serve import Secret, Serve, Tuning
 from stoker.fleet.engines import plan, sglang
-from stoker.fleet.engines.launch import Place
+from stoker.fleet.engines.launch import LaunchPlace
 
-PLACE = Place(1234, "sesame")
+PLACE = LaunchPlace(1234, "sesame")
 
 
 def serve(directory: Path, **fields: Any) -> Serve:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from stoker.domain.serve import Serve, Tuning
-from stoker.fleet.engines import plan, vllm, words
-from stoker.fleet.engines.launch import Place
+from stoker.fleet.engines import options, plan, vllm
+from stoker.fleet.engines.launch import LaunchPlace
 
-PLACE = Place(1234, "sesame")
+PLACE = LaunchPlace(1234, "sesame")
 
 
 def serve(directory: Path, **fields: Any) -> Serve:
@@ -163,7 +163,7 @@ def test_what_vllm_cannot_express_is_a_sentence_with_what_to_do_instead(tmp_path
 @pytest.mark.parametrize("engine", sorted(plan.ADAPTERS))
 def test_each_key_is_either_in_an_engines_words_or_has_something_instead(engine: str) -> None:
     module = {"llama.cpp": plan.llama_cpp, "vllm": plan.vllm, "sglang": plan.sglang}[engine]
-    assert set(module.WORDS) | set(module.INSTEAD) == set(words.KEYS)
+    assert set(module.WORDS) | set(module.INSTEAD) == set(options.KEYS)
     assert not set(module.WORDS) & set(module.INSTEAD)
 
 

@@ -26,7 +26,7 @@ import pytest
 
 from stoker.domain.serve import Serve
 from stoker.fleet.memory.fit import check
-from stoker.fleet.memory.host import Host
+from stoker.fleet.memory.host import HostMemory
 
 pytestmark = [
     pytest.mark.llama,
@@ -84,7 +84,7 @@ def measured(model: Path, context: int, parallel: int) -> tuple[int, int]:
 
 def estimated(model: Path, context: int, parallel: int) -> int:
     serve = Serve("m", model=str(model), context=context, parallel=parallel, embedded=True)
-    return check.examine(serve, [], Host(None, None)).needed
+    return check.examine(serve, [], HostMemory(None, None)).needed
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,12 @@ from stoker.domain.serve import Serve, Slot, Tuning
 from stoker.fleet.memory.device import Device
 from stoker.fleet.memory.fit import check, rules
 from stoker.fleet.memory.fit.estimate import GIB
-from stoker.fleet.memory.fit.rules import Kind, Subject, holds, remarks, suits
+from stoker.fleet.memory.fit.rules import RemarkKind, RuleSubject, holds, remarks, suits
 from stoker.fleet.memory.fit.shape import UnreadableModel
-from stoker.fleet.memory.fit.verdict import Answer, judge
-from stoker.fleet.memory.host import Host
+from stoker.fleet.memory.fit.verdict import FitAnswer, judge
+from stoker.fleet.memory.host import HostMemory
 
-MAIN = Host(64 * GIB, 32 * GIB)
+MAIN = HostMemory(64 * GIB, 32 * GIB)
 
 
 def gpu(total: int | None = 24, free: int | None = None, arch: str = "8.9", vendor: str = "nvidia") -> Device:
@@ -25,40 +25,40 @@ def gpu(total: int | None = 24, free: int | None = None, arch: str = "8.9", vend
     return Device(0, "GPU-a", "L4", vendor, whole, free * GIB if free is not None else whole, arch)
 
 
-def kinds(precision: str, arch: str | None = None, vendor: str = "nvidia", moe: bool = False) -> dict[str, Kind]:
-    return {r.rule: r.kind for r in remarks(Subject(vendor, arch, precision, moe, "vllm"))}
+def kinds(precision: str, arch: str | None = None, vendor: str = "nvidia", moe: bool = False) -> dict[str, RemarkKind]:
+    return {r.rule: r.kind for r in remarks(RuleSubject(vendor, arch, precision, moe, "vllm"))}
 
 
 @pytest.mark.parametrize(
     ("kind", "told"),
     [
-        (kinds("nvfp4", "12.0"), Kind.GOOD),
+        (kinds("nvfp4", "12.0"), RemarkKind.GOOD),
         (kinds("nvfp4", "10.0", moe=True), None),
-        (kinds("nvfp4", "12.0", moe=True), Kind.POOR),
-        (kinds("awq", "12.0", moe=True), Kind.GOOD),
-        (kinds("fp8", "8.9"), Kind.GOOD),
-        (kinds("awq", "8.9"), Kind.GOOD),
-        (kinds("nvfp4", "8.9"), Kind.POOR),
-        (kinds("fp8", "8.6"), Kind.POOR),
-        (kinds("fp8", "7.0"), Kind.UNSUPPORTED),
-        (kinds("autoround", vendor="intel"), Kind.GOOD),
-        (kinds("fp8-block", vendor="intel"), Kind.UNSUPPORTED),
-        (kinds("nvfp4", "gfx942", vendor="amd"), Kind.UNSUPPORTED),
-        (kinds("awq", "gfx1100", vendor="amd"), Kind.POOR),
+        (kinds("nvfp4", "12.0", moe=True), RemarkKind.POOR),
+        (kinds("awq", "12.0", moe=True), RemarkKind.GOOD),
+        (kinds("fp8", "8.9"), RemarkKind.GOOD),
+        (kinds("awq", "8.9"), RemarkKind.GOOD),
+        (kinds("nvfp4", "8.9"), RemarkKind.POOR),
+        (kinds("fp8", "8.6"), RemarkKind.POOR),
+        (kinds("fp8", "7.0"), RemarkKind.UNSUPPORTED),
+        (kinds("autoround", vendor="intel"), RemarkKind.GOOD),
+        (kinds("fp8-block", vendor="intel"), RemarkKind.UNSUPPORTED),
+        (kinds("nvfp4", "gfx942", vendor="amd"), RemarkKind.UNSUPPORTED),
+        (kinds("awq", "gfx1100", vendor="amd"), RemarkKind.POOR),
         (kinds("fp8", None), None),
         (kinds("16-bit", "8.9"), None),
     ],
 )
-def test_what_suits_which_gpu(kind: dict[str, Kind], told: Kind | None) -> None:
+def test_what_suits_which_gpu(kind: dict[str, RemarkKind], told: RemarkKind | None) -> None:
     assert list(kind.values()) == ([told] if told else [])
 
 
 def test_every_rule_has_a_date_a_source_and_known_conditions() -> None:
-    about = Subject("nvidia", "8.9", "fp8", False, "vllm")
+    about = RuleSubject("nvidia", "8.9", "fp8", False, "vllm")
     for rule in rules.table()["rule"]:
         assert isinstance(rule["date"], datetime.date), rule["id"]
         assert rule["source"].startswith("https://"), rule["id"]
-        assert Kind(rule["kind"])
+        assert RemarkKind(rule["kind"])
         assert {"vendor", "precision"} <= set(rule["when"]), rule["id"]
         holds(rule["when"], about)
     names = [rule["id"] for rule in rules.table()["rule"]]
@@ -71,7 +71,7 @@ def test_every_rule_has_a_date_a_source_and_known_conditions() -> None:
 
 def test_what_to_look_for_depends_on_the_generation() -> None:
     def advice(vendor: str, arch: str | None, moe: bool = False, engine: str = "vllm") -> str | None:
-        return suits(Subject(vendor, arch, "16-bit", moe, engine))
+        return suits(RuleSubject(vendor, arch, "16-bit", moe, engine))
 
     assert advice("nvidia", "12.0") == "NVFP4, or FP8"
     assert advice("nvidia", "12.0", moe=True) == "AWQ (Marlin)"
@@ -83,26 +83,27 @@ def test_what_to_look_for_depends_on_the_generation() -> None:
 
 @pytest.mark.parametrize(
     ("need", "total", "answer", "short"),
-    [(90, 100, Answer.FITS, 0), (91, 100, Answer.TIGHT, 0), (95, 100, Answer.TIGHT, 0), (96, 100, Answer.TOO_LARGE, 1),
-     (5, None, Answer.UNKNOWN, 0)],
+    [(90, 100, FitAnswer.FITS, 0), (91, 100, FitAnswer.TIGHT, 0), (95, 100, FitAnswer.TIGHT, 0),
+     (96, 100, FitAnswer.TOO_LARGE, 1),
+     (5, None, FitAnswer.UNKNOWN, 0)],
 )  # fmt: skip
 def test_up_to_90_percent_fits_up_to_95_is_tight_above_is_too_large(
-    need: int, total: int | None, answer: Answer, short: int
+    need: int, total: int | None, answer: FitAnswer, short: int
 ) -> None:
     verdict = judge(need, total)
     assert (verdict.answer, verdict.short) == (answer, short)
 
 
 def test_an_explicit_share_is_the_ceiling() -> None:
-    assert judge(97, 100, 0.98).answer is Answer.TIGHT
+    assert judge(97, 100, 0.98).answer is FitAnswer.TIGHT
     assert judge(60, 100, 0.5).short == 10
-    assert judge(20, 100, most=10).answer is Answer.TOO_LARGE
+    assert judge(20, 100, most=10).answer is FitAnswer.TOO_LARGE
 
 
 def test_a_serve_that_fits_says_how_much_more_would(tmp_path: Path) -> None:
     serve = Serve("a", model=str(llama(tmp_path / "m.gguf")), context=8192, parallel=1)
     report = check.examine(serve, [gpu()], MAIN)
-    assert (report.verdict.answer, report.problems, report.smaller) == (Answer.FITS, (), None)
+    assert (report.verdict.answer, report.problems, report.smaller) == (FitAnswer.FITS, (), None)
     assert [row.place for row in report.rows] == ["nvidia 0: L4", "main memory"]
     assert report.needed == report.rows[0].need.total
     assert report.context == 131072
@@ -113,7 +114,7 @@ def test_a_serve_that_fits_says_how_much_more_would(tmp_path: Path) -> None:
 def test_too_large_by_how_much_and_what_would_fit_instead(tmp_path: Path) -> None:
     path = str(llama(tmp_path / "m.gguf"))
     report = check.examine(Serve("a", model=path, context=65536, parallel=1), [gpu(12)], MAIN)
-    assert report.verdict.answer is Answer.TOO_LARGE
+    assert report.verdict.answer is FitAnswer.TOO_LARGE
     assert report.problems[0].startswith("serve 'a' is too large by 1.4 GiB for nvidia 0")
     assert report.context is not None
     assert 30_000 < report.context < 65536
@@ -129,8 +130,8 @@ def test_a_share_above_what_is_free_is_refused_with_one_that_is_not(tmp_path: Pa
     assert check.examine(serve, [gpu(24)], MAIN).problems == ()
     [problem] = check.examine(serve, [gpu(24, free=12)], MAIN).problems
     assert problem == (
-        "`memory_fraction = 0.9` asks for 21.6 GiB of L4 and 12.0 GiB are free: set it to 0.50 or less, or end who "
-        "holds the rest"
+        "`memory_fraction = 0.9` asks for 21.6 GiB of L4 and 12.0 GiB are free: set it to 0.50 or less, or "
+        "free the rest"
     )
     credit = check.credited([gpu(24, free=12)], {5: {"GPU-a": 11 * GIB}, 6: {"GPU-a": 1}}, {5})
     assert check.examine(serve, credit, MAIN).problems == (), "a resident's own memory is credit"
@@ -144,7 +145,7 @@ def test_a_quantisation_that_the_device_cannot_run_is_refused_with_date_and_sour
     assert "NVFP4 is NVIDIA's format" in problem
     assert "https://" in problem
     poor = check.examine(Serve("a", "vllm", folder), [gpu()], MAIN)
-    assert (poor.problems, [r.kind for r in poor.remarks]) == ((), [Kind.POOR])
+    assert (poor.problems, [r.kind for r in poor.remarks]) == ((), [RemarkKind.POOR])
 
 
 def test_more_devices_than_the_slot_has_are_refused(tmp_path: Path) -> None:
@@ -154,7 +155,7 @@ def test_more_devices_than_the_slot_has_are_refused(tmp_path: Path) -> None:
 
 def test_a_device_of_unknown_size_makes_the_verdict_unknown(tmp_path: Path) -> None:
     report = check.examine(Serve("a", model=str(llama(tmp_path / "m.gguf"))), [gpu(None)], MAIN)
-    assert (report.verdict.answer, report.context, report.parallel) == (Answer.UNKNOWN, None, None)
+    assert (report.verdict.answer, report.context, report.parallel) == (FitAnswer.UNKNOWN, None, None)
 
 
 def test_llama_cpp_deals_the_trained_context_out_where_none_is_set(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from stoker.fleet.memory.fit import gguf
 from stoker.fleet.memory.fit.estimate import (
     GIB,
     MIB,
-    Plan,
+    FitPlan,
     estimate,
     largest_context,
     largest_parallel,
@@ -28,7 +28,7 @@ EIGHT = Shape(
 
 
 def cache(shape: Shape = EIGHT, **fields: object) -> int:
-    found = estimate(shape, replace(Plan(context=8192), **fields))  # type: ignore[arg-type]
+    found = estimate(shape, replace(FitPlan(context=8192), **fields))  # type: ignore[arg-type]
     return (found.device or found.host).cache
 
 
@@ -57,7 +57,7 @@ def test_tensor_parallelism_splits_heads_as_far_as_there_are_heads() -> None:
 
 def test_weights_are_split_over_devices_and_converted_as_the_engine_does() -> None:
     def weights(shape: Shape = EIGHT, **fields: object) -> int:
-        found = estimate(shape, replace(Plan("vllm", 1024, devices=2), **fields)).device  # type: ignore[arg-type]
+        found = estimate(shape, replace(FitPlan("vllm", 1024, devices=2), **fields)).device  # type: ignore[arg-type]
         return found.weights if found else 0
 
     assert weights() == 8 * 10**9
@@ -69,15 +69,15 @@ def test_weights_are_split_over_devices_and_converted_as_the_engine_does() -> No
 def test_layers_that_are_not_on_devices_stay_in_main_memory_with_their_cache(tmp_path: Path) -> None:
     shape = gguf.read(str(llama(tmp_path / "m.gguf")))
     layer = shape.layers[0].weights
-    whole = estimate(shape, Plan(context=4096, devices=1))
+    whole = estimate(shape, FitPlan(context=4096, devices=1))
     assert whole.device is not None
     assert whole.device.weights == shape.weights - shape.embedding
     assert (whole.host.weights, whole.host.cache) == (shape.embedding, 0)
-    part = estimate(shape, Plan(context=4096, devices=1, gpu_layers=10))
+    part = estimate(shape, FitPlan(context=4096, devices=1, gpu_layers=10))
     assert part.device is not None
     assert (part.device.weights, part.host.weights) == (10 * layer, shape.weights - 10 * layer)
     assert part.device.cache * 22 == part.host.cache * 10
-    assert estimate(shape, Plan(context=4096, devices=1, gpu_layers=99)) == whole
+    assert estimate(shape, FitPlan(context=4096, devices=1, gpu_layers=99)) == whole
 
 
 def test_a_recurrent_layer_costs_the_same_at_any_length() -> None:
@@ -88,12 +88,12 @@ def test_a_recurrent_layer_costs_the_same_at_any_length() -> None:
 def test_an_8b_in_q4_with_8k_of_context_takes_on_a_device_what_is_seen_in_practice(tmp_path: Path) -> None:
     """llama.cpp prints for it: weights 4.4 GiB, KV 1 GiB, compute 0.26 GiB, and the driver's context is 0.3 to 0.5."""
     shape = gguf.read(str(llama(tmp_path / "m.gguf")))
-    assert needed(shape, Plan(context=8192, devices=1)) / GIB == pytest.approx(5.9, abs=0.4)
+    assert needed(shape, FitPlan(context=8192, devices=1)) / GIB == pytest.approx(5.9, abs=0.4)
 
 
 @given(st.integers(1, 64), st.integers(10 * MIB, 200 * GIB), st.sampled_from(["f16", "q8_0", "q4_0"]))
 def test_the_largest_context_fits_and_the_next_one_does_not(parallel: int, room: int, kind: str) -> None:
-    plan = Plan(parallel=parallel, cache_type=kind, devices=1)
+    plan = FitPlan(parallel=parallel, cache_type=kind, devices=1)
     found = largest_context(EIGHT, plan, room)
     if found is None:
         assert needed(EIGHT, replace(plan, context=256)) > room
@@ -104,12 +104,12 @@ def test_the_largest_context_fits_and_the_next_one_does_not(parallel: int, room:
 
 def test_the_largest_context_ends_at_what_the_model_was_trained_for() -> None:
     trained = replace(EIGHT, context=40_960 + 7)
-    assert largest_context(trained, Plan(), 10**15) == 40_967
+    assert largest_context(trained, FitPlan(), 10**15) == 40_967
 
 
 @given(st.integers(0, 100 * GIB))
 def test_the_largest_parallel_fits_and_one_more_does_not(room: int) -> None:
-    plan = Plan(context=4096, devices=1)
+    plan = FitPlan(context=4096, devices=1)
     found = largest_parallel(EIGHT, plan, room)
     assert found is None or needed(EIGHT, replace(plan, parallel=found)) <= room
     if found != 1024:

@@ -97,7 +97,7 @@ HEAD = b"GGUF" + struct.pack("<I", 3)
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"<html>", "no GGUF file"),
+        (b"<html>", "not a GGUF file"),
         (b"GG", "ends|longer than the file"),
         (b"GGUF" + struct.pack("<IQQ", 9, 0, 0), "version is 9"),
         (HEAD + struct.pack("<QQ", 2**63, 1), "tensors"),

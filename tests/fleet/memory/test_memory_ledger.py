@@ -12,24 +12,24 @@ from stoker.fleet.memory.device import Device
 from stoker.fleet.memory.ledger import (
     Fits,
     Ledger,
+    MemorySize,
     Short,
-    Source,
+    SizeSource,
     Tenant,
     Unknown,
-    Weight,
+    best_size,
     open_ledger,
-    weigh,
     would_fit,
 )
 from stoker.fleet.memory.measure import measure
 
 GPU = Device(0, "GPU-a", "L4", "nvidia", 20 * GIB, 6 * GIB)
 SLOT = Slot("g")
-NOTHING = Weight(None, Source.UNKNOWN)
+NOTHING = MemorySize(None, SizeSource.UNKNOWN)
 
 
-def nvml(size: int) -> Weight:
-    return Weight(size, Source.NVML)
+def nvml(size: int) -> MemorySize:
+    return MemorySize(size, SizeSource.NVML)
 
 
 def ledger(slot: Slot = SLOT, *tenants: Tenant, device: Device = GPU) -> Ledger:
@@ -38,10 +38,10 @@ def ledger(slot: Slot = SLOT, *tenants: Tenant, device: Device = GPU) -> Ledger:
 
 
 def test_an_explicit_setting_wins_over_what_is_measured_and_that_over_an_estimate() -> None:
-    assert weigh(1, nvml(2), 3) == Weight(1, Source.DECLARED)
-    assert weigh(None, nvml(2), 3) == nvml(2)
-    assert weigh(None, NOTHING, 3) == Weight(3, Source.ESTIMATED)
-    assert weigh(None, NOTHING, None) == NOTHING
+    assert best_size(1, nvml(2), 3) == MemorySize(1, SizeSource.DECLARED)
+    assert best_size(None, nvml(2), 3) == nvml(2)
+    assert best_size(None, NOTHING, 3) == MemorySize(3, SizeSource.ESTIMATED)
+    assert best_size(None, NOTHING, None) == NOTHING
 
 
 def test_the_budget_is_the_slots_memory_else_95_percent_of_its_devices_else_unknown() -> None:
@@ -61,12 +61,12 @@ def test_foreign_processes_are_those_that_hold_these_devices_and_are_not_ours() 
 def test_what_is_free_bounds_the_room_where_others_hold_the_device() -> None:
     books = ledger(SLOT, Tenant("a", measured=nvml(8 * GIB)))
     assert books.room() == 5 * GIB, "6 GiB are free, 1 GiB of the device is kept back"
-    assert would_fit(books, "b", Weight(5 * GIB, Source.DECLARED)) == Fits(0)
+    assert would_fit(books, "b", MemorySize(5 * GIB, SizeSource.DECLARED)) == Fits(0)
 
 
 def test_a_residents_own_memory_is_credit() -> None:
     books = ledger(SLOT, Tenant("a", measured=nvml(8 * GIB)))
-    need = Weight(13 * GIB, Source.ESTIMATED)
+    need = MemorySize(13 * GIB, SizeSource.ESTIMATED)
     short = would_fit(books, "b", need)
     assert short == Short(8 * GIB, ("serve 'a'", "process 99 (python)", "process 98 (unknown command)"))
     assert would_fit(books, "b", need, {"a"}) == Fits(0)
@@ -74,7 +74,7 @@ def test_a_residents_own_memory_is_credit() -> None:
 
 def test_who_has_to_go_is_not_named_as_standing_in_the_way() -> None:
     books = ledger(Slot("g", memory=10 * GIB), Tenant("a", declared=GIB, measured=nvml(GIB)), Tenant("c", declared=GIB))
-    found = would_fit(books, "b", Weight(12 * GIB, Source.DECLARED), {"a"})
+    found = would_fit(books, "b", MemorySize(12 * GIB, SizeSource.DECLARED), {"a"})
     assert isinstance(found, Short)
     assert "serve 'a'" not in found.holders
 
@@ -85,7 +85,7 @@ def test_what_a_resident_declares_counts_though_it_holds_less_by_now() -> None:
 
 
 def test_main_memory_of_a_victim_gives_nothing_back_to_devices() -> None:
-    books = ledger(SLOT, Tenant("a", measured=Weight(9 * GIB, Source.PROC)))
+    books = ledger(SLOT, Tenant("a", measured=MemorySize(9 * GIB, SizeSource.PROC)))
     assert books.room({"a"}) == 5 * GIB
 
 
@@ -112,13 +112,13 @@ PROC = {"1/status": "RssAnon: 4 kB\nRssFile: 6 kB\n"}
         ([GPU], {1: {"GPU-a": 5}, 2: {"GPU-a": 6, "GPU-b": 1}, 3: {"GPU-a": 9}}, nvml(11)),
         ([GPU], {1: {"GPU-a": 5}, 2: {"GPU-a": None}}, NOTHING),
         ([GPU], None, NOTHING),
-        ([GPU], {3: {"GPU-a": 9}}, Weight(10 * 1024, Source.PROC)),
-        ([], None, Weight(10 * 1024, Source.PROC)),
-        ([Device(0, "0000:03:00.0", "X", "amd")], {1: {"0000:03:00.0": 7}}, Weight(7, Source.FDINFO)),
+        ([GPU], {3: {"GPU-a": 9}}, MemorySize(10 * 1024, SizeSource.PROC)),
+        ([], None, MemorySize(10 * 1024, SizeSource.PROC)),
+        ([Device(0, "0000:03:00.0", "X", "amd")], {1: {"0000:03:00.0": 7}}, MemorySize(7, SizeSource.FDINFO)),
     ],
 )
 def test_a_serve_is_measured_on_devices_else_in_main_memory_else_unknown(
-    tmp_path: Path, devices: list[Device], accounting: dict[int, dict[str, int | None]] | None, weight: Weight
+    tmp_path: Path, devices: list[Device], accounting: dict[int, dict[str, int | None]] | None, weight: MemorySize
 ) -> None:
     assert measure([1, 2], devices, accounting, write(tmp_path, PROC)).weight == weight
 

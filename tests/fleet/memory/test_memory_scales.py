@@ -14,7 +14,7 @@ import pytest
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Serve, Slot, Tuning
 from stoker.fleet.memory.device import Device
-from stoker.fleet.supervision.scales import Scales
+from stoker.fleet.supervision.memory_meter import MemoryMeter
 
 GIB = 2**30
 MODELS = Path(__file__).parents[3] / "src" / "stoker" / "models"
@@ -41,7 +41,7 @@ class Card:
 
 def ask(card: Card, ours: tuple[int, ...] = (), context: int = 4_000_000) -> list[str]:
     slot = Slot("gpu0", devices=("0",))
-    scales = Scales(card, Clock(), lambda name: slot, logging.getLogger("test"))  # type: ignore[arg-type]
+    scales = MemoryMeter(card, Clock(), lambda name: slot, logging.getLogger("test"))  # type: ignore[arg-type]
     serve = Serve(
         "big", model=str(MODELS / "ember.gguf"), slot="gpu0", context=context, parallel=2, gpu_layers=99,
         tuning=Tuning(kv_cache_type="f16"),
@@ -76,5 +76,5 @@ def test_what_no_device_of_the_slot_could_hold_is_too_large() -> None:
 
 
 def test_what_other_engines_hold_is_not_asked_of_a_command_of_its_own() -> None:
-    scales: Any = Scales(Card(0, {}), Clock(), lambda name: None, logging.getLogger("test"))  # type: ignore[arg-type]
+    scales: Any = MemoryMeter(Card(0, {}), Clock(), lambda name: None, logging.getLogger("test"))  # type: ignore[arg-type]
     assert asyncio.run(scales.obstacles(Serve("a", cmd=("run",), model="/m"), ())) == []

@@ -11,9 +11,9 @@ from stoker.domain.protocols import Running
 from stoker.domain.serve import Serve, Translation
 from stoker.fleet.monitoring import engine_work
 from stoker.fleet.monitoring.engine_work import EngineWork
-from stoker.fleet.watchdog.progress import NO_COUNTERS, Counters
+from stoker.fleet.watchdog.progress import NO_COUNTERS, EngineCounters
 
-MOVES = [Counters(steps=5.0), Counters(steps=6.0)]
+MOVES = [EngineCounters(steps=5.0), EngineCounters(steps=6.0)]
 
 
 @pytest.fixture(autouse=True)
@@ -22,13 +22,13 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_work, "LOOKS_TAKE", 0.01)
 
 
-def works(looks: list[Counters], cloud: bool = False, hangs: bool = False) -> tuple[bool, int]:
+def works(looks: list[EngineCounters], cloud: bool = False, hangs: bool = False) -> tuple[bool, int]:
     """What it is taken for, and how often it was looked at."""
     serve = Serve("a", translation=Translation(cloud=cloud))
     running = Running(serve, Target("127.0.0.1", 1, "", "a"), None, 0.0, {})
     left = list(looks)
 
-    async def counters(asked: Running) -> Counters:
+    async def counters(asked: Running) -> EngineCounters:
         if hangs:
             await asyncio.sleep(60)
         return left.pop(0)
@@ -39,8 +39,8 @@ def works(looks: list[Counters], cloud: bool = False, hangs: bool = False) -> tu
 
 def test_counters_that_move_are_work_and_those_that_stand_still_are_none() -> None:
     assert works(MOVES) == (True, 2)
-    assert works([Counters(kv_use=0.1), Counters(kv_use=0.2)]) == (True, 2)
-    assert works([Counters(steps=5.0, running=1.0), Counters(steps=5.0, running=2.0)]) == (False, 2)
+    assert works([EngineCounters(kv_use=0.1), EngineCounters(kv_use=0.2)]) == (True, 2)
+    assert works([EngineCounters(steps=5.0, running=1.0), EngineCounters(steps=5.0, running=2.0)]) == (False, 2)
 
 
 def test_an_engine_that_counts_nothing_or_does_not_answer_is_taken_not_to_work() -> None:
@@ -51,7 +51,7 @@ def test_an_engine_that_counts_nothing_or_does_not_answer_is_taken_not_to_work()
 def test_a_cloud_is_not_asked_and_neither_is_what_does_not_run() -> None:
     assert works(MOVES, cloud=True) == (False, 0)
 
-    async def never(asked: Running) -> Counters:
+    async def never(asked: Running) -> EngineCounters:
         raise AssertionError
 
     assert not asyncio.run(EngineWork(dict, never).is_working("a"))

@@ -10,9 +10,9 @@ import pytest
 
 from stoker.domain.serve import Driver, Serve, Translation
 from stoker.fleet.monitoring import external_serves as outside
-from stoker.fleet.monitoring.external_serves import Outside
+from stoker.fleet.monitoring.external_serves import ExternalServeFinder
 from stoker.fleet.swapping.conductor import Conductor
-from stoker.request.lease.state import Phase
+from stoker.request.lease.phases import ServePhase
 from stoker.testing.clock import FakeClock
 from stoker.testing.fleet import FakeFleet
 
@@ -26,14 +26,14 @@ class Story:
         self.conductor = Conductor((), (NEAR, CLOUD, OWN), FakeFleet(), FakeClock())
         self.there: set[str] = set()
         self.looks: list[str] = []
-        self.outside = Outside(self.conductor, self._is_there)
+        self.outside = ExternalServeFinder(self.conductor, self._is_there)
 
     async def _is_there(self, serve: Serve) -> bool:
         self.looks.append(serve.name)
         return serve.name in self.there
 
-    def phase(self, name: str) -> Phase:
-        return self.conductor.scheduler.seats[name].phase
+    def phase(self, name: str) -> ServePhase:
+        return self.conductor.scheduler.serves[name].phase
 
     async def until(self, holds: Callable[[], object]) -> None:
         async with asyncio.timeout(3):
@@ -68,16 +68,16 @@ def story(tell: Callable[[Story], Coroutine[Any, Any, None]]) -> Callable[[], No
 @story
 async def test_one_that_runs_is_shown_as_running_and_clouds_and_own_serves_are_left_alone(one: Story) -> None:
     one.there = {"near", "cloud", "own"}
-    await one.until(lambda: one.phase("near") is Phase.READY)
-    assert (one.phase("cloud"), one.phase("own"), set(one.looks)) == (Phase.STOPPED, Phase.STOPPED, {"near"})
+    await one.until(lambda: one.phase("near") is ServePhase.READY)
+    assert (one.phase("cloud"), one.phase("own"), set(one.looks)) == (ServePhase.STOPPED, ServePhase.STOPPED, {"near"})
 
 
 @story
 async def test_one_that_comes_later_is_found_then_and_looked_for_no_more(one: Story) -> None:
     await one.until(lambda: len(one.looks) > 3)
-    assert one.phase("near") is Phase.STOPPED
+    assert one.phase("near") is ServePhase.STOPPED
     one.there = {"near"}
-    await one.until(lambda: one.phase("near") is Phase.READY)
+    await one.until(lambda: one.phase("near") is ServePhase.READY)
     looks = len(one.looks)
     await asyncio.sleep(0.02)
     assert len(one.looks) == looks
@@ -86,12 +86,12 @@ async def test_one_that_comes_later_is_found_then_and_looked_for_no_more(one: St
 @story
 async def test_one_that_was_lost_is_looked_for_again_and_one_that_was_taken_down_is_not(one: Story) -> None:
     one.there = {"near"}
-    await one.until(lambda: one.phase("near") is Phase.READY)
+    await one.until(lambda: one.phase("near") is ServePhase.READY)
     await one.conductor.unload("near")
     await asyncio.sleep(0.02)
-    assert one.phase("near") is Phase.STOPPED, "the operator wants it so"
+    assert one.phase("near") is ServePhase.STOPPED, "the operator wants it so"
     one.outside.on_lost("near")
-    await one.until(lambda: one.phase("near") is Phase.READY)
+    await one.until(lambda: one.phase("near") is ServePhase.READY)
 
 
 @story
@@ -99,4 +99,4 @@ async def test_one_that_is_held_is_left_as_it_is(one: Story) -> None:
     one.conductor.hold("near", True)
     one.there = {"near"}
     await asyncio.sleep(0.02)
-    assert one.phase("near") is Phase.STOPPED
+    assert one.phase("near") is ServePhase.STOPPED

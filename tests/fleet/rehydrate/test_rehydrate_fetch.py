@@ -225,7 +225,7 @@ def test_a_source_that_breaks_off_keeps_its_part_for_the_next_attempt(
 
     def breaking(read: Any, path: Path) -> bytes:
         if next(reads, None) is None:
-            raise copying.Unread(f"{path}: Input/output error")
+            raise copying.SourceUnreadable(f"{path}: Input/output error")
         return bytes(read(1000))
 
     with monkeypatch.context() as broken:
@@ -242,7 +242,7 @@ def test_a_source_that_breaks_off_keeps_its_part_for_the_next_attempt(
 
 def test_a_source_that_changes_while_it_is_copied_is_no_model(vault: Vault) -> None:
     source = Path(vault.put("m.gguf", CONTENT))
-    with pytest.raises(copying.Unread, match="was changed while it was copied"):
+    with pytest.raises(copying.SourceUnreadable, match="was changed while it was copied"):
         copying.copy(source, vault.path / "d", threading.Event(), lambda done: source.write_bytes(CONTENT + b"x"))
 
 
@@ -395,7 +395,7 @@ def test_a_size_that_cannot_be_had_is_a_source_that_cannot_be_reached(vault: Vau
 def test_a_tool_that_ends_well_and_brings_nothing_is_a_failure(vault: Vault) -> None:
     vault.tool("hf", "")
     failed = refusal(vault, vault.serve(source="hf:org/repo/m.gguf"))
-    assert "hf ended well and brought nothing" in failed.message
+    assert "hf succeeded but fetched nothing" in failed.message
 
 
 def test_a_tool_that_meets_a_full_disk_is_told_from_an_unreachable_source(vault: Vault) -> None:

@@ -14,8 +14,8 @@ from tests.fleet.rehydrate.vault import Vault, sha256
 from tests.fleet.rehydrate.web import Web
 
 from stoker.domain.errors import StartFailed
-from stoker.fleet.rehydrate import connection, over_http
-from stoker.fleet.rehydrate.copying import Stopped, Unread, Unwritten
+from stoker.fleet.rehydrate import http_connection, http_download
+from stoker.fleet.rehydrate.copying import CopyStopped, DraftUnwritable, SourceUnreadable
 from stoker.fleet.rehydrate.sources import parse
 from stoker.fleet.rehydrate.threads import in_thread
 
@@ -25,8 +25,8 @@ CONTENT = os.urandom(200_000)
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """No pause between two tries, small pieces, no proxy of this machine."""
-    monkeypatch.setattr(over_http, "PAUSE", 0.0)
-    monkeypatch.setattr(over_http, "CHUNK", 1000)
+    monkeypatch.setattr(http_download, "PAUSE", 0.0)
+    monkeypatch.setattr(http_download, "CHUNK", 1000)
     for name in list(os.environ):
         if name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
@@ -43,11 +43,11 @@ def web() -> Iterator[Web]:
 def fetch(vault: Vault, web: Web, path: str = "/m.gguf", is_proved: bool = False) -> tuple[str, list[int]]:
     told: list[int] = []
     source = parse(web.url + path)
-    return over_http.fetch(source, vault.path / "d", is_proved, threading.Event(), told.append), told
+    return http_download.fetch(source, vault.path / "d", is_proved, threading.Event(), told.append), told
 
 
 def refusal(vault: Vault, web: Web, path: str = "/m.gguf") -> str:
-    with pytest.raises(Unread) as failed:
+    with pytest.raises(SourceUnreadable) as failed:
         fetch(vault, web, path)
     return str(failed.value)
 
@@ -110,7 +110,7 @@ def test_a_body_in_chunks_has_an_end_that_can_be_told(vault: Vault, web: Web) ->
 
 def test_a_body_without_any_length_is_taken_only_if_its_hash_will_be_compared(vault: Vault, web: Web) -> None:
     web.manners.says_length = False
-    assert "tells no length" in refusal(vault, web)
+    assert "sends no length" in refusal(vault, web)
     assert fetch(vault, web, is_proved=True)[0] == sha256(CONTENT)
 
 
@@ -203,7 +203,7 @@ def test_a_length_that_is_too_long_ends_after_some_tries_and_keeps_what_came(vau
     web.manners.length = len(CONTENT) + 1000
     web.manners.ranges = False
     assert refusal(vault, web) == "the connection ended after 200,000 of 201,000 bytes, 5 times in a row"
-    assert len(web.asked) == over_http.TRIES
+    assert len(web.asked) == http_download.TRIES
     assert draft(vault) == CONTENT
 
 
@@ -272,17 +272,17 @@ def test_a_redirect_that_drops_encryption_is_not_followed() -> None:
         def getheader(self, name: str) -> str:
             return "http://b/m?sign=marker"
 
-    with pytest.raises(Unread, match="a redirects to b without encryption") as failed:
-        connection._moved("https://a/m", Answer())  # type: ignore[arg-type]
+    with pytest.raises(SourceUnreadable, match="a redirects to b without encryption") as failed:
+        http_connection._moved("https://a/m", Answer())  # type: ignore[arg-type]
     assert "marker" not in str(failed.value)
 
 
 def test_a_proxy_of_the_environment_is_asked(vault: Vault, web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", web.url.replace("//", "//me:p%40w@"))
-    monkeypatch.setattr(connection, "proxy_bypass", lambda host: False)
+    monkeypatch.setattr(http_connection, "proxy_bypass", lambda host: False)
     web.files["http://models.example/m.gguf"] = CONTENT
     source = parse("http://models.example/m.gguf")
-    assert over_http.fetch(source, vault.path / "d", False, threading.Event(), lambda done: None) == sha256(CONTENT)
+    assert http_download.fetch(source, vault.path / "d", False, threading.Event(), lambda done: None) == sha256(CONTENT)
     assert web.seen[0]["proxy-authorization"] == "Basic bWU6cEB3"
     assert web.seen[0]["host"] == "models.example"
 
@@ -292,12 +292,12 @@ def test_a_proxy_of_the_environment_is_asked(vault: Vault, web: Web, monkeypatch
 
 def test_a_look_tells_size_and_validator_and_takes_no_body(web: Web) -> None:
     stop = threading.Event()
-    assert over_http.look(parse(web.url + "/m.gguf"), stop) == over_http.Remote(len(CONTENT), '"one"')
+    assert http_download.look(parse(web.url + "/m.gguf"), stop) == http_download.Remote(len(CONTENT), '"one"')
     web.manners.ranges = False
-    assert over_http.look(parse(web.url + "/m.gguf"), stop).size == len(CONTENT)
+    assert http_download.look(parse(web.url + "/m.gguf"), stop).size == len(CONTENT)
     web.files["/m.gguf"] = b""
     web.manners.ranges = True
-    assert over_http.look(parse(web.url + "/m.gguf"), stop).size == 0
+    assert http_download.look(parse(web.url + "/m.gguf"), stop).size == 0
     assert web.asked == []
 
 
@@ -309,14 +309,14 @@ def test_a_look_tells_size_and_validator_and_takes_no_body(web: Web) -> None:
     ],
 )
 def test_a_server_that_is_not_there_is_said_at_once(source: str, why: str) -> None:
-    with pytest.raises(Unread, match=why):
-        over_http.look(parse(source), threading.Event())
+    with pytest.raises(SourceUnreadable, match=why):
+        http_download.look(parse(source), threading.Event())
 
 
 def test_an_answer_that_is_no_http_is_no_crash(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     web.manners.headers["x" * 70_000] = "y"
-    with pytest.raises(Unread, match="cannot be understood"):
-        over_http.look(parse(web.url + "/m.gguf"), threading.Event())
+    with pytest.raises(SourceUnreadable, match="cannot be understood"):
+        http_download.look(parse(web.url + "/m.gguf"), threading.Event())
 
 
 # -- given up ----------------------------------------------------------------------------------------------------------
@@ -328,7 +328,7 @@ def test_who_gives_up_while_the_server_is_silent_does_not_wait_for_it(vault: Vau
 
     async def story() -> None:
         told: list[int] = []
-        work = in_thread(lambda stop: over_http.fetch(source, vault.path / "d", False, stop, told.append))
+        work = in_thread(lambda stop: http_download.fetch(source, vault.path / "d", False, stop, told.append))
         task = asyncio.get_running_loop().create_task(work)
         async with asyncio.timeout(10):
             while not told or told[-1] < len(CONTENT) // 2:
@@ -346,23 +346,23 @@ def test_who_gives_up_while_the_server_is_silent_does_not_wait_for_it(vault: Vau
 def test_giving_up_between_two_tries_stops_it(vault: Vault, web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     stop = threading.Event()
     web.manners.drops = [1000]
-    monkeypatch.setattr(over_http, "PAUSE", 60.0)
+    monkeypatch.setattr(http_download, "PAUSE", 60.0)
 
     def tell(done: int) -> None:
         if done == 1000:
             threading.Timer(0.1, stop.set).start()
 
-    with pytest.raises(Stopped):
-        over_http.fetch(parse(web.url + "/m.gguf"), vault.path / "d", False, stop, tell)
+    with pytest.raises(CopyStopped):
+        http_download.fetch(parse(web.url + "/m.gguf"), vault.path / "d", False, stop, tell)
 
 
 def test_a_disk_that_is_full_is_told_from_a_broken_line(
     vault: Vault, web: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(write: object, piece: bytes) -> None:
-        raise Unwritten(OSError(28, "No space left on device"))
+        raise DraftUnwritable(OSError(28, "No space left on device"))
 
-    monkeypatch.setattr(over_http, "write_all", full)
+    monkeypatch.setattr(http_download, "write_all", full)
     with pytest.raises(StartFailed) as failed:
         asyncio.run(vault.rehydrator().rehydrate(vault.serve(source=web.url + "/m.gguf")))
     assert failed.value.code == "disk_full"
@@ -371,5 +371,5 @@ def test_a_disk_that_is_full_is_told_from_a_broken_line(
 
 def test_a_draft_that_cannot_be_opened_is_the_disks_fault(vault: Vault, web: Web) -> None:
     (vault.path / "d").mkdir()
-    with pytest.raises(Unwritten):
-        over_http.fetch(parse(web.url + "/m.gguf"), Path(vault.path / "d"), False, threading.Event(), print)
+    with pytest.raises(DraftUnwritable):
+        http_download.fetch(parse(web.url + "/m.gguf"), Path(vault.path / "d"), False, threading.Event(), print)

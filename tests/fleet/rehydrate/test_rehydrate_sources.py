@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.fleet.rehydrate.sources import (
-    Kind,
-    Source,
+    SourceKind,
+    WeightSource,
     fetch_command,
     is_file,
     of_file,
@@ -26,18 +26,18 @@ SPLIT = "/v/m-00001-of-00003.gguf"
 @pytest.mark.parametrize(
     ("text", "source"),
     [
-        ("/mnt/m.gguf", Source(Kind.PATH, "", "/mnt/m.gguf")),
-        ("rsync:me@host-1:models/m.gguf", Source(Kind.RSYNC, "me@host-1", "models/m.gguf")),
-        ("rsync:host:/with: colon", Source(Kind.RSYNC, "host", "/with: colon")),
-        ("s3://bucket.x/a/b.gguf", Source(Kind.S3, "bucket.x", "a/b.gguf")),
-        ("s3://bucket/", Source(Kind.S3, "bucket", "")),
-        ("https://x.org:8443/a/b%20c.gguf", Source(Kind.HTTP, "https://x.org:8443", "a/b%20c.gguf")),
-        ("http://x/", Source(Kind.HTTP, "http://x", "")),
-        ("hf:org/repo", Source(Kind.HF, "org/repo", "")),
-        ("hf:org/repo/sub/m.gguf", Source(Kind.HF, "org/repo", "sub/m.gguf")),
+        ("/mnt/m.gguf", WeightSource(SourceKind.PATH, "", "/mnt/m.gguf")),
+        ("rsync:me@host-1:models/m.gguf", WeightSource(SourceKind.RSYNC, "me@host-1", "models/m.gguf")),
+        ("rsync:host:/with: colon", WeightSource(SourceKind.RSYNC, "host", "/with: colon")),
+        ("s3://bucket.x/a/b.gguf", WeightSource(SourceKind.S3, "bucket.x", "a/b.gguf")),
+        ("s3://bucket/", WeightSource(SourceKind.S3, "bucket", "")),
+        ("https://x.org:8443/a/b%20c.gguf", WeightSource(SourceKind.HTTP, "https://x.org:8443", "a/b%20c.gguf")),
+        ("http://x/", WeightSource(SourceKind.HTTP, "http://x", "")),
+        ("hf:org/repo", WeightSource(SourceKind.HF, "org/repo", "")),
+        ("hf:org/repo/sub/m.gguf", WeightSource(SourceKind.HF, "org/repo", "sub/m.gguf")),
     ],
 )
-def test_a_source_is_taken_apart_and_prints_as_it_was_written(text: str, source: Source) -> None:
+def test_a_source_is_taken_apart_and_prints_as_it_was_written(text: str, source: WeightSource) -> None:
     assert parse(text) == source
     assert str(source) == text
 
@@ -142,12 +142,12 @@ def test_sizes_are_asked_where_something_tells_them() -> None:
 @pytest.mark.parametrize(
     ("kind", "said", "size"),
     [
-        (Kind.RSYNC, ["Welcome", "-rw-r--r--  4,123,456,789 2026/01/02 03:04:05 m.gguf"], 4_123_456_789),
-        (Kind.RSYNC, ["drwxr-xr-x          4,096 2026/01/02 03:04:05 m"], None),
-        (Kind.S3, ["2026-01-02 03:04:05     123456 m.gguf"], 123_456),
-        (Kind.S3, ["2026-01-02 03:04:05 1 m.gguf", "2026-01-02 03:04:05 2 m.gguf.old"], None),
-        (Kind.S3, [], None),
+        (SourceKind.RSYNC, ["Welcome", "-rw-r--r--  4,123,456,789 2026/01/02 03:04:05 m.gguf"], 4_123_456_789),
+        (SourceKind.RSYNC, ["drwxr-xr-x          4,096 2026/01/02 03:04:05 m"], None),
+        (SourceKind.S3, ["2026-01-02 03:04:05     123456 m.gguf"], 123_456),
+        (SourceKind.S3, ["2026-01-02 03:04:05 1 m.gguf", "2026-01-02 03:04:05 2 m.gguf.old"], None),
+        (SourceKind.S3, [], None),
     ],
 )
-def test_a_size_that_cannot_be_read_out_is_unknown(kind: Kind, said: list[str], size: int | None) -> None:
+def test_a_size_that_cannot_be_read_out_is_unknown(kind: SourceKind, said: list[str], size: int | None) -> None:
     assert parse_size(kind, said) == size

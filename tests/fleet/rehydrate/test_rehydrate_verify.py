@@ -11,8 +11,8 @@ from tests.fleet.rehydrate.vault import Vault, sha256
 
 from stoker.domain.serve import Serve
 from stoker.fleet.rehydrate import copying
+from stoker.fleet.rehydrate.file_hasher import FileHasher
 from stoker.fleet.rehydrate.rehydrator import Rehydrator
-from stoker.fleet.rehydrate.verify import FileHasher
 
 CONTENT = b"weights" * 1000
 
@@ -157,7 +157,7 @@ def test_cancelling_stops_the_reading(vault: Vault, monkeypatch: pytest.MonkeyPa
         def reading(path: Path, stop: object) -> str:
             loop.call_soon_threadsafe(seen.set)
             stopped.append(stop.wait(10))  # type: ignore[attr-defined]
-            raise copying.Stopped
+            raise copying.CopyStopped
 
         monkeypatch.setattr(copying, "hash_file", reading)
         task = loop.create_task(FileHasher(vault.state).sha256(vault.path / "m.gguf"))
@@ -187,9 +187,7 @@ def test_nothing_stands_in_the_way_where_nothing_is_missing_or_nothing_is_to_be_
 
 
 def test_a_source_that_is_none_and_a_tool_that_is_missing_are_known_beforehand(vault: Vault) -> None:
-    assert (
-        "serve 'a': `source` 'nonsense' is nothing that is known" in problems(vault, vault.serve(source="nonsense"))[0]
-    )
+    assert "serve 'a': `source` 'nonsense' is not supported" in problems(vault, vault.serve(source="nonsense"))[0]
     for source, advice in (
         ("hf:org/repo", "pip install huggingface_hub"),
         ("s3://bucket/k", "pip install awscli"),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from stoker.domain.serve import Serve
-from stoker.fleet.rehydrate.fetch import Progress
+from stoker.fleet.rehydrate.fetch import FetchProgress
 from stoker.fleet.rehydrate.rehydrator import Rehydrator
 
 _TOOL = """#!{python} -SE
@@ -36,7 +36,7 @@ class Vault:
         self.state = directory / "state"
         for each in (self.path, self.source, self.bin, self.state):
             each.mkdir()
-        self.told: list[Progress] = []
+        self.told: list[FetchProgress] = []
         self.environment = {"PATH": str(self.bin), "SOME_TOKEN": "marker-secret"}
         self.room: int | None = None
 

@@ -6,28 +6,28 @@ from dataclasses import replace
 
 import pytest
 
-from stoker.fleet.stage.decide import Answer, Sight, decide, over_quota
+from stoker.fleet.stage.decision import StageAnswer, StageSituation, decide, over_quota
 
-FREE = Sight("m", is_there=False, is_same=None, size=100, kept=0, used=0, quota=None, room=1000)
+FREE = StageSituation("m", is_there=False, is_same=None, size=100, kept=0, used=0, quota=None, room=1000)
 
 
 @pytest.mark.parametrize(
     ("sight", "answer", "code", "why"),
     [
-        (replace(FREE, is_there=True, is_same=True, room=0), Answer.NOTHING, "", "the very same"),
-        (replace(FREE, is_there=True, is_same=False), Answer.REFUSE, "name_taken", "and is another"),
-        (replace(FREE, is_there=True, is_same=None), Answer.REFUSE, "name_taken", "--sha256 would"),
-        (replace(FREE, used=50, quota=149), Answer.REFUSE, "over_quota", "150 bytes, 1 more"),
-        (replace(FREE, used=50, quota=150), Answer.FETCH, "", ""),
-        (replace(FREE, used=100, kept=100, quota=100), Answer.FETCH, "", ""),
-        (replace(FREE, size=None, used=200, quota=100), Answer.REFUSE, "over_quota", "200 bytes, 100 more"),
-        (replace(FREE, room=99), Answer.REFUSE, "disk_full", "may take 99: make room for 1 more"),
-        (replace(FREE, room=-5), Answer.REFUSE, "disk_full", "may take 0: make room for 105 more"),
-        (replace(FREE, room=60, kept=40), Answer.FETCH, "", ""),
-        (replace(FREE, size=None), Answer.FETCH, "", ""),
+        (replace(FREE, is_there=True, is_same=True, room=0), StageAnswer.NOTHING, "", "the very same"),
+        (replace(FREE, is_there=True, is_same=False), StageAnswer.REFUSE, "name_taken", "and is another"),
+        (replace(FREE, is_there=True, is_same=None), StageAnswer.REFUSE, "name_taken", "--sha256 would"),
+        (replace(FREE, used=50, quota=149), StageAnswer.REFUSE, "over_quota", "150 bytes, 1 more"),
+        (replace(FREE, used=50, quota=150), StageAnswer.FETCH, "", ""),
+        (replace(FREE, used=100, kept=100, quota=100), StageAnswer.FETCH, "", ""),
+        (replace(FREE, size=None, used=200, quota=100), StageAnswer.REFUSE, "over_quota", "200 bytes, 100 more"),
+        (replace(FREE, room=99), StageAnswer.REFUSE, "disk_full", "may take 99: make room for 1 more"),
+        (replace(FREE, room=-5), StageAnswer.REFUSE, "disk_full", "may take 0: make room for 105 more"),
+        (replace(FREE, room=60, kept=40), StageAnswer.FETCH, "", ""),
+        (replace(FREE, size=None), StageAnswer.FETCH, "", ""),
     ],
 )
-def test_every_case_has_its_answer(sight: Sight, answer: Answer, code: str, why: str) -> None:
+def test_every_case_has_its_answer(sight: StageSituation, answer: StageAnswer, code: str, why: str) -> None:
     found = decide(sight)
     assert (found.answer, found.code) == (answer, code)
     assert why in found.why

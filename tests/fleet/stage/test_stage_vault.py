@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stoker.domain.serve import Serve
-from stoker.fleet.stage.box import Box, Note, StageRefused, boxes
+from stoker.fleet.stage.staging_area import StageRefused, StagingArea, StagingNote, staging_areas
 from stoker.fleet.stage.vault import find, models, remove, used, users
 
 
@@ -61,24 +61,24 @@ def test_a_serve_uses_what_is_its_model_or_in_its_arguments(vault: Path) -> None
 
 @pytest.mark.parametrize(("name", "freed"), [("big-00001-of-00003.gguf", 20), ("Model", 30), ("m.gguf", 10)])
 def test_a_model_is_removed_with_all_its_parts_and_what_was_begun_of_it(vault: Path, name: str, freed: int) -> None:
-    Box(vault, name).write(Note("x", {}))
+    StagingArea(vault, name).write(StagingNote("x", {}))
     if name == "Model":
-        (Box(vault, name).path / "draft").write_bytes(b"1234567890")
+        (StagingArea(vault, name).path / "draft").write_bytes(b"1234567890")
     model = find(vault, name)
     assert model is not None
     assert remove(vault, model) == freed
     assert find(vault, name) is None
-    assert [box.name for box in boxes(vault)] == ["x.gguf"]
-    assert Box(vault, name).note is None
+    assert [box.name for box in staging_areas(vault)] == ["x.gguf"]
+    assert StagingArea(vault, name).note is None
 
 
 def test_two_cannot_work_in_one_box_and_the_second_learns_of_the_first(tmp_path: Path) -> None:
-    box = Box(tmp_path, "sub/m.gguf")
+    box = StagingArea(tmp_path, "sub/m.gguf")
     with box.claimed():
         with pytest.raises(StageRefused, match="is being staged by process") as refused, box.claimed():
             pass
         assert refused.value.code == "being_staged"
-        with Box(tmp_path, "other").claimed():
+        with StagingArea(tmp_path, "other").claimed():
             pass
     with box.claimed():
         pass
@@ -86,19 +86,19 @@ def test_two_cannot_work_in_one_box_and_the_second_learns_of_the_first(tmp_path:
 
 
 def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
-    code = "import os, sys, pathlib\nfrom stoker.fleet.stage.box import Box\n" + (
-        "with Box(pathlib.Path(sys.argv[1]), 'm').claimed(): os._exit(1)"
+    code = "import os, sys, pathlib\nfrom stoker.fleet.stage.staging_area import StagingArea\n" + (
+        "with StagingArea(pathlib.Path(sys.argv[1]), 'm').claimed(): os._exit(1)"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
     assert len(list((tmp_path / ".staging").iterdir())) == 1
-    with Box(tmp_path, "m").claimed():
+    with StagingArea(tmp_path, "m").claimed():
         pass
 
 
 def test_a_note_that_is_broken_is_none(tmp_path: Path) -> None:
-    box = Box(tmp_path, "m")
-    assert (box.note, box.size, boxes(tmp_path)) == (None, 0, [])
-    box.write(Note("/s/m", {"m": (3, "x")}))
-    assert box.note == Note("/s/m", {"m": (3, "x")})
+    box = StagingArea(tmp_path, "m")
+    assert (box.note, box.size, staging_areas(tmp_path)) == (None, 0, [])
+    box.write(StagingNote("/s/m", {"m": (3, "x")}))
+    assert box.note == StagingNote("/s/m", {"m": (3, "x")})
     (box.root / "m.json").write_text("{")
     assert box.note is None

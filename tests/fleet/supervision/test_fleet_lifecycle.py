@@ -6,20 +6,62 @@ from itertools import product
 
 import pytest
 
-from stoker.fleet.supervision.lifecycle import TABLE, Event, IllegalEvent, State, advance
+from stoker.fleet.supervision.lifecycle import TABLE, IllegalEvent, LifecycleEvent, LifecycleState, advance
 
 ILLEGAL = {
-    State.STOPPED: {Event.PROVED, Event.STOP_ASKED, Event.EXITED, Event.GONE, Event.RELEASED, Event.SLEPT, Event.WOKEN},
-    State.STARTING: {Event.LAUNCHED, Event.FOUND, Event.GONE, Event.SLEPT, Event.WOKEN},
-    State.READY: {Event.LAUNCHED, Event.FOUND, Event.PROVED, Event.GONE, Event.WOKEN},
-    State.ASLEEP: {Event.LAUNCHED, Event.FOUND, Event.PROVED, Event.GONE, Event.SLEPT, Event.RELEASED},
-    State.STOPPING: {Event.LAUNCHED, Event.FOUND, Event.PROVED, Event.RELEASED, Event.SLEPT, Event.WOKEN},
-    State.SWEEPING: {Event.LAUNCHED, Event.FOUND, Event.PROVED, Event.EXITED, Event.RELEASED, Event.SLEPT, Event.WOKEN},
+    LifecycleState.STOPPED: {
+        LifecycleEvent.PROVED,
+        LifecycleEvent.STOP_ASKED,
+        LifecycleEvent.EXITED,
+        LifecycleEvent.GONE,
+        LifecycleEvent.RELEASED,
+        LifecycleEvent.SLEPT,
+        LifecycleEvent.WOKEN,
+    },
+    LifecycleState.STARTING: {
+        LifecycleEvent.LAUNCHED,
+        LifecycleEvent.FOUND,
+        LifecycleEvent.GONE,
+        LifecycleEvent.SLEPT,
+        LifecycleEvent.WOKEN,
+    },
+    LifecycleState.READY: {
+        LifecycleEvent.LAUNCHED,
+        LifecycleEvent.FOUND,
+        LifecycleEvent.PROVED,
+        LifecycleEvent.GONE,
+        LifecycleEvent.WOKEN,
+    },
+    LifecycleState.ASLEEP: {
+        LifecycleEvent.LAUNCHED,
+        LifecycleEvent.FOUND,
+        LifecycleEvent.PROVED,
+        LifecycleEvent.GONE,
+        LifecycleEvent.SLEPT,
+        LifecycleEvent.RELEASED,
+    },
+    LifecycleState.STOPPING: {
+        LifecycleEvent.LAUNCHED,
+        LifecycleEvent.FOUND,
+        LifecycleEvent.PROVED,
+        LifecycleEvent.RELEASED,
+        LifecycleEvent.SLEPT,
+        LifecycleEvent.WOKEN,
+    },
+    LifecycleState.SWEEPING: {
+        LifecycleEvent.LAUNCHED,
+        LifecycleEvent.FOUND,
+        LifecycleEvent.PROVED,
+        LifecycleEvent.EXITED,
+        LifecycleEvent.RELEASED,
+        LifecycleEvent.SLEPT,
+        LifecycleEvent.WOKEN,
+    },
 }
 
 
-@pytest.mark.parametrize(("state", "event"), list(product(State, Event)))
-def test_every_pair_is_either_legal_or_declared_illegal(state: State, event: Event) -> None:
+@pytest.mark.parametrize(("state", "event"), list(product(LifecycleState, LifecycleEvent)))
+def test_every_pair_is_either_legal_or_declared_illegal(state: LifecycleState, event: LifecycleEvent) -> None:
     assert (event in TABLE[state]) != (event in ILLEGAL[state])
     if event in ILLEGAL[state]:
         with pytest.raises(IllegalEvent, match=f"{state.value} cannot have '{event.value}'"):
@@ -28,17 +70,35 @@ def test_every_pair_is_either_legal_or_declared_illegal(state: State, event: Eve
         assert advance(state, event) is TABLE[state][event]
 
 
-def walk(*events: Event) -> State:
-    state = State.STOPPED
+def walk(*events: LifecycleEvent) -> LifecycleState:
+    state = LifecycleState.STOPPED
     for event in events:
         state = advance(state, event)
     return state
 
 
 def test_a_serve_that_is_stopped_twice_while_it_starts_ends_stopped() -> None:
-    assert walk(Event.LAUNCHED, Event.STOP_ASKED, Event.STOP_ASKED, Event.EXITED, Event.GONE) is State.STOPPED
+    assert (
+        walk(
+            LifecycleEvent.LAUNCHED,
+            LifecycleEvent.STOP_ASKED,
+            LifecycleEvent.STOP_ASKED,
+            LifecycleEvent.EXITED,
+            LifecycleEvent.GONE,
+        )
+        is LifecycleState.STOPPED
+    )
 
 
 def test_a_leader_that_ends_by_itself_leaves_a_group_to_sweep() -> None:
-    assert walk(Event.FOUND, Event.PROVED, Event.EXITED) is State.SWEEPING
-    assert walk(Event.FOUND, Event.PROVED, Event.EXITED, Event.STOP_ASKED, Event.GONE) is State.STOPPED
+    assert walk(LifecycleEvent.FOUND, LifecycleEvent.PROVED, LifecycleEvent.EXITED) is LifecycleState.SWEEPING
+    assert (
+        walk(
+            LifecycleEvent.FOUND,
+            LifecycleEvent.PROVED,
+            LifecycleEvent.EXITED,
+            LifecycleEvent.STOP_ASKED,
+            LifecycleEvent.GONE,
+        )
+        is LifecycleState.STOPPED
+    )

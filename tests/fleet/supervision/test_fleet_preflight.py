@@ -12,9 +12,9 @@ import pytest
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.serve import Driver, Requires, Secret, Serve, Status
-from stoker.fleet.process.fingerprint import fingerprint
+from stoker.fleet.process.launch_fingerprint import fingerprint
 from stoker.fleet.process.ports import free_port, port_problem, reachable
-from stoker.fleet.process.signing import Signer
+from stoker.fleet.process.signing import KeySigner
 from stoker.fleet.supervision import requirements
 from stoker.fleet.supervision.preflight import problems
 
@@ -58,7 +58,7 @@ def test_version_specifiers(
 ) -> None:
     if not with_packaging:
         monkeypatch.setitem(sys.modules, "packaging.specifiers", None)
-    assert requirements.satisfies(version, wanted) is is_met
+    assert requirements.meets_specifier(version, wanted) is is_met
 
 
 def test_a_conflict_that_runs_is_named_with_its_pid(tmp_path: Path) -> None:
@@ -93,9 +93,9 @@ def test_a_picked_port_is_none_that_the_kernel_gives_to_connections() -> None:
 
 
 def test_a_fingerprint_changes_exactly_with_what_concerns_the_launch(tmp_path: Path) -> None:
-    signer = Signer(lambda: bytes(32))
+    signer = KeySigner(lambda: bytes(32))
     one = serve(tmp_path, env={"A": "1", "B": "2"}, key=Secret("k", "env:K"), requires=Requires(files=("x",)))
-    assert fingerprint(one, signer) == fingerprint(one, Signer(lambda: bytes(32)))
+    assert fingerprint(one, signer) == fingerprint(one, KeySigner(lambda: bytes(32)))
     fields: dict[str, Any] = {
         "env": {"B": "2", "A": "1"},
         "key": Secret("k", "env:L"),

@@ -20,8 +20,8 @@ import psutil
 import pytest
 
 from stoker.domain.serve import Status
-from stoker.fleet.drivers import group
-from stoker.fleet.drivers.watch import is_alive, reap
+from stoker.fleet.drivers import process_group
+from stoker.fleet.drivers.exit_watch import is_alive, reap
 
 Tell = Callable[[Any], None]
 
@@ -93,7 +93,7 @@ def test_a_serve_that_is_configured_no_more_is_stopped(tell: Tell) -> None:
 
 
 def test_a_serve_that_does_not_answer_any_more_is_stopped(tell: Tell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stoker.fleet.supervision.supervisor.ADOPT_LIMIT", 0.2)
+    monkeypatch.setattr("stoker.fleet.supervision.adoption.ADOPT_LIMIT", 0.2)
 
     async def story(workshop: Any) -> None:
         before = await leave_one_running(workshop)
@@ -142,7 +142,7 @@ def test_a_stranger_with_the_number_of_our_process_is_left_alone(tell: Tell, lie
 def test_a_grandchild_whose_leader_is_gone_is_ended_by_its_mark(tell: Tell) -> None:
     async def story(workshop: Any) -> None:
         before = await leave_one_running(workshop, "--wrap")
-        [grandchild] = [pid for pid in group.members(before.pid) if pid != before.pid]
+        [grandchild] = [pid for pid in process_group.members(before.pid) if pid != before.pid]
         os.kill(before.pid, signal.SIGKILL)
         os.waitpid(before.pid, 0)
         assert is_alive(grandchild)

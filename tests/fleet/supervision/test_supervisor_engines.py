@@ -66,7 +66,7 @@ def test_it_sleeps_instead_of_stopping_and_wakes_as_the_same_process(tell: Tell,
         await fleet.stop("big", 3, keep_warm=True)
         assert psutil.Process(running.pid).memory_info().rss < held - 150 * 2**20
         again = await fleet.start(given, workshop.on_exit)
-        assert (again.pid, again.temperature) == (running.pid, "asleep")
+        assert (again.pid, again.start_kind) == (running.pid, "asleep")
         await fleet.close(False)
 
     tell(story)
@@ -93,7 +93,7 @@ def test_an_engine_that_wakes_up_in_gibberish_is_started_anew(tell: Tell) -> Non
         await fleet.stop("big", 3, keep_warm=True)
         again = await fleet.start(given, workshop.on_exit)
         assert again.pid != running.pid
-        assert again.temperature != "asleep"
+        assert again.start_kind != "asleep"
         await fleet.close(False)
 
     tell(story)

@@ -21,7 +21,7 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StartFailed
 from stoker.domain.lease import Target
 from stoker.domain.serve import Serve
-from stoker.fleet.drivers.watch import is_alive
+from stoker.fleet.drivers.exit_watch import is_alive
 from stoker.http import client
 
 pytestmark = [

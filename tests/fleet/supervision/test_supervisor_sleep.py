@@ -16,9 +16,10 @@ from tests.fleet.supervision.test_supervisor_engines import install, serve
 
 from stoker.domain.serve import Serve
 from stoker.fleet.process.ports import free_port
-from stoker.fleet.supervision import keeping
+from stoker.fleet.supervision import serve_registry
+from stoker.fleet.supervision.serve_registry import FleetContext
 from stoker.fleet.supervision.supervisor import Supervisor
-from stoker.fleet.warm.keeper import Keeper
+from stoker.fleet.warm.keeper import WarmKeeper
 
 
 class SystemClock:
@@ -36,9 +37,9 @@ async def until(holds: Callable[[], object]) -> None:
             await asyncio.sleep(0.01)
 
 
-def pooled(workshop: Any, given: Serve) -> tuple[Supervisor, Keeper]:
-    warm = Keeper(2**30, [given], LOG, predict=False)
-    return Supervisor(workshop.paths, SystemClock(), LOG, lambda: bytes(32), warm=warm), warm
+def pooled(workshop: Any, given: Serve) -> tuple[Supervisor, WarmKeeper]:
+    warm = WarmKeeper(2**30, [given], LOG, predict=False)
+    return Supervisor(FleetContext(workshop.paths, SystemClock(), LOG, lambda: bytes(32)), warm), warm
 
 
 def test_a_swap_that_is_cancelled_while_its_victim_falls_asleep_ends_the_victim(tell: Tell) -> None:
@@ -68,7 +69,7 @@ def test_a_serve_that_is_taken_out_of_the_configuration_while_it_falls_asleep_en
         running = await fleet.start(given, workshop.on_exit)
         stopping = asyncio.get_running_loop().create_task(fleet.stop("big", 1, keep_warm=True))
         await asyncio.sleep(0)
-        fleet.cool(warm.reload(2**30, [], False))
+        fleet.end_sleepers(warm.reload(2**30, [], False))
         await stopping
         assert not psutil.pid_exists(running.pid)
         assert warm.statistics().warm == ()
@@ -100,9 +101,8 @@ def test_a_sleeper_makes_way_for_a_serve_that_wants_its_port(tell: Tell) -> None
         install(workshop.directory, "vllm", "--memory-mb", "64")
         first = serve(workshop, "vllm", sleep_level=1, port=free_port("127.0.0.1", set()))
         second = replace(first, name="other", served_name="other", sleep_level=None)
-        fleet = workshop.supervisor()
-        warm = Keeper(2**30, [first, second], LOG, predict=False)
-        fleet.warm = warm
+        warm = WarmKeeper(2**30, [first, second], LOG, predict=False)
+        fleet = workshop.supervisor(warm)
         await fleet.start(first, workshop.on_exit)
         await fleet.stop("big", 1, keep_warm=True)
         running = await fleet.start(second, workshop.on_exit)
@@ -115,14 +115,16 @@ def test_a_sleeper_makes_way_for_a_serve_that_wants_its_port(tell: Tell) -> None
 
 
 def test_a_driver_that_hangs_holds_up_no_stop(tell: Tell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "LOOK_LIMIT", 0.1)
+    monkeypatch.setattr(serve_registry, "LOOK_LIMIT", 0.1)
     gate = threading.Event()
 
-    class Hung:
+    class HangsLater:
         source = "NVML"
+        hangs = False
 
         def devices(self) -> list[Any]:
-            gate.wait(20)
+            if self.hangs:
+                gate.wait(20)
             return []
 
         def by_process(self) -> None:
@@ -132,10 +134,11 @@ def test_a_driver_that_hangs_holds_up_no_stop(tell: Tell, monkeypatch: pytest.Mo
             return []
 
     async def story(workshop: Any) -> None:
-        fleet = workshop.supervisor()
+        probe = HangsLater()
+        fleet = workshop.supervisor(probe=probe)
         running = await fleet.start(workshop.serve(), workshop.on_exit)
-        await asyncio.gather(*fleet._weighing)
-        fleet._scales._probe = Hung()
+        await until(lambda: fleet.statistics()["a"].measured)
+        probe.hangs = True
         await fleet.stop("a", 0.5)
         assert not psutil.pid_exists(running.pid)
         gate.set()

@@ -223,7 +223,7 @@ def test_a_command_that_is_not_there_is_refused_before_anything_runs(tell: Tell)
         serve = workshop.serve(cmd=("no-such-server", "{port}"))
         assert "`no-such-server` of serve 'a' is not on PATH" in workshop.supervisor().check(serve)[0]
         assert "not on PATH" in await refused(workshop, cmd=("no-such-server",))
-        assert "is no executable file" in await refused(workshop, cmd=("./nothing",))
+        assert "is not an executable file" in await refused(workshop, cmd=("./nothing",))
         assert not (workshop.directory / "logs").exists()
 
     tell(story)

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from stoker.fleet.drivers import group, watch
+from stoker.fleet.drivers import exit_watch, process_group
 
 Tell = Callable[[Any], None]
 
@@ -57,10 +57,10 @@ def test_a_wrapper_takes_its_grandchild_with_it(tell: Tell) -> None:
     async def story(workshop: Any) -> None:
         fleet = workshop.supervisor()
         running = await fleet.start(workshop.serve("--wrap", "--ignore-term"), workshop.on_exit)
-        family = group.members(running.pid)
+        family = process_group.members(running.pid)
         assert len(family) == 2
         await fleet.stop("a", 0.1)
-        assert not any(psutil.pid_exists(pid) and watch.is_alive(pid) for pid in family)
+        assert not any(psutil.pid_exists(pid) and exit_watch.is_alive(pid) for pid in family)
         await fleet.close(False)
 
     tell(story)
@@ -70,13 +70,13 @@ def test_a_wrapper_that_dies_alone_takes_its_grandchild_with_it(tell: Tell) -> N
     async def story(workshop: Any) -> None:
         fleet = workshop.supervisor()
         running = await fleet.start(workshop.serve("--wrap"), workshop.on_exit)
-        family = group.members(running.pid)
+        family = process_group.members(running.pid)
         os.kill(running.pid, signal.SIGKILL)
         await asyncio.wait_for(workshop.exited.wait(), 2)
         async with asyncio.timeout(2):
             while fleet.statistics():
                 await asyncio.sleep(0.01)
-        assert not any(psutil.pid_exists(pid) and watch.is_alive(pid) for pid in family)
+        assert not any(psutil.pid_exists(pid) and exit_watch.is_alive(pid) for pid in family)
         assert not workshop.record().exists()
         await fleet.close(False)
 

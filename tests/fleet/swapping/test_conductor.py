@@ -9,11 +9,22 @@ from typing import Any
 import pytest
 
 from stoker.domain.errors import ClientError, StartFailed, StokerError
+from stoker.domain.events import (
+    Event,
+    Notify,
+    OperatorActed,
+    ServeAdopted,
+    ServeDisconnected,
+    ServeExited,
+    ServeParked,
+    ServeRestarted,
+    SwapEnded,
+)
 from stoker.domain.lease import Lease
 from stoker.domain.protocols import Interrupted
 from stoker.domain.serve import Serve, Slot, Status, SwapPolicy
+from stoker.domain.swap import SwapReport
 from stoker.fleet.swapping.conductor import Conductor
-from stoker.fleet.swapping.swaps import SwapReport
 from stoker.testing.fleet import FakeFleet
 
 
@@ -36,6 +47,16 @@ def conductor(fleet: FakeFleet, *serves: Serve, **policy: Any) -> Conductor:
     return Conductor([Slot("gpu", swap=SwapPolicy(**policy))], serves, fleet, LoopClock())
 
 
+def swaps_into(reports: list[SwapReport]) -> Notify:
+    """Keeps the report of each swap."""
+
+    def notify(event: Event) -> None:
+        if isinstance(event, SwapEnded):
+            reports.append(event.report)
+
+    return notify
+
+
 def story(tell: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
     def run() -> None:
         asyncio.run(tell())
@@ -50,7 +71,7 @@ async def leased(got: Lease | asyncio.Future[Lease]) -> Lease:
 
 def assert_nothing_left(c: Conductor) -> None:
     assert c.statistics() == {"waiting": 0, "leases": 0, "swaps": 0}
-    assert all(not s.leases and not s.queue for s in c.scheduler.seats.values())
+    assert all(not s.leases and not s.queue for s in c.scheduler.serves.values())
 
 
 @story
@@ -158,7 +179,7 @@ async def test_an_exit_is_noticed_without_a_request_and_the_next_one_starts_it_a
     fleet = FakeFleet()
     c = conductor(fleet, a())
     (await leased(c.acquire("a"))).release()
-    c.scheduler.seats["a"].ready_since -= 100  # it had been up for long: no back-off
+    c.scheduler.serves["a"].ready_since -= 100  # it had been up for long: no back-off
     fleet.die("a")
     assert "a" not in c.running
     (await leased(c.acquire("a"))).release()
@@ -225,7 +246,7 @@ async def test_every_swap_is_reported_once() -> None:
     reports: list[SwapReport] = []
     fleet = FakeFleet()
     fleet.broken["b"] = "no"
-    c = Conductor([], [a(slot=None), a("b", slot=None)], fleet, LoopClock(), reports.append)
+    c = Conductor([], [a(slot=None), a("b", slot=None)], fleet, LoopClock(), swaps_into(reports))
     await c.switch("a")
     with pytest.raises(StartFailed):
         await c.switch("b")
@@ -549,7 +570,7 @@ async def test_a_serve_on_its_way_out_is_not_restarted_and_the_asker_knows() -> 
     lease = await leased(c.acquire("a"))
     waiting = c.acquire("b")
     assert isinstance(waiting, asyncio.Future)
-    while c.scheduler.seats["a"].phase.value != "draining":
+    while c.scheduler.serves["a"].phase.value != "draining":
         await asyncio.sleep(0.001)
     assert c.restart("a", "wedged") is False
     waiting.cancel()
@@ -564,7 +585,7 @@ async def test_a_failed_swap_reports_its_own_error() -> None:
     fleet = FakeFleet()
     fleet.broken["a"] = "CUDA out of memory"
     seen: list[SwapReport] = []
-    c = Conductor([Slot("gpu")], [a()], fleet, LoopClock(), on_swap=seen.append)
+    c = Conductor([Slot("gpu")], [a()], fleet, LoopClock(), swaps_into(seen))
     with pytest.raises(StartFailed):
         await leased(c.acquire("a"))
     assert [(report.outcome, report.error) for report in seen] == [("failed", "CUDA out of memory")]
@@ -595,4 +616,41 @@ async def test_a_crash_for_want_of_memory_during_shutdown_starts_no_fallback() -
         fleet.die("a")
         lease.release()
     assert "start b" not in fleet.journal
+    await c.close(False)
+
+
+@story
+async def test_what_happens_to_a_serve_is_published_in_order() -> None:
+    fleet = FakeFleet()
+    fleet.leftovers = ["a"]
+    events: list[Event] = []
+    c = Conductor([], [a(slot=None)], fleet, LoopClock(), events.append)
+    await c.begin()
+    lease = await leased(c.acquire("a"))
+    lease.release()
+    fleet.die("a")
+    await c.switch("a")
+    assert c.restart("a", "it hangs")
+    c.park("a", "it hangs again")
+    await c.close(False)
+    assert [type(event) for event in events if not isinstance(event, SwapEnded)] == [
+        ServeAdopted, ServeDisconnected, ServeExited, OperatorActed, ServeRestarted,
+        ServeParked,
+    ]  # fmt: skip
+    assert [event for event in events if isinstance(event, ServeParked)] == [ServeParked("a", "it hangs again")]
+
+
+@story
+async def test_the_fleet_is_busy_while_leases_are_held() -> None:
+    fleet = FakeFleet()
+    c = conductor(fleet, a(max_active=2))
+    first, second = await leased(c.acquire("a")), await leased(c.acquire("a"))
+    assert fleet.is_busy
+    first.release()
+    assert fleet.is_busy
+    second.release()
+    assert not fleet.is_busy
+    await leased(c.acquire("a"))
+    c.restart("a", "it hangs")
+    assert not fleet.is_busy, "its only stream was cut"
     await c.close(False)

@@ -12,10 +12,10 @@ import pytest
 from stoker.domain.errors import StokerError
 from stoker.domain.serve import Driver, Serve
 from stoker.fleet.systemd import install, units
-from stoker.fleet.systemd.install import Changes, Refused
-from stoker.fleet.systemd.units import Origin, Site
+from stoker.fleet.systemd.install import Changes, InstallRefused
+from stoker.fleet.systemd.units import InstallSite, Origin
 
-SITE = Site("/srv/stoker.toml", "/var/lib/stoker", ("/usr/bin/stoker",), "llm", "/home/llm")
+SITE = InstallSite("/srv/stoker.toml", "/var/lib/stoker", ("/usr/bin/stoker",), "llm", "/home/llm")
 SERVE = Serve(
     name="a",
     engine="openai",
@@ -33,7 +33,7 @@ def nobody(argv: Sequence[str]) -> None:
     pytest.fail(f"{argv} was run")
 
 
-def put(root: Path, serves: Sequence[Serve] = (SERVE, PLAIN), site: Site = SITE, force: bool = False) -> Changes:
+def put(root: Path, serves: Sequence[Serve] = (SERVE, PLAIN), site: InstallSite = SITE, force: bool = False) -> Changes:
     changes = install.plan(site, serves, root, force, False)
     install.carry_out(changes, nobody)
     return changes
@@ -67,7 +67,7 @@ def test_a_unit_that_was_changed_by_hand_is_not_written_over_unless_forced(tmp_p
     path = unit(tmp_path, "stoker.service")
     path.write_text(path.read_text() + "Nice=5\n")
     before = {name: (tmp_path / name).read_text() for name in there(tmp_path)}
-    with pytest.raises(Refused, match=r"changed by hand: put the change into a drop-in .* add --force"):
+    with pytest.raises(InstallRefused, match=r"changed by hand: put the change into a drop-in .* add --force"):
         put(tmp_path, [replace(SERVE, port=8102)])
     assert before == {name: (tmp_path / name).read_text() for name in there(tmp_path)}
     put(tmp_path, force=True)
@@ -85,7 +85,7 @@ def test_what_is_not_of_this_configuration_is_not_written_over(tmp_path: Path, k
     else:
         put(tmp_path, site=replace(SITE, config="/other.toml"))
     said = {"foreign": "not written by Stoker", "masked": "systemctl unmask", "other": "belongs to /other.toml"}[kind]
-    with pytest.raises(Refused, match=said):
+    with pytest.raises(InstallRefused, match=said):
         put(tmp_path)
     put(tmp_path, force=True)
     assert units.source(path.read_text()) == SITE.config
@@ -116,11 +116,11 @@ def test_a_serve_that_is_not_configured_any_more_loses_its_unit(tmp_path: Path) 
 
 def test_every_problem_is_told_at_once_and_nothing_is_written(tmp_path: Path) -> None:
     broken = [replace(SERVE, name=name, unit=f"{name}.service", cmd=(f"/no/{name}",)) for name in "xy"]
-    with pytest.raises(Refused) as error:
+    with pytest.raises(InstallRefused) as error:
         put(tmp_path, broken)
     assert "/no/x" in error.value.message
     assert "/no/y" in error.value.message
-    with pytest.raises(Refused, match="line break"):
+    with pytest.raises(InstallRefused, match="line break"):
         put(tmp_path, [replace(SERVE, extra_args=("a\nb",))])
     assert there(tmp_path) == set()
 
@@ -135,7 +135,7 @@ def test_removal_takes_away_what_is_ours_and_only_that(tmp_path: Path) -> None:
     path = unit(tmp_path, "stoker.service")
     ours = path.read_text()
     path.write_text(ours + "Nice=5\n")
-    with pytest.raises(Refused, match="changed by hand"):
+    with pytest.raises(InstallRefused, match="changed by hand"):
         install.plan_removal(SITE, tmp_path, False)
     path.write_text(ours)
     install.carry_out(install.plan_removal(SITE, tmp_path, False), nobody)
@@ -183,7 +183,7 @@ def test_when_a_command_fails_everything_is_as_it_was(machine: Path, failing: st
             raise StokerError(f"`{failing}` says no", code="systemd_failed")
 
     changed = install.plan(replace(SITE, shutdown_grace=99.0), [SERVE], Path("/"), False, True)
-    with pytest.raises(Refused, match=f"every file is as it was before: `{failing}` says no"):
+    with pytest.raises(InstallRefused, match=f"every file is as it was before: `{failing}` says no"):
         install.carry_out(changed, run)
     assert {path: path.read_text() for path in machine.rglob("*") if path.is_file()} == before
     undone = ran[ran.index(failing) + 1 :]
@@ -214,7 +214,7 @@ def test_units_of_a_user_are_the_users_systemds_and_need_lingering_to_start_at_b
 
 def test_a_directory_that_may_not_be_written_is_told_with_the_next_command(machine: Path) -> None:
     (machine / "system").write_text("no directory")
-    with pytest.raises(Refused, match="type it with `sudo`, or with `--user`"):
+    with pytest.raises(InstallRefused, match="type it with `sudo`, or with `--user`"):
         install.carry_out(install.plan(SITE, [PLAIN], Path("/"), False, False), lambda argv: None)
 
 

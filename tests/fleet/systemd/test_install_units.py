@@ -17,9 +17,9 @@ from tests.fleet.systemd import systemd_syntax as reader
 
 from stoker.domain.serve import Driver, Serve
 from stoker.fleet.systemd import units
-from stoker.fleet.systemd.units import Origin, Site
+from stoker.fleet.systemd.units import InstallSite, Origin
 
-SITE = Site(
+SITE = InstallSite(
     config="/srv/st oker/100%.toml",
     state="/var/lib/stoker",
     stoker=("/opt/sto ker/bin/stoker",),
@@ -41,7 +41,7 @@ SERVE = Serve(
 )
 
 
-def texts(site: Site = SITE, serves: Sequence[Serve] = (SERVE,)) -> dict[str, str]:
+def texts(site: InstallSite = SITE, serves: Sequence[Serve] = (SERVE,)) -> dict[str, str]:
     return units.render(site, serves)
 
 

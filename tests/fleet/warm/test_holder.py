@@ -18,8 +18,17 @@ import psutil
 import pytest
 
 from stoker.fleet.warm import holder as program
-from stoker.fleet.warm import pages, residency
-from stoker.fleet.warm.holder import REFRESH, SHORT_OF_MEMORY, WINDOW, Holder, Lines, Progress, Wanted, has_room
+from stoker.fleet.warm import page_cache, pages
+from stoker.fleet.warm.holder import (
+    REFRESH,
+    SHORT_OF_MEMORY,
+    WINDOW,
+    Holder,
+    HoldProgress,
+    HoldRequest,
+    LineReader,
+    has_room,
+)
 
 MIB = 2**20
 Write = Callable[..., str]
@@ -31,7 +40,7 @@ class Desk:
     """A holder, what it told, and whether there is room."""
 
     def __init__(self) -> None:
-        self.told: list[Progress] = []
+        self.told: list[HoldProgress] = []
         self.has_room = True
         self.holder = Holder(self.told.append, lambda length: self.has_room)
 
@@ -47,57 +56,57 @@ class Desk:
 def desk() -> Iterator[Desk]:
     desk = Desk()
     yield desk
-    desk.holder.on_wanted(Wanted())  # lets everything go
+    desk.holder.on_wanted(HoldRequest())  # lets everything go
 
 
 def test_what_is_wanted_is_read_in_and_told(desk: Desk, write: Write) -> None:
     path = write("weights", SIZE)
-    desk.holder.on_wanted(Wanted((path,)))
+    desk.holder.on_wanted(HoldRequest((path,)))
     assert desk.work() == REFRESH
-    assert residency.share(path) == 1.0
+    assert page_cache.cached_share(path) == 1.0
     assert (desk.told[-1].path, desk.told[-1].size, desk.told[-1].done) == (path, SIZE, SIZE)
 
 
 def test_the_most_urgent_file_is_read_first_even_if_it_comes_later(desk: Desk, write: Write) -> None:
     slow, urgent = write("slow", SIZE), write("urgent", SIZE)
-    desk.holder.on_wanted(Wanted((slow,)))
+    desk.holder.on_wanted(HoldRequest((slow,)))
     desk.holder.step()
-    desk.holder.on_wanted(Wanted((urgent, slow)))
+    desk.holder.on_wanted(HoldRequest((urgent, slow)))
     desk.work()
     assert [one.path for one in desk.told] == [urgent, slow]
 
 
 def test_nothing_is_read_while_paused_and_it_goes_on_where_it_was(desk: Desk, write: Write) -> None:
     path = write("weights", SIZE)
-    desk.holder.on_wanted(Wanted((path,)))
+    desk.holder.on_wanted(HoldRequest((path,)))
     desk.holder.step()
-    before = residency.count(path)
-    desk.holder.on_wanted(Wanted((path,), pause=True))
+    before = page_cache.count(path)
+    desk.holder.on_wanted(HoldRequest((path,), pause=True))
     assert desk.work() == REFRESH
-    assert residency.count(path) == before
-    desk.holder.on_wanted(Wanted((path,)))
+    assert page_cache.count(path) == before
+    desk.holder.on_wanted(HoldRequest((path,)))
     desk.work()
-    assert residency.share(path) == 1.0
+    assert page_cache.cached_share(path) == 1.0
 
 
 def test_nothing_is_read_while_memory_is_short(desk: Desk, write: Write) -> None:
     path = write("weights", SIZE)
     desk.has_room = False
-    desk.holder.on_wanted(Wanted((path,)))
+    desk.holder.on_wanted(HoldRequest((path,)))
     assert desk.work() == SHORT_OF_MEMORY
-    assert residency.share(path) == 0.0
+    assert page_cache.cached_share(path) == 0.0
     desk.has_room = True
     assert desk.work() == REFRESH
-    assert residency.share(path) == 1.0
+    assert page_cache.cached_share(path) == 1.0
 
 
 def test_what_is_dropped_can_be_evicted_again(desk: Desk, write: Write) -> None:
     path = write("weights", SIZE)
-    desk.holder.on_wanted(Wanted((path,)))
+    desk.holder.on_wanted(HoldRequest((path,)))
     desk.work()
-    desk.holder.on_wanted(Wanted())
-    residency.evict(path)
-    assert residency.share(path) == 0.0
+    desk.holder.on_wanted(HoldRequest())
+    page_cache.evict(path)
+    assert page_cache.cached_share(path) == 0.0
 
 
 def _no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,18 +121,18 @@ def test_what_may_not_be_locked_is_brought_back_at_the_next_refresh(
 ) -> None:
     _no_locks(monkeypatch)
     path = write("weights", SIZE)
-    desk.holder.on_wanted(Wanted((path,)))
+    desk.holder.on_wanted(HoldRequest((path,)))
     desk.work()
     assert desk.told[-1].locked == 0
     os.truncate(path, SIZE)  # the same length: only to show that the file is the same one
     held = desk.holder._held[path]
     held._map.close()  # a mapped page is not evicted by advice, as it is under memory pressure
-    residency.evict(path)
+    page_cache.evict(path)
     held._map = pages.Mapping(held._file, 0, held.size)
-    assert residency.share(path) == 0.0
+    assert page_cache.cached_share(path) == 0.0
     desk.holder.refresh()
     assert desk.work() == REFRESH
-    assert residency.share(path) == 1.0
+    assert page_cache.cached_share(path) == 1.0
     assert len(desk.told) == 1, "no news"
 
 
@@ -139,7 +148,7 @@ def test_the_limit_of_locked_memory_is_used_up_and_no_error(
 
     monkeypatch.setattr(pages.Mapping, "lock", up_to_one_window)
     path = write("weights", SIZE)
-    desk.holder.on_wanted(Wanted((path,)))
+    desk.holder.on_wanted(HoldRequest((path,)))
     desk.work()
     assert (desk.told[-1].done, desk.told[-1].locked, desk.told[-1].problem) == (SIZE, WINDOW, "")
 
@@ -150,22 +159,22 @@ def test_an_old_kernel_gets_plain_reads(desk: Desk, write: Write, monkeypatch: p
 
     monkeypatch.setattr(pages.Mapping, "read_in", unknown)
     path = write("weights", SIZE)
-    desk.holder.on_wanted(Wanted((path,)))
+    desk.holder.on_wanted(HoldRequest((path,)))
     desk.work()
-    assert residency.share(path) == 1.0
+    assert page_cache.cached_share(path) == 1.0
 
 
 def test_a_file_that_cannot_be_held_is_told_and_the_next_one_is_held(desk: Desk, write: Write, tmp_path: Path) -> None:
     path, missing, empty = write("weights", MIB), str(tmp_path / "none"), tmp_path / "empty"
     empty.touch()
-    desk.holder.on_wanted(Wanted((missing, str(empty), path)))
+    desk.holder.on_wanted(HoldRequest((missing, str(empty), path)))
     assert desk.work() == REFRESH
     assert [(one.path, bool(one.problem)) for one in desk.told] == [(missing, True), (str(empty), True), (path, False)]
 
 
 def test_a_file_that_became_shorter_is_given_up_with_a_reason(desk: Desk, write: Write) -> None:
     path = write("weights", SIZE)
-    desk.holder.on_wanted(Wanted((path,)))
+    desk.holder.on_wanted(HoldRequest((path,)))
     desk.holder.step()
     os.truncate(path, 4096)
     desk.work()
@@ -174,12 +183,12 @@ def test_a_file_that_became_shorter_is_given_up_with_a_reason(desk: Desk, write:
 
 def test_a_file_that_was_replaced_is_read_anew(desk: Desk, write: Write) -> None:
     path = write("weights", MIB)
-    desk.holder.on_wanted(Wanted((path,)))
+    desk.holder.on_wanted(HoldRequest((path,)))
     desk.work()
     os.replace(write("fresh", 2 * MIB), path)
     desk.holder.refresh()
     desk.work()
-    assert residency.share(path) == 1.0
+    assert page_cache.cached_share(path) == 1.0
     assert desk.told[-1].size == 2 * MIB
 
 
@@ -209,26 +218,26 @@ def running(before: Callable[[], None] | None = None) -> Iterator[subprocess.Pop
                 pipe.close()
 
 
-def say(child: subprocess.Popen[bytes], wanted: Wanted) -> None:
+def say(child: subprocess.Popen[bytes], wanted: HoldRequest) -> None:
     assert child.stdin is not None
     child.stdin.write(msgspec.json.encode(wanted) + b"\n")
     child.stdin.flush()
 
 
-def hear(child: subprocess.Popen[bytes]) -> Progress:
+def hear(child: subprocess.Popen[bytes]) -> HoldProgress:
     assert child.stdout is not None
     ready, _, _ = select.select([child.stdout], [], [], 30)
     assert ready, "it says nothing"
-    return msgspec.json.decode(child.stdout.readline(), type=Progress)
+    return msgspec.json.decode(child.stdout.readline(), type=HoldProgress)
 
 
 def test_the_program_holds_in_everybodys_way_of_nobody_and_ends_with_its_input(write: Write) -> None:
     path = write("weights", SIZE)
     with running() as child:
-        say(child, Wanted((path,)))
+        say(child, HoldRequest((path,)))
         assert hear(child).done == SIZE
         process = psutil.Process(child.pid)
-        assert residency.share(path) == 1.0
+        assert page_cache.cached_share(path) == 1.0
         assert os.sched_getscheduler(child.pid) == os.SCHED_IDLE
         assert process.ionice().ioclass == psutil.IOPRIO_CLASS_IDLE
         assert Path(f"/proc/{child.pid}/oom_score_adj").read_text().strip() == "1000"
@@ -240,14 +249,14 @@ def test_the_program_holds_in_everybodys_way_of_nobody_and_ends_with_its_input(w
 def test_lines_that_come_in_pieces_or_together_are_understood() -> None:
     source, sink = os.pipe()
     try:
-        lines = Lines(source)
+        lines = LineReader(source)
         assert lines.read(0) is None
         os.write(sink, b'{"hold": ["/o')
         assert lines.read(0) is None
         os.write(sink, b'ld"]}\n{"hold": ["/new"], "pause": true}\n{"ho')
-        assert lines.read(0) == Wanted(("/new",), pause=True), "each line is the whole: the newest counts"
+        assert lines.read(0) == HoldRequest(("/new",), pause=True), "each line is the whole: the newest counts"
         os.write(sink, b'ld": []}\n')
-        assert lines.read(0) == Wanted()
+        assert lines.read(0) == HoldRequest()
         os.close(sink)
         with pytest.raises(EOFError):
             lines.read(0)
@@ -262,11 +271,11 @@ def test_the_limit_of_locked_memory_binds_without_privilege(write: Write) -> Non
 
     path = write("weights", SIZE)
     with running(limit) as child:
-        say(child, Wanted((path,)))
+        say(child, HoldRequest((path,)))
         found = hear(child)
         assert (found.done, found.problem) == (SIZE, "")
         assert found.locked <= WINDOW
-        assert residency.share(path) == 1.0
+        assert page_cache.cached_share(path) == 1.0
 
 
 def test_arguments_are_refused_with_a_usage(capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,10 +22,10 @@ from stoker.domain.prediction import Prediction
 from stoker.domain.prediction import PredictionReason as Why
 from stoker.domain.serve import Serve, Warmth
 from stoker.fleet.warm import keeper as module
-from stoker.fleet.warm import residency
-from stoker.fleet.warm.holder import Wanted
-from stoker.fleet.warm.keeper import Keeper, next_pause
-from stoker.fleet.warm.statistics import Statistics
+from stoker.fleet.warm import page_cache
+from stoker.fleet.warm.holder import HoldRequest
+from stoker.fleet.warm.keeper import WarmKeeper, next_pause
+from stoker.fleet.warm.statistics import WarmStatistics
 
 MIB = 2**20
 Write = Callable[..., str]
@@ -70,7 +70,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 @contextlib.asynccontextmanager
 async def kept(*serves: Serve, budget: int = 100 * MIB, **options: Any):
-    keeper = Keeper(budget, serves, LOG, **options)
+    keeper = WarmKeeper(budget, serves, LOG, **options)
     try:
         yield keeper
     finally:
@@ -81,12 +81,12 @@ def serve(name: str, path: str, **fields: Any) -> Serve:
     return Serve(name, model=path, slot="gpu0", **fields)
 
 
-def read(keeper: Keeper) -> dict[str, int | None]:
+def read(keeper: WarmKeeper) -> dict[str, int | None]:
     """Bytes that the holder brought in, by serve."""
     return {one.serve: one.read for one in keeper.statistics().warm}
 
 
-def why(keeper: Keeper) -> dict[str, str]:
+def why(keeper: WarmKeeper) -> dict[str, str]:
     """What has it expected, by serve."""
     return {one.serve: one.why for one in keeper.statistics().warm}
 
@@ -95,12 +95,12 @@ def test_what_left_stays_in_memory_and_a_start_finds_it_warm(tell: Callable[[Sto
     async def story() -> None:
         a = serve("a", write("a.gguf", MIB))
         async with kept(a, predict=False) as keeper:
-            assert await keeper.temperature(a) == "cold"
-            assert keeper.left(a) == ()
+            assert await keeper.start_kind(a) == "cold"
+            assert keeper.on_stopped(a) == ()
             await until(lambda: read(keeper) == {"a": MIB})
-            residency.evict(a.model)
-            assert await keeper.temperature(a) == "warm", "what is held is not evicted"
-            keeper.started(a)
+            page_cache.evict(a.model)
+            assert await keeper.start_kind(a) == "warm", "what is held is not evicted"
+            keeper.on_started(a)
             assert keeper.statistics().warm == ()
 
     tell(story)
@@ -120,12 +120,12 @@ def test_the_model_that_followed_before_is_brought_in_ahead(tell: Callable[[Stor
         a, b, c = (serve(name, write(f"{name}.gguf", MIB)) for name in "abc")
         async with kept(a, b, c, budget=MIB) as keeper:
             for before, after in ((a, b), (b, c), (c, a), (a, b)):
-                keeper.left(before)
-                keeper.started(after)
-            residency.evict(c.model)
+                keeper.on_stopped(before)
+                keeper.on_started(after)
+            page_cache.evict(c.model)
             await until(lambda: read(keeper) == {"c": MIB})
-            assert await keeper.temperature(c) == "warm"
-            keeper.started(c)
+            assert await keeper.start_kind(c) == "warm"
+            keeper.on_started(c)
             assert keeper.statistics().predictions == {"hit": 2, "miss": 1, "none": 1}
 
     tell(story)
@@ -136,7 +136,7 @@ def test_without_prediction_nothing_is_brought_in_ahead(tell: Callable[[Story], 
         a, b = (serve(name, write(f"{name}.gguf", MIB)) for name in "ab")
         async with kept(a, b, predict=False) as keeper:
             for one in (a, b, a):
-                keeper.started(one)
+                keeper.on_started(one)
             assert read(keeper) == {}
             assert keeper.statistics().predictions == {"hit": 0, "miss": 0, "none": 0}
             assert keeper.statistics().holder is None, "no process without work"
@@ -150,9 +150,9 @@ def test_slots_are_predicted_apart(tell: Callable[[Story], None], write: Write) 
         other = Serve("o", model=write("o.gguf", MIB), slot="gpu1")
         async with kept(a, b, other) as keeper:
             for one in (a, other, b):
-                keeper.started(one)
-            keeper.left(a)
-            keeper.started(b)
+                keeper.on_started(one)
+            keeper.on_stopped(a)
+            keeper.on_started(b)
             assert keeper.statistics().predictions == {"hit": 0, "miss": 0, "none": 1}
             await until(lambda: read(keeper) == {"a": MIB})
 
@@ -165,11 +165,10 @@ def test_what_routing_foresees_is_brought_in_before_habit_and_each_says_why(
     async def story() -> None:
         a, b, c, d = (serve(name, write(f"{name}.gguf", MIB)) for name in "abcd")
         foreseen: list[Prediction] = []
-        async with kept(a, b, c, d, budget=2 * MIB) as keeper:
-            keeper.foreseen = lambda: foreseen
+        async with kept(a, b, c, d, budget=2 * MIB, predictions=lambda: foreseen) as keeper:
             for before, after in ((d, a), (a, b)):
-                keeper.left(before)
-                keeper.started(after)
+                keeper.on_stopped(before)
+                keeper.on_started(after)
             assert why(keeper) == {"d": "", "a": "frequency"}, "d is there because it was used"
             foreseen += [
                 ("c", Why.RULE),
@@ -179,8 +178,8 @@ def test_what_routing_foresees_is_brought_in_before_habit_and_each_says_why(
             assert keeper.foresee() == ()
             assert why(keeper) == {"c": "rule", "a": "frequency"}, "b is in the slot, and the cloud in none"
             await until(lambda: read(keeper) == {"c": MIB, "a": MIB})
-            keeper.left(b)
-            keeper.started(c)
+            keeper.on_stopped(b)
+            keeper.on_started(c)
             assert keeper.statistics().predictions == {"hit": 1, "miss": 0, "none": 1}
             assert why(keeper)["b"] == "pattern"
 
@@ -190,9 +189,8 @@ def test_what_routing_foresees_is_brought_in_before_habit_and_each_says_why(
 def test_a_sleeper_is_ended_for_what_is_foreseen(tell: Callable[[Story], None], write: Write) -> None:
     async def story() -> None:
         a, s = serve("a", write("a.gguf", MIB)), serve("s", "org/s")
-        async with kept(a, s, budget=MIB) as keeper:
-            keeper.foreseen = lambda: [("a", Why.RULE)]
-            keeper.left(s, asleep=MIB)
+        async with kept(a, s, budget=MIB, predictions=lambda: [("a", Why.RULE)]) as keeper:
+            keeper.on_stopped(s, asleep=MIB)
             assert keeper.foresee() == ("s",)
 
     tell(story)
@@ -203,8 +201,7 @@ def test_without_prediction_nothing_is_foreseen_and_a_reload_turns_it_on(
 ) -> None:
     async def story() -> None:
         a = serve("a", write("a.gguf", MIB))
-        async with kept(a, predict=False) as keeper:
-            keeper.foreseen = lambda: [("a", Why.RULE)]
+        async with kept(a, predict=False, predictions=lambda: [("a", Why.RULE)]) as keeper:
             keeper.foresee()
             assert why(keeper) == {}
             keeper.reload(MIB, (a,), predict=True)
@@ -220,24 +217,24 @@ def test_the_holder_is_told_to_pause_while_anybody_is_busy(
 ) -> None:
     lines = tmp_path / "lines"
 
-    def told() -> list[Wanted]:
-        return [msgspec.json.decode(line, type=Wanted) for line in lines.read_bytes().splitlines()]
+    def told() -> list[HoldRequest]:
+        return [msgspec.json.decode(line, type=HoldRequest) for line in lines.read_bytes().splitlines()]
 
     async def story() -> None:
         lines.touch()
         a, b = serve("a", write("a.gguf", MIB)), serve("b", write("b.gguf", MIB))
         command = (sys.executable, "-c", "import sys; list(map(open(sys.argv[1], 'wb', 0).write, sys.stdin.buffer))")
         async with kept(a, b, predict=False, command=(*command, str(lines))) as keeper:
-            keeper.busy(True)
-            keeper.busy(True)
-            keeper.left(a)
-            await until(lambda: told() == [Wanted((a.model,), pause=True)])
-            keeper.busy(False)
-            keeper.left(b)
-            await until(lambda: told()[1:] == [Wanted((b.model, a.model), pause=True)])
+            keeper.set_busy(True)
+            keeper.set_busy(True)
+            keeper.on_stopped(a)
+            await until(lambda: told() == [HoldRequest((a.model,), pause=True)])
+            keeper.set_busy(False)
+            keeper.on_stopped(b)
+            await until(lambda: told()[1:] == [HoldRequest((b.model, a.model), pause=True)])
             assert keeper.statistics().is_paused
-            keeper.busy(False)
-            await until(lambda: told()[2:] == [Wanted((b.model, a.model), pause=False)])
+            keeper.set_busy(False)
+            await until(lambda: told()[2:] == [HoldRequest((b.model, a.model), pause=False)])
 
     tell(story)
 
@@ -250,7 +247,7 @@ def test_a_holder_that_was_killed_is_replaced_and_holds_again(
     async def story() -> None:
         a = serve("a", write("a.gguf", MIB))
         async with kept(a) as keeper:
-            keeper.left(a)
+            keeper.on_stopped(a)
             await until(lambda: read(keeper) == {"a": MIB})
             first = keeper.statistics().holder
             assert first is not None
@@ -277,10 +274,10 @@ def test_a_holder_that_cannot_be_started_is_told_and_tried_again(
     async def story() -> None:
         a = serve("a", write("a.gguf", MIB, cached=True))
         async with kept(a, command=("/nowhere/holder",)) as keeper:
-            keeper.left(a)
+            keeper.on_stopped(a)
             await until(lambda: keeper.statistics().restarts >= 3)
             assert pauses[:3] == [0.0, 0.001, 0.002]
-            assert await keeper.temperature(a) == "warm", "the pool goes on without it"
+            assert await keeper.start_kind(a) == "warm", "the pool goes on without it"
         assert "cannot be started" in caplog.text
 
     tell(story)
@@ -298,10 +295,10 @@ def test_a_file_that_cannot_be_held_shows_why(tell: Callable[[Story], None], wri
     async def story() -> None:
         a = serve("a", write("a.gguf", MIB))
         async with kept(a) as keeper:
-            keeper.busy(True)
-            keeper.left(a)
+            keeper.set_busy(True)
+            keeper.on_stopped(a)
             os.unlink(a.model)
-            keeper.busy(False)
+            keeper.set_busy(False)
             await until(lambda: any(one.problem for one in keeper.statistics().warm))
 
     tell(story)
@@ -315,8 +312,8 @@ def test_a_cancel_at_any_moment_leaves_no_holder(tell: Callable[[Story], None], 
 
     async def story() -> None:
         a = serve("a", write("a.gguf", MIB))
-        keeper = Keeper(100 * MIB, (a,), LOG)
-        keeper.left(a)
+        keeper = WarmKeeper(100 * MIB, (a,), LOG)
+        keeper.on_stopped(a)
         for _ in range(rounds):
             await asyncio.sleep(0)
         closing = asyncio.get_running_loop().create_task(keeper.close())
@@ -327,7 +324,7 @@ def test_a_cancel_at_any_moment_leaves_no_holder(tell: Callable[[Story], None], 
         assert [one.get_name() for one in asyncio.all_tasks() if one.get_name().startswith("warm")] == []
         assert set(psutil.Process().children()) <= before
         await keeper.close()
-        keeper.left(a)
+        keeper.on_stopped(a)
         assert keeper.statistics().holder is None, "nothing is started any more"
 
     tell(story)
@@ -338,11 +335,11 @@ def test_sleepers_that_must_end_come_back_to_the_caller(tell: Callable[[Story], 
         big = serve("big", write("big.gguf", 2 * MIB))
         s, never = serve("s", "org/s"), serve("n", "org/n", warm=Warmth.NEVER)
         async with kept(big, s, never, budget=2 * MIB, predict=False) as keeper:
-            assert keeper.left(never, asleep=1) == ("n",)
-            assert keeper.left(s, asleep=MIB) == ()
+            assert keeper.on_stopped(never, asleep=1) == ("n",)
+            assert keeper.on_stopped(s, asleep=MIB) == ()
             assert [(one.serve, one.how, one.read) for one in keeper.statistics().warm] == [("s", "asleep", None)]
-            assert keeper.left(big) == ("s",)
-            assert keeper.gone("s") == ()
+            assert keeper.on_stopped(big) == ("s",)
+            assert keeper.on_gone("s") == ()
 
     tell(story)
 
@@ -351,9 +348,9 @@ def test_a_new_configuration_lets_go_of_what_it_changed(tell: Callable[[Story], 
     async def story() -> None:
         a, b, s = serve("a", write("a.gguf", MIB)), serve("b", write("b.gguf", MIB)), serve("s", "org/s")
         async with kept(a, b, s, predict=False) as keeper:
-            keeper.left(a)
-            keeper.left(b)
-            keeper.left(s, asleep=MIB)
+            keeper.on_stopped(a)
+            keeper.on_stopped(b)
+            keeper.on_stopped(s, asleep=MIB)
             pin = serve("p", write("p.gguf", MIB), warm=Warmth.PIN)
             assert keeper.reload(2 * MIB, (a, pin), predict=False) == ("s",)
             await until(lambda: read(keeper) == {"p": MIB, "a": MIB})
@@ -367,9 +364,11 @@ def test_where_the_weights_lie_is_not_known_the_temperature_is_not_either(tell: 
     async def story() -> None:
         hub = serve("hub", "org/name")
         async with kept(hub) as keeper:
-            assert await keeper.temperature(hub) == "unknown"
-            keeper.left(hub)
-            assert keeper.statistics() == Statistics(100 * MIB, 0, (), None, 0, False, {"hit": 0, "miss": 0, "none": 0})
+            assert await keeper.start_kind(hub) == "unknown"
+            keeper.on_stopped(hub)
+            assert keeper.statistics() == WarmStatistics(
+                100 * MIB, 0, (), None, 0, False, {"hit": 0, "miss": 0, "none": 0}
+            )
 
     tell(story)
 

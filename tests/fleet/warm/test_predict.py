@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.domain.prediction import PredictionReason as Why
-from stoker.fleet.warm.predict import LIMIT, REMEMBERED, Forecast, Predictor, Score, expect
+from stoker.fleet.warm.prediction import LIMIT, REMEMBERED, Forecast, PredictionScore, Predictor, expect
 
 ALL = ("a", "b", "c", "d")
 
@@ -61,43 +61,43 @@ def test_whatever_the_history_the_resident_is_not_expected_and_nobody_twice(
 
 
 def test_each_change_of_model_is_counted_once_as_hit_miss_or_none() -> None:
-    score = Score()
+    score = PredictionScore()
     predictor = Predictor(score)
 
-    def start(serve: str) -> Score:
+    def start(serve: str) -> PredictionScore:
         predictor.on_started(serve)
         predictor.expect(ALL)
-        return Score(score.hit, score.miss, score.none)
+        return PredictionScore(score.hit, score.miss, score.none)
 
-    assert start("a") == Score(), "nobody could know the first one"
-    assert start("b") == Score(none=1)
-    assert start("b") == Score(none=1), "the same again is no change"
-    assert start("a") == Score(hit=1, none=1)
-    assert start("c") == Score(hit=1, miss=1, none=1)
+    assert start("a") == PredictionScore(), "nobody could know the first one"
+    assert start("b") == PredictionScore(none=1)
+    assert start("b") == PredictionScore(none=1), "the same again is no change"
+    assert start("a") == PredictionScore(hit=1, none=1)
+    assert start("c") == PredictionScore(hit=1, miss=1, none=1)
 
 
 def test_a_prediction_is_measured_once() -> None:
-    score = Score()
+    score = PredictionScore()
     predictor = Predictor(score)
     predictor.on_started("a")
     predictor.on_started("b")
     assert predictor.expect(ALL) == [("a", Why.FREQUENCY)]
     predictor.on_started("a")
     predictor.on_started("b")
-    assert score == Score(hit=1, none=2)
+    assert score == PredictionScore(hit=1, none=2)
 
 
 def test_a_round_is_learnt_after_one_round() -> None:
-    score = Score()
+    score = PredictionScore()
     predictor = Predictor(score)
     for serve in "abcd" * 10:
         predictor.on_started(serve)
         predictor.expect(ALL)
-    assert score == Score(hit=35, miss=3, none=1)
+    assert score == PredictionScore(hit=35, miss=3, none=1)
 
 
 def test_the_history_does_not_grow() -> None:
-    predictor = Predictor(Score())
+    predictor = Predictor(PredictionScore())
     for number in range(3 * REMEMBERED):
         predictor.on_started(f"serve-{number}")
     assert len(predictor._history) == REMEMBERED
@@ -122,27 +122,27 @@ def test_what_is_foreseen_for_one_slot_is_no_prediction_of_another() -> None:
     forecast.on_started("gpu0", "a")
     forecast.expect(SLOTS, [("d", Why.RULE)])
     forecast.on_started("gpu0", "b")
-    assert forecast.score == Score(none=1)
+    assert forecast.score == PredictionScore(none=1)
 
 
 def test_a_slot_that_never_held_anything_may_be_foreseen_for_and_its_first_model_is_no_change() -> None:
     forecast = Forecast()
     assert forecast.expect(SLOTS, [("d", Why.RULE)]) == [("d", Why.RULE)]
     forecast.on_started("gpu1", "d")
-    assert forecast.score == Score()
+    assert forecast.score == PredictionScore()
 
 
 def test_what_was_foreseen_and_came_is_a_hit_that_habit_would_have_missed() -> None:
     """b comes back after each of the others: habit says a, and the class says c."""
 
-    def hits(foreseen: str) -> Score:
+    def hits(foreseen: str) -> PredictionScore:
         forecast = Forecast()
         slots = dict.fromkeys("abcd", "gpu0")
         for serve in "bababab":
             forecast.on_started("gpu0", serve)
         forecast.expect(slots, [(name, Why.RULE) for name in foreseen])
         forecast.on_started("gpu0", "c")
-        return Score(forecast.score.hit, forecast.score.miss)
+        return PredictionScore(forecast.score.hit, forecast.score.miss)
 
-    assert hits("") == Score(miss=1)
-    assert hits("c") == Score(hit=1)
+    assert hits("") == PredictionScore(miss=1)
+    assert hits("c") == PredictionScore(hit=1)

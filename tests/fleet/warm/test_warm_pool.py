@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.domain.serve import Warmth
-from stoker.fleet.warm.pool import Command, Drop, Hold, How, Model, Pool, sleeper
+from stoker.fleet.warm.pool import Command, Drop, Hold, WarmKind, WarmModel, WarmModels, sleeper
 
-PAGES, ASLEEP = How.PAGES, How.ASLEEP
+PAGES, ASLEEP = WarmKind.PAGES, WarmKind.ASLEEP
 
 
-def model(serve: str, size: int, warmth: Warmth = Warmth.AUTO) -> Model:
-    return Model(serve, {f"/{serve}": size}, PAGES, warmth)
+def model(serve: str, size: int, warmth: Warmth = Warmth.AUTO) -> WarmModel:
+    return WarmModel(serve, {f"/{serve}": size}, PAGES, warmth)
 
 
 def told(commands: list[Command]) -> list[str]:
@@ -20,7 +20,7 @@ def told(commands: list[Command]) -> list[str]:
 
 
 def test_what_left_is_held_and_the_longest_unused_makes_room() -> None:
-    pool = Pool(10)
+    pool = WarmModels(10)
     assert told(pool.on_left(model("a", 4))) == ["hold a"]
     assert told(pool.on_left(model("b", 4))) == ["hold b"]
     assert told(pool.on_left(model("c", 4))) == ["drop a", "hold c"]
@@ -28,7 +28,7 @@ def test_what_left_is_held_and_the_longest_unused_makes_room() -> None:
 
 
 def test_what_is_used_again_is_not_the_longest_unused() -> None:
-    pool = Pool(10)
+    pool = WarmModels(10)
     pool.on_left(model("a", 4))
     pool.on_left(model("b", 4))
     assert told(pool.on_started("a")) == ["drop a"]
@@ -37,14 +37,14 @@ def test_what_is_used_again_is_not_the_longest_unused() -> None:
 
 
 def test_a_model_larger_than_the_budget_is_not_held_and_drives_nobody_out() -> None:
-    pool = Pool(10)
+    pool = WarmModels(10)
     pool.on_left(model("a", 4))
     assert pool.on_left(model("huge", 11)) == []
     assert list(pool.entries) == ["a"]
 
 
 def test_a_pin_is_not_dropped_for_another_and_comes_back_when_there_is_room() -> None:
-    pool = Pool(10)
+    pool = WarmModels(10)
     pool.on_left(model("pin", 6, Warmth.PIN))
     assert told(pool.on_left(model("a", 6))) == []
     assert told(pool.on_budget(5)) == ["drop pin"]
@@ -52,21 +52,21 @@ def test_a_pin_is_not_dropped_for_another_and_comes_back_when_there_is_room() ->
 
 
 def test_a_serve_that_shall_never_be_warm_is_not_held_not_even_if_predicted() -> None:
-    pool = Pool(10)
+    pool = WarmModels(10)
     never = model("n", 1, Warmth.NEVER)
     assert pool.on_left(never) == []
     assert pool.on_wanted([never]) == []
 
 
 def test_two_serves_of_one_file_share_its_bytes() -> None:
-    pool = Pool(10)
-    pool.on_left(Model("short", {"/w": 8}))
-    assert told(pool.on_left(Model("long", {"/w": 8, "/adapter": 2}))) == ["hold long"]
+    pool = WarmModels(10)
+    pool.on_left(WarmModel("short", {"/w": 8}))
+    assert told(pool.on_left(WarmModel("long", {"/w": 8, "/adapter": 2}))) == ["hold long"]
     assert pool.size == 10
 
 
 def test_a_prediction_evicts_until_it_fits_and_no_pin() -> None:
-    pool = Pool(12)
+    pool = WarmModels(12)
     pool.on_left(model("pin", 4, Warmth.PIN))
     pool.on_left(model("a", 4))
     pool.on_left(model("b", 4))
@@ -75,13 +75,13 @@ def test_a_prediction_evicts_until_it_fits_and_no_pin() -> None:
 
 
 def test_what_is_warm_already_is_no_work_for_a_prediction() -> None:
-    pool = Pool(10)
+    pool = WarmModels(10)
     pool.on_left(model("a", 4))
     assert pool.on_wanted([model("a", 4)]) == []
 
 
 def test_a_prediction_that_did_not_come_true_goes_before_what_was_really_used() -> None:
-    pool = Pool(8)
+    pool = WarmModels(8)
     pool.on_left(model("used", 4))
     pool.on_wanted([model("guess", 4)])
     pool.on_wanted([])
@@ -89,7 +89,7 @@ def test_a_prediction_that_did_not_come_true_goes_before_what_was_really_used() 
 
 
 def test_a_prediction_does_not_take_away_that_it_was_used() -> None:
-    pool = Pool(8)
+    pool = WarmModels(8)
     pool.on_left(model("old", 4))
     pool.on_left(model("late", 4))
     pool.on_wanted([model("late", 4)])
@@ -98,7 +98,7 @@ def test_a_prediction_does_not_take_away_that_it_was_used() -> None:
 
 
 def test_a_sleeper_that_does_not_fit_may_not_sleep_and_one_that_is_driven_out_is_ended() -> None:
-    pool = Pool(10)
+    pool = WarmModels(10)
     assert told(pool.on_left(sleeper("s", 6))) == ["hold s asleep"]
     assert told(pool.on_left(sleeper("t", 11))) == ["drop t asleep"]
     assert told(pool.on_left(sleeper("n", 1, Warmth.NEVER))) == ["drop n asleep"]
@@ -106,7 +106,7 @@ def test_a_sleeper_that_does_not_fit_may_not_sleep_and_one_that_is_driven_out_is
 
 
 def test_a_sleeper_that_woke_or_ended_is_not_to_be_ended() -> None:
-    pool = Pool(10)
+    pool = WarmModels(10)
     pool.on_left(sleeper("s", 6))
     assert pool.on_started("s") == []
     pool.on_left(sleeper("s", 6))
@@ -115,14 +115,14 @@ def test_a_sleeper_that_woke_or_ended_is_not_to_be_ended() -> None:
 
 
 def test_a_pinned_sleeper_that_was_dropped_does_not_come_back_by_itself() -> None:
-    pool = Pool(10)
+    pool = WarmModels(10)
     pool.on_left(sleeper("s", 6, Warmth.PIN))
     assert told(pool.on_budget(1)) == ["drop s asleep"]
     assert pool.on_budget(10) == []
 
 
 def test_a_serve_that_is_held_as_files_and_then_sleeps_is_not_held_twice() -> None:
-    pool = Pool(10)
+    pool = WarmModels(10)
     pool.on_left(model("a", 4))
     assert told(pool.on_left(sleeper("a", 5))) == ["drop a", "hold a asleep"]
     assert pool.size == 5
@@ -148,10 +148,10 @@ EVENTS = st.lists(
 @given(EVENTS, st.fixed_dictionaries(dict.fromkeys(NAMES, FILES)), st.integers(0, 16))
 def test_whatever_happens(events: list[tuple], files: dict[str, dict[str, int]], budget: int) -> None:
     """Never over budget; `never` never; pins stay while they fit; the commands tell the whole story."""
-    pool, hot = Pool(budget), set(NAMES)
-    held: set[tuple[str, How]] = set()
+    pool, hot = WarmModels(budget), set(NAMES)
+    held: set[tuple[str, WarmKind]] = set()
     models = {
-        name: Model(name, {path: SIZES[path] for path in files[name]}, PAGES, WARMTH.get(name, Warmth.AUTO))
+        name: WarmModel(name, {path: SIZES[path] for path in files[name]}, PAGES, WARMTH.get(name, Warmth.AUTO))
         for name in NAMES
     }
     for what, about, *more in events:

@@ -10,12 +10,12 @@ import pytest
 from stoker.fleet.watchdog.assertions import (
     MISSES,
     TABLE,
-    Act,
     Assertion,
-    Finding,
-    Health,
+    AssertionResult,
+    HealthVerdict,
     Observation,
-    Verdict,
+    Remedy,
+    ServeHealth,
     judge,
     verdict,
 )
@@ -23,11 +23,11 @@ from stoker.fleet.watchdog.assertions import (
 WELL = Observation(
     wanted_id="m", misses=0, listed=("m", "other"), wanted_context=4096, advertised_context=4096,
     wanted_devices=("GPU-a", "GPU-b"), engaged_devices=frozenset(("GPU-a", "GPU-b")), missing=(), drift=(),
-    in_flight=2, without_progress=1.0, patience=120.0, asleep=False,
+    in_flight=2, without_progress=1.0, stall_limit=120.0, asleep=False,
 )  # fmt: skip
 
 
-def found(seen: Observation, assertion: Assertion) -> Finding:
+def found(seen: Observation, assertion: Assertion) -> AssertionResult:
     return next(finding for finding in judge(seen) if finding.assertion is assertion)
 
 
@@ -38,35 +38,35 @@ def test_every_assertion_is_judged_once_and_in_order() -> None:
 
 def test_a_serve_of_which_everything_holds_is_verified() -> None:
     assert all(finding.ok for finding in judge(WELL))
-    assert verdict(judge(WELL)) == Verdict(Health.VERIFIED)
+    assert verdict(judge(WELL)) == HealthVerdict(ServeHealth.VERIFIED)
 
 
 @pytest.mark.parametrize(
     ("change", "assertion", "act", "said"),
     [
-        ({"misses": MISSES, "miss": "no answer within 5.0 s"}, Assertion.ANSWERS, Act.RESTART, "no answer within 5"),
-        ({"misses": MISSES, "miss": ""}, Assertion.ANSWERS, Act.RESTART, "no reason known"),
-        ({"listed": ("n", "o")}, Assertion.EXACT_ID, Act.RESTART, "wanted 'm', GET /v1/models shows 'n', 'o'"),
-        ({"listed": ()}, Assertion.EXACT_ID, Act.RESTART, "shows nothing"),
-        ({"engaged_devices": frozenset(("GPU-a",))}, Assertion.DEVICES, Act.REPORT, "GPU-b of GPU-a, GPU-b hold no"),
-        ({"missing": ("nvcc is not on PATH",)}, Assertion.DEPENDENCIES, Act.REPORT, "nvcc is not on PATH"),
-        ({"drift": ("its environment differs in X",)}, Assertion.PROFILE, Act.REPORT, "differs in X"),
-        ({"advertised_context": 2048}, Assertion.CONTEXT, Act.REPORT, "has 2048 tokens, 4096 are configured"),
-        ({"advertised_context": 8192}, Assertion.CONTEXT, Act.REPORT, "has 8192 tokens, 4096 are configured"),
-        ({"without_progress": 120.0}, Assertion.PROGRESS, Act.RESTART, "2 in flight, the last progress 120 s ago"),
+        ({"misses": MISSES, "miss": "no answer within 5.0 s"}, Assertion.ANSWERS, Remedy.RESTART, "no answer within 5"),
+        ({"misses": MISSES, "miss": ""}, Assertion.ANSWERS, Remedy.RESTART, "no reason known"),
+        ({"listed": ("n", "o")}, Assertion.EXACT_ID, Remedy.RESTART, "wanted 'm', GET /v1/models shows 'n', 'o'"),
+        ({"listed": ()}, Assertion.EXACT_ID, Remedy.RESTART, "shows nothing"),
+        ({"engaged_devices": frozenset(("GPU-a",))}, Assertion.DEVICES, Remedy.REPORT, "GPU-b of GPU-a, GPU-b hold no"),
+        ({"missing": ("nvcc is not on PATH",)}, Assertion.DEPENDENCIES, Remedy.REPORT, "nvcc is not on PATH"),
+        ({"drift": ("its environment differs in X",)}, Assertion.PROFILE, Remedy.REPORT, "differs in X"),
+        ({"advertised_context": 2048}, Assertion.CONTEXT, Remedy.REPORT, "has 2048 tokens, 4096 are configured"),
+        ({"advertised_context": 8192}, Assertion.CONTEXT, Remedy.REPORT, "has 8192 tokens, 4096 are configured"),
+        ({"without_progress": 120.0}, Assertion.PROGRESS, Remedy.RESTART, "2 in flight, the last progress 120 s ago"),
         (
             {"without_progress": 121.0, "running": 3, "queued": 0},
             Assertion.PROGRESS,
-            Act.RESTART,
+            Remedy.RESTART,
             "the engine says 3 running, the engine says 0 queued; 120 s are allowed",
         ),
     ],
 )
 def test_what_fails_makes_it_sick_and_only_what_a_restart_cures_restarts_it(
-    change: dict[str, Any], assertion: Assertion, act: Act, said: str
+    change: dict[str, Any], assertion: Assertion, act: Remedy, said: str
 ) -> None:
     result = verdict(judge(replace(WELL, **change)))
-    assert (result.health, result.failed, result.act) == (Health.SICK, (assertion,), act)
+    assert (result.health, result.failed, result.act) == (ServeHealth.SICK, (assertion,), act)
     assert said in result.reason
 
 
@@ -86,18 +86,20 @@ def test_what_fails_makes_it_sick_and_only_what_a_restart_cures_restarts_it(
 def test_missing_information_is_unknown_and_never_sick(change: dict[str, Any], assertion: Assertion) -> None:
     seen = replace(WELL, **change)
     assert found(seen, assertion).ok is None
-    assert verdict(judge(seen)) == Verdict(Health.UNKNOWN)
+    assert verdict(judge(seen)) == HealthVerdict(ServeHealth.UNKNOWN)
 
 
 def test_nothing_known_at_all_is_unknown() -> None:
-    assert verdict(judge(Observation("m", wanted_context=1, wanted_devices=("0",)))) == Verdict(Health.UNKNOWN)
-    assert verdict(()) == Verdict(Health.UNKNOWN)
+    assert verdict(judge(Observation("m", wanted_context=1, wanted_devices=("0",)))) == HealthVerdict(
+        ServeHealth.UNKNOWN
+    )
+    assert verdict(()) == HealthVerdict(ServeHealth.UNKNOWN)
 
 
 def test_a_serve_that_answers_nobody_but_streams_is_not_sick() -> None:
     seen = replace(WELL, misses=MISSES + 4, listed=None, is_moving=True)
     assert "but its streams go on" in found(seen, Assertion.ANSWERS).detail
-    assert verdict(judge(seen)).health is Health.UNKNOWN
+    assert verdict(judge(seen)).health is ServeHealth.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -114,16 +116,16 @@ def test_a_serve_that_answers_nobody_but_streams_is_not_sick() -> None:
 def test_where_nothing_is_prescribed_nothing_fails(change: dict[str, Any], assertion: Assertion) -> None:
     seen = replace(WELL, **change)
     assert found(seen, assertion).ok is True
-    assert verdict(judge(seen)).health is Health.VERIFIED
+    assert verdict(judge(seen)).health is ServeHealth.VERIFIED
 
 
 def test_a_restart_goes_before_a_report_and_both_are_told() -> None:
     result = verdict(judge(replace(WELL, listed=("n",), drift=("changed",))))
     assert result.failed == (Assertion.EXACT_ID, Assertion.PROFILE)
-    assert result.act is Act.RESTART
+    assert result.act is Remedy.RESTART
     assert "exact_id: " in result.reason
     assert "profile: changed" in result.reason
 
 
 def test_a_serve_that_somebody_else_runs_is_only_reported() -> None:
-    assert verdict(judge(replace(WELL, listed=("n",))), can_restart=False).act is Act.REPORT
+    assert verdict(judge(replace(WELL, listed=("n",))), can_restart=False).act is Remedy.REPORT

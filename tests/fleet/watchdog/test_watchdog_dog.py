@@ -14,9 +14,9 @@ from stoker.domain.access import Watchdog
 from stoker.domain.lease import Target
 from stoker.domain.protocols import Running
 from stoker.domain.serve import Driver, Serve
-from stoker.fleet.watchdog.dog import CIRCUMSTANCES_EVERY, Dog
 from stoker.fleet.watchdog.probe import Circumstances, Listing
-from stoker.fleet.watchdog.progress import NO_COUNTERS, Counters
+from stoker.fleet.watchdog.progress import NO_COUNTERS, EngineCounters
+from stoker.fleet.watchdog.watchdog import CIRCUMSTANCES_EVERY, WatchdogLoop
 from stoker.testing.clock import FakeClock
 
 SETTINGS = Watchdog(interval=10.0, stall=120.0, restarts=2, window=600.0)
@@ -34,13 +34,13 @@ class World:
         self.bytes: dict[str, int] = {}
         self.asleep: set[str] = set()
         self.listing: dict[str, Listing] = {}
-        self.counts: dict[str, Counters] = {}
+        self.counts: dict[str, EngineCounters] = {}
         self.around: dict[str, Circumstances] = {}
         self.gates: dict[str, asyncio.Event] = {}
         self.asked: list[tuple[float, str]] = []
         self.at_once: dict[str, int] = {}
         self.done: list[str] = []
-        self.dog = Dog(settings, self, self, self, self.clock, logging.getLogger("test.watchdog"), self._pause)
+        self.dog = WatchdogLoop(settings, self, self, self, self.clock, logging.getLogger("test.watchdog"), self._pause)
         self._until = 0.0
         self._reached, self._go = asyncio.Event(), asyncio.Event()
 
@@ -78,7 +78,7 @@ class World:
         finally:
             self.at_once[name] -= 1
 
-    async def counters(self, running: Running) -> Counters:
+    async def counters(self, running: Running) -> EngineCounters:
         self.asked.append((self.clock.now(), f"{running.serve.name} counters"))
         return self.counts.get(running.serve.name, NO_COUNTERS)
 
@@ -311,7 +311,7 @@ def test_work_without_progress_restarts_after_stall_where_the_engine_shows_promp
         world.start("b")
         world.work = {"a": 1, "b": 1}
         world.bytes = {"a": 7, "b": 7}
-        world.counts["a"] = Counters(steps=3, running=1)
+        world.counts["a"] = EngineCounters(steps=3, running=1)
         await world.pass_(119)
         assert world.done == []
         await world.pass_(31)
@@ -330,7 +330,7 @@ def test_a_long_prompt_that_moves_and_a_stream_that_flows_are_left_alone() -> No
         world.start("b")
         world.work = {"a": 1, "b": 1}
         for step in range(100):
-            world.counts["a"] = Counters(steps=step, running=1)
+            world.counts["a"] = EngineCounters(steps=step, running=1)
             world.bytes["b"] = step
             await world.pass_(10)
         assert (world.health("a"), world.health("b")) == ("verified", "verified")

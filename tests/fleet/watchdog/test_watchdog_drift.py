@@ -8,10 +8,10 @@ import sys
 
 from stoker.domain.serve import Serve
 from stoker.fleet.process.identity import MARK_VARIABLE
-from stoker.fleet.process.records import Record
+from stoker.fleet.process.start_records import StartRecord
 from stoker.fleet.watchdog.drift import drift, environment_of
 
-RECORD = Record(
+RECORD = StartRecord(
     name="a", pid=1, mark="", command="digest", fingerprint="print", port=1, nonce="n1", takes_key=True, started_at=0.0,
     log="", grace=1.0,
 )  # fmt: skip

@@ -10,7 +10,7 @@ from stoker.domain.protocols import Running
 from stoker.domain.serve import Serve
 from stoker.fleet.watchdog import probe
 from stoker.fleet.watchdog.probe import Circumstances, HttpProbe, Listing
-from stoker.fleet.watchdog.progress import NO_COUNTERS, Counters
+from stoker.fleet.watchdog.progress import NO_COUNTERS, EngineCounters
 
 
 class Engine:
@@ -42,8 +42,8 @@ class Engine:
         return Running(Serve(name="a", engine="vllm"), Target("127.0.0.1", port, "", "a"), None, 0.0, facts or {})
 
 
-def read(engine: str, text: str) -> Counters:
-    return Counters(steps=float(text.removeprefix(f"{engine} ")))
+def read(engine: str, text: str) -> EngineCounters:
+    return EngineCounters(steps=float(text.removeprefix(f"{engine} ")))
 
 
 def look(running: Running) -> Circumstances:
@@ -89,7 +89,7 @@ def test_counters_are_read_by_the_engines_name_and_unknown_where_there_are_none(
         async with Engine() as engine:
             assert await HttpProbe(read, look).counters(engine.running()) == NO_COUNTERS
             engine.answers["/metrics"] = 200, b"vllm 5"
-            assert await HttpProbe(read, look).counters(engine.running()) == Counters(steps=5.0)
+            assert await HttpProbe(read, look).counters(engine.running()) == EngineCounters(steps=5.0)
             gone = engine.running()
         assert await HttpProbe(read, look).counters(gone) == NO_COUNTERS
 

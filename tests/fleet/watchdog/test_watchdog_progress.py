@@ -10,20 +10,22 @@ from hypothesis import strategies as st
 
 from stoker.fleet.watchdog.progress import (
     NO_COUNTERS,
-    Counters,
-    Progress,
-    Work,
+    EngineCounters,
+    WorkProgress,
+    WorkSample,
     advance,
-    patience,
+    stall_limit,
     without_progress,
 )
 
-BUSY = Work(2, 1000, Counters(steps=5, kv_use=0.5, prompt_tokens=100, generated_tokens=50, running=2, queued=0))
+BUSY = WorkSample(
+    2, 1000, EngineCounters(steps=5, kv_use=0.5, prompt_tokens=100, generated_tokens=50, running=2, queued=0)
+)
 
 
-def after(*looks: Work) -> Progress:
+def after(*looks: WorkSample) -> WorkProgress:
     """What looks one second apart, from second 0 on, come to."""
-    progress: Progress | None = None
+    progress: WorkProgress | None = None
     for now, work in enumerate(looks):
         progress = advance(progress, work, float(now))
     assert progress is not None
@@ -41,7 +43,7 @@ def after(*looks: Work) -> Progress:
         ),
     ],
 )
-def test_bytes_and_the_engines_counters_are_progress(now: Work) -> None:
+def test_bytes_and_the_engines_counters_are_progress(now: WorkSample) -> None:
     progress = after(BUSY, now)
     assert progress.moved
     assert without_progress(progress, 1.0) == 0.0
@@ -56,7 +58,7 @@ def test_bytes_and_the_engines_counters_are_progress(now: Work) -> None:
         replace(BUSY, relayed=None, counters=NO_COUNTERS),
     ],
 )
-def test_new_arrivals_longer_queues_and_unknown_figures_are_no_progress(now: Work) -> None:
+def test_new_arrivals_longer_queues_and_unknown_figures_are_no_progress(now: WorkSample) -> None:
     progress = after(BUSY, now)
     assert not progress.moved
     assert without_progress(progress, 1.0) == 1.0
@@ -78,23 +80,23 @@ def test_a_look_without_counters_does_not_hide_that_nothing_moved_across_it() ->
 @pytest.mark.parametrize(
     ("counters", "expected"),
     [
-        (Counters(steps=1, running=1), 120.0),
-        (Counters(kv_use=0.1, queued=1), 120.0),
-        (Counters(steps=1, running=0, queued=0), 360.0),
-        (Counters(prompt_tokens=1, generated_tokens=1, running=1), 360.0),
-        (Counters(steps=1), 360.0),
+        (EngineCounters(steps=1, running=1), 120.0),
+        (EngineCounters(kv_use=0.1, queued=1), 120.0),
+        (EngineCounters(steps=1, running=0, queued=0), 360.0),
+        (EngineCounters(prompt_tokens=1, generated_tokens=1, running=1), 360.0),
+        (EngineCounters(steps=1), 360.0),
         (NO_COUNTERS, 360.0),
     ],
 )
 def test_an_engine_that_cannot_show_a_long_prompt_gets_three_times_the_patience(
-    counters: Counters, expected: float
+    counters: EngineCounters, expected: float
 ) -> None:
-    assert patience(120.0, counters) == expected
+    assert stall_limit(120.0, counters) == expected
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.none() | st.integers(0, 2)), min_size=1, max_size=30))
 def test_the_time_without_progress_is_never_longer_than_the_work(looks: list[tuple[int, int | None]]) -> None:
-    progress = after(*(Work(in_flight, relayed) for in_flight, relayed in looks))
+    progress = after(*(WorkSample(in_flight, relayed) for in_flight, relayed in looks))
     last = len(looks) - 1
     idle_for = without_progress(progress, float(last))
     if looks[-1][0] == 0:

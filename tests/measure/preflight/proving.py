@@ -20,9 +20,9 @@ import pytest
 import stoker
 from stoker.domain.lease import Target
 from stoker.domain.run import Finding, Outcome, Run, Subject
-from stoker.measure.preflight.run import Options, preflight
-from stoker.testing.faults.fault import Fault, Graft
-from stoker.testing.faults.proxy import Proxy
+from stoker.measure.preflight.run import PreflightOptions, run_preflight
+from stoker.testing.faults.fault import PlayedAbility, ServingFault
+from stoker.testing.faults.proxy import FaultProxy
 
 MODELS = Path(stoker.__file__).parent / "models"
 PATIENCE = 30.0
@@ -63,19 +63,21 @@ def _wait(port: int, process: subprocess.Popen[bytes]) -> None:
 def prove(port: int, model: str = "ember", only: Sequence[str] = (), **options: object) -> Run:
     """Preflight of what listens there."""
     subject = Subject(model, model, f"http://127.0.0.1:{port}/v1", route="direct")
-    chosen = Options(only=only, **options)  # type: ignore[arg-type]
-    return asyncio.run(preflight(subject, Target("127.0.0.1", port, "", model), chosen))
+    chosen = PreflightOptions(only=only, **options)  # type: ignore[arg-type]
+    return asyncio.run(run_preflight(subject, Target("127.0.0.1", port, "", model), chosen))
 
 
-def behind(port: int, fault: Fault, only: Sequence[str], grafts: Sequence[Graft] = (), **options: object) -> Run:
+def behind(
+    port: int, fault: ServingFault, only: Sequence[str], grafts: Sequence[PlayedAbility] = (), **options: object
+) -> Run:
     """Preflight of what listens there, seen through a proxy with this fault."""
 
     async def run() -> Run:
         target = Target("127.0.0.1", port, "", "ember")
-        async with Proxy(target, fault, grafts) as proxy:
+        async with FaultProxy(target, fault, grafts) as proxy:
             own = Target("127.0.0.1", proxy.port, "", "ember")
             subject = Subject("ember", "ember", "http://127.0.0.1/v1")
-            return await preflight(subject, own, Options(only=only, **options))  # type: ignore[arg-type]
+            return await run_preflight(subject, own, PreflightOptions(only=only, **options))  # type: ignore[arg-type]
 
     return asyncio.run(run())
 

@@ -10,13 +10,13 @@ import pytest
 
 from stoker.domain.lease import Target
 from stoker.domain.run import Finding, Outcome, Run, Subject
-from stoker.measure.preflight.run import Options, preflight
-from stoker.measure.preflight.table import GATES
+from stoker.measure.preflight.run import PreflightOptions, run_preflight
+from stoker.measure.preflight.table import CHECKS
 from stoker.testing.faults.calls import CALLS
-from stoker.testing.faults.fault import Fault
+from stoker.testing.faults.fault import ServingFault
 from stoker.testing.faults.grafts import GRAFTS
 from stoker.testing.faults.pieces import PIECES
-from stoker.testing.faults.proxy import Proxy
+from stoker.testing.faults.proxy import FaultProxy
 from stoker.testing.faults.table import FAULTS, NONE
 from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
@@ -25,17 +25,17 @@ ASSISTANT = Script(id="assistant", assistant=True, thinks=True, context=8192, en
 PLAYED = ("thinking", "parallel")
 """What the assistant does by itself."""
 BROKEN = [pytest.param(fault, marks=[pytest.mark.heavy] if fault.share < 1 else [], id=fault.name)
-          for fault in (*CALLS, *PIECES) if not fault.is_engines]  # fmt: skip
+          for fault in (*CALLS, *PIECES) if not fault.needs_real_engine]  # fmt: skip
 
 
-def behind(fault: Fault, only: Sequence[str] = (), **changes: Any) -> Run:
+def behind(fault: ServingFault, only: Sequence[str] = (), **changes: Any) -> Run:
     async def run() -> Run:
         async with ScriptedServer(ASSISTANT.amended(changes)) as server:
-            grafts = [GRAFTS[name] for name in fault.needs if name not in PLAYED]
-            async with Proxy(Target("127.0.0.1", server.port, "", "assistant"), fault, grafts) as proxy:
+            grafts = [GRAFTS[name] for name in fault.needed_abilities if name not in PLAYED]
+            async with FaultProxy(Target("127.0.0.1", server.port, "", "assistant"), fault, grafts) as proxy:
                 own = Target("127.0.0.1", proxy.port, "", "assistant")
                 where = Subject("assistant", "assistant", "http://127.0.0.1/v1", route="direct")
-                return await preflight(where, own, Options(only=only, needle_ctx=500))
+                return await run_preflight(where, own, PreflightOptions(only=only, needle_ctx=500))
 
     return asyncio.run(run())
 
@@ -56,15 +56,15 @@ def alarms(run: Run) -> list[Finding]:
 def test_clean_it_raises_no_alarm(changes: dict[str, Any]) -> None:
     run = behind(NONE, **changes)
     assert alarms(run) == []
-    assert [one.name for one in run.findings] == [gate.name for gate in GATES]
+    assert [one.name for one in run.findings] == [gate.name for gate in CHECKS]
 
 
 @pytest.mark.parametrize("fault", BROKEN)
-def test_each_fault_is_named_with_cause_and_fix(fault: Fault) -> None:
+def test_each_fault_is_named_with_cause_and_fix(fault: ServingFault) -> None:
     if fault.delay:
         fault = fault._replace(delay=0.12 if fault.every > 1 else 0.3)
-    changes = {"gap": 0.001} if "pace" in fault.gates else {}
-    found = alarms(behind(fault, sorted(fault.gates), **changes))
+    changes = {"gap": 0.001} if "pace" in fault.checks else {}
+    found = alarms(behind(fault, sorted(fault.checks), **changes))
     assert found
     assert all(one.cause and one.fix and one.seen for one in found)
 
@@ -78,7 +78,7 @@ def test_each_fault_is_named_with_cause_and_fix(fault: Fault) -> None:
         ("id-per-piece", "tool-single", "several ids"),
         ("letters-cut", "unicode", "no UTF-8"),
         ("limit-ignored", "max-tokens", "60 words came"),
-        ("stop-for-length", "max-tokens", "the finish reason is end"),
+        ("stop-for-length", "max-tokens", "its finish reason is end"),
         ("part-dropped", "parts", "costs nothing"),
         ("counts-plus", "usage", "41 tokens are counted"),
         ("thought-spaces-eaten", "chunks", "thoughts in a stream"),
@@ -97,12 +97,12 @@ def test_a_server_that_refuses_tools_forms_and_pictures_is_told_so_and_not_blame
         if {"tools", "response_format"} & document.keys() or "image_url" in str(document.get("messages")):
             document["messages"] = [{"role": "user", "content": "too long " * 20_000}]
 
-    gates = [gate.name for gate in GATES if gate.name.startswith(("tool-", "json", "image", "prompt"))]
-    run = behind(Fault("refuses", "", frozenset(("model",)), request=refuse), gates)
+    gates = [gate.name for gate in CHECKS if gate.name.startswith(("tool-", "json", "image", "prompt"))]
+    run = behind(ServingFault("refuses", "", frozenset(("model",)), request=refuse), gates)
     assert alarms(run) == []
     refused = {one.name for one in run.findings if "it refuses" in one.seen}
     assert refused == {one.name for one in run.findings} - {"prompt-tokens"}
 
 
 def test_each_gate_says_what_it_cannot_see() -> None:
-    assert all(gate.cannot_see and gate.proves for gate in GATES)
+    assert all(gate.cannot_see and gate.proves for gate in CHECKS)

@@ -8,13 +8,13 @@ import json
 import pytest
 
 from stoker.domain.lease import Target
-from stoker.measure.preflight.pages import Look, Page
+from stoker.measure.preflight.pages import Page, PageClient
 from stoker.measure.preflight.table import NAMES
-from stoker.measure.requests.client import Heard, Talk
+from stoker.measure.requests.client import ModelClient, ModelReply
 from stoker.testing.faults.__main__ import main
-from stoker.testing.faults.fault import Fault
+from stoker.testing.faults.fault import ServingFault
 from stoker.testing.faults.grafts import GRAFTS
-from stoker.testing.faults.proxy import Proxy
+from stoker.testing.faults.proxy import FaultProxy
 from stoker.testing.faults.table import FAULTS, NONE
 from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
@@ -23,13 +23,13 @@ from stoker.testing.server import ScriptedServer
 def test_there_are_enough_and_each_names_gates_that_there_are() -> None:
     assert len(FAULTS) >= 25
     for fault in FAULTS.values():
-        assert fault.gates <= set(NAMES), fault.name
-        assert fault.gates
-        assert set(fault.needs) <= set(GRAFTS)
+        assert fault.checks <= set(NAMES), fault.name
+        assert fault.checks
+        assert set(fault.needed_abilities) <= set(GRAFTS)
 
 
 def test_every_gate_that_judges_has_a_fault_that_it_names() -> None:
-    named = {gate for fault in FAULTS.values() for gate in fault.gates}
+    named = {gate for fault in FAULTS.values() for gate in fault.checks}
     assert set(NAMES) - named == {"tool-none"}
 
 
@@ -47,17 +47,17 @@ def test_the_program_refuses_what_there_is_not(given: list[str], capsys: pytest.
     assert left.value.code == 2
 
 
-def through(fault: Fault, script: Script, stream: bool) -> tuple[Heard, Heard, Page]:
+def through(fault: ServingFault, script: Script, stream: bool) -> tuple[ModelReply, ModelReply, Page]:
     """The same request directly and through the proxy, and the list of models there."""
 
-    async def run() -> tuple[Heard, Heard, Page]:
+    async def run() -> tuple[ModelReply, ModelReply, Page]:
         document = {"messages": [{"role": "user", "content": "hi"}], "stream": stream}
         async with ScriptedServer(script) as server:
             target = Target("127.0.0.1", server.port, "", script.id)
-            async with Proxy(target, fault) as proxy:
+            async with FaultProxy(target, fault) as proxy:
                 there = Target("127.0.0.1", proxy.port, "", script.id)
-                look = Look(there)
-                one, other = await Talk(target).ask(document), await Talk(there).ask(document)
+                look = PageClient(there)
+                one, other = await ModelClient(target).ask(document), await ModelClient(there).ask(document)
                 return one, other, await look.get("/v1/models")
 
     return asyncio.run(run())
@@ -66,15 +66,15 @@ def through(fault: Fault, script: Script, stream: bool) -> tuple[Heard, Heard, P
 @pytest.mark.parametrize("stream", [True, False])
 def test_without_a_fault_nothing_changes(stream: bool) -> None:
     own, passed, models = through(NONE, Script(), stream)
-    assert (passed.text, passed.timed.stop, passed.timed.status) == (own.text, own.timed.stop, 200)
+    assert (passed.text, passed.timing.stop, passed.timing.status) == (own.text, own.timing.stop, 200)
     assert len(passed.frames) == len(own.frames)
     assert models.document["data"][0]["id"] == "scripted"
 
 
 def test_an_upstream_that_is_not_there_is_a_502() -> None:
     async def run() -> Page:
-        async with Proxy(Target("127.0.0.1", 1, "", "m"), NONE) as proxy:
-            return await Look(Target("127.0.0.1", proxy.port, "", "m")).get("/v1/models")
+        async with FaultProxy(Target("127.0.0.1", 1, "", "m"), NONE) as proxy:
+            return await PageClient(Target("127.0.0.1", proxy.port, "", "m")).get("/v1/models")
 
     assert asyncio.run(run()).status == 502
 

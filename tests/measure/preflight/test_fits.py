@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stoker.measure.json_schema import misfit
+from stoker.measure.json_schema import schema_violation
 
 PERSON = {
     "type": "object",
@@ -24,17 +24,17 @@ DIGITS = {"type": "array", "items": {"type": "integer", "maximum": 9}, "minItems
         ({"age": 3}, PERSON, "it has no name"),
         ({"name": "Ada", "size": 3}, PERSON, "it has size, which the schema forbids"),
         ({"name": "Magdalena"}, PERSON, "it.name is longer than 5"),
-        ({"name": "Ada", "age": -1}, PERSON, "it.age is -1, out of bounds"),
+        ({"name": "Ada", "age": -1}, PERSON, "it.age is -1, which is out of bounds"),
         ({"name": "Ada", "age": True}, PERSON, "it.age is no integer"),
         ("Ada", PERSON, "it is no object"),
         ([1, 9], DIGITS, ""),
         ([], DIGITS, "it has 0 items"),
         ([1, 2, 3], DIGITS, "it has 3 items"),
-        ([1, 10], DIGITS, "it[1] is 10, out of bounds"),
-        ("red", {"enum": ["blue"]}, 'it is "red", none of the enum'),
+        ([1, 10], DIGITS, "it[1] is 10, which is out of bounds"),
+        ("red", {"enum": ["blue"]}, 'it is "red", which is not in the enum'),
         ("blue", {"enum": ["blue"]}, ""),
         (3, {"anyOf": [{"type": "string"}, {"type": "integer"}]}, ""),
-        (None, {"anyOf": [{"type": "string"}, {"type": "integer"}]}, "it fits none of anyOf"),
+        (None, {"anyOf": [{"type": "string"}, {"type": "integer"}]}, "it matches none of anyOf"),
         (1.5, {"type": "number"}, ""),
         (True, {"type": "boolean"}, ""),
         (None, {"type": "null"}, ""),
@@ -42,4 +42,4 @@ DIGITS = {"type": "array", "items": {"type": "integer", "maximum": 9}, "minItems
     ],
 )
 def test_what_does_not_fit_is_said_with_its_place(value: Any, schema: dict[str, Any], found: str) -> None:
-    assert misfit(value, schema) == found
+    assert schema_violation(value, schema) == found

@@ -50,8 +50,8 @@ def test_each_fault_is_named_by_its_gate(name: str, ember: int) -> None:
     """Only the gates that should name it are run: one of them fails, with a cause and a fix."""
     fault = FAULTS[name]
     fault = fault._replace(delay=0.25 if fault.delay else 0.0)
-    grafts = [GRAFTS[graft] for graft in fault.needs]
-    run = behind(ember, fault, sorted(fault.gates), grafts, without_lacks="parallel" in fault.needs)
+    grafts = [GRAFTS[graft] for graft in fault.needed_abilities]
+    run = behind(ember, fault, sorted(fault.checks), grafts, without_lacks="parallel" in fault.needed_abilities)
     found = failed(run)
     assert found, {one.name: one.seen for one in run.findings}
     assert all(one.cause and one.fix and one.seen for one in found.values())

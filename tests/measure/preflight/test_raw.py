@@ -10,26 +10,26 @@ import pytest
 
 from stoker.domain.answer import Answer
 from stoker.measure.preflight import wire_flaws
-from stoker.measure.requests.client import Heard
-from stoker.measure.requests.timing import Timed
+from stoker.measure.requests.client import ModelReply
+from stoker.measure.requests.timing import RequestTiming
 
 WEATHER = '{"city": "Oslo"}'
 
 
-def stream(*deltas: dict[str, Any], finish: str = "tool_calls") -> Heard:
+def stream(*deltas: dict[str, Any], finish: str = "tool_calls") -> ModelReply:
     choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
     choices.append({"index": 0, "delta": {}, "finish_reason": finish})
     frames = [json.dumps({"choices": [one]}).encode() for one in choices]
-    return Heard(Timed(0, 0, 0), Answer("", ""), None, [*frames, b"[DONE]"])
+    return ModelReply(RequestTiming(0, 0, 0), Answer("", ""), None, [*frames, b"[DONE]"])
 
 
-def calls(*pieces: dict[str, Any]) -> Heard:
+def calls(*pieces: dict[str, Any]) -> ModelReply:
     return stream(*({"tool_calls": [piece]} for piece in pieces))
 
 
-def whole(*given: dict[str, Any]) -> Heard:
+def whole(*given: dict[str, Any]) -> ModelReply:
     body = {"choices": [{"message": {"tool_calls": list(given)}, "finish_reason": "tool_calls"}]}
-    return Heard(Timed(0, 0, 0), Answer("", ""), body, [], json.dumps(body).encode())
+    return ModelReply(RequestTiming(0, 0, 0), Answer("", ""), body, [], json.dumps(body).encode())
 
 
 def call(arguments: Any = WEATHER, *, index: Any = 0, id: Any = "call_1", name: str | None = "get_weather") -> Any:
@@ -56,7 +56,7 @@ def rest(arguments: Any, **fields: Any) -> Any:
     ids=["whole", "cut", "null first", "all repeated", "late name", "two", "interleaved", "none"],
 )
 def test_legal_ways_to_stream_calls_are_no_fault(pieces: Sequence[Any]) -> None:
-    assert wire_flaws.call_fault(calls(*pieces)) == wire_flaws.NONE
+    assert wire_flaws.call_flaw(calls(*pieces)) == wire_flaws.NONE
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_legal_ways_to_stream_calls_are_no_fault(pieces: Sequence[Any]) -> None:
     ],
 )
 def test_streamed_calls_that_clients_cannot_put_together_are_named(pieces: Sequence[Any], why: str) -> None:
-    found, sentence = wire_flaws.call_fault(calls(*pieces))
+    found, sentence = wire_flaws.call_flaw(calls(*pieces))
     assert (found, bool(sentence)) == (why, True), sentence
 
 
@@ -96,7 +96,7 @@ def test_streamed_calls_that_clients_cannot_put_together_are_named(pieces: Seque
     ],
 )
 def test_calls_that_are_not_streamed_are_held_to_the_same(given: Sequence[Any], why: str) -> None:
-    assert wire_flaws.call_fault(whole(*given))[0] == why
+    assert wire_flaws.call_flaw(whole(*given))[0] == why
 
 
 @pytest.mark.parametrize(
@@ -110,15 +110,15 @@ def test_calls_that_are_not_streamed_are_held_to_the_same(given: Sequence[Any], 
     ],
 )
 def test_thoughts_come_before_the_text(deltas: Sequence[Any], why: str) -> None:
-    assert wire_flaws.order_fault(stream(*deltas, finish="stop"))[0] == why
+    assert wire_flaws.order_flaw(stream(*deltas, finish="stop"))[0] == why
 
 
 def test_nothing_comes_after_the_finish() -> None:
-    heard = stream({"content": "Yes."}, finish="stop")
+    reply = stream({"content": "Yes."}, finish="stop")
     late = json.dumps({"choices": [{"index": 0, "delta": {"content": "!"}, "finish_reason": None}]}).encode()
-    assert wire_flaws.order_fault(heard._replace(frames=[*heard.frames[:-1], late, b"[DONE]"]))[0] == "late"
+    assert wire_flaws.order_flaw(reply._replace(frames=[*reply.frames[:-1], late, b"[DONE]"]))[0] == "late"
     usage = b'{"choices": [], "usage": {"completion_tokens": 1}}'
-    assert wire_flaws.order_fault(heard._replace(frames=[*heard.frames[:-1], usage, b"[DONE]"])) == wire_flaws.NONE
+    assert wire_flaws.order_flaw(reply._replace(frames=[*reply.frames[:-1], usage, b"[DONE]"])) == wire_flaws.NONE
 
 
 @pytest.mark.parametrize(
@@ -133,16 +133,16 @@ def test_nothing_comes_after_the_finish() -> None:
     ],
 )
 def test_each_event_is_json_of_whole_characters(data: bytes, why: str) -> None:
-    heard = Heard(Timed(0, 0, 0), Answer("", ""), None, [data])
-    assert wire_flaws.bytes_fault(heard)[0] == why
-    assert wire_flaws.bytes_fault(heard._replace(frames=[], raw=data))[0] == why
+    reply = ModelReply(RequestTiming(0, 0, 0), Answer("", ""), None, [data])
+    assert wire_flaws.bytes_flaw(reply)[0] == why
+    assert wire_flaws.bytes_flaw(reply._replace(frames=[], raw=data))[0] == why
 
 
 def test_an_answer_says_what_its_model_is_and_how_many_tokens_were_thoughts() -> None:
     usage = {"completion_tokens": 9, "completion_tokens_details": {"reasoning_tokens": 7}}
     body = {"model": "m", "usage": usage, "choices": [{"message": {"content": "Yes."}, "finish_reason": "stop"}]}
-    heard = Heard(Timed(0, 0, 0), Answer("", ""), body, [])
-    assert (wire_flaws.models(heard), wire_flaws.reasoning_tokens(heard), wire_flaws.finish(heard)) == (
+    reply = ModelReply(RequestTiming(0, 0, 0), Answer("", ""), body, [])
+    assert (wire_flaws.named_models(reply), wire_flaws.reasoning_tokens(reply), wire_flaws.finish_reason(reply)) == (
         ["m"],
         7,
         "stop",

@@ -16,7 +16,7 @@ PLAIN = (
 def test_plain_text_has_no_sign_of_damage() -> None:
     assert text_damage.damage(PLAIN) == ("", "")
     assert text_damage.damage(" ".join(str(n) for n in range(200))) == ("", "")
-    assert text_damage.leaked(PLAIN) == ""
+    assert text_damage.leaked_token(PLAIN) == ""
     assert text_damage.damage("Привет, как дела сегодня?", is_english=False) == ("", "")
 
 
@@ -41,8 +41,11 @@ def test_damage_has_a_kind(text: str, kind: str) -> None:
     "text", ["Hi<|im_end|>", "a</think>b", "<tool_call>", "[INST] x", "<end_of_turn>", "<|eot_id|>", "◁think▷", "x</s>"]
 )
 def test_what_a_client_must_not_see_is_found(text: str) -> None:
-    assert text_damage.leaked(text)
+    assert text_damage.leaked_token(text)
 
 
 def test_a_list_that_begins_alike_is_no_loop() -> None:
-    assert text_damage.loop("The cat sat. The cat ran. The cat ate. The dog slept on the mat for a while.") is None
+    assert (
+        text_damage.repeated_words("The cat sat. The cat ran. The cat ate. The dog slept on the mat for a while.")
+        is None
+    )

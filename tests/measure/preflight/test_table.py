@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from stoker.measure.preflight.check import Gate
-from stoker.measure.preflight.table import GATES
+from stoker.measure.preflight.check import PreflightCheck
+from stoker.measure.preflight.table import CHECKS
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs" / "measuring.md").read_text()
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "reference" / "preflight.md").read_text()
 
 
-@pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.name)
-def test_the_page_says_of_each_gate_what_it_proves_and_what_it_cannot_see(gate: Gate) -> None:
+@pytest.mark.parametrize("gate", CHECKS, ids=lambda gate: gate.name)
+def test_the_page_says_of_each_gate_what_it_proves_and_what_it_cannot_see(gate: PreflightCheck) -> None:
     assert f"| `{gate.name}` | {gate.proves} | {gate.cannot_see} |" in PAGE

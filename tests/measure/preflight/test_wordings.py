@@ -8,7 +8,7 @@ import pytest
 
 from stoker.measure.preflight import filler, pictures
 from stoker.measure.preflight.causes import CAUSES, cause
-from stoker.measure.preflight.table import GATES, NAMES
+from stoker.measure.preflight.table import CHECKS, NAMES
 from stoker.measure.preflight.wordings import ASSISTANT, WORDINGS, weather_tool, wording_for
 
 
@@ -20,11 +20,11 @@ def test_a_wording_has_what_every_gate_needs(name: str) -> None:
     assert len(set(wording.words)) == len(wording.words) >= 4 * 8
     assert len(wording.cities) >= 8
     assert len(wording.owners) >= 2
-    assert set(wording.lacks) <= set(NAMES)
+    assert set(wording.known_gaps) <= set(NAMES)
     assert "{words}" in wording.echo
     assert "{city}" in wording.weather
     assert weather_tool(wording).schema["required"] == ["city"]
-    assert '"' in wording.told.format(degrees=20)
+    assert '"' in wording.tool_result.format(degrees=20)
     assert wording.fact.format(owner="x", word="y") != wording.fact
 
 
@@ -45,7 +45,7 @@ def test_the_wording_is_chosen_by_the_last_part_of_the_id(model: str, name: str)
 
 def test_every_gate_has_a_cause_and_no_cause_is_for_nobody() -> None:
     assert {gate for gate, _ in CAUSES} <= set(NAMES)
-    for gate in GATES:
+    for gate in CHECKS:
         found = cause(gate.name, "whatever")
         assert bool(found.cause) is bool(found.fix)
         assert found.cause or gate.name == "model", gate.name
@@ -55,7 +55,7 @@ def test_every_gate_has_a_cause_and_no_cause_is_for_nobody() -> None:
 
 
 def test_hidden_words_lie_as_deep_as_they_should() -> None:
-    text = filler.hidden(random.Random(2), 100, [(0.1, "FIRST."), (0.9, "LAST.")])
+    text = filler.text_with_facts(random.Random(2), 100, [(0.1, "FIRST."), (0.9, "LAST.")])
     assert 0.05 < text.index("FIRST") / len(text) < 0.15
     assert 0.85 < text.index("LAST") / len(text) < 0.95
 

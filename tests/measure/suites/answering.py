@@ -5,60 +5,60 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from stoker.domain.answer import Answer, Stop
-from stoker.domain.prompt import Call, Text
+from stoker.domain.answer import Answer, StopReason
+from stoker.domain.prompt import Text, ToolCall
 from stoker.measure.suites import check_kinds
 
 
-def text(said: str, stop: Stop = Stop.END) -> Answer:
+def text(said: str, stop: StopReason = StopReason.END) -> Answer:
     return Answer("1", "m", [Text(said)] if said else [], stop)
 
 
 def calls(*pairs: tuple[str, Any], said: str = "") -> Answer:
-    made = [Call(str(at), name, json.dumps(arguments)) for at, (name, arguments) in enumerate(pairs)]
-    return Answer("1", "m", [*([Text(said)] if said else []), *made], Stop.CALLS)
+    made = [ToolCall(str(at), name, json.dumps(arguments)) for at, (name, arguments) in enumerate(pairs)]
+    return Answer("1", "m", [*([Text(said)] if said else []), *made], StopReason.CALLS)
 
 
 def block(search: str, replace: str) -> str:
     return f"<<<<<<< SEARCH\n{search}\n=======\n{replace}\n>>>>>>> REPLACE\n"
 
 
-def right(check: check_kinds.Check) -> Answer:
+def right(check: check_kinds.FixtureCheck) -> Answer:
     """What passes; a program has to be given."""
     match check:
-        case check_kinds.Calls():
+        case check_kinds.CallsCheck():
             return calls(*((one.name, one.arguments) for one in check.calls))
-        case check_kinds.All():
+        case check_kinds.AllChecks():
             return text(" ".join(_said(one) for one in check.checks))
-        case check_kinds.Code():
+        case check_kinds.CodeCheck():
             raise ValueError("not from the check alone")
     return text(_said(check))
 
 
 def _said(check: Any) -> str:
     match check:
-        case check_kinds.Number():
+        case check_kinds.NumberCheck():
             return f"The answer is {check.value}."
-        case check_kinds.Copy():
+        case check_kinds.CopyCheck():
             return check.text
-        case check_kinds.Exact():
+        case check_kinds.ExactCheck():
             return check.values[0]
-        case check_kinds.Needle():
+        case check_kinds.NeedleCheck():
             return check.value
-        case check_kinds.Line():
+        case check_kinds.LineCheck():
             return f"line {check.line}"
-        case check_kinds.Json():
+        case check_kinds.JsonCheck():
             return f"```json\n{json.dumps(check.values)}\n```"
-        case check_kinds.Abstain():
+        case check_kinds.AbstainCheck():
             return "Well."
-        case check_kinds.Edit():
+        case check_kinds.EditBlocksCheck():
             return block(check.source.rstrip("\n"), check.wanted.rstrip("\n"))
-        case check_kinds.Plan():
+        case check_kinds.PlanCheck():
             return _plan(check)
     return _words(check)
 
 
-def _plan(check: check_kinds.Plan) -> str:
+def _plan(check: check_kinds.PlanCheck) -> str:
     bodies = [f"Write part {at}." for at in range(check.least)]
     things = [pair[0] for pair in check.order] + [pair[1] for pair in check.order[-1:]]
     for at, thing in enumerate(things or [wordings[0] for wordings in check.mentions]):
@@ -67,14 +67,14 @@ def _plan(check: check_kinds.Plan) -> str:
 
 
 def _words(check: Any) -> str:
-    if isinstance(check, check_kinds.Contains):
+    if isinstance(check, check_kinds.ContainsCheck):
         return " ".join([*check.all, *check.any[:1]])
-    if isinstance(check, check_kinds.Facts):
+    if isinstance(check, check_kinds.FactsCheck):
         return " and ".join(wordings[0] for wordings in check.facts)
     return _formed(check)
 
 
-def _formed(check: check_kinds.Format) -> str:
+def _formed(check: check_kinds.FormatCheck) -> str:
     """Only what the fixtures in the package combine."""
     if check.case:
         return {"upper": "ALL OF IT IS SO", "lower": "all of it is so"}[check.case]

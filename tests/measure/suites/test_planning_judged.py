@@ -12,23 +12,25 @@ from hypothesis import strategies as st
 
 from stoker.measure.planning import plan_report
 from stoker.measure.planning.judgements import Judgement, parse, read
-from stoker.measure.planning.plan_report import Judged, Output
+from stoker.measure.planning.plan_report import JudgementFile, PlanOutput
 from stoker.measure.statistics.stats import kappa, wilson
 from stoker.measure.suites import check_kinds
 from stoker.measure.suites.fixture import Fixture, FixtureError
 
-FIXTURES = [Fixture(f"p{at}", "planning", {"messages": []}, check_kinds.Plan(2)) for at in range(4)]
+FIXTURES = [Fixture(f"p{at}", "planning", {"messages": []}, check_kinds.PlanCheck(2)) for at in range(4)]
 GOOD, BAD = "1. Go there.\n2. Check it.", "no plan"
-OUTPUTS = [Output(f"p{at}", "m", GOOD if at < 3 else BAD) for at in range(4)]
+OUTPUTS = [PlanOutput(f"p{at}", "m", GOOD if at < 3 else BAD) for at in range(4)]
 HEAD = "fixture,model,judge,score\n"
 
 
-def judged(*rows: tuple[str, str, str, float]) -> Judged:
-    return Judged([Judgement(*row, "", line) for line, row in enumerate(rows, 2)], "judges.csv")
+def judged(*rows: tuple[str, str, str, float]) -> JudgementFile:
+    return JudgementFile([Judgement(*row, "", line) for line, row in enumerate(rows, 2)], "judges.csv")
 
 
-def agreement(rows: Judged, outputs: Sequence[Output] = OUTPUTS) -> dict[str, tuple[int, float, float | None]]:
-    found = json.loads(plan_report.report(FIXTURES, outputs, judged=rows))["judged"]
+def agreement(
+    rows: JudgementFile, outputs: Sequence[PlanOutput] = OUTPUTS
+) -> dict[str, tuple[int, float, float | None]]:
+    found = json.loads(plan_report.plan_report(FIXTURES, outputs, judged=rows))["judged"]
     return {" and ".join(one["between"]): (one["n"], one["agreement"], one["kappa"]) for one in found["agreement"]}
 
 
@@ -106,7 +108,7 @@ def test_a_file_that_cannot_be_read_says_so(tmp_path: Path) -> None:
 )
 def test_a_judgement_of_an_output_that_there_is_not_is_refused(row: tuple[str, str, str, float], told: str) -> None:
     with pytest.raises(FixtureError) as found:
-        plan_report.report(FIXTURES, [*OUTPUTS, Output("p1", "n", GOOD)], judged=judged(row))
+        plan_report.plan_report(FIXTURES, [*OUTPUTS, PlanOutput("p1", "n", GOOD)], judged=judged(row))
     assert str(found.value) == told
 
 
@@ -144,7 +146,7 @@ def test_each_judge_is_compared_with_the_structure_and_with_each_other() -> None
 
 def test_a_models_mean_is_over_its_outputs_and_has_an_interval() -> None:
     rows = judged(("p0", "m", "ann", 1.0), ("p0", "m", "bob", 0.0), ("p1", "m", "ann", 1.0))
-    found = json.loads(plan_report.report(FIXTURES, OUTPUTS, judged=rows))["judged"]["models"]
+    found = json.loads(plan_report.plan_report(FIXTURES, OUTPUTS, judged=rows))["judged"]["models"]
     low, high = wilson(1.5, 2)
     assert found == {"m": {"n": 2, "mean": 0.75, "low": round(low, 4), "high": round(high, 4), "structure": 1.0}}
 
@@ -153,22 +155,22 @@ def test_a_models_mean_is_over_its_outputs_and_has_an_interval() -> None:
 def test_the_report_is_the_same_byte_for_byte_in_whatever_order_the_rows_come(
     rows: list[tuple[str, str, str, float]],
 ) -> None:
-    first = plan_report.report(FIXTURES, OUTPUTS, judged=judged(*sorted(rows)))
-    assert plan_report.report(FIXTURES, OUTPUTS[::-1], judged=judged(*rows)) == first
+    first = plan_report.plan_report(FIXTURES, OUTPUTS, judged=judged(*sorted(rows)))
+    assert plan_report.plan_report(FIXTURES, OUTPUTS[::-1], judged=judged(*rows)) == first
 
 
 # -- baselines ------------------------------------------------------------------------------------------------------
 
 
 def test_a_baseline_is_graded_the_same_and_named_and_may_be_judged() -> None:
-    beside = [Output("p0", "frontier", GOOD), Output("p1", "frontier", BAD)]
-    found = json.loads(plan_report.report(FIXTURES, OUTPUTS, beside, judged(("p1", "frontier", "ann", 0.0))))
+    beside = [PlanOutput("p0", "frontier", GOOD), PlanOutput("p1", "frontier", BAD)]
+    found = json.loads(plan_report.plan_report(FIXTURES, OUTPUTS, beside, judged(("p1", "frontier", "ann", 0.0))))
     assert found["baselines"] == ["frontier"]
     assert (found["models"]["frontier"]["passed"], found["models"]["frontier"]["n"]) == (1, 2)
     assert found["judged"]["agreement"][0]["agreed"] == 1
-    assert "baselines" not in json.loads(plan_report.report(FIXTURES, OUTPUTS))
+    assert "baselines" not in json.loads(plan_report.plan_report(FIXTURES, OUTPUTS))
 
 
 def test_a_baseline_with_the_name_of_a_model_that_is_graded_is_refused() -> None:
-    with pytest.raises(FixtureError, match="'m' is a baseline, and a model that is graded"):
-        plan_report.report(FIXTURES, OUTPUTS, [Output("p0", "m", GOOD)])
+    with pytest.raises(FixtureError, match="'m' is both a baseline and a graded model"):
+        plan_report.plan_report(FIXTURES, OUTPUTS, [PlanOutput("p0", "m", GOOD)])

@@ -13,18 +13,18 @@ from tests.measure.suites.answering import text
 
 from stoker.domain.answer import Answer
 from stoker.measure.planning import plan_report
-from stoker.measure.planning.plan_report import Output
-from stoker.measure.requests.client import Heard
-from stoker.measure.requests.timing import Timed
+from stoker.measure.planning.plan_report import PlanOutput
+from stoker.measure.requests.client import ModelReply
+from stoker.measure.requests.timing import RequestTiming
 from stoker.measure.suites import check_kinds, fixture
 from stoker.measure.suites.fixture import Fixture, FixtureError
 
-FIXTURES = fixture.every()
+FIXTURES = fixture.all_shipped_fixtures()
 
 
 def test_the_report_in_the_package_is_what_its_outputs_give() -> None:
     assert (
-        plan_report.report(FIXTURES, plan_report.shipped())
+        plan_report.plan_report(FIXTURES, plan_report.shipped())
         == (files("stoker.measure.planning") / "shipped-report.json").read_bytes()
     )
 
@@ -33,11 +33,11 @@ def test_the_order_of_outputs_and_fixtures_changes_no_byte() -> None:
     outputs, own = plan_report.shipped(), list(FIXTURES)
     random.Random(1).shuffle(outputs)
     random.Random(2).shuffle(own)
-    assert plan_report.report(own, outputs) == plan_report.report(FIXTURES, plan_report.shipped())
+    assert plan_report.plan_report(own, outputs) == plan_report.plan_report(FIXTURES, plan_report.shipped())
 
 
 def test_good_plans_pass_and_bad_ones_are_told_apart_by_their_shares() -> None:
-    document = json.loads(plan_report.report(FIXTURES, plan_report.shipped()))
+    document = json.loads(plan_report.plan_report(FIXTURES, plan_report.shipped()))
     passed = {name: (model["passed"], model["n"]) for name, model in document["models"].items()}
     assert passed == {"ember": (8, 8), "spark": (0, 8), "hand-good": (3, 3), "hand-bad": (0, 3)}
     shares = {one["fixture"]: one["shares"] for one in document["outputs"] if one["model"] == "hand-bad"}
@@ -48,31 +48,31 @@ def test_good_plans_pass_and_bad_ones_are_told_apart_by_their_shares() -> None:
 
 
 def test_an_output_that_belongs_to_no_plan_is_refused() -> None:
-    plan = Fixture("p", "planning", {"messages": []}, check_kinds.Plan(1))
-    with pytest.raises(FixtureError, match="'x', which 'm' answers, is no fixture for plans"):
-        plan_report.report([plan], [Output("x", "m", "")])
+    plan = Fixture("p", "planning", {"messages": []}, check_kinds.PlanCheck(1))
+    with pytest.raises(FixtureError, match="'x', which 'm' answers, is not a planning fixture"):
+        plan_report.plan_report([plan], [PlanOutput("x", "m", "")])
     with pytest.raises(FixtureError, match="'m' answers 'p' twice"):
-        plan_report.report([plan], [Output("p", "m", ""), Output("p", "m", "1. Go")])
+        plan_report.plan_report([plan], [PlanOutput("p", "m", ""), PlanOutput("p", "m", "1. Go")])
 
 
 def test_outputs_of_ones_own_are_read_and_what_cannot_be_is_named(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_bytes(plan_report.lines([Output("p", "m", "1. Go\n2. Höher")]))
-    assert plan_report.read(tmp_path) == [Output("p", "m", "1. Go\n2. Höher")]
+    (tmp_path / "a.jsonl").write_bytes(plan_report.lines([PlanOutput("p", "m", "1. Go\n2. Höher")]))
+    assert plan_report.read(tmp_path) == [PlanOutput("p", "m", "1. Go\n2. Höher")]
     (tmp_path / "b.jsonl").write_text('{"fixture": "p"}\n')
     with pytest.raises(FixtureError, match=r"b\.jsonl, line 1: .*`model`"):
         plan_report.read(tmp_path)
-    with pytest.raises(FixtureError, match="is no directory"):
+    with pytest.raises(FixtureError, match="does not exist"):
         plan_report.read(tmp_path / "not")
 
 
 def test_plans_are_written_anew_and_one_that_does_not_come_is_empty() -> None:
-    own = [Fixture(f"p{at}", "planning", {"messages": []}, check_kinds.Plan(1)) for at in range(2)]
-    own.append(Fixture("other", "chat", {"messages": []}, check_kinds.Copy("a")))
+    own = [Fixture(f"p{at}", "planning", {"messages": []}, check_kinds.PlanCheck(1)) for at in range(2)]
+    own.append(Fixture("other", "chat", {"messages": []}, check_kinds.CopyCheck("a")))
 
-    async def ask(one: Fixture) -> Heard:
+    async def ask(one: Fixture) -> ModelReply:
         answer: Answer = text("1. Go")
-        return Heard(Timed(0.0, 0.0, 1.0, failure="" if one.id == "p0" else "timeout"), answer, None, [])
+        return ModelReply(RequestTiming(0.0, 0.0, 1.0, failure="" if one.id == "p0" else "timeout"), answer, None, [])
 
-    found = asyncio.run(plan_report.written(own, ask, "m"))
-    assert found == [Output("p0", "m", "1. Go"), Output("p1", "m", "")]
-    assert json.loads(plan_report.report(own, found))["models"]["m"]["passed"] == 1
+    found = asyncio.run(plan_report.write_plans(own, ask, "m"))
+    assert found == [PlanOutput("p0", "m", "1. Go"), PlanOutput("p1", "m", "")]
+    assert json.loads(plan_report.plan_report(own, found))["models"]["m"]["passed"] == 1

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from stoker.measure.suites.sandbox import sandbox
-from stoker.measure.suites.sandbox.sandbox import End, Way, run
+from stoker.measure.suites.sandbox.sandbox import IsolationMethod, SandboxOutcome, run_program
 
 
 def test_a_right_program_passes_and_a_wrong_one_is_told_where() -> None:
-    assert run("def f(): return 1", "assert f() == 1").end is End.PASSED
-    found = run("def f(): return 2", "x = 1\nassert f() == 1, 'no one'")
-    assert (found.end, found.told) == (End.FAILED, "AssertionError in line 2 of the tests: no one")
-    assert run("def f(:", "").told.startswith("SyntaxError")
+    assert run_program("def f(): return 1", "assert f() == 1").end is SandboxOutcome.PASSED
+    found = run_program("def f(): return 2", "x = 1\nassert f() == 1, 'no one'")
+    assert (found.end, found.message) == (SandboxOutcome.FAILED, "AssertionError in line 2 of the tests: no one")
+    assert run_program("def f(:", "").message.startswith("SyntaxError")
 
 
 @pytest.mark.parametrize(
@@ -30,46 +30,49 @@ def test_a_right_program_passes_and_a_wrong_one_is_told_where() -> None:
     ],
 )
 def test_a_program_that_ends_itself_has_not_passed(code: str) -> None:
-    assert run(code, "").end is End.FAILED
+    assert run_program(code, "").end is SandboxOutcome.FAILED
 
 
 def test_what_runs_only_as_a_script_does_not_run() -> None:
-    assert run("if __name__ == '__main__': raise ValueError", "").end is End.PASSED
+    assert run_program("if __name__ == '__main__': raise ValueError", "").end is SandboxOutcome.PASSED
 
 
 def test_an_infinite_loop_ends_with_its_seconds_of_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sandbox.LIMITS, "RLIMIT_CPU", 1)
-    found = run("while True: pass", "")
-    assert (found.end, found.told) == (End.FAILED, "ended without a result: a limit was reached, or it stopped itself")
+    found = run_program("while True: pass", "")
+    assert (found.end, found.message) == (
+        SandboxOutcome.FAILED,
+        "ended without a result: it reached a limit, or exited",
+    )
 
 
 def test_a_sleeper_ends_with_its_seconds_of_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "WALL", 0.2)
-    found = run("import time; time.sleep(600)", "")
-    assert (found.end, found.told) == (End.FAILED, "took longer than 0.2 s")
+    found = run_program("import time; time.sleep(600)", "")
+    assert (found.end, found.message) == (SandboxOutcome.FAILED, "took longer than 0.2 s")
 
 
 def test_endless_output_is_cut_and_ends_the_program() -> None:
-    found = run("while True: print('x' * 1000)", "")
-    assert (found.end, len(found.output)) == (End.FAILED, sandbox.OUTPUT)
-    assert found.told == "said more than 65536 bytes"
+    found = run_program("while True: print('x' * 1000)", "")
+    assert (found.end, len(found.output)) == (SandboxOutcome.FAILED, sandbox.OUTPUT)
+    assert found.message == "wrote more than 65536 bytes"
 
 
 def test_memory_and_files_are_bounded() -> None:
-    assert run("x = bytearray(10**9)", "").told.startswith("MemoryError")
-    assert "File too large" in run("open('f', 'wb').write(bytes(2**21))", "").told
+    assert run_program("x = bytearray(10**9)", "").message.startswith("MemoryError")
+    assert "File too large" in run_program("open('f', 'wb').write(bytes(2**21))", "").message
 
 
 def test_a_fork_bomb_does_not_get_to_fork() -> None:
     code = "import os\nfor _ in range(50):\n    if os.fork() == 0:\n        os.setsid()\n"
-    assert run(code, "").told == "PermissionError: os.fork is not for this program"
-    assert "subprocess.Popen" in run("import subprocess; subprocess.run(['true'])", "").told
+    assert run_program(code, "").message == "PermissionError: os.fork is not for this program"
+    assert "subprocess.Popen" in run_program("import subprocess; subprocess.run(['true'])", "").message
 
 
 def test_no_secret_of_the_environment_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PROVIDER_API_KEY", "sk-very-secret")
-    found = run("import os; print(sorted(os.environ), os.listdir('.'), os.getcwd())", "")
-    assert found.end is End.PASSED
+    found = run_program("import os; print(sorted(os.environ), os.listdir('.'), os.getcwd())", "")
+    assert found.end is SandboxOutcome.PASSED
     assert b"PROVIDER" not in found.output
     assert b"[] /" in found.output  # an empty directory
     assert str(Path.cwd()).encode() not in found.output
@@ -80,23 +83,23 @@ def test_nothing_outside_its_directory_is_written_or_removed(tmp_path: Path) -> 
     kept.write_text("mine")
     for code in (f"open({str(kept)!r}, 'w')", f"import os; os.remove({str(kept)!r})",
                  f"import shutil; shutil.rmtree({str(tmp_path)!r})"):  # fmt: skip
-        assert "outside of its own directory" in run(code, "").told
+        assert "outside of its own directory" in run_program(code, "").message
     assert kept.read_text() == "mine"
-    assert run("open('own', 'w').write('x')", "assert open('own').read() == 'x'").end is End.PASSED
+    assert run_program("open('own', 'w').write('x')", "assert open('own').read() == 'x'").end is SandboxOutcome.PASSED
 
 
 def test_no_connection_is_made() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.setblocking(False)
         code = f"import socket; socket.create_connection(('127.0.0.1', {server.getsockname()[1]}), 1)"
-        assert run(code, "").end is End.FAILED
+        assert run_program(code, "").end is SandboxOutcome.FAILED
         with pytest.raises(BlockingIOError):
             server.accept()
 
 
 def test_what_it_started_is_gone_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without Python's refusal, and in a session of its own: it would outlive a plain kill."""
-    if not sandbox.way().prefix:
+    if not sandbox.isolation_method().prefix:
         pytest.skip("no process numbers of its own can be had here")
     inside = sandbox._inside()
     monkeypatch.setattr(sandbox, "_inside", lambda: inside.replace("sys.addaudithook(", "id("))
@@ -106,7 +109,7 @@ def test_what_it_started_is_gone_with_it(monkeypatch: pytest.MonkeyPatch) -> Non
         f"    os.execv(sys.executable, ['{mark}', '-c', 'import time; time.sleep(60)'])\n"
     )
     waits = "while not os.path.exists('started'): pass\n"
-    assert run(code, waits).end is End.PASSED
+    assert run_program(code, waits).end is SandboxOutcome.PASSED
     until = time.monotonic() + 5
     while _is_running(mark) and time.monotonic() < until:
         os.sched_yield()
@@ -125,17 +128,17 @@ def _is_running(mark: str) -> bool:
 
 def test_where_unshare_is_not_granted_it_runs_all_the_same_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox.shutil, "which", lambda name: None)
-    sandbox.way.cache_clear()
+    sandbox.isolation_method.cache_clear()
     try:
-        found = run("", "")
+        found = run_program("", "")
     finally:
         monkeypatch.undo()
-        sandbox.way.cache_clear()
-    assert (found.end, found.isolation) == (End.PASSED, "no network of its own: unshare is not granted here")
+        sandbox.isolation_method.cache_clear()
+    assert (found.end, found.isolation) == (SandboxOutcome.PASSED, "no own network: unshare is not permitted here")
 
 
 def test_a_sandbox_that_cannot_start_is_broken_and_says_nothing_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox, "way", lambda: Way("nothing", ("/nowhere/unshare",)))
-    assert run("", "").end is End.BROKEN
-    monkeypatch.setattr(sandbox, "way", lambda: Way("nothing", ("/bin/false",)))
-    assert run("", "").end is End.BROKEN
+    monkeypatch.setattr(sandbox, "isolation_method", lambda: IsolationMethod("nothing", ("/nowhere/unshare",)))
+    assert run_program("", "").end is SandboxOutcome.BROKEN
+    monkeypatch.setattr(sandbox, "isolation_method", lambda: IsolationMethod("nothing", ("/bin/false",)))
+    assert run_program("", "").end is SandboxOutcome.BROKEN

@@ -11,32 +11,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.measure.suites.answering import block, calls, text
 
-from stoker.domain.answer import Answer, Stop
-from stoker.domain.prompt import Call
+from stoker.domain.answer import Answer, StopReason
+from stoker.domain.prompt import ToolCall
 from stoker.measure.suites import check_kinds
-from stoker.measure.suites.checkers.code import Broken, program
-from stoker.measure.suites.checkers.table import CHECKERS, judge
-from stoker.measure.suites.sandbox.sandbox import End, Ran
+from stoker.measure.suites.checkers.code import CheckBroken, find_program
+from stoker.measure.suites.checkers.table import CHECKERS, check_answer
+from stoker.measure.suites.sandbox.sandbox import SandboxOutcome, SandboxResult
 
 
-def nothing_runs(code: str, tests: str) -> Ran:
+def nothing_runs(code: str, tests: str) -> SandboxResult:
     raise AssertionError("no program here")
 
 
-def made(**fields: Any) -> check_kinds.Check:
-    return msgspec.convert(fields, check_kinds.Check)
+def made(**fields: Any) -> check_kinds.FixtureCheck:
+    return msgspec.convert(fields, check_kinds.FixtureCheck)
 
 
-def passes(check: check_kinds.Check, answer: Answer | str) -> bool:
-    return judge(check, text(answer) if isinstance(answer, str) else answer, nothing_runs).passed
+def passes(check: check_kinds.FixtureCheck, answer: Answer | str) -> bool:
+    return check_answer(check, text(answer) if isinstance(answer, str) else answer, nothing_runs).passed
 
 
-def told(check: check_kinds.Check, answer: Answer | str) -> str:
-    return judge(check, text(answer) if isinstance(answer, str) else answer, nothing_runs).told
+def told(check: check_kinds.FixtureCheck, answer: Answer | str) -> str:
+    return check_answer(check, text(answer) if isinstance(answer, str) else answer, nothing_runs).reason
 
 
 def test_every_kind_has_its_function() -> None:
-    assert set(CHECKERS) == set(check_kinds.Plain.__args__)
+    assert set(CHECKERS) == set(check_kinds.PureCheck.__args__)
 
 
 TOOL = {"kind": "calls", "calls": [{"name": "look", "arguments": {"at": "Rome", "n": 2}}]}
@@ -48,7 +48,7 @@ ROWS: list[tuple[dict[str, Any], list[Any], list[Any]]] = [
             calls(), "look(Rome, 2)", calls(("look", {"at": "Rome"})), calls(("look", {"at": "rome", "n": 2})),
             calls(("look", {"at": "Rome", "n": 2, "x": 1})), calls(("see", {"at": "Rome", "n": 2})),
             calls(("look", {"at": "Rome", "n": 2}), ("look", {"at": "Rome", "n": 2})),
-            calls(("look", {"at": "Rome", "n": True})), Answer("1", "m", [Call("1", "look", "{oops")]),
+            calls(("look", {"at": "Rome", "n": True})), Answer("1", "m", [ToolCall("1", "look", "{oops")]),
         ],
     ),
     (
@@ -150,33 +150,33 @@ def test_a_check_passes_the_right_and_fails_the_wrong(
 def test_an_answer_that_was_cut_off_is_wrong_whatever_it_says() -> None:
     check = made(kind="contains", all=["yes"])
     assert passes(check, text("yes"))
-    assert told(check, text("yes", Stop.LENGTH)) == "the answer was cut off"
-    assert told(check, text("yes", Stop.CONTEXT)) == "the context was full"
+    assert told(check, text("yes", StopReason.LENGTH)) == "the answer was cut off"
+    assert told(check, text("yes", StopReason.CONTEXT)) == "the context was full"
 
 
 @pytest.mark.parametrize("fields", [row[0] for row in ROWS], ids=lambda fields: fields["kind"])
 @given(said=st.text(alphabet=st.sampled_from("ab1 2.\n-*`{}[]\"'<>=#:,SEARCH REPLACEstepline\\bxed"), max_size=60))
 def test_no_text_breaks_a_check(fields: dict[str, Any], said: str) -> None:
-    grade = judge(made(**fields), text(said), nothing_runs)
-    assert grade.passed or grade.told
+    grade = check_answer(made(**fields), text(said), nothing_runs)
+    assert grade.passed or grade.reason
 
 
 def test_a_check_that_crashes_is_broken_and_no_grade(monkeypatch: pytest.MonkeyPatch) -> None:
-    def crash(check: check_kinds.Kind, answer: Answer) -> Any:
+    def crash(check: check_kinds.CheckKind, answer: Answer) -> Any:
         raise ZeroDivisionError("oh")
 
-    monkeypatch.setitem(CHECKERS, check_kinds.Copy, crash)  # type: ignore[arg-type]
+    monkeypatch.setitem(CHECKERS, check_kinds.CopyCheck, crash)  # type: ignore[arg-type]
     for check in (made(kind="copy", text="a"), made(kind="all", checks=[{"kind": "copy", "text": "a"}])):
-        with pytest.raises(Broken, match="ZeroDivisionError: oh"):
+        with pytest.raises(CheckBroken, match="ZeroDivisionError: oh"):
             passes(check, "a")
 
 
 def test_a_schema_with_a_keyword_that_nobody_knows_is_a_broken_check() -> None:
-    with pytest.raises(Broken, match="KeyError"):
+    with pytest.raises(CheckBroken, match="KeyError"):
         passes(made(kind="json", schema={"type": "odd"}), "{}")
 
 
-CODE = check_kinds.Code("f", "assert f() == 1")
+CODE = check_kinds.CodeCheck("f", "assert f() == 1")
 
 
 @pytest.mark.parametrize(
@@ -190,13 +190,17 @@ CODE = check_kinds.Code("f", "assert f() == 1")
     ],
 )
 def test_the_program_is_the_fence_that_defines_what_was_asked_for(said: str, wanted: str) -> None:
-    assert program(CODE, said) == wanted
+    assert find_program(CODE, said) == wanted
 
 
 def test_a_run_is_a_grade_and_a_broken_sandbox_is_none() -> None:
-    ends = {End.PASSED: True, End.FAILED: False}
+    ends = {SandboxOutcome.PASSED: True, SandboxOutcome.FAILED: False}
     for end, passed in ends.items():
-        grade = judge(CODE, text("def f(): return 1"), lambda code, tests, end=end: Ran(end, "so it is"))
-        assert (grade.passed, grade.told) == (passed, "" if passed else "so it is")
-    with pytest.raises(Broken, match="no room"):
-        judge(CODE, text("def f(): return 1"), lambda code, tests: Ran(End.BROKEN, "no room"))
+        grade = check_answer(
+            CODE, text("def f(): return 1"), lambda code, tests, end=end: SandboxResult(end, "so it is")
+        )
+        assert (grade.passed, grade.reason) == (passed, "" if passed else "so it is")
+    with pytest.raises(CheckBroken, match="no room"):
+        check_answer(
+            CODE, text("def f(): return 1"), lambda code, tests: SandboxResult(SandboxOutcome.BROKEN, "no room")
+        )

@@ -12,28 +12,27 @@ from tests.measure.suites.answering import text
 from stoker.domain.answer import Answer, Tokens
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint
-from stoker.domain.tier import Row, Verdict
-from stoker.measure.requests.client import Heard, Talk
-from stoker.measure.requests.timing import Timed
+from stoker.domain.tier import ProfileRow, Verdict
+from stoker.measure.requests.client import ModelClient, ModelReply
+from stoker.measure.requests.timing import RequestTiming
 from stoker.measure.statistics import stats
-from stoker.measure.suites import check_kinds
-from stoker.measure.suites import grading as grading
-from stoker.measure.suites.checkers.code import Broken
+from stoker.measure.suites import check_kinds, grading
+from stoker.measure.suites.checkers.code import CheckBroken
 from stoker.measure.suites.checkers.plain_text import Grade
 from stoker.measure.suites.fixture import Fixture, digest
 from stoker.measure.suites.grading import (
     TOO_LONG,
-    Graded,
-    Outcome,
-    Progress,
-    asker,
-    from_lines,
-    gaps,
-    grades,
-    lines,
-    rows,
+    GradedFixture,
+    GradeOutcome,
+    GradingProgress,
+    fixture_asker,
+    from_jsonl,
+    grade_fixtures,
+    profile_rows,
+    to_jsonl,
+    ungraded_fixtures,
 )
-from stoker.measure.suites.time_left import Left
+from stoker.measure.suites.time_left import TimeLeft
 from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 
@@ -42,32 +41,32 @@ PRINT = Fingerprint("identity", "execution")
 
 def fixtures(count: int = 60, name: str = "chat") -> list[Fixture]:
     request = {"messages": [{"role": "user", "content": "hi"}]}
-    return [Fixture(f"{name}-{at}", name, request, check_kinds.Copy("yes")) for at in range(count)]
+    return [Fixture(f"{name}-{at}", name, request, check_kinds.CopyCheck("yes")) for at in range(count)]
 
 
-def heard(said: str, seconds: float = 1.0, failure: str = "") -> Heard:
-    timed = Timed(0.0, 10.0, 10.0 + seconds, failure=failure, tokens=Tokens(output=3))
-    return Heard(timed, text(said), None, [])
+def heard(said: str, seconds: float = 1.0, failure: str = "") -> ModelReply:
+    timed = RequestTiming(0.0, 10.0, 10.0 + seconds, failure=failure, tokens=Tokens(output=3))
+    return ModelReply(timed, text(said), None, [])
 
 
 class Model:
     """Answers by number; notes what it was asked."""
 
-    def __init__(self, answer: Callable[[int], Heard]) -> None:
+    def __init__(self, answer: Callable[[int], ModelReply]) -> None:
         self.asked: list[str] = []
         self._answer = answer
 
-    async def __call__(self, fixture: Fixture) -> Heard:
+    async def __call__(self, fixture: Fixture) -> ModelReply:
         self.asked.append(fixture.id)
         return self._answer(int(fixture.id.rpartition("-")[2]))
 
 
-def graded(model: Model, own: Sequence[Fixture], **more: object) -> list[Graded]:
-    return asyncio.run(grades(own, model, **more))  # type: ignore[arg-type]
+def graded(model: Model, own: Sequence[Fixture], **more: object) -> list[GradedFixture]:
+    return asyncio.run(grade_fixtures(own, model, **more))  # type: ignore[arg-type]
 
 
-def profile(found: Sequence[Graded], own: Sequence[Fixture]) -> list[Row]:
-    return rows(found, own, "fast", PRINT, at=5.0)
+def profile(found: Sequence[GradedFixture], own: Sequence[Fixture]) -> list[ProfileRow]:
+    return profile_rows(found, own, "fast", PRINT, at=5.0)
 
 
 def test_a_class_ends_as_soon_as_it_is_decided() -> None:
@@ -112,7 +111,10 @@ def test_classes_come_in_the_order_in_which_they_are_listed_and_have_rows_of_the
 def test_no_answer_is_no_sample() -> None:
     own = fixtures(5)
     found = graded(Model(lambda at: heard("", failure="timeout") if at == 1 else heard("yes")), own)
-    assert [(one.outcome, one.told) for one in found[:2]] == [(Outcome.PASSED, ""), (Outcome.UNANSWERED, "timeout")]
+    assert [(one.outcome, one.reason) for one in found[:2]] == [
+        (GradeOutcome.PASSED, ""),
+        (GradeOutcome.UNANSWERED, "timeout"),
+    ]
     assert (profile(found, own)[0].n, profile(found, own)[0].passed) == (4, 4)
 
 
@@ -126,15 +128,15 @@ def test_several_in_a_row_that_are_no_sample_end_the_class_and_not_the_next_one(
     assert len(graded(odd, fixtures(9))) == 9
 
 
-@pytest.mark.parametrize("error", [Broken("the sandbox did not start"), KeyError("type")])
+@pytest.mark.parametrize("error", [CheckBroken("the sandbox did not start"), KeyError("type")])
 def test_a_check_that_crashes_is_no_sample_and_no_word_about_the_model(error: Exception) -> None:
-    def crash(check: check_kinds.Check, answer: Answer) -> Grade:
+    def crash(check: check_kinds.FixtureCheck, answer: Answer) -> Grade:
         raise error
 
     own = fixtures(2)
     found = graded(Model(lambda at: heard("yes")), own, check=crash)
-    assert [one.outcome for one in found] == [Outcome.CHECKER, Outcome.CHECKER]
-    assert str(error.args[0]) in found[0].told
+    assert [one.outcome for one in found] == [GradeOutcome.CHECKER, GradeOutcome.CHECKER]
+    assert str(error.args[0]) in found[0].reason
     assert profile(found, own) == []
 
 
@@ -142,7 +144,7 @@ def test_a_check_that_hangs_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(grading, "PATIENCE", 0.05)
     over = threading.Event()
 
-    def hang(check: check_kinds.Check, answer: Answer) -> Grade:
+    def hang(check: check_kinds.FixtureCheck, answer: Answer) -> Grade:
         over.wait(30)
         return Grade(True)
 
@@ -150,14 +152,14 @@ def test_a_check_that_hangs_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> N
         (found,) = graded(Model(lambda at: heard("yes")), fixtures(1), check=hang)
     finally:
         over.set()
-    assert (found.outcome, found.told) == (Outcome.CHECKER, "the check took longer than 0.05 s")
+    assert (found.outcome, found.reason) == (GradeOutcome.CHECKER, "the check took longer than 0.05 s")
 
 
 def test_an_earlier_run_is_gone_on_with() -> None:
     own = fixtures()
     whole = graded(Model(lambda at: heard("yes")), own)
     model, seen = Model(lambda at: heard("yes")), []
-    again = graded(model, own, done=from_lines(lines(whole[:20]) + b'{"fixture":"cha'), on_progress=seen.append)
+    again = graded(model, own, done=from_jsonl(to_jsonl(whole[:20]) + b'{"fixture":"cha'), on_progress=seen.append)
     assert again == whole
     assert model.asked == [f"chat-{at}" for at in range(20, 27)]
     assert [progress.is_new for progress in seen] == [False] * 20 + [True] * 7
@@ -166,31 +168,31 @@ def test_an_earlier_run_is_gone_on_with() -> None:
 def test_what_was_no_sample_and_what_changed_since_is_asked_anew() -> None:
     own = fixtures(3)
     earlier = graded(Model(lambda at: heard("", failure="timeout") if at == 0 else heard("yes")), own)
-    changed = [own[0], own[1], Fixture(own[2].id, "chat", own[2].request, check_kinds.Copy("no"))]
+    changed = [own[0], own[1], Fixture(own[2].id, "chat", own[2].request, check_kinds.CopyCheck("no"))]
     model = Model(lambda at: heard("yes"))
     assert [one.outcome for one in graded(model, changed, done=earlier)] == ["passed", "passed", "failed"]
     assert model.asked == ["chat-0", "chat-2"]
 
 
 def test_progress_tells_where_the_class_stands() -> None:
-    seen: list[Progress] = []
+    seen: list[GradingProgress] = []
     graded(Model(lambda at: heard("no" if at == 0 else "yes")), fixtures(), on_progress=seen.append)
-    assert (seen[0].n, seen[0].passed, seen[0].of, seen[0].verdict) == (1, 0, 60, stats.Verdict.UNDECIDED)
-    assert (seen[0].graded.outcome, seen[0].graded.told) == (Outcome.FAILED, "no copy: 'no'")
-    assert (seen[-1].n, seen[-1].passed, seen[-1].verdict) == (38, 37, stats.Verdict.ALLOW)
+    assert (seen[0].n, seen[0].passed, seen[0].of, seen[0].verdict) == (1, 0, 60, stats.SprtVerdict.UNDECIDED)
+    assert (seen[0].graded.outcome, seen[0].graded.reason) == (GradeOutcome.FAILED, "no copy: 'no'")
+    assert (seen[-1].n, seen[-1].passed, seen[-1].verdict) == (38, 37, stats.SprtVerdict.ALLOW)
 
 
 def test_a_served_model_is_asked_with_the_settings_and_the_fixtures_own_come_first() -> None:
-    async def run() -> list[Graded]:
+    async def run() -> list[GradedFixture]:
         async with ScriptedServer(Script(answers=[{"blocks": [{"type": "text", "text": "yes"}]}])) as server:
-            talk = Talk(Target("127.0.0.1", server.port, "", "m"))
+            client = ModelClient(Target("127.0.0.1", server.port, "", "m"))
             try:
-                return await grades(fixtures(3), asker(talk, {"temperature": 0}))
+                return await grade_fixtures(fixtures(3), fixture_asker(client, {"temperature": 0}))
             finally:
-                talk.close()
+                client.close()
 
     found = asyncio.run(run())
-    assert [one.outcome for one in found] == [Outcome.PASSED] * 3
+    assert [one.outcome for one in found] == [GradeOutcome.PASSED] * 3
     assert all(one.seconds is not None and one.seconds > 0 for one in found)
 
 
@@ -198,20 +200,20 @@ def test_settings_give_way_to_the_fixture() -> None:
     sent: list[dict[str, object]] = []
 
     class Listening:
-        async def ask(self, document: dict[str, object], timeout: float) -> Heard:
+        async def ask(self, document: dict[str, object], timeout: float) -> ModelReply:
             sent.append(document)
             return heard("yes")
 
-    own = Fixture("a", "chat", {"messages": [], "temperature": 1}, check_kinds.Copy("yes"))
-    asyncio.run(asker(Listening(), {"temperature": 0, "top_p": 0.5})(own))  # type: ignore[arg-type]
+    own = Fixture("a", "chat", {"messages": [], "temperature": 1}, check_kinds.CopyCheck("yes"))
+    asyncio.run(fixture_asker(Listening(), {"temperature": 0, "top_p": 0.5})(own))  # type: ignore[arg-type]
     assert sent == [{"temperature": 1, "top_p": 0.5, "stream": False, "messages": []}]
 
 
 # -- what gave no sample ----------------------------------------------------------------------------------------------
 
 
-def refused(status: int, body: object) -> Heard:
-    return Heard(Timed(0.0, 10.0, 11.0, status=status, failure=f"http_{status}"), Answer("", ""), body, [])
+def refused(status: int, body: object) -> ModelReply:
+    return ModelReply(RequestTiming(0.0, 10.0, 11.0, status=status, failure=f"http_{status}"), Answer("", ""), body, [])
 
 
 @pytest.mark.parametrize(
@@ -230,23 +232,23 @@ def refused(status: int, body: object) -> Heard:
 )
 def test_a_refusal_is_told_by_the_servers_code_and_too_long_in_one_word(status: int, body: object, told: str) -> None:
     (one,) = graded(Model(lambda at: refused(status, body)), fixtures(1))
-    assert (one.outcome, one.told) == (Outcome.UNANSWERED, told)
+    assert (one.outcome, one.reason) == (GradeOutcome.UNANSWERED, told)
 
 
 def test_a_gap_says_of_each_class_how_many_gave_no_sample_and_why_most_of_them() -> None:
     long = refused(400, {"error": {"code": "context_length_exceeded"}})
     own = [*fixtures(9, "review"), *fixtures(9, "chat"), *fixtures(9, "planning")]
 
-    def answer(name: str, at: int) -> Heard:
+    def answer(name: str, at: int) -> ModelReply:
         if name == "review":
             return long
         return heard("", failure="timeout") if name == "chat" and at == 1 else heard("yes")
 
-    async def ask(fixture: Fixture) -> Heard:
+    async def ask(fixture: Fixture) -> ModelReply:
         return answer(fixture.task_class, int(fixture.id.rpartition("-")[2]))
 
-    found = asyncio.run(grades(own, ask))
-    assert gaps(found) == [
+    found = asyncio.run(grade_fixtures(own, ask))
+    assert ungraded_fixtures(found) == [
         ("chat", 8, 1, "timeout", "chat-1"),
         ("review", 0, 3, TOO_LONG, "review-0"),
     ]
@@ -256,21 +258,25 @@ def test_a_gap_says_of_each_class_how_many_gave_no_sample_and_why_most_of_them()
 
 
 def told(
-    left: Left, name: str, seconds: float, verdict: stats.Verdict = stats.Verdict.UNDECIDED, new: bool = True
+    left: TimeLeft,
+    name: str,
+    seconds: float,
+    verdict: stats.SprtVerdict = stats.SprtVerdict.UNDECIDED,
+    new: bool = True,
 ) -> None:
-    one = Graded("id", "digest", name, Outcome.PASSED)
-    left.on_graded(Progress(one, new, 1, 1, 10, verdict), seconds)
+    one = GradedFixture("id", "digest", name, GradeOutcome.PASSED)
+    left.on_graded(GradingProgress(one, new, 1, 1, 10, verdict), seconds)
 
 
 def test_at_most_is_the_median_of_the_class_times_its_rest_and_that_of_all_times_the_others() -> None:
-    left = Left({"chat": 10, "review": 20})
+    left = TimeLeft({"chat": 10, "review": 20})
     assert (left.seconds, left.share) == (None, 0.0)
     told(left, "chat", 1.0)
     assert left.seconds == 1.0 * 9 + 1.0 * 20
     told(left, "chat", 2.0)
     told(left, "chat", 600.0)
     assert left.seconds == 2.0 * 7 + 2.0 * 20, "one slow answer says little of the next"
-    told(left, "chat", 2.0, stats.Verdict.ALLOW)
+    told(left, "chat", 2.0, stats.SprtVerdict.ALLOW)
     assert left.seconds == 2.0 * 20, "a class that is decided has no rest"
     assert left.share == pytest.approx(10 / 30)
     told(left, "review", 10.0)
@@ -278,7 +284,7 @@ def test_at_most_is_the_median_of_the_class_times_its_rest_and_that_of_all_times
 
 
 def test_a_class_that_was_given_up_has_no_rest_once_the_next_one_is_asked() -> None:
-    left = Left({"chat": 60, "review": 20})
+    left = TimeLeft({"chat": 60, "review": 20})
     for _ in range(3):
         told(left, "chat", 1.0)
     told(left, "review", 1.0)
@@ -286,7 +292,7 @@ def test_a_class_that_was_given_up_has_no_rest_once_the_next_one_is_asked() -> N
 
 
 def test_what_an_earlier_run_asked_is_done_and_says_nothing_of_the_pace() -> None:
-    left = Left({"chat": 10})
+    left = TimeLeft({"chat": 10})
     for _ in range(4):
         told(left, "chat", 0.0, new=False)
     assert (left.seconds, left.share) == (None, pytest.approx(0.4))
@@ -295,7 +301,7 @@ def test_what_an_earlier_run_asked_is_done_and_says_nothing_of_the_pace() -> Non
 
 
 def test_at_the_end_nothing_is_left() -> None:
-    left = Left({"chat": 2})
+    left = TimeLeft({"chat": 2})
     told(left, "chat", 1.0)
     told(left, "chat", 1.0)
     assert (left.seconds, left.share) == (0.0, 1.0)

@@ -8,25 +8,25 @@ from tests.measure.preflight.proving import MODELS, engine, needs_llama
 
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint
-from stoker.domain.tier import Row, Verdict
-from stoker.measure.requests.client import Talk
+from stoker.domain.tier import ProfileRow, Verdict
+from stoker.measure.requests.client import ModelClient
 from stoker.measure.suites import fixture
-from stoker.measure.suites.grading import asker, grades, rows
+from stoker.measure.suites.grading import fixture_asker, grade_fixtures, profile_rows
 
 pytestmark = needs_llama
 CHOSEN = ("math-short", "json-extract", "tool-use", "planning", "reasoning")
 
 
-def profile(name: str) -> dict[str, Row]:
-    own = [one for one in fixture.shipped("tiny") if one.task_class in CHOSEN]
+def profile(name: str) -> dict[str, ProfileRow]:
+    own = [one for one in fixture.shipped_fixtures("tiny") if one.task_class in CHOSEN]
 
-    async def run(port: int) -> list[Row]:
-        talk = Talk(Target("127.0.0.1", port, "", name))
+    async def run(port: int) -> list[ProfileRow]:
+        client = ModelClient(Target("127.0.0.1", port, "", name))
         try:
-            found = await grades(own, asker(talk, timeout=20.0))
+            found = await grade_fixtures(own, fixture_asker(client, timeout=20.0))
         finally:
-            talk.close()
-        return rows(found, own, name, Fingerprint(), 0.0)
+            client.close()
+        return profile_rows(found, own, name, Fingerprint(), 0.0)
 
     with engine(MODELS / f"{name}.gguf", name=name) as port:
         return {row.task_class: row for row in asyncio.run(run(port))}

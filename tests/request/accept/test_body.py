@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from stoker.domain.errors import ClientError, ClientLeft
-from stoker.request.accept.body import read_body, whole_body
+from stoker.request.accept.body import body_if_complete, read_body
 
 
 class Coming:
@@ -17,7 +17,7 @@ class Coming:
         self.headers = {} if length is None else {b"content-length": b"%d" % length}
         self.asked = self.received = 0
         self.is_lost = False
-        self.problem = None
+        self.body_error = None
         self.left = list(pieces)
         self.come: list[bytes] = []
         for _ in range(here):
@@ -35,7 +35,7 @@ class Coming:
             self.come.append(piece)
             self.received += len(piece)
 
-    async def more(self) -> None:
+    async def wait_for_more(self) -> None:
         self.asked += 1
         self.next()
 
@@ -59,10 +59,10 @@ def test_an_empty_body_is_a_body() -> None:
 
 
 def test_a_body_that_is_here_is_taken_at_once() -> None:
-    assert whole_body(Coming(b"01", b"23", here=2), 10) == b"0123"  # type: ignore[arg-type]
-    assert whole_body(Coming(b"01", b"23", here=1), 10) == b""  # type: ignore[arg-type]
+    assert body_if_complete(Coming(b"01", b"23", here=2), 10) == b"0123"  # type: ignore[arg-type]
+    assert body_if_complete(Coming(b"01", b"23", here=1), 10) == b""  # type: ignore[arg-type]
     with pytest.raises(ClientError):
-        whole_body(Coming(b"0123", here=1), 3)  # type: ignore[arg-type]
+        body_if_complete(Coming(b"0123", here=1), 3)  # type: ignore[arg-type]
 
 
 def test_a_declared_length_above_the_limit_is_refused_before_a_byte_is_read() -> None:

@@ -108,7 +108,7 @@ async def test_a_request_is_the_same_however_its_bytes_are_cut(house: House) -> 
         house.line.data_received(data[cut:])
         wire = house.asked[-1]
         assert (wire.method, wire.path, wire.raw_path, wire.query) == ("POST", "/a%62", b"/a%62", b"x=1")
-        assert wire.given == [(b"host", b"h"), (b"x-long", b"abc"), (b"content-length", b"5")]
+        assert wire.raw_headers == [(b"host", b"h"), (b"x-long", b"abc"), (b"content-length", b"5")]
         assert (wire.is_whole, wire.take_body()) == (True, b"hello")
         wire.reply(200, [], b"")
         await house.said()
@@ -137,7 +137,7 @@ async def test_trailers_are_nobodys_headers(house: House) -> None:
     house.asked[0].reply(200, [], b"")
     await house.said()
     await house.said()
-    assert [wire.given for wire in house.asked] == [
+    assert [wire.raw_headers for wire in house.asked] == [
         [(b"host", b"h"), (b"transfer-encoding", b"chunked")], [(b"host", b"h")],
     ]  # fmt: skip
 
@@ -325,7 +325,7 @@ async def test_a_body_that_stops_coming_is_not_waited_for_for_ever(house: House)
     hours = with_hours(house)
     house.line.data_received(POST + b"abc")
     hours.ring()
-    problem = house.asked[0].problem
+    problem = house.asked[0].body_error
     assert problem is not None
     assert (hours.now, problem.status, problem.code) == (30, 408, "slow_upload")
     hours.ring()
@@ -340,9 +340,9 @@ async def test_a_body_may_take_as_long_as_it_comes_at_a_kilobyte_per_second(hous
         hours.pass_until(second)
         house.line.data_received(b"x" * 1100)
     hours.pass_until(89)
-    assert house.asked[0].problem is None
+    assert house.asked[0].body_error is None
     hours.pass_until(90)
-    assert house.asked[0].problem is not None, "it stopped after a minute"
+    assert house.asked[0].body_error is not None, "it stopped after a minute"
     assert house.bodies.held == 0
 
 
@@ -356,9 +356,9 @@ async def test_who_waits_until_somebody_wants_its_body_is_not_slow(house: House)
     await house.said()
     await house.said()
     [_, wire] = house.asked
-    assert (hours.now, wire.problem) == (30, None)
+    assert (hours.now, wire.body_error) == (30, None)
     hours.ring()
-    assert (hours.now, wire.problem is None) == (60, False)
+    assert (hours.now, wire.body_error is None) == (60, False)
 
 
 @story
@@ -367,7 +367,7 @@ async def test_a_body_that_is_whole_is_not_looked_at(house: House) -> None:
     house.line.data_received(b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 4\r\n\r\nab")
     house.line.data_received(b"cd")
     hours.ring()
-    assert (hours.now, house.asked[0].problem) == (75, None)
+    assert (hours.now, house.asked[0].body_error) == (75, None)
 
 
 # -- the budget for all bodies ---------------------------------------------------------------------------------------
@@ -401,8 +401,8 @@ async def test_a_body_beyond_the_budget_is_refused_and_what_came_of_it_let_go(ho
     house.line.data_received(b"x" * 600)
     [wire] = house.asked
     assert (house.bodies.held, house.bodies.refused) == (0, 1)
-    assert wire.problem is not None
-    assert (wire.problem.status, wire.problem.code, wire.problem.retry_after) == (503, "body_budget", 5.0)
+    assert wire.body_error is not None
+    assert (wire.body_error.status, wire.body_error.code, wire.body_error.retry_after) == (503, "body_budget", 5.0)
     house.line.data_received(b"x" * 600)
     assert (house.bodies.held, house.bodies.refused, wire.take_body()) == (0, 1, b"")
 
@@ -413,7 +413,7 @@ async def test_a_body_announced_beyond_the_budget_is_refused_before_it_is_read(h
     house.line.data_received(POST)
     [wire] = house.asked
     wire.expect(999_999)
-    assert wire.problem is not None, "a sixteenth is kept for small ones"
+    assert wire.body_error is not None, "a sixteenth is kept for small ones"
     assert house.bodies.refused == 1
 
 
@@ -422,7 +422,7 @@ async def test_what_is_kept_for_small_bodies_is_theirs(house: House) -> None:
     house.bodies.limit = 1_600_000
     house.bodies.take(1_500_000, is_small=False)
     house.line.data_received(POST + b"x" * 1000)
-    assert (house.asked[0].problem, house.bodies.held) == (None, 1_501_000)
+    assert (house.asked[0].body_error, house.bodies.held) == (None, 1_501_000)
     house.line.connection_lost(None)
     assert house.bodies.held == 1_500_000
 
@@ -437,8 +437,8 @@ def test_whatever_happens_all_is_given_back(seed: int) -> None:
         ends = asyncio.Event()
 
         async def work(wire: Wire) -> None:
-            while not wire.is_whole and wire.problem is None and not wire.is_lost:
-                await wire.more()
+            while not wire.is_whole and wire.body_error is None and not wire.is_lost:
+                await wire.wait_for_more()
             body = wire.take_body()
             match chance.randrange(4):
                 case 0:

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from stoker.domain.errors import ClientError
-from stoker.request.accept.door import BadKey
+from stoker.request.accept.access_control import BadKey
 from stoker.request.accept.refusals import (
     FORGIVEN_AFTER,
     FREE,
@@ -30,7 +30,7 @@ class Scene:
 
     def wrong(self, address: str = "10.0.0.7", key: str = "wrong") -> float:
         """The delay of one answer, which then goes out."""
-        error, seconds = self.refusals.note(BadKey(key[:4]), address)
+        error, seconds = self.refusals.record(BadKey(key[:4]), address)
         assert error.status == 401
         if seconds:
             self.refusals.answered()
@@ -43,10 +43,10 @@ def scene() -> Scene:
 
 
 def test_every_refusal_is_counted_by_reason_and_by_where_it_came_from(scene: Scene) -> None:
-    scene.refusals.note(BadKey(""), "127.0.0.1")
-    scene.refusals.note(BadKey("abcd"), "192.168.1.4")
-    scene.refusals.note(ClientError("x", code="foreign_host", status=403), "8.8.8.8")
-    scene.refusals.note(ClientError("x", code="no_route", status=404), "")
+    scene.refusals.record(BadKey(""), "127.0.0.1")
+    scene.refusals.record(BadKey("abcd"), "192.168.1.4")
+    scene.refusals.record(ClientError("x", code="foreign_host", status=403), "8.8.8.8")
+    scene.refusals.record(ClientError("x", code="no_route", status=404), "")
     assert scene.counted == [
         ("missing_key", "loopback"), ("wrong_key", "private"), ("foreign_host", "public"), ("no_route", "socket"),
     ]  # fmt: skip
@@ -89,19 +89,19 @@ def test_wrong_keys_are_forgiven_with_time(scene: Scene) -> None:
 
 
 def test_a_missing_key_is_no_guess(scene: Scene) -> None:
-    assert [scene.refusals.note(BadKey(""), "10.0.0.7")[1] for _ in range(5 * FREE)] == [0.0] * 5 * FREE
+    assert [scene.refusals.record(BadKey(""), "10.0.0.7")[1] for _ in range(5 * FREE)] == [0.0] * 5 * FREE
 
 
 def test_answers_that_wait_are_bounded(scene: Scene) -> None:
     for _ in range(FREE):
         scene.wrong()
     for _ in range(MOST_WAITING):
-        assert scene.refusals.note(BadKey("abcd"), "10.0.0.7")[1] > 0
-    error, seconds = scene.refusals.note(BadKey("abcd"), "10.0.0.7")
+        assert scene.refusals.record(BadKey("abcd"), "10.0.0.7")[1] > 0
+    error, seconds = scene.refusals.record(BadKey("abcd"), "10.0.0.7")
     assert (error.status, seconds) == (429, 0.0)
     assert error.retry_after
     scene.refusals.answered()
-    assert scene.refusals.note(BadKey("abcd"), "10.0.0.7")[1] > 0
+    assert scene.refusals.record(BadKey("abcd"), "10.0.0.7")[1] > 0
 
 
 def test_addresses_are_not_remembered_without_end(scene: Scene) -> None:
@@ -122,7 +122,7 @@ def test_the_log_has_the_address_and_four_characters_and_is_not_flooded(
             "refused: 10.0.0.7 came with a wrong key that begins with 'sk-s'"
         ]
         scene.clock.advance(LOG_EVERY)
-        scene.refusals.note(BadKey(""), "10.0.0.7")
+        scene.refusals.record(BadKey(""), "10.0.0.7")
         assert caplog.messages[1] == "refused: 10.0.0.7 came with no key, and 49 more since the last line about it"
         scene.clock.advance(LOG_EVERY)
         for n in range(500):

@@ -6,7 +6,7 @@ import pytest
 
 from stoker.domain.dialect import ENDPOINTS, Dialect
 from stoker.domain.errors import ClientError
-from stoker.request.accept.routes import Kind, Route, Routes, refuse_hidden
+from stoker.request.accept.routes import Route, RouteKind, Routes, refuse_hidden
 
 ROUTES = Routes(("/llm", "/team/a/"))
 
@@ -27,15 +27,23 @@ def test_every_endpoint_is_found_under_every_prefix(path: str, prefix: str) -> N
     whole = prefix + path
     for spelt in (whole, whole + "/", whole.replace("v1", "%76%31").replace("a", "%61").replace("_", "%5f")):
         route = match(spelt)
-        assert (route.kind, route.endpoint) == (Kind.INFERENCE, ENDPOINTS[path])
+        assert (route.kind, route.endpoint) == (RouteKind.INFERENCE, ENDPOINTS[path])
 
 
 @pytest.mark.parametrize(
     ("path", "kind"),
-    [("/healthz", Kind.HEALTH), ("/readyz", Kind.READY), ("/status", Kind.STATUS), ("/metrics", Kind.METRICS),
-     ("/v1/models", Kind.MODELS), ("/llm/v1/models/", Kind.MODELS), ("/", Kind.ROOT), ("/status/", Kind.STATUS)],
-)  # fmt: skip
-def test_what_is_only_looked_at_is_for_get_and_head(path: str, kind: Kind) -> None:
+    [
+        ("/healthz", RouteKind.HEALTH),
+        ("/readyz", RouteKind.READY),
+        ("/status", RouteKind.STATUS),
+        ("/metrics", RouteKind.METRICS),
+        ("/v1/models", RouteKind.MODELS),
+        ("/llm/v1/models/", RouteKind.MODELS),
+        ("/", RouteKind.ROOT),
+        ("/status/", RouteKind.STATUS),
+    ],
+)
+def test_what_is_only_looked_at_is_for_get_and_head(path: str, kind: RouteKind) -> None:
     assert match(path, "GET").kind is kind
     assert match(path, "HEAD").kind is kind
     error = refused(path, "POST")
@@ -62,13 +70,15 @@ def test_other_paths_are_404(path: str) -> None:
 )  # fmt: skip
 def test_a_model_id_may_hold_slashes_and_is_decoded_once(raw: str, rest: str) -> None:
     route = match(raw, "GET")
-    assert (route.kind, route.endpoint, route.rest) == (Kind.MODELS, None, rest)
+    assert (route.kind, route.endpoint, route.rest) == (RouteKind.MODELS, None, rest)
     assert refused(raw, "POST").status == 405
 
 
 def test_the_trees_hold_what_follows() -> None:
-    assert match("/upstream/fast/v1/score") == Route(Kind.UPSTREAM, None, "fast/v1/score", acts=True)
-    assert match("/admin/decisions/req_1", "GET") == Route(Kind.ADMIN, None, "decisions/req_1", acts=True)
+    assert match("/upstream/fast/v1/score") == Route(RouteKind.UPSTREAM, None, "fast/v1/score", has_side_effects=True)
+    assert match("/admin/decisions/req_1", "GET") == Route(
+        RouteKind.ADMIN, None, "decisions/req_1", has_side_effects=True
+    )
 
 
 @pytest.mark.parametrize(
@@ -111,8 +121,8 @@ def test_what_acts_is_marked_as_such() -> None:
               *(match(path) for path in ENDPOINTS)]  # fmt: skip
     looking = [match(path, "GET") for path in ("/", "/status", "/metrics", "/readyz", "/v1/models", "/v1/models/a",
                                                "/api/tags", "/api/ps", "/api/version")]  # fmt: skip
-    assert all(route.acts for route in acting)
-    assert not any(route.acts for route in looking)
+    assert all(route.has_side_effects for route in acting)
+    assert not any(route.has_side_effects for route in looking)
 
 
 @pytest.mark.parametrize(

@@ -12,32 +12,32 @@ from hypothesis import strategies as st
 from stoker.domain.access import Bounds
 from stoker.domain.errors import ClientError
 from stoker.request.codec import bounds as module
+from stoker.request.codec.body_fields import read_body_fields
 from stoker.request.codec.bounds import is_heavy, structure
-from stoker.request.codec.peek import peek
 
 FEW = Bounds(max_messages=10, max_tools=5, max_values=200)
 
 
 def refused(**fields: Any) -> tuple[int, str]:
     with pytest.raises(ClientError) as caught:
-        peek(json.dumps({"model": "m", **fields}).encode(), bounds=FEW)
+        read_body_fields(json.dumps({"model": "m", **fields}).encode(), bounds=FEW)
     return caught.value.status, caught.value.code
 
 
 @pytest.mark.parametrize("name", ["messages", "input", "prompt", "documents", "system", "stop", "images"])
 def test_a_list_may_be_as_long_as_is_allowed_and_no_longer(name: str) -> None:
-    assert peek(json.dumps({"model": "m", name: ["x"] * 10}).encode(), bounds=FEW).model == "m"
+    assert read_body_fields(json.dumps({"model": "m", name: ["x"] * 10}).encode(), bounds=FEW).model == "m"
     assert refused(**{name: ["x"] * 11}) == (413, "too_many_messages")
 
 
 @pytest.mark.parametrize("name", ["tools", "functions"])
 def test_tools_have_a_bound_of_their_own(name: str) -> None:
-    assert peek(json.dumps({"model": "m", name: [{}] * 5}).encode(), bounds=FEW).model == "m"
+    assert read_body_fields(json.dumps({"model": "m", name: [{}] * 5}).encode(), bounds=FEW).model == "m"
     assert refused(**{name: [{}] * 6}) == (413, "too_many_tools")
 
 
 def test_tokens_are_one_prompt() -> None:
-    assert peek(json.dumps({"model": "m", "prompt": list(range(100))}).encode(), bounds=FEW).model == "m"
+    assert read_body_fields(json.dumps({"model": "m", "prompt": list(range(100))}).encode(), bounds=FEW).model == "m"
 
 
 @pytest.mark.parametrize("value", [[1] * 201, {str(n): n for n in range(201)}, [[["x"] * 10] * 10] * 3])
@@ -74,9 +74,15 @@ def test_what_is_small_and_plain_is_read_at_once() -> None:
     assert not is_heavy(b"x" * 200_000)
 
 
+@pytest.mark.parametrize("first", [{"role": "user"}, 1, None, [], "x"])
+@pytest.mark.parametrize("other", ["x", [], {}])
+def test_what_stands_first_in_a_long_list_does_not_hide_its_length(first: Any, other: Any) -> None:
+    assert refused(messages=[first, *[other] * 11]) == (413, "too_many_messages")
+
+
 @pytest.mark.parametrize("begins", [b"[" + b" " * 80, b"[1,"])
 def test_neither_blanks_nor_a_number_in_front_hide_a_long_list(begins: bytes) -> None:
     body = b'{"model":"m","messages":' + begins + b",".join([b'{"a":1}'] * 20_000) + b"]}"
     with pytest.raises(ClientError) as caught:
-        peek(body)
+        read_body_fields(body)
     assert caught.value.code == "too_many_messages"

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.domain.dialect import Dialect
+from stoker.request.codec.body_fields import ENGINE_PRIVATE, read_body_fields
 from stoker.request.codec.edits import Edited, edit
-from stoker.request.codec.peek import ENGINE_PRIVATE, peek
 
 SPACE = st.text(alphabet=" \t\r\n", max_size=3)
 NAMES = st.sampled_from(["messages", "temperature", "model_x", "a", "", "Ä", 'mo"del', "stream_optionz", "\\"])
@@ -24,7 +24,7 @@ VALUES = st.recursive(
 
 
 def edited(body: bytes, dialect: Dialect = Dialect.CHAT, served: str = "m") -> Edited:
-    return edit(body, peek(body), dialect, served)
+    return edit(body, read_body_fields(body), dialect, served)
 
 
 @st.composite

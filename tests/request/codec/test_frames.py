@@ -50,7 +50,7 @@ def cut(data: bytes, at: list[int]) -> list[bytes]:
 
 
 def feed(reader: StreamReader, pieces: list[bytes]) -> bytes:
-    return b"".join([reader.feed(piece) for piece in pieces] + [reader.rest()])
+    return b"".join([reader.feed(piece) for piece in pieces] + [reader.take_rest()])
 
 
 CUTS = st.lists(st.integers(0, 700), max_size=40)
@@ -89,7 +89,7 @@ def test_a_compressed_stream_passes_as_it_comes_and_is_read_all_the_same(at: lis
     reader = StreamReader(CHAT, remove_usage=True, gzip=True)
     pieces = cut(stream, at)
     assert [reader.feed(piece) for piece in pieces] == pieces
-    assert reader.rest() == b""
+    assert reader.take_rest() == b""
     assert reader.is_encoded
     assert reader.usage.input == 7
     assert reader.has_ended()
@@ -152,8 +152,8 @@ def test_a_usage_frame_with_content_in_it_stays() -> None:
 
 def test_usage_that_makes_no_sense_is_unknown() -> None:
     usage = Usage()
-    usage.read("many")
-    usage.read({"prompt_tokens": True, "completion_tokens": "3", "prompt_tokens_details": 1})
+    usage.update_from("many")
+    usage.update_from({"prompt_tokens": True, "completion_tokens": "3", "prompt_tokens_details": 1})
     assert (usage.input, usage.output, usage.cached) == (None, None, None)
 
 
@@ -308,7 +308,7 @@ def test_bytes_without_a_blank_line_cost_linear_time_and_bounded_memory(size: in
         passed += len(reader.feed(piece))
         assert size < 1000 or reader.held < 1.2 * MAX_FRAME
     assert time.perf_counter() - began < 3.0  # quadratic: minutes
-    assert passed + len(reader.rest()) == total // size * size
+    assert passed + len(reader.take_rest()) == total // size * size
 
 
 def test_a_compressed_bomb_is_not_unpacked() -> None:

@@ -7,7 +7,7 @@ from bench.classifier import load
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker.domain.task import CLASSES, HIGH_RISK, LONG, MAX_TEXT, UNKNOWN, Outline, Source
+from stoker.domain.task import CLASSES, HIGH_RISK, LONG, MAX_TEXT, UNKNOWN, ClassSource, Outline
 from stoker.request.decide.asks import FIRST, HEAD, LAST, TAIL, read
 from stoker.request.decide.classify import MOST_PARTS, MOST_SYSTEMS, SIGNS
 from stoker.routing.classifier import classifier, classify
@@ -23,12 +23,12 @@ def name(text: str, **form: object) -> str:
 
 def test_what_the_caller_declares_wins_over_everything_the_text_says() -> None:
     task = classify(Outline(text=PLAN, images=2), "math-short", CLASSES)
-    assert (task.name, task.source, task.notes) == ("math-short", Source.DECLARED, ("declared",))
+    assert (task.name, task.source, task.notes) == ("math-short", ClassSource.DECLARED, ("declared",))
 
 
 def test_an_unknown_declared_class_is_noted_and_the_text_decides() -> None:
     task = classify(Outline(text=PLAN), "plannning", CLASSES)
-    assert (task.name, task.source) == ("planning", Source.LEARNED)
+    assert (task.name, task.source) == ("planning", ClassSource.LEARNED)
     assert task.notes[0] == "unknown_class"
     assert "plannning" not in " ".join(task.notes)
 
@@ -39,7 +39,7 @@ def test_a_class_of_ones_own_can_be_declared() -> None:
 
 def test_where_there_is_no_request_the_task_is_unknown_and_says_so() -> None:
     task = classify(Outline(), None, CLASSES)
-    assert (task.name, task.source, task.notes) == (UNKNOWN, Source.DEFAULT, ("no_request",))
+    assert (task.name, task.source, task.notes) == (UNKNOWN, ClassSource.DEFAULT, ("no_request",))
 
 
 @pytest.mark.parametrize("text", ["plans for the weekend", "a poem about code review"])

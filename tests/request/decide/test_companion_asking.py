@@ -7,36 +7,38 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.domain.prompt import Text
-from stoker.domain.task import CLASSES, HIGH_RISK, Outline, Source, Task
+from stoker.domain.task import CLASSES, HIGH_RISK, ClassSource, Outline, Task
 from stoker.request.decide.asks import closely
-from stoker.request.decide.companion import (
+from stoker.request.decide.classifier_model import (
     HEAD,
     MEANINGS,
     TAIL,
-    asked,
+    class_in_reply,
+    classifier_question,
+    combined,
     is_doubtful,
-    may_say,
-    said,
-    settled,
+    possible_classes,
     signs,
     unanswered,
 )
 from stoker.routing.classifier import classify
 
 FULL = Outline("x", tools=2, images=1, is_long=True, has_results=True, wants_json=True, wants_thinking=True, turns=3)
-UNSURE = Task("chat", Source.LEARNED, ("ask:plan", "sure:50%"), sure=0.5, risk=0.2)
+UNSURE = Task("chat", ClassSource.LEARNED, ("ask:plan", "sure:50%"), sure=0.5, risk=0.2)
 
 
 def texts(seen: Outline) -> tuple[str, str]:
-    rules, data = (block.text for turn in asked(seen, "n1").turns for block in turn.blocks if isinstance(block, Text))
+    rules, data = (
+        block.text for turn in classifier_question(seen, "n1").turns for block in turn.blocks if isinstance(block, Text)
+    )
     return rules, data
 
 
 def test_each_class_has_one_line_and_a_form_leaves_only_those_that_it_can_be() -> None:
     assert tuple(MEANINGS) == CLASSES
     assert not [text for text in MEANINGS.values() if "\n" in text]
-    assert may_say(FULL) == CLASSES
-    assert set(CLASSES) - set(may_say(Outline("x"))) == {"vision", "long-context", "tool-use"}
+    assert possible_classes(FULL) == CLASSES
+    assert set(CLASSES) - set(possible_classes(Outline("x"))) == {"vision", "long-context", "tool-use"}
     for seen, barred in ((Outline("x"), "tool-use, long-context, vision"), (FULL, "nothing")):
         rules, data = texts(seen)
         assert all(f"\n- {name}: {MEANINGS[name]}\n" in rules for name in CLASSES)
@@ -74,25 +76,25 @@ def test_it_is_asked_where_the_text_told_the_class_not_surely_enough(
 
 @given(st.text())
 def test_hearing_a_reply_never_raises_and_gives_only_a_class_that_it_may_say(reply: str) -> None:
-    assert said(reply, Outline("x")) in (None, *may_say(Outline("x")))
+    assert class_in_reply(reply, Outline("x")) in (None, *possible_classes(Outline("x")))
 
 
 def test_a_class_that_the_form_rules_out_is_no_answer() -> None:
-    assert said('{"class": "vision"}', Outline("x")) is None
-    assert said('{"class": "Vision"}', FULL) == "vision"
+    assert class_in_reply('{"class": "vision"}', Outline("x")) is None
+    assert class_in_reply('{"class": "Vision"}', FULL) == "vision"
 
 
 def test_what_it_says_counts_and_what_was_learned_is_noted() -> None:
-    assert settled(UNSURE, "planning", HIGH_RISK) == Task(
-        "planning", Source.MODEL, ("model:planning", "learned:chat", "ask:plan", "sure:50%"), sure=0.5, risk=0.2
+    assert combined(UNSURE, "planning", HIGH_RISK) == Task(
+        "planning", ClassSource.MODEL, ("model:planning", "learned:chat", "ask:plan", "sure:50%"), sure=0.5, risk=0.2
     )
-    assert settled(UNSURE, "chat", HIGH_RISK).source is Source.MODEL
+    assert combined(UNSURE, "chat", HIGH_RISK).source is ClassSource.MODEL
 
 
 @pytest.mark.parametrize("word", ["planning", "review"])
 def test_once_it_has_spoken_nothing_is_high_risk_only_to_be_careful(word: str) -> None:
     careful = UNSURE._replace(name="planning", else_="chat", sure=0.34, risk=0.4)
-    assert (settled(careful, word, HIGH_RISK).name, settled(careful, word, HIGH_RISK).else_) == (word, "")
+    assert (combined(careful, word, HIGH_RISK).name, combined(careful, word, HIGH_RISK).else_) == (word, "")
     assert unanswered(careful, "busy").else_ == "chat"
 
 
@@ -106,11 +108,11 @@ def test_once_it_has_spoken_nothing_is_high_risk_only_to_be_careful(word: str) -
 def test_from_high_risk_it_brings_down_only_where_the_built_in_one_is_less_sure(
     name: str, word: str, sure: float, risk: float, high_risk: set[str]
 ) -> None:
-    task = settled(Task(name, Source.LEARNED, (), sure=sure, risk=risk), word, high_risk)
+    task = combined(Task(name, ClassSource.LEARNED, (), sure=sure, risk=risk), word, high_risk)
     is_down = name in high_risk and word not in high_risk
     assert task.name == (name if is_down and max(sure, risk) >= 0.9 else word)
     assert task.notes[0] == f"model:{word}"
-    assert (task.source is Source.MODEL) == (task.name == word)
+    assert (task.source is ClassSource.MODEL) == (task.name == word)
 
 
 def test_where_nothing_came_the_task_stays_and_says_so() -> None:

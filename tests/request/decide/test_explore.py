@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.domain.task import Source, Task
+from stoker.domain.task import ClassSource, Task
 from stoker.domain.tier import Cost, Tier, Verdict
-from stoker.request.decide.explore import explored
-from stoker.request.decide.policy import Look, Plan, plan
+from stoker.request.decide.explore import with_exploration
+from stoker.request.decide.policy import RoutePlan, TierView, plan_route
 from stoker.request.decide.standing import Standing
 
-TASK = Task("chat", Source.RULES)
+TASK = Task("chat", ClassSource.RULES)
 PROVED = Standing(Verdict.ALLOW, "allowed: 27 of 27 passed", is_proved=True)
 TRUSTED = Standing(Verdict.ALLOW, "trusted, not measured")
 DOUBT = Standing(Verdict.VERIFY, "not measured at chat")
@@ -39,25 +39,25 @@ looks = st.lists(
 chances = st.floats(0, 1, exclude_max=True)
 
 
-def planned(given: list[tuple[Standing, str, str, bool, bool, int]]) -> Plan:
+def planned(given: list[tuple[Standing, str, str, bool, bool, int]]) -> RoutePlan:
     made = []
     for number, (standing, barred, ailing, is_loaded, displaces, cost) in enumerate(given):
         tier = Tier(f"t{number}", f"s{number}", cost=Cost(float(cost)))
-        made.append(Look(tier, standing, barred, ailing, is_loaded, displaces, float(cost)))
-    return plan(TASK, made)
+        made.append(TierView(tier, standing, barred, ailing, is_loaded, displaces, float(cost)))
+    return plan_route(TASK, made)
 
 
-def two(second: Standing = PROVED, **look: bool) -> Plan:
-    first = Look(Tier("a", "a"), PROVED)
-    return plan(TASK, [first, Look(Tier("b", "b"), second, cost=1.0, **look)])
+def two(second: Standing = PROVED, **look: bool) -> RoutePlan:
+    first = TierView(Tier("a", "a"), PROVED)
+    return plan_route(TASK, [first, TierView(Tier("b", "b"), second, cost=1.0, **look)])
 
 
-def names(plan: Plan) -> list[str]:
+def names(plan: RoutePlan) -> list[str]:
     return [step.tier.name for step in plan.steps]
 
 
 def test_a_drawn_request_goes_to_the_other_one_first_and_the_reason_says_so() -> None:
-    made = explored(two(), 0.1, 0.05)
+    made = with_exploration(two(), 0.1, 0.05)
     assert names(made) == ["b", "a"]
     assert made.steps[0].why == "explored, allowed: 27 of 27 passed"
     assert made.steps[1] == two().steps[0]
@@ -65,18 +65,18 @@ def test_a_drawn_request_goes_to_the_other_one_first_and_the_reason_says_so() ->
 
 def test_what_is_not_drawn_stays_as_it_is() -> None:
     before = two()
-    assert explored(before, 0.1, 0.1) is before
-    assert explored(before, 0.0, 0.0) is before
+    assert with_exploration(before, 0.1, 0.1) is before
+    assert with_exploration(before, 0.0, 0.0) is before
 
 
 def test_who_is_only_trusted_in_doubt_not_loaded_or_in_the_way_of_another_is_not_tried() -> None:
     for before in (two(TRUSTED), two(DOUBT), two(DENIED), two(is_loaded=False), two(displaces=True)):
-        assert explored(before, 0.1, 0.0) is before
+        assert with_exploration(before, 0.1, 0.0) is before
 
 
 def test_each_of_several_is_as_likely() -> None:
     made = planned([(PROVED, "", "", True, False, cost) for cost in range(4)])
-    assert [names(explored(made, 0.09, drawn))[0] for drawn in (0.0, 0.029, 0.031, 0.061, 0.0899)] == [
+    assert [names(with_exploration(made, 0.09, drawn))[0] for drawn in (0.0, 0.029, 0.031, 0.061, 0.0899)] == [
         "t1", "t1", "t2", "t3", "t3",
     ]  # fmt: skip
 
@@ -86,7 +86,7 @@ def test_nobody_comes_in_and_nobody_is_lost(
     given: list[tuple[Standing, str, str, bool, bool, int]], rate: float, drawn: float
 ) -> None:
     before = planned(given)
-    after = explored(before, rate, drawn)
+    after = with_exploration(before, rate, drawn)
     assert sorted(names(after)) == sorted(names(before))
     assert after.dropped == before.dropped
     dropped = {one.tier for one in before.dropped}

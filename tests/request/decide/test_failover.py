@@ -17,7 +17,7 @@ from stoker.domain.errors import (
     StokerError,
     UpstreamError,
 )
-from stoker.request.decide.failover import BY_STATUS, Health, rule_for
+from stoker.request.decide.failover import BY_STATUS, HealthEffect, rule_for
 
 STAYS = (400, 406, 411, 414, 415, 417, 422)
 
@@ -34,34 +34,34 @@ def test_what_another_tier_may_not_have_moves_on(status: int) -> None:
 @pytest.mark.parametrize("status", STAYS)
 def test_what_would_fail_anywhere_stays_and_is_no_fault_of_the_tier(status: int) -> None:
     rule = rule_for(refusal(status))
-    assert (rule.moves_on, rule.health) == (False, Health.WELL)
+    assert (rule.moves_on, rule.health) == (False, HealthEffect.WELL)
 
 
 @pytest.mark.parametrize(
     ("error", "moves_on", "health"),
     [
-        (UpstreamError("x"), True, Health.FAULT),
-        (UpstreamError("x", code="unreachable"), True, Health.FAULT),
-        (UpstreamError("x", code="upstream_auth"), True, Health.FAULT),
-        (UpstreamError("x", code="draining"), True, Health.FAULT),
-        (UpstreamError("x", code=REJECTED), True, Health.WELL),
-        (UpstreamError("x", code=FIRST_BYTE, status=504), True, Health.HANGS),
-        (StartFailed("x"), True, Health.FAULT),
-        (CapacityError("x", code="queue_full"), True, Health.UNKNOWN),
-        (CapacityError("x", code="upstream_busy"), True, Health.UNKNOWN),
-        (CapacityError("x", code="draining"), False, Health.UNKNOWN),
-        (CapacityError("x", code="cut"), False, Health.UNKNOWN),
-        (CapacityError("x", code="shutting_down"), False, Health.UNKNOWN),
-        (ClientError("x", code="context_length_exceeded"), True, Health.WELL),
-        (ClientError("x", code="would_lose"), True, Health.WELL),
-        (ClientError("x", code="image_unavailable"), False, Health.WELL),
-        (OurBug("x"), False, Health.UNKNOWN),
-        (StokerError("x"), False, Health.UNKNOWN),
-        (ConfigError(["x"]), False, Health.UNKNOWN),
+        (UpstreamError("x"), True, HealthEffect.FAULT),
+        (UpstreamError("x", code="unreachable"), True, HealthEffect.FAULT),
+        (UpstreamError("x", code="upstream_auth"), True, HealthEffect.FAULT),
+        (UpstreamError("x", code="draining"), True, HealthEffect.FAULT),
+        (UpstreamError("x", code=REJECTED), True, HealthEffect.WELL),
+        (UpstreamError("x", code=FIRST_BYTE, status=504), True, HealthEffect.HANGS),
+        (StartFailed("x"), True, HealthEffect.FAULT),
+        (CapacityError("x", code="queue_full"), True, HealthEffect.UNKNOWN),
+        (CapacityError("x", code="upstream_busy"), True, HealthEffect.UNKNOWN),
+        (CapacityError("x", code="draining"), False, HealthEffect.UNKNOWN),
+        (CapacityError("x", code="cut"), False, HealthEffect.UNKNOWN),
+        (CapacityError("x", code="shutting_down"), False, HealthEffect.UNKNOWN),
+        (ClientError("x", code="context_length_exceeded"), True, HealthEffect.WELL),
+        (ClientError("x", code="would_lose"), True, HealthEffect.WELL),
+        (ClientError("x", code="image_unavailable"), False, HealthEffect.WELL),
+        (OurBug("x"), False, HealthEffect.UNKNOWN),
+        (StokerError("x"), False, HealthEffect.UNKNOWN),
+        (ConfigError(["x"]), False, HealthEffect.UNKNOWN),
     ],
     ids=lambda value: getattr(value, "code", None),
 )
-def test_each_kind_of_error_has_its_rule(error: StokerError, moves_on: bool, health: Health) -> None:
+def test_each_kind_of_error_has_its_rule(error: StokerError, moves_on: bool, health: HealthEffect) -> None:
     assert rule_for(error)[:2] == (moves_on, health)
 
 
@@ -81,4 +81,4 @@ def test_every_status_and_code_has_a_rule_and_what_stays_is_never_held_against_t
     kind: type[StokerError], status: int, code: str
 ) -> None:
     rule = rule_for(kind("x", status=status, code=code))
-    assert rule.moves_on or rule.health is not Health.FAULT
+    assert rule.moves_on or rule.health is not HealthEffect.FAULT

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.request.decide.first_byte import LEAST, MIN_SEEN, Pace, first_byte_timeout
+from stoker.request.decide.first_byte import LEAST, MIN_SEEN, FirstByteTimes, first_byte_timeout
 
 
 def test_what_the_tier_says_counts_for_every_request_and_zero_is_no_limit() -> None:
@@ -31,7 +31,7 @@ def test_an_answer_in_one_piece_shows_its_first_byte_at_its_end() -> None:
 
 
 def test_a_few_answers_say_nothing_and_one_slow_one_among_many_does_not_count() -> None:
-    pace = Pace()
+    pace = FirstByteTimes()
     for _ in range(MIN_SEEN - 1):
         pace.add(1.0)
     assert pace.usual is None

@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.domain.run import Fingerprint
-from stoker.domain.task import Source, Task
-from stoker.domain.tier import Row, Tier, Verdict, Verify
-from stoker.request.decide.policy import Look, plan
+from stoker.domain.task import ClassSource, Task
+from stoker.domain.tier import ProfileRow, Tier, Verdict, Verify
+from stoker.request.decide.policy import TierView, plan_route
 from stoker.request.decide.standing import MIN_SAMPLES, Standing, standing
 
-CHAT, PLANNING = Task("chat", Source.RULES), Task("planning", Source.DECLARED)
+CHAT, PLANNING = Task("chat", ClassSource.RULES), Task("planning", ClassSource.DECLARED)
 LOCAL = Tier("local", "fast", verify=Verify.HOLD_ALL)
 BIG = Tier("big", "large")
 CLOUD = Tier("cloud", "cloud", cloud=True, verify=Verify.OFF)
@@ -23,72 +23,82 @@ DENIED = Standing(Verdict.DENY, "denied: 3 of 40 passed")
 IS = Fingerprint("i", "e")
 
 
-def names(*looks: Look, task: Task = CHAT, specialist: str = "") -> list[str]:
-    return [step.tier.name for step in plan(task, looks, specialist).steps]
+def names(*looks: TierView, task: Task = CHAT, specialist: str = "") -> list[str]:
+    return [step.tier.name for step in plan_route(task, looks, specialist).steps]
 
 
-def row(verdict: Verdict, n: int = 40, passed: int = 40, identity: str = "i", execution: str = "e") -> Row:
-    return Row("local", "chat", identity, execution, n, passed, verdict)
+def row(verdict: Verdict, n: int = 40, passed: int = 40, identity: str = "i", execution: str = "e") -> ProfileRow:
+    return ProfileRow("local", "chat", identity, execution, n, passed, verdict)
 
 
 def test_the_cheapest_that_may_serve_goes_first() -> None:
-    cloud = Look(CLOUD, TRUSTED, cost=0.02)
-    assert names(cloud, Look(BIG, DOUBTED, cost=0.001), Look(LOCAL, ALLOWED)) == ["local", "big", "cloud"]
+    cloud = TierView(CLOUD, TRUSTED, cost=0.02)
+    assert names(cloud, TierView(BIG, DOUBTED, cost=0.001), TierView(LOCAL, ALLOWED)) == ["local", "big", "cloud"]
 
 
 def test_who_has_proved_good_enough_goes_before_who_is_cheaper_and_has_not() -> None:
-    assert names(Look(LOCAL, DOUBTED), Look(BIG, ALLOWED, cost=0.1)) == ["big", "local"]
-    assert names(Look(LOCAL, DOUBTED), Look(CLOUD, TRUSTED, cost=0.1)) == ["local", "cloud"]
-    assert names(Look(LOCAL, DOUBTED), Look(CLOUD, ALLOWED, cost=0.1)) == ["cloud", "local"]
+    assert names(TierView(LOCAL, DOUBTED), TierView(BIG, ALLOWED, cost=0.1)) == ["big", "local"]
+    assert names(TierView(LOCAL, DOUBTED), TierView(CLOUD, TRUSTED, cost=0.1)) == ["local", "cloud"]
+    assert names(TierView(LOCAL, DOUBTED), TierView(CLOUD, ALLOWED, cost=0.1)) == ["cloud", "local"]
 
 
 def test_who_needs_another_model_to_leave_goes_behind_who_does_not_whatever_it_costs() -> None:
-    assert names(Look(LOCAL, ALLOWED, displaces=True), Look(CLOUD, ALLOWED, cost=1.0)) == ["cloud", "local"]
-    assert names(Look(LOCAL, ALLOWED, is_loaded=False), Look(CLOUD, ALLOWED, cost=1.0)) == ["local", "cloud"]
+    assert names(TierView(LOCAL, ALLOWED, displaces=True), TierView(CLOUD, ALLOWED, cost=1.0)) == ["cloud", "local"]
+    assert names(TierView(LOCAL, ALLOWED, is_loaded=False), TierView(CLOUD, ALLOWED, cost=1.0)) == ["local", "cloud"]
 
 
 def test_who_was_passed_over_only_because_its_model_is_not_loaded_is_wanted_ahead() -> None:
-    away, cloud = Look(LOCAL, EXPECTED, is_loaded=False, displaces=True), Look(CLOUD, ALLOWED, cost=1.0)
-    assert (names(away, cloud), plan(CHAT, (away, cloud)).ahead) == (["cloud", "local"], LOCAL)
+    away, cloud = TierView(LOCAL, EXPECTED, is_loaded=False, displaces=True), TierView(CLOUD, ALLOWED, cost=1.0)
+    assert (names(away, cloud), plan_route(CHAT, (away, cloud)).preferred_if_loaded) == (["cloud", "local"], LOCAL)
     beside = away._replace(displaces=False)
-    assert (names(beside, cloud), plan(CHAT, (beside, cloud)).ahead) == (["cloud", "local"], LOCAL)
-    assert plan(CHAT, (Look(LOCAL, ALLOWED), cloud)).ahead is None, "it is there"
-    assert plan(CHAT, (away, Look(BIG, DOUBTED, is_loaded=False, displaces=True))).ahead is None, "it goes first"
-    assert plan(CHAT, (away._replace(standing=DOUBTED), cloud)).ahead is None, "it would not go first if it were there"
-    dearer = Look(BIG, EXPECTED, is_loaded=False, displaces=True, cost=1.0)
-    assert plan(CHAT, (Look(LOCAL, ALLOWED), dearer)).ahead is None
-    assert plan(CHAT, (Look(LOCAL, ALLOWED), dearer), "big").ahead is None, "a specialist waits for nobody"
+    assert (names(beside, cloud), plan_route(CHAT, (beside, cloud)).preferred_if_loaded) == (["cloud", "local"], LOCAL)
+    assert plan_route(CHAT, (TierView(LOCAL, ALLOWED), cloud)).preferred_if_loaded is None, "it is there"
+    assert (
+        plan_route(CHAT, (away, TierView(BIG, DOUBTED, is_loaded=False, displaces=True))).preferred_if_loaded is None
+    ), "it goes first"
+    assert plan_route(CHAT, (away._replace(standing=DOUBTED), cloud)).preferred_if_loaded is None, (
+        "it would not go first if it were there"
+    )
+    dearer = TierView(BIG, EXPECTED, is_loaded=False, displaces=True, cost=1.0)
+    assert plan_route(CHAT, (TierView(LOCAL, ALLOWED), dearer)).preferred_if_loaded is None
+    assert plan_route(CHAT, (TierView(LOCAL, ALLOWED), dearer), "big").preferred_if_loaded is None, (
+        "a specialist waits for nobody"
+    )
 
 
 def test_who_may_not_serve_is_not_wanted_ahead() -> None:
-    cloud = Look(CLOUD, ALLOWED, cost=1.0)
-    for look in (Look(LOCAL, DENIED), Look(LOCAL, EXPECTED, "context"), Look(LOCAL, EXPECTED, "", "does_not_start")):
-        assert plan(CHAT, (look._replace(is_loaded=False, displaces=True), cloud)).ahead is None
-    alone = Look(LOCAL, EXPECTED, "", "does_not_start", is_loaded=False, displaces=True)
-    assert plan(CHAT, (alone,)).ahead is None, "a last resort is none to wait for"
+    cloud = TierView(CLOUD, ALLOWED, cost=1.0)
+    for look in (
+        TierView(LOCAL, DENIED),
+        TierView(LOCAL, EXPECTED, "context"),
+        TierView(LOCAL, EXPECTED, "", "does_not_start"),
+    ):
+        assert plan_route(CHAT, (look._replace(is_loaded=False, displaces=True), cloud)).preferred_if_loaded is None
+    alone = TierView(LOCAL, EXPECTED, "", "does_not_start", is_loaded=False, displaces=True)
+    assert plan_route(CHAT, (alone,)).preferred_if_loaded is None, "a last resort is none to wait for"
 
 
 def test_of_equal_cost_the_faster_and_then_the_first_in_the_file() -> None:
-    slow, quick = Look(LOCAL, ALLOWED, latency=3.0), Look(BIG, ALLOWED, latency=1.0)
+    slow, quick = TierView(LOCAL, ALLOWED, latency=3.0), TierView(BIG, ALLOWED, latency=1.0)
     assert names(slow, quick) == ["big", "local"]
-    assert names(Look(LOCAL, ALLOWED), Look(BIG, ALLOWED)) == ["local", "big"]
+    assert names(TierView(LOCAL, ALLOWED), TierView(BIG, ALLOWED)) == ["local", "big"]
 
 
 def test_a_class_may_have_a_specialist_but_never_a_denied_one() -> None:
-    assert names(Look(LOCAL, ALLOWED), Look(BIG, ALLOWED, cost=1.0), specialist="big") == ["big", "local"]
-    assert names(Look(LOCAL, ALLOWED), Look(BIG, DENIED), specialist="big") == ["local"]
+    assert names(TierView(LOCAL, ALLOWED), TierView(BIG, ALLOWED, cost=1.0), specialist="big") == ["big", "local"]
+    assert names(TierView(LOCAL, ALLOWED), TierView(BIG, DENIED), specialist="big") == ["local"]
 
 
 def test_given_no_class_matches_and_cloud_is_not_permitted_then_the_best_permitted_local_tier_serves() -> None:
     """Behaviour 41."""
-    nothing = Task("chat", Source.DEFAULT, ("no_match",))
-    looks = (Look(LOCAL, DOUBTED), Look(BIG, DENIED), Look(CLOUD, ALLOWED, barred="cloud_not_permitted"))
+    nothing = Task("chat", ClassSource.DEFAULT, ("no_match",))
+    looks = (TierView(LOCAL, DOUBTED), TierView(BIG, DENIED), TierView(CLOUD, ALLOWED, excluded="cloud_not_permitted"))
     assert names(*looks, task=nothing) == ["local"]
 
 
 def test_given_a_class_denied_on_local_and_no_cloud_then_the_refusal_names_class_tier_and_reason() -> None:
     """Behaviour 42."""
-    made = plan(PLANNING, (Look(LOCAL, DENIED), Look(CLOUD, ALLOWED, barred="cloud_not_permitted")))
+    made = plan_route(PLANNING, (TierView(LOCAL, DENIED), TierView(CLOUD, ALLOWED, excluded="cloud_not_permitted")))
     assert made.steps == ()
     assert made.refusal() == (
         "no tier may serve class 'planning': local: denied: 3 of 40 passed; "
@@ -97,48 +107,52 @@ def test_given_a_class_denied_on_local_and_no_cloud_then_the_refusal_names_class
 
 
 def test_a_denied_tier_stays_denied_when_everybody_else_is_down() -> None:
-    made = plan(CHAT, (Look(LOCAL, DENIED), Look(CLOUD, ALLOWED, ailing="circuit_open")))
+    made = plan_route(CHAT, (TierView(LOCAL, DENIED), TierView(CLOUD, ALLOWED, unavailable="circuit_open")))
     assert [step.tier.name for step in made.steps] == ["cloud"]
     assert made.is_last_resort
     assert [(one.tier, one.code) for one in made.dropped] == [("local", "denied")]
 
 
 def test_an_ailing_tier_is_left_out_as_long_as_anybody_is_well() -> None:
-    made = plan(CHAT, (Look(LOCAL, ALLOWED, ailing="circuit_open"), Look(CLOUD, ALLOWED, cost=1.0)))
+    made = plan_route(CHAT, (TierView(LOCAL, ALLOWED, unavailable="circuit_open"), TierView(CLOUD, ALLOWED, cost=1.0)))
     assert [step.tier.name for step in made.steps] == ["cloud"]
     assert [(one.tier, one.code) for one in made.dropped] == [("local", "circuit_open")]
 
 
 def test_a_tier_that_asked_for_a_pause_is_not_even_a_last_resort_and_the_soonest_end_is_told() -> None:
-    looks = Look(LOCAL, ALLOWED, pause=30.2), Look(CLOUD, TRUSTED, pause=7.0, pause_status=503)
-    made = plan(CHAT, looks)
+    looks = TierView(LOCAL, ALLOWED, pause=30.2), TierView(CLOUD, TRUSTED, pause=7.0, pause_status=503)
+    made = plan_route(CHAT, looks)
     assert (made.steps, made.pause, made.pause_status) == ((), 7.0, 503)
     assert [one.code for one in made.dropped] == ["rate_limited", "rate_limited"]
     assert made.dropped[0].why == "it asked for a pause (HTTP 429): 31 s are left"
-    beside = plan(CHAT, (*looks, Look(BIG, DOUBTED, ailing="circuit_open")))
+    beside = plan_route(CHAT, (*looks, TierView(BIG, DOUBTED, unavailable="circuit_open")))
     assert [step.tier.name for step in beside.steps] == ["big"]
 
 
 def test_the_advice_of_a_refusal_names_tiers_and_classes_that_the_command_takes() -> None:
-    unmeasured = Look(LOCAL, Standing(Verdict.DENY, "not measured at planning"))
-    assert plan(PLANNING, (unmeasured, Look(BIG, DENIED))).refusal().endswith(
+    unmeasured = TierView(LOCAL, Standing(Verdict.DENY, "not measured at planning"))
+    assert plan_route(PLANNING, (unmeasured, TierView(BIG, DENIED))).refusal().endswith(
         "; measure it: stoker eval bootstrap local --class planning"
     )  # fmt: skip
-    refactor = Task("multi-file-refactor", Source.DECLARED)
-    refusal = plan(refactor, (Look(LOCAL, Standing(Verdict.DENY, "not measured at multi-file-refactor")),)).refusal()
+    refactor = Task("multi-file-refactor", ClassSource.DECLARED)
+    refusal = plan_route(
+        refactor, (TierView(LOCAL, Standing(Verdict.DENY, "not measured at multi-file-refactor")),)
+    ).refusal()
     assert "no fixtures of this class ship with Stoker" in refusal
     assert "stoker eval bootstrap local --class multi-file-refactor --suites DIR" in refusal
-    changed = Look(BIG, Standing(Verdict.DENY, "changed since it was measured (40 of 40 passed)"))
-    assert plan(PLANNING, (changed,)).refusal().endswith("; measure it again: stoker eval calibrate big")
-    unseen = Look(BIG, Standing(Verdict.DENY, "allowed (40 of 40 passed), but ...: it has to be loaded once"))
-    assert plan(PLANNING, (unseen,)).refusal().endswith("; load it: stoker serves up large")
-    elsewhere = Look(BIG, Standing(Verdict.DENY, "not measured at planning"), "not_its_class")
-    assert "stoker eval" not in plan(PLANNING, (elsewhere,)).refusal(), "bootstrap would refuse it"
+    changed = TierView(BIG, Standing(Verdict.DENY, "changed since it was measured (40 of 40 passed)"))
+    assert plan_route(PLANNING, (changed,)).refusal().endswith("; measure it again: stoker eval calibrate big")
+    unseen = TierView(BIG, Standing(Verdict.DENY, "allowed (40 of 40 passed), but ...: it has to be loaded once"))
+    assert plan_route(PLANNING, (unseen,)).refusal().endswith("; load it: stoker serves up large")
+    elsewhere = TierView(BIG, Standing(Verdict.DENY, "not measured at planning"), "not_its_class")
+    assert "stoker eval" not in plan_route(PLANNING, (elsewhere,)).refusal(), "bootstrap would refuse it"
 
 
 def test_a_measured_allow_is_only_watched_and_whoever_is_in_doubt_is_checked_as_its_tier_says() -> None:
     """Behaviours 43 and 44: each step has its own tier's verdict."""
-    made = plan(CHAT, (Look(LOCAL, DOUBTED), Look(BIG, ALLOWED, cost=0.1), Look(CLOUD, TRUSTED, cost=1.0)))
+    made = plan_route(
+        CHAT, (TierView(LOCAL, DOUBTED), TierView(BIG, ALLOWED, cost=0.1), TierView(CLOUD, TRUSTED, cost=1.0))
+    )
     assert [(step.tier.name, step.verify) for step in made.steps] == [
         ("big", Verify.OBSERVE), ("local", Verify.HOLD_ALL), ("cloud", Verify.OFF),
     ]  # fmt: skip
@@ -146,18 +160,18 @@ def test_a_measured_allow_is_only_watched_and_whoever_is_in_doubt_is_checked_as_
 
 def test_a_class_may_want_another_mode_and_off_is_off() -> None:
     tier = Tier("local", "fast", verify=Verify.OFF, verify_class={"planning": Verify.HOLD_ALL})
-    assert plan(PLANNING, (Look(tier, DOUBTED),)).steps[0].verify is Verify.HOLD_ALL
-    assert plan(CHAT, (Look(tier, ALLOWED),)).steps[0].verify is Verify.OFF
+    assert plan_route(PLANNING, (TierView(tier, DOUBTED),)).steps[0].verify is Verify.HOLD_ALL
+    assert plan_route(CHAT, (TierView(tier, ALLOWED),)).steps[0].verify is Verify.OFF
 
 
 def test_without_tiers_the_refusal_says_so() -> None:
-    assert plan(CHAT, ()).refusal() == "no tier may serve class 'chat': no tier is configured"
+    assert plan_route(CHAT, ()).refusal() == "no tier may serve class 'chat': no tier is configured"
 
 
 @given(
     st.lists(
         st.builds(
-            Look,
+            TierView,
             st.sampled_from([LOCAL, BIG, CLOUD]),
             st.sampled_from([ALLOWED, DOUBTED, DENIED]),
             st.sampled_from(["", "", "cloud_not_permitted", "context"]),
@@ -173,12 +187,12 @@ def test_without_tiers_the_refusal_says_so() -> None:
     )
 )
 def test_every_tier_is_a_step_or_dropped_with_a_reason_and_the_pool_is_only_empty_if_all_are_barred_or_denied(
-    looks: list[Look],
+    looks: list[TierView],
 ) -> None:
-    made = plan(CHAT, looks)
+    made = plan_route(CHAT, looks)
     assert len(made.steps) + len(made.dropped) == len(looks)
     assert all(one.code and one.why for one in made.dropped)
-    may = [look for look in looks if not look.barred and look.standing.verdict is not Verdict.DENY]
+    may = [look for look in looks if not look.excluded and look.standing.verdict is not Verdict.DENY]
     asked_for_pause = [look for look in may if look.pause]
     assert bool(made.steps) == (len(may) > len(asked_for_pause))
     assert (made.pause is not None) == bool(asked_for_pause)

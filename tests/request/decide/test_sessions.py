@@ -1,6 +1,6 @@
 """Whole sessions of coding agents, request by request: a rename everywhere stays that from first to last.
 
-The sessions have the shapes that these agents send (docs/agents.md), shortened. Between the requests stand results of
+The sessions have the shapes that these agents send (bench/agents.md), shortened. Between the requests stand results of
 tools, reminders, interruptions, "continue", and compaction; files and notes in them speak of poems and plans.
 """
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.domain.run import Fingerprint
-from stoker.domain.tier import LIVE, Row, Tier, Verdict
+from stoker.domain.tier import LIVE, ProfileRow, Tier, Verdict
 from stoker.request.decide.standing import MIN_SAMPLES, Standing, standing
 
 LOCAL, CLOUD = Tier("local", "s"), Tier("cloud", "c", cloud=True)
@@ -16,16 +16,22 @@ OTHER = Fingerprint("i", "other")
 ALLOW, VERIFY, DENY = Verdict.ALLOW, Verdict.VERIFY, Verdict.DENY
 
 
-def row(verdict: Verdict, passed: int = 27, n: int = 27, source: str = "bootstrap", mark: Fingerprint = IS) -> Row:
-    return Row("local", "chat", mark.identity, mark.execution, n, passed, verdict, source=source)
+def row(
+    verdict: Verdict, passed: int = 27, n: int = 27, source: str = "bootstrap", mark: Fingerprint = IS
+) -> ProfileRow:
+    return ProfileRow("local", "chat", mark.identity, mark.execution, n, passed, verdict, source=source)
 
 
-def live(verdict: Verdict, passed: int = 27, n: int = 27, mark: Fingerprint = IS) -> Row:
+def live(verdict: Verdict, passed: int = 27, n: int = 27, mark: Fingerprint = IS) -> ProfileRow:
     return row(verdict, passed, n, LIVE, mark)
 
 
 def of(
-    suite: Row | None, graded: Row | None, tier: Tier = LOCAL, risky: bool = False, now: Fingerprint | None = IS
+    suite: ProfileRow | None,
+    graded: ProfileRow | None,
+    tier: Tier = LOCAL,
+    risky: bool = False,
+    now: Fingerprint | None = IS,
 ) -> Standing:
     return standing(tier, "chat", suite, now, risky, live=graded)
 
@@ -36,7 +42,7 @@ WRONG = live(DENY, 12, 20)
 
 
 @pytest.mark.parametrize("suite", [None, UNDECIDED, FEW, row(VERIFY, 9, 10, mark=OTHER)])
-def test_where_no_suite_has_decided_the_live_verdict_takes_its_place(suite: Row | None) -> None:
+def test_where_no_suite_has_decided_the_live_verdict_takes_its_place(suite: ProfileRow | None) -> None:
     assert of(suite, live(ALLOW)) == Standing(ALLOW, "allowed: live answers: 27 of 27 passed", False, True)
     assert of(suite, WRONG) == Standing(DENY, "denied: live answers: 12 of 20 passed", False, False)
     assert of(suite, live(ALLOW), risky=True).verdict is ALLOW
@@ -63,7 +69,7 @@ def test_a_suites_allow_and_live_answers_that_are_wrong_bring_the_checks_back() 
 
 @pytest.mark.parametrize("graded", [live(ALLOW), live(VERIFY, 3, 4), WRONG])
 @pytest.mark.parametrize("mark", [IS, OTHER])
-def test_a_suites_deny_stays_one_whatever_the_grades_say(graded: Row, mark: Fingerprint) -> None:
+def test_a_suites_deny_stays_one_whatever_the_grades_say(graded: ProfileRow, mark: Fingerprint) -> None:
     assert of(row(DENY, 0, 3, mark=mark), graded) == of(row(DENY, 0, 3, mark=mark), None)
 
 
@@ -101,7 +107,7 @@ graded = st.none() | st.builds(
 
 @given(rows, graded, st.booleans())
 def test_grades_never_bring_back_what_a_suite_denied_and_never_allow_without_an_allow(
-    suite: Row | None, given: Row | None, risky: bool
+    suite: ProfileRow | None, given: ProfileRow | None, risky: bool
 ) -> None:
     found = of(suite, given, risky=risky)
     if suite is not None and suite.verdict is DENY:

@@ -6,7 +6,7 @@ from typing import Any
 
 from stoker.domain.errors import StartFailed, StokerError
 from stoker.domain.serve import Serve, Slot, SwapPolicy
-from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Look, Reject, StartSwap, WakeAt
+from stoker.request.lease.commands import CancelSwap, CheckStart, Command, Cut, Grant, Reject, StartSwap, WakeAt
 from stoker.request.lease.scheduler import Scheduler
 
 
@@ -26,7 +26,7 @@ class Stage:
         self.cut: list[int] = []
         self.swaps: list[StartSwap] = []
         self.cancelled: list[int] = []
-        self.looks: list[Look] = []
+        self.looks: list[CheckStart] = []
         self.wake: float | None = None
         self._next = 0
 
@@ -39,7 +39,7 @@ class Stage:
                     self.refused[id] = error
                 case Cut(_, leases, _):
                     self.cut += leases
-                case Look():
+                case CheckStart():
                     self.looks.append(command)
                 case StartSwap():
                     self.swaps.append(command)
@@ -107,4 +107,4 @@ class Stage:
         assert id in self.granted
 
     def phase(self, name: str) -> str:
-        return self.scheduler.seats[name].phase.value
+        return self.scheduler.serves[name].phase.value

@@ -7,7 +7,7 @@ from tests.request.lease.stage import Stage, serve
 
 from stoker.domain.errors import CapacityError, StartFailed
 from stoker.domain.serve import Slot, SwapPolicy
-from stoker.request.lease.commands import Grant, Look, StartSwap
+from stoker.request.lease.commands import CheckStart, Grant, StartSwap
 
 
 def test_a_stopped_serve_that_is_named_starts_once_and_serves_all_who_waited() -> None:
@@ -16,7 +16,7 @@ def test_a_stopped_serve_that_is_named_starts_once_and_serves_all_who_waited() -
     assert stage.swaps == [StartSwap(1, "a", ())]
     stage.ready()
     assert stage.granted == waiters
-    assert len(stage.scheduler.seats["a"].leases) == 3
+    assert len(stage.scheduler.serves["a"].leases) == 3
 
 
 def test_a_failed_start_gives_every_waiter_the_original_error_and_backs_off() -> None:
@@ -24,7 +24,7 @@ def test_a_failed_start_gives_every_waiter_the_original_error_and_backs_off() ->
     waiters = [stage.request("a") for _ in range(3)]
     stage.fails("cuda out of memory")
     assert {stage.refused[w].message for w in waiters} == {"cuda out of memory"}
-    assert not stage.scheduler.seats["a"].leases
+    assert not stage.scheduler.serves["a"].leases
     late = stage.request("a")
     assert stage.swaps == []  # waits for the back-off of one second
     stage.to(0.99)
@@ -103,8 +103,8 @@ def test_a_waiter_that_leaves_at_its_grant_leaves_no_lease() -> None:
     stage.ready()
     assert a in stage.granted
     stage.leaves(a, "a")
-    assert not stage.scheduler.seats["a"].leases
-    assert stage.scheduler.seats["a"].active == 0
+    assert not stage.scheduler.serves["a"].leases
+    assert stage.scheduler.serves["a"].active == 0
 
 
 def test_a_request_during_a_stop_waits_for_it_and_gets_a_fresh_process() -> None:
@@ -132,7 +132,7 @@ def test_an_exit_is_no_longer_ready_and_the_next_request_starts_it_again() -> No
     assert [s.target for s in stage.swaps] == ["a"]
     stage.ready()
     assert again in stage.granted
-    assert len(stage.scheduler.seats["a"].leases) == 1
+    assert len(stage.scheduler.serves["a"].leases) == 1
 
 
 def test_a_serve_that_dies_soon_after_ready_backs_off_longer_each_time() -> None:
@@ -352,7 +352,7 @@ def test_counting_tokens_takes_a_lease_but_no_place() -> None:
     stage.load("a")
     stage.request("a")
     assert stage.request("a", counted=False) in stage.granted
-    assert stage.scheduler.seats["a"].active == 1
+    assert stage.scheduler.serves["a"].active == 1
 
 
 def test_a_lease_that_yields_is_cut_for_whoever_wants_its_place_and_nobody_waits() -> None:
@@ -362,7 +362,7 @@ def test_a_lease_that_yields_is_cut_for_whoever_wants_its_place_and_nobody_waits
     live = stage.request("a")
     assert (stage.cut, live in stage.granted) == ([grade], True)
     stage.served(grade, "a")  # its end is known already
-    assert stage.scheduler.seats["a"].active == 1
+    assert stage.scheduler.serves["a"].active == 1
 
 
 def test_a_lease_that_begins_to_yield_while_somebody_waits_goes_at_once() -> None:
@@ -379,7 +379,7 @@ def test_a_lease_that_yields_leaves_the_other_places_as_they_are() -> None:
     grade = stage.yields(stage.request("a"), "a")
     live = stage.request("a")
     assert (stage.cut, live in stage.granted) == ([], True)
-    assert stage.scheduler.seats["a"].yielding == {grade}
+    assert stage.scheduler.serves["a"].yielding == {grade}
 
 
 def test_a_lease_that_yields_holds_up_no_swap() -> None:
@@ -510,16 +510,16 @@ def test_a_reload_leaves_unchanged_serves_alone_and_restarts_a_changed_one_after
     new = [serve("a", max_active=9), serve("b", slot=None, context=4096), serve("n", slot=None)]
     stage.take(stage.scheduler.on_reload([Slot("gpu", swap=SwapPolicy())], new, stage.now))
     assert stage.phase("a") == "ready"
-    assert stage.scheduler.seats["a"].serve.max_active == 9
+    assert stage.scheduler.serves["a"].serve.max_active == 9
     assert stage.phase("b") == "draining"
     assert [s.victims for s in stage.swaps] == [("gone",)]
     stage.ready()
-    assert "gone" not in stage.scheduler.seats
+    assert "gone" not in stage.scheduler.serves
     stage.served(changed, "b")
     stage.ready()
     assert [s.target for s in stage.swaps] == ["b"]
-    assert stage.scheduler.seats["b"].serve.context == 4096
-    assert kept in stage.scheduler.seats["a"].leases
+    assert stage.scheduler.serves["b"].serve.context == 4096
+    assert kept in stage.scheduler.serves["a"].leases
     assert stage.request("n")
     assert "n" in [s.target for s in stage.swaps]
 
@@ -531,7 +531,7 @@ def test_shutdown_refuses_who_waits_and_lets_leases_end() -> None:
     stage.take(stage.scheduler.on_shutdown(stage.now))
     assert stage.refused[b].code == "shutting_down"
     assert stage.refused[stage.request("a")].code == "shutting_down"
-    assert a in stage.scheduler.seats["a"].leases
+    assert a in stage.scheduler.serves["a"].leases
     stage.take(stage.scheduler.cut_all("shutdown"))
     assert stage.cut == [a]
 
@@ -690,14 +690,14 @@ def test_while_the_victims_drain_it_is_looked_whether_the_target_can_start_and_i
     held = stage.request("a")
     b = stage.request("b")
     stage.to(stage.now + 1.0)
-    assert stage.looks == [Look(2, "b")]
+    assert stage.looks == [CheckStart(2, "b")]
     later = stage.request("a")
     stage.take(stage.scheduler.on_swap_done(2, stage.now, StartFailed("2.0 GiB short"), untouched=True))
     assert stage.refused[b].message == "2.0 GiB short"
     assert later in stage.granted
     stage.to(stage.now + 60.0)
     assert stage.cut == []
-    assert held in stage.scheduler.seats["a"].leases
+    assert held in stage.scheduler.serves["a"].leases
 
 
 def test_what_was_found_too_late_is_not_asked_for_twice() -> None:

@@ -13,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Serve, Slot, SwapPolicy
 from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Reject, StartSwap, WakeAt
+from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.scheduler import Scheduler
-from stoker.request.lease.state import Phase
 from stoker.request.lease.timing import timing
 
 NAMES = st.sampled_from("abcd")
@@ -133,7 +133,7 @@ class Stories(RuleBasedStateMachine):
             self.troubled = True
             self.alive.discard(str(swap.target))
         if untouched:
-            self.alive.update(v for v in swap.victims if not self.scheduler.seats[v].exited)
+            self.alive.update(v for v in swap.victims if not self.scheduler.serves[v].exited)
         else:
             self.alive.difference_update(swap.victims)
         self.take(self.scheduler.on_swap_done(generation, self.now, error, untouched=untouched))
@@ -150,8 +150,8 @@ class Stories(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def exits(self, data: st.DataObject) -> None:
-        alive = (Phase.READY, Phase.DRAINING, Phase.STOPPING)
-        ready = [n for n, s in self.scheduler.seats.items() if s.phase in alive and not s.exited]
+        alive = (ServePhase.READY, ServePhase.DRAINING, ServePhase.STOPPING)
+        ready = [n for n, s in self.scheduler.serves.items() if s.phase in alive and not s.exited]
         if ready:
             name = data.draw(st.sampled_from(ready))
             self.troubled = True
@@ -185,7 +185,7 @@ class Stories(RuleBasedStateMachine):
     def reload(self, name: str, context: int | None, places: int) -> None:
         self.troubled = True
         fresh = []
-        for seat in self.scheduler.seats.values():
+        for seat in self.scheduler.serves.values():
             old = seat.pending or seat.serve
             if seat.name == name:
                 old = Serve(
@@ -227,14 +227,14 @@ class Stories(RuleBasedStateMachine):
 
     @invariant()
     def never_over_budget(self) -> None:
-        for room in self.scheduler.rooms.values():
-            assert sum(seat.weight for seat in room.seats if seat.name in self.alive) <= room.budget
+        for room in self.scheduler.slots.values():
+            assert sum(seat.weight for seat in room.serves if seat.name in self.alive) <= room.budget
 
     @invariant()
     def leases_are_those_that_were_granted(self) -> None:
-        known = {id for seat in self.scheduler.seats.values() for id in seat.leases}
+        known = {id for seat in self.scheduler.serves.values() for id in seat.leases}
         assert known == set(self.holding)
-        for seat in self.scheduler.seats.values():
+        for seat in self.scheduler.serves.values():
             assert seat.active == sum(seat.leases.values())
             assert seat.yielding <= seat.leases.keys()
             if not self.troubled:
@@ -242,32 +242,32 @@ class Stories(RuleBasedStateMachine):
 
     @invariant()
     def no_waiter_is_lost(self) -> None:
-        queued = {id for seat in self.scheduler.seats.values() for id in [*seat.queue, *seat.unloads]}
+        queued = {id for seat in self.scheduler.serves.values() for id in [*seat.queue, *seat.unloads]}
         assert queued == set(self.waiting)
 
     @invariant()
     def nobody_ready_has_a_free_place_and_a_waiter(self) -> None:
-        for seat in self.scheduler.seats.values():
-            if seat.phase is Phase.READY and seat.has_place():
+        for seat in self.scheduler.serves.values():
+            if seat.phase is ServePhase.READY and seat.has_place():
                 assert not any(w.counted for w in seat.queue.values())
 
     @invariant()
     def nobody_waits_for_what_a_lease_holds_that_yields(self) -> None:
-        for seat in self.scheduler.seats.values():
+        for seat in self.scheduler.serves.values():
             if seat.yielding:
-                assert seat.phase is Phase.READY
+                assert seat.phase is ServePhase.READY
                 assert not any(w.counted for w in seat.queue.values())
 
     @invariant()
     def the_head_of_a_queue_is_not_starved(self) -> None:
         if self.troubled:
             return
-        for seat in self.scheduler.seats.values():
-            if seat.phase is Phase.READY or not seat.queue:
+        for seat in self.scheduler.serves.values():
+            if seat.phase is ServePhase.READY or not seat.queue:
                 continue
             if seat.ready_since >= seat.oldest:
                 continue  # it was loaded meanwhile: what its head waited for was a place
-            others = len(self.scheduler.seats) - 1
+            others = len(self.scheduler.serves) - 1
             bound = timing(seat).max_wait + (others + 1) * (self.drain + START)
             assert self.now - seat.oldest <= bound + 1e-6
 
@@ -281,7 +281,7 @@ class Stories(RuleBasedStateMachine):
         self.until(self.now + 100)
         assert not self.holding
         assert not self.swaps
-        for seat in self.scheduler.seats.values():
+        for seat in self.scheduler.serves.values():
             assert not seat.leases
             assert not seat.queue
             assert not seat.unloads

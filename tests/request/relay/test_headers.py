@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stoker.domain.lease import Target
 from stoker.request.codec.frames import as_error
-from stoker.request.codec.upstream import Words
+from stoker.request.codec.upstream_messages import UpstreamMessages
 from stoker.request.relay import faults
 from stoker.request.relay.headers import reply_headers, request_head, retry_after
 
@@ -52,7 +52,7 @@ def test_retry_after_of_a_busy_serve_is_kept_within_reason() -> None:
 
 
 def test_a_frame_that_is_the_callers_fault_keeps_its_words_shortened() -> None:
-    error = Words().tell(as_error({"error": {"code": 413, "message": "w" * 5000}}))
+    error = UpstreamMessages().for_client(as_error({"error": {"code": 413, "message": "w" * 5000}}))
     assert (error.status, error.source, len(error.message)) == (413, "upstream", 2048)
     for other in (
         {"error": {"code": 413}},

@@ -13,7 +13,7 @@ import uvloop
 from stoker.domain.errors import UpstreamError
 from stoker.domain.lease import Target
 from stoker.request.relay import pool as pool_module
-from stoker.request.relay.pool import Connection, Pool
+from stoker.request.relay.pool import ConnectionPool, UpstreamConnection
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
@@ -67,7 +67,7 @@ class Server(asyncio.Protocol):
         self.gone.set()
 
 
-Story = Callable[[Pool, Target, list[Server]], Coroutine[Any, Any, None]]
+Story = Callable[[ConnectionPool, Target, list[Server]], Coroutine[Any, Any, None]]
 
 
 def story(reply: bytes = OK, closes: bool = False) -> Callable[[Story], Callable[[], None]]:
@@ -76,7 +76,7 @@ def story(reply: bytes = OK, closes: bool = False) -> Callable[[Story], Callable
             kind = type("Scripted", (Server,), {"reply": reply, "closes": closes})
             lines: list[Server] = []
             server = await asyncio.get_running_loop().create_server(lambda: kind(lines), "127.0.0.1", 0)
-            pool = Pool()
+            pool = ConnectionPool()
             async with asyncio.timeout(5):
                 await tell(pool, Target("127.0.0.1", server.sockets[0].getsockname()[1], "", "m"), lines)
                 pool.close()
@@ -94,7 +94,7 @@ def story(reply: bytes = OK, closes: bool = False) -> Callable[[Story], Callable
     return decorate
 
 
-async def exchange(connection: Connection) -> Seen:
+async def exchange(connection: UpstreamConnection) -> Seen:
     seen = Seen()
     connection.send(seen, GET, b"")
     await seen.done.wait()
@@ -102,7 +102,7 @@ async def exchange(connection: Connection) -> Seen:
 
 
 @story()
-async def test_a_connection_is_kept_and_used_again(pool: Pool, target: Target, lines: list[Server]) -> None:
+async def test_a_connection_is_kept_and_used_again(pool: ConnectionPool, target: Target, lines: list[Server]) -> None:
     assert pool.idle(target) is None
     first = await pool.open(target)
     assert (await exchange(first)).told == [200, b"ok", "end"]
@@ -115,7 +115,9 @@ async def test_a_connection_is_kept_and_used_again(pool: Pool, target: Target, l
 
 
 @story(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok")
-async def test_a_connection_that_is_to_close_is_not_kept(pool: Pool, target: Target, lines: list[Server]) -> None:
+async def test_a_connection_that_is_to_close_is_not_kept(
+    pool: ConnectionPool, target: Target, lines: list[Server]
+) -> None:
     await exchange(await pool.open(target))
     assert pool.idle(target) is None
     await lines[0].gone.wait()
@@ -123,7 +125,7 @@ async def test_a_connection_that_is_to_close_is_not_kept(pool: Pool, target: Tar
 
 @story()
 async def test_a_connection_that_was_paused_at_its_end_reads_again(
-    pool: Pool, target: Target, lines: list[Server]
+    pool: ConnectionPool, target: Target, lines: list[Server]
 ) -> None:
     """Its client was slow at the last bytes; the next one's reply must come through."""
     connection = await pool.open(target)
@@ -136,7 +138,9 @@ async def test_a_connection_that_was_paused_at_its_end_reads_again(
 
 
 @story(b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n" + OK)
-async def test_headers_of_an_interim_reply_are_not_the_replys(pool: Pool, target: Target, lines: list[Server]) -> None:
+async def test_headers_of_an_interim_reply_are_not_the_replys(
+    pool: ConnectionPool, target: Target, lines: list[Server]
+) -> None:
     seen = await exchange(await pool.open(target))
     assert seen.headers == [(b"content-length", b"2")]
 
@@ -154,8 +158,8 @@ class Paper:
         self.log.append("abort")
 
 
-def on_paper() -> tuple[Connection, Paper]:
-    connection, paper = Connection(Pool(), ("h", 1)), Paper()
+def on_paper() -> tuple[UpstreamConnection, Paper]:
+    connection, paper = UpstreamConnection(ConnectionPool(), ("h", 1)), Paper()
     connection.connection_made(paper)  # type: ignore[arg-type]
     return connection, paper
 
@@ -186,7 +190,7 @@ def test_a_request_that_ends_in_the_moment_it_is_sent_does_not_go_out() -> None:
 
 @story()
 async def test_pause_and_resume_may_be_said_twice_and_after_the_end(
-    pool: Pool, target: Target, lines: list[Server]
+    pool: ConnectionPool, target: Target, lines: list[Server]
 ) -> None:
     connection = await pool.open(target)
     connection.pause()
@@ -202,7 +206,7 @@ async def test_pause_and_resume_may_be_said_twice_and_after_the_end(
 
 @story()
 async def test_a_kept_connection_that_the_serve_closes_is_forgotten(
-    pool: Pool, target: Target, lines: list[Server]
+    pool: ConnectionPool, target: Target, lines: list[Server]
 ) -> None:
     connection = await pool.open(target)
     await exchange(connection)
@@ -213,7 +217,9 @@ async def test_a_kept_connection_that_the_serve_closes_is_forgotten(
 
 
 @story()
-async def test_bytes_that_nobody_asked_for_end_the_connection(pool: Pool, target: Target, lines: list[Server]) -> None:
+async def test_bytes_that_nobody_asked_for_end_the_connection(
+    pool: ConnectionPool, target: Target, lines: list[Server]
+) -> None:
     await exchange(await pool.open(target))
     lines[0].transport.write(OK)
     await lines[0].gone.wait()
@@ -221,7 +227,7 @@ async def test_bytes_that_nobody_asked_for_end_the_connection(pool: Pool, target
 
 
 @story()
-async def test_after_an_abort_nothing_is_told(pool: Pool, target: Target, lines: list[Server]) -> None:
+async def test_after_an_abort_nothing_is_told(pool: ConnectionPool, target: Target, lines: list[Server]) -> None:
     connection = await pool.open(target)
     seen = Seen()
     connection.send(seen, GET, b"")
@@ -254,7 +260,7 @@ ENDS = [
 @pytest.mark.parametrize(("reply", "closes", "told"), ENDS)
 def test_each_kind_of_end_is_told_once(reply: bytes, closes: bool, told: list[Any]) -> None:
     @story(reply, closes)
-    async def tell(pool: Pool, target: Target, lines: list[Server]) -> None:
+    async def tell(pool: ConnectionPool, target: Target, lines: list[Server]) -> None:
         seen = await exchange(await pool.open(target))
         assert [one for one in seen.told if told != ["broken"] or one == "broken"] == told
         if told[-1] == "broken" or closes:
@@ -273,7 +279,7 @@ def test_nobody_there_is_an_error_that_names_the_place() -> None:
 
 
 async def open_one(port: int) -> None:
-    await Pool().open(Target("127.0.0.1", port, "", "m"))
+    await ConnectionPool().open(Target("127.0.0.1", port, "", "m"))
 
 
 def test_a_host_that_swallows_packets_is_an_error_after_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,7 +293,7 @@ def test_a_host_that_swallows_packets_is_an_error_after_the_timeout(monkeypatch:
 
 
 @story()
-async def test_only_so_many_are_kept(pool: Pool, target: Target, lines: list[Server]) -> None:
+async def test_only_so_many_are_kept(pool: ConnectionPool, target: Target, lines: list[Server]) -> None:
     connections = [await pool.open(target) for _ in range(pool_module.MAX_IDLE + 1)]
     for connection in connections:
         await exchange(connection)
@@ -297,7 +303,9 @@ async def test_only_so_many_are_kept(pool: Pool, target: Target, lines: list[Ser
 
 
 @story()
-async def test_what_is_kept_to_a_serve_that_is_gone_is_dropped(pool: Pool, target: Target, lines: list[Server]) -> None:
+async def test_what_is_kept_to_a_serve_that_is_gone_is_dropped(
+    pool: ConnectionPool, target: Target, lines: list[Server]
+) -> None:
     await exchange(await pool.open(target))
     pool.drop(target.host, target.port)
     pool.drop(target.host, target.port)
@@ -306,7 +314,7 @@ async def test_what_is_kept_to_a_serve_that_is_gone_is_dropped(pool: Pool, targe
 
 
 @story()
-async def test_tls_that_is_no_tls_is_unreachable(pool: Pool, target: Target, lines: list[Server]) -> None:
+async def test_tls_that_is_no_tls_is_unreachable(pool: ConnectionPool, target: Target, lines: list[Server]) -> None:
     with pytest.raises(UpstreamError, match="cannot be reached"):
         await pool.open(Target(target.host, target.port, "", "m", tls=True))
 
@@ -318,7 +326,7 @@ def test_a_serve_that_sends_a_lot_at_once_lets_the_others_have_their_turn() -> N
     async def tell() -> int:
         loop = asyncio.get_running_loop()
         listening = socket.create_server(("127.0.0.1", 0))
-        pool = Pool()
+        pool = ConnectionPool()
         connection = await pool.open(Target("127.0.0.1", listening.getsockname()[1], "", "m"))
         line, _ = listening.accept()
         reply = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size + b"x" * size

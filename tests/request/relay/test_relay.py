@@ -138,7 +138,7 @@ async def test_after_the_end_the_connection_is_not_touched(scene: Scene) -> None
     resume = scene.client.on_resume
     assert resume is not None
     scene.relay.on_end()
-    scene.relay.end(ClientLeft())
+    scene.relay.end_with(ClientLeft())
     scene.relay.cut("too late")
     resume()
     await task
@@ -183,8 +183,8 @@ def test_what_ends_it_aborts_the_connection_once(error: Exception) -> None:
         task = await scene.begin()
         scene.relay.on_head(200, SSE)
         scene.relay.on_data(FRAME)
-        scene.relay.end(error)
-        scene.relay.end(RuntimeError("second"))
+        scene.relay.end_with(error)
+        scene.relay.end_with(RuntimeError("second"))
         with pytest.raises(type(error)):
             await task
         assert scene.lines.new.log == ["send", "abort"]
@@ -200,7 +200,7 @@ def test_what_ends_it_between_two_attempts_is_not_lost(error: Exception) -> None
         scene = Scene(Line(is_reused=True))
         task = await scene.begin()
         scene.relay.on_broken("closed")
-        scene.relay.end(error)
+        scene.relay.end_with(error)
         with pytest.raises(type(error)):
             await task
         assert scene.lines.opened == 0
@@ -239,7 +239,7 @@ def test_what_ends_it_while_the_connection_is_made_does_not_wait_for_it(how: str
         scene.lines.gate.clear()
         task = await scene.begin()
         if how == "end":
-            scene.relay.end(ClientLeft())
+            scene.relay.end_with(ClientLeft())
         else:
             task.cancel()
         with pytest.raises(ClientLeft if how == "end" else asyncio.CancelledError):
@@ -256,7 +256,7 @@ async def test_a_connection_that_comes_in_the_same_moment_is_closed(scene: Scene
     scene.lines.gate.clear()
     task = await scene.begin()
     scene.lines.gate.set()
-    scene.relay.end(ClientLeft())
+    scene.relay.end_with(ClientLeft())
     with pytest.raises(ClientLeft):
         await task
     assert scene.lines.new.log in (["abort"], [])

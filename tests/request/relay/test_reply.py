@@ -9,8 +9,8 @@ import pytest
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import UpstreamError
-from stoker.request.codec.speak import SSE_HEADERS
-from stoker.request.relay.reply import Reply, Wire
+from stoker.request.codec.own_replies import SSE_HEADERS
+from stoker.request.relay.reply import Reply, ReplyWire
 
 GZIP = [*SSE_HEADERS, (b"content-encoding", b"GZIP")]
 JSON = [(b"content-type", b"application/json")]
@@ -50,9 +50,9 @@ class Paper:
 def reply(dialect: Dialect | None = Dialect.CHAT) -> tuple[Reply, Paper, asyncio.AbstractEventLoop]:
     loop = asyncio.new_event_loop()
     paper = Paper()
-    wire: Wire = paper
+    wire: ReplyWire = paper
     made = Reply(wire, dialect, "req_1", loop, lambda: 7.0)
-    made.tell(b"x-stoker-serve", b"a")
+    made.set_header(b"x-stoker-serve", b"a")
     return made, paper, loop
 
 
@@ -100,8 +100,8 @@ def test_where_there_is_no_room_for_an_event_a_failure_is_no_proper_end(
 
 def test_what_comes_after_the_end_does_nothing() -> None:
     made, paper, loop = reply()
-    made.whole(200, JSON, b"{}")
-    made.whole(200, JSON, b"{}")
+    made.send_whole(200, JSON, b"{}")
+    made.send_whole(200, JSON, b"{}")
     made.fail(ERROR)
     made.finish()
     made.break_off()
@@ -143,7 +143,7 @@ def test_no_timer_is_left_behind(ends: str) -> None:
         made.expect_stream(0.0 if ends == "never" else 0.01, 0.0 if ends == "no_keep_alive" else 0.01)
         match ends:
             case "whole":
-                made.whole(200, JSON, b"")
+                made.send_whole(200, JSON, b"")
             case "finish":
                 made.finish()
             case "fail":

@@ -12,24 +12,24 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.prompt import (
     Block,
-    Call,
     Choice,
     Document,
     Image,
     Prompt,
     Redacted,
-    Result,
     Role,
     Text,
     Thinking,
     Tool,
+    ToolCall,
     ToolChoice,
+    ToolResult,
     Turn,
 )
 from stoker.request.translate.chat.write_prompt import write_prompt as write_chat
-from stoker.request.translate.neutral.corners import LOST, Losses
-from stoker.request.translate.neutral.thinking import Signer
-from stoker.request.translate.neutral.traits import Traits, traits
+from stoker.request.translate.neutral.capabilities import Capabilities, capabilities_of
+from stoker.request.translate.neutral.gaps import LOSSY, Losses
+from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.request.translate.prepare import BILLING, PASSES, Fit, Pass, names, prepare
 from stoker.request.translate.prepare import billing as billing_pass
 from stoker.request.translate.prepare import ids as ids_pass
@@ -40,13 +40,13 @@ from stoker.request.translate.prepare import system as system_pass
 from stoker.request.translate.prepare import thinking as thinking_pass
 from stoker.request.translate.prepare import user as user_pass
 
-SIGNER = Signer((b"key",))
-CHAT = traits("vllm", Dialect.CHAT, cloud=False)
-KEEPS = traits("vllm", Dialect.CHAT, False, {"system_turns": "keep"})
-CLOUD = traits("openai", Dialect.CHAT, cloud=True)
-MESSAGES = traits("vllm", Dialect.MESSAGES, cloud=False)
-ANTHROPIC = traits("openai", Dialect.MESSAGES, cloud=True)
-RESPONSES = traits("openai", Dialect.RESPONSES, cloud=True)
+SIGNER = ThinkingSigner((b"key",))
+CHAT = capabilities_of("vllm", Dialect.CHAT, cloud=False)
+KEEPS = capabilities_of("vllm", Dialect.CHAT, False, {"system_turns": "keep"})
+CLOUD = capabilities_of("openai", Dialect.CHAT, cloud=True)
+MESSAGES = capabilities_of("vllm", Dialect.MESSAGES, cloud=False)
+ANTHROPIC = capabilities_of("openai", Dialect.MESSAGES, cloud=True)
+RESPONSES = capabilities_of("openai", Dialect.RESPONSES, cloud=True)
 
 
 def user(*said: str | Block) -> Turn:
@@ -65,35 +65,35 @@ def blocks(*said: str | Block) -> list[Block]:
     return [Text(one) if isinstance(one, str) else one for one in said]
 
 
-def call(id: str, name: str = "f", custom: bool = False) -> Call:
-    return Call(id, name, "{}", custom)
+def call(id: str, name: str = "f", custom: bool = False) -> ToolCall:
+    return ToolCall(id, name, "{}", custom)
 
 
-def result(id: str, *said: str | Block, custom: bool = False) -> Result:
-    return Result(id, blocks(*said), custom=custom)
+def result(id: str, *said: str | Block, custom: bool = False) -> ToolResult:
+    return ToolResult(id, blocks(*said), custom=custom)
 
 
 MISSING = "(no result: the call was not answered)"
 
 
-def missing(id: str, custom: bool = False) -> Result:
-    return Result(id, [Text(MISSING)], is_error=True, custom=custom)
+def missing(id: str, custom: bool = False) -> ToolResult:
+    return ToolResult(id, [Text(MISSING)], is_error=True, custom=custom)
 
 
-def through(one: Pass, serve: Traits, *turns: Turn, **fields: Any) -> tuple[Prompt, list[str]]:
+def through(one: Pass, serve: Capabilities, *turns: Turn, **fields: Any) -> tuple[Prompt, list[str]]:
     losses = Losses()
     prompt = Prompt(fields.pop("dialect", Dialect.MESSAGES), "m", list(turns), **fields)
     before = deepcopy(prompt)
     found = one(prompt, Fit(serve, SIGNER, losses))
     assert prompt == before
-    assert set(losses.codes) <= set(LOST)
+    assert set(losses.codes) <= set(LOSSY)
     return found, list(losses.codes)
 
 
 # -- thinking -----------------------------------------------------------------------------------------------------
 
 
-def thought(serve: Traits, block: Block, dialect: Dialect = Dialect.MESSAGES) -> tuple[list[Block], list[str]]:
+def thought(serve: Capabilities, block: Block, dialect: Dialect = Dialect.MESSAGES) -> tuple[list[Block], list[str]]:
     found, lost = through(thinking_pass, serve, user("a"), own(block, "b"), dialect=dialect)
     assert found.turns[0] == user("a")
     assert found.turns[1].blocks[-1] == Text("b")
@@ -249,18 +249,18 @@ def test_a_system_turn_between_calls_and_results_goes_behind_the_results() -> No
 # -- system -------------------------------------------------------------------------------------------------------
 
 
-def placed(serve: Traits, *turns: Turn) -> tuple[list[Turn], list[str]]:
+def placed(serve: Capabilities, *turns: Turn) -> tuple[list[Turn], list[str]]:
     found, lost = through(system_pass, serve, *turns)
     return found.turns, lost
 
 
 @pytest.mark.parametrize("serve", [CHAT, KEEPS])
-def test_vllm_48874_a_system_turn_behind_the_user_leaves_the_users_turn_last(serve: Traits) -> None:
+def test_vllm_48874_a_system_turn_behind_the_user_leaves_the_users_turn_last(serve: Capabilities) -> None:
     assert placed(serve, user("a"), system("s")) == ([user("a", "s")], ["system_turn"])
 
 
 @pytest.mark.parametrize("serve", [CHAT, KEEPS])
-def test_behind_results_it_joins_the_last_one_so_that_the_turn_stays_one_of_tools(serve: Traits) -> None:
+def test_behind_results_it_joins_the_last_one_so_that_the_turn_stays_one_of_tools(serve: Capabilities) -> None:
     found, lost = placed(serve, user(result("1", "x"), result("2", "y")), system("s"), system("t"))
     assert (found, lost) == ([user(result("1", "x"), result("2", "y", "s", "t"))], ["system_turn"])
     assert placed(serve, user(result("1", "x"), "a"), system("s"))[0] == [user(result("1", "x"), "a", "s")]
@@ -289,7 +289,7 @@ def test_a_cloud_gets_system_turns_as_they_are() -> None:
     assert placed(ANTHROPIC, *turns) == (turns, [])
 
 
-def messages_of(serve: Traits, *turns: Turn) -> list[dict[str, Any]]:
+def messages_of(serve: Capabilities, *turns: Turn) -> list[dict[str, Any]]:
     losses = Losses()
     fitted, _ = prepare(Prompt(Dialect.MESSAGES, "m", list(turns)), Fit(serve, SIGNER, losses))
     found: list[dict[str, Any]] = write_chat(fitted, serve, losses)["messages"]
@@ -299,7 +299,7 @@ def messages_of(serve: Traits, *turns: Turn) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("serve", [CHAT, KEEPS, CLOUD])
 @pytest.mark.parametrize("more", [(system("s2"), user("c")), (user("c"), system("s2"))])
 def test_vllm_48874_one_more_system_turn_changes_nothing_of_what_stood_before(
-    serve: Traits, more: tuple[Turn, ...]
+    serve: Capabilities, more: tuple[Turn, ...]
 ) -> None:
     turns = [system("s0"), user("a"), own("b"), system("s1"), user("t"), own(call("1")), user(result("1", "x"))]
     before = messages_of(serve, *turns)
@@ -362,11 +362,11 @@ def test_an_image_itself_goes_to_everybody() -> None:
 
 
 def test_short_ids_are_the_same_in_call_and_result() -> None:
-    mistral = traits("vllm", Dialect.CHAT, False, {"tool_ids": "short"})
+    mistral = capabilities_of("vllm", Dialect.CHAT, False, {"tool_ids": "short"})
     found, _ = through(ids_pass, mistral, own("a", call("call_0123456789")), user(result("call_0123456789", "x")))
     one, two = found.turns[0].blocks[1], found.turns[1].blocks[0]
-    assert isinstance(one, Call)
-    assert isinstance(two, Result)
+    assert isinstance(one, ToolCall)
+    assert isinstance(two, ToolResult)
     assert one.id == two.id
     assert (len(one.id), one.id.isalnum()) == (9, True)
     turns = [own(call("call_0123456789"))]
@@ -380,7 +380,7 @@ def test_short_ids_are_the_same_in_call_and_result() -> None:
 def test_a_begun_answer_goes_on_only_where_that_can_be_done(
     kind: str, continues: bool, still: bool, lost: list[str]
 ) -> None:
-    serve = traits("vllm", Dialect.CHAT, False, {"prefill": kind})
+    serve = capabilities_of("vllm", Dialect.CHAT, False, {"prefill": kind})
     found, told = through(prefill_pass, serve, own("{"), continues=continues)
     assert (found.continues, told) == (still, lost)
 
@@ -407,7 +407,7 @@ def test_names_that_are_too_long_or_have_other_letters_are_shortened_everywhere_
     assert set(short) == {long, dotted}
     assert all(len(name) <= 64 and name.replace("_", "").isalnum() for name in back)
     assert [tool.name for tool in found.tools] == [short[long], "f"]
-    assert [block.name for block in found.turns[1].blocks if isinstance(block, Call)] == [short[dotted], "f"]
+    assert [block.name for block in found.turns[1].blocks if isinstance(block, ToolCall)] == [short[dotted], "f"]
     assert found.tool_choice == ToolChoice(Choice.NAMED, short[long], [short[dotted], "f"])
 
 
@@ -424,7 +424,7 @@ def test_a_choice_without_names_stays(allowed: list[str] | None) -> None:
     ("serve", "id", "length"),
     [(CLOUD, "u" * 65, 64), (CLOUD, "u" * 64, 64), (CHAT, "u" * 65, 65), (ANTHROPIC, "u" * 65, 65)],
 )
-def test_a_users_id_that_openai_does_not_take_becomes_its_hash(serve: Traits, id: str, length: int) -> None:
+def test_a_users_id_that_openai_does_not_take_becomes_its_hash(serve: Capabilities, id: str, length: int) -> None:
     def written(user_id: str) -> Any:
         return through(user_pass, serve, user("a"), settings={"user": user_id, "seed": 1})[0].settings
 

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from stoker.domain.answer import Answer, Closed, Event, Finished, Grew, Kind, Opened, Said, Stop
-from stoker.domain.prompt import Call, Text
-from stoker.request.translate.restore import Restore, unwrapped
+from stoker.domain.answer import Answer, AnswerBlock, BlockKind, Closed, Event, Finished, Grew, Opened, StopReason
+from stoker.domain.prompt import Text, ToolCall
+from stoker.request.translate.restore import AnswerRestorer, unwrapped
 
-MAKE: Callable[[], Restore] = lambda: Restore({"short": "the.long.name", "sh": "shell"}, frozenset(("shell", "patch")))  # noqa: E731
+
+def make() -> AnswerRestorer:
+    return AnswerRestorer({"short": "the.long.name", "sh": "shell"}, frozenset(("shell", "patch")))
 
 
 def streamed(name: str, *pieces: str, custom: bool = False) -> list[Event]:
-    restore = MAKE()
-    events = [Opened(0, Kind.CALL, "t", name, custom), *(Grew(0, piece) for piece in pieces), Closed(0)]
+    restore = make()
+    events = [Opened(0, BlockKind.CALL, "t", name, custom), *(Grew(0, piece) for piece in pieces), Closed(0)]
     return [out for event in events for out in restore.feed(event)]
 
 
-def whole(*blocks: Said) -> list[Said]:
+def whole(*blocks: AnswerBlock) -> list[AnswerBlock]:
     answer = Answer("", "", list(blocks))
-    MAKE().whole(answer)
+    make().restore_whole(answer)
     return answer.blocks
 
 
 def test_a_name_that_was_shortened_is_itself_again_and_others_stay() -> None:
-    assert streamed("short", "{}") == [Opened(0, Kind.CALL, "t", "the.long.name"), Grew(0, "{}"), Closed(0)]
-    assert streamed("other", "{}") == [Opened(0, Kind.CALL, "t", "other"), Grew(0, "{}"), Closed(0)]
-    assert whole(Call("t", "short", "{}"), Call("t", "other", "{}"), Text("short")) == [
-        Call("t", "the.long.name", "{}"),
-        Call("t", "other", "{}"),
+    assert streamed("short", "{}") == [Opened(0, BlockKind.CALL, "t", "the.long.name"), Grew(0, "{}"), Closed(0)]
+    assert streamed("other", "{}") == [Opened(0, BlockKind.CALL, "t", "other"), Grew(0, "{}"), Closed(0)]
+    assert whole(ToolCall("t", "short", "{}"), ToolCall("t", "other", "{}"), Text("short")) == [
+        ToolCall("t", "the.long.name", "{}"),
+        ToolCall("t", "other", "{}"),
         Text("short"),
     ]
 
@@ -38,31 +38,31 @@ def test_a_name_that_was_shortened_is_itself_again_and_others_stay() -> None:
 @pytest.mark.parametrize(("name", "own"), [("patch", "patch"), ("sh", "shell")])
 def test_a_custom_tool_gets_its_text_in_one_piece(name: str, own: str) -> None:
     assert streamed(name, '{"inp', 'ut":"any', ' text"}') == [
-        Opened(0, Kind.CALL, "t", own, custom=True),
+        Opened(0, BlockKind.CALL, "t", own, custom=True),
         Grew(0, "any text"),
         Closed(0),
     ]
-    assert whole(Call("t", name, '{"input":"any text"}')) == [Call("t", own, "any text", custom=True)]
+    assert whole(ToolCall("t", name, '{"input":"any text"}')) == [ToolCall("t", own, "any text", custom=True)]
 
 
 def test_a_custom_tool_that_was_given_nothing_grows_by_nothing() -> None:
-    opened = Opened(0, Kind.CALL, "t", "patch", custom=True)
+    opened = Opened(0, BlockKind.CALL, "t", "patch", custom=True)
     assert streamed("patch") == [opened, Closed(0)]
     assert streamed("patch", '{"input":""}') == [opened, Closed(0)]
 
 
 def test_a_custom_call_that_came_as_one_is_left_alone() -> None:
-    opened = Opened(0, Kind.CALL, "t", "patch", custom=True)
+    opened = Opened(0, BlockKind.CALL, "t", "patch", custom=True)
     assert streamed("patch", '{"input":"a"}', custom=True) == [opened, Grew(0, '{"input":"a"}'), Closed(0)]
-    given = Call("t", "patch", '{"input":"a"}', custom=True)
-    assert whole(given) == [Call("t", "patch", '{"input":"a"}', custom=True)]
+    given = ToolCall("t", "patch", '{"input":"a"}', custom=True)
+    assert whole(given) == [ToolCall("t", "patch", '{"input":"a"}', custom=True)]
 
 
 def test_what_comes_after_a_custom_call_is_not_held() -> None:
-    restore = MAKE()
-    for event in (Opened(0, Kind.CALL, "t", "patch"), Grew(0, "{}"), Closed(0)):
+    restore = make()
+    for event in (Opened(0, BlockKind.CALL, "t", "patch"), Grew(0, "{}"), Closed(0)):
         restore.feed(event)
-    for later in (Opened(1, Kind.TEXT), Grew(1, "a"), Closed(1), Finished(Stop.END)):
+    for later in (Opened(1, BlockKind.TEXT), Grew(1, "a"), Closed(1), Finished(StopReason.END)):
         assert restore.feed(later) == [later]
 
 
@@ -81,8 +81,8 @@ def test_arguments_in_a_string_are_held_and_unwrapped_and_others_go_on_live(
     pieces: tuple[str, ...], given: list[str]
 ) -> None:
     assert [event.text for event in streamed("other", *pieces) if isinstance(event, Grew)] == given
-    (call,) = whole(Call("t", "other", "".join(pieces)))
-    assert isinstance(call, Call)
+    (call,) = whole(ToolCall("t", "other", "".join(pieces)))
+    assert isinstance(call, ToolCall)
     assert call.arguments == "".join(given)
 
 

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from stoker.domain.prompt import Reasoning
 from stoker.request.translate.neutral.thinking import (
     OURS,
-    Signer,
+    ThinkingSigner,
     budget_of,
     claude_effort_of,
     effort_of,
     is_on,
 )
 
-SIGNER = Signer((b"one",))
+SIGNER = ThinkingSigner((b"one",))
 
 
 @given(st.text(), st.lists(st.text()))
@@ -37,12 +37,12 @@ def test_a_signature_fits_its_own_text_and_model_and_key_alone() -> None:
     other = SIGNER.sign("n", "hm")
     assert not SIGNER.fits(made, "hm ")
     assert not SIGNER.fits(".".join((*made.split(".")[:2], other.split(".")[2])), "hm")
-    assert not Signer((b"two",)).fits(made, "hm")
+    assert not ThinkingSigner((b"two",)).fits(made, "hm")
 
 
 def test_after_a_change_of_keys_the_older_ones_are_still_known() -> None:
     made = SIGNER.sign("m", "hm")
-    renewed = Signer((b"two", b"one"))
+    renewed = ThinkingSigner((b"two", b"one"))
     assert renewed.fits(made, "hm")
     assert not SIGNER.fits(renewed.sign("m", "hm"), "hm")
 
@@ -66,7 +66,7 @@ def test_cliproxy_3451_a_seal_gives_back_the_text_that_clients_drop(kept: dict[s
     sealed = SIGNER.seal("m", kept.get("text", ""), kept.get("signature", ""), kept.get("redacted", ""))
     assert sealed.startswith(OURS)
     assert SIGNER.open(sealed) == kept
-    assert Signer((b"two",)).open(sealed) is None
+    assert ThinkingSigner((b"two",)).open(sealed) is None
 
 
 def test_a_seal_that_was_changed_is_none() -> None:

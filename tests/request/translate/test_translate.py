@@ -15,10 +15,10 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError, UpstreamError
 from stoker.domain.prompt import Prompt, Tool
 from stoker.request.codec.frames import ANSWERS
-from stoker.request.translate.neutral.corners import Losses
-from stoker.request.translate.neutral.dialogue import Asked
-from stoker.request.translate.neutral.thinking import Signer
-from stoker.request.translate.neutral.traits import traits
+from stoker.request.translate.neutral.capabilities import capabilities_of
+from stoker.request.translate.neutral.gaps import Losses
+from stoker.request.translate.neutral.protocols import AnswerContext
+from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.request.translate.translate import (
     PATHS,
     READ_ANSWER,
@@ -32,12 +32,12 @@ from stoker.request.translate.translate import (
 )
 
 CHAT, MESSAGES, RESPONSES = Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES
-SIGNER = Signer((b"key",))
+SIGNER = ThinkingSigner((b"key",))
 
 
 def translator(upstream: Dialect, client: Dialect, names: dict[str, str] | None = None, **fields: Any) -> Any:
     prompt = Prompt(client, "m", [], **fields)
-    asked = Asked(prompt, "req_1", 7, SIGNER, "served")
+    asked = AnswerContext(prompt, "req_1", 7, SIGNER, "served")
     return AnswerTranslator(upstream, Written(prompt, b"", names or {}, Losses()), asked, ("a>b",))
 
 
@@ -71,7 +71,7 @@ def to_messages(data: bytes, cuts: list[int] | None = None, **fields: Any) -> li
     for start, stop in zip([0, *(cuts or [])], [*(cuts or []), len(data)], strict=True):
         out += one.feed(data[start:stop])
     assert one.has_ended()
-    return parsed(out + one.rest())
+    return parsed(out + one.take_rest())
 
 
 def to_chat(data: bytes, cuts: list[int] | None = None, **fields: Any) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def to_chat(data: bytes, cuts: list[int] | None = None, **fields: Any) -> dict[s
     for start, stop in zip([0, *(cuts or [])], [*(cuts or []), len(data)], strict=True):
         out += one.feed(data[start:stop])
     assert one.has_ended()
-    out += one.rest()
+    out += one.take_rest()
     assert out.endswith(b"data: [DONE]\n\n")
     assert out.count(b"[DONE]") == 1
     found: dict[str, Any] = {"calls": {}, "usage": None}
@@ -137,7 +137,7 @@ WHOLE_CHAT = {
 @given(st.lists(st.integers(0, len(FULL)), max_size=40).map(sorted), st.booleans())
 def test_a_chat_stream_in_any_pieces_is_the_message_of_the_whole_answer(cuts: list[int], crlf: bool) -> None:
     data = FULL.replace(b"\n", b"\r\n") if crlf else FULL
-    whole = json.loads(translator(CHAT, MESSAGES).whole(json.dumps(WHOLE_CHAT).encode()))
+    whole = json.loads(translator(CHAT, MESSAGES).translate_whole(json.dumps(WHOLE_CHAT).encode()))
     assert folded(to_messages(data, cuts)) == whole
     assert [block["type"] for block in whole["content"]] == ["thinking", "text", "tool_use", "tool_use"]
     assert (whole["usage"]["input_tokens"], whole["usage"]["cache_read_input_tokens"]) == (200, 800)
@@ -280,14 +280,14 @@ def test_a_messages_stream_in_any_pieces_is_the_same_chat_answer(cuts: list[int]
 
 def test_a_whole_message_is_the_same_chat_answer() -> None:
     one = translator(MESSAGES, CHAT)
-    found = json.loads(one.whole(json.dumps({
+    found = json.loads(one.translate_whole(json.dumps({
         "id": "msg_1", "model": "m", "stop_reason": "refusal", "usage": {"input_tokens": 3, "output_tokens": 4},
         "content": [{"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "text", "text": "a"}],
     }).encode()))  # fmt: skip
     message, finish = found["choices"][0]["message"], found["choices"][0]["finish_reason"]
     assert (message["content"], message["reasoning_content"], finish) == ("a", "hm", "content_filter")
     assert (one.usage.input, one.usage.output) == (3, 4)
-    assert one.told() == b"a>b,lossy:signature"
+    assert one.describe_changes() == b"a>b,lossy:signature"
 
 
 @pytest.mark.parametrize(
@@ -313,15 +313,19 @@ def test_a_serve_that_leaves_its_beginning_out_is_understood_all_the_same(payloa
 def test_a_stream_that_breaks_off_has_not_ended() -> None:
     one = translator(CHAT, MESSAGES)
     one.feed(sse(chunk({"content": "a"}), done=False))
-    assert (one.has_ended(), one.rest()) == (False, b"")
+    assert (one.has_ended(), one.take_rest()) == (False, b"")
 
 
 def test_a_stream_without_done_has_ended_with_its_finish_and_the_rest_follows_once() -> None:
     one = translator(CHAT, MESSAGES)
     one.feed(sse(chunk({"content": "a"}), chunk({}, "stop"), done=False))
     assert (one.has_ended(), one.has_ended()) == (True, True)
-    assert [event["type"] for event in parsed(one.rest())] == ["content_block_stop", "message_delta", "message_stop"]
-    assert one.rest() == b""
+    assert [event["type"] for event in parsed(one.take_rest())] == [
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+    ]
+    assert one.take_rest() == b""
 
 
 def test_what_follows_the_end_is_nothing() -> None:
@@ -380,16 +384,16 @@ def test_usage_is_noted_for_the_decision() -> None:
 @pytest.mark.parametrize("body", [b"", b"[]", b"<html>", b'{"error":{"message":"secret"}}', b"{}", b'{"content":[]}'])
 def test_an_answer_that_is_none_is_an_error_without_its_words(body: bytes) -> None:
     with pytest.raises(UpstreamError) as told:
-        translator(CHAT, MESSAGES).whole(body)
+        translator(CHAT, MESSAGES).translate_whole(body)
     assert told.value.code == "upstream_unusable"
     assert "secret" not in told.value.message
 
 
 def test_numbers_of_events_are_the_writers() -> None:
-    assert translator(CHAT, MESSAGES).number() == 0
+    assert translator(CHAT, MESSAGES).next_sequence_number() == 0
     one = translator(CHAT, RESPONSES)
     out = parsed(one.feed(FULL))
-    assert one.number() == out[-1]["sequence_number"] + 1
+    assert one.next_sequence_number() == out[-1]["sequence_number"] + 1
     assert translator(CHAT, Dialect.OLLAMA_CHAT).content_type.startswith(b"application/x-ndjson")
 
 
@@ -422,7 +426,7 @@ def test_a_long_name_is_shortened_for_the_serve_and_itself_again_in_the_answer()
         ],
     )
     prompt, losses = read_prompt(MESSAGES, body)
-    written = write_prompt(prompt, losses, traits("vllm", CHAT, cloud=False), SIGNER)
+    written = write_prompt(prompt, losses, capabilities_of("vllm", CHAT, cloud=False), SIGNER)
     document = json.loads(written.body)
     short = document["tools"][0]["function"]["name"]
     assert (len(short) <= 64, short.startswith(LONG[:55])) == (True, True)
@@ -430,12 +434,12 @@ def test_a_long_name_is_shortened_for_the_serve_and_itself_again_in_the_answer()
     assert document["messages"][1]["tool_calls"][0]["function"]["name"] == short
     assert written.asked.tools[0].name == LONG
     assert dict(written.losses.codes) == {}
-    asked = Asked(written.asked, "req_1", 7, SIGNER, "served")
+    asked = AnswerContext(written.asked, "req_1", 7, SIGNER, "served")
     one = AnswerTranslator(CHAT, written, asked)
     out = parsed(one.feed(sse(chunk(piece(0, "{}", "t", short)), chunk({}, "tool_calls"))))
     assert [event["content_block"]["name"] for event in out if "content_block" in event] == [LONG]
     whole = {"choices": [{"message": {"tool_calls": [{"id": "t", "function": {"name": short, "arguments": "{}"}}]}}]}
-    found = json.loads(AnswerTranslator(CHAT, written, asked).whole(json.dumps(whole).encode()))
+    found = json.loads(AnswerTranslator(CHAT, written, asked).translate_whole(json.dumps(whole).encode()))
     assert found["content"][0]["name"] == LONG
 
 
@@ -443,19 +447,19 @@ def test_a_custom_tool_gets_its_text_back() -> None:
     one = translator(MESSAGES, RESPONSES, tools=[Tool("patch", custom=True)])
     call = {"type": "tool_use", "id": "t", "name": "patch", "input": {"input": "any text"}}
     whole = {"id": "msg_1", "content": [call], "stop_reason": "tool_use"}
-    item = json.loads(one.whole(json.dumps(whole).encode()))["output"][0]
+    item = json.loads(one.translate_whole(json.dumps(whole).encode()))["output"][0]
     assert (item["type"], item["input"]) == ("custom_tool_call", "any text")
 
 
 def test_losses_of_reading_and_writing_are_told_together() -> None:
     prompt, losses = read_prompt(MESSAGES, asking(cache_control={"type": "ephemeral"}, service_tier="auto"))
-    written = write_prompt(prompt, losses, traits("vllm", CHAT, cloud=False), SIGNER)
+    written = write_prompt(prompt, losses, capabilities_of("vllm", CHAT, cloud=False), SIGNER)
     assert list(written.losses.codes) == ["cache_control", "service_tier"]
     assert list(losses.codes) == ["cache_control"]
 
 
 def test_a_strict_serve_refuses_what_would_be_lost_and_takes_the_rest() -> None:
-    strict = traits("vllm", CHAT, False, {"strict": True})
+    strict = capabilities_of("vllm", CHAT, False, {"strict": True})
     with pytest.raises(ClientError) as told:
         write_prompt(*read_prompt(MESSAGES, asking(cache_control={"type": "ephemeral"})), strict, SIGNER)
     assert (told.value.code, told.value.param) == ("would_lose", "cache_control")
@@ -465,14 +469,14 @@ def test_a_strict_serve_refuses_what_would_be_lost_and_takes_the_rest() -> None:
 @pytest.mark.parametrize("dialect", [CHAT, RESPONSES])
 def test_what_a_messages_client_says_reaches_every_serve_and_what_it_hears_can_be_said_again(dialect: Dialect) -> None:
     """Round trip: the serve's answer, sent back by the client, reaches the serve as what it had said."""
-    message = json.loads(translator(CHAT, MESSAGES).whole(json.dumps(WHOLE_CHAT).encode()))
+    message = json.loads(translator(CHAT, MESSAGES).translate_whole(json.dumps(WHOLE_CHAT).encode()))
     results = [{"type": "tool_result", "tool_use_id": f"t{at}", "content": f"r{at}"} for at in range(2)]
     body = asking(messages=[
         {"role": "user", "content": "hi"},
         {"role": "assistant", "content": message["content"]},
         {"role": "user", "content": results},
     ])  # fmt: skip
-    written = write_prompt(*read_prompt(MESSAGES, body), traits("vllm", dialect, cloud=False), SIGNER)
+    written = write_prompt(*read_prompt(MESSAGES, body), capabilities_of("vllm", dialect, cloud=False), SIGNER)
     assert dict(written.losses.codes) == {}
     text = written.body.decode()
     for said in ("hm é.", "Hi there", "San Jos", "r0", "r1"):
@@ -493,7 +497,7 @@ def test_a_chat_conversation_reaches_anthropic_with_its_arguments_byte_for_byte(
             {"id": "t", "type": "function", "function": {"name": "f", "arguments": arguments}}]},
         {"role": "tool", "tool_call_id": "t", "content": "[tool error] r"},
     ])  # fmt: skip
-    written = write_prompt(*read_prompt(CHAT, body), traits("openai", MESSAGES, cloud=True), SIGNER)
+    written = write_prompt(*read_prompt(CHAT, body), capabilities_of("openai", MESSAGES, cloud=True), SIGNER)
     assert arguments.encode() in written.body
     result = json.loads(written.body)["messages"][2]["content"][0]
     assert result == {"type": "tool_result", "tool_use_id": "t", "content": "r", "is_error": True}
@@ -520,5 +524,5 @@ def test_whatever_a_client_sends_is_written_or_is_its_own_fault(dialect: Dialect
     body = json.dumps({"model": "m", "messages": found, "tools": found, "tool_choice": found}).encode()
     other = MESSAGES if dialect is CHAT else CHAT
     with suppress(ClientError):
-        written = write_prompt(*read_prompt(dialect, body), traits("vllm", other, cloud=False), SIGNER)
+        written = write_prompt(*read_prompt(dialect, body), capabilities_of("vllm", other, cloud=False), SIGNER)
         assert json.loads(written.body)["model"] == "m"

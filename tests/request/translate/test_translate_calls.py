@@ -21,7 +21,7 @@ from stoker.request.translate.neutral.calls import (
     short_name,
     spelt_id,
 )
-from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.gaps import Losses
 
 ANTHROPIC_ID = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 JSON = st.recursive(

@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from stoker.domain.answer import Answer, Closed, Event, Finished, Grew, Kind, Opened, Stop
+from stoker.domain.answer import Answer, BlockKind, Closed, Event, Finished, Grew, Opened, StopReason
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import REJECTED, UpstreamError
-from stoker.request.translate.neutral.dialogue import Asked
-from stoker.request.translate.neutral.sequence import Sequence
-from stoker.request.translate.neutral.thinking import Signer
-from stoker.request.translate.neutral.traits import Traits
-from stoker.request.translate.tidy import is_plain
+from stoker.request.translate.checked_reply import CheckedReply
+from stoker.request.translate.neutral.block_sequencer import BlockSequencer
+from stoker.request.translate.neutral.capabilities import Capabilities
+from stoker.request.translate.neutral.protocols import AnswerContext
+from stoker.request.translate.neutral.thinking import ThinkingSigner
+from stoker.request.translate.pass_through import is_plain
 from stoker.request.translate.translate import AnswerTranslator, read_prompt, write_prompt
-from stoker.request.translate.watched import Watched
 
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
-SIGNER = Signer((b"k" * 32,))
+SIGNER = ThinkingSigner((b"k" * 32,))
 
 
 class Strict:
@@ -36,15 +36,15 @@ class Strict:
     def judge(self, answer: Answer) -> None:
         self.is_failed = any(getattr(block, "name", "") == "wrong" for block in answer.blocks)
 
-    def told(self) -> tuple[str, ...]:
+    def failed_checks(self) -> tuple[str, ...]:
         return ("unknown_tool",) if self.is_failed else ()
 
 
 def translator(check: Strict | None) -> AnswerTranslator:
     body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "hi"}], "tools": [TOOL]}
     prompt, losses = read_prompt(Dialect.CHAT, json.dumps(body).encode())
-    written = write_prompt(prompt, losses, Traits(Dialect.CHAT), SIGNER)
-    return AnswerTranslator(Dialect.CHAT, written, Asked(prompt, "req", 1, SIGNER, "m"), (), check)
+    written = write_prompt(prompt, losses, Capabilities(Dialect.CHAT), SIGNER)
+    return AnswerTranslator(Dialect.CHAT, written, AnswerContext(prompt, "req", 1, SIGNER, "m"), (), check)
 
 
 def piece(finish: str | None = None, **delta: Any) -> bytes:
@@ -86,7 +86,7 @@ def test_a_whole_answer_is_judged_before_it_is_written() -> None:
     def whole(name: str) -> bytes:
         message = {"role": "assistant", "content": None, "tool_calls": a_call(name)}
         choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
-        return translator(Strict()).whole(json.dumps({"id": "c", "model": "m", "choices": [choice]}).encode())
+        return translator(Strict()).translate_whole(json.dumps({"id": "c", "model": "m", "choices": [choice]}).encode())
 
     assert b'"look"' in whole("look")
     with pytest.raises(UpstreamError, match="unknown_tool"):
@@ -96,8 +96,8 @@ def test_a_whole_answer_is_judged_before_it_is_written() -> None:
 def test_an_answer_goes_on_with_the_calls_of_another_reply_and_nothing_else_of_it() -> None:
     answer = translator(Strict())
     answer.feed(piece(content="let me see") + piece(tool_calls=a_call("wrong")))
-    assert answer.can_go_on
-    answer.go_on(Strict())
+    assert answer.can_continue
+    answer.continue_with(Strict())
     assert (answer.rejected, answer.error, answer.is_meaningful) == (None, None, False)
     early = b'data: {"id":"c","choices":[],"usage":{"prompt_tokens":20,"completion_tokens":0}}\n\n'
     out = answer.feed(early + piece(content="sorry") + piece(tool_calls=a_call("look")))
@@ -105,13 +105,13 @@ def test_an_answer_goes_on_with_the_calls_of_another_reply_and_nothing_else_of_i
     assert (b"sorry" in out, b'"look"' in out, out.count(b'"finish_reason":"tool_calls"')) == (False, True, 1)
     assert (answer.usage.input, answer.usage.output) == (20, 6)
     assert answer.has_ended()
-    assert not answer.can_go_on, "a call went out"
+    assert not answer.can_continue, "a call went out"
 
 
 def test_a_reply_without_a_call_cannot_stand_for_a_wrong_one() -> None:
     answer = translator(Strict())
     answer.feed(piece(content="let me see") + piece(tool_calls=a_call("wrong")))
-    answer.go_on(None)
+    answer.continue_with(None)
     out = answer.feed(piece(content="never mind") + piece("stop") + DONE)
     assert (out.count(b"never mind"), out.count(b'finish_reason":"stop')) == (0, 0)
     assert answer.rejected is not None
@@ -121,27 +121,33 @@ def test_a_reply_without_a_call_cannot_stand_for_a_wrong_one() -> None:
 def test_what_the_other_reply_counts_at_its_beginning_is_taken_over() -> None:
     body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "hi"}], "tools": [TOOL]}
     prompt, losses = read_prompt(Dialect.CHAT, json.dumps(body).encode())
-    written = write_prompt(prompt, losses, Traits(Dialect.MESSAGES), SIGNER)
-    answer = AnswerTranslator(Dialect.MESSAGES, written, Asked(prompt, "req", 1, SIGNER, "m"))
-    answer.go_on(None)
+    written = write_prompt(prompt, losses, Capabilities(Dialect.MESSAGES), SIGNER)
+    answer = AnswerTranslator(Dialect.MESSAGES, written, AnswerContext(prompt, "req", 1, SIGNER, "m"))
+    answer.continue_with(None)
     message = {"id": "m", "model": "m", "usage": {"input_tokens": 7, "output_tokens": 1}}
     answer.feed(b"data: %b\n\n" % json.dumps({"type": "message_start", "message": message}).encode())
     assert answer.usage.input == 7
 
 
 def test_nothing_can_go_on_before_it_has_begun() -> None:
-    assert not translator(None).can_go_on
+    assert not translator(None).can_continue
 
 
 def test_the_numbers_of_blocks_go_on_too() -> None:
-    sequence = Sequence(2)
+    sequence = BlockSequencer(2)
     assert sequence.is_idle
-    (opened,) = sequence.feed(Opened(0, Kind.TEXT))
+    (opened,) = sequence.feed(Opened(0, BlockKind.TEXT))
     assert isinstance(opened, Opened)
     assert (opened.at, sequence.is_idle) == (2, False)
-    sequence.feed(Opened(1, Kind.CALL))
+    sequence.feed(Opened(1, BlockKind.CALL))
     sequence.feed(Grew(1, "{}"))
-    assert [type(event) for event in sequence.feed(Finished(Stop.END))] == [Closed, Opened, Grew, Closed, Finished]
+    assert [type(event) for event in sequence.feed(Finished(StopReason.END))] == [
+        Closed,
+        Opened,
+        Grew,
+        Closed,
+        Finished,
+    ]
     assert sequence.is_idle
 
 
@@ -150,32 +156,32 @@ def test_the_numbers_of_blocks_go_on_too() -> None:
 
 def test_what_is_watched_passes_byte_for_byte() -> None:
     check = Strict()
-    watched = Watched(Dialect.CHAT, False, check)
+    watched = CheckedReply(Dialect.CHAT, False, check)
     data = piece(role="assistant") + piece(content="x") + piece(tool_calls=a_call("wrong")) + b"data: 7\n\n"
     assert watched.feed(data) == data
     assert (watched.is_meaningful, watched.is_encoded, watched.error, watched.rejected) == (True, False, None, None)
     end = piece("stop") + usage(3, 2) + DONE
-    assert watched.feed(end) + watched.rest() == end
-    assert (watched.has_ended(), watched.number()) == (True, 0)
+    assert watched.feed(end) + watched.take_rest() == end
+    assert (watched.has_ended(), watched.next_sequence_number()) == (True, 0)
     assert (watched.usage.input, watched.usage.output) == (3, 2)
-    assert (check.is_failed, watched.told()) == (True, b"")
+    assert (check.is_failed, watched.describe_changes()) == (True, b"")
 
 
 def test_a_whole_answer_that_is_watched_is_the_serves_own() -> None:
     check = Strict()
-    watched = Watched(Dialect.CHAT, False, check)
+    watched = CheckedReply(Dialect.CHAT, False, check)
     message = {"role": "assistant", "content": None, "tool_calls": a_call("wrong")}
     document = {"choices": [{"message": message}], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}
     body = json.dumps(document, indent=1).encode()
-    assert (watched.whole(body), check.is_failed, watched.usage.input) == (body, True, 3)
+    assert (watched.translate_whole(body), check.is_failed, watched.usage.input) == (body, True, 3)
     watched.is_meaningful = True
     assert watched.is_meaningful
 
 
 @pytest.mark.parametrize("body", [b"[]", b"{}", b'{"choices":[]}', b"no JSON", b'{"error":"boom"}'])
 def test_a_whole_answer_that_is_none_is_refused(body: bytes) -> None:
-    with pytest.raises(UpstreamError, match="answered HTTP 200 with") as caught:
-        Watched(Dialect.CHAT, False, Strict()).whole(body)
+    with pytest.raises(UpstreamError, match="answered HTTP 200, but the reply") as caught:
+        CheckedReply(Dialect.CHAT, False, Strict()).translate_whole(body)
     assert caught.value.code == "upstream_unusable"
 
 
@@ -187,4 +193,4 @@ def test_a_whole_answer_that_is_none_is_refused(body: bytes) -> None:
     ],
 )  # fmt: skip
 def test_who_never_needs_a_look_into_a_body(dialect: Dialect, local: bool, plain: bool) -> None:
-    assert is_plain(Traits(dialect, local=local)) is plain
+    assert is_plain(Capabilities(dialect, local=local)) is plain

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.request.verify.asked import READ, answer, call, expected, noted, proofs, proved
+from tests.request.verify.expected import READ, answer, call, expected, noted, proofs, proved
 
-from stoker.domain.answer import Stop
-from stoker.domain.prompt import Call, Choice, Image, Raw, Result, Role, Text, Tool, ToolChoice, Turn
+from stoker.domain.answer import StopReason
+from stoker.domain.prompt import Choice, Image, Raw, Role, Text, Tool, ToolCall, ToolChoice, ToolResult, Turn
 from stoker.request.verify.check_calls import MAX_IDS
-from stoker.request.verify.verifier import whole
+from stoker.request.verify.verifier import check_whole_answer
 
 PATCH = Tool("patch", custom=True)
 NOW = Tool("now")
@@ -81,10 +81,10 @@ def test_a_demanded_call_has_to_come(choice: ToolChoice) -> None:
 
 def test_a_demanded_call_may_be_refused_or_cut_by_the_caller() -> None:
     must = ToolChoice(Choice.REQUIRED)
-    assert proved("No.", stop=Stop.FILTERED, tools=[READ], tool_choice=must) == []
-    assert proved("So", stop=Stop.LENGTH, tools=[READ], tool_choice=must, max_tokens=8) == []
-    assert "call_missing" in noted("So", stop=Stop.LENGTH, tools=[READ], tool_choice=must, max_tokens=8)
-    assert proved("So", tools=[READ], tool_choice=must, stop=Stop.SEQUENCE) == ["call_missing"]
+    assert proved("No.", stop=StopReason.FILTERED, tools=[READ], tool_choice=must) == []
+    assert proved("So", stop=StopReason.LENGTH, tools=[READ], tool_choice=must, max_tokens=8) == []
+    assert "call_missing" in noted("So", stop=StopReason.LENGTH, tools=[READ], tool_choice=must, max_tokens=8)
+    assert proved("So", tools=[READ], tool_choice=must, stop=StopReason.SEQUENCE) == ["call_missing"]
 
 
 def test_several_calls_are_wrong_only_where_one_at_a_time_was_asked_for() -> None:
@@ -94,8 +94,8 @@ def test_several_calls_are_wrong_only_where_one_at_a_time_was_asked_for() -> Non
 
 
 def test_the_same_call_as_in_the_last_two_turns_is_only_noted() -> None:
-    def turns(*made: Call) -> list[Turn]:
-        said = [[Turn(Role.ASSISTANT, [one]), Turn(Role.USER, [Result(one.id, [Text("")])])] for one in made]
+    def turns(*made: ToolCall) -> list[Turn]:
+        said = [[Turn(Role.ASSISTANT, [one]), Turn(Role.USER, [ToolResult(one.id, [Text("")])])] for one in made]
         return [Turn(Role.USER, [Text("u")]), *(turn for pair in said for turn in pair)]
 
     again = call('{"path": "a"}')
@@ -107,15 +107,15 @@ def test_the_same_call_as_in_the_last_two_turns_is_only_noted() -> None:
 
 
 def test_what_the_model_only_said_in_the_last_turns_is_no_call() -> None:
-    turns = [Turn(Role.ASSISTANT, [Text("read")]), Turn(Role.USER, [Image(url="u"), Result("c", [Text("caf")])])]
+    turns = [Turn(Role.ASSISTANT, [Text("read")]), Turn(Role.USER, [Image(url="u"), ToolResult("c", [Text("caf")])])]
     assert noted(call(), "caf\ufffd\n", tools=[READ], turns=turns) == []
     assert proved(call(), "caf\ufffd\n", tools=[READ], turns=turns) == ["replacement"]
 
 
 def test_what_cannot_be_checked_of_a_schema_is_noted_and_passes() -> None:
     tool = Tool("read", schema=Raw(b'{"type":"object","properties":{"p":{"type":"string","pattern":"^a"}}}'))
-    found = whole(expected(tools=[tool]), answer(call('{"p":"b"}')))
-    assert [(one.check, one.certain, one.told) for one in found] == [
+    found = check_whole_answer(expected(tools=[tool]), answer(call('{"p":"b"}')))
+    assert [(one.check, one.is_proved, one.text) for one in found] == [
         ("schema_unchecked", False, "read: not checked: pattern")
     ]
 
@@ -131,14 +131,17 @@ def test_of_two_tools_with_one_name_the_schema_is_not_known() -> None:
 
 
 def test_findings_name_nothing_but_offered_tools() -> None:
-    texts = [one.told for one in whole(expected(tools=[READ]), answer(call('{"secret":1}'), call("{}", "secret")))]
+    texts = [
+        one.text
+        for one in check_whole_answer(expected(tools=[READ]), answer(call('{"secret":1}'), call("{}", "secret")))
+    ]
     assert texts
     assert not any("secret" in text for text in texts)
 
 
 def test_ids_are_remembered_up_to_a_bound() -> None:
     many = [call("", "now", f"c{at}") for at in range(MAX_IDS)]
-    found = whole(
+    found = check_whole_answer(
         expected(tools=[NOW]), answer(*many, call("", "now", "c0"), call("", "now", "x"), call("", "now", "x"))
     )
     assert proofs(found) == ["duplicate_id"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.request.verify.asked import proved
+from tests.request.verify.expected import proved
 
 from stoker.request.verify.check_code import MAX_NESTING, MAX_PYTHON
-from stoker.request.verify.fences import MAX_BLOCK, Block, Fences
+from stoker.request.verify.fences import MAX_BLOCK, CodeBlock, Fences
 
 
 def fenced(label: str, text: str) -> str:
@@ -127,14 +127,14 @@ def test_a_hunk_that_is_shorter_or_longer_than_its_header_says_is_wrong(text: st
     assert proved(fenced("text", text)) == []
 
 
-def blocks(text: str) -> list[Block]:
+def blocks(text: str) -> list[CodeBlock]:
     fences = Fences()
     return [block for line in text.split("\n") if (block := fences.line(line)) is not None]
 
 
 def test_blocks_know_their_label_and_lose_the_indent_of_their_fence() -> None:
-    assert blocks('  ```Python title="x"\n    a\n b\n  ```') == [Block("python", "  a\nb\n")]
-    assert blocks("```\na\n```\n~~~js\nb\n~~~~") == [Block("", "a\n"), Block("js", "b\n")]
+    assert blocks('  ```Python title="x"\n    a\n b\n  ```') == [CodeBlock("python", "  a\nb\n")]
+    assert blocks("```\na\n```\n~~~js\nb\n~~~~") == [CodeBlock("", "a\n"), CodeBlock("js", "b\n")]
 
 
 def test_a_block_with_fences_in_it_or_a_very_long_one_is_not_judged() -> None:

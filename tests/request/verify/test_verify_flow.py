@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.request.verify.asked import READ, answer, expected
+from tests.request.verify.expected import READ, answer, expected
 
 from stoker.domain.answer import (
     Began,
+    BlockKind,
     Closed,
     Counted,
     Ended,
@@ -14,28 +15,27 @@ from stoker.domain.answer import (
     Failed,
     Finished,
     Grew,
-    Kind,
     Opened,
     Signed,
-    Stop,
+    StopReason,
     Tokens,
 )
 from stoker.domain.errors import UpstreamError
-from stoker.domain.prompt import Call, Redacted, Refusal, Text, Thinking
+from stoker.domain.prompt import Redacted, Refusal, Text, Thinking, ToolCall
 from stoker.domain.tier import Verify
 from stoker.request.verify import verifier as module
-from stoker.request.verify.finding import CHECKS, Outcome, noted, proved
-from stoker.request.verify.verifier import MAX_ARGUMENTS, Verifier, events_of, whole
+from stoker.request.verify.finding import CHECKS, AnswerVerdict, noted, proved
+from stoker.request.verify.verifier import MAX_ARGUMENTS, Verifier, check_whole_answer, events_of
 
 BEGAN = Began("i", "m")
-TEXT = [Opened(0, Kind.TEXT), Grew(0, "Let me "), Grew(0, "look."), Closed(0)]
+TEXT = [Opened(0, BlockKind.TEXT), Grew(0, "Let me "), Grew(0, "look."), Closed(0)]
 COUNTED = Counted(Tokens(1))
-END = [Finished(Stop.CALLS), COUNTED, Ended()]
+END = [Finished(StopReason.CALLS), COUNTED, Ended()]
 HOLDING = (Verify.HOLD_TOOLS, Verify.HOLD_ALL)
 
 
 def call(at: int = 1, arguments: str = '{"path":"a"}', name: str = "read") -> list[Event]:
-    return [Opened(at, Kind.CALL, f"c{at}", name), Grew(at, arguments[:5]), Grew(at, arguments[5:]), Closed(at)]
+    return [Opened(at, BlockKind.CALL, f"c{at}", name), Grew(at, arguments[:5]), Grew(at, arguments[5:]), Closed(at)]
 
 
 def joined(at: int = 1, arguments: str = '{"path":"a"}') -> list[Event]:
@@ -49,16 +49,16 @@ def verifier(mode: Verify) -> Verifier:
 
 def test_off_looks_at_nothing() -> None:
     one = verifier(Verify.OFF)
-    events = [BEGAN, *call(name="x"), Finished(Stop.END)]
+    events = [BEGAN, *call(name="x"), Finished(StopReason.END)]
     assert [one.feed(event) for event in events] == [[event] for event in events]
-    assert (one.findings, one.verdict(), one.is_failed) == ([], Outcome.PASSED, False)
+    assert (one.findings, one.verdict(), one.is_failed) == ([], AnswerVerdict.PASSED, False)
 
 
 def test_observe_lets_everything_flow_and_tells() -> None:
     one = verifier(Verify.OBSERVE)
-    events = [BEGAN, *call(name="x"), Finished(Stop.CALLS)]
+    events = [BEGAN, *call(name="x"), Finished(StopReason.CALLS)]
     assert [one.feed(event) for event in events] == [[event] for event in events]
-    assert (one.findings, one.verdict(), one.is_failed) == ([proved("unknown_tool")], Outcome.FAILED, False)
+    assert (one.findings, one.verdict(), one.is_failed) == ([proved("unknown_tool")], AnswerVerdict.FAILED, False)
 
 
 def test_text_flows_while_a_call_waits_until_it_is_proved_valid() -> None:
@@ -66,9 +66,9 @@ def test_text_flows_while_a_call_waits_until_it_is_proved_valid() -> None:
     assert [one.feed(event) for event in (BEGAN, *TEXT)] == [[event] for event in (BEGAN, *TEXT)]
     assert [one.feed(event) for event in call()[:-1]] == [[], [], []]
     assert one.feed(call()[-1]) == joined()
-    assert one.verdict() is Outcome.OPEN
+    assert one.verdict() is AnswerVerdict.OPEN
     assert [one.feed(event) for event in END] == [[event] for event in END]
-    assert (one.verdict(), one.findings) == (Outcome.PASSED, [])
+    assert (one.verdict(), one.findings) == (AnswerVerdict.PASSED, [])
 
 
 def test_text_that_comes_while_a_call_is_open_flows() -> None:
@@ -82,7 +82,7 @@ def test_of_an_invalid_call_nothing_is_sent_and_nothing_follows() -> None:
     one = verifier(Verify.HOLD_TOOLS)
     events = [BEGAN, *TEXT, *call(arguments='{"path":7}'), *call(2), *END]
     assert [each for event in events for each in one.feed(event)] == [BEGAN, *TEXT]
-    assert (one.is_failed, one.verdict()) == (True, Outcome.FAILED)
+    assert (one.is_failed, one.verdict()) == (True, AnswerVerdict.FAILED)
 
 
 def test_a_tool_that_was_not_offered_is_known_before_its_arguments_come() -> None:
@@ -106,7 +106,7 @@ def test_hold_all_lets_go_at_the_end_and_all_at_once() -> None:
 
 def test_hold_all_sends_nothing_of_what_failed() -> None:
     one = verifier(Verify.HOLD_ALL)
-    events = [BEGAN, Opened(0, Kind.TEXT), Grew(0, "caf\ufffd\n"), Closed(0), *END]
+    events = [BEGAN, Opened(0, BlockKind.TEXT), Grew(0, "caf\ufffd\n"), Closed(0), *END]
     assert [each for event in events for each in one.feed(event)] == []
     assert one.is_failed
 
@@ -144,7 +144,7 @@ def test_an_answer_is_finished_once() -> None:
 
 def test_signatures_and_what_was_never_opened_pass() -> None:
     one = verifier(Verify.HOLD_TOOLS)
-    events: list[Event] = [Opened(0, Kind.THINKING), Signed(0, "s"), Closed(0), Grew(9, "x"), Closed(9)]
+    events: list[Event] = [Opened(0, BlockKind.THINKING), Signed(0, "s"), Closed(0), Grew(9, "x"), Closed(9)]
     assert [one.feed(event) for event in events] == [[event] for event in events]
     held: list[Event] = [call()[0], Signed(1, "s"), Grew(1, '{"path":"a"}'), Closed(1)]
     assert [each for event in held for each in one.feed(event)] == held
@@ -168,23 +168,29 @@ def test_hold_all_holds_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_whole_answer_is_the_same_as_its_events() -> None:
     said = answer(
-        Thinking("t"), Redacted("r"), Refusal("n"), Text(""), "a", Call("c", "read", "{}", True), stop=Stop.CALLS
+        Thinking("t"),
+        Redacted("r"),
+        Refusal("n"),
+        Text(""),
+        "a",
+        ToolCall("c", "read", "{}", True),
+        stop=StopReason.CALLS,
     )
     assert events_of(said) == [
-        *(Opened(0, Kind.THINKING), Grew(0, "t"), Closed(0)),
-        *(Opened(1, Kind.REDACTED), Grew(1, "r"), Closed(1)),
-        *(Opened(2, Kind.REFUSAL), Grew(2, "n"), Closed(2)),
-        *(Opened(3, Kind.TEXT), Closed(3)),
-        *(Opened(4, Kind.TEXT), Grew(4, "a"), Closed(4)),
-        *(Opened(5, Kind.CALL, "c", "read", True), Grew(5, "{}"), Closed(5)),
-        Finished(Stop.CALLS),
+        *(Opened(0, BlockKind.THINKING), Grew(0, "t"), Closed(0)),
+        *(Opened(1, BlockKind.REDACTED), Grew(1, "r"), Closed(1)),
+        *(Opened(2, BlockKind.REFUSAL), Grew(2, "n"), Closed(2)),
+        *(Opened(3, BlockKind.TEXT), Closed(3)),
+        *(Opened(4, BlockKind.TEXT), Grew(4, "a"), Closed(4)),
+        *(Opened(5, BlockKind.CALL, "c", "read", True), Grew(5, "{}"), Closed(5)),
+        Finished(StopReason.CALLS),
     ]
-    assert whole(expected(), said) == [proved("unknown_tool")]
+    assert check_whole_answer(expected(), said) == [proved("unknown_tool")]
 
 
 def test_findings_are_told_once_and_in_words() -> None:
     one = verifier(Verify.OBSERVE)
-    for event in (Opened(0, Kind.TEXT), Grew(0, "a\ufffd\nb\ufffd\n"), Closed(0), Finished(Stop.END)):
+    for event in (Opened(0, BlockKind.TEXT), Grew(0, "a\ufffd\nb\ufffd\n"), Closed(0), Finished(StopReason.END)):
         one.feed(event)
     assert one.findings == [proved("replacement")]
-    assert all(noted(check).told for check in CHECKS)
+    assert all(noted(check).text for check in CHECKS)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from tests.request.verify.asked import READ, call, noted, proved
+from tests.request.verify.expected import READ, call, noted, proved
 
-from stoker.domain.answer import Stop
-from stoker.domain.prompt import Format, Raw, Refusal
+from stoker.domain.answer import StopReason
+from stoker.domain.prompt import AnswerFormat, Raw, Refusal
 from stoker.request.verify.check_text import MAX_JSON
-from stoker.request.verify.json_value import Broken, read_json
+from stoker.request.verify.json_value import InvalidJson, read_json
 
-ANY = Format()
-AFTER = Format(Raw(b'{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}'))
+ANY = AnswerFormat()
+AFTER = AnswerFormat(Raw(b'{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}'))
 
 
 def test_json_after_the_schema_passes() -> None:
@@ -35,13 +35,13 @@ def test_any_object_will_do_without_a_schema_and_another_value_is_noted() -> Non
 
 
 def test_a_schema_that_cannot_be_checked_is_noted() -> None:
-    assert noted('{"n":1}', format=Format(Raw(b'{"$ref":"https://example.org/x"}'))) == ["schema_unchecked"]
+    assert noted('{"n":1}', format=AnswerFormat(Raw(b'{"$ref":"https://example.org/x"}'))) == ["schema_unchecked"]
 
 
 def test_json_that_the_caller_cut_or_began_is_only_noted() -> None:
-    assert proved('{"n":', stop=Stop.LENGTH, format=AFTER, max_tokens=4) == []
+    assert proved('{"n":', stop=StopReason.LENGTH, format=AFTER, max_tokens=4) == []
     assert proved('"n":1}', format=AFTER, continues=True) == []
-    assert proved('{"n":', format=AFTER, stop=Stop.SEQUENCE) == ["json"]
+    assert proved('{"n":', format=AFTER, stop=StopReason.SEQUENCE) == ["json"]
 
 
 def test_calls_and_refusals_need_no_json() -> None:
@@ -68,12 +68,12 @@ def test_json_that_is_too_deep_is_said_so() -> None:
         ("12345678901234567890123", 12345678901234567890123),
         ('"\\ud800"', "\ud800"),
         ('"\ud800"', "\ud800"),
-        ("Infinity", Broken.SYNTAX),
-        ("", Broken.SYNTAX),
-        ("\ufeff{}", Broken.SYNTAX),
-        ('{"a":' * 100_000, Broken.DEPTH),
-        ('"\\ud800' + '"' + "[" * 9, Broken.SYNTAX),
-        ('["\\ud800",' + "[" * 100_000, Broken.DEPTH),
+        ("Infinity", InvalidJson.SYNTAX),
+        ("", InvalidJson.SYNTAX),
+        ("\ufeff{}", InvalidJson.SYNTAX),
+        ('{"a":' * 100_000, InvalidJson.DEPTH),
+        ('"\\ud800' + '"' + "[" * 9, InvalidJson.SYNTAX),
+        ('["\\ud800",' + "[" * 100_000, InvalidJson.DEPTH),
         ("[1e400]", [float("inf")]),
     ],
 )

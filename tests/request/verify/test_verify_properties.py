@@ -7,15 +7,15 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.request.verify.asked import READ, answer, expected
+from tests.request.verify.expected import READ, answer, expected
 
-from stoker.domain.answer import Answer, Event, Grew, Kind, Opened, Stop
-from stoker.domain.prompt import Call, Choice, Format, Raw, Text, Thinking, Tool, ToolChoice
+from stoker.domain.answer import Answer, BlockKind, Event, Grew, Opened, StopReason
+from stoker.domain.prompt import AnswerFormat, Choice, Raw, Text, Thinking, Tool, ToolCall, ToolChoice
 from stoker.domain.tier import Verify
-from stoker.request.verify.expect import Expectation
+from stoker.request.verify.expectation import Expectation
 from stoker.request.verify.finding import CHECKS
-from stoker.request.verify.pieces import BATCH, Pieces, Tail
-from stoker.request.verify.verifier import Verifier, events_of, whole
+from stoker.request.verify.text_buffer import BATCH, TailBuffer, TextBuffer
+from stoker.request.verify.verifier import Verifier, check_whole_answer, events_of
 
 PARTS = (
     "```python\n", "```", "\n", "~~~\n", "import x\nf(1", "```json\n", '{"a": 1}', "...", "```diff\n",
@@ -24,15 +24,15 @@ PARTS = (
 )  # fmt: skip
 texts = st.lists(st.sampled_from(PARTS) | st.text(max_size=5), max_size=30).map("".join)
 arguments = st.sampled_from(('{"path":"a"}', '{"path":1}', "{}", "[", "")) | st.text(max_size=10)
-calls = st.builds(Call, st.sampled_from(("a", "b", "")), st.sampled_from(("read", "patch", "x")), arguments)
+calls = st.builds(ToolCall, st.sampled_from(("a", "b", "")), st.sampled_from(("read", "patch", "x")), arguments)
 blocks = texts.map(Text) | calls | texts.map(Thinking)
-answers = st.builds(Answer, st.just("i"), st.just("m"), st.lists(blocks, max_size=4), st.sampled_from(Stop))
+answers = st.builds(Answer, st.just("i"), st.just("m"), st.lists(blocks, max_size=4), st.sampled_from(StopReason))
 requests = st.builds(
     expected,
     texts,
     tools=st.sampled_from(([], [READ, Tool("patch", custom=True)])),
     tool_choice=st.sampled_from((None, ToolChoice(Choice.REQUIRED), ToolChoice(Choice.NONE))),
-    format=st.sampled_from((None, Format(), Format(Raw(b'{"required":["a"]}')))),
+    format=st.sampled_from((None, AnswerFormat(), AnswerFormat(Raw(b'{"required":["a"]}')))),
     max_tokens=st.sampled_from((None, 5)),
     stop=st.sampled_from(([], ["x"])),
 )
@@ -61,7 +61,7 @@ def test_what_is_found_does_not_depend_on_how_an_answer_is_cut(
 ) -> None:
     one = Verifier(known, mode)
     flowed = [each for event in cut(events_of(said), sizes) for each in one.feed(event)]
-    found = whole(known, said)
+    found = check_whole_answer(known, said)
     assert one.findings == ([] if mode is Verify.OFF else found)
     assert {finding.check for finding in found} <= set(CHECKS)
     if not one.is_failed:
@@ -89,7 +89,7 @@ def test_in_the_holding_modes_no_part_of_an_invalid_call_flows(known: Expectatio
         assert not (now and had_failed)
         assert not (now and one.is_failed)
         sent += now
-    opened = [event for event in sent if isinstance(event, Opened) and event.kind is Kind.CALL]
+    opened = [event for event in sent if isinstance(event, Opened) and event.kind is BlockKind.CALL]
     assert all(event.name in known.tools for event in opened)
 
 
@@ -123,19 +123,19 @@ def test_hostile_text_is_read_in_linear_time(name: str) -> None:
     """All take well below two seconds; a factor too many would take minutes."""
     known = expected("<<<<<<< SEARCH\n" + "x" * 100_000)
     began = time.process_time()
-    whole(known, answer(HOSTILE[name]))
+    check_whole_answer(known, answer(HOSTILE[name]))
     assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize("text", ["[" * 1_000_000, '{"path":' * 100_000, '{"path":"' + "\\u0061" * 500_000 + '"}'])
 def test_hostile_arguments_end_in_time(text: str) -> None:
     began = time.process_time()
-    whole(expected(tools=[READ]), answer(Call("a", "read", text)))
+    check_whole_answer(expected(tools=[READ]), answer(ToolCall("a", "read", text)))
     assert time.process_time() - began < 5
 
 
 def test_a_million_single_characters_weigh_about_what_they_are() -> None:
-    pieces = Pieces()
+    pieces = TextBuffer()
     for at in range(3 * BATCH + 5):
         pieces.add("ab"[at % 2])
     assert pieces.text() == ("ab" * 2 * BATCH)[: 3 * BATCH + 5]
@@ -145,7 +145,7 @@ def test_a_million_single_characters_weigh_about_what_they_are() -> None:
 
 @given(st.lists(st.text(max_size=9), max_size=40), st.integers(1, 12))
 def test_the_tail_is_the_last_characters_whatever_the_pieces(parts: list[str], least: int) -> None:
-    tail = Tail(least)
+    tail = TailBuffer(least)
     for part in parts:
         tail.add(part)
     assert tail.text() == "".join(parts)[-least:]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.request.verify.asked import READ, call, expected, noted, proved
+from tests.request.verify.expected import READ, call, expected, noted, proved
 
-from stoker.domain.answer import Stop
-from stoker.domain.prompt import Document, Redacted, Refusal, Result, Role, Text, Thinking, Tool, Turn
-from stoker.request.verify.expect import MAX_ASKED, MAX_CONTEXT, SMALL_BUDGET, Expectation
+from stoker.domain.answer import StopReason
+from stoker.domain.prompt import Document, Redacted, Refusal, Role, Text, Thinking, Tool, ToolResult, Turn
+from stoker.request.verify.expectation import MAX_ASKED, MAX_CONTEXT, SMALL_BUDGET, Expectation
 from stoker.request.verify.loops import LEAST, is_loop
 
 LONG = "The first of them was short, and the second one was somewhat lon"
@@ -30,41 +30,41 @@ def test_thinking_alone_is_no_answer() -> None:
 
 
 def test_silence_may_be_meant() -> None:
-    results = [Turn(Role.USER, [Result("c1", [Text("done")])])]
+    results = [Turn(Role.USER, [ToolResult("c1", [Text("done")])])]
     assert (proved(turns=results), noted(turns=results)) == ([], ["empty"])
-    assert proved(stop=Stop.SEQUENCE) == []
-    assert proved(stop=Stop.LENGTH, max_tokens=1) == []
+    assert proved(stop=StopReason.SEQUENCE) == []
+    assert proved(stop=StopReason.LENGTH, max_tokens=1) == []
     assert proved(continues=True) == []
     assert proved(call(), tools=[READ]) == []
 
 
 def test_refusals_and_pauses_are_not_measured_by_their_text() -> None:
-    assert proved(stop=Stop.FILTERED) == []
+    assert proved(stop=StopReason.FILTERED) == []
     assert proved(Refusal("No.")) == []
-    assert proved("So", stop=Stop.PAUSED) == []
+    assert proved("So", stop=StopReason.PAUSED) == []
 
 
 def test_a_tiny_budget_that_is_used_up_is_no_truncation() -> None:
-    assert proved(LONG, stop=Stop.LENGTH, max_tokens=SMALL_BUDGET - 1) == []
-    assert noted(LONG, stop=Stop.LENGTH, max_tokens=1) == ["length"]
+    assert proved(LONG, stop=StopReason.LENGTH, max_tokens=SMALL_BUDGET - 1) == []
+    assert noted(LONG, stop=StopReason.LENGTH, max_tokens=1) == ["length"]
 
 
 def test_a_large_budget_that_ends_in_a_word_is_a_truncation() -> None:
-    assert proved(LONG, stop=Stop.LENGTH, max_tokens=SMALL_BUDGET) == ["truncated"]
-    assert proved(LONG, stop=Stop.LENGTH) == ["truncated"]
-    assert proved(LONG, stop=Stop.CONTEXT, max_tokens=1) == ["truncated"]
+    assert proved(LONG, stop=StopReason.LENGTH, max_tokens=SMALL_BUDGET) == ["truncated"]
+    assert proved(LONG, stop=StopReason.LENGTH) == ["truncated"]
+    assert proved(LONG, stop=StopReason.CONTEXT, max_tokens=1) == ["truncated"]
 
 
 def test_a_limit_that_is_met_at_the_end_of_a_sentence_is_noted() -> None:
-    assert (proved("It is.", stop=Stop.LENGTH), noted("It is.", stop=Stop.LENGTH)) == ([], ["length"])
+    assert (proved("It is.", stop=StopReason.LENGTH), noted("It is.", stop=StopReason.LENGTH)) == ([], ["length"])
 
 
 def test_who_cuts_the_answer_itself_gets_no_truncation() -> None:
-    assert proved(LONG, stop=Stop.LENGTH, continues=True) == []
+    assert proved(LONG, stop=StopReason.LENGTH, continues=True) == []
 
 
 def test_text_before_a_call_may_end_anywhere() -> None:
-    assert proved("Let me", call(), stop=Stop.CALLS, tools=[READ]) == []
+    assert proved("Let me", call(), stop=StopReason.CALLS, tools=[READ]) == []
 
 
 @pytest.mark.parametrize(
@@ -124,9 +124,9 @@ def test_lost_characters_are_proved_unless_they_are_the_subject() -> None:
 @pytest.mark.parametrize("unit", ["no ", "one two three four ", "это снова и снова ", "再来一次", LONG + ". "])
 def test_a_loop_that_only_the_limit_ended_is_proved(unit: str) -> None:
     text = "It began well. " + unit * 80
-    assert "loop" in proved(text, stop=Stop.LENGTH)
+    assert "loop" in proved(text, stop=StopReason.LENGTH)
     assert (proved(text), noted(text)) == ([], ["loop"])
-    assert proved(text, stop=Stop.LENGTH, max_tokens=100) == []
+    assert proved(text, stop=StopReason.LENGTH, max_tokens=100) == []
 
 
 def test_a_loop_is_seen_in_the_middle_of_its_unit_and_only_if_it_is_long_enough() -> None:
@@ -151,8 +151,8 @@ def test_the_end_of_a_long_line_that_came_before_is_no_loop() -> None:
 def test_a_block_of_code_has_to_end() -> None:
     assert proved(FILE) == ["open_fence"]
     assert proved(FILE + "```") == []
-    assert proved(FILE, stop=Stop.SEQUENCE) == []
-    assert proved(FILE, stop=Stop.LENGTH, max_tokens=8) == []
+    assert proved(FILE, stop=StopReason.SEQUENCE) == []
+    assert proved(FILE, stop=StopReason.LENGTH, max_tokens=8) == []
 
 
 def test_a_fence_within_a_fence_leaves_nothing_open() -> None:

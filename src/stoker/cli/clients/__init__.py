@@ -1,9 +1,9 @@
 """What `stoker client NAME` prints: the settings with which a client reaches this Stoker.
 
-facts      what is true of every client: address, model, key, how many tokens
-shape      the nouns: a client, and the blocks of text that it wants
-agents     the coding agents, each with its files and variables
-programs   SDKs, `llm`, curl, and the environment names that programs read
-table      all of them by name
-fill       facts into blocks, each value quoted as the block's format wants it
+facts         what holds for every client: address, model, key, context
+client_types  the records: a client, and its blocks of settings
+agents        coding agents, with their files and variables
+programs      SDKs, `llm`, curl, and environment variables
+all_clients   all of them by name
+render        puts the facts into the blocks, quoted as each format needs it
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stoker.cli.clients.shape import Block, Client, Format
+from stoker.cli.clients.client_types import BlockFormat, Client, SettingsBlock
 from stoker.domain.dialect import Dialect
 
 CHAT, MESSAGES, RESPONSES = Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES
@@ -11,7 +11,7 @@ ROO = Client(
     "roo", "Roo Code", "OpenAI Compatible", CHAT,
     takes_reply_off=True,
     blocks=(
-        Block(Format.FORM, """
+        SettingsBlock(BlockFormat.FORM, """
 API Provider: OpenAI Compatible
 Base URL: <base_url>
 API Key: the value of $<key>
@@ -22,14 +22,14 @@ Image Support: <images>
 Use custom temperature: <temperature>
 """, "Roo Code > Settings > Providers"),
     ),
-    notes=("Roo Code takes the reply off its window itself, so the window is the serve's ceiling.",),
+    notes=("Roo Code subtracts the reply from its window itself, so the window is the serve's context.",),
 )  # fmt: skip
 
 CLAUDE_CODE = Client(
     "claude-code", "Claude Code", "Anthropic API", MESSAGES,
     tried="2.1.197", at_root=True, sets_temperature=False, plain_names=True, own_prompt=20_000,
     blocks=(
-        Block(Format.SHELL, """
+        SettingsBlock(BlockFormat.SHELL, """
 unset ANTHROPIC_API_KEY
 export ANTHROPIC_BASE_URL=<root>
 export ANTHROPIC_AUTH_TOKEN="$<key>"
@@ -45,8 +45,9 @@ claude
 """),
     ),
     notes=(
-        "It takes every model's window for 200,000 tokens; the percentage makes it compact at the recommended context.",
-        "Without the attribution header its prompt begins alike each time, so that prefix caches work.",
+        "It assumes a window of 200,000 tokens for every model; the percentage makes it compact at the recommended "
+        "context.",
+        "Without the attribution header its prompts begin alike, so that prefix caches work.",
     ),
 )  # fmt: skip
 
@@ -54,7 +55,7 @@ AIDER = Client(
     "aider", "aider", "openai/ (LiteLLM)", CHAT,
     tried="0.86.2", own_prompt=2_000,
     blocks=(
-        Block(Format.JSON, """
+        SettingsBlock(BlockFormat.JSON, """
 {
   <openai_model>: {
     "max_input_tokens": <client_context>,
@@ -68,13 +69,13 @@ AIDER = Client(
   }
 }
 """, "./.aider.model.metadata.json"),
-        Block(Format.YAML, """
+        SettingsBlock(BlockFormat.YAML, """
 - name: <openai_model>
   use_temperature: <temperature>
   extra_params:
     max_tokens: <max_output>
 """, "./.aider.model.settings.yml"),
-        Block(Format.SHELL, """
+        SettingsBlock(BlockFormat.SHELL, """
 export OPENAI_API_BASE=<base_url>
 export OPENAI_API_KEY="$<key>"
 aider --model <openai_model>
@@ -86,7 +87,7 @@ CONTINUE = Client(
     "continue", "Continue", "openai", CHAT,
     tried="cn 1.5.47", takes_reply_off=True, own_prompt=2_000,
     blocks=(
-        Block(Format.YAML, """
+        SettingsBlock(BlockFormat.YAML, """
 name: stoker
 version: 1.0.0
 schema: v1
@@ -103,7 +104,7 @@ models:
       maxTokens: <max_output>
       temperature: <temperature>
 """, "~/.continue/config.yaml"),
-        Block(Format.SHELL, """
+        SettingsBlock(BlockFormat.SHELL, """
 cn --config ~/.continue/config.yaml
 """),
     ),
@@ -114,7 +115,7 @@ OPENCODE = Client(
     "opencode", "opencode", "@ai-sdk/openai-compatible", CHAT,
     tried="1.18.33", takes_reply_off=True, own_prompt=8_000,
     blocks=(
-        Block(Format.JSON, """
+        SettingsBlock(BlockFormat.JSON, """
 {
   "$schema": "https://opencode.ai/config.json",
   "model": <stoker_model>,
@@ -142,7 +143,7 @@ OPENCODE = Client(
   }
 }
 """, "./opencode.json"),
-        Block(Format.SHELL, """
+        SettingsBlock(BlockFormat.SHELL, """
 opencode
 """),
     ),
@@ -152,7 +153,7 @@ CODEX = Client(
     "codex", "Codex CLI", "model_providers", RESPONSES,
     tried="0.169.0", sets_temperature=False, takes_reply_off=True, own_prompt=10_000,
     blocks=(
-        Block(Format.TOML, """
+        SettingsBlock(BlockFormat.TOML, """
 model = <model>
 model_provider = "stoker"
 model_context_window = <window>
@@ -164,7 +165,7 @@ base_url = <base_url>
 env_key = "<key>"
 wire_api = "responses"
 """, "~/.codex/config.toml"),
-        Block(Format.SHELL, """
+        SettingsBlock(BlockFormat.SHELL, """
 codex
 """),
     ),
@@ -174,7 +175,7 @@ CLINE = Client(
     "cline", "Cline", "OpenAI Compatible", CHAT,
     tried="3.0.65", own_prompt=6_000,
     blocks=(
-        Block(Format.FORM, """
+        SettingsBlock(BlockFormat.FORM, """
 API Provider: OpenAI Compatible
 Base URL: <base_url>
 OpenAI Compatible API Key: the value of $<key>
@@ -184,7 +185,7 @@ Max Output Tokens: <max_output>
 Supports Images: <images>
 Temperature: <temperature>
 """, "Cline > Settings > API Configuration"),
-        Block(Format.SHELL, """
+        SettingsBlock(BlockFormat.SHELL, """
 cline auth -p openai-compatible -k "$<key>" -m <model> -b <base_url>
 cline -P openai-compatible -m <model>
 """, "its command line"),
@@ -195,7 +196,7 @@ QWEN_CODE = Client(
     "qwen-code", "Qwen Code", "openai", CHAT,
     tried="0.15.10", takes_reply_off=True, own_prompt=20_000,
     blocks=(
-        Block(Format.JSON, """
+        SettingsBlock(BlockFormat.JSON, """
 {
   "security": { "auth": { "selectedType": "openai" } },
   "model": { "name": <model> },
@@ -215,7 +216,7 @@ QWEN_CODE = Client(
   }
 }
 """, "~/.qwen/settings.json"),
-        Block(Format.SHELL, """
+        SettingsBlock(BlockFormat.SHELL, """
 qwen
 """),
     ),

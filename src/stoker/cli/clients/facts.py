@@ -1,4 +1,4 @@
-"""What every client is told: address, model, key, tokens. Pure; nothing here knows a secret's value."""
+"""What every client needs: address, model, key, context. Pure; nothing here knows the value of a secret."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from stoker.cli.console.failure import UsageError
+from stoker.cli.console.errors import UsageError
 from stoker.domain.access import FrontDoor
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.nearest import nearest
-from stoker.domain.routing import AUTO, Router
+from stoker.domain.routing import AUTO, RouterSettings
 from stoker.domain.serve import Serve, Status
 from stoker.domain.tier import Tier
-from stoker.request.accept.door import Door
+from stoker.request.accept.access_control import AccessControl
 
 DEFAULT_VARIABLE = "STOKER_KEY"
 STEP = 1024
@@ -28,7 +28,7 @@ _IMAGES = frozenset(("image", "images", "vision"))
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class ClientKey:
     """How a client proves who it is: by the value of an environment variable."""
 
     variable: str
@@ -38,7 +38,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ClientFacts:
     """One Stoker and one of its models, as a client sees them."""
 
     root: str
@@ -46,9 +46,9 @@ class Facts:
     serve: Serve
     model: str
     """The id to ask for: any of the serve's names, or one that asks for a choice."""
-    key: Key
+    key: ClientKey
     is_task: bool = False
-    """Each request has its tier chosen: `serve` is none of the configuration, it is what all of them hold to."""
+    """Routing chooses a tier for each request; `serve` is then made of what all its tiers have in common."""
 
     @property
     def base_url(self) -> str:
@@ -105,24 +105,26 @@ def read_root(text: str) -> str:
     except ValueError:
         is_plain = False
     if not is_plain or not text.isprintable() or re.search(r"[\s<>\"'\\`]", text):
-        raise UsageError(f"--base-url {text!r}: wanted is http(s)://HOST[:PORT][/PREFIX], with or without /v1")
+        raise UsageError(f"--base-url {text!r}: write http(s)://HOST[:PORT][/PREFIX], with or without /v1")
     if "@" in url.netloc or url.query or url.fragment:
-        raise UsageError("--base-url: no user, password, query or fragment belongs in it; keys go by --key-env")
+        raise UsageError("--base-url: leave out user, password, query and fragment; give the key with --key-env")
     return text.rstrip("/").removesuffix("/v1").rstrip("/")
 
 
-def key_of(front_door: FrontDoor, variable: str | None) -> Key:
-    """The variable that clients take the key from: as told, else the first key's own. Raises UsageError."""
+def key_of(front_door: FrontDoor, variable: str | None) -> ClientKey:
+    """The variable with the key: `variable`, else that of the first key. Raises UsageError."""
     if variable is not None and not _VARIABLE.fullmatch(variable):
-        raise UsageError("--key-env: wanted is the name of a variable (letters, digits, _), never the key itself")
+        raise UsageError("--key-env: give the name of a variable (letters, digits, _), never the key itself")
     keys = front_door.keys if front_door.auth else ()
     source = keys[0].value.source if keys else ""
     kind, _, place = source.partition(":")
     own = place if kind == "env" and _VARIABLE.fullmatch(place) else DEFAULT_VARIABLE
-    return Key(variable or own, bool(keys) or variable is not None, source)
+    return ClientKey(variable or own, bool(keys) or variable is not None, source)
 
 
-def choose(serves: Sequence[Serve], wanted: str | None, where: str, tasks: Sequence[str] = ()) -> tuple[Serve, str]:
+def choose_serve(
+    serves: Sequence[Serve], wanted: str | None, where: str, tasks: Sequence[str] = ()
+) -> tuple[Serve, str]:
     """A serve and the model id that means it: the wanted one, else the first production serve that converses.
 
     `tasks`: other names that there are. Raises UsageError that names the nearest model and all of them.
@@ -132,19 +134,19 @@ def choose(serves: Sequence[Serve], wanted: str | None, where: str, tasks: Seque
             if serve.status is Status.PRODUCTION and not _CONVERSES.isdisjoint(serve.dialects):
                 return serve, serve.name
         names = ", ".join(serve.name for serve in serves) or "none"
-        text = f"no serve of {where} has status production and speaks chat; choose one: --model NAME (known: {names})"
+        text = f"no serve of {where} has status production and speaks a chat dialect; choose one with --model: {names}"
         raise UsageError(text, code="unknown_serve")
     found = next((s for s in serves if s.name == wanted), None) or next(
         (s for s in serves if wanted in s.names()), None
     )
     if found is None:
         known = [*(name for serve in serves for name in serve.names()), *tasks]
-        raise UsageError(f"there is no model '{wanted}' in {where}{nearest(wanted, known)}", code="unknown_serve")
+        raise UsageError(f"there is no model '{wanted}' in {where}{suggestion(wanted, known)}", code="unknown_serve")
     return found, wanted
 
 
-def shared(router: Router, serves: Sequence[Serve], wanted: str) -> Serve | None:
-    """What a client may count on whichever tier is chosen; None: the name asks for no choice.
+def common_serve(router: RouterSettings, serves: Sequence[Serve], wanted: str) -> Serve | None:
+    """What a client can rely on whichever tier is chosen; None: the name is not for routing.
 
     The smallest context that is known, so that a prompt which fits leaves every tier in the choice; what all of them
     take in and speak. Tiers that the file does not let serve the class are not asked.
@@ -164,7 +166,7 @@ def shared(router: Router, serves: Sequence[Serve], wanted: str) -> Serve | None
     )
 
 
-def _may_serve(router: Router, tier: Tier, task_class: str) -> bool:
+def _may_serve(router: RouterSettings, tier: Tier, task_class: str) -> bool:
     return any(router.permits(tier, name) for name in ([task_class] if task_class else router.known))
 
 
@@ -175,17 +177,19 @@ def suggestion(word: str, known: Sequence[str]) -> str:
     return f"{hint} known: {', '.join(dict.fromkeys(known)) or 'none'}"
 
 
-def cautions(front_door: FrontDoor, root: str) -> list[str]:
-    """What stands between that address and this front door, as far as the configuration tells."""
+def address_warnings(front_door: FrontDoor, root: str) -> list[str]:
+    """Settings of the front door that would refuse requests to this address."""
     url = urlsplit(root)
     found = []
     try:
-        Door(front_door).admit({b"host": url.netloc.encode("idna" if not url.netloc.isascii() else "ascii")}, False)
+        AccessControl(front_door).admit(
+            {b"host": url.netloc.encode("idna" if not url.netloc.isascii() else "ascii")}, False
+        )
     except ClientError as refused:
         if refused.code == "foreign_host":  # a missing key is what `admit` ends with otherwise
             found.append(
                 f"front_door.allowed_hosts does not have '{url.hostname}': add it, unless a proxy rewrites Host"
             )
     if url.path and url.path not in front_door.prefixes:
-        found.append(f"front_door.prefixes does not have '{url.path}': add it, unless a proxy takes it off")
+        found.append(f"front_door.prefixes does not have '{url.path}': add it, unless a proxy removes it")
     return found

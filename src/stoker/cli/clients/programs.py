@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from stoker.cli.clients.shape import Block, Client, Format
+from stoker.cli.clients.client_types import BlockFormat, Client, SettingsBlock
 from stoker.domain.dialect import Dialect
 
 OPENAI_PYTHON = Client(
     "openai-python", "openai, for Python", "OpenAI(base_url=...)", Dialect.CHAT,
     is_coding=False,
     blocks=(
-        Block(Format.SHELL, ""),
-        Block(Format.PYTHON, """
+        SettingsBlock(BlockFormat.SHELL, ""),
+        SettingsBlock(BlockFormat.PYTHON, """
 import os
 
 from openai import OpenAI
@@ -31,8 +31,8 @@ ANTHROPIC_PYTHON = Client(
     "anthropic-python", "anthropic, for Python", "Anthropic(base_url=...)", Dialect.MESSAGES,
     at_root=True, is_coding=False,
     blocks=(
-        Block(Format.SHELL, ""),
-        Block(Format.PYTHON, """
+        SettingsBlock(BlockFormat.SHELL, ""),
+        SettingsBlock(BlockFormat.PYTHON, """
 import os
 
 from anthropic import Anthropic
@@ -54,7 +54,7 @@ LLM = Client(
     "llm", "llm", "extra-openai-models.yaml", Dialect.CHAT,
     tried="0.36", is_coding=False,
     blocks=(
-        Block(Format.YAML, """
+        SettingsBlock(BlockFormat.YAML, """
 - model_id: <stoker_model>
   model_name: <model>
   api_base: <base_url>
@@ -63,7 +63,7 @@ LLM = Client(
   supports_schema: true
   vision: <images>
 """, '~/.config/io.datasette.llm/extra-openai-models.yaml (beside what `llm logs path` prints)'),
-        Block(Format.SHELL, """
+        SettingsBlock(BlockFormat.SHELL, """
 llm keys set stoker --value "$<key>"
 llm models options set <stoker_model> max_tokens <max_output>
 llm models options set <stoker_model> temperature <temperature>
@@ -76,7 +76,7 @@ CURL = Client(
     "curl", "curl", "HTTP", Dialect.CHAT,
     is_coding=False,
     blocks=(
-        Block(Format.SHELL, """
+        SettingsBlock(BlockFormat.SHELL, """
 curl <chat_url> \\
   -H "Authorization: Bearer $<key>" \\
   -H 'Content-Type: application/json' \\
@@ -89,7 +89,7 @@ ENV = Client(
     "env", "Environment names", "environment", Dialect.CHAT,
     is_coding=False,
     blocks=(
-        Block(Format.SHELL, """
+        SettingsBlock(BlockFormat.SHELL, """
 export OPENAI_BASE_URL=<base_url>
 export OPENAI_API_KEY="$<key>"
 export ANTHROPIC_BASE_URL=<root>

@@ -1,1 +1,11 @@
-"""One module per command; `eval`, `gate` and `client` hand on to `evaluate/` and `clients/`."""
+"""One module per command; modules with a longer name hold parts of the command that they begin with.
+
+decisions          and `explain`: decisions_follow, decisions_routes, explain_text
+doctor             doctor_checks
+init               init_config: the text of a first configuration
+serves             serves_experiment; log_tail for `serves logs`
+stage              stage_output
+up                 demo_screen
+dry_run            `--dry-run` of several commands
+live_grades        the grades of live answers, for `profile show` and `decisions --routes`
+"""

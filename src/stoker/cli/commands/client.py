@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import options, terminal
-from stoker.cli.console.failure import UsageError
+from stoker.cli.console.errors import UsageError
 
 if TYPE_CHECKING:
     from stoker.domain.access import Settings
@@ -18,7 +18,7 @@ _COLUMNS = ("CLIENT", "WHAT", "PROVIDER", "DIALECT", "TRIED WITH")
 
 def client_names(incomplete: str) -> list[str]:
     """Names of clients that begin with `incomplete`."""
-    from stoker.cli.clients.table import CLIENTS
+    from stoker.cli.clients.all_clients import CLIENTS
 
     return [name for name in CLIENTS if name.startswith(incomplete)]
 
@@ -28,7 +28,7 @@ def client(
         str | None,
         typer.Argument(
             metavar="[NAME]",
-            help="Name of a client. Default: list those that are known.",
+            help="Name of a client. Default: list all.",
             autocompletion=client_names,
             show_default=False,
         ),
@@ -46,24 +46,28 @@ def client(
     base_url: Annotated[
         str | None,
         typer.Option(
-            "--base-url", metavar="URL", help="Public address, with or without /v1. Default: where the front door is."
+            "--base-url",
+            metavar="URL",
+            help="Public address, with or without /v1. Default: the address of the front door.",
         ),
     ] = None,
     key_env: Annotated[
         str | None,
         typer.Option(
-            "--key-env", metavar="VAR", help="Variable that has the key. Default: the first key's, else STOKER_KEY."
+            "--key-env",
+            metavar="VAR",
+            help="Environment variable with the key. Default: that of the first key, else STOKER_KEY.",
         ),
     ] = None,
     config: options.Config = None,
     json: options.Json = False,
 ) -> None:
-    """Print the exact settings for a client: address, model, tokens, key variable. No secret, and no file is written.
+    """Print the exact settings for a client: address, model, tokens, key variable. Prints no secret and writes no file.
 
-    The recommended context leaves a quarter of the serve's for the reply (at most 32768 tokens), in steps of 1024.
+    The recommended context leaves a quarter of the serve's context for the reply (at most 32768 tokens).
     """
-    from stoker.cli.clients import facts, fill
-    from stoker.cli.clients.table import CLIENTS
+    from stoker.cli.clients import facts, render
+    from stoker.cli.clients.all_clients import CLIENTS
 
     if name is None:
         _list(json)
@@ -74,13 +78,13 @@ def client(
     settings = _settings(config)
     serve, asked, is_task = _model(settings, model)
     root = given or facts.root_of(settings.front_door)
-    told = facts.Facts(root, serve, asked, facts.key_of(settings.front_door, key_env), is_task)
+    told = facts.ClientFacts(root, serve, asked, facts.key_of(settings.front_door, key_env), is_task)
     wanted = CLIENTS[name]
-    notes = [*facts.cautions(settings.front_door, root), fill.shortage(wanted, told)]
+    notes = [*facts.address_warnings(settings.front_door, root), render.shortage(wanted, told)]
     if json:
-        terminal.emit(fill.document(wanted, told) | {"cautions": [note for note in notes if note]})
+        terminal.emit(render.document(wanted, told) | {"cautions": [note for note in notes if note]})
         return
-    terminal.say(fill.text(wanted, told))
+    terminal.say(render.text(wanted, told))
     for note in notes:
         if note:
             terminal.note(f"stoker: {note}")
@@ -91,14 +95,14 @@ def _model(settings: Settings, wanted: str | None) -> tuple[Serve, str, bool]:
     from stoker.cli.clients import facts
 
     router = settings.router
-    if router is not None and wanted is not None and (found := facts.shared(router, settings.serves, wanted)):
+    if router is not None and wanted is not None and (found := facts.common_serve(router, settings.serves, wanted)):
         return found, wanted, True
     tasks = router.listed if router is not None else ()
-    return *facts.choose(settings.serves, wanted, settings.source or "the demo", tasks), False
+    return *facts.choose_serve(settings.serves, wanted, settings.source or "the demo", tasks), False
 
 
 def _list(json: bool) -> None:
-    from stoker.cli.clients.table import CLIENTS
+    from stoker.cli.clients.all_clients import CLIENTS
 
     if json:
         terminal.emit([{"client": c.name, "title": c.title, "provider": c.provider, "dialect": c.dialect,
@@ -109,12 +113,12 @@ def _list(json: bool) -> None:
 
 def _settings(config: str | None) -> Settings:
     """The configuration's, else those of a demo that runs. Raises what `find_place` does, and NotRunning."""
-    from stoker.cli.console.place import find_place
+    from stoker.cli.console.installation import find_installation
 
-    place = find_place(config)
-    if place.settings is not None:
-        return place.settings
+    installation = find_installation(config)
+    if installation.settings is not None:
+        return installation.settings
     from stoker.config.demo import demo
 
-    with place.control() as control:
-        return demo(place.state, control.status().frontdoor.port)
+    with installation.control() as control:
+        return demo(installation.state, control.status().frontdoor.port)

@@ -7,28 +7,28 @@ from typing import Annotated
 import typer
 
 from stoker.cli.console import options, terminal
-from stoker.cli.console.place import cautions, load_settings
+from stoker.cli.console.installation import config_warnings, load_settings
 
 app = typer.Typer(help="The configuration file, stoker.toml.", no_args_is_help=True)
 
 
 @app.command()
 def check(config: options.Config = None, json: options.Json = False) -> None:
-    """Report every problem, with its line. Exit 2 if there is one."""
+    """Report every problem with its line. Exit 2 if there is one."""
     from stoker.domain.errors import ConfigError
-    from stoker.store.profile import rows_of, strangers
+    from stoker.store.profile import configured_rows, unconfigured_rows
 
     try:
         settings = load_settings(config)
-        rows = rows_of(settings.router, settings.paths.state)
+        rows = configured_rows(settings.router, settings.paths.state)
     except ConfigError as error:
         if json:
             terminal.emit({"ok": False, "problems": error.problems, "warnings": []})
             raise typer.Exit(2) from error
         raise
-    found = cautions(settings)
+    found = config_warnings(settings)
     if settings.router is not None:
-        found += strangers(rows, [tier.name for tier in settings.router.tiers], settings.router.known)
+        found += unconfigured_rows(rows, [tier.name for tier in settings.router.tiers], settings.router.known)
     if json:
         terminal.emit({"ok": True, "file": settings.source, "problems": [], "warnings": found})
         return
@@ -46,21 +46,21 @@ def _count(number: int, noun: str) -> str:
 
 @app.command()
 def show(config: options.Config = None, json: options.Json = False) -> None:
-    """Show effective values. Defaults included; secrets as where they come from."""
-    from stoker.config import explain
+    """Show the effective values, with defaults. Secrets are shown as their source."""
+    from stoker.config import effective
 
     settings = load_settings(config)
     if json:
-        terminal.emit(explain.show(settings))
+        terminal.emit(effective.show(settings))
     else:
-        terminal.say(explain.to_toml(settings).rstrip())
+        terminal.say(effective.to_toml(settings).rstrip())
 
 
 @app.command()
 def schema(
-    json: Annotated[bool, typer.Option("--json", help="Accepted for symmetry: it is JSON anyway.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="No effect: the output is always JSON.")] = False,
 ) -> None:
     """Print the JSON Schema, for editors."""
-    from stoker.config.explain import schema
+    from stoker.config.effective import schema
 
     terminal.emit(schema())

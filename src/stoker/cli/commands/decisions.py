@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import NotRunning, Refused, UsageError
-from stoker.cli.console.place import Place, find_place
+from stoker.cli.console.errors import NotRunning, RequestRefused, UsageError
+from stoker.cli.console.installation import Installation, find_installation
 
 if TYPE_CHECKING:
     from stoker.domain.decision import Decision
@@ -27,33 +27,34 @@ def decisions(
             "-n",
             min=1,
             max=MOST,
-            help="How many of the newest. Default: 20; with --routes all.",
+            help="How many of the newest records. Default: 20; with --routes, all.",
             show_default=False,
         ),
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with each one as it comes, until Ctrl-C.")
+        bool, typer.Option("--follow", "-f", help="Print further records as they come, until Ctrl-C.")
     ] = False,
     routes: Annotated[
-        bool, typer.Option("--routes", help="What routing did, by class and tier: accepted, escalated, cost, saved.")
+        bool, typer.Option("--routes", help="Summarise routing by class and tier: accepted, escalated, cost, saved.")
     ] = False,
     trace: Annotated[
-        bool, typer.Option("--trace", help="As a Mooncake trace: arrivals and lengths, for `eval benchmark --replay`.")
+        bool,
+        typer.Option("--trace", help="Print a Mooncake trace (arrivals and lengths) for `eval benchmark --replay`."),
     ] = False,
     json: options.Json = False,
 ) -> None:
-    """What became of the newest requests. Works when nothing runs, too, but for --follow."""
+    """List the newest requests and their outcomes. Also works if Stoker does not run, except for --follow."""
     if follow + routes + trace > 1:
-        raise UsageError("--follow, --routes and --trace: one of them at a time")
-    place = find_place(config, state)
+        raise UsageError("--follow, --routes and --trace exclude each other: give one")
+    installation = find_installation(config, state)
     if follow:
-        _follow(place, limit or SHOWN, json)
+        _follow(installation, limit or SHOWN, json)
         return
-    found = _recent(place, limit or (MOST if routes else SHOWN))
+    found = _recent(installation, limit or (MOST if routes else SHOWN))
     if trace:
         _print_trace(found)
     elif routes:
-        _print_routes(place, found, json)
+        _print_routes(installation, found, json)
     elif json:
         terminal.emit([_document(d) for d in found])
     elif not found:
@@ -77,91 +78,91 @@ def decisions(
         terminal.note(f"one in full: stoker explain {found[0].id}")
 
 
-def _follow(place: Place, limit: int, json: bool) -> None:
+def _follow(installation: Installation, limit: int, json: bool) -> None:
     """One line each; with `json` a JSON document on one line each. Ctrl-C is how it ends."""
     import msgspec
 
-    from stoker.cli.commands import following
+    from stoker.cli.commands import decisions_follow
 
     def waits(why: str) -> None:
         terminal.note(f"stoker: {why}; waiting for it")
 
     try:
-        with place.control() as control:
-            for decision in following.follow(control, limit, waits):
-                terminal.say(msgspec.json.encode(decision).decode() if json else following.line(decision))
+        with installation.control() as control:
+            for decision in decisions_follow.follow(control, limit, waits):
+                terminal.say(msgspec.json.encode(decision).decode() if json else decisions_follow.line(decision))
     except KeyboardInterrupt:
         return
 
 
-def _print_routes(place: Place, found: list[Decision], json: bool) -> None:
-    from stoker.cli.commands import routed
-    from stoker.cli.commands.graded import live_rows
+def _print_routes(installation: Installation, found: list[Decision], json: bool) -> None:
+    from stoker.cli.commands import decisions_routes
+    from stoker.cli.commands.live_grades import live_rows
     from stoker.domain.spending import cloud_costs
 
-    clouds = cloud_costs(None if place.settings is None else place.settings.router)
-    live = list(live_rows(place).values())
+    clouds = cloud_costs(None if installation.settings is None else installation.settings.router)
+    live = list(live_rows(installation).values())
     if json:
-        terminal.emit(routed.document(found, clouds, live))
+        terminal.emit(decisions_routes.document(found, clouds, live))
     else:
-        routed.show(found, clouds, live)
+        decisions_routes.show(found, clouds, live)
 
 
 def _print_trace(found: list[Decision]) -> None:
-    from stoker.measure.load.replay import export
+    from stoker.measure.load.replay import export_trace
 
-    lines, left_out = export(found)
+    lines, left_out = export_trace(found)
     for line in lines:
         terminal.say(line.decode())
     if left_out:
-        terminal.note(f"{left_out} of {len(found)} requests are left out: their tokens were not counted")
+        terminal.note(f"{left_out} of {len(found)} requests are left out, since their tokens were not counted")
 
 
 def explain(
-    request_id: Annotated[str, typer.Argument(metavar="REQUEST_ID", help="What a reply carries as x-request-id.")],
+    request_id: Annotated[str, typer.Argument(metavar="REQUEST_ID", help="The x-request-id of a reply.")],
     config: options.Config = None,
     state: options.State = None,
     json: options.Json = False,
 ) -> None:
-    """Tell the story of one request. Asked for, considered, waited, tried, answered."""
-    found = _one(find_place(config, state), request_id)
+    """Explain one request: what it asked for, which serves were considered, how it waited and ended."""
+    found = _one(find_installation(config, state), request_id)
     if json:
         terminal.emit(_document(found))
     else:
-        from stoker.cli.commands import story
+        from stoker.cli.commands import explain_text
 
-        terminal.say(story.tell(found))
+        terminal.say(explain_text.describe(found))
 
 
-def _recent(place: Place, limit: int) -> list[Decision]:
+def _recent(installation: Installation, limit: int) -> list[Decision]:
     try:
-        with place.control() as control:
+        with installation.control() as control:
             return control.decisions(limit)
     except NotRunning:
         from stoker.store.decisions import read_recent
 
-        path = place.state / "decisions.db"
+        path = installation.state / "decisions.db"
         return read_recent(path, limit) if path.exists() else []
 
 
-def _one(place: Place, request_id: str) -> Decision:
+def _one(installation: Installation, request_id: str) -> Decision:
     found: Decision | None
     try:
-        with place.control() as control:
+        with installation.control() as control:
             found = control.decision(request_id)
     except NotRunning:
         from stoker.store.decisions import read_one
 
-        path = place.state / "decisions.db"
+        path = installation.state / "decisions.db"
         found = read_one(path, request_id) if path.exists() else None
-    except Refused as error:
+    except RequestRefused as error:
         if error.status != 404:
             raise
         found = None
     if found is None:
-        raise Refused(
-            f"no request '{request_id}' is recorded under {place.state}: it is too old, another Stoker served it, "
-            "or it is one of many like refusals, which are only counted; the newest: stoker decisions",
+        raise RequestRefused(
+            f"no request '{request_id}' is recorded under {installation.state}: it is too old, another Stoker served "
+            "it, or it is one of many refusals alike, which are only counted; list the newest: stoker decisions",
             code="unknown_request",
             status=404,
         )

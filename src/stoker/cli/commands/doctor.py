@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 import typer
 
 from stoker.cli.console import options, terminal
-from stoker.cli.console.failure import FAILED
+from stoker.cli.console.errors import FAILED
 from stoker.domain.errors import ConfigError, StokerError
 
 if TYPE_CHECKING:
-    from stoker.cli.machine.checks import Finding
-    from stoker.cli.machine.discover import Engine
+    from stoker.cli.commands.doctor_checks import DoctorFinding
+    from stoker.cli.machine.discover import InstalledEngine
     from stoker.domain.access import Settings
 
 
 def doctor(config: options.Config = None, json: options.Json = False) -> None:
     """Check every part of this machine. Each finding has its fix and the next command; exit 1 if one fails."""
-    from stoker.cli.machine.checks import Health
+    from stoker.cli.commands.doctor_checks import DoctorHealth
 
     findings = examine(config)
     if json:
@@ -28,79 +28,90 @@ def doctor(config: options.Config = None, json: options.Json = False) -> None:
     else:
         terminal.table(("", "PART", "FOUND"), [(f.health, f.part, f.detail) for f in findings])
         _advise(findings)
-    if any(finding.health is Health.FAIL for finding in findings):
+    if any(finding.health is DoctorHealth.FAIL for finding in findings):
         raise typer.Exit(FAILED)
 
 
-def examine(config: str | None) -> list[Finding]:
+def examine(config: str | None) -> list[DoctorFinding]:
     """Every finding. Without a usable configuration: of this, and of the machine with the default places."""
-    from stoker.cli.machine import checks, discover
-    from stoker.fleet.memory.host import host
+    from stoker.cli.commands import doctor_checks
+    from stoker.cli.machine import discover
+    from stoker.fleet.memory.host import host_memory
     from stoker.fleet.memory.probe import machine
 
     settings, about = _configuration(config)
     engines = discover.engines()
-    findings = [checks.python(), *checks.platform(), checks.accelerators(machine(), host()), about]
+    findings = [
+        doctor_checks.python(),
+        *doctor_checks.platform(),
+        doctor_checks.accelerators(machine(), host_memory()),
+        about,
+    ]
     if settings is None:
         from stoker.config.paths import default_state, default_vault
 
-        findings += [checks.state_directory(default_state(), _running(default_state()))]
-        findings += [checks.engines((), engines)]
+        findings += [doctor_checks.state_directory(default_state(), _running(default_state()))]
+        findings += [doctor_checks.engines((), engines)]
         state, vault = default_state(), default_vault()
     else:
         findings += _configured(settings, engines)
         state, vault = Path(settings.paths.logs), Path(settings.paths.vault)
-    findings += [checks.disk("disk for the vault", vault, f"df -h {vault}")]
-    findings += [checks.disk("disk for logs", state, f"df -h {state}")]
+    findings += [doctor_checks.disk("disk for the vault", vault, f"df -h {vault}")]
+    findings += [doctor_checks.disk("disk for logs", state, f"df -h {state}")]
     return [
         *findings,
-        checks.containers(settings.serves if settings is not None else ()),
-        checks.completion(Path.home()),
+        doctor_checks.containers(settings.serves if settings is not None else ()),
+        doctor_checks.completion(Path.home()),
     ]
 
 
-def _configured(settings: Settings, engines: list[Engine]) -> list[Finding]:
-    from stoker.cli.machine import checks, discover
+def _configured(settings: Settings, engines: list[InstalledEngine]) -> list[DoctorFinding]:
+    from stoker.cli.commands import doctor_checks
+    from stoker.cli.machine import discover
     from stoker.domain.serve import Driver
 
     state = Path(settings.paths.state)
     running = _running(state)
     own = [s for s in settings.serves if s.engine == "llama.cpp" and s.driver is Driver.PROCESS]
     return [
-        checks.state_directory(state, running),
-        checks.port(settings.front_door, running),
-        checks.access(settings.front_door),
-        checks.engines(settings.serves, engines),
-        *(checks.weights(serve) for serve in own),
-        *(finding for serve in settings.serves if (finding := checks.serve(serve, settings.paths)) is not None),
-        checks.devices(settings, discover.gpus()),
+        doctor_checks.state_directory(state, running),
+        doctor_checks.port(settings.front_door, running),
+        doctor_checks.access(settings.front_door),
+        doctor_checks.engines(settings.serves, engines),
+        *(doctor_checks.weights(serve) for serve in own),
+        *(finding for serve in settings.serves if (finding := doctor_checks.serve(serve, settings.paths)) is not None),
+        doctor_checks.devices(settings, discover.gpus()),
     ]
 
 
-def _configuration(config: str | None) -> tuple[Settings | None, Finding]:
-    from stoker.cli.console.place import cautions, load_settings
-    from stoker.cli.machine.checks import Finding, Health
+def _configuration(config: str | None) -> tuple[Settings | None, DoctorFinding]:
+    from stoker.cli.commands.doctor_checks import DoctorFinding, DoctorHealth
+    from stoker.cli.console.installation import config_warnings, load_settings
 
     part = "configuration"
     try:
         settings = load_settings(config)
     except ConfigError as error:
         if config is None and "no configuration file" in error.message:
-            found = Finding(part, Health.WARN, error.message, "write a first one", "stoker init")
+            found = DoctorFinding(part, DoctorHealth.WARN, error.message, "write a first one", "stoker init")
         else:
-            found = Finding(part, Health.FAIL, error.message, "mend each of these lines", "stoker config check")
+            found = DoctorFinding(
+                part, DoctorHealth.FAIL, error.message, "correct each of these lines", "stoker config check"
+            )
         return None, found
-    said = cautions(settings)
+    said = config_warnings(settings)
     if said:
         detail = f"{settings.source}: " + "; ".join(said)
-        return settings, Finding(part, Health.WARN, detail, "see docs/configuration.md", "stoker config check")
-    return settings, Finding(part, Health.OK, f"{settings.source}, {len(settings.serves)} serves")
+        return settings, DoctorFinding(
+            part, DoctorHealth.WARN, detail, "see docs/reference/configuration.md", "stoker config check"
+        )
+    return settings, DoctorFinding(part, DoctorHealth.OK, f"{settings.source}, {len(settings.serves)} serves")
 
 
 def _running(state: Path) -> int | None:
     """The pid of the Stoker that answers on this state directory's socket."""
     from stoker.cli.console.control import Control
-    from stoker.cli.console.place import socket_of
+    from stoker.cli.console.installation import socket_of
 
     if not state.is_dir():
         return None
@@ -111,10 +122,10 @@ def _running(state: Path) -> int | None:
         return None  # nothing answers there: that is the finding
 
 
-def _advise(findings: list[Finding]) -> None:
-    from stoker.cli.machine.checks import Health
+def _advise(findings: list[DoctorFinding]) -> None:
+    from stoker.cli.commands.doctor_checks import DoctorHealth
 
-    wrong = [finding for finding in findings if finding.health is not Health.OK]
+    wrong = [finding for finding in findings if finding.health is not DoctorHealth.OK]
     for finding in wrong:
         terminal.say(f"\n{finding.health}: {finding.part}: {finding.fix}\n  next: {finding.next}")
     if not wrong:

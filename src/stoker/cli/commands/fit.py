@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import FAILED, UsageError
+from stoker.cli.console.errors import FAILED, UsageError
 from stoker.domain.errors import ConfigError
 
 if TYPE_CHECKING:
     from stoker.domain.serve import Serve, Slot
-    from stoker.fleet.memory.device import Device, Probe
-    from stoker.fleet.memory.fit.check import Report
-    from stoker.fleet.memory.host import Host
+    from stoker.fleet.memory.device import Device, DeviceProbe
+    from stoker.fleet.memory.fit.check import FitReport
+    from stoker.fleet.memory.host import HostMemory
 
 _COLUMNS = ("SERVE", "PLACE", "WEIGHTS", "KV CACHE", "ENGINE", "NEEDED", "ROOM", "FREE NOW", "VERDICT")
 _MOST_AT_ONCE = 1024
@@ -24,7 +24,7 @@ Target = Annotated[
     str | None,
     typer.Argument(
         metavar="[SERVE|MODEL.gguf|DIR]",
-        help="A serve's name, or a path to a model (one that has a / in it, or ends in .gguf). Default: every serve.",
+        help="Name of a serve, or path of a model (with a / in it, or ending in .gguf). Default: every serve.",
         autocompletion=options.serve_names,
         show_default=False,
     ),
@@ -34,29 +34,31 @@ Target = Annotated[
 def fit(
     target: Target = None,
     context: Annotated[int | None, typer.Option(min=1, metavar="N", help="Tokens that one request may use.")] = None,
-    parallel: Annotated[int | None, typer.Option(min=1, metavar="N", help="Requests at once.")] = None,
+    parallel: Annotated[int | None, typer.Option(min=1, metavar="N", help="Number of requests at once.")] = None,
     cache_type: Annotated[
-        str | None, typer.Option("--cache-type", metavar="TYPE", help="Of the KV cache: f16, q8_0, q4_0, fp8...")
+        str | None, typer.Option("--cache-type", metavar="TYPE", help="Type of the KV cache: f16, q8_0, q4_0, fp8...")
     ] = None,
     device_memory: Annotated[
         str | None,
-        typer.Option("--device-memory", metavar="SIZE", help='As if there were one device with so much: "24GiB".'),
+        typer.Option(
+            "--device-memory", metavar="SIZE", help='Act as if there were one device with this much memory: "24GiB".'
+        ),
     ] = None,
     config: options.Config = None,
     json: options.Json = False,
 ) -> None:
-    """Whether a model fits, and the largest context that would. Reads headers only; exit 1 if one does not fit."""
+    """Check whether a model fits, and find the largest context. Reads file headers only; exit 1 if one does not fit."""
     from stoker.fleet.memory.fit import check
     from stoker.fleet.memory.fit.shape import UnreadableModel
-    from stoker.fleet.memory.host import host
+    from stoker.fleet.memory.host import host_memory
 
     is_path = target is not None and (os.sep in target or target.endswith(".gguf"))
     subjects = _of_path(str(target)) if is_path else _configured(target, config)
     subjects = [(_changed(serve, context, parallel, cache_type), slot) for serve, slot in subjects]
     probe = machine()
     given = _given(device_memory)
-    main = host()
-    judged: list[Report | str] = []
+    main = host_memory()
+    judged: list[FitReport | str] = []
     for serve, slot in subjects:
         devices = check.devices_for(serve, slot, probe.devices()) if given is None else given
         try:
@@ -75,7 +77,7 @@ def fit(
         raise typer.Exit(FAILED)
 
 
-def machine() -> Probe:
+def machine() -> DeviceProbe:
     """This machine's accelerators."""
     from stoker.fleet.memory import probe
 
@@ -92,17 +94,19 @@ def _of_path(target: str) -> list[tuple[Serve, Slot | None]]:
 
 def _configured(target: str | None, config: str | None) -> list[tuple[Serve, Slot | None]]:
     """The named serve, or every one that runs here, with its slot."""
-    from stoker.cli.console.place import find_place
+    from stoker.cli.console.installation import find_installation
     from stoker.domain.serve import Driver
 
     try:
-        place = find_place(config)
+        installation = find_installation(config)
     except ConfigError as error:
         raise ConfigError([*error.problems, "or name a model: stoker fit PATH/TO/MODEL.gguf"]) from error
-    settings = place.settings
+    settings = installation.settings
     serves = settings.serves if settings is not None else ()
     slots = {slot.name: slot for slot in settings.slots} if settings is not None else {}
-    wanted = [place.serve(target)] if target is not None else [s for s in serves if s.driver is not Driver.EXTERNAL]
+    wanted = (
+        [installation.serve(target)] if target is not None else [s for s in serves if s.driver is not Driver.EXTERNAL]
+    )
     return [(serve, slots.get(serve.slot or "")) for serve in wanted]
 
 
@@ -131,7 +135,7 @@ def _given(size: str | None) -> list[Device] | None:
     return [Device(0, "given", f"a device of {figures.size(total)}", "", total, total)]
 
 
-def _judge(serve: Serve, devices: list[Device], main: Host, is_path: bool) -> Report:
+def _judge(serve: Serve, devices: list[Device], main: HostMemory, is_path: bool) -> FitReport:
     from dataclasses import replace
 
     from stoker.fleet.memory.fit import check
@@ -142,7 +146,7 @@ def _judge(serve: Serve, devices: list[Device], main: Host, is_path: bool) -> Re
     return check.examine(serve, devices, main, shape)
 
 
-def _show(judged: list[Report | str], is_path: bool) -> None:
+def _show(judged: list[FitReport | str], is_path: bool) -> None:
     reports = [report for report in judged if not isinstance(report, str)]
     rows = [
         (
@@ -161,9 +165,9 @@ def _show(judged: list[Report | str], is_path: bool) -> None:
             terminal.say(line)
 
 
-def _sentences(report: Report, is_path: bool) -> list[str]:
-    from stoker.fleet.memory.fit.rules import Kind
-    from stoker.fleet.memory.fit.verdict import Answer
+def _sentences(report: FitReport, is_path: bool) -> list[str]:
+    from stoker.fleet.memory.fit.rules import RemarkKind
+    from stoker.fleet.memory.fit.verdict import FitAnswer
 
     shape, plan, context = report.shape, report.plan, report.estimate.context
     size = f"{_count(shape.parameters)} parameters, " if shape.parameters else ""
@@ -173,7 +177,7 @@ def _sentences(report: Report, is_path: bool) -> list[str]:
     ]
     lines += [f"  assumed: {note}" for note in shape.notes]
     lines += [f"  {remark.kind}: {remark.says} ({remark.date})" for remark in report.remarks
-              if remark.kind is not Kind.UNSUPPORTED]  # fmt: skip
+              if remark.kind is not RemarkKind.UNSUPPORTED]  # fmt: skip
     lines += [f"  refused: {problem}" for problem in report.problems]
     if report.context is not None:
         trained = " (what it was trained for)" if report.context == shape.context else ""
@@ -181,9 +185,9 @@ def _sentences(report: Report, is_path: bool) -> list[str]:
     if report.parallel is not None:
         more = " or more" if report.parallel == _MOST_AT_ONCE else ""
         lines.append(f"  most at once with {context} tokens: {report.parallel}{more}")
-    if report.verdict.answer is Answer.UNKNOWN:
+    if report.verdict.answer is FitAnswer.UNKNOWN:
         lines.append("  next: say how much there is, with --device-memory, or `memory` of the slot")
-    elif report.verdict.answer is Answer.TOO_LARGE:
+    elif report.verdict.answer is FitAnswer.TOO_LARGE:
         lines.append(f"  next: {_way_out(report)}")
     elif not report.problems:
         start = "stoker serves experiment --model MODEL --port 8100" if is_path else f"stoker serves up {report.serve}"
@@ -195,7 +199,7 @@ def _count(number: int) -> str:
     return f"{number / 1e9:.1f} billion" if number >= 10**9 else f"{number / 1e6:.1f} million"
 
 
-def _way_out(report: Report) -> str:
+def _way_out(report: FitReport) -> str:
     if report.context is not None:
         return f"set `context = {report.context}`" + (
             f", or `parallel = {report.parallel}`" if report.parallel is not None else ""
@@ -205,7 +209,7 @@ def _way_out(report: Report) -> str:
     return report.smaller or "take a smaller model, a smaller quantisation, or more devices"
 
 
-def _document(serve: Serve, result: Report | str) -> dict[str, Any]:
+def _document(serve: Serve, result: FitReport | str) -> dict[str, Any]:
     if isinstance(result, str):
         return {"serve": serve.name, "model": serve.model, "verdict": "unknown", "problems": [result]}
     return {

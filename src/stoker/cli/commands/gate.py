@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import FAILED, UsageError
+from stoker.cli.console.errors import FAILED, UsageError
 
 if TYPE_CHECKING:
     from stoker.domain.gate import Gate
@@ -43,22 +43,22 @@ def gate(
     """May SERVE be what ALIAS means? Runs what is missing, says it per condition. Exit 0 only if all of them hold."""
     from stoker.cli.evaluate import gate_measurements, running_serve
     from stoker.cli.evaluate import save_run as kept
-    from stoker.domain.run import Kind, Outcome
+    from stoker.domain.run import Outcome, RunKind
     from stoker.measure.gate import judgement
 
     if again and dry_run:
-        raise UsageError("--again measures, --dry-run does not: give one of them")
-    found = running_serve.find(serve, config, state)
-    judging = gate_measurements.judging_of(found, alias, name, suites, unknown_ok)
+        raise UsageError("--again measures and --dry-run does not: give one of them")
+    found = running_serve.find_running(serve, config, state)
+    judging = gate_measurements.gate_measurement(found, alias, name, suites, unknown_ok)
     asked = judging.gate
     began = time.time()
-    runs = [] if again else gate_measurements.usable(judging, began)
+    runs = [] if again else gate_measurements.stored_runs(judging, began)
     told = {} if dry_run else gate_measurements.measure_missing(judging, runs, quiet=json)
-    unknown = gate_measurements.unknown_of(judging, runs)
-    findings = judgement.judge(asked, runs, judging.classes, unknown if unknown_ok else ())
+    unknown = gate_measurements.unknown_conditions(judging, runs)
+    findings = judgement.judge_gate(asked, runs, judging.classes, unknown if unknown_ok else ())
     for condition, finding in zip(asked.conditions, findings, strict=True):
         if finding.outcome is Outcome.UNDECIDED:
-            finding.fix = gate_measurements.fix_of(judging, condition, told, unknown)
+            finding.fix = gate_measurements.fix_for(judging, condition, told, unknown)
     outcome = judgement.outcome_of(findings)
     proposed = judging.proposals(alias)
     settings: dict[str, object] = {
@@ -68,17 +68,17 @@ def gate(
         "set_aside": [one.name for one in findings if one.outcome is Outcome.NOT_APPLICABLE],
         "proposed": list(proposed),
     }  # fmt: skip
-    run = kept.made(Kind.GATE, found.subject, began, outcome, findings, {}, settings, None)
+    run = kept.build_run(RunKind.GATE, found.subject, began, outcome, findings, {}, settings, None)
     if json:
-        terminal.emit(kept.document(run))
+        terminal.emit(kept.run_document(run))
     else:
         _show(run, asked)
     for text, why in proposed.items():
         terminal.note(f'proposed for [gate.{asked.name}]: "{text}" ({why}, and the gate does not ask for it)')
     if judging.unknown_identity and not dry_run:
-        terminal.note(gate_measurements.about_identity(judging))
+        terminal.note(gate_measurements.identity_note(judging))
     if not dry_run:
-        terminal.note(f"kept: {kept.keep(run, found.state)}")
+        terminal.note(f"kept: {kept.save_run(run, found.state)}")
     if outcome is not Outcome.PASSED:
         raise typer.Exit(FAILED)
     if alias is not None and not json and not dry_run:

@@ -11,46 +11,46 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import UsageError
+from stoker.cli.console.errors import UsageError
 
 if TYPE_CHECKING:
-    from stoker.cli.commands.starter import Found
-    from stoker.cli.machine.discover import Model
+    from stoker.cli.commands.init_config import MachineInventory
+    from stoker.cli.machine.discover import ModelFile
 
 MOST_MODELS = 4
-"""Models taken when nobody chooses: a first file should be readable."""
+"""How many models are taken by default, so that the first file stays readable."""
 
 
 def init(
     path: Annotated[Path, typer.Option("--path", metavar="FILE", help="Where to write.")] = Path("stoker.toml"),
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Ask nothing; take the answers that would be offered.")
-    ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; take every default.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     json: options.Json = False,
 ) -> None:
-    """Write a first stoker.toml. Looks for GPUs, GGUF files and engines, and comments every choice."""
+    """Write a first stoker.toml. Looks for GPUs, GGUF files and engines, and explains each choice in a comment."""
     if path.exists() and not force:
         raise UsageError(
             f"{path} exists: check it with `stoker config check --config {path}`, or overwrite it: --force"
         )
     if not path.parent.is_dir():
-        raise UsageError(f"{path}: there is no directory {path.parent}; create it, or choose another --path")
-    from stoker.cli.commands import starter
+        raise UsageError(f"{path}: the directory {path.parent} does not exist; create it, or choose another --path")
+    from stoker.cli.commands import init_config
     from stoker.cli.machine import discover
     from stoker.config.paths import default_vault
 
     asks = not (yes or json)
     if asks and not sys.stdin.isatty():
-        terminal.note("no terminal to ask on: taking every default (as with --yes)")
+        terminal.note("there is no terminal to ask questions on, so every default is taken, as with --yes")
         asks = False
     vault = default_vault()
-    found = look(vault)
+    found = take_inventory(vault)
     if not json:
         report(found)
     port = typer.prompt("Port to listen on", default=8000, type=int) if asks else 8000
-    chosen = choose(found.models) if asks and not found.demo else list(found.models[:MOST_MODELS])
-    text = starter.starter(starter.Found(found.gpus, chosen, found.engines, vault, found.demo), port)
+    chosen = ask_models(found.models) if asks and not found.demo else list(found.models[:MOST_MODELS])
+    text = init_config.config_text(
+        init_config.MachineInventory(found.gpus, chosen, found.engines, vault, found.demo), port
+    )
     path.write_text(text, encoding="utf-8")
     problems = _problems(path)
     where = path.absolute()
@@ -59,7 +59,7 @@ def init(
         return
     terminal.say(f"wrote {where}")
     for problem in problems:
-        terminal.note(f"to mend before it runs: {problem}")
+        terminal.note(f"to fix before it runs: {problem}")
     if not discover.has_llama_cpp(found.engines):
         terminal.say("first: pip install xllamacpp   (or put llama-server on PATH)")
     if not found.models:
@@ -69,17 +69,17 @@ def init(
     terminal.say("next: stoker up" if default else f"next: stoker up --config {shlex.quote(str(where))}")
 
 
-def look(vault: Path) -> Found:
-    """GPUs, models and engines of this machine; the shipped models where there is no other."""
-    from stoker.cli.commands.starter import Found
+def take_inventory(vault: Path) -> MachineInventory:
+    """GPUs, models and engines of this machine; the shipped models if there is no other."""
+    from stoker.cli.commands.init_config import MachineInventory
     from stoker.cli.machine import discover
 
-    models = discover.models(discover.model_places(vault))
+    models = discover.models(discover.model_directories(vault))
     found = models or _shipped()
-    return Found(discover.gpus(), found, discover.engines(), vault, demo=not models and bool(found))
+    return MachineInventory(discover.gpus(), found, discover.engines(), vault, demo=not models and bool(found))
 
 
-def report(found: Found) -> None:
+def report(found: MachineInventory) -> None:
     """Say what was found, and what was not."""
     from stoker.cli.machine import discover
 
@@ -98,7 +98,7 @@ def report(found: Found) -> None:
         terminal.say("engine  no llama.cpp found; install it: pip install xllamacpp, or put llama-server on PATH")
 
 
-def choose(models: Sequence[Model]) -> list[Model]:
+def ask_models(models: Sequence[ModelFile]) -> list[ModelFile]:
     """Ask which of the numbered models to serve. Asks again until the answer is a list of their numbers."""
     if not models:
         return []
@@ -108,15 +108,15 @@ def choose(models: Sequence[Model]) -> list[Model]:
         numbers = [part.strip() for part in answer.split(",") if part.strip()]
         if numbers and all(n.isdigit() and 1 <= int(n) <= len(models) for n in numbers):
             return [models[int(n) - 1] for n in dict.fromkeys(numbers)]
-        terminal.note(f"write numbers from 1 to {len(models)}, such as {default}")
+        terminal.note(f"give numbers from 1 to {len(models)}, such as {default}")
 
 
-def _shipped() -> list[Model]:
-    from stoker.cli.machine.discover import Model
+def _shipped() -> list[ModelFile]:
+    from stoker.cli.machine.discover import ModelFile
     from stoker.config.demo import demo
 
     paths = [Path(serve.model) for serve in demo(Path("/nonexistent"), 8000).serves]
-    return [Model(path, path.stat().st_size) for path in paths if path.is_file()]
+    return [ModelFile(path, path.stat().st_size) for path in paths if path.is_file()]
 
 
 def _problems(path: Path) -> list[str]:
@@ -130,7 +130,7 @@ def _problems(path: Path) -> list[str]:
     return []
 
 
-def _document(found: Found, path: Path, problems: list[str]) -> dict[str, object]:
+def _document(found: MachineInventory, path: Path, problems: list[str]) -> dict[str, object]:
     return {
         "path": str(path),
         "problems": problems,

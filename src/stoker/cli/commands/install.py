@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import options, terminal
-from stoker.cli.console.failure import Refused, UsageError, unknown_serve
+from stoker.cli.console.errors import RequestRefused, UsageError, unknown_serve
 
 if TYPE_CHECKING:
     import pwd
 
     from stoker.domain.access import Settings
     from stoker.fleet.systemd.install import Changes
-    from stoker.fleet.systemd.units import Site
+    from stoker.fleet.systemd.units import InstallSite
 
-app = typer.Typer(help="Stoker as a service of this machine.", no_args_is_help=True)
+app = typer.Typer(help="Install Stoker as a service of this machine.", no_args_is_help=True)
 ROOT = Path("/")
 
 
@@ -37,34 +37,37 @@ def systemd(
         typer.Option(
             "--profile",
             metavar="SERVE",
-            help="The serve that is to run after the next start. Default: the last resident of each slot.",
+            help="The serve to load at the next start. Default: the last resident of each slot.",
             autocompletion=options.serve_names,
             show_default=False,
         ),
     ] = None,
     start: Annotated[bool, typer.Option("--start", help="Start it now, and at every boot.")] = False,
-    user: Annotated[bool, typer.Option("--user", help="As units of your own systemd, without root.")] = False,
+    user: Annotated[bool, typer.Option("--user", help="Install into your own systemd, without root.")] = False,
     run_as: Annotated[
         str | None,
         typer.Option(
-            "--run-as", metavar="NAME", help="Who the services run as. Default: who typed `sudo`.", show_default=False
+            "--run-as",
+            metavar="NAME",
+            help="Account that the services run as. Default: the user who typed `sudo`.",
+            show_default=False,
         ),
     ] = None,
     root: Annotated[
         Path, typer.Option("--root", metavar="DIR", help="Install into the system under this directory.")
     ] = ROOT,
-    remove: Annotated[bool, typer.Option("--remove", help="Take the units of this configuration away again.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Also write over units that were changed by hand.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the units of this configuration.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also overwrite units that were changed by hand.")] = False,
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
-    """Write units for the front door, its watchdog and the serves that are units. All of them, or none."""
+    """Write systemd units for the front door, its watchdog and serves with driver systemd: all of them, or none."""
     if remove and (profile is not None or start):
-        raise UsageError("--remove takes everything away: leave out --profile and --start")
+        raise UsageError("--remove removes all units: leave out --profile and --start")
     if user and run_as is not None:
-        raise UsageError("units of your own systemd run as you: leave out --run-as, or leave out --user")
+        raise UsageError("units of your own systemd run as you: leave out --run-as or --user")
     if start and root != ROOT:
-        raise UsageError(f"what is installed under {root} is not this system: leave out --start")
+        raise UsageError(f"units under {root} are not part of this system: leave out --start")
     from stoker.fleet.systemd import install
 
     account = _account(user, run_as)
@@ -87,7 +90,7 @@ def systemd(
 
 
 def _account(user: bool, run_as: str | None) -> pwd.struct_passwd:
-    """Who the services run as. Raises UsageError for a name that nobody has."""
+    """The account that the services run as. Raises UsageError for an unknown name."""
     import pwd
 
     name = run_as or (None if user else os.environ.get("SUDO_USER"))
@@ -117,11 +120,11 @@ def _settings(config: str | None, account: pwd.struct_passwd) -> Settings:
     return load(path)
 
 
-def _site(settings: Settings, account: pwd.struct_passwd, user: bool) -> Site:
-    from stoker.fleet.systemd.units import Site
+def _site(settings: Settings, account: pwd.struct_passwd, user: bool) -> InstallSite:
+    from stoker.fleet.systemd.units import InstallSite
 
     passed = {name: os.environ[name] for name in ("PATH", "XDG_STATE_HOME") if os.environ.get(name)}
-    return Site(
+    return InstallSite(
         config=settings.source,
         state=settings.paths.state,
         stoker=(_program(),),
@@ -133,16 +136,16 @@ def _site(settings: Settings, account: pwd.struct_passwd, user: bool) -> Site:
 
 
 def _program() -> str:
-    """This very Stoker. Raises Refused."""
+    """This very Stoker. Raises RequestRefused."""
     beside = Path(sys.executable).with_name("stoker")
     found = str(beside) if os.access(beside, os.X_OK) else shutil.which("stoker")
     if found is None:
-        raise Refused(f"there is no `stoker` beside {sys.executable} or on PATH: install the package first")
+        raise RequestRefused(f"there is no `stoker` beside {sys.executable} or on PATH: install the package first")
     return found
 
 
-def _require_secrets(settings: Settings, site: Site, root: Path) -> None:
-    """Raises Refused: a service does not have the environment of the shell that installs it."""
+def _require_secrets(settings: Settings, site: InstallSite, root: Path) -> None:
+    """Raises RequestRefused: a service does not have the environment of the shell that installs it."""
     keys = [key.value for key in settings.front_door.keys] + [s.key for s in settings.serves if s.key is not None]
     names = sorted({key.source.removeprefix("env:") for key in keys if key.source.startswith("env:")})
     if not names:
@@ -155,13 +158,13 @@ def _require_secrets(settings: Settings, site: Site, root: Path) -> None:
         text, mode = "", 0o600
     missing = [name for name in names if not re.search(rf"^\s*{name}=.", text, re.MULTILINE)]
     if missing:
-        raise Refused(
-            f"a service does not see your shell's {', '.join(missing)}: write `{missing[0]}=...` into {path} "
+        raise RequestRefused(
+            f"a service does not see your shell's variables {', '.join(missing)}: write `{missing[0]}=...` into {path} "
             f"(first `install -m 600 /dev/null {where}`), or point to a file (file:PATH) in the configuration",
             code="secrets_missing",
         )
     if mode & 0o077:
-        raise Refused(f"{path} holds secrets and is open to other users: type `chmod 600 {where}`")
+        raise RequestRefused(f"{path} holds secrets and is open to other users: type `chmod 600 {where}`")
 
 
 def _slot(settings: Settings, profile: str) -> str:
@@ -186,10 +189,10 @@ def _remembered(state: Path, account: pwd.struct_passwd, slot: str | None, serve
         yield
         return
     from stoker.disk.directories import unusable
-    from stoker.store.active import Active
+    from stoker.store.active_residents import ActiveResidents
     from stoker.store.state import StateDir
 
-    active = Active(state / "active.json")
+    active = ActiveResidents(state / "active.json")
     try:
         with _as(account):
             StateDir(state).prepare()
@@ -208,7 +211,7 @@ def _remembered(state: Path, account: pwd.struct_passwd, slot: str | None, serve
 
 @contextlib.contextmanager
 def _as(account: pwd.struct_passwd) -> Iterator[None]:
-    """What is made meanwhile belongs to this account; only root can be somebody else."""
+    """Files created inside belong to this account. Has an effect only for root."""
     before = (os.geteuid(), os.getegid())
     if before[0] != 0 or account.pw_uid == 0:
         yield
@@ -233,7 +236,7 @@ def _tell(changes: Changes, dry_run: bool, remove: bool, slot: str | None, profi
         if dry_run and text is not None:
             terminal.say("\n".join(f"    {line}".rstrip() for line in text.splitlines()))
     if not changes.files:
-        terminal.say("nothing to remove" if remove else "every unit is as it should be")
+        terminal.say("nothing to remove" if remove else "every unit is up to date")
     if slot is not None:
         terminal.say(f"{profile} {'would be' if dry_run else 'is'} what runs in slot {slot} after the next start")
     for argv in changes.after:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import FAILED, UsageError
-from stoker.cli.console.place import Place, find_place
+from stoker.cli.console.errors import FAILED, UsageError
+from stoker.cli.console.installation import Installation, find_installation
 
 if TYPE_CHECKING:
-    from stoker.domain.tier import Row
-    from stoker.store.demotions import Demoted
+    from stoker.domain.tier import ProfileRow
+    from stoker.store.demotions import DemotionTable
     from stoker.store.profile import Rows
 
 app = typer.Typer(help="The quality profile: show, diff, import, export.", no_args_is_help=True)
@@ -29,14 +29,14 @@ _File = Annotated[
 
 @app.command()
 def show(config: options.Config = None, state: options.State = None, json: options.Json = False) -> None:
-    """What was measured of each tier at each class, and the verdict; beside it what live answers were graded."""
-    from stoker.cli.commands.graded import live_rows
+    """Show the measurement and verdict of each tier at each class, and the grades of live answers."""
+    from stoker.cli.commands.live_grades import live_rows
     from stoker.measure.statistics.stats import wilson
-    from stoker.request.decide.demotion import told
+    from stoker.request.decide.demotion import describe_demotion
 
-    place = find_place(config, state)
-    rows, live = _own(place), live_rows(place)
-    demoted, stale = _demoted(place, rows), _stale(place)
+    installation = find_installation(config, state)
+    rows, live = _own(installation), live_rows(installation)
+    demoted, stale = _demoted(installation, rows), _stale(installation)
     keys = sorted(rows.keys() | live.keys())
     if json:
         terminal.emit(
@@ -47,7 +47,9 @@ def show(config: options.Config = None, state: options.State = None, json: optio
         )
         return
     if not keys:
-        terminal.say("nothing is measured yet; local tiers are checked, and denied at high risk")
+        terminal.say(
+            "nothing is measured yet; answers of local tiers are verified, and local tiers get no high-risk classes"
+        )
         terminal.note("measure them: stoker eval bootstrap")
         return
     columns = ("TIER", "CLASS", "VERDICT", "PASSED", "RATE AT LEAST", "LATENCY", "SOURCE", "AT", "LIVE")
@@ -64,13 +66,13 @@ def show(config: options.Config = None, state: options.State = None, json: optio
 
     terminal.table(columns, [cells(key) for key in keys], right=("PASSED", "RATE AT LEAST", "LATENCY"))
     for one in demoted.values():
-        terminal.say(f"{one.tier} at {one.task_class}: {told(one.checks)}")
+        terminal.say(f"{one.tier} at {one.task_class}: {describe_demotion(one.checks)}")
     for (tier, name), why in (stale or {}).items():
         terminal.say(f"{tier} at {name}: {why}")
     if stale:
-        terminal.note("measure again what counts no longer: stoker eval calibrate")
+        terminal.note("measure stale rows again: stoker eval calibrate")
     elif stale is None:
-        terminal.note("which rows still count is known while Stoker runs: " + place.start)
+        terminal.note("only a running Stoker knows which rows are stale; start it: " + installation.start)
 
 
 @app.command()
@@ -79,7 +81,7 @@ def diff(
         Path | None,
         typer.Argument(
             metavar="[FILE]",
-            help="Another profile. Default: before the last change.",
+            help="The profile to compare with. Default: the one before the last change.",
             autocompletion=options.profile_files,
             show_default=False,
         ),
@@ -88,16 +90,16 @@ def diff(
     state: options.State = None,
     json: options.Json = False,
 ) -> None:
-    """What changed: verdicts that are new, gone, or other than they were. Exit 1 if any did."""
+    """Show verdicts that are new, gone or different. Exit 1 if there are any."""
     from stoker.store.profile import ProfileFile, load
 
-    place = find_place(config, state)
+    installation = find_installation(config, state)
     if other is None:
-        history = ProfileFile(_path(place)).history()
+        history = ProfileFile(_path(installation)).history()
         if not history:
-            raise UsageError("there is no earlier profile to compare with: stoker profile diff FILE")
+            raise UsageError("there is no earlier profile to compare with; give one: stoker profile diff FILE")
         other = history[-1]
-    before, now = load(other, _WRITTEN), _own(place)
+    before, now = load(other, _WRITTEN), _own(installation)
     changes = [
         {"tier": tier, "class": name, "before": _word(before.get((tier, name))), "now": _word(now.get((tier, name)))}
         for tier, name in sorted(before.keys() | now.keys())
@@ -115,14 +117,16 @@ def diff(
 
 @app.command()
 def export(
-    to: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="Where to. Default: standard output.")] = None,
+    to: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="File to write. Default: standard output.")
+    ] = None,
     config: options.Config = None,
     state: options.State = None,
 ) -> None:
-    """Write the profile as it is routed by."""
+    """Write the profile that routing uses."""
     from stoker.store.profile import encode
 
-    body = encode(_own(find_place(config, state)).values())
+    body = encode(_own(find_installation(config, state)).values())
     if to is None:
         terminal.say(body.decode().rstrip())
         return
@@ -135,49 +139,53 @@ def export(
 @app.command("import")
 def import_(
     file: _File,
-    replace: Annotated[bool, typer.Option("--replace", help="Drop every row that FILE does not have.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Also drop every row that is not in FILE.")] = False,
     config: options.Config = None,
     state: options.State = None,
 ) -> None:
-    """Take over the rows of FILE, each in the place of the one it had. The old profile stays in its history."""
+    """Add the rows of FILE to the profile; they replace rows for the same tier and class. The old profile is kept."""
     from stoker.store.profile import ProfileFile, load
 
-    place = find_place(config, state)
+    installation = find_installation(config, state)
     rows = load(file, _WRITTEN)
-    kept: Rows = {} if replace else _own(place)
+    kept: Rows = {} if replace else _own(installation)
     try:
-        ProfileFile(_path(place)).write({**kept, **rows}.values())
+        ProfileFile(_path(installation)).write({**kept, **rows}.values())
     except OSError as error:
-        raise UsageError(f"{_path(place)} cannot be written: {error.strerror}") from error
-    terminal.say(f"{len(rows)} rows taken over into {_path(place)}")
+        raise UsageError(f"{_path(installation)} cannot be written: {error.strerror}") from error
+    terminal.say(f"{len(rows)} rows imported into {_path(installation)}")
     terminal.note("route by them: stoker reload")
 
 
 _WRITTEN = "give a file that `stoker profile export` wrote"
 
 
-def _own(place: Place) -> Rows:
-    """Empty where the file is not there yet. Raises ConfigError of one that is none."""
+def _own(installation: Installation) -> Rows:
+    """Empty if there is no file yet. Raises ConfigError for an invalid one."""
     from stoker.store.profile import load
 
-    path = _path(place)
+    path = _path(installation)
     return load(path) if path.exists() else {}
 
 
-def _demoted(place: Place, rows: Rows) -> Demoted:
+def _demoted(installation: Installation, rows: Rows) -> DemotionTable:
     """Not measured again since. Whether a serve is another one by now, only a running Stoker knows."""
     from stoker.request.decide.demotion import holds
     from stoker.store.demotions import Demotions, path_of
 
-    return {key: one for key, one in Demotions(path_of(place.state)).read().items() if holds(one, rows.get(key), None)}
+    return {
+        key: one
+        for key, one in Demotions(path_of(installation.state)).read().items()
+        if holds(one, rows.get(key), None)
+    }
 
 
-def _stale(place: Place) -> dict[tuple[str, str], str] | None:
+def _stale(installation: Installation) -> dict[tuple[str, str], str] | None:
     """Why rows count no longer, as the running Stoker sees its models; None: none runs."""
-    from stoker.cli.console.failure import NotRunning
+    from stoker.cli.console.errors import NotRunning
 
     try:
-        with place.control() as control:
+        with installation.control() as control:
             routing = control.document("/status").get("routing") or {}
     except NotRunning:
         return None
@@ -185,36 +193,36 @@ def _stale(place: Place) -> dict[tuple[str, str], str] | None:
 
 
 def _of_age(key: tuple[str, str], stale: dict[tuple[str, str], str] | None) -> dict[str, object]:
-    """`stale`: why it counts no longer, empty where it does; null: nobody knows, for nothing runs."""
+    """`stale`: why the row no longer counts; empty if it does; null if Stoker does not run."""
     return {"stale": None if stale is None else stale.get(key, "")}
 
 
-def _of_demotion(key: tuple[str, str], demoted: Demoted) -> dict[str, object]:
+def _of_demotion(key: tuple[str, str], demoted: DemotionTable) -> dict[str, object]:
     found = demoted.get(key)
     return {} if found is None else {"demoted": list(found.checks)}
 
 
-def _path(place: Place) -> Path:
+def _path(installation: Installation) -> Path:
     from stoker.store.profile import path_of
 
-    router = None if place.settings is None else place.settings.router
+    router = None if installation.settings is None else installation.settings.router
     if router is None:
-        raise UsageError("no tiers are configured here: a profile is of [[tier]] entries")
-    return path_of(router, place.state)
+        raise UsageError("no [[tier]] is configured, so there is no profile; add a tier first")
+    return path_of(router, installation.state)
 
 
-def _beside(key: tuple[str, str], row: Row | None, live: Row | None) -> dict[str, object]:
+def _beside(key: tuple[str, str], row: ProfileRow | None, live: ProfileRow | None) -> dict[str, object]:
     """A row with the live grades beside it. Of what no suite measured the figures are null."""
     import msgspec
 
-    from stoker.domain.tier import Row
+    from stoker.domain.tier import ProfileRow
 
-    found: dict[str, object] = dict.fromkeys(Row.__struct_fields__) if row is None else msgspec.to_builtins(row)
+    found: dict[str, object] = dict.fromkeys(ProfileRow.__struct_fields__) if row is None else msgspec.to_builtins(row)
     found["tier"], found["task_class"] = key
     return {**found, "live": None if live is None else msgspec.to_builtins(live)}
 
 
-def _word(row: Row | None) -> str:
+def _word(row: ProfileRow | None) -> str:
     return "not measured" if row is None else f"{row.verdict.value}, {row.passed} of {row.n}"
 
 

@@ -9,50 +9,56 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stoker.cli.console import options, terminal
-from stoker.cli.console.failure import FAILED, UsageError
-from stoker.cli.console.place import find_place
+from stoker.cli.console.errors import FAILED, UsageError
+from stoker.cli.console.installation import find_installation
 
 if TYPE_CHECKING:
     from stoker.cli.console.control import Control
 
 LOOK = 0.5
-"""Seconds between two looks at a promotion that is waited for."""
+"""Seconds between two polls of a watched promotion."""
 
 
 def promote(
     alias: Annotated[str | None, typer.Argument(metavar="[ALIAS]", help="The alias. Default: show all.")] = None,
     serve: Annotated[
-        str | None, typer.Argument(metavar="[SERVE]", help="What it is to mean.", autocompletion=options.serve_names)
+        str | None,
+        typer.Argument(
+            metavar="[SERVE]", help="The serve that the alias will mean.", autocompletion=options.serve_names
+        ),
     ] = None,
     evidence: Annotated[
         str | None, typer.Option("--evidence", metavar="ID", help="A gate's result. Default: the newest of SERVE.")
     ] = None,
-    reset: Annotated[bool, typer.Option("--reset", help="Let it mean again what the configuration says.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Without evidence; --reason is kept.")] = False,
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept with the promotion.")] = "",
+    reset: Annotated[bool, typer.Option("--reset", help="Reset the alias to the serve in the configuration.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Promote without evidence; give a --reason.")] = False,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; recorded with the promotion.")] = "",
     wait: Annotated[
-        bool, typer.Option("--wait", help="Wait until its watch is over; exit 1 if it was taken back.")
+        bool,
+        typer.Option("--wait", help="Wait until the promotion is no longer watched; exit 1 if it was rolled back."),
     ] = False,
     config: options.Config = None,
     state: options.State = None,
     json: options.Json = False,
 ) -> None:
     """Move ALIAS to SERVE: at once for new requests, on the evidence of a gate, watched and taken back if it fails."""
-    place = find_place(config, state)
-    with place.control() as control:
+    installation = find_installation(config, state)
+    with installation.control() as control:
         if alias is None:
             _show(control, json)
             return
         if reset:
-            answer = control.demote(alias)
+            answer = control.reset(alias)
         elif serve is None:
-            raise UsageError(f"promote '{alias}' to which serve? stoker promote {alias} SERVE, or --reset")
+            raise UsageError(
+                f"a serve is missing: type stoker promote {alias} SERVE, or stoker promote {alias} --reset"
+            )
         else:
-            found = evidence or newest(place.state, serve)
+            found = evidence or newest(installation.state, serve)
             answer = control.promote(alias, serve, found, reason, force)
     done = f"{alias} means {answer['serve']} now, {answer['previous']} before"
     if wait and not reset:
-        with place.control() as control:
+        with installation.control() as control:
             answer["kept"] = _wait(control, alias, str(answer["serve"]), quiet=json)
         done = f"{alias} means {answer['serve']}" if answer["kept"] else f"{alias} means {answer['previous']} again"
     if json:
@@ -60,19 +66,19 @@ def promote(
     else:
         terminal.say(done)
         if not reset and not wait and answer.get("watch"):
-            terminal.note(f"watched for {answer['watch']:g} s; stoker promote {alias} --reset undoes it")
+            terminal.note(f"watched for {answer['watch']:g} s; undo it: stoker promote {alias} --reset")
     if answer.get("kept") is False:
         raise typer.Exit(FAILED)
 
 
 def newest(state: Path, serve: str) -> str:
-    """Id of the newest gate's result of a serve; empty: there is none."""
-    from stoker.domain.run import Kind
+    """Id of the newest gate result of a serve; empty if there is none."""
+    from stoker.domain.run import RunKind
     from stoker.store.results import Results
 
     store = Results(state)
     store.sync()
-    return next((entry.id for entry in store.select(Kind.GATE, serve, limit=1)), "")
+    return next((entry.id for entry in store.select(RunKind.GATE, serve, limit=1)), "")
 
 
 def _show(control: Control, json: bool) -> None:
@@ -81,7 +87,7 @@ def _show(control: Control, json: bool) -> None:
         terminal.emit(aliases)
         return
     if not aliases:
-        terminal.say("no aliases: [alias.NAME] in the configuration makes one")
+        terminal.say("there are no aliases; add one to the configuration: [alias.NAME]")
         return
     rows = [
         (
@@ -100,12 +106,12 @@ def _time(at: float | None) -> str:
 
 
 def _wait(control: Control, alias: str, serve: str, quiet: bool) -> bool:
-    """Until nobody watches any more; whether it still means what it was moved to."""
+    """Wait until the promotion is no longer watched; whether the alias still means `serve`."""
     while True:
         found = next((one for one in control.document("/status").get("aliases", []) if one["alias"] == alias), None)
         if found is None or found["serve"] != serve:
             if not quiet:
-                terminal.note(f"{alias} was taken back: stoker slot status and the events of /status say why")
+                terminal.note(f"{alias} was rolled back; see why: stoker slot status")
             return False
         if found["watched_for"] is None:
             return True

@@ -8,39 +8,40 @@ from typing import Annotated
 import typer
 
 from stoker.cli.console import options, terminal
-from stoker.cli.console.failure import FAILED
-from stoker.cli.console.place import find_place
+from stoker.cli.console.errors import FAILED
+from stoker.cli.console.installation import find_installation
 
 
 def route(
-    prompt: Annotated[str, typer.Argument(metavar="PROMPT", help="What a user would say; `-` reads it from stdin.")],
+    prompt: Annotated[str, typer.Argument(metavar="PROMPT", help="The prompt; `-` reads it from stdin.")],
     task: Annotated[
         str | None,
         typer.Option(
             "--class",
             metavar="CLASS",
-            help="As if the caller had declared this class.",
+            help="Act as if the caller had declared this class.",
             autocompletion=options.class_names,
             show_default=False,
         ),
     ] = None,
     model: Annotated[
-        str, typer.Option("--model", metavar="NAME", help="As if for this model: `auto:CLASS`, or an alias of a task.")
+        str,
+        typer.Option("--model", metavar="NAME", help="Act as if for this model: `auto:CLASS`, or an alias of `auto`."),
     ] = "auto",
     config: options.Config = None,
     state: options.State = None,
     json: options.Json = False,
 ) -> None:
-    """Show which tier would answer PROMPT: its class, each tier in order, and why the others would not."""
+    """Show which tier would answer PROMPT, and why: its class, and each tier in order."""
     text = sys.stdin.read() if prompt == "-" else prompt
-    with find_place(config, state).control() as control:
+    with find_installation(config, state).control() as control:
         found = control.route(text, model, task)
     if json:
         terminal.emit(found)
     else:
         notes = f" ({', '.join(found['notes'])})" if found["notes"] else ""
         risk = ", high risk" if found["high_risk"] else ""
-        from stoker.cli.commands.story import BY
+        from stoker.cli.commands.explain_text import BY
 
         terminal.say(f"class {found['task']}{risk}, by {BY[found['source']]}{notes}")
         rows = [(str(n), step["tier"], step["verdict"], step["verify"], step["why"])

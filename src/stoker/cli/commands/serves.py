@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stoker.cli.commands import experiment
-from stoker.cli.commands.slot import known_name
+from stoker.cli.commands import serves_experiment
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import FAILED, Refused, unknown_serve
-from stoker.cli.console.place import Place, find_place
+from stoker.cli.console.errors import RequestRefused, unknown_serve
+from stoker.cli.console.installation import Installation, find_installation
 
 if TYPE_CHECKING:
     from stoker.cli.console.answers import ServeStatus
 
-app = typer.Typer(help="Serves: each one model, one way to run it.", no_args_is_help=True)
-app.command()(experiment.experiment)
+app = typer.Typer(help="Serves: the model servers of the configuration.", no_args_is_help=True)
+app.command()(serves_experiment.experiment)
 
 
 @app.command()
@@ -28,21 +27,20 @@ def status(
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
-    """Show state, health and load. Of every serve, or of one with everything known about it."""
-    place = find_place(config, state)
+    """Show state, health and load of all serves, or everything about one."""
+    installation = find_installation(config, state)
     if dry_run:
-        terminal.say(f"would ask GET /status on {place.socket}; it changes nothing")
+        terminal.say(f"would ask GET /status on {installation.socket}; it changes nothing")
         return
     if name is not None:
-        name = known_name(place, name)
-    with place.control() as control:
-        document = control.document("/status")
-        now = control.status()
+        name = installation.running_name(name)
+    with installation.control() as control:
+        document, now = control.read_status()
     if json:
         terminal.emit([s for s in document.get("serves", []) if name in (None, s["name"])])
         return
     if now.draining:
-        terminal.note("draining: nothing new is admitted; `stoker serves undrain` ends that")
+        terminal.note("draining: no new requests are admitted; `stoker serves undrain` ends this")
     serves = [s for s in now.serves if name in (None, s.name)]
     if not serves:
         terminal.say("no serves are configured; add one to the configuration, then `stoker reload`")
@@ -92,24 +90,10 @@ def up(
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
-    """Load NAME and wait until it is ready. Without NAME: whatever fits without throwing anybody out."""
-    from stoker.cli.console.bring import bring_up, should_be_up
+    """Load NAME and wait until it is ready. Without NAME: load every serve that fits without stopping another."""
+    from stoker.cli.commands import serve_actions
 
-    place = find_place(config, state)
-    seconds = options.duration(drain_timeout, "--drain-timeout")
-    if dry_run:
-        from stoker.cli.commands.plan import show_plan, switch_plan
-
-        show_plan(switch_plan(place, [name] if name else None, force, seconds), json)
-        return
-    if name is not None:
-        names = [known_name(place, name)]
-    else:
-        with place.control() as control:
-            names = should_be_up(place.settings, control.status())
-        if not names and not json:
-            terminal.say("nothing to bring up: every slot has its resident; `stoker slot switch SERVE` changes it")
-    _finish(bring_up(place, names, force, seconds, quiet=json).document(), json)
+    serve_actions.load(find_installation(config, state), name, force, drain_timeout, dry_run, json)
 
 
 @app.command()
@@ -121,31 +105,10 @@ def down(
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
-    """Drain and stop NAME, or all. The next request for it starts it again."""
-    from stoker.cli.console.bring import bring_down
+    """Drain and stop NAME, or all serves. The next request for one starts it again."""
+    from stoker.cli.commands import serve_actions
 
-    place = find_place(config, state)
-    seconds = options.duration(drain_timeout, "--drain-timeout")
-    if dry_run:
-        from stoker.cli.commands.plan import down_plan, show_plan
-
-        show_plan(down_plan(place, name, seconds), json)
-        return
-    if name is not None:
-        names = [known_name(place, name)]
-    else:
-        with place.control() as control:
-            names = [s.name for s in control.status().serves if not s.is_gone]
-        if not names and not json:
-            terminal.say("nothing is loaded")
-    _finish(bring_down(place, names, seconds, quiet=json).document(), json)
-
-
-def _finish(outcome: dict[str, object], json: bool) -> None:
-    if json:
-        terminal.emit(outcome)
-    if outcome["failed"]:
-        raise typer.Exit(FAILED)
+    serve_actions.unload(find_installation(config, state), name, drain_timeout, dry_run, json)
 
 
 @app.command()
@@ -155,13 +118,16 @@ def drain(
     state: options.State = None,
     json: options.Json = False,
 ) -> None:
-    """Admit nothing more to NAME, or at all. What is in flight ends normally."""
-    place = find_place(config, state)
-    serve = known_name(place, name) if name is not None else None
-    with place.control() as control:
+    """Stop admitting requests to NAME, or to all serves. Running requests end normally."""
+    installation = find_installation(config, state)
+    serve = installation.running_name(name) if name is not None else None
+    with installation.control() as control:
         answer = control.drain(serve)
-    back = f"stoker serves undrain {serve or ''}".rstrip()
-    _told(answer, json, f"{serve or 'everything'} drains: nothing new is admitted; take it back with `{back}`")
+    undo = f"stoker serves undrain {serve or ''}".rstrip()
+    if json:
+        terminal.emit(answer)
+    else:
+        terminal.say(f"{serve or 'everything'} drains: no new requests are admitted; undo it: {undo}")
 
 
 @app.command()
@@ -171,19 +137,15 @@ def undrain(
     state: options.State = None,
     json: options.Json = False,
 ) -> None:
-    """Admit requests to NAME, or at all, again."""
-    place = find_place(config, state)
-    serve = known_name(place, name) if name is not None else None
-    with place.control() as control:
+    """Admit requests to NAME, or to all serves, again."""
+    installation = find_installation(config, state)
+    serve = installation.running_name(name) if name is not None else None
+    with installation.control() as control:
         answer = control.undrain(serve)
-    _told(answer, json, f"{serve or 'everything'} admits requests again")
-
-
-def _told(answer: dict[str, object], json: bool, words: str) -> None:
     if json:
         terminal.emit(answer)
     else:
-        terminal.say(words)
+        terminal.say(f"{serve or 'everything'} admits requests again")
 
 
 @app.command()
@@ -191,24 +153,26 @@ def logs(
     name: options.ServeName,
     config: options.Config = None,
     state: options.State = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is written from now on.")] = False,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many of the last lines.")] = 50,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print further lines as they are written.")] = False,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many of the last lines to print.")] = 50,
     json: options.Json = False,
 ) -> None:
-    """Print what the engine wrote. Works when nothing runs, too."""
-    from stoker.cli.commands import tail
+    """Print the log of the engine. Also works if Stoker does not run."""
+    from stoker.cli.commands import log_tail
 
-    place = find_place(config, state)
-    path = _log_of(place, name)
+    installation = find_installation(config, state)
+    path = _log_of(installation, name)
     try:
-        last, end = tail.last_lines(path, lines)
+        last, end = log_tail.last_lines(path, lines)
     except FileNotFoundError as error:
-        if place.settings is not None and place.serve(name).base_url is not None:
-            raise Refused(f"{name} runs by itself: its log is where its own server writes it", code="no_log") from error
-        unit = place.serve(name).unit if place.settings is not None else None
+        if installation.settings is not None and installation.serve(name).base_url is not None:
+            raise RequestRefused(f"{name} is external: look for its log where it runs", code="no_log") from error
+        unit = installation.serve(name).unit if installation.settings is not None else None
         if unit is not None:
-            raise Refused(f"{name} runs as a unit: type `journalctl -u {unit} -n {lines}`", code="no_log") from error
-        raise Refused(
+            raise RequestRefused(
+                f"{name} runs as a unit: type `journalctl -u {unit} -n {lines}`", code="no_log"
+            ) from error
+        raise RequestRefused(
             f"{name} has not written a log yet ({path}); it starts with its first request or `stoker serves up {name}`",
             code="no_log",
         ) from error
@@ -219,16 +183,16 @@ def logs(
         terminal.say_log(line)
     if follow:
         try:
-            for text in tail.follow(path, end):
+            for text in log_tail.follow(path, end):
                 terminal.say_log(text, end="")
         except KeyboardInterrupt:
             return  # how one ends a log that is followed
 
 
-def _log_of(place: Place, name: str) -> Path:
-    if place.settings is not None:
-        return place.logs / f"{place.serve(name).name}.log"
-    known = [p.name.removesuffix(".log") for p in place.logs.glob("*.log")]
+def _log_of(installation: Installation, name: str) -> Path:
+    if installation.settings is not None:
+        return installation.logs / f"{installation.serve(name).name}.log"
+    known = [p.name.removesuffix(".log") for p in installation.logs.glob("*.log")]
     if name not in known:
-        raise unknown_serve(name, known, str(place.logs))
-    return place.logs / f"{name}.log"
+        raise unknown_serve(name, known, str(installation.logs))
+    return installation.logs / f"{name}.log"

@@ -7,23 +7,22 @@ from typing import Annotated
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import FAILED, UsageError, unknown_serve
-from stoker.cli.console.place import Place, find_place
+from stoker.cli.console.errors import UsageError
+from stoker.cli.console.installation import find_installation
 
-app = typer.Typer(help="Slots: devices, and who lives there.", no_args_is_help=True)
+app = typer.Typer(help="Slots: devices, and the serves that share them.", no_args_is_help=True)
 
 
 @app.command("list")
 def list_(config: options.Config = None, state: options.State = None, json: options.Json = False) -> None:
-    """List slots, devices and residents."""
-    with find_place(config, state).control() as control:
-        document = control.document("/status")
-        status = control.status()
+    """List slots, their devices and residents."""
+    with find_installation(config, state).control() as control:
+        document, status = control.read_status()
     if json:
         terminal.emit(document.get("slots", []))
         return
     if not status.slots:
-        terminal.say("no slots: every serve runs by itself")
+        terminal.say("there are no slots: no serve shares its device")
         return
     rows = [
         (
@@ -45,10 +44,9 @@ def status(
     state: options.State = None,
     json: options.Json = False,
 ) -> None:
-    """Show what each slot is doing. Residents, a swap under way with its phase, who waits."""
-    with find_place(config, state).control() as control:
-        document = control.document("/status")
-        status = control.status()
+    """Show the residents of each slot, the phase of a swap, and how many requests wait."""
+    with find_installation(config, state).control() as control:
+        document, status = control.read_status()
     known = [s.name for s in status.slots]
     if slot is not None and slot not in known:
         raise UsageError(f"there is no slot '{slot}'; known slots: {', '.join(known) or 'none'}")
@@ -78,29 +76,7 @@ def switch(
     dry_run: options.DryRun = False,
     json: options.Json = False,
 ) -> None:
-    """Make SERVE the resident of its slot. Returns when it is proved ready, or when the old one is back."""
-    from stoker.cli.console.bring import bring_up
+    """Make SERVE the resident of its slot. Returns when it is ready, or when the previous resident is back."""
+    from stoker.cli.commands import serve_actions
 
-    place = find_place(config, state)
-    seconds = options.duration(drain_timeout, "--drain-timeout")
-    if dry_run:
-        from stoker.cli.commands.plan import show_plan, switch_plan
-
-        show_plan(switch_plan(place, [serve], force, seconds), json)
-        return
-    name = known_name(place, serve)
-    outcome = bring_up(place, [name], force, seconds, quiet=json)
-    if json:
-        terminal.emit(outcome.document())
-    if outcome.failed:
-        raise typer.Exit(FAILED)
-
-
-def known_name(place: Place, name: str) -> str:
-    """The serve's own name, as the running Stoker knows it. Raises UsageError that names the nearest one."""
-    with place.control() as control:
-        status = control.status()
-    found = status.serve(name)
-    if found is None:
-        raise unknown_serve(name, [s.name for s in status.serves], "the running Stoker")
-    return found.name
+    serve_actions.load(find_installation(config, state), serve, force, drain_timeout, dry_run, json)

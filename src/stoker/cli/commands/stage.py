@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import Refused, UsageError
+from stoker.cli.console.errors import RequestRefused, UsageError
 
 if TYPE_CHECKING:
     from stoker.domain.serve import Serve
     from stoker.fleet.stage.orders import Order
-    from stoker.fleet.stage.stager import Plan, Stager
+    from stoker.fleet.stage.stager import StagePlan, Stager
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def staged_names(context: typer.Context, incomplete: str) -> list[str]:
     try:
         ground = find_ground(context.params.get("config"))
     except StokerError:
-        return []  # must not print into somebody's command line; `config check` tells
+        return []  # completion must not print anything; `config check` reports the problem
     return [model.name for model in vault.models(ground.vault) if model.name.startswith(incomplete)]
 
 
@@ -54,49 +54,53 @@ def stage(
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option("--as", metavar="NAME", help="What it is called in the vault. Default: as at its source."),
+        typer.Option("--as", metavar="NAME", help="Its name in the vault. Default: as at its source."),
     ] = None,
     sha256: Annotated[
         list[str] | None,
         typer.Option(
-            "--sha256", metavar="[FILE=]HEX", help="The digest that it, or FILE of it, must have (repeatable)."
+            "--sha256", metavar="[FILE=]HEX", help="The expected digest of the model, or of its FILE (repeatable)."
         ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume/--no-resume", help="Go on with what an earlier attempt left, or begin anew.")
+        bool, typer.Option("--resume/--no-resume", help="Continue an earlier attempt, or start again.")
     ] = True,
     quota: Annotated[
         str | None,
-        typer.Option("--quota", metavar="SIZE", help='What the whole vault may hold: "200GiB".', show_default=False),
+        typer.Option(
+            "--quota", metavar="SIZE", help='Most that the whole vault may hold: "200GiB".', show_default=False
+        ),
     ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="What is in the vault, and which serves use it.")] = False,
+    list_: Annotated[
+        bool, typer.Option("--list", help="List the models in the vault, and the serves that use them.")
+    ] = False,
     remove: Annotated[
         str | None,
         typer.Option(
             "--remove",
             metavar="NAME",
-            help="Take a model out of the vault; refused while a serve names it.",
+            help="Remove a model from the vault. Refused while a serve uses it.",
             autocompletion=staged_names,
             show_default=False,
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="With --remove: also while a serve names it.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="With --remove: also if a serve uses it.")] = False,
     dry_run: options.DryRun = False,
     config: options.Config = None,
     json: options.Json = False,
 ) -> None:
-    """Fetch a model into the vault, without touching traffic; list what is there; take one out."""
+    """Fetch a model into the vault while requests go on. Also lists and removes models of the vault."""
     import asyncio
 
-    from stoker.cli.commands import staged
+    from stoker.cli.commands import stage_output
 
     if sum((source is not None, list_, remove is not None)) != 1:
-        raise UsageError("say one of: what to stage (a SOURCE), --list, or --remove NAME")
+        raise UsageError("give one of SOURCE, --list and --remove NAME")
     if force and remove is None:
         raise UsageError("--force goes with --remove NAME only")
     ground = find_ground(config)
     if list_:
-        staged.show_list(ground.vault, ground.state, ground.serves, json)
+        stage_output.show_list(ground.vault, ground.state, ground.serves, json)
         return
     if remove is not None:
         _remove(ground, remove.removeprefix("vault:"), force, dry_run, json)
@@ -105,7 +109,7 @@ def stage(
     stager = _stager(ground, quota)
     if dry_run:
         plan = asyncio.run(stager.plan(order))
-        staged.show_plan(ground.vault, order, plan, json)
+        stage_output.show_plan(ground.vault, order, plan, json)
         _require(plan)
         return
     _stage(ground, stager, order, resume, json)
@@ -128,7 +132,7 @@ def find_ground(config: str | None) -> Ground:
 
 
 def _order(text: str, name: str | None, digests: list[str]) -> Order:
-    from stoker.fleet.rehydrate.sources import Kind, of_folder, parse
+    from stoker.fleet.rehydrate.sources import SourceKind, of_folder, parse
     from stoker.fleet.stage.orders import order
     from stoker.fleet.stage.vault import listing
 
@@ -136,7 +140,7 @@ def _order(text: str, name: str | None, digests: list[str]) -> Order:
     try:
         found = parse(os.path.abspath(os.path.expanduser(text)) if is_path else text)
         files: list[str] = []
-        if found.kind is Kind.PATH:
+        if found.kind is SourceKind.PATH:
             if not os.path.exists(found.path):
                 raise ValueError(f"there is no {found.path}")
             if os.path.isdir(found.path):
@@ -159,31 +163,31 @@ def _stager(ground: Ground, quota: str | None) -> Stager:
     return Stager(ground.vault, ground.state, limit)
 
 
-def _require(plan: Plan) -> None:
-    from stoker.fleet.stage.decide import Answer
+def _require(plan: StagePlan) -> None:
+    from stoker.fleet.stage.decision import StageAnswer
 
-    if plan.decision.answer is Answer.REFUSE:
-        raise Refused(plan.decision.why, code=plan.decision.code)
+    if plan.decision.answer is StageAnswer.REFUSE:
+        raise RequestRefused(plan.decision.why, code=plan.decision.code)
 
 
 def _stage(ground: Ground, stager: Stager, order: Order, resume: bool, json: bool) -> None:
     import asyncio
 
-    from stoker.cli.commands import staged
-    from stoker.cli.console import transfer
-    from stoker.cli.console.bring import INTERRUPTED
-    from stoker.fleet.stage.box import Box
-    from stoker.fleet.stage.priority import step_aside
+    from stoker.cli.commands import stage_output
+    from stoker.cli.console import download_progress
+    from stoker.cli.console.loading import INTERRUPTED
+    from stoker.fleet.stage.priority import lower_priority
+    from stoker.fleet.stage.staging_area import StagingArea
 
-    step_aside()
+    lower_priority()
     try:
-        with transfer.view(quiet=json) as view:
+        with download_progress.display(quiet=json) as view:
             result = asyncio.run(stager.stage(order, view.show, resume))
     except KeyboardInterrupt:
-        kept = figures.size(Box(ground.vault, order.name).size)
+        kept = figures.size(StagingArea(ground.vault, order.name).size)
         terminal.note(f"stopped; {kept} are kept. To go on: {_again()}")
         raise typer.Exit(INTERRUPTED) from None
-    staged.show_staged(order, result, ground.serves, json)
+    stage_output.show_staged(order, result, ground.serves, json)
 
 
 def _again() -> str:
@@ -195,22 +199,22 @@ def _again() -> str:
 
 def _remove(ground: Ground, name: str, force: bool, dry_run: bool, json: bool) -> None:
     from stoker.fleet.stage import vault
-    from stoker.fleet.stage.box import Box, boxes
+    from stoker.fleet.stage.staging_area import StagingArea, staging_areas
 
     model = vault.find(ground.vault, name) or vault.find(ground.vault, f"{name}.gguf")
     name = model.name if model is not None else name
-    begun = next((box for box in boxes(ground.vault) if box.name == name), None)
+    begun = next((box for box in staging_areas(ground.vault) if box.name == name), None)
     if model is None and begun is None:
         known = ", ".join(each.name for each in vault.models(ground.vault)) or "nothing"
         raise UsageError(f"there is no vault:{name}; in {ground.vault} there is: {known}", code="unknown_model")
     users = vault.users(model, ground.serves) if model is not None else []
     if users and not force:
-        raise Refused(
+        raise RequestRefused(
             f"vault:{name} is used by {', '.join(users)}: take it out of {ground.config} first, or add --force "
             "(an engine that runs keeps what it has; its next start fails)",
             code="in_use",
         )
-    size = (model.size if model is not None else 0) + Box(ground.vault, name).size
+    size = (model.size if model is not None else 0) + StagingArea(ground.vault, name).size
     if not dry_run:
         if model is not None:
             vault.remove(ground.vault, model)

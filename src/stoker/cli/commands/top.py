@@ -1,4 +1,4 @@
-"""`stoker top`: the live view. One frame is a pure function of two looks at /status."""
+"""`stoker top`: the live view. Each frame is a pure function of two /status documents."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import UsageError
-from stoker.cli.console.place import find_place
+from stoker.cli.console.errors import UsageError
+from stoker.cli.console.installation import find_installation
 from stoker.domain.printable import one_line
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from stoker.cli.console.answers import Event, ServeStatus, SlotStatus, Status
+    from stoker.cli.console.answers import RecentEvent, ServeStatus, SlotStatus, StatusAnswer
 
 EVENTS = 8
 NARROW = 110
@@ -30,17 +30,17 @@ def top(
     config: options.Config = None,
     state: options.State = None,
     interval: Annotated[
-        str, typer.Option("--interval", "-n", metavar="TIME", help='Time between two looks ("1s").')
+        str, typer.Option("--interval", "-n", metavar="TIME", help='Time between two updates ("1s").')
     ] = "1s",
-    once: Annotated[bool, typer.Option("--once", help="Print one frame and exit. Without a terminal: always.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print once and exit. Default without a terminal.")] = False,
     json: options.Json = False,
 ) -> None:
     """Watch slots, serves, memory, requests and events. Ctrl-C ends it."""
     seconds = options.duration(interval, "--interval") or 0.0
     if seconds < LEAST:
         raise UsageError(f"--interval {interval}: at least {figures.seconds(LEAST)}")
-    place = find_place(config, state)
-    with place.control() as control:
+    installation = find_installation(config, state)
+    with installation.control() as control:
         if json:
             terminal.emit(control.document("/status"))
             return
@@ -63,7 +63,7 @@ def top(
                 pass
 
 
-def frame(now: Status, before: Status | None, elapsed: float, wall: float, width: int) -> Group:
+def frame(now: StatusAnswer, before: StatusAnswer | None, elapsed: float, wall: float, width: int) -> Group:
     """What is on a screen of `width` columns. Rates are between `before` and `now`, `elapsed` seconds apart; without
     `before` they are unknown.
     """
@@ -78,7 +78,7 @@ def frame(now: Status, before: Status | None, elapsed: float, wall: float, width
     return Group(*parts)
 
 
-def _head(now: Status, wall: float) -> Text:
+def _head(now: StatusAnswer, wall: float) -> Text:
     from rich.text import Text
 
     text = Text(f"stoker {now.version}", style="bold")
@@ -86,7 +86,7 @@ def _head(now: Status, wall: float) -> Text:
     up = wall - now.started_at if now.started_at else None
     text.append(f"  up {figures.seconds(up)}  {now.frontdoor.in_flight} in flight", style="not bold")
     if now.draining:
-        text.append("  draining: nothing new is admitted", style="yellow")
+        text.append("  draining: no new requests are admitted", style="yellow")
     return text
 
 
@@ -99,7 +99,7 @@ def _table(*columns: str, right: tuple[str, ...] = ()) -> Table:
     return drawn
 
 
-def _slots(now: Status) -> Table:
+def _slots(now: StatusAnswer) -> Table:
     drawn = _table("SLOT", "RESIDENT", "MEMORY", "SWAP", "WAITING", "SWAPS", right=("WAITING", "SWAPS"))
     for slot in now.slots:
         drawn.add_row(
@@ -124,7 +124,7 @@ def _swap(slot: SlotStatus) -> str:
     return f"{swap.phase} {swap.target or 'nothing'}, {figures.seconds(swap.elapsed)}{expected}"
 
 
-def _serves(now: Status, before: Status | None, elapsed: float, wall: float, width: int) -> Table:
+def _serves(now: StatusAnswer, before: StatusAnswer | None, elapsed: float, wall: float, width: int) -> Table:
     numbers = ("ACTIVE", "QUEUED", "TOK/S", "MEMORY", "UP", "LOADS IN")
     columns = ("SERVE", "STATE", "HEALTH", "WHERE", "SLOT", *numbers)
     shown = [column for column in columns if width >= NARROW or column not in _DISPENSABLE]
@@ -179,7 +179,7 @@ def _held(serve: ServeStatus) -> str:
     return f"{figures.size(serve.memory)} declared" if serve.memory is not None else figures.UNKNOWN
 
 
-def _event(event: Event) -> Text:
+def _event(event: RecentEvent) -> Text:
     text = terminal.styled(event.kind)
     text.pad_right(max(0, 10 - len(event.kind)))
     text.append(one_line(f" {event.serve}: {event.text}" if event.serve else f" {event.text}"))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stoker.cli.commands import demo
+from stoker.cli.commands import demo_screen
 from stoker.cli.console import options, terminal
-from stoker.cli.console.failure import Refused, UsageError, unknown_serve
-from stoker.cli.console.place import cautions, demo_state, load_settings
+from stoker.cli.console.errors import RequestRefused, UsageError, unknown_serve
+from stoker.cli.console.installation import config_warnings, demo_state, load_settings
 
 if TYPE_CHECKING:
     from stoker.domain.access import Settings
@@ -21,12 +21,14 @@ DEMO_PORT = 8000
 
 def up(
     config: options.Config = None,
-    demo_: Annotated[bool, typer.Option("--demo", help="Two tiny models and no configuration, to try it out.")] = False,
+    demo_: Annotated[
+        bool, typer.Option("--demo", help="Run two tiny models without a configuration, to try Stoker out.")
+    ] = False,
     leave_running: Annotated[
-        bool, typer.Option("--leave-running", help="Ctrl-C and SIGTERM leave the models running for the next `up`.")
+        bool, typer.Option("--leave-running", help="On Ctrl-C or SIGTERM, leave the models running for the next `up`.")
     ] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Start what was resident in each slot when Stoker last ran.")
+        bool, typer.Option("--resume", help="Load the models that were resident when Stoker last ran.")
     ] = False,
     port: Annotated[
         int | None,
@@ -37,15 +39,15 @@ def up(
     force: Annotated[
         list[str] | None,
         typer.Option(
-            "--force", metavar="NAME", help="Let this rejected or blocked serve run (repeatable).", show_default=False
+            "--force", metavar="NAME", help="Allow this rejected or blocked serve (repeatable).", show_default=False
         ),
     ] = None,
 ) -> None:
-    """Run the front door and its models. In the foreground; Ctrl-C ends both."""
+    """Run the front door and its models in the foreground. Ctrl-C stops both."""
     if demo_ and config is not None:
-        raise UsageError("--demo brings its own configuration: leave out --config, or leave out --demo")
+        raise UsageError("--demo has its own configuration: leave out --config or --demo")
     if demo_ and leave_running:
-        raise UsageError("the demo's models end with it: leave out --leave-running, or use a configuration")
+        raise UsageError("--leave-running does not work with --demo: leave it out, or use a configuration")
     read = _demo_settings(port) if demo_ else _file_settings(config, port)
     settings = read()
     forced = frozenset(force or ())
@@ -54,9 +56,9 @@ def up(
             raise unknown_serve(name, [s.name for s in settings.serves], settings.source or "the demo")
     warn(settings)
     require_port(settings)
-    from stoker.app.application import run
+    from stoker.app.run import run
 
-    announce = announcer(settings, demo.screen(settings)) if demo_ else terminal.say
+    announce = announcer(settings, demo_screen.screen(settings)) if demo_ else terminal.say
     raise typer.Exit(
         run(
             settings,
@@ -70,13 +72,13 @@ def up(
 
 
 def warn(settings: Settings) -> None:
-    """Print what is allowed but hardly meant."""
-    for warning in cautions(settings):
+    """Print what is allowed but probably not meant."""
+    for warning in config_warnings(settings):
         terminal.note(f"warning: {warning}")
 
 
 def require_port(settings: Settings) -> None:
-    """Raises Refused, naming who holds the front door's port and what to do, unless it is free."""
+    """Raises RequestRefused, naming who holds the front door's port and what to do, unless it is free."""
     from stoker.cli.machine import ports
 
     host, port = settings.front_door.host, settings.front_door.port
@@ -84,11 +86,11 @@ def require_port(settings: Settings) -> None:
         if ports.is_free(host, port):
             return
     except OSError as error:
-        raise Refused(
+        raise RequestRefused(
             f"cannot listen on {host}:{port}: {error.strerror or error}; change [front_door] host, or use --port",
             code="cannot_listen",
         ) from error
-    raise Refused(
+    raise RequestRefused(
         f"port {port} on {host} is in use by {ports.holder(port)}; "
         f"end that, or listen elsewhere: stoker up --port {port + 1 if port < 65535 else port - 1}",
         code="port_in_use",
@@ -96,7 +98,7 @@ def require_port(settings: Settings) -> None:
 
 
 def announcer(settings: Settings, screen: str) -> Callable[[str], None]:
-    """Passes on what the program announces; once it tells that it listens, `screen` follows."""
+    """Prints announcements, and `screen` after the one that Stoker listens."""
     where = f":{settings.front_door.port}"
     shown = False
 

@@ -1,4 +1,4 @@
-"""`stoker watchdog`: is every serve that should be up there, and proved to be what it should be?"""
+"""`stoker watchdog`: does every serve that should be up run, and does it pass the watchdog's checks?"""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import FAILED, NotRunning
-from stoker.cli.console.place import find_place
+from stoker.cli.console.errors import FAILED, NotRunning
+from stoker.cli.console.installation import find_installation
 
 if TYPE_CHECKING:
-    from stoker.cli.console.watched import Serve
+    from stoker.cli.console.answers import ServeStatus, StatusAnswer, WatchdogReport
 
 _IS_UP = ("ready", "draining", "held")
 _IS_DOWN = ("stopped", "backoff")
@@ -22,22 +22,20 @@ def watchdog(
     config: options.Config = None,
     state: options.State = None,
     once: Annotated[
-        bool, typer.Option("--once", help="For a timer: say only what is wrong, and exit with 1 if anything is.")
+        bool, typer.Option("--once", help="For a timer: print only problems, and exit with 1 if there is one.")
     ] = False,
     json: options.Json = False,
 ) -> None:
-    """Show what was proved of each serve, and when. With --once: check, for a timer."""
-    from stoker.cli.console.watched import serves_of
-
-    document = _status(config, state)
-    serves = serves_of(document)
+    """Show the health of each serve, and when it was last verified. With --once: check, for a timer."""
+    document, status = _status(config, state)
+    serves = status.serves
     problems = {serve.name: problem for serve in serves if (problem := problem_of(serve))}
     if json:
-        told = [
+        serve_reports = [
             {"name": one.get("name"), "state": one.get("state"), **one.get("watchdog", {})}
             for one in document.get("serves", [])
         ]
-        terminal.emit({"ok": not problems, "problems": problems, "serves": told})
+        terminal.emit({"ok": not problems, "problems": problems, "serves": serve_reports})
     elif once:
         for problem in problems.values():
             terminal.say(problem)
@@ -49,16 +47,16 @@ def watchdog(
         raise typer.Exit(FAILED)
 
 
-def problem_of(serve: Serve) -> str:
-    """A sentence with the next command; empty if it is verified, is not to be up, or nothing is known against it.
+def problem_of(serve: ServeStatus) -> str:
+    """What is wrong with a serve, with the next command to type; empty if nothing is known to be wrong.
 
-    1 parked  2 sick  3 down though it should be up, or because it does not start  4 slower than it should be
+    1 parked  2 sick  3 down although it should be up, or because it did not start  4 too slow
     """
-    seen = serve.watchdog
+    seen = _report(serve)
     if seen.parked is not None:  # 1
         return f"{serve.name} is parked: {seen.parked}"
     if seen.health == "sick":  # 2
-        return f"{serve.name} is sick: {seen.details(False)}; `stoker serves logs {serve.name}` shows what it says"
+        return f"{serve.name} is sick: {seen.details(False)}; `stoker serves logs {serve.name}` shows its log"
     if serve.state in _IS_DOWN and (serve.keep_loaded or serve.state == "backoff"):  # 3
         why = f": {serve.last_error}" if serve.last_error else ""
         what = "should be up and is not" if serve.keep_loaded else "did not start"
@@ -66,48 +64,56 @@ def problem_of(serve: Serve) -> str:
     rate, least = serve.totals.tokens_per_second, serve.min_tokens_per_second
     if rate is not None and least is not None and rate < least:  # 4
         return (
-            f"{serve.name} is slow: {rate:.1f} tokens/s in its last streamed reply, at least {least:g} are wanted; "
-            "`stoker top` shows what else is at work"
+            f"{serve.name} is slow: {rate:.1f} tokens/s in its last streamed reply, and `min_tokens_per_second` "
+            f"is {least:g}; `stoker top` shows what else runs"
         )
     return ""
 
 
-def _status(config: str | None, state: str | None) -> dict[str, Any]:
-    """Raises NotRunning: without the service there is nothing to watch."""
+def _status(config: str | None, state: str | None) -> tuple[dict[str, Any], StatusAnswer]:
+    """Raises NotRunning."""
     try:
-        with find_place(config, state).control() as control:
-            return control.document("/status")
+        with find_installation(config, state).control() as control:
+            return control.read_status()
     except NotRunning as error:
-        raise NotRunning(f"the first step is to make sure that the service runs: {error.message}") from error
+        raise NotRunning(f"no serve can be checked: {error.message}") from error
 
 
-def _summary(serves: list[Serve]) -> str:
-    """What is up, and what is not known of it: that is no alarm, and no proof either."""
+def _summary(serves: list[ServeStatus]) -> str:
+    """How many running serves are verified, and which are unknown. Unknown is neither healthy nor an alarm."""
     up = [serve for serve in serves if serve.state in _IS_UP]
-    unknown = [serve for serve in up if serve.watchdog.health != "verified"]
+    unknown = [serve for serve in up if _report(serve).health != "verified"]
     text = f"{len(up) - len(unknown)} of {len(up)} running serves are verified, nothing is wrong"
     for serve in unknown:
-        text += f"\n{serve.name} is unknown: {serve.watchdog.details(None) or 'not looked at yet'}"
+        text += f"\n{serve.name} is unknown: {_report(serve).details(None) or 'not checked yet'}"
     return text
 
 
-def _show(serves: list[Serve]) -> None:
+def _show(serves: list[ServeStatus]) -> None:
     if not serves:
         terminal.say("no serves are configured; add one to the configuration, then `stoker reload`")
         return
     now = time.time()
-    rows = [
-        (
-            serve.name,
-            serve.state,
-            "parked" if serve.watchdog.parked else serve.watchdog.health if serve.state in _IS_UP else figures.UNKNOWN,
-            _ago(serve.watchdog.verified_at, now),
-            str(serve.watchdog.restarts),
-            problem_of(serve) or (serve.watchdog.details(None) if serve.state in _IS_UP else ""),
-        )
-        for serve in serves
-    ]
+    rows = [_row(serve, _report(serve), now) for serve in serves]
     terminal.table(("SERVE", "STATE", "HEALTH", "VERIFIED", "RESTARTS", "FOUND"), rows, right=("VERIFIED", "RESTARTS"))
+
+
+def _row(serve: ServeStatus, report: WatchdogReport, now: float) -> tuple[str, ...]:
+    is_up = serve.state in _IS_UP
+    return (
+        serve.name,
+        serve.state,
+        "parked" if report.parked else report.health if is_up else figures.UNKNOWN,
+        _ago(report.verified_at, now),
+        str(report.restarts),
+        problem_of(serve) or (report.details(None) if is_up else ""),
+    )
+
+
+def _report(serve: ServeStatus) -> WatchdogReport:
+    from stoker.cli.console.answers import WatchdogReport
+
+    return serve.watchdog or WatchdogReport()
 
 
 def _ago(at: float | None, now: float) -> str:

@@ -1,10 +1,11 @@
 """What every command needs.
 
-options    the options that many commands share, and completion of serve names
-terminal   what people see (tables, lines) and what programs see (`--json`)
-figures    seconds, sizes and dates in words
-failure    errors of the command line and their exit codes: 1 refused or failed, 2 usage
-place      which configuration, which state directory, which socket
-control    HTTP over STATE/stoker.sock to a running `up`; `answers` and `watched` are its typed results
-bring      serves up and down, with progress; `progress`: one live line while a model loads; `transfer`: for downloads
+options            options that many commands share, and completion of names
+terminal           output for people (tables, lines) and for programs (`--json`)
+figures            durations, sizes and dates as text
+errors             errors of the command line and their exit codes
+installation       which configuration, state directory and socket a command uses
+control            HTTP to a running `stoker up` over its unix socket; `answers` has the typed results
+loading            loads and unloads serves, with progress (load_progress)
+download_progress  progress of downloads
 """

@@ -6,7 +6,27 @@ from typing import Any
 
 import msgspec
 
-from stoker.cli.console.watched import Watched
+
+class WatchdogFinding(msgspec.Struct, frozen=True):
+    """One assertion about a serve. `ok` None: not known."""
+
+    assertion: str
+    ok: bool | None = None
+    detail: str = ""
+
+
+class WatchdogReport(msgspec.Struct, frozen=True):
+    """What the watchdog says about one serve. Times are Unix; None: never, or not known."""
+
+    health: str = "unknown"
+    verified_at: float | None = None
+    restarts: int = 0
+    parked: str | None = None
+    findings: list[WatchdogFinding] = []
+
+    def details(self, ok: bool | None) -> str:
+        """The findings with this result, as text."""
+        return "; ".join(f"{found.assertion}: {found.detail}" for found in self.findings if found.ok is ok)
 
 
 class SwapStatus(msgspec.Struct, frozen=True):
@@ -35,14 +55,16 @@ class SlotStatus(msgspec.Struct, frozen=True):
     """Bytes that its residents hold, measured or declared; None: unknown."""
 
 
-class Totals(msgspec.Struct, frozen=True):
+class ServeTotals(msgspec.Struct, frozen=True):
     """What a serve has done since Stoker started."""
 
     requests: int = 0
     output_tokens: int = 0
+    tokens_per_second: float | None = None
+    """Of the last streamed reply; None: not known."""
 
 
-class Event(msgspec.Struct, frozen=True):
+class RecentEvent(msgspec.Struct, frozen=True):
     """Something that happened; `at` is Unix time."""
 
     at: float
@@ -83,15 +105,17 @@ class ServeStatus(msgspec.Struct, frozen=True):
     measured: int | None = None
     measured_by: str | None = None
     parked: str | None = None
-    watchdog: Watched | None = None
-    """None: nobody looks."""
-    totals: Totals = Totals()
+    watchdog: WatchdogReport | None = None
+    """None: no watchdog."""
+    keep_loaded: bool = False
+    min_tokens_per_second: float | None = None
+    totals: ServeTotals = ServeTotals()
     fallback: str | None = None
     cloud: bool = False
 
     @property
     def shown_state(self) -> str:
-        """For people: of a cloud that nobody asked for yet it is not known whether it runs."""
+        """For people. Whether an unused cloud runs is not known."""
         if self.parked:
             return "parked"
         return "not asked" if self.cloud and self.state == "stopped" else self.state
@@ -112,7 +136,7 @@ class FrontDoorStatus(msgspec.Struct, frozen=True):
     in_flight: int = 0
 
 
-class Status(msgspec.Struct, frozen=True):
+class StatusAnswer(msgspec.Struct, frozen=True):
     """GET /status."""
 
     version: str
@@ -122,7 +146,7 @@ class Status(msgspec.Struct, frozen=True):
     draining: bool = False
     frontdoor: FrontDoorStatus = FrontDoorStatus()
     started_at: float = 0.0
-    events: list[Event] = []
+    events: list[RecentEvent] = []
 
     def serve(self, name: str) -> ServeStatus | None:
         """By any name that means it; its own goes first."""
@@ -133,7 +157,7 @@ class Status(msgspec.Struct, frozen=True):
         return next((s for s in self.slots if s.name == name), None)
 
 
-class Switched(msgspec.Struct, frozen=True):
+class SwitchAnswer(msgspec.Struct, frozen=True):
     """POST /admin/switch: whole and per-phase seconds (drain, check, stop, start, ready)."""
 
     serve: str
@@ -141,7 +165,7 @@ class Switched(msgspec.Struct, frozen=True):
     phases: dict[str, float | None] = {}
 
 
-class Reloaded(msgspec.Struct, frozen=True):
+class ReloadAnswer(msgspec.Struct, frozen=True):
     """POST /admin/reload: names of serves."""
 
     changed: list[str] = []

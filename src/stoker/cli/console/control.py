@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from stoker.cli.console.answers import Reloaded, Status, Switched
-from stoker.cli.console.failure import NotRunning, Refused, Unreadable
+from stoker.cli.console.answers import ReloadAnswer, StatusAnswer, SwitchAnswer
+from stoker.cli.console.errors import NotRunning, RequestRefused, UnreadableAnswer
 from stoker.domain.decision import Decision
 
 T = TypeVar("T")
-PATIENCE = 10.0
+ANSWER_TIMEOUT = 10.0
 """Seconds that an answer may take which needs no model to load."""
 
 
@@ -43,8 +43,9 @@ class _UnixConnection(http.client.HTTPConnection):
 class Control:
     """Speaks to one running `up`. One request at a time; `close` may be called from another thread.
 
-    Every call raises NotRunning (nothing listens), Refused (it said no: its own message and code) or Unreadable
-    (no answer in time, or one that makes no sense). `start_hint` is the command that starts what was not found.
+    Every call raises NotRunning (nothing listens), RequestRefused (with the message and code of the answer) or
+    UnreadableAnswer (no answer in time, or one that makes no sense).
+    `start_hint` is the command that starts a Stoker if none runs.
     """
 
     def __init__(self, path: Path, start_hint: str = "stoker up") -> None:
@@ -61,7 +62,7 @@ class Control:
         self.close()
 
     def close(self) -> None:
-        """End whatever call is under way (it raises Unreadable there) and let go of the socket."""
+        """End whatever call is under way (it raises UnreadableAnswer there) and let go of the socket."""
         connection, self._connection = self._connection, None
         if connection is not None:
             if connection.sock is not None:
@@ -74,15 +75,20 @@ class Control:
 
     def document(self, path: str) -> dict[str, Any]:
         """GET `path`; the JSON object as it came."""
-        return self._ask("GET", path, None, PATIENCE)
+        return self._ask("GET", path, None, ANSWER_TIMEOUT)
 
-    def status(self) -> Status:
-        return _typed(self.document("/status"), Status)
+    def status(self) -> StatusAnswer:
+        return parse(self.document("/status"), StatusAnswer)
 
-    def switch(self, serve: str, force: bool = False, drain_timeout: float | None = None) -> Switched:
+    def read_status(self) -> tuple[dict[str, Any], StatusAnswer]:
+        """GET /status, as it came and as a record."""
+        document = self.document("/status")
+        return document, parse(document, StatusAnswer)
+
+    def switch(self, serve: str, force: bool = False, drain_timeout: float | None = None) -> SwitchAnswer:
         """Load `serve` and wait until it is proved ready, however long that takes."""
         body = {"serve": serve, "force": force, "drain_timeout": drain_timeout}
-        return _typed(self._ask("POST", "/admin/switch", body, None), Switched)
+        return parse(self._ask("POST", "/admin/switch", body, None), SwitchAnswer)
 
     def unload(self, serve: str, drain_timeout: float | None = None) -> dict[str, Any]:
         """Drain and stop `serve`; waits until it is gone."""
@@ -90,36 +96,36 @@ class Control:
 
     def drain(self, serve: str | None) -> dict[str, Any]:
         """Admit nothing more to `serve` (None: to anything)."""
-        return self._ask("POST", "/admin/drain", {"serve": serve}, PATIENCE)
+        return self._ask("POST", "/admin/drain", {"serve": serve}, ANSWER_TIMEOUT)
 
     def undrain(self, serve: str | None) -> dict[str, Any]:
-        return self._ask("POST", "/admin/undrain", {"serve": serve}, PATIENCE)
+        return self._ask("POST", "/admin/undrain", {"serve": serve}, ANSWER_TIMEOUT)
 
     def promote(self, alias: str, serve: str, evidence: str, reason: str, force: bool) -> dict[str, Any]:
         """Move an alias to `serve`. `evidence`: the id of a gate's result."""
         body = {"alias": alias, "serve": serve, "evidence": evidence, "reason": reason, "force": force}
-        return self._ask("POST", "/admin/promote", body, PATIENCE)
+        return self._ask("POST", "/admin/promote", body, ANSWER_TIMEOUT)
 
-    def demote(self, alias: str) -> dict[str, Any]:
-        """Let an alias mean again what the configuration says."""
-        return self._ask("POST", "/admin/demote", {"alias": alias}, PATIENCE)
+    def reset(self, alias: str) -> dict[str, Any]:
+        """Point an alias at the serve that the configuration names."""
+        return self._ask("POST", "/admin/reset", {"alias": alias}, ANSWER_TIMEOUT)
 
     def route(self, prompt: str, model: str, task: str | None) -> dict[str, Any]:
         """What would become of a request."""
         return self._ask("POST", "/admin/route", {"prompt": prompt, "model": model, "task": task}, timeout=30)
 
-    def reload(self) -> Reloaded:
+    def reload(self) -> ReloadAnswer:
         """Read the configuration again; waits until what changed is carried out."""
-        return _typed(self._ask("POST", "/admin/reload", {}, None), Reloaded)
+        return parse(self._ask("POST", "/admin/reload", {}, None), ReloadAnswer)
 
     def decisions(self, limit: int) -> list[Decision]:
         """Newest first."""
         answer = self.document(f"/admin/decisions?limit={limit}")
-        return _typed(answer.get("decisions"), list[Decision])
+        return parse(answer.get("decisions"), list[Decision])
 
     def decision(self, request_id: str) -> Decision:
         answer = self.document(f"/admin/decisions/{urllib.parse.quote(request_id, safe=':')}")
-        return _typed(answer.get("decision"), Decision)
+        return parse(answer.get("decision"), Decision)
 
     def _ask(self, method: str, path: str, body: object, timeout: float | None) -> dict[str, Any]:
         connection = self._connection = _UnixConnection(self.path, timeout)
@@ -130,20 +136,22 @@ class Control:
             status, payload = response.status, response.read()
         except (FileNotFoundError, ConnectionRefusedError) as error:
             raise NotRunning(
-                f"no stoker is running here (nothing listens on {self.path}); start it: {self.start_hint}"
+                f"Stoker does not run here (nothing listens on {self.path}); start it: {self.start_hint}"
             ) from error
         except PermissionError as error:
-            raise Refused(
+            raise RequestRefused(
                 f"{self.path} belongs to another user; run this command as the user of `stoker up`"
             ) from error
         except TimeoutError as error:
-            raise Unreadable(
-                f"stoker did not answer {method} {path} on {self.path} within {timeout:g} s; is its process stopped?"
+            raise UnreadableAnswer(
+                f"Stoker did not answer {method} {path} on {self.path} within {timeout:g} s; check whether its "
+                "process is suspended"
             ) from error
         except (http.client.HTTPException, OSError) as error:
-            raise Unreadable(
-                f"stoker broke off while answering {method} {path} on {self.path} ({type(error).__name__}); "
-                "look at the terminal or the journal where `stoker up` runs"
+            raise UnreadableAnswer(
+                f"Stoker closed the connection while answering {method} {path} on {self.path} "
+                f"({type(error).__name__}); "
+                "see the terminal or journal of `stoker up`"
             ) from error
         finally:
             self.close()
@@ -154,22 +162,25 @@ def _read(status: int, payload: bytes, asked: str) -> dict[str, Any]:
     try:
         document = json.loads(payload or b"{}")
     except ValueError as error:
-        raise Unreadable(f"stoker answered {asked} with {status} and no JSON; restart `stoker up`") from error
+        raise UnreadableAnswer(
+            f"Stoker answered {asked} with {status} and without JSON; restart `stoker up`"
+        ) from error
     if not isinstance(document, dict):
-        raise Unreadable(f"stoker answered {asked} with JSON that is no object; restart `stoker up`")
+        raise UnreadableAnswer(f"Stoker answered {asked} with JSON that is not an object; restart `stoker up`")
     if status < 400:
         return document
     refusal = document.get("error")
     if not isinstance(refusal, dict):
-        raise Refused(f"stoker answered {asked} with status {status} and no reason", status=status)
-    raise Refused(str(refusal.get("message", "")), code=str(refusal.get("code") or "refused"), status=status)
+        raise RequestRefused(f"Stoker answered {asked} with status {status} and no reason", status=status)
+    raise RequestRefused(str(refusal.get("message", "")), code=str(refusal.get("code") or "refused"), status=status)
 
 
-def _typed(document: object, kind: type[T]) -> T:
+def parse(document: object, kind: type[T]) -> T:
+    """`document` as `kind`. Raises UnreadableAnswer."""
     try:
         return msgspec.convert(document, kind)
     except msgspec.ValidationError as error:
-        raise Unreadable(
-            f"the running stoker answers in a form that this version does not know ({error}); "
+        raise UnreadableAnswer(
+            f"this version does not understand the answer of the running Stoker ({error}); "
             "restart `stoker up` with the version that is installed"
         ) from error

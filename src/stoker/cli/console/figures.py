@@ -1,6 +1,6 @@
 """Seconds, sizes and dates as people read them. None is unknown and prints as a dash, never as 0.
 
-So does a time below 0: the clock was set back in between, and nobody knows how long it was.
+So does a negative time, which means that the clock was set back.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from stoker.cli.console.failure import UsageError
+from stoker.cli.console.errors import UsageError
 
 Config = Annotated[
     str | None,
@@ -32,14 +32,14 @@ State = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, for programs.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print exactly what would run, and change nothing.")]
-Force = Annotated[bool, typer.Option("--force", help="Also a serve whose status is rejected or blocked.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would run, and change nothing.")]
+Force = Annotated[bool, typer.Option("--force", help="Also load a serve whose status is rejected or blocked.")]
 DrainTimeout = Annotated[
     str | None,
     typer.Option(
         "--drain-timeout",
         metavar="TIME",
-        help='Time that streams of a serve that must go get to end ("30s"; "0s" cuts at once).',
+        help='How long running requests may take to end before their serve stops ("30s"; "0s" cuts them at once).',
         show_default=False,
     ),
 ]
@@ -114,8 +114,8 @@ def profile_files(incomplete: str) -> list[str]:
 
 
 def _document(context: typer.Context) -> dict[str, Any]:
-    """The configuration as it is written; empty where it cannot be read: nothing may be printed into somebody's command
-    line, and `config check` tells what is wrong.
+    """The configuration as written; empty if it cannot be read, since completion must not print anything
+    (`config check` reports the problem).
     """
     import tomllib
 

@@ -1,9 +1,9 @@
 """What people see and what programs see.
 
-Results go to stdout, everything said beside them to stderr, so that `--json` and pipes stay clean. Colours
+Results go to stdout, everything else to stderr, so that `--json` and pipes stay clean. Colours
 only on a terminal, and never with NO_COLOR.
 
-Whatever is printed goes through here, and no name, error or log of somebody else commands the terminal: control
+All output goes through here, so that no name, error or log can control the terminal: control
 characters and marks that turn text around are written as `\\u001b`.
 """
 
@@ -31,7 +31,7 @@ _STYLES = {
     "failed": "red", "exited": "red", "restarted": "yellow", "asleep": "blue", "verified": "green",
 }  # fmt: skip
 _PIPE_WIDTH = 400
-"""Columns assumed where there is no terminal: a table in a pipe or a file must not be cut at 80."""
+"""Columns without a terminal, so that a table in a pipe or a file is not cut at 80."""
 
 
 def say(text: str = "") -> None:
@@ -62,7 +62,7 @@ def is_live(stderr: bool = False) -> bool:
 
 
 def console(stderr: bool = False) -> Console:
-    """A rich console for stdout or stderr; it heeds NO_COLOR by itself."""
+    """A rich console for stdout or stderr. It respects NO_COLOR."""
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
 

@@ -10,5 +10,6 @@ benchmark_options  from options to a benchmark (pure)             benchmark_tabl
 sweep_variant      one variant: started, measured, stopped        whole_suites      whole suites of one serve
 gate_measurements  measures what a gate needs                     drift_alarm       what canaries say over time
 save_run           the run, its file and the index                this_machine      facts about where it ran
+fixture_run        fixtures of a serve, graded with a progress line
 progress           progress with the time left                    interruptible     Ctrl-C and SIGTERM end it in order
 """

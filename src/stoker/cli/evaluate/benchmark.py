@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import options, terminal
-from stoker.cli.console.failure import FAILED, Refused, UsageError
+from stoker.cli.console.errors import FAILED, RequestRefused, UsageError
 
 if TYPE_CHECKING:
-    from stoker.cli.evaluate.targets import Found
+    from stoker.cli.evaluate.targets import MeasurementTarget
     from stoker.domain.run import Run
-    from stoker.measure.load.presets import Plan, Wanted
+    from stoker.measure.load.presets import BenchmarkOptions, BenchmarkPlan
 
 
 def benchmark(
@@ -63,14 +63,14 @@ def benchmark(
 ) -> None:  # fmt: skip
     """Measure time to first token and tokens per second under load. Ctrl-C keeps what was measured."""
     from stoker.cli.evaluate import benchmark_options, benchmark_tables, targets
-    from stoker.cli.evaluate.save_run import keep
+    from stoker.cli.evaluate.save_run import save_run
     from stoker.measure.artifacts import result_file
     from stoker.measure.load import presets
-    from stoker.measure.lock import sole
+    from stoker.measure.lock import hold_measurement_lock
 
     if replay is not None and (concurrency is not None or rate is not None):
-        raise UsageError("a replay has its own times: leave --concurrency and --rate out (--speed makes it faster)")
-    wanted = presets.Wanted(
+        raise UsageError("a replay uses the recorded times: drop --concurrency and --rate (--speed makes it faster)")
+    wanted = presets.BenchmarkOptions(
         preset=benchmark_options.preset_of(preset, replay is not None),
         concurrency=benchmark_options.clients_of(concurrency),
         prompt_tokens=prompt_tokens,
@@ -87,39 +87,39 @@ def benchmark(
         seed=seed,
     )
     trace = benchmark_options.trace_of(replay) if replay is not None else []
-    found = targets.find(serve, base_url, model, key_env, direct, config, state)
+    found = targets.find_target(serve, base_url, model, key_env, direct, config, state)
     earlier = result_file.load(result_file.find(against, found.results)) if against is not None else None
     try:
-        plan = presets.plan(wanted, found.context, trace)
-        size = presets.sizes(wanted, found.context)
+        plan = presets.plan_benchmark(wanted, found.context, trace)
+        size = presets.token_sizes(wanted, found.context)
     except ValueError as error:
         raise UsageError(str(error)) from error
     for note in found.notes:
         terminal.note(note)
-    with sole(found.results.parent, found.slot or found.serve, f"a benchmark of {found.serve}"):
+    with hold_measurement_lock(found.results.parent, found.slot or found.serve, f"a benchmark of {found.serve}"):
         runs = measure(found, wanted, plan, size, quiet=json)
-    paths = [keep(run, found.results.parent) for run in runs]
+    paths = [save_run(run, found.results.parent) for run in runs]
     if json:
         import msgspec
 
         terminal.emit([msgspec.json.decode(msgspec.json.encode(run)) for run in runs])
     else:
-        benchmark_tables.show(runs)
+        benchmark_tables.show_benchmark(runs)
     if earlier is not None:
-        from stoker.measure.comparison.benchmarks import compare
+        from stoker.measure.comparison.benchmarks import compare_benchmarks
 
-        comparison = compare(earlier, runs[0])
+        comparison = compare_benchmarks(earlier, runs[0])
         if not json:
             benchmark_tables.show_comparison(comparison)
     else:
         comparison = None
     if html is not None:
-        from stoker.measure.reports.benchmark_page import page
+        from stoker.measure.reports.benchmark_page import benchmark_page
 
         try:
-            html.write_text(page(runs, comparison), encoding="utf-8")
+            html.write_text(benchmark_page(runs, comparison), encoding="utf-8")
         except OSError as error:
-            raise Refused(f"--html {html}: {error.strerror}; the result itself is kept: {paths[0]}") from error
+            raise RequestRefused(f"--html {html}: {error.strerror}; the result itself was saved: {paths[0]}") from error
         terminal.note(f"report: {html}")
     for path in paths:
         terminal.note(f"kept: {path}")
@@ -127,29 +127,31 @@ def benchmark(
         raise typer.Exit(FAILED)
 
 
-def measure(found: Found, wanted: Wanted, plan: Plan, size: tuple[int, int], quiet: bool) -> list[Run]:
+def measure(
+    found: MeasurementTarget, wanted: BenchmarkOptions, plan: BenchmarkPlan, size: tuple[int, int], quiet: bool
+) -> list[Run]:
     """A Run for each route. Ctrl-C ends it early, `interrupted`. Raises UsageError."""
     import asyncio
 
-    from stoker.cli.evaluate.progress import Bar
+    from stoker.cli.evaluate.progress import ProgressLine
     from stoker.cli.evaluate.this_machine import facts, is_short_of_memory, load
-    from stoker.measure.load.benchmark import Bench, Watch
-    from stoker.measure.load.prompts import TooShort
-    from stoker.measure.load.to_run import run_of
+    from stoker.measure.load.benchmark import Benchmark, BenchmarkObserver
+    from stoker.measure.load.prompts import PromptTooShort
+    from stoker.measure.load.to_run import run_of_route
 
     machine = facts() | {"load_before": load()}
     at, begun = time.time(), time.perf_counter()
     interrupted = False
-    with Bar(quiet) as bar:
-        bench = Bench(found.servers, wanted, plan, size, Watch(bar.show, is_short_of_memory))
+    with ProgressLine(quiet) as bar:
+        bench = Benchmark(found.servers, wanted, plan, size, BenchmarkObserver(bar.show, is_short_of_memory))
         try:
             asyncio.run(bench.run())
         except KeyboardInterrupt:
             interrupted = True
-        except TooShort as error:
+        except PromptTooShort as error:
             raise UsageError(str(error)) from error
     seconds = time.perf_counter() - begun
     return [
-        run_of(bench, server.route, found.subject(server.route), at, seconds, machine, interrupted)
+        run_of_route(bench, server.route, found.subject(server.route), at, seconds, machine, interrupted)
         for server in found.servers
     ]

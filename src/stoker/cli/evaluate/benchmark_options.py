@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from stoker.cli.console.failure import UsageError
+from stoker.cli.console.errors import UsageError
 from stoker.measure.load.presets import Preset
-from stoker.measure.load.prompts import Mode
-from stoker.measure.load.replay import Arrival, BadTrace, read
+from stoker.measure.load.prompts import PromptSharing
+from stoker.measure.load.replay import Arrival, BadTrace, read_trace
 
 T = TypeVar("T")
 
@@ -17,13 +17,13 @@ T = TypeVar("T")
 def preset_of(given: str | None, has_trace: bool) -> Preset:
     chosen = _one_of(given or ("replay" if has_trace else "ladder"), [one.value for one in Preset], "--preset")
     if (chosen == "replay") is not has_trace:
-        raise UsageError("--preset replay goes with --replay FILE, and no other preset does")
+        raise UsageError("--preset replay needs --replay FILE, and --replay works with no other preset")
     return Preset(chosen)
 
 
-def modes_of(given: str) -> tuple[Mode, ...]:
-    known = [each.value for each in Mode]
-    return tuple(Mode(_one_of(one, known, "--mode")) for one in dict.fromkeys(given.split(",")))
+def modes_of(given: str) -> tuple[PromptSharing, ...]:
+    known = [each.value for each in PromptSharing]
+    return tuple(PromptSharing(_one_of(one, known, "--mode")) for one in dict.fromkeys(given.split(",")))
 
 
 def clients_of(given: str | None) -> tuple[int, ...] | None:
@@ -37,7 +37,7 @@ def rates_of(given: str | None) -> tuple[float, ...] | None:
 def trace_of(path: Path, limit: int | None = None) -> list[Arrival]:
     try:
         with path.open("rb") as file:
-            return read(file, limit)
+            return read_trace(file, limit)
     except OSError as error:
         raise UsageError(f"--replay {path}: {error.strerror}") from error
     except BadTrace as error:

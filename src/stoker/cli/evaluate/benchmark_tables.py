@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from stoker.cli.console import figures, terminal
 from stoker.domain.run import Finding, Number, Outcome, Run
-from stoker.measure.comparison.benchmarks import Cell, Comparison
+from stoker.measure.comparison.benchmarks import BenchmarkComparison, FigureSpread
 from stoker.measure.load.figures import summary
 
 COLUMNS = (
@@ -15,7 +15,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def show(runs: Sequence[Run]) -> None:
+def show_benchmark(runs: Sequence[Run]) -> None:
     """What each route came to, what was odd, and what the way through the front door costs."""
     for run in runs:
         if len(runs) > 1:
@@ -66,15 +66,15 @@ def _odd(run: Run) -> list[str]:
     numbers = run.numbers
     per_chunk = numbers.get("tokens_per_chunk")
     if per_chunk is not None and per_chunk > 1.2:
-        found.append(f"{per_chunk:.1f} tokens come in a chunk: gaps are between chunks, not tokens")
+        found.append(f"{per_chunk:.1f} tokens arrive per chunk: gaps are between chunks, not tokens")
     if numbers.get("requests_ok") and numbers.get("output_tokens") is None:
-        found.append("the server reports no usage: rates of tokens are unknown (chunks are not counted instead)")
+        found.append("the server reports no usage: token rates are unknown (chunks are not counted instead)")
     if numbers.get("n_single_token"):
-        found.append(f"{numbers['n_single_token']} answers had a single token: TPOT does not apply to them")
+        found.append(f"{numbers['n_single_token']} answers had a single token and no TPOT")
     if numbers.get("cold_ttft") is not None:
         found.append(f"the very first request took {milliseconds(numbers['cold_ttft'])} to its first token")
     if any(one.numbers.get("ttft_p95") is None for one in run.findings if one.numbers.get("requests_ok")):
-        found.append("p95 needs 60 requests in a step: where it is '-', look at the maximum")
+        found.append("p95 needs 60 requests in a step: where it shows '-', use the maximum")
     return found
 
 
@@ -87,20 +87,20 @@ def _show_routes(front: Run, direct: Run) -> None:
         terminal.say(f"\n{front.subject.route} against {direct.subject.route}, TTFT p50: {', '.join(told)}")
 
 
-def show_comparison(found: Comparison) -> None:
+def show_comparison(found: BenchmarkComparison) -> None:
     terminal.say(f"\nbefore  {found.a.id}\nafter   {found.b.id}")
     for caution in found.cautions:
-        terminal.say(f"careful: {caution}")
+        terminal.say(f"caution: {caution}")
     rows = [
         (row.step, row.figure, cell(row.a), cell(row.b), _percent(row.change), row.verdict.value) for row in found.rows
     ]
     if rows:
         terminal.table(("STEP", "FIGURE", "BEFORE", "AFTER", "CHANGE", ""), rows, right=("BEFORE", "AFTER", "CHANGE"))
-    if found.alone:
-        terminal.say(f"only in one of them: {', '.join(dict.fromkeys(found.alone))}")
+    if found.unmatched_steps:
+        terminal.say(f"only in one of them: {', '.join(dict.fromkeys(found.unmatched_steps))}")
 
 
-def cell(one: Cell) -> str:
+def cell(one: FigureSpread) -> str:
     if one.low is None or one.high is None:
         return rate(one.value)
     return f"{rate(one.value)} ({rate(one.low)} to {rate(one.high)})"

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import FAILED, UsageError
-from stoker.cli.console.place import Place, find_place
+from stoker.cli.console.errors import FAILED, UsageError
+from stoker.cli.console.installation import Installation, find_installation
 
 if TYPE_CHECKING:
-    from stoker.cli.evaluate.running_serve import Known
-    from stoker.domain.routing import Router
-    from stoker.domain.tier import Row, Tier
+    from stoker.cli.evaluate.running_serve import RunningServe
+    from stoker.domain.routing import RouterSettings
+    from stoker.domain.tier import ProfileRow, Tier
     from stoker.measure.suites.fixture import Fixture
-    from stoker.measure.suites.grading import Gap, Graded, Progress
+    from stoker.measure.suites.grading import GradedFixture, GradingProgress, UngradedFixtures
 
 IDENTIFIED_WITHIN = 60.0
 """Seconds that a running serve may take to be looked at: large weights are hashed."""
@@ -56,16 +56,16 @@ def bootstrap(
 ) -> None:
     """Measure what each tier is good at, until each class is decided, and route by it from now on.
 
-    Broken off with Ctrl-C, it goes on where it was when it is called again.
+    Interrupted with Ctrl-C, the next call resumes.
     """
-    place = find_place(config, state)
-    router = _router(place)
+    installation = find_installation(config, state)
+    router = _router(installation)
     names = [name.strip() for name in (classes or "").split(",") if name.strip()]
     if unknown := [name for name in names if name not in router.known]:
         raise UsageError(f"--class: there is no class {unknown[0]!r}; there are {', '.join(router.known)}")
-    done: list[Row] = []
+    done: list[ProfileRow] = []
     for tier in _chosen(router, tiers or []):
-        done += _measure(place, tier, _served(router, tier, names), suites, fresh, quiet=json)
+        done += _measure(installation, tier, _served(router, tier, names), suites, fresh, quiet=json)
     if json:
         _emit(done)
     if not done:
@@ -73,11 +73,11 @@ def bootstrap(
         raise typer.Exit(FAILED)
 
 
-def _served(router: Router, tier: Tier, names: Sequence[str]) -> list[str]:
+def _served(router: RouterSettings, tier: Tier, names: Sequence[str]) -> list[str]:
     """Of `names`, or of all there are, those that its `classes` let the tier serve. Raises UsageError of none."""
-    from stoker.domain.routing import listed
+    from stoker.domain.routing import includes_class
 
-    served = [name for name in names or router.known if listed(name, tier.classes)]
+    served = [name for name in names or router.known if includes_class(name, tier.classes)]
     if not served:
         raise UsageError(f"tier '{tier.name}' serves none of {', '.join(names)}: its `classes` leave them out")
     if left := [name for name in names if name not in served]:
@@ -92,28 +92,28 @@ def calibrate(
     state: options.State = None,
     json: options.Json = False,
 ) -> None:
-    """Measure again what counts no longer: tiers that changed since, and tiers whose answers became worse."""
-    place = find_place(config, state)
-    done: list[Row] = []
-    for tier in _chosen(_router(place), tiers or []):
-        if stale := _stale(place, tier):
-            done += _measure(place, tier, stale, suites, fresh=True, quiet=json)
+    """Remeasure what is no longer valid: tiers that changed, and tiers whose answers got worse."""
+    installation = find_installation(config, state)
+    done: list[ProfileRow] = []
+    for tier in _chosen(_router(installation), tiers or []):
+        if stale := _stale(installation, tier):
+            done += _measure(installation, tier, stale, suites, fresh=True, quiet=json)
         elif not json:
-            terminal.say(f"tier {tier.name}: nothing to measure again")
+            terminal.say(f"tier {tier.name}: nothing to remeasure")
     if json:
         _emit(done)
 
 
-def _emit(rows: Sequence[Row]) -> None:
+def _emit(rows: Sequence[ProfileRow]) -> None:
     import msgspec
 
     terminal.emit([msgspec.to_builtins(row) for row in rows])
 
 
-def _stale(place: Place, tier: Tier) -> list[str]:
+def _stale(installation: Installation, tier: Tier) -> list[str]:
     """The classes of a tier whose rows count no longer, once it is loaded and was looked at."""
     deadline = time.monotonic() + IDENTIFIED_WITHIN
-    with place.control() as control:
+    with installation.control() as control:
         control.switch(tier.serve)
         while True:
             routing = control.document("/status")["routing"]
@@ -123,45 +123,48 @@ def _stale(place: Place, tier: Tier) -> list[str]:
             time.sleep(0.1)
 
 
-def _router(place: Place) -> Router:
-    router = None if place.settings is None else place.settings.router
+def _router(installation: Installation) -> RouterSettings:
+    router = None if installation.settings is None else installation.settings.router
     if router is None:
-        raise UsageError("no tiers are configured here: add [[tier]] to the configuration, see docs/routing.md")
+        raise UsageError(
+            "no tiers are configured here: add [[tier]] to the configuration, see docs/guides/route-by-quality.md"
+        )
     return router
 
 
-def _chosen(router: Router, names: Sequence[str]) -> list[Tier]:
+def _chosen(router: RouterSettings, names: Sequence[str]) -> list[Tier]:
     known = {tier.name: tier for tier in router.tiers}
     if unknown := [name for name in names if name not in known]:
         raise UsageError(f"there is no tier '{unknown[0]}'; there are {', '.join(known)}")
     chosen = [known[name] for name in names] or [tier for tier in router.tiers if not tier.cloud]
     if not chosen:
-        raise UsageError("all tiers are clouds, which cost money: name the one to measure")
+        raise UsageError("all tiers are clouds, and measuring them costs money: name the tier to measure")
     return chosen
 
 
 def _measure(
-    place: Place, tier: Tier, classes: Sequence[str], suites: Path | None, fresh: bool, quiet: bool
-) -> list[Row]:
+    installation: Installation, tier: Tier, classes: Sequence[str], suites: Path | None, fresh: bool, quiet: bool
+) -> list[ProfileRow]:
     """One tier, loaded first. Its rows go into the profile, and the running Stoker routes by them."""
-    from stoker.cli.evaluate.running_serve import within
-    from stoker.measure.lock import sole
+    from stoker.cli.evaluate.fixture_run import grade_with_progress
+    from stoker.cli.evaluate.running_serve import running_at
+    from stoker.measure.lock import hold_measurement_lock
     from stoker.measure.suites import grading
 
-    with place.control() as control:
+    with installation.control() as control:
         control.switch(tier.serve)
-    known = within(place, tier.serve)
-    fixtures = _fixtures(known, suites, classes, _router(place).known)
-    with sole(place.state, known.lock, f"a bootstrap of {tier.name}"):
-        kept = _Kept(place.state, tier.name, known, fresh)
+    known = running_at(installation, tier.serve)
+    fixtures = _fixtures(known, suites, classes, _router(installation).known)
+    with hold_measurement_lock(installation.state, known.lock, f"a bootstrap of {tier.name}"):
+        kept = _Kept(installation.state, tier.name, known, fresh)
         began = time.time()
         try:
-            graded = _grade(known, fixtures, kept, tier.name, quiet)
+            graded = grade_with_progress(known, fixtures, kept.done, tier.name, kept.add, quiet)
         finally:
             kept.close()
-        rows = grading.rows(graded, fixtures, tier.name, known.subject.fingerprint, time.time())
-        _write(place, rows)
-    gaps = grading.gaps(graded)
+        rows = grading.profile_rows(graded, fixtures, tier.name, known.subject.fingerprint, time.time())
+        _write(installation, rows)
+    gaps = grading.ungraded_fixtures(graded)
     _keep_run(known, tier, graded, rows, gaps, began)
     kept.forget()
     if not quiet:
@@ -171,54 +174,19 @@ def _measure(
     return rows
 
 
-def _fixtures(known: Known, suites: Path | None, classes: Sequence[str], names: Sequence[str]) -> list[Fixture]:
-    from stoker.measure.suites import fixture
+def _fixtures(known: RunningServe, suites: Path | None, classes: Sequence[str], names: Sequence[str]) -> list[Fixture]:
+    from stoker.cli.evaluate.fixture_run import fixtures_for
 
-    if suites is not None:
-        found = fixture.read(suites, names)
-    else:
-        found = fixture.shipped(fixture.wording(known.subject.fingerprint.parts.get("model", "")))
-    chosen = [one for one in found if not classes or one.task_class in classes]
+    chosen = [one for one in fixtures_for(known, suites, names) if not classes or one.task_class in classes]
     if not chosen:
         raise UsageError(f"there are no fixtures of {', '.join(classes)}; give some with --suites DIR")
     return chosen
 
 
-def _grade(known: Known, fixtures: list[Fixture], kept: _Kept, tier: str, quiet: bool) -> list[Graded]:
-    import asyncio
-
-    from stoker.cli.evaluate.progress import Bar
-    from stoker.measure.requests.client import Talk
-    from stoker.measure.suites import grading
-    from stoker.measure.suites.fixture import by_class
-    from stoker.measure.suites.time_left import Left
-
-    left = Left({name: len(own) for name, own in by_class(fixtures).items()})
-    last = time.monotonic()
-
-    def tell(step: Progress) -> None:
-        nonlocal last
-        kept.add(step)
-        now = time.monotonic()
-        left.on_graded(step, now - last)
-        last = now
-        bar.show(f"{tier}: {step.graded.task_class}", left.share, left.seconds)
-
-    async def run() -> list[Graded]:
-        talk = Talk(known.target)
-        try:
-            return await grading.grades(fixtures, grading.asker(talk), kept.done, tell)
-        finally:
-            talk.close()
-
-    with Bar(quiet, "at most") as bar:
-        return asyncio.run(run())
-
-
 class _Kept:
     """Grades of a run that is not over, so that it can go on: STATE/bootstrap/TIER.jsonl, of one fingerprint."""
 
-    def __init__(self, state: Path, tier: str, known: Known, fresh: bool) -> None:
+    def __init__(self, state: Path, tier: str, known: RunningServe, fresh: bool) -> None:
         from stoker.measure.suites import grading
 
         mark = known.subject.fingerprint
@@ -227,16 +195,16 @@ class _Kept:
         self._path.parent.mkdir(mode=0o700, exist_ok=True)
         before = b"" if fresh or not self._path.exists() else self._path.read_bytes()
         same = bool(mark.identity) and before.startswith(head + b"\n")
-        self.done = grading.from_lines(before) if same else []
+        self.done = grading.from_jsonl(before) if same else []
         self._file = self._path.open("ab" if same else "wb")
         if not same:
             self._file.write(head + b"\n")
 
-    def add(self, step: Progress) -> None:
+    def add(self, step: GradingProgress) -> None:
         from stoker.measure.suites import grading
 
         if step.is_new:
-            self._file.write(grading.lines([step.graded]))
+            self._file.write(grading.to_jsonl([step.graded]))
             self._file.flush()
 
     def close(self) -> None:
@@ -247,36 +215,43 @@ class _Kept:
         self._path.unlink(missing_ok=True)
 
 
-def _write(place: Place, rows: Sequence[Row]) -> None:
+def _write(installation: Installation, rows: Sequence[ProfileRow]) -> None:
     from stoker.store.profile import ProfileFile, load, path_of
 
-    path = path_of(_router(place), place.state)
+    path = path_of(_router(installation), installation.state)
     before = load(path) if path.exists() else {}
     try:
         ProfileFile(path).write({**before, **{(row.tier, row.task_class): row for row in rows}}.values())
     except OSError as error:
         raise UsageError(f"the profile {path} cannot be written: {error.strerror}") from error
-    with place.control() as control:
+    with installation.control() as control:
         control.reload()
 
 
 def _keep_run(
-    known: Known, tier: Tier, graded: Sequence[Graded], rows: Sequence[Row], gaps: Sequence[Gap], began: float
+    known: RunningServe,
+    tier: Tier,
+    graded: Sequence[GradedFixture],
+    rows: Sequence[ProfileRow],
+    gaps: Sequence[UngradedFixtures],
+    began: float,
 ) -> None:
-    from stoker.cli.evaluate.save_run import keep, made
-    from stoker.domain.run import Kind, Outcome
+    from stoker.cli.evaluate.save_run import build_run, save_run
+    from stoker.domain.run import Outcome, RunKind
 
     numbers: dict[str, float | int | None] = {}
     for row in rows:
         numbers |= {f"{row.task_class}.n": row.n, f"{row.task_class}.passed": row.passed}
     settings: dict[str, object] = {"tier": tier.name, "datasets": {row.task_class: row.dataset for row in rows}}
-    settings["unmeasured"] = {gap.task_class: gap.told for gap in gaps if gap.samples == 0}
+    settings["unmeasured"] = {gap.task_class: gap.reason for gap in gaps if gap.samples == 0}
     outcome = Outcome.PASSED if rows else Outcome.UNDECIDED
-    keep(made(Kind.BOOTSTRAP, known.subject, began, outcome, [], numbers, settings, {"graded": list(graded)}),
-         known.state)  # fmt: skip
+    save_run(
+        build_run(RunKind.BOOTSTRAP, known.subject, began, outcome, [], numbers, settings, {"graded": list(graded)}),
+        known.state,
+    )
 
 
-def _show(tier: Tier, rows: Sequence[Row], gaps: Sequence[Gap]) -> None:
+def _show(tier: Tier, rows: Sequence[ProfileRow], gaps: Sequence[UngradedFixtures]) -> None:
     from stoker.domain.task import CLASSES
     from stoker.measure.statistics.stats import wilson
 
@@ -293,19 +268,19 @@ def _show(tier: Tier, rows: Sequence[Row], gaps: Sequence[Gap]) -> None:
                    right=("PASSED", "RATE AT LEAST", "LATENCY"))  # fmt: skip
 
 
-def _told(gap: Gap, tier: Tier, rows: Sequence[Row], context: int | None) -> str:
-    """Why questions of a class gave no sample, and what to do: 1. decided all the same  2. the context  3. the rest"""
+def _told(gap: UngradedFixtures, tier: Tier, rows: Sequence[ProfileRow], context: int | None) -> str:
+    """Why questions of a class gave no sample, and what to do: 1. decided anyway  2. the context  3. the rest"""
     from stoker.domain.tier import Verdict
     from stoker.measure.suites.grading import TOO_LONG
 
     verdict = next((row.verdict for row in rows if row.task_class == gap.task_class), None)
-    some = f"{gap.missed} questions gave no sample, the first {gap.first}: {gap.told}"
+    some = f"{gap.ungraded} questions gave no sample, the first {gap.first_fixture}: {gap.reason}"
     if verdict is not None and verdict is not Verdict.VERIFY:
         return f"{gap.task_class}: {some}"  # 1
     what = f"{gap.task_class} is {'not measured' if verdict is None else 'undecided'}"
     again = f"`stoker eval bootstrap {tier.name} --class {gap.task_class}`"
-    if gap.told == TOO_LONG:  # 2
+    if gap.reason == TOO_LONG:  # 2
         size = "" if context is None else f" of {context} tokens"
-        why = f"{gap.missed} questions do not fit its context{size} with the answers that they ask for"
-        return f"{what}: {why}: give serve '{tier.serve}' a larger `context`, then {again}"
-    return f"{what}: {some}: look at that, then {again}"  # 3
+        why = f"{gap.ungraded} questions and their answers do not fit its context{size}"
+        return f"{what}: {why}: give serve '{tier.serve}' a larger `context`, then run {again}"
+    return f"{what}: {some}: fix that, then run {again}"  # 3

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import FAILED, UsageError
+from stoker.cli.console.errors import FAILED, UsageError
 from stoker.cli.evaluate.results import result_ids
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from stoker.cli.evaluate.running_serve import Known
+    from stoker.cli.evaluate.running_serve import RunningServe
     from stoker.domain.run import Run
-    from stoker.measure.canary.canary import Asker, Progress
-    from stoker.measure.canary.questions import Question
+    from stoker.measure.canary.canary import CanaryClient, OnQuestion
+    from stoker.measure.canary.questions import CanaryQuestion
 
 _T = TypeVar("_T")
 Unknown = Annotated[bool, typer.Option("--unknown-ok", help="Take parts of the identity that are not known for equal.")]
@@ -43,67 +43,70 @@ def canary(
 ) -> None:
     """Ask the fixed questions, and compare with a baseline. Exit 1 if the model changed."""
     from stoker.cli.evaluate import running_serve
-    from stoker.measure.canary.questions import questions
-    from stoker.measure.lock import sole
+    from stoker.measure.canary.questions import questions_for
+    from stoker.measure.lock import hold_measurement_lock
 
     if record and baseline is not None:
         raise UsageError("--record makes a baseline, --baseline compares with one: give one of them")
-    found = running_serve.find(serve, config, state)
-    chosen = questions(found.subject.fingerprint.parts.get("model", ""))
-    with sole(found.state, found.lock, f"a canary of {found.serve.name}"):
+    found = running_serve.find_running(serve, config, state)
+    chosen = questions_for(found.subject.fingerprint.parts.get("model", ""))
+    with hold_measurement_lock(found.state, found.lock, f"a canary of {found.serve.name}"):
         run = _recorded(found, chosen) if record else compared(found, chosen, baseline, unknown_ok)
     _show(run, record, json)
 
 
-def _recorded(found: Known, chosen: Sequence[Question]) -> Run:
+def _recorded(found: RunningServe, chosen: Sequence[CanaryQuestion]) -> Run:
 
     from stoker.cli.evaluate import interruptible
-    from stoker.cli.evaluate.save_run import keep, made
-    from stoker.domain.run import Finding, Kind, Outcome
+    from stoker.cli.evaluate.save_run import build_run, save_run
+    from stoker.domain.run import Finding, Outcome, RunKind
     from stoker.measure.canary import canary as measure
     from stoker.measure.canary.questions import digest
 
     began = time.time()
-    kept = interruptible.run(_asking(found, lambda asker, tell: measure.record(asker, chosen, digest(chosen), tell)))
-    wrong = [one.seen for one in kept.kept if one.seen.failure]
-    steady = sum(one.agreement == 1.0 for one in kept.kept)
+    kept = interruptible.run_interruptible(
+        _asking(found, lambda asker, tell: measure.record_baseline(asker, chosen, digest(chosen), tell))
+    )
+    wrong = [one.reply for one in kept.replies if one.reply.failure]
+    steady = sum(one.agreement == 1.0 for one in kept.replies)
     findings = [
         Finding(
-            one.seen.name,
-            Outcome.FAILED if one.seen.failure else Outcome.PASSED,
-            one.seen.failure or f"{measure.words(one.seen)}, {100 * one.agreement:.0f} % the same in every repeat",
-            numbers={"prompt_tokens": one.seen.prompt_tokens, "agreement": one.agreement},
+            one.reply.name,
+            Outcome.FAILED if one.reply.failure else Outcome.PASSED,
+            one.reply.failure
+            or f"{measure.word_count(one.reply)}, {100 * one.agreement:.0f} % the same in every repeat",
+            numbers={"prompt_tokens": one.reply.prompt_tokens, "agreement": one.agreement},
         )
-        for one in kept.kept
+        for one in kept.replies
     ]
     numbers = {
-        "canary.n": len(kept.kept),
-        "canary.passed": len(kept.kept) - len(wrong),
+        "canary.n": len(kept.replies),
+        "canary.passed": len(kept.replies) - len(wrong),
         "steady": steady,
-        "right": sum(one.seen.is_right is True for one in kept.kept),
+        "right": sum(one.reply.is_right is True for one in kept.replies),
     }
     outcome = Outcome.FAILED if wrong else Outcome.PASSED
     settings: dict[str, object] = {"baseline": not wrong, "questions": digest(chosen), "repeats": measure.REPEATS}
-    run = made(Kind.CANARY, found.subject, began, outcome, findings, numbers, settings, kept)
-    keep(run, found.state)
+    run = build_run(RunKind.CANARY, found.subject, began, outcome, findings, numbers, settings, kept)
+    save_run(run, found.state)
     return run
 
 
-def compared(found: Known, chosen: Sequence[Question], wanted: str | None, unknown_ok: bool) -> Run:
+def compared(found: RunningServe, chosen: Sequence[CanaryQuestion], wanted: str | None, unknown_ok: bool) -> Run:
     """Asked, compared with a baseline, and kept. Raises UsageError `no_baseline`."""
     from stoker.cli.evaluate import interruptible
-    from stoker.cli.evaluate.drift_alarm import feed
-    from stoker.cli.evaluate.save_run import keep, made
-    from stoker.domain.run import Kind
+    from stoker.cli.evaluate.drift_alarm import feed_drift
+    from stoker.cli.evaluate.save_run import build_run, save_run
+    from stoker.domain.run import RunKind
     from stoker.measure.canary import canary as measure
     from stoker.measure.canary.questions import digest
 
     began = time.time()
     against = baseline_of(found, wanted)
     same = measure.require_comparable(against, found.subject.fingerprint, digest(chosen), unknown_ok)
-    kept = measure.of(against)
-    checked = interruptible.run(
-        _asking(found, lambda asker, tell: measure.check(asker, chosen, kept, same, time.time, tell))
+    kept = measure.baseline_in(against)
+    checked = interruptible.run_interruptible(
+        _asking(found, lambda asker, tell: measure.run_canary(asker, chosen, kept, same, time.time, tell))
     )
     settings: dict[str, object] = {
         "baseline": False,
@@ -111,22 +114,22 @@ def compared(found: Known, chosen: Sequence[Question], wanted: str | None, unkno
         "questions": digest(chosen),
         "same_execution": same,
     }
-    run = made(
-        Kind.CANARY, found.subject, began, checked.outcome, measure.findings(checked, kept),
-        measure.numbers(checked, kept), settings, {"seen": checked.seen, "anomalies": checked.anomalies},
+    run = build_run(
+        RunKind.CANARY, found.subject, began, checked.outcome, measure.findings(checked, kept),
+        measure.numbers(checked, kept), settings, {"seen": checked.replies, "anomalies": checked.anomalies},
     )  # fmt: skip
     mismatched = {anomaly.name for anomaly in checked.anomalies}
-    feed(found, [reply.name in mismatched for reply in checked.seen])
-    keep(run, found.state)
+    feed_drift(found, [reply.name in mismatched for reply in checked.replies])
+    save_run(run, found.state)
     return run
 
 
-def baseline_of(found: Known, wanted: str | None) -> Run:
+def baseline_of(found: RunningServe, wanted: str | None) -> Run:
     """The one that is named; else the newest of this identity, else the newest of the serve, for its refusal.
 
     Raises UsageError with the command that records one.
     """
-    from stoker.domain.run import Kind
+    from stoker.domain.run import RunKind
     from stoker.store.results import Results
 
     store = Results(found.state)
@@ -137,7 +140,7 @@ def baseline_of(found: Known, wanted: str | None) -> Run:
             raise UsageError(f"--baseline {wanted} {what}; there are: stoker results list --kind canary")
         return store.load(ids[0])
     store.sync()
-    listed = store.select(Kind.CANARY, found.serve.name, baselines=True, limit=1000)
+    listed = store.select(RunKind.CANARY, found.serve.name, baselines=True, limit=1000)
     mine = found.subject.fingerprint.identity
     fitting = [entry for entry in listed if mine and entry.identity == mine] or listed
     if not fitting:
@@ -147,29 +150,30 @@ def baseline_of(found: Known, wanted: str | None) -> Run:
     return store.load(fitting[0].id)
 
 
-def record_command(found: Known) -> str:
-    from stoker.cli.evaluate.running_serve import typed
+def record_command(found: RunningServe) -> str:
 
-    return f"{typed('eval canary', found.serve.name, found.place)} --record"
+    from stoker.cli.evaluate.running_serve import command_for
+
+    return f"{command_for('eval canary', found.serve.name, found.place)} --record"
 
 
-async def _asking(found: Known, work: Callable[[Asker, Progress], Awaitable[_T]]) -> _T:
-    from stoker.measure.canary.canary import Asker
-    from stoker.measure.requests.client import Talk
+async def _asking(found: RunningServe, work: Callable[[CanaryClient, OnQuestion], Awaitable[_T]]) -> _T:
+    from stoker.measure.canary.canary import CanaryClient
+    from stoker.measure.requests.client import ModelClient
 
-    talk = Talk(found.target)
+    client = ModelClient(found.target)
     try:
-        return await work(Asker(talk), lambda name: None)
+        return await work(CanaryClient(client), lambda name: None)
     finally:
-        talk.close()
+        client.close()
 
 
 def _show(run: Run, record: bool, json: bool) -> None:
-    from stoker.cli.evaluate.save_run import document
+    from stoker.cli.evaluate.save_run import run_document
     from stoker.domain.run import Outcome
 
     if json:
-        terminal.emit(document(run))
+        terminal.emit(run_document(run))
     else:
         passed, n = run.numbers["canary.passed"], run.numbers["canary.n"]
         rows = [(f.name, f.outcome, f.seen) for f in run.findings]

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import FAILED, Refused, UsageError
-from stoker.cli.console.place import Place, find_place
+from stoker.cli.console.errors import FAILED, RequestRefused, UsageError
+from stoker.cli.console.installation import Installation, find_installation
 
 if TYPE_CHECKING:
-    from stoker.cli.evaluate.running_serve import Known
-    from stoker.domain.routing import Companion
-    from stoker.measure.classifier.labelled_prompts import Score
-    from stoker.measure.classifier.proof import Kept, Proof
+    from stoker.cli.evaluate.running_serve import RunningServe
+    from stoker.domain.routing import ClassifierModelSettings
+    from stoker.measure.classifier.labelled_prompts import ClassifierScore
+    from stoker.measure.classifier.proof import ClassifierAnswers, ClassifierProof
 
 PATIENCE = 30.0
 """Seconds for one answer. What takes longer than `timeout` counts as none, but another timeout may be set."""
@@ -33,126 +33,129 @@ def classifier(
 ) -> None:
     """Measure whether a model tells classes of requests better than the built-in classifier, so that it may be on.
 
-    Broken off with Ctrl-C, it goes on where it was. Other settings are weighed by the answers that are there. Exits 1
+    Interrupted with Ctrl-C, the next call resumes. Changed settings are judged by the stored answers. Exits 1
     where it may not be on.
     """
-    place = find_place(config, state)
-    settings = _settings(place, serve)
+    installation = find_installation(config, state)
+    settings = _settings(installation, serve)
     name = settings.serve
-    with place.control() as control:
+    with installation.control() as control:
         control.switch(name)
-    proof = _measured(place, name, settings, fresh, quiet=json)
-    with place.control() as control:
-        if place.settings is not None:
+    proof = _measured(installation, name, settings, fresh, quiet=json)
+    with installation.control() as control:
+        if installation.settings is not None:
             control.reload()
-    is_configured = _configured(place) == settings
+    is_configured = _configured(installation) == settings
     if json:
         terminal.emit(_document(settings, proof, is_configured))
     else:
         _show(settings, proof, is_configured)
-    if proof.why:
+    if proof.rejection:
         raise typer.Exit(FAILED)
 
 
-def _configured(place: Place) -> Companion | None:
-    router = None if place.settings is None else place.settings.router
+def _configured(installation: Installation) -> ClassifierModelSettings | None:
+    router = None if installation.settings is None else installation.settings.router
     return None if router is None else router.classifier
 
 
-def _settings(place: Place, serve: str | None) -> Companion:
+def _settings(installation: Installation, serve: str | None) -> ClassifierModelSettings:
     """Those of the file for the serve that it names, else the defaults. A cloud, which costs, is measured by name."""
-    from stoker.domain.routing import Companion
+    from stoker.domain.routing import ClassifierModelSettings
 
-    configured = _configured(place)
+    configured = _configured(installation)
     if serve is not None:
-        serve = serve if place.settings is None else place.serve(serve).name
-        return configured if configured is not None and configured.serve == serve else Companion(serve)
+        serve = serve if installation.settings is None else installation.serve(serve).name
+        return configured if configured is not None and configured.serve == serve else ClassifierModelSettings(serve)
     if configured is None:
         raise UsageError("which serve? no [router.classifier] is configured: stoker eval classifier SERVE")
-    if place.serve(configured.serve).translation.cloud:
-        raise UsageError(f"'{configured.serve}' is a cloud, which costs: stoker eval classifier {configured.serve}")
+    if installation.serve(configured.serve).translation.cloud:
+        name = configured.serve
+        raise UsageError(f"'{name}' is a cloud, and asking it costs money: name it, stoker eval classifier {name}")
     return configured
 
 
-def _measured(place: Place, name: str, settings: Companion, fresh: bool, quiet: bool) -> Proof:
-    from stoker.cli.evaluate.running_serve import within
+def _measured(
+    installation: Installation, name: str, settings: ClassifierModelSettings, fresh: bool, quiet: bool
+) -> ClassifierProof:
+    from stoker.cli.evaluate.running_serve import running_at
     from stoker.domain.task import HIGH_RISK
     from stoker.measure.classifier import proof as proofs
-    from stoker.measure.lock import sole
+    from stoker.measure.lock import hold_measurement_lock
 
-    known = within(place, name)
-    router = None if place.settings is None else place.settings.router
-    with sole(place.state, known.lock, f"a measurement of {name} as a classifier"):
-        kept = _ask_all(known, proofs.path_of(place.state, name), fresh, quiet)
-    return proofs.weigh(kept.said, settings, HIGH_RISK if router is None else router.high_risk)
+    known = running_at(installation, name)
+    router = None if installation.settings is None else installation.settings.router
+    with hold_measurement_lock(installation.state, known.lock, f"a measurement of {name} as a classifier"):
+        kept = _ask_all(known, proofs.path_of(installation.state, name), fresh, quiet)
+    return proofs.prove(kept.answers, settings, HIGH_RISK if router is None else router.high_risk)
 
 
-def _ask_all(known: Known, path: Path, fresh: bool, quiet: bool) -> Kept:
+def _ask_all(known: RunningServe, path: Path, fresh: bool, quiet: bool) -> ClassifierAnswers:
     """The prompts that have no answer yet, one after the other; each answer is written as it comes."""
-    from stoker.cli.evaluate.interruptible import run
-    from stoker.cli.evaluate.progress import Bar
+    from stoker.cli.evaluate.interruptible import run_interruptible
+    from stoker.cli.evaluate.progress import ProgressLine
     from stoker.domain.run import Fingerprint
     from stoker.measure.classifier import proof as proofs
     from stoker.measure.classifier.labelled_prompts import held_out
 
     serve = known.serve
     found = Fingerprint(serve.served_name or serve.name) if serve.translation.cloud else known.subject.fingerprint
-    head = proofs.mark(found)
+    head = proofs.header_of(found)
     if not head.identity:
-        raise Refused(f"what serve '{serve.name}' is cannot be told, so that nothing measured of it would count")
-    kept = proofs.load(path)
-    goes_on = kept.head == head and not fresh
-    left = [row for row in held_out() if not goes_on or row.digest not in kept.said]
+        raise RequestRefused(f"the identity of serve '{serve.name}' is unknown, so a measurement would not count")
+    kept = proofs.load_answers(path)
+    goes_on = kept.header == head and not fresh
+    left = [row for row in held_out() if not goes_on or row.digest not in kept.answers]
     path.parent.mkdir(mode=0o700, exist_ok=True)
-    with path.open("ab" if goes_on else "wb") as file, Bar(quiet or not left) as bar:
-        file.write(b"\n" if goes_on else proofs.line(head))  # what was torn off ends here
+    with path.open("ab" if goes_on else "wb") as file, ProgressLine(quiet or not left) as bar:
+        file.write(b"\n" if goes_on else proofs.answers_line(head))  # what was torn off ends here
 
-        def keep(said: proofs.Said, done: int, spent: float) -> None:
-            file.write(proofs.line(said))
+        def keep(said: proofs.ClassifierAnswer, done: int, spent: float) -> None:
+            file.write(proofs.answers_line(said))
             file.flush()
             bar.show(f"{serve.name}: classes", done / len(left), spent / done * (len(left) - done))
 
-        run(_answers(known, left, keep))
-    return proofs.load(path)
+        run_interruptible(_answers(known, left, keep))
+    return proofs.load_answers(path)
 
 
-async def _answers(known: Known, rows: list[Any], keep: Any) -> None:
-    """Through the front door, in the very words in which the running Stoker asks. Raises Refused where it fails."""
+async def _answers(known: RunningServe, rows: list[Any], keep: Any) -> None:
+    """Through the front door, with the prompt that the running Stoker sends. Raises RequestRefused where it fails."""
     import secrets
     from functools import partial
 
     from stoker.domain.errors import StokerError
-    from stoker.exchange.formatter import Speech
-    from stoker.exchange.internal_client import Asker
-    from stoker.measure.classifier.proof import Said
-    from stoker.request.decide.companion import asked, said
-    from stoker.request.relay.pool import Pool
-    from stoker.request.translate.neutral.thinking import Signer
+    from stoker.exchange.formatter import Formatter
+    from stoker.exchange.internal_client import InternalClient
+    from stoker.measure.classifier.proof import ClassifierAnswer
+    from stoker.request.decide.classifier_model import class_in_reply, classifier_question
+    from stoker.request.relay.pool import ConnectionPool
+    from stoker.request.translate.neutral.thinking import ThinkingSigner
 
-    pool, began, misses = Pool(), time.perf_counter(), 0
-    asker = Asker(pool, Speech(Signer((secrets.token_bytes(32),)), time.time))
+    pool, began, misses = ConnectionPool(), time.perf_counter(), 0
+    client = InternalClient(pool, Formatter(ThinkingSigner((secrets.token_bytes(32),)), time.time))
     try:
         for done, row in enumerate(rows, 1):
-            question = partial(asked, row.outline, secrets.token_hex(16), known.serve.translation.cloud)
+            question = partial(classifier_question, row.outline, secrets.token_hex(16), known.serve.translation.cloud)
             start, word = time.perf_counter(), ""
             try:
-                _, reply = await asker.said(known.serve, known.target, question, PATIENCE)
-                word = said(reply, row.outline) or ""
+                _, reply = await client.ask(known.serve, known.target, question, PATIENCE)
+                word = class_in_reply(reply, row.outline) or ""
                 misses = 0
             except (StokerError, TimeoutError) as error:
                 misses += 1
-                told = error.message if isinstance(error, StokerError) else f"nothing within {PATIENCE:g} s"
+                told = error.message if isinstance(error, StokerError) else f"no answer within {PATIENCE:g} s"
                 if misses == GIVE_UP:
-                    raise Refused(f"serve '{known.serve.name}' does not answer: {told}") from error
+                    raise RequestRefused(f"serve '{known.serve.name}' does not answer: {told}") from error
                 if isinstance(error, StokerError):
                     continue
             now = time.perf_counter()
-            keep(Said(row.digest, word, round(now - start, 6)), done, now - began)
+            keep(ClassifierAnswer(row.digest, word, round(now - start, 6)), done, now - began)
     finally:
         pool.close()
 
 
-def _show(settings: Companion, proof: Proof, is_configured: bool) -> None:
+def _show(settings: ClassifierModelSettings, proof: ClassifierProof, is_configured: bool) -> None:
     name = settings.serve
     late = f", {proof.late} later than {figures.seconds(settings.timeout)}" if proof.late else ""
     unclear = f", {proof.unclear} of no class" if proof.unclear else ""
@@ -160,23 +163,23 @@ def _show(settings: Companion, proof: Proof, is_configured: bool) -> None:
     cells = [(row, _cell(one), _cell(two), _cell(three)) for row, one, two, three in _rows(proof)]
     head = ("", "BUILT-IN", f"WITH {name}", f"{name} ALWAYS")
     terminal.table(head, cells, right=head[1:])
-    if proof.why:
-        terminal.say(f"off: {proof.why}")
+    if proof.rejection:
+        terminal.say(f"off: {proof.rejection}")
     elif is_configured:
-        terminal.say(f"on: it is asked where the built-in classifier is less sure than {settings.below:g}")
+        terminal.say(f"on: it is asked if the built-in classifier is less sure than {settings.below:g}")
     else:
-        terminal.say(f'it may be on: [router.classifier] with serve = "{name}" turns it on')
+        terminal.say(f'it may be used: set serve = "{name}" in [router.classifier]')
 
 
-def _rows(proof: Proof) -> list[tuple[str, float | None, float | None, float | None]]:
+def _rows(proof: ClassifierProof) -> list[tuple[str, float | None, float | None, float | None]]:
     from stoker.domain.task import HIGH_RISK
 
-    scores: tuple[Score, Score, Score] = (proof.built_in, proof.beside, proof.alone)
+    scores: tuple[ClassifierScore, ClassifierScore, ClassifierScore] = (proof.built_in, proof.together, proof.alone)
     one, two, three = scores
     return [
         ("accuracy", one.accuracy, two.accuracy, three.accuracy),
         *((f"recall of {name}", one.recall(name), two.recall(name), three.recall(name)) for name in HIGH_RISK),
-        ("hard negatives taken for high-risk", one.alarms, two.alarms, three.alarms),
+        ("hard negatives taken for high-risk", one.false_alarms, two.false_alarms, three.false_alarms),
         ("cost of mistakes", one.cost, two.cost, three.cost),
     ]
 
@@ -185,16 +188,16 @@ def _cell(value: float | None) -> str:
     return "-" if value is None else str(value) if isinstance(value, int) else f"{value:.3f}"
 
 
-def _document(settings: Companion, proof: Proof, is_configured: bool) -> dict[str, object]:
+def _document(settings: ClassifierModelSettings, proof: ClassifierProof, is_configured: bool) -> dict[str, object]:
     from stoker.domain.task import HIGH_RISK
 
-    def told(seen: Score) -> dict[str, object]:
+    def told(seen: ClassifierScore) -> dict[str, object]:
         return {"accuracy": seen.accuracy, "recall": {name: seen.recall(name) for name in HIGH_RISK},
-                "alarms": seen.alarms, "cost": seen.cost}  # fmt: skip
+                "alarms": seen.false_alarms, "cost": seen.cost}  # fmt: skip
 
     return {
         "serve": settings.serve, "below": settings.below, "timeout": settings.timeout, "asked": proof.asked,
         "total": proof.total, "unclear": proof.unclear, "late": proof.late, "built_in": told(proof.built_in),
-        "beside": told(proof.beside), "alone": told(proof.alone), "on": not proof.why and is_configured,
-        "why": proof.why or ("" if is_configured else "[router.classifier] names another serve, or none"),
+        "beside": told(proof.together), "alone": told(proof.alone), "on": not proof.rejection and is_configured,
+        "why": proof.rejection or ("" if is_configured else "[router.classifier] names another serve or none"),
     }  # fmt: skip

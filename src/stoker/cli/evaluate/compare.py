@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stoker.cli.console import options, terminal
-from stoker.cli.console.failure import NotRunning, Refused, UsageError
-from stoker.cli.console.place import Place, find_place
+from stoker.cli.console.errors import NotRunning, RequestRefused, UsageError
+from stoker.cli.console.installation import Installation, find_installation
 
 if TYPE_CHECKING:
-    from stoker.cli.evaluate.running_serve import Known
-    from stoker.domain.run import Kind, Run
+    from stoker.cli.evaluate.running_serve import RunningServe
+    from stoker.domain.run import Run, RunKind
     from stoker.domain.tier import Cost
-    from stoker.measure.comparison.models import Comparison, Side
+    from stoker.measure.comparison.models import ComparedModel, ModelComparison
 
 _LOOKED_AT = 50
 _Model = Annotated[
@@ -43,34 +43,32 @@ def compare(
 ) -> None:
     """Two models side by side: by class with intervals, speed, memory and cost, and a verdict in words.
 
-    What is kept of just these models is used; what is missing is measured, and the models are loaded for it in turn.
+    Stored results of these models are used; missing ones are measured, with the models loaded in turn.
     Ctrl-C keeps what was measured.
     """
     from stoker.measure.comparison import models
-    from stoker.measure.reports.models_page import page
+    from stoker.measure.reports.models_page import models_page
 
-    place = find_place(config, state)
+    installation = find_installation(config, state)
     names = [name.strip() for text in classes or [] for name in text.split(",") if name.strip()]
-    wanted = _classes(place, names, suites)
-    found = [_resolved(place, name) for name in (a, b)]
+    wanted = _classes(installation, names, suites)
+    found = [_resolved(installation, name) for name in (a, b)]
     if found[0][0] == found[1][0]:
-        raise UsageError(f"'{a}' and '{b}' are the same serve, '{found[0][0]}': name two")
-    before = _residents(place)
-    sides: list[Side] = []
+        raise UsageError(f"'{a}' and '{b}' are the same serve, '{found[0][0]}': name two different models")
+    before = _residents(installation)
+    sides: list[ComparedModel] = []
     notes: list[str] = []
     try:
         for name, (serve, cost) in zip((a, b), found, strict=True):
-            known = None if stored else _loaded(place, serve, json)
-            sides.append(_side(place, name, serve, cost, known, wanted, suites, notes, json))
+            known = None if stored else _loaded(installation, serve)
+            sides.append(_side(installation, name, serve, cost, known, wanted, suites, notes, json))
     finally:
-        _restored(place, before, json)
-    result = models.compare(*sides)
-    compared = {one.name for one in result.classes} | set(result.alone)
+        _restored(installation, before)
+    result = models.compare_models(*sides)
+    compared = {one.name for one in result.classes} | set(result.unmatched_classes)
     if silent := [name for name in wanted if name not in compared and (names or not stored)]:
         kept = ", ".join(side.runs[0] for side in sides if side.runs)
-        notes.append(
-            f"no answer of either could be graded at {', '.join(silent)}: stoker results show says why ({kept})"
-        )
+        notes.append(f"no answer could be graded at {', '.join(silent)}: to see why, stoker results show ({kept})")
     if json:
         terminal.emit(_document(result, notes))
     else:
@@ -78,166 +76,161 @@ def compare(
     if html is not None:
         when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
         try:
-            html.write_text(page(result, when, notes), encoding="utf-8")
+            html.write_text(models_page(result, when, notes), encoding="utf-8")
         except OSError as error:
-            raise Refused(f"--html {html}: {error.strerror}; what was measured is kept") from error
+            raise RequestRefused(f"--html {html}: {error.strerror}; the measurements were saved") from error
         terminal.note(f"report: {html}")
 
 
-def _classes(place: Place, names: Sequence[str], suites: Path | None) -> list[str]:
-    """Those that are asked for, else all that have fixtures. Raises UsageError of one that nobody knows."""
+def _classes(installation: Installation, names: Sequence[str], suites: Path | None) -> list[str]:
+    """The requested classes, else all that have fixtures. Raises UsageError for an unknown class."""
     from stoker.domain.task import CLASSES
     from stoker.measure.suites import fixture
 
-    router = place.settings.router if place.settings is not None else None
+    router = installation.settings.router if installation.settings is not None else None
     every = router.known if router is not None else CLASSES
     if unknown := [name for name in names if name not in every]:
-        raise UsageError(f"--for {unknown[0]}: there is no such class; there are {', '.join(every)}")
-    have = fixture.sizes(fixture.read(suites, every) if suites is not None else fixture.shipped())
+        raise UsageError(f"--for {unknown[0]}: unknown class; known classes: {', '.join(every)}")
+    have = fixture.sizes(fixture.read_fixtures(suites, every) if suites is not None else fixture.shipped_fixtures())
     if lacking := [name for name in names if name not in have]:
-        raise UsageError(f"--for {lacking[0]}: there are no fixtures of it; give some with --suites DIR")
+        raise UsageError(f"--for {lacking[0]}: it has no fixtures; give some with --suites DIR")
     return list(names) or list(have)
 
 
-def _resolved(place: Place, name: str) -> tuple[str, Cost | None]:
+def _resolved(installation: Installation, name: str) -> tuple[str, Cost | None]:
     """The serve that a name means, and what it costs: 1. a tier  2. an alias, as it is now  3. a serve."""
-    router = place.settings.router if place.settings is not None else None
+    router = installation.settings.router if installation.settings is not None else None
     tiers = router.tiers if router is not None else ()
     tier = next((one for one in tiers if one.name == name), None)
     if tier is not None:
         return tier.serve, tier.cost  # 1
-    serve = _meant(place, name)
-    if place.settings is not None:
-        serve = place.serve(serve).name  # 3
+    serve = _meant(installation, name)
+    if installation.settings is not None:
+        serve = installation.serve(serve).name  # 3
     return serve, next((one.cost for one in tiers if one.serve == serve), None)
 
 
-def _meant(place: Place, name: str) -> str:
+def _meant(installation: Installation, name: str) -> str:
     aliases: dict[str, str] = {}
-    if place.settings is not None:
-        aliases = {one.name: one.serve for one in place.settings.aliases}
+    if installation.settings is not None:
+        aliases = {one.name: one.serve for one in installation.settings.aliases}
     try:
-        with place.control() as control:
+        with installation.control() as control:
             aliases |= {one["alias"]: one["serve"] for one in control.document("/status").get("aliases", [])}
     except NotRunning:
         pass  # as configured
     return aliases.get(name, name)  # 2
 
 
-def _residents(place: Place) -> dict[str, tuple[str, ...]]:
+def _residents(installation: Installation) -> dict[str, tuple[str, ...]]:
     """Who lives in which slot now."""
     try:
-        with place.control() as control:
+        with installation.control() as control:
             return {slot.name: tuple(slot.resident) for slot in control.status().slots}
     except NotRunning:
         return {}
 
 
-def _restored(place: Place, before: dict[str, tuple[str, ...]], quiet: bool) -> None:
-    """What lived in a slot when we came is loaded again. What cannot be is told of."""
-    after = _residents(place)
+def _restored(installation: Installation, before: dict[str, tuple[str, ...]]) -> None:
+    """Load again what was in a slot before the comparison."""
+    from stoker.cli.evaluate.slot_takeover import load_again
+
+    after = _residents(installation)
     for slot, residents in before.items():
         for name in residents:
             if name not in after.get(slot, ()):
-                try:
-                    with place.control() as control:
-                        control.switch(name)
-                    terminal.note(f"{name} is back")
-                except (Refused, NotRunning) as error:
-                    terminal.note(f"stoker: {name} is not back: {error.message}; load it: stoker serves up {name}")
+                load_again(installation, name)
 
 
-def _loaded(place: Place, serve: str, quiet: bool) -> Known:
+def _loaded(installation: Installation, serve: str) -> RunningServe:
     """Loaded if it is not, which is said. Raises NotRunning."""
-    from stoker.cli.evaluate.running_serve import within
+    from stoker.cli.evaluate.running_serve import running_at
 
-    with place.control() as control:
+    with installation.control() as control:
         now = control.status().serve(serve)
         if now is None or now.state not in ("ready", "held"):
-            terminal.note(f"loading {serve}; what it takes the place of is loaded again at the end")
+            terminal.note(f"loading {serve}; the model that it replaces is loaded again at the end")
             control.switch(serve)
-    return within(place, serve)
+    return running_at(installation, serve)
 
 
 def _side(
-    place: Place, name: str, serve: str, cost: Cost | None, known: Known | None, classes: Sequence[str],
-    suites: Path | None, notes: list[str], quiet: bool,
-) -> Side:  # fmt: skip
-    from stoker.domain.run import Kind
-    from stoker.measure.comparison.models import SPEED, Side
+    installation: Installation, name: str, serve: str, cost: Cost | None, known: RunningServe | None,
+    classes: Sequence[str], suites: Path | None, notes: list[str], quiet: bool,
+) -> ComparedModel:  # fmt: skip
+    from stoker.domain.run import RunKind
+    from stoker.measure.comparison.models import SPEED, ComparedModel
     from stoker.measure.suites.whole_suites import graded_in
 
-    asked = _kept(place, serve, Kind.BOOTSTRAP, known)
-    timed = [run for run in _kept(place, serve, Kind.BENCHMARK, known) if _speed(run)]
+    asked = _kept(installation, serve, RunKind.BOOTSTRAP, known)
+    timed = [run for run in _kept(installation, serve, RunKind.BENCHMARK, known) if _speed(run)]
     if known is not None:
         asked = _asked(known, classes, suites, asked, quiet)
         timed = timed or [_timed(known, quiet)]
     elif not asked and not timed:
-        raise UsageError(f"nothing is kept of '{serve}': leave --stored out to measure it")
+        raise UsageError(f"there are no stored results of '{serve}': drop --stored to measure it")
     elif asked or timed:
         notes.append(
-            f"{name} as it was measured last; whether it still is that is known where it runs, without --stored"
+            f"{name}: the last results, which may be of an older version; without --stored it is measured anew"
         )
     graded = [one for one in graded_in(asked) if one.task_class in classes]
     speed = _speed(timed[0]) if timed else {}
     steps = {one.name: one.numbers for one in timed[0].findings if "requests_ok" in one.numbers} if timed else {}
     clients = [int(one.get("clients") or 0) for step, one in steps.items() if step.startswith("c")]
-    return Side(
+    return ComparedModel(
         name, serve, graded, {key: speed.get(key) for key in SPEED},
-        max(clients, default=None), _memory(place, serve), cost,
+        max(clients, default=None), _memory(installation, serve), cost,
         tuple(run.id for run in (*asked[:1], *timed[:1])),
     )  # fmt: skip
 
 
-def _kept(place: Place, serve: str, kind: Kind, known: Known | None) -> list[Run]:
-    """The newest first: of the model as it runs, or, where nothing is to run, of whatever was measured last."""
-    from stoker.measure.gate import judgement
+def _kept(installation: Installation, serve: str, kind: RunKind, known: RunningServe | None) -> list[Run]:
+    """The newest first: of the model as it runs, or, if nothing is to run, of whatever was measured last."""
+    from stoker.cli.evaluate.whole_suites import earlier_runs
     from stoker.store.results import Results
 
-    store = Results(place.state)
+    if known is not None:
+        return earlier_runs(known, kind)
+    store = Results(installation.state)
     store.sync()
     entries = store.select(kind, serve, limit=_LOOKED_AT)
-    mark = known.subject.fingerprint if known is not None else None
-    if mark is None:
-        runs = [store.load(one.id) for one in entries
-                if (one.identity, one.execution) == (entries[0].identity, entries[0].execution)]  # fmt: skip
-        return [run for run in runs if run.subject.fingerprint.parts == runs[0].subject.fingerprint.parts]
-    runs = [store.load(one.id) for one in entries if judgement.may_be_of(kind, one.identity, one.execution, mark)]
-    return [run for run in runs if judgement.is_of(kind, run.subject.fingerprint, mark)]
+    runs = [store.load(one.id) for one in entries
+            if (one.identity, one.execution) == (entries[0].identity, entries[0].execution)]  # fmt: skip
+    return [run for run in runs if run.subject.fingerprint.parts == runs[0].subject.fingerprint.parts]
 
 
-def _asked(known: Known, classes: Sequence[str], suites: Path | None, kept: list[Run], quiet: bool) -> list[Run]:
+def _asked(known: RunningServe, classes: Sequence[str], suites: Path | None, kept: list[Run], quiet: bool) -> list[Run]:
     """With what was missing of the suites, measured now."""
     from stoker.cli.evaluate import whole_suites
     from stoker.domain.task import CLASSES
-    from stoker.measure.lock import sole
-    from stoker.measure.suites.whole_suites import complete, graded_in
+    from stoker.measure.lock import hold_measurement_lock
+    from stoker.measure.suites.whole_suites import complete_classes, graded_in
 
     router = known.place.settings.router if known.place.settings is not None else None
     fixtures = whole_suites.fixtures_for(known, classes, suites, router.known if router is not None else CLASSES)
     done = graded_in(kept)
-    whole = complete(done, fixtures)
+    whole = complete_classes(done, fixtures)
     missing = [one for one in fixtures if one.task_class not in whole]
     if not missing:
         return kept
-    terminal.note(f"{known.serve.name}: {', '.join(dict.fromkeys(one.task_class for one in missing))} measured now")
-    with sole(known.state, known.lock, f"a comparison of {known.serve.name}"):
-        return [whole_suites.measure(known, missing, done, quiet), *kept]
+    terminal.note(f"{known.serve.name}: {', '.join(dict.fromkeys(one.task_class for one in missing))} is measured now")
+    with hold_measurement_lock(known.state, known.lock, f"a comparison of {known.serve.name}"):
+        return [whole_suites.measure_suites(known, missing, done, quiet), *kept]
 
 
-def _timed(known: Known, quiet: bool) -> Run:
+def _timed(known: RunningServe, quiet: bool) -> Run:
     from stoker.cli.evaluate import benchmark, targets
-    from stoker.cli.evaluate.save_run import keep
+    from stoker.cli.evaluate.save_run import save_run
     from stoker.measure.load import presets
-    from stoker.measure.lock import sole
+    from stoker.measure.lock import hold_measurement_lock
 
-    ways = targets.ways(known)
-    wanted = presets.Wanted(concurrency=(1, 4), quick=True, requests=10)
-    plan, size = presets.plan(wanted, ways.context), presets.sizes(wanted, ways.context)
-    terminal.note(f"{known.serve.name}: speed measured now")
-    with sole(known.state, known.lock, f"a comparison of {known.serve.name}"):
+    ways = targets.target_of(known)
+    wanted = presets.BenchmarkOptions(concurrency=(1, 4), quick=True, requests=10)
+    plan, size = presets.plan_benchmark(wanted, ways.context), presets.token_sizes(wanted, ways.context)
+    terminal.note(f"{known.serve.name}: speed is measured now")
+    with hold_measurement_lock(known.state, known.lock, f"a comparison of {known.serve.name}"):
         (run,) = benchmark.measure(ways, wanted, plan, size, quiet)
-    keep(run, known.state)
+    save_run(run, known.state)
     if run.outcome.value == "interrupted":
         raise KeyboardInterrupt
     return run
@@ -257,19 +250,19 @@ def _speed(run: Run) -> dict[str, Any]:
             "output_rate": widest.get("output_rate")}  # fmt: skip
 
 
-def _memory(place: Place, serve: str) -> int | None:
+def _memory(installation: Installation, serve: str) -> int | None:
     """Measured while it runs, else as configured."""
     try:
-        with place.control() as control:
+        with installation.control() as control:
             now = control.status().serve(serve)
     except NotRunning:
         now = None
     if now is not None and (now.measured or now.memory):
         return now.measured or now.memory
-    return place.serve(serve).memory if place.settings is not None else None
+    return installation.serve(serve).memory if installation.settings is not None else None
 
 
-def _document(found: Comparison, notes: Sequence[str]) -> dict[str, Any]:
+def _document(found: ModelComparison, notes: Sequence[str]) -> dict[str, Any]:
     classes = [
         {"class": one.name, "a": _rate(one.a), "b": _rate(one.b), "difference": one.difference,
          "interval": list(one.interval), "pairs": one.pairs, "verdict": one.verdict.value}
@@ -281,14 +274,20 @@ def _document(found: Comparison, notes: Sequence[str]) -> dict[str, Any]:
               "cost": None if side.cost is None else {"input": side.cost.input, "output": side.cost.output}}
         for key, side in (("a", found.a), ("b", found.b))
     }  # fmt: skip
-    return {**sides, "classes": classes, "alone": found.alone, "verdict": found.verdict, "notes": list(notes)}
+    return {
+        **sides,
+        "classes": classes,
+        "alone": found.unmatched_classes,
+        "verdict": found.verdict,
+        "notes": list(notes),
+    }
 
 
 def _rate(rate: Any) -> dict[str, Any]:
     return {"passed": rate.passed, "n": rate.n, "interval": list(rate.interval)}
 
 
-def _show(found: Comparison, notes: Sequence[str]) -> None:
+def _show(found: ModelComparison, notes: Sequence[str]) -> None:
     from stoker.cli.evaluate.benchmark_tables import milliseconds, rate
     from stoker.measure.comparison.models import UNITS, points
     from stoker.measure.reports.models_page import cost, size
@@ -312,7 +311,14 @@ def _show(found: Comparison, notes: Sequence[str]) -> None:
     shown.append(("memory", "", size(a.memory), size(b.memory), ""))
     shown.append(("cost per million", "", cost(a), cost(b), ""))
     terminal.table(("", "UNIT", a.name, b.name, "RATIO"), shown, right=(a.name, b.name, "RATIO"))
-    for note in (*notes, *([f"only one of them was measured at {', '.join(found.alone)}"] if found.alone else [])):
+    for note in (
+        *notes,
+        *(
+            [f"only one of the two was measured at {', '.join(found.unmatched_classes)}"]
+            if found.unmatched_classes
+            else []
+        ),
+    ):
         terminal.note(note)
     terminal.say(f"\n{found.verdict}")
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import FAILED, NotRunning, UsageError
-from stoker.cli.console.place import Place, find_place
+from stoker.cli.console.errors import FAILED, NotRunning, UsageError
+from stoker.cli.console.installation import Installation, find_installation
 
 if TYPE_CHECKING:
     from stoker.domain.access import Settings
     from stoker.domain.run import Run
     from stoker.domain.serve import Serve
-    from stoker.measure.trials.context_search import Start, Started, Trial
+    from stoker.measure.trials.context_search import ContextTrial, StartedEngine, StartEngine
 
 _LARGEST = 131_072
 
@@ -37,38 +37,38 @@ def context(
 ) -> None:
     """Find the largest context that works. The engine is started anew for each candidate; its slot has to be empty."""
     from stoker.cli.evaluate.own_engine import OwnEngine
-    from stoker.measure.lock import sole
+    from stoker.measure.lock import hold_measurement_lock
 
-    place = find_place(config, state)
-    if place.settings is None:
-        raise UsageError("a context search starts the engine itself, and so needs a configuration: --config FILE")
-    chosen = serve_there(place, place.settings, serve)
-    _require_empty(place, chosen)
+    installation = find_installation(config, state)
+    if installation.settings is None:
+        raise UsageError("a context search starts the engine itself, so it needs a configuration: --config FILE")
+    chosen = serve_on_its_devices(installation, installation.settings, serve)
+    _require_empty(installation, chosen)
     most = high or _trained_for(chosen)
     if most < low:
         raise UsageError(f"--from {low} is more than --to {most}")
-    engine = OwnEngine(chosen, place.logs / f"context-{chosen.name}.log", math.ceil(concurrency))
-    with sole(place.state, chosen.slot or chosen.name, f"a context search of {chosen.name}"):
-        run = _search(place, chosen, engine.start, low, most, concurrency, quiet=json)
+    engine = OwnEngine(chosen, installation.logs / f"context-{chosen.name}.log", math.ceil(concurrency))
+    with hold_measurement_lock(installation.state, chosen.slot or chosen.name, f"a context search of {chosen.name}"):
+        run = _search(installation, chosen, engine.start, low, most, concurrency, quiet=json)
     _show(run, json)
 
 
-def serve_there(place: Place, settings: Settings, name: str | None) -> Serve:
+def serve_on_its_devices(installation: Installation, settings: Settings, name: str | None) -> Serve:
     """Seeing only the devices of its slot, as it does when Stoker runs it."""
     from stoker.domain.serve import on_devices
 
     if name is None and len(settings.serves) != 1:
         names = ", ".join(one.name for one in settings.serves) or "there is none at all"
         raise UsageError(f"which serve? name one of them: {names}")
-    serve = place.serve(name) if name is not None else settings.serves[0]
+    serve = installation.serve(name) if name is not None else settings.serves[0]
     slot = next((one for one in settings.slots if one.name == serve.slot), None)
     return on_devices(serve, slot) if slot is not None else serve
 
 
-def _require_empty(place: Place, serve: Serve) -> None:
+def _require_empty(installation: Installation, serve: Serve) -> None:
     """What lives on the same devices would take the memory that is searched for."""
     try:
-        with place.control() as control:
+        with installation.control() as control:
             status = control.status()
     except NotRunning:
         return
@@ -79,7 +79,7 @@ def _require_empty(place: Place, serve: Serve) -> None:
     ]
     if there:
         raise UsageError(
-            f"{', '.join(there)} runs where the candidates would; stop it first: stoker serves down {there[0]}",
+            f"{', '.join(there)} uses the devices that the candidates need; stop it: stoker serves down {there[0]}",
             code="slot_taken",
         )
 
@@ -96,41 +96,43 @@ def _trained_for(serve: Serve) -> int:
     return found or _LARGEST
 
 
-def _search(place: Place, serve: Serve, start: Start, low: int, high: int, concurrency: float, quiet: bool) -> Run:
+def _search(
+    installation: Installation, serve: Serve, start: StartEngine, low: int, high: int, concurrency: float, quiet: bool
+) -> Run:
 
     from stoker.cli.evaluate import interruptible
     from stoker.cli.evaluate.own_engine import configured_fingerprint
-    from stoker.cli.evaluate.save_run import keep, made
-    from stoker.domain.run import Kind, Outcome, Subject
-    from stoker.measure.artifacts.fingerprint import Told
+    from stoker.cli.evaluate.save_run import build_run, save_run
+    from stoker.domain.run import Outcome, RunKind, Subject
+    from stoker.measure.artifacts.fingerprint import EngineReport
     from stoker.measure.trials import context_search
-    from stoker.measure.trials.context_search import Trial
+    from stoker.measure.trials.context_search import ContextTrial
 
-    began, trials, seen = time.time(), list[Trial](), list[Told]()
+    began, trials, seen = time.time(), list[ContextTrial](), list[EngineReport]()
     outcome = Outcome.FAILED
 
-    async def watched(length: int) -> Started:
+    async def watched(length: int) -> StartedEngine:
         started = await start(length)
-        seen.append(started.told)
+        seen.append(started.report)
         return started
 
-    def tell(trial: Trial) -> None:
+    def tell(trial: ContextTrial) -> None:
         trials.append(trial)
         terminal.note(f"{trial.context}: {trial.outcome}")
 
     try:
-        interruptible.run(context_search.search(low, high, concurrency, watched, tell))
-        outcome = Outcome.PASSED if any(trial.works for trial in trials) else Outcome.FAILED
+        interruptible.run_interruptible(context_search.search_context(low, high, concurrency, watched, tell))
+        outcome = Outcome.PASSED if any(trial.is_working for trial in trials) else Outcome.FAILED
     except KeyboardInterrupt:
         outcome = Outcome.INTERRUPTED
-        terminal.note(f"broken off after {len(trials)} candidates; they are kept")
+        terminal.note(f"interrupted after {len(trials)} candidates; their results were saved")
     subject = Subject(
         serve.name, serve.served_name or serve.name, "an engine of its own", "chat", "direct",
-        configured_fingerprint(place, serve.name, seen[-1] if seen else Told()),
+        configured_fingerprint(installation, serve.name, seen[-1] if seen else EngineReport()),
     )  # fmt: skip
     settings: dict[str, object] = {"from": low, "to": high, "concurrency": concurrency}
-    run = made(
-        Kind.CONTEXT,
+    run = build_run(
+        RunKind.CONTEXT,
         subject,
         began,
         outcome,
@@ -139,16 +141,16 @@ def _search(place: Place, serve: Serve, start: Start, low: int, high: int, concu
         settings,
         trials,
     )
-    keep(run, place.state)
+    save_run(run, installation.state)
     return run
 
 
 def _show(run: Run, json: bool) -> None:
-    from stoker.cli.evaluate.save_run import document
+    from stoker.cli.evaluate.save_run import run_document
     from stoker.domain.run import Outcome
 
     if json:
-        terminal.emit(document(run))
+        terminal.emit(run_document(run))
     else:
         columns = ("CONTEXT", "KV TOKENS", "AT ONCE", "PROVED WITH", "TOOK", "OUTCOME")
         rows = [
@@ -159,9 +161,9 @@ def _show(run: Run, json: bool) -> None:
         terminal.table(columns, rows, right=columns[:5])
         largest = run.numbers.get("context")
         if largest is not None:
-            terminal.say(f"\nthe largest that works: context = {largest}; kept as {run.id}")
+            terminal.say(f"\nlargest working context: {largest}; kept as {run.id}")
         else:
-            terminal.say(f"\nnone of them works; kept as {run.id}")
+            terminal.say(f"\nno candidate works; kept as {run.id}")
     if run.outcome is not Outcome.PASSED:
         raise typer.Exit(FAILED)
 

@@ -6,35 +6,35 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from stoker.cli.console import terminal
-from stoker.disk import atomic
 
 if TYPE_CHECKING:
-    from stoker.cli.evaluate.running_serve import Known
+    from stoker.cli.evaluate.running_serve import RunningServe
 
 
-def feed(found: Known, verdicts: Iterable[bool]) -> None:
+def feed_drift(found: RunningServe, verdicts: Iterable[bool]) -> None:
     """Each question's first reply: whether it mismatched. An alarm is said on stderr, with what to do next."""
     import msgspec
 
-    from stoker.cli.evaluate.running_serve import typed
-    from stoker.measure.statistics.drift import Drift, Level
+    from stoker.cli.evaluate.running_serve import command_for
+    from stoker.disk import atomic
+    from stoker.measure.statistics.drift import DriftDetector, DriftLevel
 
     path = found.state / "drift.json"
-    drift = Drift()
+    drift = DriftDetector()
     try:
-        drift.restore(msgspec.json.decode(path.read_bytes(), type=list[Level]))
+        drift.restore(msgspec.json.decode(path.read_bytes(), type=list[DriftLevel]))
     except FileNotFoundError:
         pass  # the first canary
     except (OSError, msgspec.DecodeError) as error:
-        terminal.note(f"stoker: {path} cannot be read ({error}); what was counted so far is forgotten")
+        terminal.note(f"stoker: {path} cannot be read ({error}); the counts so far are lost")
     alarms = [alarm for failed in verdicts if (alarm := drift.feed(found.serve.name, "canary", failed)) is not None]
     try:
         atomic.write(path, msgspec.json.encode(drift.levels()), make_parents=True)
     except OSError as error:
         terminal.note(f"stoker: {path} cannot be written ({error.strerror}); this canary is not counted")
     if alarms:
-        command = typed("eval preflight", found.serve.name, found.place)
+        command = command_for("eval preflight", found.serve.name, found.place)
         terminal.note(
             f"stoker: drift alarm: '{found.serve.name}' answers the canary's questions otherwise more often than it "
-            f"did; see whether it still does what it should: {command}"
+            f"did; check it: {command}"
         )

@@ -7,12 +7,12 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from stoker.cli.console.failure import UsageError
+from stoker.cli.console.errors import UsageError
 from stoker.domain.access import Scope
 
 if TYPE_CHECKING:
     from stoker.cli.console.answers import FrontDoorStatus
-    from stoker.cli.console.place import Place
+    from stoker.cli.console.installation import Installation
     from stoker.domain.serve import Serve
 
 KEY = "STOKER_KEY"
@@ -20,14 +20,16 @@ KEY = "STOKER_KEY"
 
 
 @dataclass(frozen=True, slots=True)
-class Admission:
+class FrontDoorKey:
     """The key with which the front door is asked. It is never printed; where it comes from is."""
 
     value: str | None = field(default=None, repr=False)
     source: str = ""
 
 
-def admission(place: Place, door: FrontDoorStatus, serve: Serve, variable: str | None) -> Admission:
+def front_door_key(
+    installation: Installation, door: FrontDoorStatus, serve: Serve, variable: str | None
+) -> FrontDoorKey:
     """By which key the front door is asked, for the model and for what the engine says of itself.
 
     1. the one in the variable  2. none is wanted  3. unless a variable was named, a key of the configuration that may
@@ -35,14 +37,14 @@ def admission(place: Place, door: FrontDoorStatus, serve: Serve, variable: str |
     """
     value = os.environ.get(variable or KEY)
     if value:
-        return Admission(value, f"the key in {variable or KEY}")  # 1
+        return FrontDoorKey(value, f"the key in {variable or KEY}")  # 1
     if door.auth != "keys":
-        return Admission()  # 2
-    keys = place.settings.front_door.keys if place.settings is not None and variable is None else ()
+        return FrontDoorKey()  # 2
+    keys = installation.settings.front_door.keys if installation.settings is not None and variable is None else ()
     able = [one for one in keys if one.scope >= Scope.OBSERVE and not {"*", *serve.names()}.isdisjoint(one.models)]
     if not able:
         raise UsageError(
-            f"the front door wants a key: put one with scope `observe` into the variable {variable or KEY}"
+            f"the front door requires a key: put one with scope `observe` into the variable {variable or KEY}"
         )
     most = max(able, key=lambda one: math.inf if one.max_active is None else one.max_active)
-    return Admission(most.value.reveal(), f"the key '{most.name}' of the configuration")  # 3
+    return FrontDoorKey(most.value.reveal(), f"the key '{most.name}' of the configuration")  # 3

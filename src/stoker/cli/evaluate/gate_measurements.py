@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoker.cli.console import terminal
-from stoker.cli.console.failure import UsageError
+from stoker.cli.console.errors import UsageError
 
 if TYPE_CHECKING:
-    from stoker.cli.evaluate.running_serve import Known
-    from stoker.cli.evaluate.targets import Found
+    from stoker.cli.evaluate.running_serve import RunningServe
+    from stoker.cli.evaluate.targets import MeasurementTarget
     from stoker.domain.access import Settings
     from stoker.domain.gate import Condition, Gate
-    from stoker.domain.run import Kind, Run
+    from stoker.domain.run import Run, RunKind
 
 _OWN_TIME = {"soak": ("eval soak", " --for 8h"), "context": ("eval context", "")}
 """Measurements that take hours, or the slot: not begun by the way. With the command for each, and its options."""
@@ -25,10 +25,10 @@ _LOOKED_AT = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Judging:
+class GateMeasurement:
     """One serve, one gate, and what the configuration says of both."""
 
-    found: Known
+    running: RunningServe
     gate: Gate
     classes: tuple[str, ...]
     suites: Path | None
@@ -38,30 +38,34 @@ class Judging:
 
     @property
     def unknown_identity(self) -> list[str]:
-        """Parts of its identity that nobody knows."""
+        """Unknown parts of its identity."""
         from stoker.measure.artifacts.fingerprint import IDENTITY
 
-        mark = self.found.subject.fingerprint
+        mark = self.running.subject.fingerprint
         return [] if mark.identity else [name for name in IDENTITY if name not in mark.parts]
 
     def command(self, *options: str) -> str:
-        from stoker.cli.evaluate.running_serve import typed
+        from stoker.cli.evaluate.running_serve import command_for
 
-        return " ".join((typed("gate", self.found.serve.name, self.found.place), "--gate", self.gate.name, *options))
+        return " ".join(
+            (command_for("gate", self.running.serve.name, self.running.place), "--gate", self.gate.name, *options)
+        )
 
     def proposals(self, alias: str | None) -> dict[str, str]:
         """Of classes that there are questions for."""
         from stoker.measure.gate import measurements
 
-        settings = self.found.place.settings
+        settings = self.running.place.settings
         if settings is None:
             return {}
-        serves = {self.found.serve.name, *(one.serve for one in settings.aliases if one.name == alias)}
+        serves = {self.running.serve.name, *(one.serve for one in settings.aliases if one.name == alias)}
         used = measurements.classes_of(settings.router, serves)
         return measurements.proposals(self.gate, {name: why for name, why in used.items() if name in self.fixtures})
 
 
-def judging_of(found: Known, alias: str | None, name: str | None, suites: Path | None, unknown_ok: bool) -> Judging:
+def gate_measurement(
+    found: RunningServe, alias: str | None, name: str | None, suites: Path | None, unknown_ok: bool
+) -> GateMeasurement:
     """Raises UsageError: no such gate, or conditions that nothing can decide, with the number that it takes."""
     from stoker.domain.task import CLASSES
     from stoker.measure.gate import measurements
@@ -71,23 +75,25 @@ def judging_of(found: Known, alias: str | None, name: str | None, suites: Path |
     asked = _gate(settings, alias, name)
     router = settings.router if settings is not None else None
     classes = router.known if router is not None else CLASSES
-    fixtures = fixture.sizes(fixture.read(suites, classes) if suites is not None else fixture.shipped())
-    refused = [text for one in asked.conditions if (text := measurements.refusal(one, fixtures, classes))]
+    fixtures = fixture.sizes(
+        fixture.read_fixtures(suites, classes) if suites is not None else fixture.shipped_fixtures()
+    )
+    refused = [text for one in asked.conditions if (text := measurements.why_undecidable(one, fixtures, classes))]
     if refused:
         raise UsageError(f"gate '{asked.name}' cannot be decided: {'; '.join(refused)}", code="undecidable")
-    return Judging(found, asked, classes, suites, unknown_ok, fixtures)
+    return GateMeasurement(found, asked, classes, suites, unknown_ok, fixtures)
 
 
-def measure_missing(judging: Judging, runs: list[Run], quiet: bool) -> dict[Kind, str]:
+def measure_missing(judging: GateMeasurement, runs: list[Run], quiet: bool) -> dict[RunKind, str]:
     """Measure what no run in `runs` answers and put it in front of them. What could not be measured, with why."""
-    from stoker.measure.canary.canary import Refusal
+    from stoker.measure.canary.canary import BaselineRefused
     from stoker.measure.gate import judgement
-    from stoker.measure.lock import sole
+    from stoker.measure.lock import hold_measurement_lock
 
-    found = judging.found
-    told: dict[Kind, str] = {}
+    found = judging.running
+    told: dict[RunKind, str] = {}
     known = [run for run in runs if run.kind.value in _OWN_TIME] if judging.unknown_identity else runs
-    for kind in judgement.missing(judging.gate, known, judging.classes):
+    for kind in judgement.missing_kinds(judging.gate, known, judging.classes):
         if kind.value in _OWN_TIME:
             told[kind] = _own_time("measure it first", kind, found)
             continue
@@ -95,36 +101,36 @@ def measure_missing(judging: Judging, runs: list[Run], quiet: bool) -> dict[Kind
             told[kind] = why
         if kind.value == "benchmark" and not _own_steps(judging, known):
             continue
-        terminal.note(f"{_NAMES.get(kind.value, kind.value)} of {found.serve.name}: measured now")
+        terminal.note(f"{_NAMES.get(kind.value, kind.value)} of {found.serve.name} is measured now")
         try:
-            with sole(found.state, found.lock, f"a gate of {found.serve.name}"):
+            with hold_measurement_lock(found.state, found.lock, f"a gate of {found.serve.name}"):
                 runs.insert(0, _measured(kind, judging, known, quiet))
-        except (UsageError, Refusal) as error:
+        except (UsageError, BaselineRefused) as error:
             told[kind] = error.message
     return told
 
 
-def _own_steps(judging: Judging, runs: Sequence[Run]) -> list[Condition]:
+def _own_steps(judging: GateMeasurement, runs: Sequence[Run]) -> list[Condition]:
     """Conditions that the gate's own benchmark decides, and that nothing answers yet."""
     from stoker.measure.gate import judgement, measurements
 
-    open_ = judgement.unanswered(judging.gate, runs, judging.classes)
-    return [one for one in open_ if measurements.needs(one) is not None]
+    open_ = judgement.unanswered_conditions(judging.gate, runs, judging.classes)
+    return [one for one in open_ if measurements.needed_step(one) is not None]
 
 
-def _by_hand(judging: Judging, runs: Sequence[Run]) -> str:
+def _by_hand(judging: GateMeasurement, runs: Sequence[Run]) -> str:
     """The benchmark that some figures take and that a gate does not run; empty: none does."""
-    from stoker.cli.evaluate.running_serve import typed
+    from stoker.cli.evaluate.running_serve import command_for
     from stoker.measure.gate import judgement, measurements
 
-    for one in judgement.unanswered(judging.gate, runs, judging.classes):
+    for one in judgement.unanswered_conditions(judging.gate, runs, judging.classes):
         if (more := measurements.separate_options(one)) is not None:
-            command = typed("eval benchmark", judging.found.serve.name, judging.found.place)
-            return f"measure it first, at the load that it is about: {command}{' ' if more else ''}{more}"
+            command = command_for("eval benchmark", judging.running.serve.name, judging.running.place)
+            return f"measure it first, at the intended load: {command}{' ' if more else ''}{more}"
     return ""
 
 
-def unknown_of(judging: Judging, runs: Sequence[Run]) -> list[str]:
+def unknown_conditions(judging: GateMeasurement, runs: Sequence[Run]) -> list[str]:
     """Conditions that were measured, or cannot be, and about which this serve does not tell.
 
     1. a context search of an engine that others start  2. a figure that the benchmark was run for and does not have
@@ -138,13 +144,15 @@ def unknown_of(judging: Judging, runs: Sequence[Run]) -> list[str]:
         kind = measurements.kind_of(one, judging.classes).value
         run = next((run for run in runs if run.kind.value == kind), None)
         if kind == "context":
-            is_unknown = run is None and not _is_ours(judging.found)  # 1
+            is_unknown = run is None and not _is_ours(judging.running)  # 1
         elif run is None:
             is_unknown = False
-        elif one.whole is not None:
+        elif one.measurement is not None:
             is_unknown = run.outcome is Outcome.NOT_APPLICABLE  # 4
         elif kind == "benchmark":
-            is_unknown = measurements.needs(one) is not None and not judgement.answers(run, one, judging.classes)  # 2
+            is_unknown = measurements.needed_step(one) is not None and not judgement.answers(
+                run, one, judging.classes
+            )  # 2
         elif kind == "preflight":
             checks = {finding.name for finding in run.findings} | {"tools", "gates"}
             name = f"{one.rate}.n" if one.rate else one.metric
@@ -156,38 +164,38 @@ def unknown_of(judging: Judging, runs: Sequence[Run]) -> list[str]:
     return found
 
 
-def _is_ours(found: Known) -> bool:
+def _is_ours(found: RunningServe) -> bool:
     """Whether Stoker starts its engine as a process."""
     return found.serve.driver.value == "process" and found.serve.base_url is None
 
 
-def fix_of(judging: Judging, condition: Condition, told: Mapping[Kind, str], unknown: Sequence[str]) -> str:
+def fix_for(judging: GateMeasurement, condition: Condition, told: Mapping[RunKind, str], unknown: Sequence[str]) -> str:
     from stoker.measure.gate import measurements
 
     if condition.text in unknown:
-        return f"this serve does not tell it; to have the verdict ignore it: {judging.command('--unknown-ok')}"
+        return f"this serve does not report it; to ignore it in the verdict: {judging.command('--unknown-ok')}"
     kind = measurements.kind_of(condition, judging.classes)
     if kind.value == "benchmark" and measurements.separate_options(condition) is None:
-        return told.get(kind, "") if measurements.needs(condition) is None else judging.command("--again")
-    return told.get(kind) or _own_time("measure it again", kind, judging.found)
+        return told.get(kind, "") if measurements.needed_step(condition) is None else judging.command("--again")
+    return told.get(kind) or _own_time("measure it again", kind, judging.running)
 
 
-def about_identity(judging: Judging) -> str:
+def identity_note(judging: GateMeasurement) -> str:
     """What the unknown parts of an identity mean for the verdict."""
-    serve, parts = judging.found.serve.name, ", ".join(judging.unknown_identity)
+    serve, parts = judging.running.serve.name, ", ".join(judging.unknown_identity)
     if judging.unknown_ok:
         return (
             f"the identity of {serve} is not known ({parts}); because of --unknown-ok it counts as unchanged: a canary "
-            "baseline, a soak and a context search that were kept earlier are taken for measurements of it"
+            "baseline, a soak and a context search from earlier count as measurements of it"
         )
     return (
-        f"the identity of {serve} is not known ({parts}): what was kept earlier does not count. --unknown-ok takes it "
+        f"the identity of {serve} is not known ({parts}): earlier results do not count. --unknown-ok takes it "
         f"for unchanged: {judging.command('--unknown-ok')}"
     )
 
 
 def _gate(settings: Settings | None, alias: str | None, name: str | None) -> Gate:
-    """Raises UsageError that says what there is."""
+    """Raises UsageError that lists the known names."""
     gates = {one.name: one for one in settings.gates} if settings is not None else {}
     if alias is not None:
         aliases = {one.name: one for one in settings.aliases} if settings is not None else {}
@@ -206,19 +214,19 @@ def _gate(settings: Settings | None, alias: str | None, name: str | None) -> Gat
 
 def _there_are(names: Iterable[str], what: str) -> str:
     known = ", ".join(names)
-    return f"there are {known}" if known else f"[{what}.NAME] in the configuration makes one"
+    return f"there are {known}" if known else f"add [{what}.NAME] to the configuration"
 
 
-def usable(judging: Judging, now: float) -> list[Run]:
+def stored_runs(judging: GateMeasurement, now: float) -> list[Run]:
     """Measurements of just this serve as it is now, the newest first: of each kind as many as answer the gate.
 
-    What it is not known to be, it may be no longer: then only what a gate does not measure by itself is taken over.
+    With an unknown identity the model may have changed: then only results that a gate does not measure itself are used.
     """
     from stoker.measure.gate import judgement
     from stoker.measure.gate.measurements import kind_of
     from stoker.store.results import Results
 
-    found, gate = judging.found, judging.gate
+    found, gate = judging.running, judging.gate
     store = Results(found.state)
     for sentence in store.sync():
         terminal.note(f"stoker: {sentence}")
@@ -230,82 +238,84 @@ def usable(judging: Judging, now: float) -> list[Run]:
             continue
         own: list[Run] = []
         for entry in store.select(kind, found.serve.name, limit=1000):
-            if entry.is_baseline or not judgement.may_be_of(
+            if entry.is_baseline or not judgement.may_match(
                 kind, entry.identity, entry.execution, mark, judging.unknown_ok
             ):
                 continue
-            own += judgement.usable(
+            own += judgement.usable_runs(
                 [store.load(entry.id)], found.serve.name, mark, gate.max_age, now, judging.unknown_ok
             )
-            if len(own) == _LOOKED_AT or (own and kind not in judgement.missing(gate, own, judging.classes)):
+            if len(own) == _LOOKED_AT or (own and kind not in judgement.missing_kinds(gate, own, judging.classes)):
                 break
         runs += own
     return runs
 
 
-def _own_time(what: str, kind: Kind, found: Known) -> str:
-    """What to do and the command; empty for what the gate measures by itself."""
-    from stoker.cli.evaluate.running_serve import typed
+def _own_time(what: str, kind: RunKind, found: RunningServe) -> str:
+    """What to do, with the command; empty: the gate measures it itself."""
+
+    from stoker.cli.evaluate.running_serve import command_for
 
     if kind.value not in _OWN_TIME:
         return ""
     command, given = _OWN_TIME[kind.value]
-    return f"{what}: {typed(command, found.serve.name, found.place)}{given}"
+    return f"{what}: {command_for(command, found.serve.name, found.place)}{given}"
 
 
-def _measured(kind: Kind, judging: Judging, runs: Sequence[Run], json: bool) -> Run:
+def _measured(kind: RunKind, judging: GateMeasurement, runs: Sequence[Run], json: bool) -> Run:
     """Raises UsageError with the command that helps."""
     from stoker.cli.evaluate import canary, preflight, targets
     from stoker.cli.evaluate import save_run as kept
 
-    found = judging.found
+    found = judging.running
     if kind.value == "canary":
-        from stoker.measure.canary.questions import questions
+        from stoker.measure.canary.questions import questions_for
 
-        chosen = questions(found.subject.fingerprint.parts.get("model", ""))
+        chosen = questions_for(found.subject.fingerprint.parts.get("model", ""))
         return canary.compared(found, chosen, None, judging.unknown_ok)
     if kind.value == "bootstrap":
         return _suites(judging, json)
-    ways = targets.ways(found)
+    ways = targets.target_of(found)
     if kind.value == "preflight":
-        from stoker.measure.preflight.run import Options
-        from stoker.measure.preflight.run import chosen as gates
+        from stoker.measure.preflight.run import PreflightOptions
+        from stoker.measure.preflight.run import chosen_checks as gates
 
         with preflight.live_line(len(gates(())), json) as tell:
-            run = preflight.measure(ways, Options(), tell)
+            run = preflight.measure(ways, PreflightOptions(), tell)
         if not json:
             preflight.show(run)
     else:
         run = _benchmark(ways, _own_steps(judging, runs), json)
-    kept.keep(run, found.state)
+    kept.save_run(run, found.state)
     return run
 
 
-def _benchmark(ways: Found, conditions: Sequence[Condition], json: bool) -> Run:
+def _benchmark(ways: MeasurementTarget, conditions: Sequence[Condition], json: bool) -> Run:
     """The steps that the conditions name, with as many requests as their figures take."""
     from stoker.cli.evaluate import benchmark, benchmark_tables
     from stoker.measure.gate import measurements
     from stoker.measure.load import presets
 
-    wanted = presets.Wanted(quick=True, repeats=1)
-    size = presets.sizes(wanted, ways.context)
-    plan = measurements.plan(conditions, wanted, size)
+    wanted = presets.BenchmarkOptions(quick=True, repeats=1)
+    size = presets.token_sizes(wanted, ways.context)
+    plan = measurements.plan_steps(conditions, wanted, size)
     steps = ", ".join(f"{step.name} {step.length.requests}" for step in plan.steps)
     terminal.note(f"requests at least: {steps}")
     (run,) = benchmark.measure(ways, wanted, plan, size, quiet=json)
     if not json:
-        benchmark_tables.show([run])
+        benchmark_tables.show_benchmark([run])
     return run
 
 
-def _suites(judging: Judging, json: bool) -> Run:
+def _suites(judging: GateMeasurement, json: bool) -> Run:
     """The whole suite of each class that a condition names; answers that are there already are not asked for again."""
     from stoker.cli.evaluate import whole_suites
+    from stoker.domain.run import RunKind
     from stoker.measure.gate.measurements import class_of
     from stoker.measure.suites.whole_suites import graded_in
 
     named = (class_of(one, judging.classes) for one in judging.gate.conditions)
     classes = [name for name in dict.fromkeys(named) if name]
-    fixtures = whole_suites.fixtures_for(judging.found, classes, judging.suites, judging.classes)
-    earlier = whole_suites.earlier(judging.found)
-    return whole_suites.measure(judging.found, fixtures, graded_in(earlier), json)
+    fixtures = whole_suites.fixtures_for(judging.running, classes, judging.suites, judging.classes)
+    earlier = whole_suites.earlier_runs(judging.running, RunKind.BOOTSTRAP)
+    return whole_suites.measure_suites(judging.running, fixtures, graded_in(earlier), json)

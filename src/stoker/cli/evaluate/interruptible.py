@@ -1,4 +1,4 @@
-"""A measurement ends in order when it is told to."""
+"""Runs a measurement so that Ctrl-C and SIGTERM end it in order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-def run(work: Coroutine[Any, Any, T]) -> T:
+def run_interruptible(work: Coroutine[Any, Any, T]) -> T:
     """Run it to its end. Ctrl-C and SIGTERM cancel it, and both raise KeyboardInterrupt when it has cleaned up: a shell
     without job control has its background children ignore the first."""
 

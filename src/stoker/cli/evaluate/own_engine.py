@@ -10,30 +10,29 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from stoker.cli.console.failure import UsageError
-from stoker.cli.console.place import Place as ConfiguredPlace
+from stoker.cli.console.errors import UsageError
+from stoker.cli.console.installation import Installation as ConfiguredPlace
 from stoker.cli.machine.ports import free_port
 from stoker.disk.hashes import HashCache
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Driver, Serve
 from stoker.fleet.drivers.process import spawn
-from stoker.fleet.engines.last_words import last_words, redact
-from stoker.fleet.engines.launch import Place
+from stoker.fleet.engines.last_output import last_output, redact
+from stoker.fleet.engines.launch import LaunchPlace
 from stoker.fleet.engines.plan import plan, problems
 from stoker.fleet.process.environment import child_environment
 from stoker.http import client
 from stoker.measure.artifacts import fingerprint
-from stoker.measure.artifacts.fingerprint import Told
-from stoker.measure.trials.context_search import NotStarted, Started
+from stoker.measure.artifacts.fingerprint import EngineReport
+from stoker.measure.trials.context_search import EngineNotStarted, StartedEngine
+from stoker.measure.trials.sweep import VariantFailure
 from stoker.quality.identify import ask, packages
 
 LOOK, _SOON = 0.1, 0.02
 _KILLED = 10.0
 """Seconds that a killed process gets to be gone: a driver may take its time to give memory back."""
 _TAIL = 300
-TIMED_OUT = "start_timeout"
-"""The kind of a start that took too long."""
 
 
 class OwnEngine:
@@ -55,23 +54,23 @@ class OwnEngine:
         self._concurrency = concurrency
         self._log = log
 
-    async def start(self, context: int) -> Started:
-        """Raises NotStarted with the engine's last words. On cancel nothing of it is left."""
+    async def start(self, context: int) -> StartedEngine:
+        """Raises EngineNotStarted with the engine's last words. On cancel nothing of it is left."""
         parallel = max(self._serve.parallel, self._concurrency)
         return await self.launch(replace(self._serve, context=context, parallel=parallel))
 
-    async def launch(self, variant: Serve) -> Started:
-        """Start this variant of the serve as it stands. Raises as `start` does."""
+    async def launch(self, variant: Serve) -> StartedEngine:
+        """Start this variant of the serve. Raises as `start` does."""
         key, port = secrets.token_urlsafe(24), free_port(self._serve.host)
         serve = replace(variant, port=port, die_with_parent=True)
-        launch = plan(serve, Place(port, key))
+        launch = plan(serve, LaunchPlace(port, key))
         environment = child_environment(os.environ, serve.env, launch.environment)
         self._log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         output = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
             pid = spawn(launch.argv, environment, serve.directory, output)
         except OSError as error:
-            raise NotStarted(f"{launch.argv[0]}: {error.strerror}") from error
+            raise EngineNotStarted(f"{launch.argv[0]}: {error.strerror}") from error
         finally:
             os.close(output)
         _codes.pop(pid, None)  # of another process that had this number
@@ -85,10 +84,10 @@ class OwnEngine:
             await _stop(pid, serve.stop_grace)
             raise
 
-        def failure() -> NotStarted | None:
+        def failure() -> EngineNotStarted | None:
             return self._ended(serve, key, code) if (code := _exit_code(pid)) is not None else None
 
-        return Started(target, told, log, lambda: _stop(pid, serve.stop_grace), failure)
+        return StartedEngine(target, told, log, lambda: _stop(pid, serve.stop_grace), failure)
 
     async def _until_ready(self, serve: Serve, target: Target, pid: int, key: str) -> None:
         deadline = time.monotonic() + serve.ready_timeout
@@ -101,24 +100,24 @@ class OwnEngine:
             except client.NoResponse:
                 pass
             await asyncio.sleep(LOOK)
-        raise NotStarted(f"not ready within {serve.ready_timeout:g} s", TIMED_OUT)
+        raise EngineNotStarted(f"not ready within {serve.ready_timeout:g} s", VariantFailure.START_TIMEOUT)
 
-    def _ended(self, serve: Serve, key: str, code: int) -> NotStarted:
+    def _ended(self, serve: Serve, key: str, code: int) -> EngineNotStarted:
         """Its last words, and what kind of failure they tell of."""
         hidden = (key, serve.key.reveal() if serve.key is not None else "")
-        said = last_words(self._log, 0, hidden, serve.engine, code)
+        said = last_output(self._log, 0, hidden, serve.engine, code)
         lines = [line.strip() for line in self._log.read_text(errors="replace").splitlines() if line.strip()]
-        text = redact(lines[-1], hidden)[-_TAIL:] if lines else "it ended without a word"
+        text = redact(lines[-1], hidden)[-_TAIL:] if lines else "it ended without output"
         if said.failure is None:
-            return NotStarted(text)
-        return NotStarted(text, said.failure.kind.value, said.hint, said.failure.evidence)
+            return EngineNotStarted(text)
+        return EngineNotStarted(text, said.failure.kind.value, said.hint, said.failure.evidence)
 
 
-def configured_fingerprint(place: ConfiguredPlace, name: str, told: Told | None = None) -> Fingerprint:
+def configured_fingerprint(place: ConfiguredPlace, name: str, told: EngineReport | None = None) -> Fingerprint:
     """Of the serve as it is configured: what its slot adds is added when it runs, too."""
     serve = place.serve(name)
-    digests = HashCache(place.state).hash_all(fingerprint.files(serve))
-    return fingerprint.fingerprint(serve, told or Told(), digests, packages(serve))
+    digests = HashCache(place.state).hash_all(fingerprint.identity_files(serve))
+    return fingerprint.fingerprint(serve, told or EngineReport(), digests, packages(serve))
 
 
 def _open_pages(serve: Serve) -> set[str]:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import UsageError
+from stoker.cli.console.errors import UsageError
 
 if TYPE_CHECKING:
-    from stoker.measure.planning.plan_report import Output
+    from stoker.measure.planning.plan_report import PlanOutput
     from stoker.measure.suites.fixture import Fixture
 
 
@@ -44,15 +44,15 @@ def planning(
     from stoker.measure.suites import fixture
 
     if serve is not None and not live:
-        raise UsageError("a serve writes plans with --live; without it those that were written before are graded")
-    fixtures = [*fixture.every()]
-    rows = None if judged is None else plan_report.Judged(read(judged), str(judged))
+        raise UsageError("naming a serve needs --live; without it, stored plans are graded")
+    fixtures = [*fixture.all_shipped_fixtures()]
+    rows = None if judged is None else plan_report.JudgementFile(read(judged), str(judged))
     beside = [one for path in baseline or [] for one in plan_report.read(path)]
     if live:
         found = _written(serve, fixtures, outputs, config, state)
     else:
         found = plan_report.shipped() if outputs is None else plan_report.read(outputs)
-    body = plan_report.report(fixtures, found, beside, rows)
+    body = plan_report.plan_report(fixtures, found, beside, rows)
     if json:
         terminal.say(body.decode().rstrip())
     else:
@@ -91,24 +91,24 @@ def _show_judged(judged: dict[str, Any]) -> None:
 
 def _written(
     serve: str | None, fixtures: list[Fixture], to: Path | None, config: str | None, state: str | None
-) -> list[Output]:
+) -> list[PlanOutput]:
     """What a running serve writes now, in the wording that it knows."""
     import asyncio
 
-    from stoker.cli.evaluate.running_serve import find
+    from stoker.cli.evaluate.running_serve import find_running
     from stoker.measure.planning import plan_report
-    from stoker.measure.requests.client import Talk
+    from stoker.measure.requests.client import ModelClient
     from stoker.measure.suites import fixture, grading
 
-    known = find(serve, config, state)
-    own = fixture.shipped(fixture.wording(known.subject.fingerprint.parts.get("model", "")))
+    known = find_running(serve, config, state)
+    own = fixture.shipped_fixtures(fixture.wording_for(known.subject.fingerprint.parts.get("model", "")))
 
-    async def run() -> list[Output]:
-        talk = Talk(known.target)
+    async def run() -> list[PlanOutput]:
+        client = ModelClient(known.target)
         try:
-            return await plan_report.written(own, grading.asker(talk), known.serve.name)
+            return await plan_report.write_plans(own, grading.fixture_asker(client), known.serve.name)
         finally:
-            talk.close()
+            client.close()
 
     terminal.note(f"asking {known.serve.name} for its plans")
     found = asyncio.run(run())

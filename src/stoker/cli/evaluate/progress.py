@@ -11,19 +11,19 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 
-class Bar:
+class ProgressLine:
     """`show(what, share, left)`: what is under way, the share that is done (0 to 1), seconds still to come.
 
-    No seconds: nobody knows. `about` says how sure they are.
+    None seconds: unknown. `qualifier` stands before the time: `about`, `at most`.
     """
 
-    def __init__(self, quiet: bool = False, about: str = "about") -> None:
+    def __init__(self, quiet: bool = False, qualifier: str = "about") -> None:
         self._quiet = quiet
-        self._about = about
+        self._qualifier = qualifier
         self._progress: Progress | None = None
         self._last = ""
 
-    def __enter__(self) -> Bar:
+    def __enter__(self) -> ProgressLine:
         if self._quiet or not terminal.is_live(stderr=True):
             return self
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
@@ -43,7 +43,7 @@ class Bar:
             self._progress.stop()
 
     def show(self, what: str, share: float, left: float | None) -> None:
-        words = "" if left is None else f"{self._about} {figures.seconds(max(1.0, left))} left"
+        words = "" if left is None else f"{self._qualifier} {figures.seconds(max(1.0, left))} left"
         if self._progress is not None:
             # Full before the end would be a lie.
             self._progress.update(self._progress.task_ids[0], description=what, completed=min(share, 0.99), left=words)

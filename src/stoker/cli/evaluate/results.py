@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import Refused, UsageError
-from stoker.cli.console.place import find_place
+from stoker.cli.console.errors import RequestRefused, UsageError
+from stoker.cli.console.installation import find_installation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stoker.domain.run import Number, Run
-    from stoker.measure.comparison.runs import Comparison, Row
+    from stoker.measure.comparison.runs import ComparedNumber, RunComparison
     from stoker.measure.statistics.stats import Interval
-    from stoker.store.results import Entry, Results
+    from stoker.store.results import ResultEntry, Results
 
 _E = TypeVar("_E", bound=StrEnum)
 app = typer.Typer(help="Results of measurements: list, show, compare.", no_args_is_help=True)
@@ -43,7 +43,7 @@ def _state_at_a_glance(context: typer.Context) -> Path:
         try:
             named = tomllib.loads(place.read_text(encoding="utf-8")).get("paths", {}).get("state")
         except (OSError, ValueError, AttributeError):
-            continue  # a broken or missing file must not print into somebody's command line
+            continue  # a broken or missing file must not print into the user's command line
         return place.parent / Path(named).expanduser() if isinstance(named, str) else default_state()
     return default_state()
 
@@ -72,10 +72,10 @@ def list_(
     json: options.Json = False,
 ) -> None:
     """What was measured, newest first."""
-    from stoker.domain.run import Kind, Outcome
+    from stoker.domain.run import Outcome, RunKind
 
     store = _store(config, state)
-    wanted = _one_of(Kind, kind, "--kind"), _one_of(Outcome, outcome, "--outcome")
+    wanted = _one_of(RunKind, kind, "--kind"), _one_of(Outcome, outcome, "--outcome")
     found = store.select(wanted[0], serve, _moment(since), wanted[1], limit=limit)
     if json:
         terminal.emit([entry._asdict() for entry in found])
@@ -87,7 +87,7 @@ def list_(
     terminal.table(columns, [_row(entry) for entry in found], right=("TOOK", "FINDINGS", "FAILED"))
 
 
-def _row(entry: Entry) -> tuple[str, ...]:
+def _row(entry: ResultEntry) -> tuple[str, ...]:
     return (
         entry.id,
         figures.moment(entry.at),
@@ -146,33 +146,37 @@ def compare(
 ) -> None:
     """Two results of one kind side by side: the twelve numbers that matter, with units, ratio and spreads. What else
     differs is named."""
-    from stoker.measure.comparison.runs import chief
-    from stoker.measure.comparison.runs import compare as compared
+    from stoker.measure.comparison.runs import compare_runs as compared
+    from stoker.measure.comparison.runs import most_important
 
     store = _store(config, state)
     first, second = _one(store, before), _one(store, after)
     if first.kind is not second.kind:
-        raise UsageError(f"{first.id} is a {first.kind} and {second.id} a {second.kind}: name two of one kind")
+        kinds = f"{first.id} is a {first.kind} and {second.id} a {second.kind}"
+        raise UsageError(f"{kinds}: name two results of the same kind")
     found = compared(first, second)
-    matters = chief(found.rows, first.kind)
+    matters = most_important(found.rows, first.kind)
     if json:
         rows = [
-            row._asdict() | {"is_apart": row.is_apart, "unit": row.unit, "ratio": row.ratio, "matters": row in matters}
+            row._asdict()
+            | {"is_apart": row.spreads_are_apart, "unit": row.unit, "ratio": row.ratio, "matters": row in matters}
             for row in found.rows
         ]
-        terminal.emit({"before": first.id, "after": second.id, "different": found.difference._asdict(), "rows": rows})
+        terminal.emit(
+            {"before": first.id, "after": second.id, "different": found.fingerprint_difference._asdict(), "rows": rows}
+        )
         return
     _side_by_side(first, second, found, found.rows if all_ else matters)
 
 
-def _side_by_side(first: Run, second: Run, found: Comparison, rows: Sequence[Row]) -> None:
+def _side_by_side(first: Run, second: Run, found: RunComparison, rows: Sequence[ComparedNumber]) -> None:
     terminal.say(f"before  {first.id}: {first.outcome}\nafter   {second.id}: {second.outcome}\n")
-    if found.difference.identity:
-        terminal.note("these are two different models: no regression of one can be read from this")
-    for word, lines in zip(("identity", "not known", "execution"), found.difference, strict=True):
+    if found.fingerprint_difference.identity:
+        terminal.note("these are two different models: a difference is no regression")
+    for word, lines in zip(("identity", "not known", "execution"), found.fingerprint_difference, strict=True):
         for line in lines:
             terminal.say(f"{word:<10} {line}")
-    if any(found.difference):
+    if any(found.fingerprint_difference):
         terminal.say()
     columns = ("NUMBER", "UNIT", "BEFORE", "AFTER", "DIFFERENCE", "RATIO", "SPREAD BEFORE", "SPREAD AFTER", "")
     terminal.table(columns, [_cells(row) for row in rows], right=columns[2:6])
@@ -180,7 +184,7 @@ def _side_by_side(first: Run, second: Run, found: Comparison, rows: Sequence[Row
         terminal.note(f"{left} more numbers: stoker results compare {first.id} {second.id} --all")
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: ComparedNumber) -> tuple[str, ...]:
     return (
         row.name,
         row.unit,
@@ -190,24 +194,24 @@ def _cells(row: Row) -> tuple[str, ...]:
         figures.UNKNOWN if row.ratio is None else f"{row.ratio:.2f}x",
         _spread(row.spread_before),
         _spread(row.spread_after),
-        "apart" if row.is_apart else "",
+        "apart" if row.spreads_are_apart else "",
     )
 
 
 def _store(config: str | None, state: str | None) -> Results:
     from stoker.store.results import Results
 
-    store = Results(find_place(config, state).state)
+    store = Results(find_installation(config, state).state)
     for problem in store.sync():
-        terminal.note(f"stoker: {problem}; it is left out")
+        terminal.note(f"stoker: {problem}; skipped")
     return store
 
 
 def _one(store: Results, wanted: str) -> Run:
     found = store.find(wanted)
     if not found:
-        raise Refused(
-            f"no result '{wanted}' lies in {store.directory}; the newest: stoker results list",
+        raise RequestRefused(
+            f"no result '{wanted}' in {store.directory}; to list the newest: stoker results list",
             code="unknown_result",
             status=404,
         )

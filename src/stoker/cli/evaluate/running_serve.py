@@ -8,27 +8,27 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stoker.cli.console.failure import NotRunning, UsageError, unknown_serve
-from stoker.cli.console.place import Place, find_place
-from stoker.cli.evaluate.front_door_key import KEY, admission
+from stoker.cli.console.errors import NotRunning, UsageError, unknown_serve
+from stoker.cli.console.installation import Installation, find_installation
+from stoker.cli.evaluate.front_door_key import KEY, front_door_key
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint, Subject
 from stoker.domain.serve import Serve
-from stoker.measure.requests.endpoint import Server
+from stoker.measure.requests.endpoint import MeasuredEndpoint
 
 if TYPE_CHECKING:
-    from stoker.cli.console.answers import ServeStatus, Status
+    from stoker.cli.console.answers import ServeStatus, StatusAnswer
 
 _UP = ("ready", "held")
 _NOWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class RunningServe:
     """One serve of a running Stoker."""
 
-    place: Place
-    now: ServeStatus
+    place: Installation
+    status: ServeStatus
     """As it was when it was found."""
     serve: Serve
     target: Target
@@ -42,10 +42,10 @@ class Known:
     @property
     def lock(self) -> str:
         """What two measurements may not share."""
-        return self.now.slot or self.now.name
+        return self.status.slot or self.status.name
 
     def engine(self) -> str | None:
-        """`process 812`; empty: none runs; None: nobody answers now."""
+        """`process 812`; empty: no engine runs; None: Stoker does not answer."""
         from stoker.domain.errors import StokerError
 
         try:
@@ -58,53 +58,54 @@ class Known:
         return f"process {now.pid}" if now.pid is not None and now.state in _UP else None
 
 
-def find(name: str | None, config: str | None, state: str | None) -> Known:
-    """As `within`; that nothing runs is a UsageError too: nothing failed, the command came too early."""
+def find_running(name: str | None, config: str | None, state: str | None) -> RunningServe:
+    """As `running_at`, but that nothing runs is a UsageError: nothing failed, the command came too early."""
     try:
-        return within(find_place(config, state), name)
+        return running_at(find_installation(config, state), name)
     except NotRunning as error:
         raise UsageError(error.message, code=error.code) from error
 
 
-def within(place: Place, name: str | None, key_env: str | None = None) -> Known:
+def running_at(installation: Installation, name: str | None, key_env: str | None = None) -> RunningServe:
     """A serve that runs here; without a name the only one that does and speaks chat.
 
     Raises UsageError with the command that helps (it is down, there is none of that name, a key is needed) and
     NotRunning. `key_env`: the variable that has the key, instead of `admission.KEY`.
     """
-    with place.control() as control:
+    with installation.control() as control:
         status = control.status()
     now = _chosen(name, status)
     if now.state not in _UP:
+        start = command_for("serves up", now.name, installation)
         why = f" (its last error: {now.last_error})" if now.last_error else ""
         raise UsageError(
-            f"serve '{now.name}' is not running ({now.state}){why}; start it: {typed('serves up', now.name, place)}",
+            f"serve '{now.name}' is not running ({now.state}){why}; start it: {start}",
             code="not_up",
         )
-    serve, door = configured(place, now), status.frontdoor
-    key = admission(place, door, serve, key_env)
+    serve, door = configured_serve(installation, now), status.frontdoor
+    key = front_door_key(installation, door, serve, key_env)
     target = Target(_NOWHERE.get(door.host, door.host), door.port, "", now.name, key.value)
-    server = Server("front-door", target)
-    mark = _fingerprint(place.state, serve, target, key.source)
+    server = MeasuredEndpoint("front-door", target)
+    mark = _fingerprint(installation.state, serve, target, key.source)
     subject = Subject(now.name, now.name, server.base_url, "chat", server.route, mark)
-    return Known(place, now, serve, target, subject)
+    return RunningServe(installation, now, serve, target, subject)
 
 
-def typed(command: str, name: str, place: Place) -> str:
+def command_for(command: str, name: str, installation: Installation) -> str:
     """`stoker COMMAND NAME`, exactly as it has to be typed here."""
-    source = place.settings.source if place.settings is not None else ""
-    where = f" --config {shlex.quote(source)}" if source else f" --state {shlex.quote(str(place.state))}"
+    source = installation.settings.source if installation.settings is not None else ""
+    where = f" --config {shlex.quote(source)}" if source else f" --state {shlex.quote(str(installation.state))}"
     return f"stoker {command} {shlex.quote(name)}{where}"
 
 
-def configured(place: Place, now: ServeStatus) -> Serve:
+def configured_serve(installation: Installation, now: ServeStatus) -> Serve:
     """From the configuration; without one (the demo), what the running Stoker tells."""
-    if place.settings is not None:
-        return place.serve(now.name)
+    if installation.settings is not None:
+        return installation.serve(now.name)
     return Serve(now.name, now.engine, now.model, now.served_name, slot=now.slot)
 
 
-def _chosen(name: str | None, status: Status) -> ServeStatus:
+def _chosen(name: str | None, status: StatusAnswer) -> ServeStatus:
     """1. the one that is named  2. the only one that runs and speaks chat  3. the only one that could
     4. there is no telling
     """
@@ -123,11 +124,11 @@ def _chosen(name: str | None, status: Status) -> ServeStatus:
 
 def _fingerprint(state: Path, serve: Serve, target: Target, source: str) -> Fingerprint:
     """Asks the engine through the front door, hashes the weights once. `source`: where the key comes from."""
-    from stoker.quality.identify import NoEntry, identify
+    from stoker.quality.identify import KeyRejected, identify
 
     engine = replace(target, base_path=f"{target.base_path}/upstream/{serve.name}")
     try:
         return asyncio.run(identify(serve, engine, state))
-    except NoEntry:
-        text = f"the front door does not take {source}: put one with scope `observe` into {KEY}"
+    except KeyRejected:
+        text = f"the front door rejects {source}: put a key with scope `observe` into {KEY}"
         raise UsageError(text) from None

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from stoker.cli.console import terminal
 from stoker.domain.errors import StokerError
-from stoker.domain.run import Finding, Kind, Number, Outcome, Run, Subject
+from stoker.domain.run import Finding, Number, Outcome, Run, RunKind, Subject
 
 
-def made(
-    kind: Kind,
+def build_run(
+    kind: RunKind,
     subject: Subject,
     began: float,
     outcome: Outcome,
@@ -41,7 +41,7 @@ def made(
     )
 
 
-def keep(run: Run, state: Path) -> Path:
+def save_run(run: Run, state: Path) -> Path:
     """Write it down. If the disk does not take it, it is printed whole on stderr, and the StokerError says why."""
     from stoker.measure.artifacts import result_file
     from stoker.store.results import Results
@@ -49,7 +49,7 @@ def keep(run: Run, state: Path) -> Path:
     try:
         path = result_file.save(run, result_file.results_of(state))
     except StokerError:
-        terminal.note(f"stoker: what was measured, since it cannot be kept:\n{_text(run)}")
+        terminal.note(f"stoker: the result could not be saved; here it is:\n{_text(run)}")
         raise
     try:
         Results(state).record(run)
@@ -58,7 +58,7 @@ def keep(run: Run, state: Path) -> Path:
     return path
 
 
-def document(run: Run) -> object:
+def run_document(run: Run) -> object:
     """For --json: everything but the raw part, which is in the file."""
     import json
 

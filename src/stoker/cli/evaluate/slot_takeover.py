@@ -1,4 +1,4 @@
-"""A slot that a measurement has for itself: its residents go, nobody comes, and they are back at the end."""
+"""Reserves a slot for a measurement: stops its residents, refuses requests, and restores all at the end."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from stoker.cli.console import terminal
-from stoker.cli.console.failure import NotRunning, Refused, Unreadable
+from stoker.cli.console.errors import NotRunning, RequestRefused, UnreadableAnswer
 
 if TYPE_CHECKING:
-    from stoker.cli.console.place import Place
+    from stoker.cli.console.installation import Installation
     from stoker.domain.serve import Serve
 
 
-class Tenants(NamedTuple):
+class SlotTenants(NamedTuple):
     """Who lives where the measurement wants to work."""
 
     residents: tuple[str, ...]
@@ -30,59 +30,69 @@ class Tenants(NamedTuple):
         stopped = f"{', '.join(self.residents)} is stopped" if self.residents else "nothing runs there now"
         back = f"; then {', '.join(self.residents)} is loaded again" if self.residents else ""
         return (
-            f"{where} is taken for the sweep: {stopped}, and requests to {', '.join(self.members)} are refused (503) "
-            f"until it ends{back}"
+            f"{where} is reserved for the sweep: {stopped}, and requests to {', '.join(self.members)} are refused "
+            f"(503) until it ends{back}"
         )
 
 
-def tenants(place: Place, serve: Serve) -> Tenants | None:
-    """None: no Stoker runs here, and nobody is disturbed."""
+def slot_tenants(installation: Installation, serve: Serve) -> SlotTenants | None:
+    """None: no Stoker runs here."""
     try:
-        with place.control() as control:
+        with installation.control() as control:
             status = control.status()
     except NotRunning:
         return None
     there = [one for one in status.serves if one.name == serve.name or (serve.slot and one.slot == serve.slot)]
-    return Tenants(
+    return SlotTenants(
         tuple(one.name for one in there if not one.is_gone), tuple(one.name for one in there), serve.slot or ""
     )
 
 
 @contextlib.contextmanager
-def borrowed(place: Place, found: Tenants | None) -> Iterator[None]:
+def take_over(installation: Installation, found: SlotTenants | None) -> Iterator[None]:
     """The residents are drained and stopped, and loaded again afterwards, whatever happened in between.
 
-    Raises Refused if they cannot be stopped; what was stopped is loaded again then, too.
+    Raises RequestRefused if they cannot be stopped; what was stopped is loaded again then, too.
     """
     if found is None:
         yield
         return
     try:
         for name in found.members:
-            with place.control() as control:
+            with installation.control() as control:
                 control.drain(name)
         for name in found.residents:
-            with place.control() as control:
+            with installation.control() as control:
                 control.unload(name)
         yield
     finally:
-        _give_back(place, found)
+        _give_back(installation, found)
 
 
-def _give_back(place: Place, found: Tenants) -> None:
-    """Never raises for what a running Stoker says: each serve is tried, and what failed is told with the command."""
-    from stoker.cli.evaluate.running_serve import typed
+def _give_back(installation: Installation, found: SlotTenants) -> None:
+    """Never raises for what a running Stoker answers: every serve is tried, each failure printed with the command."""
+
+    from stoker.cli.evaluate.running_serve import command_for
 
     for name in found.members:
         try:
-            with place.control() as control:
+            with installation.control() as control:
                 control.undrain(name)
-        except (NotRunning, Refused, Unreadable) as error:
-            terminal.note(f"stoker: {error.message}; let requests in again: {typed('serves undrain', name, place)}")
+        except (NotRunning, RequestRefused, UnreadableAnswer) as error:
+            again = command_for("serves undrain", name, installation)
+            terminal.note(f"stoker: {error.message}; let requests in again: {again}")
     for name in found.residents:
-        try:
-            with place.control() as control:
-                control.switch(name)
-            terminal.note(f"{name} is back")
-        except (NotRunning, Refused, Unreadable) as error:
-            terminal.note(f"stoker: {name} is not back: {error.message}; load it: {typed('serves up', name, place)}")
+        load_again(installation, name)
+
+
+def load_again(installation: Installation, name: str) -> None:
+    """Never raises for what a running Stoker answers: a failure is printed with the command."""
+    from stoker.cli.evaluate.running_serve import command_for
+
+    try:
+        with installation.control() as control:
+            control.switch(name)
+        terminal.note(f"{name} is back")
+    except (NotRunning, RequestRefused, UnreadableAnswer) as error:
+        again = command_for("serves up", name, installation)
+        terminal.note(f"stoker: {name} is not back: {error.message}; load it: {again}")

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import options, terminal
-from stoker.cli.console.failure import FAILED, Refused, UsageError
+from stoker.cli.console.errors import FAILED, RequestRefused, UsageError
 from stoker.cli.evaluate.canary import baseline_of
-from stoker.cli.evaluate.drift_alarm import feed
+from stoker.cli.evaluate.drift_alarm import feed_drift
 from stoker.disk import atomic
 from stoker.domain.errors import StokerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stoker.cli.evaluate.running_serve import Known
+    from stoker.cli.evaluate.running_serve import RunningServe
     from stoker.domain.run import Run
     from stoker.measure.canary.canary import Anomaly
-    from stoker.measure.requests.client import Talk
-    from stoker.measure.soak.soak import Decoded, Record
+    from stoker.measure.requests.client import ModelClient
+    from stoker.measure.soak.soak import DecodeResult, SoakRecord
 
 
 def soak(
@@ -36,108 +36,114 @@ def soak(
     state: options.State = None,
     json: options.Json = False,
 ) -> None:
-    """Canary and decode check in anchored cycles, for hours. Ctrl-C keeps what there is; --resume goes on."""
+    """Canary and decode check in anchored cycles, for hours. Ctrl-C keeps the results so far; --resume continues."""
     from stoker.cli.evaluate import running_serve
-    from stoker.measure.lock import sole
+    from stoker.measure.lock import hold_measurement_lock
 
     span = options.duration(length, "--for") or 0.0, options.duration(every, "--every") or 0.0
     if min(span) <= 0:
-        raise UsageError("--for and --every must be longer than nothing")
-    found = running_serve.find(serve, config, state)
+        raise UsageError("--for and --every must be above 0")
+    found = running_serve.find_running(serve, config, state)
     path = found.state / "soak" / f"{found.serve.name}.json"
-    with sole(found.state, found.lock, f"a soak of {found.serve.name}"):
+    with hold_measurement_lock(found.state, found.lock, f"a soak of {found.serve.name}"):
         record = _resumed(path, found) if resume else _begun(path, found, *span, concurrency, tokens)
         run = _run(found, record, path, quiet=json)
     _show(run, record, json)
 
 
-def _begun(path: Path, found: Known, length: float, every: float, concurrency: int, tokens: int) -> Record:
+def _begun(path: Path, found: RunningServe, length: float, every: float, concurrency: int, tokens: int) -> SoakRecord:
     """Its reference is the baseline of this model and execution where there is one, else what it says now."""
 
     from stoker.cli.evaluate import interruptible
-    from stoker.domain.run import Kind
+    from stoker.domain.run import RunKind
     from stoker.measure.artifacts import result_file
     from stoker.measure.canary import canary
-    from stoker.measure.canary.questions import digest, questions
-    from stoker.measure.requests.client import Talk
-    from stoker.measure.soak.soak import Record
+    from stoker.measure.canary.questions import digest, questions_for
+    from stoker.measure.requests.client import ModelClient
+    from stoker.measure.soak.soak import SoakRecord
 
     if path.exists():
-        terminal.note(f"stoker: a soak that broke off is given up; {path} had it (--resume would have gone on)")
-    chosen = questions(found.subject.fingerprint.parts.get("model", ""))
+        terminal.note(f"stoker: the interrupted soak in {path} is discarded (--resume would have continued it)")
+    chosen = questions_for(found.subject.fingerprint.parts.get("model", ""))
     reference, same = "own", True
     try:
         against = baseline_of(found, None)
         same = canary.require_comparable(against, found.subject.fingerprint, digest(chosen))
-        kept, reference = canary.of(against), against.id
+        kept, reference = canary.baseline_in(against), against.id
     except StokerError as error:
-        terminal.note(f"stoker: {error.message}; until then, what it says now is what it is held against")
+        terminal.note(f"stoker: {error.message}; until then, its answers of now are the reference")
 
         async def recorded() -> canary.Baseline:
-            talk = Talk(found.target)
+            client = ModelClient(found.target)
             try:
-                return await canary.record(canary.Asker(talk), chosen, digest(chosen))
+                return await canary.record_baseline(canary.CanaryClient(client), chosen, digest(chosen))
             finally:
-                talk.close()
+                client.close()
 
-        kept = interruptible.run(recorded())
-    if any(one.seen.failure for one in kept.kept):
-        raise Refused(f"'{found.serve.name}' does not answer the questions of the canary: stoker eval canary tells")
+        kept = interruptible.run_interruptible(recorded())
+    if any(one.reply.failure for one in kept.replies):
+        raise RequestRefused(
+            f"'{found.serve.name}' does not answer the canary's questions: run stoker eval canary to see why"
+        )
     began = time.time()
-    run_id = result_file.new_id(Kind.SOAK, found.serve.name, began)
-    return Record(
+    run_id = result_file.new_id(RunKind.SOAK, found.serve.name, began)
+    return SoakRecord(
         run_id, found.serve.name, began, every, length, concurrency, tokens, result_file.raw(kept), reference, same,
         found.subject.fingerprint, found.engine() or "",
     )  # fmt: skip
 
 
-def _resumed(path: Path, found: Known) -> Record:
+def _resumed(path: Path, found: RunningServe) -> SoakRecord:
     import msgspec
 
     from stoker.measure.artifacts.fingerprint import difference
-    from stoker.measure.soak.soak import Record
+    from stoker.measure.soak.soak import SoakRecord
 
     try:
-        record = msgspec.json.decode(path.read_bytes(), type=Record)
+        record = msgspec.json.decode(path.read_bytes(), type=SoakRecord)
     except FileNotFoundError as error:
-        raise UsageError(f"no soak of '{found.serve.name}' broke off; start one without --resume") from error
+        raise UsageError(f"there is no interrupted soak of '{found.serve.name}'; start one without --resume") from error
     except (OSError, msgspec.DecodeError) as error:
-        raise Refused(f"{path} cannot be read ({error}): start anew without --resume", code="no_record") from error
+        raise RequestRefused(
+            f"{path} cannot be read ({error}): start anew without --resume", code="no_record"
+        ) from error
     changed = difference(record.fingerprint, found.subject.fingerprint)
     if changed.identity or changed.execution:
         what = "; ".join(changed.identity + changed.execution)
-        raise Refused(f"'{found.serve.name}' is not what it was ({what}): start anew without --resume", code="changed")
+        raise RequestRefused(
+            f"'{found.serve.name}' changed since ({what}): start a new run without --resume", code="changed"
+        )
     return record
 
 
 class _Work:
     """What a cycle does to the model."""
 
-    def __init__(self, found: Known, record: Record, talk: Talk) -> None:
+    def __init__(self, found: RunningServe, record: SoakRecord, client: ModelClient) -> None:
         import msgspec
 
-        from stoker.measure.canary.canary import Asker, Baseline
-        from stoker.measure.canary.questions import questions
-        from stoker.measure.soak.decode import Decoding
+        from stoker.measure.canary.canary import Baseline, CanaryClient
+        from stoker.measure.canary.questions import questions_for
+        from stoker.measure.soak.decode import DecodeCheck
 
         self._found = found
-        self._chosen = questions(found.subject.fingerprint.parts.get("model", ""))
+        self._chosen = questions_for(found.subject.fingerprint.parts.get("model", ""))
         self._baseline = msgspec.json.decode(record.baseline, type=Baseline)
         self._same = record.same_execution
-        self._asker = Asker(talk)
-        self._decoding = Decoding(talk, record.concurrency, record.tokens)
+        self._asker = CanaryClient(client)
+        self._decoding = DecodeCheck(client, record.concurrency, record.tokens)
 
     async def canary(self) -> tuple[int, list[Anomaly]]:
         import asyncio
 
         from stoker.measure.canary import canary
 
-        checked = await canary.check(self._asker, self._chosen, self._baseline, self._same, time.time)
+        checked = await canary.run_canary(self._asker, self._chosen, self._baseline, self._same, time.time)
         mismatched = {anomaly.name for anomaly in checked.anomalies}
-        await asyncio.to_thread(feed, self._found, [reply.name in mismatched for reply in checked.seen])
-        return len(checked.seen), checked.anomalies
+        await asyncio.to_thread(feed_drift, self._found, [reply.name in mismatched for reply in checked.replies])
+        return len(checked.replies), checked.anomalies
 
-    async def decode(self) -> Decoded:
+    async def decode(self) -> DecodeResult:
         return await self._decoding.run()
 
     async def engine(self) -> str | None:
@@ -146,30 +152,30 @@ class _Work:
         return await asyncio.to_thread(self._found.engine)
 
 
-def _run(found: Known, record: Record, path: Path, quiet: bool) -> Run:
+def _run(found: RunningServe, record: SoakRecord, path: Path, quiet: bool) -> Run:
     """Until it is over, or broken off: then the state file stays."""
 
     from stoker.cli.evaluate import interruptible
-    from stoker.cli.evaluate.running_serve import typed
-    from stoker.cli.evaluate.save_run import keep, made
-    from stoker.domain.run import Kind
-    from stoker.measure.requests.client import Talk
+    from stoker.cli.evaluate.running_serve import command_for
+    from stoker.cli.evaluate.save_run import build_run, save_run
+    from stoker.domain.run import RunKind
+    from stoker.measure.requests.client import ModelClient
     from stoker.measure.soak import soak as measure
-    from stoker.measure.soak.soak import Soak, SystemTimes
+    from stoker.measure.soak.soak import Soak, SystemSoakClock
 
     async def work() -> None:
-        talk = Talk(found.target)
+        client = ModelClient(found.target)
         tell = terminal.note if quiet else terminal.say
         try:
-            await Soak(record, _Work(found, record, talk), SystemTimes(), _writer(path), tell).run()
+            await Soak(record, _Work(found, record, client), SystemSoakClock(), _writer(path), tell).run()
         finally:
-            talk.close()
+            client.close()
 
     try:
-        interruptible.run(work())
+        interruptible.run_interruptible(work())
     except KeyboardInterrupt:
-        again = f"{typed('eval soak', record.serve, found.place)} --resume"
-        terminal.note(f"broken off after {len(record.cycles)} cycles; go on with: {again}")
+        again = f"{command_for('eval soak', record.serve, found.place)} --resume"
+        terminal.note(f"interrupted after {len(record.cycles)} cycles; to resume:  {again}")
     settings: dict[str, object] = {
         "for": record.length,
         "every": record.every,
@@ -177,44 +183,44 @@ def _run(found: Known, record: Record, path: Path, quiet: bool) -> Run:
         "tokens": record.tokens,
         "reference": record.reference,
     }
-    run = made(
-        Kind.SOAK, found.subject, record.began, measure.outcome(record), measure.findings(record),
+    run = build_run(
+        RunKind.SOAK, found.subject, record.began, measure.outcome(record), measure.findings(record),
         measure.numbers(record), settings,
         {"cycles": record.cycles, "events": record.events}, record.id,
     )  # fmt: skip
-    keep(run, found.state)
+    save_run(run, found.state)
     if record.is_over:
         path.unlink(missing_ok=True)
     return run
 
 
-def _writer(path: Path) -> Callable[[Record], None]:
+def _writer(path: Path) -> Callable[[SoakRecord], None]:
     """A disk that is full stops no soak: what is in memory goes into the run at its end."""
     import msgspec
 
     is_ailing = False
 
-    def write(record: Record) -> None:
+    def write(record: SoakRecord) -> None:
         nonlocal is_ailing
         try:
             atomic.write(path, msgspec.json.encode(record), make_parents=True)
             is_ailing = False
         except OSError as error:
             if not is_ailing:
-                text = f"{path} cannot be written ({error.strerror}): the soak goes on, and could not be resumed"
+                text = f"{path} cannot be written ({error.strerror}): the soak continues, but could not be resumed"
                 terminal.note(f"stoker: {text}; make room there")
             is_ailing = True
 
     return write
 
 
-def _show(run: Run, record: Record, json: bool) -> None:
-    from stoker.cli.evaluate.save_run import document
+def _show(run: Run, record: SoakRecord, json: bool) -> None:
+    from stoker.cli.evaluate.save_run import run_document
     from stoker.domain.run import Outcome
     from stoker.measure.soak.soak import summary, timeline
 
     if json:
-        terminal.emit({**_dict(document(run)), "timeline": timeline(record)})
+        terminal.emit({**_dict(run_document(run)), "timeline": timeline(record)})
     else:
         terminal.say()
         for line in summary(record):

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.failure import FAILED, Refused, UsageError
-from stoker.cli.console.place import Place, find_place
+from stoker.cli.console.errors import FAILED, RequestRefused, UsageError
+from stoker.cli.console.installation import Installation, find_installation
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.own_engine import OwnEngine
-    from stoker.cli.evaluate.sweep_variant import Load
+    from stoker.cli.evaluate.sweep_variant import SweepLoad
     from stoker.domain.run import Fingerprint, Run
     from stoker.domain.serve import Serve
-    from stoker.measure.trials.sweep import Goal, Row
+    from stoker.measure.trials.sweep import Goal, Variant
 
 _MOST_CLIENTS = 64
 _SEEN = 80
@@ -55,56 +55,59 @@ def sweep(
     state: options.State = None,
     json: options.Json = False,
 ) -> None:
-    """Measure variants of a serve, each with an engine of its own: an outcome for each, and the best by a goal.
+    """Measure variants of a serve, each with its own engine: an outcome for each, and the best by a goal.
 
-    Its slot is taken meanwhile; what ran there is back at the end. Ctrl-C keeps what was measured.
+    Its slot is reserved meanwhile; what ran there is loaded again at the end. Ctrl-C keeps what was measured.
     """
     from stoker.cli.evaluate import interruptible, slot_takeover
-    from stoker.cli.evaluate.context import serve_there
+    from stoker.cli.evaluate.context import serve_on_its_devices
     from stoker.cli.evaluate.own_engine import OwnEngine, configured_fingerprint
-    from stoker.cli.evaluate.sweep_variant import Load
-    from stoker.measure.lock import sole
+    from stoker.cli.evaluate.sweep_variant import SweepLoad
+    from stoker.measure.lock import hold_measurement_lock
 
-    place = find_place(config, state)
-    if place.settings is None:
-        raise UsageError("a sweep starts the engine itself, and so needs a configuration: --config FILE")
+    installation = find_installation(config, state)
+    if installation.settings is None:
+        raise UsageError("a sweep starts the engine itself, so it needs a configuration: --config FILE")
     aim = _goal(goal)
-    chosen = serve_there(place, place.settings, serve)
-    mark = configured_fingerprint(place, chosen.name)
-    run, rows = _resumed(place, resume, chosen, mark, vary) if resume else _begun(place, chosen, mark, vary)
+    chosen = serve_on_its_devices(installation, installation.settings, serve)
+    mark = configured_fingerprint(installation, chosen.name)
+    run, rows = (
+        _resumed(installation, resume, chosen, mark, vary) if resume else _begun(installation, chosen, mark, vary)
+    )
     clients = concurrency or _clients(run, chosen, rows)
-    load = Load(clients, seconds, options.duration(limit, "--limit") or 600.0, output_tokens)
+    load = SweepLoad(clients, seconds, options.duration(limit, "--limit") or 600.0, output_tokens)
     if dry_run:
         _list(rows, json)
         return
-    engine = OwnEngine(chosen, place.logs / f"sweep-{chosen.name}.log", 1)
-    found = slot_takeover.tenants(place, chosen)
+    engine = OwnEngine(chosen, installation.logs / f"sweep-{chosen.name}.log", 1)
+    found = slot_takeover.slot_tenants(installation, chosen)
     to_run = sum(not row.is_over for row in rows)
     expected = figures.seconds(to_run * (2 * seconds + 15))
     terminal.note(f"{to_run} variants of {chosen.name}, {clients} clients, about {expected}")
     if found is not None:
         terminal.note(found.announcement())
     is_interrupted = False
-    with sole(place.state, chosen.slot or chosen.name, f"a sweep of {chosen.name}"):
-        _keep(run, rows, aim, load, place.state)
+    with hold_measurement_lock(installation.state, chosen.slot or chosen.name, f"a sweep of {chosen.name}"):
+        _keep(run, rows, aim, load, installation.state)
         try:
-            with slot_takeover.borrowed(place, found):
-                interruptible.run(_variants(run, rows, chosen, engine, load, aim, place.state))
+            with slot_takeover.take_over(installation, found):
+                interruptible.run_interruptible(_variants(run, rows, chosen, engine, load, aim, installation.state))
         except KeyboardInterrupt:
             is_interrupted = True
-    path = _keep(run, rows, aim, load, place.state)
+    path = _keep(run, rows, aim, load, installation.state)
     _show(run, rows, aim, json)
     terminal.note(f"kept: {path}")
     if is_interrupted:
-        from stoker.cli.evaluate.running_serve import typed
+        from stoker.cli.evaluate.running_serve import command_for
 
-        terminal.note(f"broken off; go on with: {typed('eval sweep', chosen.name, place)} --resume {path}")
+        again = command_for("eval sweep", chosen.name, installation)
+        terminal.note(f"interrupted; to resume: {again} --resume {path}")
     if is_interrupted or run.outcome.value != "passed":
         raise typer.Exit(FAILED)
 
 
 async def _variants(
-    run: Run, rows: list[Row], serve: Serve, engine: OwnEngine, load: Load, goal: Goal, state: Path
+    run: Run, rows: list[Variant], serve: Serve, engine: OwnEngine, load: SweepLoad, goal: Goal, state: Path
 ) -> None:
     """Each that is not over; what became of it is on disk before the next one begins."""
     from stoker.cli.evaluate import sweep_variant
@@ -113,7 +116,7 @@ async def _variants(
         if row.is_over:
             continue
         terminal.note(f"{number} of {len(rows)}: {row.name}")
-        await sweep_variant.run(row, serve, engine, load, run.subject)
+        await sweep_variant.measure_variant(row, serve, engine, load, run.subject)
         terminal.note(f"  {row.failure or row.outcome}: {row.seen}")
         _keep(run, rows, goal, load, state)
 
@@ -127,24 +130,28 @@ def _goal(text: str) -> Goal:
         raise UsageError(f"--goal {text}: there are {', '.join(Goal)}") from None
 
 
-def _begun(place: Place, serve: Serve, mark: Fingerprint, vary: list[str] | None) -> tuple[Run, list[Row]]:
+def _begun(
+    installation: Installation, serve: Serve, mark: Fingerprint, vary: list[str] | None
+) -> tuple[Run, list[Variant]]:
     """Raises UsageError of a `--vary` that cannot be."""
-    from stoker.cli.evaluate.save_run import made
-    from stoker.domain.run import Kind, Outcome, Subject
+    from stoker.cli.evaluate.save_run import build_run
+    from stoker.domain.run import Outcome, RunKind, Subject
     from stoker.measure.trials import sweep
 
     try:
-        varied = sweep.variations(vary or [])
+        varied = sweep.parse_variations(vary or [])
     except sweep.BadVariation as error:
         raise UsageError(str(error)) from error
-    rows = sweep.rows(varied)
+    rows = sweep.variants(varied)
     subject = Subject(serve.name, serve.served_name or serve.name, "an engine of its own", "chat", "direct", mark)
-    run = made(Kind.SWEEP, subject, time.time(), Outcome.INTERRUPTED, [], {}, {"vary": varied}, rows)
+    run = build_run(RunKind.SWEEP, subject, time.time(), Outcome.INTERRUPTED, [], {}, {"vary": varied}, rows)
     return run, rows
 
 
-def _resumed(place: Place, name: str, serve: Serve, mark: Fingerprint, vary: list[str] | None) -> tuple[Run, list[Row]]:
-    """Raises UsageError for a file that is no sweep of this serve, Refused if the serve is another one by now."""
+def _resumed(
+    installation: Installation, name: str, serve: Serve, mark: Fingerprint, vary: list[str] | None
+) -> tuple[Run, list[Variant]]:
+    """Raises UsageError for a file that is no sweep of this serve, RequestRefused if the serve has changed."""
     import msgspec
 
     from stoker.measure.artifacts import result_file
@@ -153,62 +160,62 @@ def _resumed(place: Place, name: str, serve: Serve, mark: Fingerprint, vary: lis
 
     if vary:
         raise UsageError("--resume goes on with the variants of its file: leave --vary out")
-    run = result_file.load(result_file.find(name, result_file.results_of(place.state)))
+    run = result_file.load(result_file.find(name, result_file.results_of(installation.state)))
     if run.kind.value != "sweep" or run.subject.serve != serve.name:
-        raise UsageError(f"{run.id} is a {run.kind.value} of {run.subject.serve}, and no sweep of {serve.name}")
+        raise UsageError(f"{run.id} is a {run.kind.value} of {run.subject.serve}, not a sweep of {serve.name}")
     changed = difference(run.subject.fingerprint, mark)
     if changed.identity or changed.execution:
         what = "; ".join(changed.identity + changed.execution)
-        raise Refused(f"'{serve.name}' is not what it was ({what}): start anew without --resume", code="changed")
-    return run, msgspec.json.decode(run.raw, type=list[sweep.Row])
+        raise RequestRefused(f"'{serve.name}' changed since ({what}): start a new run without --resume", code="changed")
+    return run, msgspec.json.decode(run.raw, type=list[sweep.Variant])
 
 
-def _clients(run: Run, serve: Serve, rows: list[Row]) -> int:
+def _clients(run: Run, serve: Serve, rows: list[Variant]) -> int:
     """As before where a sweep goes on; else as many as the widest variant works on at once."""
     before = run.setting("clients")
     if isinstance(before, int):
         return before
-    return min(_MOST_CLIENTS, max(int(row.variant.get("parallel", serve.parallel)) for row in rows))
+    return min(_MOST_CLIENTS, max(int(row.settings.get("parallel", serve.parallel)) for row in rows))
 
 
-def _keep(run: Run, rows: list[Row], goal: Goal, load: Load, state: Path) -> Path:
+def _keep(run: Run, rows: list[Variant], goal: Goal, load: SweepLoad, state: Path) -> Path:
     """Written whole or not at all."""
-    from stoker.cli.evaluate.save_run import keep
+    from stoker.cli.evaluate.save_run import save_run
     from stoker.measure.artifacts import result_file
     from stoker.measure.trials import sweep
 
-    leader = sweep.best(rows, goal)
+    leader = sweep.best_variant(rows, goal)
     run.findings, run.outcome = sweep.findings(rows), sweep.outcome_of(rows)
     run.numbers = {} if leader is None else dict(leader.numbers)
     run.numbers |= {"variants": len(rows), "variants.failed": sum(row.outcome == "failed" for row in rows)}
     run.settings |= result_file.raws(
-        {"goal": goal.value, "best": None if leader is None else leader.variant, "clients": load.clients,
+        {"goal": goal.value, "best": None if leader is None else leader.settings, "clients": load.clients,
          "seconds": load.seconds, "limit": load.limit}
     )  # fmt: skip
     run.seconds = round(time.time() - run.at, 3)
     run.raw = result_file.raw(rows)
-    return keep(run, state)
+    return save_run(run, state)
 
 
-def _list(rows: list[Row], json: bool) -> None:
+def _list(rows: list[Variant], json: bool) -> None:
     if json:
-        terminal.emit([row.variant for row in rows])
+        terminal.emit([row.settings for row in rows])
         return
     for row in rows:
         terminal.say(row.name)
     terminal.say(f"\n{len(rows)} variants")
 
 
-def _show(run: Run, rows: list[Row], goal: Goal, json: bool) -> None:
+def _show(run: Run, rows: list[Variant], goal: Goal, json: bool) -> None:
     import msgspec
 
     from stoker.cli.evaluate.benchmark_tables import milliseconds, rate
     from stoker.measure.trials import sweep
 
-    leader, aim = sweep.best(rows, goal), sweep.AIMS[goal]
+    leader, aim = sweep.best_variant(rows, goal), sweep.GOAL_FIGURES[goal]
     if json:
         document = {"id": run.id, "serve": run.subject.serve, "goal": goal.value, "outcome": run.outcome.value,
-                    "best": None if leader is None else leader.variant, "rows": msgspec.to_builtins(rows)}  # fmt: skip
+                    "best": None if leader is None else leader.settings, "rows": msgspec.to_builtins(rows)}  # fmt: skip
         terminal.emit(document)
         return
     columns = ("VARIANT", "OUTCOME", "OUT TOK/S", "TTFT P50", "TOK/S EACH", "START", "SEEN")
@@ -225,10 +232,10 @@ def _show(run: Run, rows: list[Row], goal: Goal, json: bool) -> None:
     if leader is None:
         terminal.say("\nno variant could be measured")
     else:
-        terminal.say(f"\nbest by {goal.value} ({aim.words}): {leader.name}")
+        terminal.say(f"\nbest by {goal.value} ({aim.description}): {leader.name}")
 
 
-def _seconds(row: Row) -> str:
+def _seconds(row: Variant) -> str:
     value = row.numbers.get("start_seconds")
     return figures.UNKNOWN if value is None else figures.seconds(float(value))
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from stoker.domain.errors import UpstreamError
 from stoker.fleet.engines.plan import problems, unsupported
-from stoker.measure.load.benchmark import Bench
-from stoker.measure.load.presets import Plan, Wanted, rung, sizes
-from stoker.measure.load.prompts import Mode, TooShort
-from stoker.measure.load.to_run import run_of
-from stoker.measure.requests.endpoint import Server
-from stoker.measure.trials.context_search import NotStarted, Started
-from stoker.measure.trials.sweep import Failure, Row, applied
+from stoker.measure.load.benchmark import Benchmark
+from stoker.measure.load.presets import BenchmarkOptions, BenchmarkPlan, clients_step, token_sizes
+from stoker.measure.load.prompts import PromptSharing, PromptTooShort
+from stoker.measure.load.to_run import run_of_route
+from stoker.measure.requests.endpoint import MeasuredEndpoint
+from stoker.measure.trials.context_search import EngineNotStarted, StartedEngine
+from stoker.measure.trials.sweep import Variant, VariantFailure, apply_variant
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.own_engine import OwnEngine
@@ -27,7 +27,7 @@ SMOKE = ("model", "echo", "usage")
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class SweepLoad:
     """What each variant is measured with."""
 
     clients: int
@@ -37,67 +37,72 @@ class Load:
     output: int | None = None
 
 
-async def run(row: Row, serve: Serve, engine: OwnEngine, load: Load, subject: Subject) -> None:
+async def measure_variant(row: Variant, serve: Serve, engine: OwnEngine, load: SweepLoad, subject: Subject) -> None:
     """Fill the row in. Raises nothing but on cancel; then nothing of the engine is left and the row is not over.
 
     1. its engine cannot express it  2. it does not start  3. it takes too long  4. it ends meanwhile
     5. it answers wrongly  6. requests fail  7. measured
     """
     began = time.monotonic()
-    variant = applied(serve, row.variant)
+    variant = apply_variant(serve, row.settings)
     if missing := unsupported(variant) or problems(variant):  # 1
-        _fail(row, Failure.UNSUPPORTED, "; ".join(missing), "leave this value out", began)
+        _fail(row, VariantFailure.UNSUPPORTED, "; ".join(missing), "leave this value out", began)
         return
     try:
         started = await engine.launch(variant)
-    except NotStarted as error:  # 2
-        _fail(row, error.kind or Failure.START_FAILED, error.evidence, error.fix, began)
+    except EngineNotStarted as error:  # 2
+        _fail(row, error.kind or VariantFailure.START_FAILED, error.evidence, error.fix, began)
         return
     ready = time.monotonic() - began
     try:
         async with asyncio.timeout(load.limit):
             await _measure(row, started, variant, load, subject)
     except TimeoutError:  # 3
-        _fail(row, Failure.TIMEOUT, f"not measured within {load.limit:g} s", "give it more with --limit", began)
+        _fail(row, VariantFailure.TIMEOUT, f"not measured within {load.limit:g} s", "give it more with --limit", began)
     finally:
         ended = started.failure()
         await started.stop()
     if ended is not None and row.outcome != "measured":  # 4
-        _fail(row, ended.kind or Failure.DIED, ended.evidence, ended.fix, began)
+        _fail(row, ended.kind or VariantFailure.DIED, ended.evidence, ended.fix, began)
     row.numbers["start_seconds"] = round(ready, 3)
     row.seconds = round(time.monotonic() - began, 3)
 
 
-async def _measure(row: Row, started: Started, variant: Serve, load: Load, subject: Subject) -> None:
-    from stoker.measure.preflight.run import Options, preflight
+async def _measure(row: Variant, started: StartedEngine, variant: Serve, load: SweepLoad, subject: Subject) -> None:
+    from stoker.measure.preflight.run import PreflightOptions, run_preflight
 
-    server = Server("direct", started.target)
+    server = MeasuredEndpoint("direct", started.target)
     async with asyncio.TaskGroup() as group:  # a preflight ends in order when it is cancelled, and we want to know
-        smoking = group.create_task(preflight(subject, started.target, Options(only=SMOKE)))
+        smoking = group.create_task(run_preflight(subject, started.target, PreflightOptions(only=SMOKE)))
     smoke = smoking.result()
     wrong = [one for one in smoke.findings if one.outcome.value in ("failed", "interrupted")]
     if wrong:  # 5
-        _fail(row, Failure.SMOKE_FAILED, f"{wrong[0].name}: {wrong[0].seen}", wrong[0].fix)
+        _fail(row, VariantFailure.SMOKE_FAILED, f"{wrong[0].name}: {wrong[0].seen}", wrong[0].fix)
         return
-    wanted = Wanted(quick=True, repeats=1, seconds=load.seconds, output_tokens=load.output)
+    wanted = BenchmarkOptions(quick=True, repeats=1, seconds=load.seconds, output_tokens=load.output)
     try:
-        size = sizes(wanted, variant.context)
+        size = token_sizes(wanted, variant.context)
         clients = dict.fromkeys((1, load.clients))
-        steps = [rung(wanted, one, *size, Mode.WARM) for one in clients]
-        bench = Bench([server], wanted, Plan(steps, False, 1, 1, False), size)
+        steps = [clients_step(wanted, one, *size, PromptSharing.WARM) for one in clients]
+        bench = Benchmark([server], wanted, BenchmarkPlan(steps, False, 1, 1, False), size)
         await bench.run()
-    except (UpstreamError, TooShort, ValueError) as error:  # 6
-        _fail(row, Failure.REQUESTS_FAILED, str(error), "look at its log")
+    except (UpstreamError, PromptTooShort, ValueError) as error:  # 6
+        _fail(row, VariantFailure.REQUESTS_FAILED, str(error), "look at its log")
         return
-    _take(row, run_of(bench, "direct", subject, time.time(), 0.0, {}), variant)
+    _take(row, run_of_route(bench, "direct", subject, time.time(), 0.0, {}), variant)
 
 
-def _take(row: Row, run: Run, variant: Serve) -> None:
+def _take(row: Variant, run: Run, variant: Serve) -> None:
     """Rates are those of all clients; the time to the first token and the pace of one answer those of one client."""
     steps = [finding for finding in run.findings if "requests_ok" in finding.numbers]
     one, all_ = steps[0], steps[-1]
     if failed := sum(int(step.numbers.get("requests_failed") or 0) for step in steps):  # 6
-        _fail(row, Failure.REQUESTS_FAILED, "; ".join(f"{step.name}: {step.seen}" for step in steps), "look at its log")
+        _fail(
+            row,
+            VariantFailure.REQUESTS_FAILED,
+            "; ".join(f"{step.name}: {step.seen}" for step in steps),
+            "look at its log",
+        )
         row.numbers["requests_failed"] = failed
         return
     row.numbers = {
@@ -111,7 +116,7 @@ def _take(row: Row, run: Run, variant: Serve) -> None:
     row.seen = f"{row.numbers['requests_ok']} requests answered"
 
 
-def _fail(row: Row, failure: str, seen: str, fix: str, began: float | None = None) -> None:
+def _fail(row: Variant, failure: str, seen: str, fix: str, began: float | None = None) -> None:
     row.outcome, row.failure, row.seen, row.fix = "failed", str(failure), seen, fix
     if began is not None:
         row.seconds = round(time.monotonic() - began, 3)

@@ -1,5 +1,4 @@
-"""The ways to what is measured: to a serve of the running Stoker (`known` finds it), or to whatever answers at an
-address."""
+"""What a measurement asks: a serve of the running Stoker (see `running_serve`), or a server at an address."""
 
 from __future__ import annotations
 
@@ -10,24 +9,24 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stoker.cli.console.failure import UsageError
-from stoker.cli.console.place import Place, find_place
-from stoker.cli.evaluate.running_serve import Known, within
+from stoker.cli.console.errors import UsageError
+from stoker.cli.console.installation import Installation, find_installation
+from stoker.cli.evaluate.running_serve import RunningServe, running_at
 from stoker.domain.errors import ConfigError, UpstreamError
 from stoker.domain.lease import Target
 from stoker.domain.nearest import nearest
 from stoker.domain.run import Fingerprint, Subject
-from stoker.measure.requests.endpoint import Model, Server, at_url, models
+from stoker.measure.requests.endpoint import ListedModel, MeasuredEndpoint, list_models, target_at
 
 if TYPE_CHECKING:
     from stoker.cli.console.answers import ServeStatus
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class MeasurementTarget:
     """The ways to one model, the one that was asked for first, and where results of it are kept."""
 
-    servers: list[Server]
+    servers: list[MeasuredEndpoint]
     serve: str
     results: Path
     context: int | None = None
@@ -42,10 +41,10 @@ class Found:
         return Subject(self.serve, server.target.served_name, server.base_url, "chat", route, self.fingerprint)
 
 
-def find(
+def find_target(
     serve: str | None, base_url: str | None, model: str | None, key_env: str | None, direct: bool, config: str | None,
     state: str | None,
-) -> Found:  # fmt: skip
+) -> MeasurementTarget:  # fmt: skip
     """Raises UsageError with what helps (it is down, there is no such model), and NotRunning."""
     if base_url is not None:
         if serve is not None:
@@ -53,39 +52,43 @@ def find(
         return _at_url(base_url, model, key_env, direct, config, state)
     if model is not None:
         raise UsageError("--model goes with --base-url; a serve is named without it: stoker eval benchmark SERVE")
-    return ways(within(find_place(config, state), serve, key_env), serve, direct)
+    return target_of(running_at(find_installation(config, state), serve, key_env), serve, direct)
 
 
 def _at_url(
     url: str, model: str | None, key_env: str | None, direct: bool, config: str | None, state: str | None
-) -> Found:
+) -> MeasurementTarget:
     try:
         # The front door's key goes nowhere else: a foreign address gets only the one that is named for it.
-        target = at_url(url, model or "", _key(key_env) if key_env is not None else None)
+        target = target_at(url, model or "", _key(key_env) if key_env is not None else None)
     except ValueError as error:
         raise UsageError(f"--base-url: {error}") from error
-    listed = _listed(target, f"{url} does not answer as a server of models")
+    listed = _listed(target, f"{url} does not answer like a model server")
     known = [one.id for one in listed]
     if model is None:
         if len(known) != 1:
             raise UsageError(f"--model is needed: {url} has {', '.join(known) or 'no models'}")
         model = known[0]
     target = replace(target, served_name=model)
-    notes = ("--direct is left out: whatever answers at --base-url is asked directly",) if direct else ()
-    return Found(
-        [Server("public", target)], model, _results(config, state), _model(model, listed, url).context, notes=notes
+    notes = ("--direct is left out: the server at --base-url is asked directly anyway",) if direct else ()
+    return MeasurementTarget(
+        [MeasuredEndpoint("public", target)],
+        model,
+        _results(config, state),
+        _model(model, listed, url).context,
+        notes=notes,
     )
 
 
-def ways(known: Known, asked: str | None = None, direct: bool = False) -> Found:
+def target_of(known: RunningServe, asked: str | None = None, direct: bool = False) -> MeasurementTarget:
     """To a serve that was found already. `asked`: the name of it that clients use; default its own.
 
     Raises UsageError: the front door does not answer, or lists no such model.
     """
-    now = known.now
+    now = known.status
     target = replace(known.target, served_name=asked or now.name)
     engine = replace(target, base_path=f"/upstream/{now.name}", served_name=now.served_name)
-    servers = [Server("front-door", target, engine)]
+    servers = [MeasuredEndpoint("front-door", target, engine)]
     notes: tuple[str, ...] = ()
     if direct:
         own, why = _engine(now, known.place)
@@ -96,45 +99,46 @@ def ways(known: Known, asked: str | None = None, direct: bool = False) -> Found:
     seen = now.facts.get("n_ctx")
     context = _model(target.served_name, listed, where).context or (seen if isinstance(seen, int) else None)
     mark = known.subject.fingerprint
-    return Found(servers, now.name, known.state / "results", context, mark, notes, known.lock)
+    return MeasurementTarget(servers, now.name, known.state / "results", context, mark, notes, known.lock)
 
 
-def _engine(serve: ServeStatus, place: Place) -> tuple[Server | None, str]:
+def _engine(serve: ServeStatus, installation: Installation) -> tuple[MeasuredEndpoint | None, str]:
     """The engine's own address, and its key as the control plane derives it; or why there is none."""
     if serve.port is None:
-        return None, f"--direct is left out: nothing is known about where the engine of {serve.name} listens"
-    own = place.serve(serve.name) if place.settings is not None else None
+        return None, f"--direct is left out: the address of the engine of {serve.name} is unknown"
+    own = installation.serve(serve.name) if installation.settings is not None else None
     if own is not None and (own.base_url is not None or own.driver.value != "process"):
-        return None, f"--direct is left out: {serve.name} is not a process of ours; name its address with --base-url"
-    target = Target("127.0.0.1", serve.port, "", serve.served_name, _engine_key(serve, place))
-    return Server("direct", target), ""
+        why = f"{serve.name} is not a process that Stoker started; give its address with --base-url"
+        return None, f"--direct is left out: {why}"
+    target = Target("127.0.0.1", serve.port, "", serve.served_name, _engine_key(serve, installation))
+    return MeasuredEndpoint("direct", target), ""
 
 
-def _engine_key(serve: ServeStatus, place: Place) -> str | None:
+def _engine_key(serve: ServeStatus, installation: Installation) -> str | None:
     import msgspec
 
-    from stoker.fleet.process.records import Record
-    from stoker.fleet.process.signing import Signer
+    from stoker.fleet.process.signing import KeySigner
+    from stoker.fleet.process.start_records import StartRecord
     from stoker.store.state import StateDir
 
-    path = StateDir(place.state).serves_path / f"{serve.name}.json"
+    path = StateDir(installation.state).serves_path / f"{serve.name}.json"
     try:
-        record = msgspec.json.decode(path.read_bytes(), type=Record)
+        record = msgspec.json.decode(path.read_bytes(), type=StartRecord)
     except (OSError, msgspec.DecodeError):
         return None  # then it has no key, or says that it wants one
     if not record.takes_key:
         return None
-    return Signer(StateDir(place.state).signing_key).engine_key(record.name, record.nonce)
+    return KeySigner(StateDir(installation.state).signing_key).engine_key(record.name, record.nonce)
 
 
-def _listed(target: Target, what: str) -> list[Model]:
+def _listed(target: Target, what: str) -> list[ListedModel]:
     try:
-        return asyncio.run(models(target))
+        return asyncio.run(list_models(target))
     except UpstreamError as error:
         raise UsageError(f"{what}: {error.message}", code=error.code) from error
 
 
-def _model(name: str, listed: Sequence[Model], where: str) -> Model:
+def _model(name: str, listed: Sequence[ListedModel], where: str) -> ListedModel:
     for one in listed:
         if one.id == name:
             return one
@@ -154,7 +158,7 @@ def _key(variable: str) -> str:
 def _results(config: str | None, state: str | None) -> Path:
     """With an address nothing has to be configured; results still have one place."""
     try:
-        return find_place(config, state).state / "results"
+        return find_installation(config, state).state / "results"
     except ConfigError:
         if config is not None or state is not None:
             raise

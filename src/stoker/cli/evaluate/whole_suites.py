@@ -7,101 +7,77 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stoker.cli.console.failure import UsageError
+from stoker.cli.console.errors import UsageError
 
 if TYPE_CHECKING:
-    from stoker.cli.evaluate.running_serve import Known
-    from stoker.domain.run import Run
+    from stoker.cli.evaluate.running_serve import RunningServe
+    from stoker.domain.run import Run, RunKind
     from stoker.measure.suites.fixture import Fixture
-    from stoker.measure.suites.grading import Graded, Progress
+    from stoker.measure.suites.grading import GradedFixture
 
 KEPT = 50
 """Earlier results that are looked through for answers."""
 
 
-def fixtures_for(known: Known, classes: Sequence[str], suites: Path | None, names: Sequence[str]) -> list[Fixture]:
+def fixtures_for(
+    known: RunningServe, classes: Sequence[str], suites: Path | None, names: Sequence[str]
+) -> list[Fixture]:
     """Those of `classes`, in the wording that the model knows. `names`: every class there is.
 
     Raises UsageError: a class has none.
     """
-    from stoker.measure.suites import fixture
+    from stoker.cli.evaluate import fixture_run
 
-    if suites is not None:
-        found = fixture.read(suites, names)
-    else:
-        found = fixture.shipped(fixture.wording(known.subject.fingerprint.parts.get("model", "")))
-    chosen = [one for one in found if one.task_class in classes]
+    chosen = [one for one in fixture_run.fixtures_for(known, suites, names) if one.task_class in classes]
     have = {one.task_class for one in chosen}
     if lacking := [name for name in classes if name not in have]:
         raise UsageError(
-            f"there are no fixtures of {', '.join(lacking)}: write some (docs/suites.md) and name their directory with "
-            "--suites DIR",
+            f"there are no fixtures of {', '.join(lacking)}: write some (docs/reference/suites.md) and name their "
+            "directory with --suites DIR",
             code="no_fixtures",
         )
     return chosen
 
 
-def earlier(known: Known) -> list[Run]:
-    """Suites that this serve answered as it is now, the newest first, also those that were broken off."""
-    from stoker.domain.run import Kind
+def earlier_runs(known: RunningServe, kind: RunKind) -> list[Run]:
+    """Results of this serve as it runs now, the newest first, interrupted ones too."""
     from stoker.measure.gate import judgement
     from stoker.store.results import Results
 
-    store, mark = Results(known.state), known.subject.fingerprint
+    store, now = Results(known.state), known.subject.fingerprint
     store.sync()
-    entries = store.select(Kind.BOOTSTRAP, known.serve.name, limit=KEPT)
-    runs = (store.load(one.id) for one in entries
-            if judgement.may_be_of(Kind.BOOTSTRAP, one.identity, one.execution, mark))  # fmt: skip
-    return [run for run in runs if judgement.is_of(Kind.BOOTSTRAP, run.subject.fingerprint, mark)]
+    entries = store.select(kind, known.serve.name, limit=KEPT)
+    runs = (store.load(one.id) for one in entries if judgement.may_match(kind, one.identity, one.execution, now))
+    return [run for run in runs if judgement.matches(kind, run.subject.fingerprint, now)]
 
 
-def measure(known: Known, fixtures: Sequence[Fixture], done: Sequence[Graded], quiet: bool) -> Run:
+def measure_suites(known: RunningServe, fixtures: Sequence[Fixture], done: Sequence[GradedFixture], quiet: bool) -> Run:
     """Ask what is not among `done`, and keep it. Raises KeyboardInterrupt once what was asked so far is kept."""
-    from stoker.cli.evaluate import interruptible
-    from stoker.cli.evaluate.progress import Bar
-    from stoker.cli.evaluate.save_run import keep, made
-    from stoker.domain.run import Kind, Outcome
-    from stoker.measure.requests.client import Talk
-    from stoker.measure.statistics import stats
-    from stoker.measure.suites import grading, whole_suites
-    from stoker.measure.suites.fixture import by_class
-    from stoker.measure.suites.time_left import Left
+    from stoker.cli.evaluate.fixture_run import grade_with_progress
+    from stoker.cli.evaluate.save_run import build_run, save_run
+    from stoker.domain.run import Outcome, RunKind
+    from stoker.measure.suites import whole_suites
 
-    left = Left({name: len(own) for name, own in by_class(fixtures).items()})
-    graded: list[Graded] = []
-    began, last = time.time(), time.monotonic()
+    graded: list[GradedFixture] = []
+    began = time.time()
     interrupted = False
-
-    def tell(step: Progress) -> None:
-        nonlocal last
-        graded.append(step.graded)
-        now = time.monotonic()
-        left.on_graded(step._replace(verdict=stats.Verdict.UNDECIDED), now - last)  # no verdict ends a class here
-        last = now
-        bar.show(f"{known.serve.name}: {step.graded.task_class}", left.share, left.seconds)
-
-    async def run() -> None:
-        talk = Talk(known.target)
-        try:
-            await grading.grades(fixtures, grading.asker(talk), done, tell, test=whole_suites.Through)
-        finally:
-            talk.close()
-
-    with Bar(quiet, "at most") as bar:
-        try:
-            interruptible.run(run())
-        except KeyboardInterrupt:
-            interrupted = True
-    names = whole_suites.complete(graded, fixtures)
+    try:
+        grade_with_progress(
+            known, fixtures, done, known.serve.name, lambda step: graded.append(step.graded), quiet,
+            whole_suites.NeverOver,
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        interrupted = True
+    names = whole_suites.complete_classes(graded, fixtures)
     outcome = Outcome.INTERRUPTED if interrupted else Outcome.PASSED if names else Outcome.UNDECIDED
     classes = dict.fromkeys(one.task_class for one in fixtures)
     settings: dict[str, object] = {"whole": names, "classes": list(classes)}
-    kept = made(
-        Kind.BOOTSTRAP, known.subject, began, outcome, whole_suites.findings(graded),
+    kept = build_run(
+        RunKind.BOOTSTRAP, known.subject, began, outcome, whole_suites.findings(graded),
         whole_suites.numbers(graded), settings, {"graded": graded},
     )  # fmt: skip
     if graded:
-        keep(kept, known.state)
+        save_run(kept, known.state)
     if interrupted:
         raise KeyboardInterrupt
     return kept

@@ -1,4 +1,4 @@
-"""What this machine has: GPUs, GGUF files, engines. Bounded in depth and time; nothing found is an answer too."""
+"""GPUs, GGUF files and engines of this machine. The search is bounded in depth and time."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from stoker.disk.split_gguf import parse_part
 
 GGUF_MAGIC = b"GGUF"
 DEPTH = 6
-"""Directories below a place that are looked into: a model hub's cache needs five."""
-PATIENCE = 3.0
-"""Seconds that all places together may take."""
+"""How deep directories are searched. A model hub's cache needs five levels."""
+SEARCH_SECONDS = 3.0
+"""Time limit for the whole search."""
 _PCI_VENDORS = {"0x10de": "nvidia", "0x1002": "amd", "0x8086": "intel"}
 _LARGE_BAR = 2 * 2**30
 
@@ -34,7 +34,7 @@ class Gpu:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class ModelFile:
     """A GGUF file that can be served; of a split one, the first part (`size` is that part's)."""
 
     path: Path
@@ -42,15 +42,15 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
-    """Something that can run a model, and where it is."""
+class InstalledEngine:
+    """An engine or container tool, and its path."""
 
     name: str
     where: str
 
 
 def gpus(system: Path = Path("/sys/class/drm")) -> list[Gpu]:
-    """Every GPU that a driver shows: nvidia-smi, else NVML, else the kernel's own list."""
+    """Every GPU, from nvidia-smi, else NVML, else the kernel."""
     return _from_nvidia_smi() or _from_nvml() or _from_kernel(system)
 
 
@@ -67,7 +67,7 @@ def _from_nvidia_smi() -> list[Gpu]:
 
 
 def parse_nvidia_smi(text: str) -> list[Gpu]:
-    """Rows of `index, uuid, name, MiB`; rows that are none are left out."""
+    """Parses rows of `index, uuid, name, MiB`; other rows are skipped."""
     found = []
     for line in text.splitlines():
         parts = [part.strip() for part in line.split(",")]
@@ -122,24 +122,27 @@ def _word(path: Path) -> str:
         return ""  # the kernel shows only what this driver knows
 
 
-def model_places(vault: Path) -> list[Path]:
-    """Where GGUF files usually lie, the likeliest first."""
+def model_directories(vault: Path) -> list[Path]:
+    """Directories where GGUF files usually are, the likeliest first."""
     home = Path.home()
     cache = Path(os.environ.get("HF_HOME") or home / ".cache" / "huggingface")
     return [vault, Path.cwd(), home / "models", cache, home / ".cache" / "llama.cpp"]
 
 
 def models(
-    places: Iterable[Path], depth: int = DEPTH, patience: float = PATIENCE, clock: Callable[[], float] = time.monotonic
-) -> list[Model]:
+    places: Iterable[Path],
+    depth: int = DEPTH,
+    patience: float = SEARCH_SECONDS,
+    clock: Callable[[], float] = time.monotonic,
+) -> list[ModelFile]:
     """GGUF files that can be served, each once: no later parts of split files, no projectors of vision models."""
     deadline = clock() + patience
-    found: dict[Path, Model] = {}
+    found: dict[Path, ModelFile] = {}
     for place in places:
         for path in _walk(place, depth, lambda: clock() > deadline):
             real = path.resolve()
             if real not in found and _is_model(path):
-                found[real] = Model(path.absolute(), real.stat().st_size)
+                found[real] = ModelFile(path.absolute(), real.stat().st_size)
     return list(found.values())
 
 
@@ -175,20 +178,20 @@ def has_magic(path: Path) -> bool:
         return False
 
 
-def engines() -> list[Engine]:
+def engines() -> list[InstalledEngine]:
     """Engines and container tools of this machine."""
     found = []
     for command, name in (("llama-server", "llama.cpp"), ("vllm", "vllm"), ("sglang", "sglang"), ("docker", "docker")):
         where = shutil.which(command)
         if where is not None:
-            found.append(Engine(name, where))
+            found.append(InstalledEngine(name, where))
     for package, name in (("xllamacpp", "llama.cpp, embedded"), ("vllm", "vllm"), ("sglang", "sglang")):
         if all(engine.name != name for engine in found) and is_importable(package):
-            found.append(Engine(name, f"the Python package {package}"))
+            found.append(InstalledEngine(name, f"the Python package {package}"))
     return found
 
 
-def has_llama_cpp(found: Iterable[Engine]) -> bool:
+def has_llama_cpp(found: Iterable[InstalledEngine]) -> bool:
     return any(engine.name.startswith("llama.cpp") for engine in found)
 
 

@@ -1,4 +1,4 @@
-"""Whether a port is free, and who holds it."""
+"""Whether a port is free, and which program uses it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def is_free(host: str, port: int) -> bool:
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A port that is free now; nobody reserves it."""
+    """A port that is free now. It is not reserved."""
     with socket.socket() as probe:
         probe.bind((host, 0))
         port: int = probe.getsockname()[1]

@@ -22,15 +22,15 @@ from stoker.domain.errors import UpstreamError
 from stoker.domain.lease import Target
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Driver, Serve
-from stoker.fleet.conversations import verbs
-from stoker.fleet.conversations.pace import Pace
-from stoker.fleet.conversations.sequences import Place, Save, Sequences
-from stoker.fleet.conversations.stay import Run, SequenceStay, unreachable
-from stoker.fleet.conversations.store import Saved, Store
-from stoker.fleet.conversations.verbs import Refused, Unanswered
-from stoker.fleet.process.fingerprint import fingerprint
-from stoker.fleet.process.signing import Signer
-from stoker.fleet.warm.files import weights_of
+from stoker.fleet.conversations import slot_api
+from stoker.fleet.conversations.save_rate import SaveRate
+from stoker.fleet.conversations.sequence_use import EngineRun, SequenceUse, no_room_made
+from stoker.fleet.conversations.sequences import Save, SequencePlace, Sequences
+from stoker.fleet.conversations.slot_api import SlotRefused, SlotUnanswered
+from stoker.fleet.conversations.store import ConversationStore, SavedConversation
+from stoker.fleet.process.launch_fingerprint import fingerprint
+from stoker.fleet.process.signing import KeySigner
+from stoker.fleet.warm.weight_paths import weights_of
 
 VERB_LIMIT = 30.0
 """Seconds that an erase or a restore may take. An engine that is busy answers when its step is done."""
@@ -40,7 +40,7 @@ Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
-class Statistics:
+class ConversationStatistics:
     """What is on disk, and what came of it since we started. `size` in bytes."""
 
     files: int
@@ -52,24 +52,28 @@ class Statistics:
     """There was a file, and it could not be used."""
 
 
-def keeps(serve: Serve) -> bool:
-    """Whether conversations of this serve are kept: asked for, and a llama.cpp whose command line is ours."""
+def saves_conversations(serve: Serve) -> bool:
+    """Whether conversations of this serve are saved: configured, and a llama.cpp that Stoker starts."""
     is_ours = serve.driver is Driver.PROCESS and serve.cmd is None
     return serve.keep_conversations and serve.engine == "llama.cpp" and is_ours
 
 
-class Keeper:
+class ConversationKeeper:
     """Implements `domain.conversation.ConversationKeeper`."""
 
-    def __init__(self, root: Path, settings: Conversations, signer: Signer, clock: Clock, log: logging.Logger) -> None:
+    def __init__(
+        self, root: Path, settings: Conversations, signer: KeySigner, clock: Clock, log: logging.Logger
+    ) -> None:
         """Reads what is saved below `root`."""
         self._settings = settings
         self._signer = signer
         self._clock = clock
         self._log = log
-        self._store = Store(root, settings.budget, settings.age, lambda: self._secret("saved"), clock.wall, log)
-        self._runs: dict[str, Run] = {}
-        self._paces: dict[str, Pace] = {}
+        self._store = ConversationStore(
+            root, settings.budget, settings.age, lambda: self._secret("saved"), clock.wall, log
+        )
+        self._runs: dict[str, EngineRun] = {}
+        self._paces: dict[str, SaveRate] = {}
         self._sealing: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -80,25 +84,25 @@ class Keeper:
 
     def directory(self, serve: Serve) -> str | None:
         """Where its engine is to write; made, private. Ends with a slash. None: nothing is kept for it."""
-        if not keeps(serve):
+        if not saves_conversations(serve):
             return None
         try:
             return f"{self._store.folder(serve.name)}/"
         except OSError as error:
-            self._log.error("conversations of serve %s are not kept: %s", serve.name, error.strerror)
+            self._log.error("conversations of serve %s are not saved: %s", serve.name, error.strerror)
             return None
 
     def started(self, serve: Serve, address: Target, facts: Mapping[str, Any], is_fresh: bool) -> None:
         """It is ready. `is_fresh`: no request has reached it; False for one that was adopted."""
         self.stopped(serve.name)
         count = facts.get("total_slots")
-        if not keeps(serve):
+        if not saves_conversations(serve):
             return
         if not isinstance(count, int) or count < 1:  # numbers beyond the last one mean any sequence to llama.cpp
-            self._log.error("conversations of serve %s are not kept: it does not say how many it holds", serve.name)
+            self._log.error("conversations of serve %s are not saved: it does not report how many it holds", serve.name)
             return
         launch = self._signer.digest("conversations", fingerprint(serve, self._signer), _build(facts), _weights(serve))
-        self._runs[serve.name] = Run(serve, address, launch, Sequences(count, is_fresh))
+        self._runs[serve.name] = EngineRun(serve, address, launch, Sequences(count, is_fresh))
 
     def stopped(self, name: str) -> None:
         """It has ended, or is about to without anything being saved."""
@@ -106,9 +110,9 @@ class Keeper:
             run.end()
 
     async def save(self, name: str) -> None:
-        """It is about to be stopped and gets no requests any more. Takes `save_within` seconds at most.
+        """The serve is about to stop and gets no more requests. Takes `save_within` seconds at most. Raises nothing.
 
-        Raises nothing. On cancel what is under way is finished, within the same bound.
+        On cancel, saves in progress are finished within the same bound.
         """
         if (run := self._runs.pop(name, None)) is not None:
             run.end()
@@ -124,7 +128,7 @@ class Keeper:
     def reload(self, settings: Conversations, serves: Iterable[Serve]) -> None:
         """The configuration, at the start and whenever it is read again."""
         self._settings = settings
-        kept = [serve.name for serve in serves if keeps(serve)]
+        kept = [serve.name for serve in serves if saves_conversations(serve)]
 
         def change() -> None:
             self._store.drop_all_but(kept)
@@ -132,8 +136,8 @@ class Keeper:
 
         self._spawn(self._in_order(change))
 
-    def statistics(self) -> Statistics:
-        return Statistics(
+    def statistics(self) -> ConversationStatistics:
+        return ConversationStatistics(
             self._store.files, self._store.size, self._saved, self._not_saved, self._restored, self._not_restored
         )
 
@@ -153,7 +157,7 @@ class Keeper:
 
     # -- what the flow asks ------------------------------------------------------------------------------------------
 
-    def begin(self, serve: Serve, target: Target, key: str, dialect: Dialect, body: bytes) -> SequenceStay | None:
+    def begin(self, serve: Serve, target: Target, key: str, dialect: Dialect, body: bytes) -> SequenceUse | None:
         """See `ConversationKeeper.begin`."""
         run = self._runs.get(serve.name)
         if (
@@ -163,33 +167,33 @@ class Keeper:
         ):
             return None
         conversation = identity(self._secret("identity"), run.launch, key, dialect, body)
-        return SequenceStay(run, (key, conversation, len(body)), self._settle, self._spawn)
+        return SequenceUse(run, (key, conversation, len(body)), self._settle, self._spawn)
 
-    async def _settle(self, run: Run, place: Place) -> int | None:
+    async def _settle(self, run: EngineRun, place: SequencePlace) -> int | None:
         """Have in the place's sequence what belongs there. Tokens restored; None: none.
 
         Raises UpstreamError. It is never abandoned: the next verb could overtake this one.
         """
         try:
             if place.erase:
-                await verbs.erase(run.address, place.sequence.number, VERB_LIMIT)
+                await slot_api.erase(run.address, place.sequence.number, VERB_LIMIT)
             run.sequences.on_claimed(place)
             restored = await self._restore(run, place)
-        except Unanswered as failure:
+        except SlotUnanswered as failure:
             run.sequences.on_lost(place)
-            raise unreachable(run.serve, str(failure)) from None
-        except Refused as failure:
+            raise no_room_made(run.serve, str(failure)) from None
+        except SlotRefused as failure:
             if self._runs.get(run.serve.name) is run:
-                self._log.error("conversations of serve %s are not kept: %s", run.serve.name, failure)
+                self._log.error("conversations of serve %s are not saved: %s", run.serve.name, failure)
                 self.stopped(run.serve.name)
-            raise unreachable(run.serve, str(failure)) from None
+            raise no_room_made(run.serve, str(failure)) from None
         run.sequences.on_ready(place)
         return restored
 
     # -- steps -------------------------------------------------------------------------------------------------------
 
-    async def _restore(self, run: Run, place: Place) -> int | None:
-        """Raises Unanswered, and Refused if what was half restored cannot be erased."""
+    async def _restore(self, run: EngineRun, place: SequencePlace) -> int | None:
+        """Raises SlotUnanswered, and SlotRefused if what was half restored cannot be erased."""
         if place.conversation is None or place.is_there:
             return None
         name, number = run.serve.name, place.sequence.number
@@ -202,33 +206,33 @@ class Keeper:
             self._not_restored += 1
             return None
         try:
-            tokens = await verbs.restore(run.address, number, saved.name, VERB_LIMIT)
-        except Refused as failure:
+            tokens = await slot_api.restore(run.address, number, saved.name, VERB_LIMIT)
+        except SlotRefused as failure:
             self._not_restored += 1
-            self._log.warning("a saved conversation of serve %s is of no use: %s", name, failure)
+            self._log.warning("a saved conversation of serve %s cannot be used: %s", name, failure)
             self._store.remove(saved)
-            await verbs.erase(run.address, number, VERB_LIMIT)
+            await slot_api.erase(run.address, number, VERB_LIMIT)
             return None
         self._restored += 1
         self._store.touch(saved)
         self._arm()
         return tokens
 
-    async def _save_all(self, run: Run) -> None:
+    async def _save_all(self, run: EngineRun) -> None:
         """The most recent first, as long as there is time."""
         name, wall = run.serve.name, self._clock.wall()
         until = self._clock.now() + self._settings.save_within
-        pace = self._paces.setdefault(name, Pace())
+        pace = self._paces.setdefault(name, SaveRate())
         for rank, save in enumerate(run.sequences.on_stop()):
             left = until - self._clock.now()
             if not pace.fits(save.tokens, left):
                 self._not_saved += 1
-                self._log.info("a conversation of serve %s is not saved: there is no time for it", name)
+                self._log.info("a conversation of serve %s is not saved: not enough time", name)
                 continue
             # In the store, too, the most recent one is to be the last to go.
             await self._save(run, save, left, wall - rank / 1000, pace)
 
-    async def _save(self, run: Run, save: Save, within: float, used: float, pace: Pace) -> None:
+    async def _save(self, run: EngineRun, save: Save, within: float, used: float, pace: SaveRate) -> None:
         name, began = run.serve.name, self._clock.now()
         try:
             draft = self._store.draft(name)
@@ -237,19 +241,19 @@ class Keeper:
             self._log.warning("a conversation of serve %s was not saved: %s", name, error.strerror)
             return
         try:
-            tokens, size = await verbs.save(run.address, save.number, draft.name, within)
-        except (Refused, Unanswered) as failure:
+            tokens, size = await slot_api.save(run.address, save.number, draft.name, within)
+        except (SlotRefused, SlotUnanswered) as failure:
             self._store.discard(draft)
             self._not_saved += 1
             self._log.warning("a conversation of serve %s was not saved: %s", name, failure)
-            if isinstance(failure, Unanswered):
+            if isinstance(failure, SlotUnanswered):
                 pace.on_late(save.tokens, within)
             return
         pace.on_saved(tokens, self._clock.now() - began)
-        sealing = self._spawn(self._seal(draft, Saved(name, save.conversation, tokens, "", size, used)))
+        sealing = self._spawn(self._seal(draft, SavedConversation(name, save.conversation, tokens, "", size, used)))
         self._sealing[name, save.conversation] = sealing
 
-    async def _seal(self, draft: Path, saved: Saved) -> None:
+    async def _seal(self, draft: Path, saved: SavedConversation) -> None:
         """What was written is proved and gets its name, while the next engine starts."""
         name, conversation = saved.serve, saved.conversation
         try:
@@ -293,7 +297,7 @@ class Keeper:
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, UpstreamError):
-            self._log.error("keeping conversations failed inside Stoker", exc_info=error)
+            self._log.error("saving conversations failed inside Stoker", exc_info=error)
 
 
 def _build(facts: Mapping[str, Any]) -> str:
@@ -301,6 +305,6 @@ def _build(facts: Mapping[str, Any]) -> str:
 
 
 def _weights(serve: Serve) -> str:
-    """Changes with the files, also where their names stay. Blocks for as long as the disk takes to look them up."""
+    """Changes whenever the files change, even if their names stay. Blocks while it reads the disk."""
     found = [(path, os.stat(path)) for path in sorted(weights_of(serve))]
     return repr([(path, stat.st_size, stat.st_mtime_ns) for path, stat in found])

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True, eq=False)
-class Sequence:
+class KvSequence:
     """One of the engine's. What is in it as far as we know: `key` is who may have left something there."""
 
     number: int
     key: str | None = None
     is_foreign: bool = False
-    """Something of nobody knows whom is in it."""
+    """It holds an unknown conversation."""
     conversation: str | None = None
-    """The one that can be gone on with here."""
+    """The conversation that can continue here."""
     size: int = 0
     """Bytes of the last request's body: the only measure of a conversation's length that is always known."""
     tokens: int | None = None
@@ -26,14 +26,14 @@ class Sequence:
     """The larger, the more recently."""
     is_busy: bool = False
     is_lost: bool = False
-    """The engine did not say what became of the last verb on it: used no more."""
+    """The result of the last call to it is unknown: it is not used any more."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Place:
+class SequencePlace:
     """A sequence that is a request's now. `erase`: before anything else. `is_there`: its conversation is in it."""
 
-    sequence: Sequence
+    sequence: KvSequence
     key: str
     conversation: str | None
     size: int
@@ -58,16 +58,16 @@ class Sequences:
     """
 
     def __init__(self, count: int, is_fresh: bool) -> None:
-        """`is_fresh`: the engine has just started; otherwise nobody knows what is in its sequences."""
-        self._all = [Sequence(number, is_foreign=not is_fresh) for number in range(count)]
+        """`is_fresh`: the engine has just started; otherwise the content of its sequences is unknown."""
+        self._all = [KvSequence(number, is_foreign=not is_fresh) for number in range(count)]
         self._uses = 0
 
     @property
     def is_lost(self) -> bool:
-        """Whether none can be used any more."""
+        """Whether no sequence can be used any more."""
         return all(sequence.is_lost for sequence in self._all)
 
-    def on_request(self, key: str, conversation: str | None, size: int) -> Place | None:
+    def on_request(self, key: str, conversation: str | None, size: int) -> SequencePlace | None:
         """A place for a body of `size` bytes; `conversation` None: it goes on with nothing. None: all are in use.
 
         1. the conversation is there: the longest that is not longer than the request (a conversation grows), else
@@ -87,29 +87,29 @@ class Sequences:
         self._uses += 1
         chosen.used = self._uses
         erase = chosen.is_foreign or chosen.key not in (None, key)
-        return Place(chosen, key, conversation, size, erase, bool(there))
+        return SequencePlace(chosen, key, conversation, size, erase, bool(there))
 
-    def on_claimed(self, place: Place) -> None:
+    def on_claimed(self, place: SequencePlace) -> None:
         """What had to be erased is erased. From now on the key's own content may be in it."""
         sequence = place.sequence
         sequence.key, sequence.is_foreign = place.key, False
         if not place.is_there:
             sequence.conversation, sequence.tokens = None, None
 
-    def on_ready(self, place: Place) -> None:
+    def on_ready(self, place: SequencePlace) -> None:
         """The request is about to be sent."""
         place.sequence.conversation = place.conversation
         place.sequence.size = place.size
         place.sequence.tokens = None
 
-    def on_done(self, place: Place, tokens: int | None) -> None:
-        """The request is over; `tokens` are in the sequence now, if the engine said so."""
+    def on_done(self, place: SequencePlace, tokens: int | None) -> None:
+        """The request is over; `tokens` are in the sequence now, if the engine reported it."""
         place.sequence.is_busy = False
         if tokens is not None:
             place.sequence.tokens = tokens
 
-    def on_lost(self, place: Place) -> None:
-        """Whatever was asked last may still happen to it."""
+    def on_lost(self, place: SequencePlace) -> None:
+        """The last call may still take effect."""
         place.sequence.is_lost = True
         place.sequence.conversation = None
 
@@ -117,7 +117,7 @@ class Sequences:
         """The most recently used first; of a conversation that is there twice, the longest. One that is busy too: its
         request was cut off, and the engine saves when it has noticed.
         """
-        found: dict[str, Sequence] = {}
+        found: dict[str, KvSequence] = {}
         for sequence in sorted(self._all, key=lambda sequence: -sequence.used):
             conversation = sequence.conversation
             if conversation is None:

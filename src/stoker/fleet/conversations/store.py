@@ -27,7 +27,7 @@ _Signature = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class SavedConversation:
     """One conversation on disk. `used`: Unix time of its last use."""
 
     serve: str
@@ -42,7 +42,7 @@ class Saved:
         return f"{self.conversation}-{self.tokens}-{self.digest}.kv"
 
 
-class Store:
+class ConversationStore:
     """Every method may be called in any thread; `keep` and `prove` read a whole file, and want one of their own."""
 
     def __init__(
@@ -54,7 +54,7 @@ class Store:
         wall: Callable[[], float],
         log: logging.Logger,
     ) -> None:
-        """`budget` in bytes, `age` in seconds since the last use. Reads what is there."""
+        """`budget` in bytes, `age` in seconds since the last use. Reads the directory."""
         self._root = root
         self._budget = budget
         self._age = age
@@ -62,7 +62,7 @@ class Store:
         self._wall = wall
         self._log = log
         self._lock = threading.RLock()
-        self._index: dict[tuple[str, str], Saved] = {}
+        self._index: dict[tuple[str, str], SavedConversation] = {}
         self._drafts: set[str] = set()
         """Being written, or about to be proved."""
         self._proved: dict[str, _Signature] = {}
@@ -77,10 +77,10 @@ class Store:
 
     @property
     def size(self) -> int:
-        """Bytes. Waits for nobody: /status asks in the loop's thread, and the lock is held while files are removed."""
+        """Bytes. Takes no lock: /status asks in the loop's thread, and the lock is held while files are removed."""
         return sum(saved.size for saved in list(self._index.values()))
 
-    def find(self, serve: str, conversation: str) -> Saved | None:
+    def find(self, serve: str, conversation: str) -> SavedConversation | None:
         """What is saved of it, unless it is too old."""
         saved = self._index.get((serve, conversation))
         return saved if saved is not None and not self._is_old(saved) else None
@@ -94,7 +94,7 @@ class Store:
     # -- saving ----------------------------------------------------------------------------------------------------
 
     def folder(self, serve: str) -> Path:
-        """The serve's own, private; drafts that nobody waits for any more are gone. Raises OSError."""
+        """The serve's own private directory, without abandoned drafts. Raises OSError."""
         _make_private(self._root)
         folder = self._root / serve
         _make_private(folder)
@@ -116,23 +116,26 @@ class Store:
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)
 
-    def keep(self, draft: Path, serve: str, conversation: str, tokens: int, size: int, used: float) -> Saved | None:
-        """A draft that the engine calls finished, with `size` bytes, takes the place of what was saved before.
+    def keep(
+        self, draft: Path, serve: str, conversation: str, tokens: int, size: int, used: float
+    ) -> SavedConversation | None:
+        """Replace what was saved before by a draft that the engine reports as finished, with `size` bytes.
 
-        None, and the draft is gone: it is not what the engine said, is larger than the budget, or the disk failed.
+        None, and the draft is deleted: its size is not what the engine reported, it exceeds the budget, or the disk
+        failed.
         """
         try:
             found = draft.stat().st_size
             if found != size or not size:
-                raise OSError(None, f"the engine wrote {found} bytes and says {size}")
+                raise OSError(None, f"the engine wrote {found} bytes and reported {size}")
             if size > self._budget:
                 raise OSError(None, f"{size} bytes are more than the budget of {self._budget}")
-            saved = Saved(serve, conversation, tokens, self._digest(draft, serve, conversation), size, used)
+            saved = SavedConversation(serve, conversation, tokens, self._digest(draft, serve, conversation), size, used)
             path = self._path(saved)
             with self._lock:
                 earlier = self._index.get((serve, conversation))
                 if earlier is not None and earlier.used > used:
-                    raise OSError(None, "a later save of it was done first")
+                    raise OSError(None, "a later save finished first")
                 os.chmod(draft, 0o600)
                 os.utime(draft, (used, used))
                 draft.rename(path)
@@ -150,8 +153,8 @@ class Store:
 
     # -- use -------------------------------------------------------------------------------------------------------
 
-    def prove(self, saved: Saved) -> bool:
-        """Whether its file is what was saved; if not, it is removed. Quick if nobody touched it since we wrote it."""
+    def prove(self, saved: SavedConversation) -> bool:
+        """Whether its file is unchanged; if not, it is removed. Quick if it was not touched since it was written."""
         path = self._path(saved)
         try:
             signature = _signature(path)
@@ -168,7 +171,7 @@ class Store:
         self.remove(saved)
         return False
 
-    def touch(self, saved: Saved) -> None:
+    def touch(self, saved: SavedConversation) -> None:
         """It was used now."""
         with self._lock, contextlib.suppress(OSError):
             if self._index.get((saved.serve, saved.conversation)) != saved:
@@ -181,8 +184,8 @@ class Store:
 
     # -- removal ---------------------------------------------------------------------------------------------------
 
-    def remove(self, saved: Saved) -> None:
-        """Raises nothing; a file that cannot be deleted is used no more, and is seen again at the next start."""
+    def remove(self, saved: SavedConversation) -> None:
+        """Raises nothing; a file that cannot be deleted is not used any more, and is found again at the next start."""
         with self._lock:
             if (found := self._index.get((saved.serve, saved.conversation))) and found.name == saved.name:
                 del self._index[saved.serve, saved.conversation]
@@ -204,10 +207,10 @@ class Store:
                 for path in list(folder.iterdir()):
                     if _NAME.fullmatch(path.name) or _DRAFT.fullmatch(path.name):
                         self.discard(path)
-                folder.rmdir()  # unless somebody else keeps something there
+                folder.rmdir()  # fails, and stays, if it holds other files
 
     def drop_all_but(self, serves: Iterable[str]) -> None:
-        """What is left of serves that keep none any more."""
+        """Delete the conversations of serves that no longer save any."""
         wanted = frozenset(serves)
         for folder in self._folders():
             if folder.name not in wanted:
@@ -236,10 +239,10 @@ class Store:
             self.remove(saved)
             left -= saved.size
 
-    def _is_old(self, saved: Saved) -> bool:
+    def _is_old(self, saved: SavedConversation) -> bool:
         return self._wall() - saved.used >= self._age
 
-    def _path(self, saved: Saved) -> Path:
+    def _path(self, saved: SavedConversation) -> Path:
         return self._root / saved.serve / saved.name
 
     def _digest(self, path: Path, serve: str, conversation: str) -> str:
@@ -251,7 +254,7 @@ class Store:
         return digest.hexdigest()
 
     def _load(self) -> None:
-        """What does not look like ours (its name, its owner, its mode) is left alone."""
+        """Ignores files that are not Stoker's by their name, owner or mode."""
         for folder in self._folders():
             with contextlib.suppress(OSError):
                 for path in list(folder.iterdir()):
@@ -266,7 +269,9 @@ class Store:
         if name is None or not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
             return
         conversation = name["conversation"]
-        saved = Saved(serve, conversation, int(name["tokens"]), name["digest"], found.st_size, found.st_mtime)
+        saved = SavedConversation(
+            serve, conversation, int(name["tokens"]), name["digest"], found.st_size, found.st_mtime
+        )
         earlier = self._index.get((serve, conversation))
         if earlier is not None:  # we were ended between the new one and the removal of the old one
             older, saved = sorted((earlier, saved), key=lambda one: one.used)
@@ -279,11 +284,11 @@ class Store:
 
 
 def _make_private(path: Path) -> None:
-    """A directory of ours that nobody else can look into. Raises OSError."""
+    """Make a private directory of this user. Raises OSError."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = path.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-        raise OSError(None, f"{path} is no directory of user {os.geteuid()}: move it away")
+        raise OSError(None, f"{path} is not a directory of user {os.geteuid()}: move it away")
     if found.st_mode & 0o077:
         path.chmod(0o700)
 

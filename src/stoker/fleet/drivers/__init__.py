@@ -1,13 +1,12 @@
-"""How a serve is run, watched and ended.
+"""How a serve runs, is watched and ends.
 
-process   a local process in its own session: spawn, SIGTERM, grace, SIGKILL, until its whole group is gone
-watch     sees the end of a process at once, ours or adopted
-group     who belongs to a process group, and signals to all of it
-local     the process driver: from a configured serve to a process and back to it after a restart of ours
-compose   a container, made by its serve's `up` (containers: the tables; inspection: what is there; up: whose it is)
-docker    the `docker` command; child: one bounded command
-systemd   a unit (systemd_unit; systemctl; unit_states: the table)
-conflicts containers and units that cannot run beside a serve
-external  a serve that somebody else runs: its address, and its health from time to time
-unit      what every driver gives; ending: how each of them is ended
+unit         what every driver offers; termination: how each kind of unit is ended
+local        the process driver: starts a process, and finds it again after a restart of Stoker
+process      a local process in its own session; exit_watch: notices its end; process_group: its members and signals
+compose      the container driver: runs the serve's `up` command (compose_up: what that command is and does)
+containers   the states of a container and what to do in each; inspection: reads the state; container_records: remembers
+container_unit  one running container                docker  the `docker` command; subcommand: one bounded command
+systemd      the unit driver; systemd_unit: one running unit
+external     a serve that runs elsewhere: its address and its health
+conflicts    stops containers and units that cannot run beside a serve
 """

@@ -1,7 +1,7 @@
-"""The container driver: a serve's container is made by its `up`, Compose or any other command, and kept by Docker.
+"""The container driver: a serve's `up` (Compose or any other command) makes its container, and Docker keeps it.
 
-Reading order: `look` (what is there, whose it is, whether it drifted; see `inspection`), then `examine`, `plan` and
-`launch`, which only act on what it saw, then `find` and `hold` for after a restart of ours.
+Reading order: `look` (state, owner and drift of the container; see `inspection`), then `examine`, `plan` and `launch`,
+which act on it, then `find` and `hold`, for after a restart of Stoker.
 """
 
 from __future__ import annotations
@@ -21,38 +21,38 @@ import msgspec
 from stoker.domain.access import Paths
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Driver, Serve
-from stoker.fleet.drivers import up as ups
+from stoker.fleet.drivers import compose_up
+from stoker.fleet.drivers.container_records import ContainerRecords
 from stoker.fleet.drivers.container_unit import ContainerUnit, id_of, is_here
 from stoker.fleet.drivers.containers import (
     HOLDS,
-    Action,
     Container,
-    Made,
-    State,
-    Wanted,
-    comes_back,
+    ContainerAction,
+    ContainerRecord,
+    ContainerSpec,
+    ContainerState,
+    restarts_by_itself,
     steps,
 )
-from stoker.fleet.drivers.docker import ASK_LIMIT, Docker, DockerFailed, Fault
-from stoker.fleet.drivers.ending import finish
-from stoker.fleet.drivers.inspection import Inspector, Look
-from stoker.fleet.drivers.made import MadeFiles
+from stoker.fleet.drivers.docker import ASK_LIMIT, Docker, DockerFailed, DockerFault
+from stoker.fleet.drivers.inspection import Inspection, Inspector
+from stoker.fleet.drivers.termination import finish
 from stoker.fleet.drivers.unit import Launched
-from stoker.fleet.engines.last_words import redact
+from stoker.fleet.engines.last_output import redact
 from stoker.fleet.process import identity
 from stoker.fleet.process.environment import is_secret
 from stoker.fleet.process.keys import Keys
 from stoker.fleet.process.logs import log_path, open_log, rotate_if_full
 from stoker.fleet.process.ports import port_problem
-from stoker.fleet.process.records import Record
+from stoker.fleet.process.start_records import StartRecord
 
 _UNDO_GRACE = 2.0
 _CLOCKS = 2.0
-"""Seconds by which the daemon's clock may be behind ours."""
+"""Seconds by which the daemon's clock may be slow."""
 
 
 class ContainerDriver:
-    """Implements `drivers.unit.Driver`. `ports` gives the ports of our own serves, which a swap frees."""
+    """Implements `drivers.unit.UnitDriver`. `ports`: the ports of Stoker's own serves, which a swap frees."""
 
     def __init__(self, paths: Paths, keys: Keys, log: logging.Logger, ports: Callable[[], Collection[int]]) -> None:
         self._keys = keys
@@ -61,12 +61,12 @@ class ContainerDriver:
         self._log_bytes = paths.log_bytes
         self._ports = ports
         self._docker = Docker(os.environ)
-        self._made = MadeFiles(Path(paths.state) / "containers")
+        self._made = ContainerRecords(Path(paths.state) / "containers")
         self._inspector = Inspector(self._docker, self._made, keys)
 
     # -- questions -------------------------------------------------------------------------------------------------
 
-    async def look(self, serve: Serve) -> Look:
+    async def look(self, serve: Serve) -> Inspection:
         """See `Inspector.look`."""
         return await self._inspector.look(serve)
 
@@ -79,8 +79,8 @@ class ContainerDriver:
         if seen.state not in HOLDS and serve.port is not None and serve.port not in self._ports():
             problem = port_problem(serve.host, serve.port)
             found += [f"serve '{serve.name}': {problem}"] if problem else []
-        if seen.action in (Action.CREATE, Action.RECREATE):
-            found += ups.problems(serve, seen.up)
+        if seen.action in (ContainerAction.CREATE, ContainerAction.RECREATE):
+            found += compose_up.problems(serve, seen.up)
             try:
                 found += await self._inspector.lacking(serve, seen.up)
             except DockerFailed as failure:
@@ -94,18 +94,18 @@ class ContainerDriver:
             raise StartFailed(seen.obstacle, code="cannot_start")
         return _steps(serve, seen)
 
-    async def state(self, record: Record) -> State:
+    async def state(self, record: StartRecord) -> ContainerState:
         """Of the container of a record, now: what a probe that gets no answer asks next. UNKNOWN: Docker is silent."""
         return await self._docker.state(id_of(record) or record.handle)
 
-    async def said(self, record: Record) -> str:
-        """Nothing: it is written to a log of ours."""
+    async def recent_output(self, record: StartRecord) -> str:
+        """Nothing: the output is in a log file."""
         return ""
 
     # -- start -----------------------------------------------------------------------------------------------------
 
     async def launch(
-        self, serve: Serve, taken: Taken[int], started_at: float, intend: Callable[[Record], None]
+        self, serve: Serve, taken: Taken[int], started_at: float, intend: Callable[[StartRecord], None]
     ) -> Launched:
         """See `Driver.launch`. A container that runs already is taken as it is, drifted or not; that is logged."""
         intent = self._intent(serve, started_at)
@@ -116,7 +116,7 @@ class ContainerDriver:
             raise StartFailed(f"serve '{serve.name}': {problem}", code="cannot_start")
         intend(intent)
         log_start = self._begin_log(serve, seen, Path(intent.log))
-        if seen.action is Action.LEAVE:
+        if seen.action is ContainerAction.LEAVE:
             return self._launched(serve, intent, seen, seen.container, log_start)
         try:
             container = await self._act(serve, seen)
@@ -126,7 +126,7 @@ class ContainerDriver:
                 await finish(asyncio.get_running_loop().create_task(self._undo(serve), name=f"undo-{serve.name}"))
             raise
 
-    async def _act(self, serve: Serve, seen: Look) -> Container | None:
+    async def _act(self, serve: Serve, seen: Inspection) -> Container | None:
         name = serve.container or ""
         if seen.note:
             self._log.info("serve %s: %s", serve.name, seen.note)
@@ -150,25 +150,25 @@ class ContainerDriver:
                 f"(`container_name: {name}` in a Compose file, `--name {name}` for docker run)",
                 code="cannot_start",
             )
-        if seen.action in (Action.CREATE, Action.RECREATE):
+        if seen.action in (ContainerAction.CREATE, ContainerAction.RECREATE):
             self._remember(serve, seen, container)
         return container
 
     def _launched(
-        self, serve: Serve, intent: Record, seen: Look, container: Container | None, log_start: int
+        self, serve: Serve, intent: StartRecord, seen: Inspection, container: Container | None, log_start: int
     ) -> Launched:
-        """One that has ended already is launched too: its unit tells how, and what it said."""
+        """A container that has ended already counts as launched: its unit reports how it ended, with its output."""
         assert container is not None
-        if container.state not in (State.RUNNING, State.EXITED, State.RESTARTING):
+        if container.state not in (ContainerState.RUNNING, ContainerState.EXITED, ContainerState.RESTARTING):
             why = f": {container.error}" if container.error else ""
             text = f"container '{container.name}' of serve '{serve.name}' is {container.state.value} after its start"
             raise StartFailed(f"{text}{why}; see `docker inspect {container.name}`", code="cannot_start")
-        if seen.why and seen.action is Action.LEAVE:
+        if seen.why and seen.action is ContainerAction.LEAVE:
             self._log.warning(
-                "serve %s: container %s runs already, and %s; to make it anew: stoker serves down %s, then up",
+                "serve %s: container %s runs already, and %s; to make it again: stoker serves down %s, then up",
                 serve.name, container.name, seen.why, serve.name,
             )  # fmt: skip
-        if warning := comes_back(container):
+        if warning := restarts_by_itself(container):
             self._log.warning("serve %s: %s", serve.name, warning)
         pid = container.pid if is_here(container) else 0
         record = msgspec.structs.replace(
@@ -181,7 +181,7 @@ class ContainerDriver:
         )
         return Launched(record, self._keys.address(serve, record), Path(record.log), log_start)
 
-    def _begin_log(self, serve: Serve, seen: Look, log: Path) -> int:
+    def _begin_log(self, serve: Serve, seen: Inspection, log: Path) -> int:
         """Where this start's own output begins. Raises StartFailed."""
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         what = "; ".join(self._shown(serve, argv) for argv in _steps(serve, seen)) or "runs already"
@@ -197,10 +197,10 @@ class ContainerDriver:
             text = f"serve '{serve.name}' was not started: {log} cannot be written ({error.strerror}): make room"
             raise StartFailed(text, code="cannot_start") from error
 
-    def _intent(self, serve: Serve, started_at: float) -> Record:
+    def _intent(self, serve: Serve, started_at: float) -> StartRecord:
         if not serve.container or serve.port is None:
             raise StartFailed(f"serve '{serve.name}' needs a `container` and a `port`", code="cannot_start")
-        return Record(
+        return StartRecord(
             name=serve.name,
             pid=0,
             mark="",
@@ -219,7 +219,7 @@ class ContainerDriver:
     async def _undo(self, serve: Serve) -> None:
         """End what a start that failed or was cancelled has brought up, even a moment after its command was killed."""
         name = serve.container or ""
-        if await self._docker.state(name) is State.MISSING:
+        if await self._docker.state(name) is ContainerState.MISSING:
             return
         try:
             await self._docker.stop(name, min(serve.stop_grace, _UNDO_GRACE))
@@ -233,21 +233,23 @@ class ContainerDriver:
         except DockerFailed as failure:
             raise StartFailed(f"serve '{serve.name}': {failure.message}", code="cannot_start") from failure
 
-    def _remember(self, serve: Serve, seen: Look, container: Container) -> None:
-        wanted = seen.wanted or Wanted(fingerprint=self._keys.fingerprint(serve))
-        made = Made(id=container.id, fingerprint=wanted.fingerprint, config_hash=wanted.config_hash)
+    def _remember(self, serve: Serve, seen: Inspection, container: Container) -> None:
+        wanted = seen.wanted or ContainerSpec(fingerprint=self._keys.fingerprint(serve))
+        made = ContainerRecord(id=container.id, fingerprint=wanted.fingerprint, config_hash=wanted.config_hash)
         try:
             self._made.write(container.name, made)
-        except OSError as error:  # no harm now: the next start makes it anew
+        except OSError as error:  # harmless: the next start makes it again
             self._log.warning("what container %s was made from is not on disk: %s", container.name, error.strerror)
 
-    # -- after a restart of ours -------------------------------------------------------------------------------------
+    # -- after a restart of Stoker -----------------------------------------------------------------------------------
 
-    def hold(self, record: Record, on_exit: Callable[[int | None], None], on_gone: Callable[[], None]) -> ContainerUnit:
+    def hold(
+        self, record: StartRecord, on_exit: Callable[[int | None], None], on_gone: Callable[[], None]
+    ) -> ContainerUnit:
         """See `Driver.hold`."""
         return ContainerUnit(self._docker, record, on_exit, on_gone, self._log)
 
-    async def find(self, record: Record) -> Record | None:
+    async def find(self, record: StartRecord) -> StartRecord | None:
         """The record with its container's process of now, if it still holds the GPU; else None.
 
         Of an interrupted launch: what was started since then is found, and what ran before is left alone. Where Docker
@@ -272,16 +274,16 @@ class ContainerDriver:
         return redact(" ".join(argv), _secrets(serve))
 
 
-def _steps(serve: Serve, seen: Look) -> list[list[str]]:
-    return steps(seen.action, seen.container, serve.container or "", seen.up, ups.only_creates(seen.up))
+def _steps(serve: Serve, seen: Inspection) -> list[list[str]]:
+    return steps(seen.action, seen.container, serve.container or "", seen.up, compose_up.only_creates(seen.up))
 
 
-def _facts(seen: Look, container: Container) -> dict[str, str | int | float]:
+def _facts(seen: Inspection, container: Container) -> dict[str, str | int | float]:
     """What is worth showing beside the engine's own facts; `health` and `drift` only where there is something."""
     facts: dict[str, str | int | float] = {"container": container.id[:12], "image": container.image}
     if container.health:
         facts["container_health"] = container.health
-    if seen.why and seen.action is Action.LEAVE:
+    if seen.why and seen.action is ContainerAction.LEAVE:
         facts["drift"] = seen.why
     return facts
 
@@ -292,13 +294,13 @@ def _secrets(serve: Serve) -> list[str]:
 
 
 def _is_name_taken(failure: BaseException) -> bool:
-    """The container of that name is somebody else's then."""
+    """The container of that name belongs to another project."""
     cause = failure.__cause__
-    return isinstance(cause, DockerFailed) and cause.fault is Fault.NAME_TAKEN
+    return isinstance(cause, DockerFailed) and cause.fault is DockerFault.NAME_TAKEN
 
 
 def _unix(stamp: str) -> float:
-    """Of Docker's time; 0 for what is none."""
+    """A time of Docker's; 0 if it is not one."""
     try:
         return max(0.0, datetime.fromisoformat(stamp).timestamp())
     except ValueError:

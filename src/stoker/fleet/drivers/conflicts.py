@@ -1,7 +1,7 @@
 """What cannot run beside a serve: the containers and systemd units that its `conflicts` name, stopped for good.
 
-`container:NAME` and `unit:NAME` are ended here, and kept from coming back, so that a reboot stays with one model. Any
-other entry is a program's name: that it runs is an obstacle (`fleet.requirements`), nobody ends it.
+`container:NAME` and `unit:NAME` are stopped here and kept from coming back, so that a reboot starts only one model. Any
+other entry is the name of a program: if it runs, that is an obstacle (`supervision.requirements`); it is not stopped.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from stoker.domain.errors import StartFailed
-from stoker.fleet.drivers.child import Result, run
 from stoker.fleet.drivers.containers import HOLDS, STEPS
-from stoker.fleet.drivers.docker import Docker, DockerFailed, Fault, last_line
+from stoker.fleet.drivers.docker import Docker, DockerFailed, DockerFault, last_line
+from stoker.fleet.drivers.subcommand import CommandResult, run
 from stoker.fleet.process.environment import child_environment
 
 STOP_LIMIT = 120.0
@@ -30,7 +30,9 @@ class Conflicts:
         self._environment = child_environment(ours, {}, {})
 
     async def present(self, conflicts: Sequence[str]) -> list[str]:
-        """The entries that run now, or would come back by themselves: what `disable` would end. Raises StartFailed."""
+        """The entries that run now, or would start again by themselves: those that `disable` would stop. Raises
+        StartFailed.
+        """
         return [entry for entry in conflicts if await self._is_present(entry)]
 
     async def disable(self, conflicts: Sequence[str]) -> list[str]:
@@ -45,8 +47,8 @@ class Conflicts:
             else:
                 await self._end_unit(entry.removeprefix(_UNIT))
             if await self._is_present(entry):
-                raise StartFailed(f"`{entry}` conflicts and runs on: {_by_hand(entry)}", code="conflict")
-            done.append(f"`{entry}` was stopped and does not come back by itself; to undo: {undo}")
+                raise StartFailed(f"`{entry}` conflicts and still runs: {_by_hand(entry)}", code="conflict")
+            done.append(f"`{entry}` was stopped and does not start again by itself; to undo: {undo}")
         return done
 
     async def _is_present(self, entry: str) -> bool:
@@ -54,7 +56,7 @@ class Conflicts:
             try:
                 found = await self._docker.inspect(entry.removeprefix(_CONTAINER))
             except DockerFailed as failure:
-                if failure.fault is Fault.NOT_INSTALLED:
+                if failure.fault is DockerFault.NOT_INSTALLED:
                     return False
                 raise _failed(entry, failure.message) from failure
             return found is not None and (found.state in HOLDS or found.restart_policy == "always")
@@ -105,7 +107,7 @@ class Conflicts:
         if result is not None and result.code != 0:
             raise _failed(f"{_UNIT}{name}", last_line(result.err))
 
-    async def _systemctl(self, entry: str, *words: str) -> Result | None:
+    async def _systemctl(self, entry: str, *words: str) -> CommandResult | None:
         """None: there is no systemctl. Raises StartFailed for one that does not answer."""
         try:
             return await run(["systemctl", *words, entry.removeprefix(_UNIT)], self._environment, STOP_LIMIT)

@@ -1,4 +1,4 @@
-"""One running container that we watch, listen to and can end."""
+"""One running container: watched, its output copied, and ended on request."""
 
 from __future__ import annotations
 
@@ -13,24 +13,23 @@ from pathlib import Path
 from typing import Any
 
 from stoker.domain.errors import StokerError
-from stoker.fleet.drivers.containers import HOLDS, STEPS, Container, State
+from stoker.fleet.drivers.containers import HOLDS, STEPS, Container, ContainerState
 from stoker.fleet.drivers.docker import ASK_LIMIT, Docker, DockerFailed
-from stoker.fleet.drivers.ending import LOOK, UNKILLABLE_AFTER, Ending
-from stoker.fleet.drivers.watch import ExitWatch, is_alive
+from stoker.fleet.drivers.exit_watch import ExitWatch, is_alive
+from stoker.fleet.drivers.termination import LOOK, UNKILLABLE_AFTER, Termination
 from stoker.fleet.process import identity
 from stoker.fleet.process.logs import open_log
-from stoker.fleet.process.records import Record
+from stoker.fleet.process.start_records import StartRecord
 
 CODE_LIMIT = 1.0
-"""Seconds that Docker has to tell how a container ended which we saw end."""
+"""Seconds that Docker has to report how a container ended."""
 _RETRY = 0.5
 _SIGNALS = range(129, 193)
 
 
 def is_here(container: Container) -> bool:
-    """Whether its process is one of this machine's and seen from here.
-
-    Not so where the daemon runs elsewhere, or in a virtual machine: the number is a stranger's then, or nobody's.
+    """Whether its process runs on this machine. If the daemon runs elsewhere or in a virtual machine, its process
+    number means nothing here.
     """
     try:
         return container.pid > 0 and container.id in Path(f"/proc/{container.pid}/cgroup").read_text("ascii", "replace")
@@ -38,32 +37,34 @@ def is_here(container: Container) -> bool:
         return False
 
 
-def id_of(record: Record) -> str:
+def id_of(record: StartRecord) -> str:
     """The container's id; empty: its launch was interrupted before that was known."""
     return record.handle.partition(" ")[2]
 
 
 def exit_code(container: Container) -> int | None:
     """As of a process, negative for a signal; None: it runs, or never did."""
-    if container.state not in (State.EXITED, State.DEAD, State.RESTARTING):
+    if container.state not in (ContainerState.EXITED, ContainerState.DEAD, ContainerState.RESTARTING):
         return None
     code = container.exit_code
     return 128 - code if code in _SIGNALS else code
 
 
 class ContainerUnit:
-    """Implements `drivers.unit.Unit`. What the container writes goes to the record's log as it comes.
+    """Implements `drivers.unit.Unit`. The container's output goes to the record's log as it comes.
 
-    Its end is seen by the process itself where that is here, and `on_exit` follows when Docker has told the exit code
-    and the last words, within two times CODE_LIMIT seconds; else by a `docker wait`. A daemon that does not answer is
-    not taken for an end. Raises ProcessLookupError if an adopted one is gone; one that was just launched and is gone
-    has ended, and is told so.
+    If its process runs on this machine, its end is noticed at once; `on_exit` follows when Docker has reported the exit
+    code and the last output, within two times CODE_LIMIT seconds. Otherwise a `docker wait` notices. A daemon that does
+    not answer does not count as an end.
+
+    Raises ProcessLookupError if an adopted container is gone; one that was just launched and is gone has ended, and is
+    reported so.
     """
 
     def __init__(
         self,
         docker: Docker,
-        record: Record,
+        record: StartRecord,
         on_exit: Callable[[int | None], None],
         on_gone: Callable[[], None],
         log: logging.Logger,
@@ -79,7 +80,7 @@ class ContainerUnit:
         self._exited = asyncio.Event()
         self._killed_at: float | None = None
         self._signalled: signal.Signals | None = None
-        self._ending = Ending(f"container {self._name}", self._end, on_gone, log)
+        self._ending = Termination(f"container {self._name}", self._end, on_gone, log)
         self._watch: ExitWatch | None = None
         self._asking: asyncio.Task[None] | None = None
         self._watch_exit()
@@ -103,11 +104,11 @@ class ContainerUnit:
         self._ask(self._learn_code())
 
     async def end(self, grace: float) -> None:
-        """See `Unit.end`. Raises StokerError `unkillable`, or DockerFailed where nobody can end it."""
+        """See `Unit.end`. Raises StokerError `unkillable`, or DockerFailed if it cannot be stopped."""
         await self._ending.end(grace)
 
     def begin_end(self, grace: float) -> asyncio.Task[None] | None:
-        """As `end`, without waiting for it; the task is ours. None: it is gone already."""
+        """As `end`, but returns at once; this object owns the task. None: it is gone already."""
         return self._ending.begin_end(grace)
 
     def release(self) -> None:
@@ -117,7 +118,7 @@ class ContainerUnit:
         for task in self._tasks():
             task.cancel()
 
-    # -- its end, as we see it -------------------------------------------------------------------------------------
+    # -- noticing its end ------------------------------------------------------------------------------------------
 
     def _ask(self, question: Coroutine[Any, Any, None]) -> None:
         self._asking = asyncio.get_running_loop().create_task(question, name=f"exit-{self._name}")
@@ -138,7 +139,7 @@ class ContainerUnit:
         while True:
             with contextlib.suppress(DockerFailed):
                 found = await self._docker.inspect(self._id)
-                if found is None or found.state not in (State.RUNNING, State.PAUSED):
+                if found is None or found.state not in (ContainerState.RUNNING, ContainerState.PAUSED):
                     await self._tell_last(found)
                     return
                 await self._docker.wait(self._id)
@@ -149,7 +150,7 @@ class ContainerUnit:
         """After its last words; why it ended is added where only Docker knows."""
         await asyncio.wait([self._listening], timeout=CODE_LIMIT)
         if found is not None and (why := found.error or ("out of memory" if found.out_of_memory else "")):
-            self._write(f"--- stoker: Docker says of its end: {why}\n".encode())
+            self._write(f"--- stoker: Docker reports of its end: {why}\n".encode())
         self._tell(exit_code(found) if found is not None else None)
 
     async def _listen(self, since: float) -> None:
@@ -175,7 +176,7 @@ class ContainerUnit:
         self._exited.set()
         self._on_exit(code)
 
-    # -- its end, as we bring it about -----------------------------------------------------------------------------
+    # -- ending it -------------------------------------------------------------------------------------------------
 
     async def _end(self) -> None:
         code = await self._until_gone()
@@ -184,7 +185,7 @@ class ContainerUnit:
         self._tell(code)
 
     async def _until_gone(self) -> int | None:
-        """Ends what holds the GPU, and looks again until nothing does. The exit code, if it can be told."""
+        """Stop the container, and check until it has stopped. Returns the exit code, if known."""
         while True:
             try:
                 found = await self._docker.inspect(self._id)
@@ -193,12 +194,12 @@ class ContainerUnit:
                     return None
                 await asyncio.sleep(LOOK)
                 continue
-            state = State.MISSING if found is None else found.state
+            state = ContainerState.MISSING if found is None else found.state
             if state not in HOLDS and not self._is_alive():
                 return None if found is None else exit_code(found)
             for step in STEPS[state]:
                 if step == "unpause":
-                    with contextlib.suppress(DockerFailed):  # it may run again meanwhile
+                    with contextlib.suppress(DockerFailed):  # it may have started again
                         await self._docker.unpause(self._id)
                 else:
                     await self._stop()
@@ -206,7 +207,7 @@ class ContainerUnit:
             await asyncio.sleep(LOOK)
 
     async def _stop(self) -> None:
-        """`docker stop` with what is left of the grace; SIGKILL when that becomes shorter meanwhile."""
+        """`docker stop` with the rest of the grace; SIGKILL if the grace is shortened in the meantime."""
         loop = asyncio.get_running_loop()
         stopping = loop.create_task(self._docker.stop(self._id, self._ending.kill_at - loop.time()))
         try:
@@ -214,7 +215,7 @@ class ContainerUnit:
                 await asyncio.wait([stopping], timeout=LOOK)
                 if loop.time() >= self._ending.kill_at and self._killed_at is None and not stopping.done():
                     self._killed_at = loop.time()
-                    with contextlib.suppress(DockerFailed):  # it ended meanwhile
+                    with contextlib.suppress(DockerFailed):  # it has ended
                         await self._docker.kill(self._id)
         finally:
             stopping.cancel()
@@ -223,7 +224,7 @@ class ContainerUnit:
             stopping.result()
 
     def _is_over_without_docker(self, failure: DockerFailed) -> bool:
-        """The daemon is gone, and containers outlive it: its process is signalled, where it is here and we may."""
+        """The daemon is gone, and containers outlive it: signal its process, if it is on this machine and permitted."""
         now = asyncio.get_running_loop().time()
         if self.pid is None:
             if now >= self._ending.kill_at + ASK_LIMIT:
@@ -240,7 +241,7 @@ class ContainerUnit:
             return True
         except PermissionError:
             raise DockerFailed(
-                failure.fault, f"container '{self._name}' runs on as process {self.pid}: {failure.message}"
+                failure.fault, f"container '{self._name}' still runs as process {self.pid}: {failure.message}"
             ) from failure
         self._give_up_late()
         return False

@@ -1,7 +1,7 @@
-"""What is to be done with a container, as tables. Pure: nothing here asks Docker.
+"""What to do with a container, as tables. Pure: nothing here calls Docker.
 
-Two rules. What holds the GPU and is as configured is left alone; what does not run and is not as configured is made
-anew, never started again with a model of yesterday. And what somebody else made is not touched at all.
+Two rules. A running container with the right configuration is left alone; a stopped one with another configuration is
+made again, never started with yesterday's model. A container of another owner is never touched.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import Enum
 import msgspec
 
 
-class State(Enum):
+class ContainerState(Enum):
     """As Docker says it, but for MISSING (no such container) and UNKNOWN (the daemon did not answer)."""
 
     MISSING = "missing"
@@ -27,16 +27,16 @@ class State(Enum):
     UNKNOWN = "unknown"
 
 
-class Drift(Enum):
+class ContainerDrift(Enum):
     """Whether a container is what the configuration describes now."""
 
     SAME = "same"
     DRIFTED = "drifted"
     UNKNOWN = "unknown"
-    """It is ours by name and image, and nobody knows what it was made from."""
+    """It has the right name and image, and it is unknown how it was made."""
 
 
-class Action(Enum):
+class ContainerAction(Enum):
     """What a start does."""
 
     LEAVE = "leave"
@@ -47,53 +47,53 @@ class Action(Enum):
     REFUSE = "refuse"
 
 
-_SAME, _DRIFTED, _UNKNOWN = Drift.SAME, Drift.DRIFTED, Drift.UNKNOWN
-TABLE: dict[tuple[State, Drift], Action] = {
-    (State.MISSING, _SAME): Action.CREATE,
-    (State.MISSING, _DRIFTED): Action.CREATE,
-    (State.MISSING, _UNKNOWN): Action.CREATE,
-    (State.CREATED, _SAME): Action.START,
-    (State.CREATED, _DRIFTED): Action.RECREATE,
-    (State.CREATED, _UNKNOWN): Action.RECREATE,
-    # A running one that drifted serves somebody perhaps: it is reported, and made anew after a `down`.
-    (State.RUNNING, _SAME): Action.LEAVE,
-    (State.RUNNING, _DRIFTED): Action.LEAVE,
-    (State.RUNNING, _UNKNOWN): Action.LEAVE,
-    # A paused one serves nobody.
-    (State.PAUSED, _SAME): Action.UNPAUSE,
-    (State.PAUSED, _DRIFTED): Action.RECREATE,
-    (State.PAUSED, _UNKNOWN): Action.RECREATE,
-    (State.EXITED, _SAME): Action.START,
-    (State.EXITED, _DRIFTED): Action.RECREATE,
-    (State.EXITED, _UNKNOWN): Action.RECREATE,
+_SAME, _DRIFTED, _UNKNOWN = ContainerDrift.SAME, ContainerDrift.DRIFTED, ContainerDrift.UNKNOWN
+TABLE: dict[tuple[ContainerState, ContainerDrift], ContainerAction] = {
+    (ContainerState.MISSING, _SAME): ContainerAction.CREATE,
+    (ContainerState.MISSING, _DRIFTED): ContainerAction.CREATE,
+    (ContainerState.MISSING, _UNKNOWN): ContainerAction.CREATE,
+    (ContainerState.CREATED, _SAME): ContainerAction.START,
+    (ContainerState.CREATED, _DRIFTED): ContainerAction.RECREATE,
+    (ContainerState.CREATED, _UNKNOWN): ContainerAction.RECREATE,
+    # A running container that drifted may be in use: it is reported, and made again after a `down`.
+    (ContainerState.RUNNING, _SAME): ContainerAction.LEAVE,
+    (ContainerState.RUNNING, _DRIFTED): ContainerAction.LEAVE,
+    (ContainerState.RUNNING, _UNKNOWN): ContainerAction.LEAVE,
+    # A paused container serves no request.
+    (ContainerState.PAUSED, _SAME): ContainerAction.UNPAUSE,
+    (ContainerState.PAUSED, _DRIFTED): ContainerAction.RECREATE,
+    (ContainerState.PAUSED, _UNKNOWN): ContainerAction.RECREATE,
+    (ContainerState.EXITED, _SAME): ContainerAction.START,
+    (ContainerState.EXITED, _DRIFTED): ContainerAction.RECREATE,
+    (ContainerState.EXITED, _UNKNOWN): ContainerAction.RECREATE,
     # Odd states are left to the operator.
-    (State.RESTARTING, _SAME): Action.REFUSE,
-    (State.RESTARTING, _DRIFTED): Action.REFUSE,
-    (State.RESTARTING, _UNKNOWN): Action.REFUSE,
-    (State.DEAD, _SAME): Action.REFUSE,
-    (State.DEAD, _DRIFTED): Action.REFUSE,
-    (State.DEAD, _UNKNOWN): Action.REFUSE,
-    (State.REMOVING, _SAME): Action.REFUSE,
-    (State.REMOVING, _DRIFTED): Action.REFUSE,
-    (State.REMOVING, _UNKNOWN): Action.REFUSE,
+    (ContainerState.RESTARTING, _SAME): ContainerAction.REFUSE,
+    (ContainerState.RESTARTING, _DRIFTED): ContainerAction.REFUSE,
+    (ContainerState.RESTARTING, _UNKNOWN): ContainerAction.REFUSE,
+    (ContainerState.DEAD, _SAME): ContainerAction.REFUSE,
+    (ContainerState.DEAD, _DRIFTED): ContainerAction.REFUSE,
+    (ContainerState.DEAD, _UNKNOWN): ContainerAction.REFUSE,
+    (ContainerState.REMOVING, _SAME): ContainerAction.REFUSE,
+    (ContainerState.REMOVING, _DRIFTED): ContainerAction.REFUSE,
+    (ContainerState.REMOVING, _UNKNOWN): ContainerAction.REFUSE,
     # The daemon did not say: nothing is known, nothing is done.
-    (State.UNKNOWN, _SAME): Action.REFUSE,
-    (State.UNKNOWN, _DRIFTED): Action.REFUSE,
-    (State.UNKNOWN, _UNKNOWN): Action.REFUSE,
+    (ContainerState.UNKNOWN, _SAME): ContainerAction.REFUSE,
+    (ContainerState.UNKNOWN, _DRIFTED): ContainerAction.REFUSE,
+    (ContainerState.UNKNOWN, _UNKNOWN): ContainerAction.REFUSE,
 }
 
-STEPS: dict[State, tuple[str, ...]] = {
-    State.RUNNING: ("stop",),
-    State.PAUSED: ("unpause", "stop"),  # SIGTERM reaches a frozen process only when it thaws
-    State.RESTARTING: ("stop",),  # which also ends the restarting
-    State.MISSING: (),
-    State.CREATED: (),
-    State.EXITED: (),
-    State.DEAD: (),
-    State.REMOVING: (),
-    State.UNKNOWN: (),
+STEPS: dict[ContainerState, tuple[str, ...]] = {
+    ContainerState.RUNNING: ("stop",),
+    ContainerState.PAUSED: ("unpause", "stop"),  # SIGTERM reaches a frozen process only when it thaws
+    ContainerState.RESTARTING: ("stop",),  # which also ends the restarting
+    ContainerState.MISSING: (),
+    ContainerState.CREATED: (),
+    ContainerState.EXITED: (),
+    ContainerState.DEAD: (),
+    ContainerState.REMOVING: (),
+    ContainerState.UNKNOWN: (),
 }
-"""How each state is ended, in Docker's verbs. What has no steps holds nothing, or cannot be told to end."""
+"""How each state is ended, in Docker's verbs. No steps: it runs nothing, or cannot be stopped."""
 
 HOLDS = frozenset(state for state, steps in STEPS.items() if steps)
 """States in which it has its memory, or takes it again by itself."""
@@ -105,7 +105,7 @@ class Container:
 
     id: str
     name: str
-    state: State
+    state: ContainerState
     pid: int = 0
     """On the daemon's machine; 0: it does not run."""
     image_id: str = ""
@@ -123,8 +123,8 @@ class Container:
     started_at: str = ""
 
 
-class Made(msgspec.Struct, frozen=True, kw_only=True):
-    """What a container of ours was made from. Holds no secret: `fingerprint` is a keyed digest."""
+class ContainerRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """How one of Stoker's containers was made. Holds no secret: `fingerprint` is a keyed digest."""
 
     id: str
     fingerprint: str
@@ -132,7 +132,7 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
     """Compose's own, as it was then; empty: `up` is not Compose, or the hash could not be had."""
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class ContainerSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What it would be made from now. Empty texts: not known, and not compared."""
 
     fingerprint: str
@@ -148,7 +148,7 @@ def parse(entry: Mapping[str, object]) -> Container:
     return Container(
         id=found.Id,
         name=found.Name.removeprefix("/"),
-        state=State(state.Status) if state.Status in _SAID else State.UNKNOWN,
+        state=ContainerState(state.Status) if state.Status in _SAID else ContainerState.UNKNOWN,
         pid=state.Pid,
         image_id=found.Image,
         image=config.Image,
@@ -162,74 +162,82 @@ def parse(entry: Mapping[str, object]) -> Container:
     )
 
 
-def drift(container: Container | None, made: Made | None, wanted: Wanted) -> tuple[Drift, str]:
-    """Whether it is what is wanted, and what differs, in words.
+def drift(
+    container: Container | None, made: ContainerRecord | None, wanted: ContainerSpec
+) -> tuple[ContainerDrift, str]:
+    """Whether the container is up to date, and what differs, in words.
 
-    1. The image's name means another image today: drifted.
-    2. We made it: drifted exactly if our fingerprint or Compose's hash is not what it was.
-    3. Somebody else did, with Compose: drifted exactly if its label is not Compose's hash of today.
-    4. Else nobody knows.
+    1. The image's name points to another image now: drifted.
+    2. Stoker made it: drifted exactly if Stoker's fingerprint or Compose's hash has changed.
+    3. Compose made it for another owner: drifted exactly if its label is not Compose's hash of today.
+    4. Otherwise unknown.
     """
     if container is None:
-        return Drift.SAME, ""
+        return ContainerDrift.SAME, ""
     if wanted.image_id and container.image_id != wanted.image_id:  # 1
-        return Drift.DRIFTED, f"the image {container.image} is another one now"
+        return ContainerDrift.DRIFTED, f"the image {container.image} is another one now"
     label = container.labels.get(CONFIG_HASH, "")
     if made is not None and made.id == container.id:  # 2
         if made.fingerprint != wanted.fingerprint:
-            return Drift.DRIFTED, "the serve's configuration has changed"
+            return ContainerDrift.DRIFTED, "the serve's configuration has changed"
         before = made.config_hash or label
         if before and wanted.config_hash and before != wanted.config_hash:
-            return Drift.DRIFTED, "the Compose file has changed"
-        return Drift.SAME, ""
+            return ContainerDrift.DRIFTED, "the Compose file has changed"
+        return ContainerDrift.SAME, ""
     if label and wanted.config_hash:  # 3
         if label == wanted.config_hash:
-            return Drift.SAME, ""
-        return Drift.DRIFTED, "the Compose file has changed"
-    return Drift.UNKNOWN, "nobody knows what it was made from"  # 4
+            return ContainerDrift.SAME, ""
+        return ContainerDrift.DRIFTED, "the Compose file has changed"
+    return ContainerDrift.UNKNOWN, "it is unknown how it was made"  # 4
 
 
 def steps(
-    action: Action, container: Container | None, name: str, up: Sequence[str], only_creates: bool = False
+    action: ContainerAction, container: Container | None, name: str, up: Sequence[str], only_creates: bool = False
 ) -> list[list[str]]:
-    """The commands of an action, in order. A container is removed by its id: a name may be somebody else's by then."""
+    """The commands of an action, in order. A container is removed by its id: its name may belong to another one by
+    then.
+    """
     make = [list(up), ["docker", "start", name]] if only_creates else [list(up)]
-    if action is Action.CREATE:
+    if action is ContainerAction.CREATE:
         return make
-    if action is Action.START:
+    if action is ContainerAction.START:
         return [["docker", "start", name]]
-    if action is Action.UNPAUSE:
+    if action is ContainerAction.UNPAUSE:
         return [["docker", "unpause", name]]
-    if action is Action.RECREATE and container is not None:
+    if action is ContainerAction.RECREATE and container is not None:
         force = ["--force"] if container.state in HOLDS else []
         return [["docker", "rm", *force, container.id], *make]
     return []
 
 
-def refusal(state: State, name: str) -> str:
+def refusal(state: ContainerState, name: str) -> str:
     """Why a start is left to the operator, with what to type."""
     return {
-        State.RESTARTING: (
+        ContainerState.RESTARTING: (
             f"container '{name}' ends and is restarted again and again: see `docker logs {name}`, "
             f"then `docker stop {name}`"
         ),
-        State.DEAD: f"container '{name}' is dead, Docker could not remove it: type `docker rm --force {name}`",
-        State.REMOVING: f"container '{name}' is being removed: wait until `docker ps --all` does not show it any more",
+        ContainerState.DEAD: f"container '{name}' is dead, Docker could not remove it: type `docker rm --force {name}`",
+        ContainerState.REMOVING: f"container '{name}' is being removed: wait until `docker ps --all` omits it",
     }.get(state, f"the state of container '{name}' is not known: look at `docker inspect {name}`")
 
 
-def comes_back(container: Container) -> str:
+def restarts_by_itself(container: Container) -> str:
     """A sentence if its restart policy starts it again after a `down`; empty if not."""
     if container.restart_policy != "always":
         return ""
     return (
-        f"container '{container.name}' has the restart policy `always`: after a stop it comes back when Docker or the "
-        f'machine restarts; write `restart: "no"` where it is made, or `docker update --restart=no {container.name}`'
+        f"container '{container.name}' has the restart policy `always`: after a stop it starts again when Docker or "
+        f'the machine restarts; write `restart: "no"` into its definition, '
+        f"or `docker update --restart=no {container.name}`"
     )
 
 
 CONFIG_HASH = "com.docker.compose.config-hash"
-_SAID = frozenset(state.value for state in State) - {State.MISSING.value, State.UNKNOWN.value}
+_SAID = frozenset(state.value for state in ContainerState) - {
+    ContainerState.MISSING.value,
+    ContainerState.UNKNOWN.value,
+}
 
 
 class _Health(msgspec.Struct):

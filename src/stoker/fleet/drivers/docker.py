@@ -12,12 +12,12 @@ from enum import Enum
 import msgspec
 
 from stoker.domain.errors import StokerError
-from stoker.fleet.drivers.child import Result, run
-from stoker.fleet.drivers.containers import Container, State, parse
+from stoker.fleet.drivers.containers import Container, ContainerState, parse
+from stoker.fleet.drivers.subcommand import CommandResult, run
 from stoker.fleet.process.environment import child_environment
 
 ASK_LIMIT = 10.0
-"""Seconds for what only asks, or only says something."""
+"""Seconds for questions."""
 _STOP_LONGEST = 86_400
 _OURS = (
     "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY", "DOCKER_API_VERSION",
@@ -25,7 +25,7 @@ _OURS = (
 )  # fmt: skip
 
 
-class Fault(Enum):
+class DockerFault(Enum):
     """What kind of failure it is."""
 
     NOT_INSTALLED = "not installed"
@@ -40,44 +40,44 @@ class Fault(Enum):
 
 
 class DockerFailed(StokerError):
-    """`docker`, or what speaks to it, did not do as it was told."""
+    """`docker`, or Compose, failed."""
 
     status = 503
     code = "docker_failed"
 
-    def __init__(self, fault: Fault, message: str) -> None:
+    def __init__(self, fault: DockerFault, message: str) -> None:
         super().__init__(message)
         self.fault = fault
 
 
-_PATTERNS: tuple[tuple[str, Fault, str], ...] = (
+_PATTERNS: tuple[tuple[str, DockerFault, str], ...] = (
     (
         r"permission denied[^\n]*(docker daemon|docker\.sock|docker api)|PermissionError[^\n]*Permission denied",
-        Fault.NO_PERMISSION,
+        DockerFault.NO_PERMISSION,
         "this user may not talk to Docker: type `sudo usermod -aG docker $(id -un)` and log in again",
     ),
     (
         r"cannot connect to the docker daemon|is the docker daemon running|error during connect"
         r"|failed to connect to the docker api|error while fetching server api version",
-        Fault.NO_DAEMON,
+        DockerFault.NO_DAEMON,
         "the Docker daemon does not answer: type `sudo systemctl start docker`, and see that DOCKER_HOST is right",
     ),
     (
         r"container name \"?/?(?P<what>[^\"\s]+)\"? is already in use",
-        Fault.NAME_TAKEN,
+        DockerFault.NAME_TAKEN,
         "another container has the name '{what}': see `docker inspect {what}`, then `docker rm {what}` or another name",
     ),
     (
         r"no such image:? (?P<what>\S+?)(?=:?\s|$)|pull access denied for (?P<other>[^\s,]+)"
         r"|manifest for (?P<third>\S+) not found|unable to find image '(?P<fourth>[^']+)'(?!.*status: downloaded)",
-        Fault.NO_IMAGE,
+        DockerFault.NO_IMAGE,
         "the image {what} is not here: type `docker pull {what}`, or correct its name",
     ),
-    (r"no such (container|object)", Fault.NO_CONTAINER, "there is no such container: see `docker ps --all`"),
+    (r"no such (container|object)", DockerFault.NO_CONTAINER, "there is no such container: see `docker ps --all`"),
     (
         r"yaml|no such service|unsupported config|invalid compose|no configuration file|can't find a suitable"
         r"|FileNotFoundError|no such file or directory.*\.ya?ml|open .*\.ya?ml: no such file",
-        Fault.BAD_COMPOSE,
+        DockerFault.BAD_COMPOSE,
         "the Compose file cannot be used: `{config}` shows why",
     ),
 )
@@ -99,11 +99,11 @@ def explain(argv: Sequence[str], said: str) -> DockerFailed:
         if found is None:
             continue
         what = next((text for text in found.groupdict().values() if text), "")
-        if fault is Fault.BAD_COMPOSE and not is_compose(argv):
+        if fault is DockerFault.BAD_COMPOSE and not is_compose(argv):
             continue
         sentence = advice.format(what=what, config=" ".join([*before_verb(argv), "config"]))
-        return DockerFailed(fault, f"{sentence} ({last})" if fault is Fault.BAD_COMPOSE else sentence)
-    return DockerFailed(Fault.OTHER, f"`{' '.join(argv[:2])}` failed: {last or 'it said nothing'}")
+        return DockerFailed(fault, f"{sentence} ({last})" if fault is DockerFault.BAD_COMPOSE else sentence)
+    return DockerFailed(DockerFault.OTHER, f"`{' '.join(argv[:2])}` failed: {last or 'it said nothing'}")
 
 
 def is_compose(argv: Sequence[str]) -> bool:
@@ -122,7 +122,7 @@ def before_verb(argv: Sequence[str]) -> list[str]:
 
 
 def last_line(said: str) -> str:
-    """The last line that says something, shortened."""
+    """The last line with text, shortened."""
     lines = [line.strip() for line in said.splitlines()]
     telling = [line for line in lines if line and not line.startswith(("Run 'docker", "See 'docker", "See '"))]
     return telling[-1][:300] if telling else ""
@@ -141,7 +141,7 @@ class Docker:
         self._environment = environment(ours)
 
     async def version(self) -> str:
-        """The daemon's version: it is there, and we may talk to it."""
+        """The daemon's version; proves that it runs and may be used."""
         return (await self._do(["version", "--format", "{{.Server.Version}}"])).out.strip()
 
     async def has_compose(self) -> bool:
@@ -153,21 +153,23 @@ class Docker:
         result = await self._run(["inspect", "--type", "container", name], ASK_LIMIT)
         if result.code != 0:
             failure = explain(["docker", "inspect", name], result.err)
-            if failure.fault is Fault.NO_CONTAINER:
+            if failure.fault is DockerFault.NO_CONTAINER:
                 return None
             raise failure
         try:
             return parse(json.loads(result.out)[0])
         except (ValueError, IndexError, msgspec.ValidationError) as error:
-            raise DockerFailed(Fault.OTHER, f"`docker inspect {name}` answered what cannot be read: {error}") from error
+            raise DockerFailed(
+                DockerFault.OTHER, f"`docker inspect {name}` answered what cannot be read: {error}"
+            ) from error
 
-    async def state(self, name: str) -> State:
-        """Never raises DockerFailed: what cannot be told is State.UNKNOWN."""
+    async def state(self, name: str) -> ContainerState:
+        """Never raises DockerFailed: ContainerState.UNKNOWN if it cannot be determined."""
         try:
             found = await self.inspect(name)
         except DockerFailed:
-            return State.UNKNOWN
-        return State.MISSING if found is None else found.state
+            return ContainerState.UNKNOWN
+        return ContainerState.MISSING if found is None else found.state
 
     async def images(self, names: Sequence[str]) -> list[str]:
         """The ids of those that are here; a name that means nothing is left out."""
@@ -191,7 +193,7 @@ class Docker:
         await self._do(["kill", name])
 
     async def never_restart(self, name: str) -> None:
-        """It does not come back by itself, whatever it was made with."""
+        """Disable automatic restarts, however it was made."""
         await self._do(["update", "--restart=no", name])
 
     async def wait(self, name: str) -> int:
@@ -199,22 +201,23 @@ class Docker:
         return int((await self._do(["wait", name], None)).out.strip() or 0)
 
     async def follow(self, name: str, since: float, hear: Callable[[bytes], None]) -> None:
-        """Give `hear` what it wrote since that time (Unix) and writes from now on, both its outputs, until it ends.
+        """Pass its output since that time (Unix) to `hear`, both streams, and follow it until it ends.
 
-        A control plane that is killed leaves nothing behind: the command ends when nobody reads it any more.
+        If Stoker is killed, the command ends, too: its output has no reader any more.
         """
         await self._run(["logs", "--follow", "--since", f"{since:.6f}", name], None, hear)
 
     async def command(
         self, argv: Sequence[str], extra: Mapping[str, str], limit: float, directory: str | None = None
-    ) -> Result:
+    ) -> CommandResult:
         """Any command that speaks to Docker, with `extra` in its environment."""
         seen = {**self._environment, **extra}
         try:
             result = await run(argv, seen, limit, directory)
         except TimeoutError:
             raise DockerFailed(
-                Fault.NO_ANSWER, f"`{' '.join(argv[:2])}` did not end within {limit:g} s: see whether Docker hangs"
+                DockerFault.NO_ANSWER,
+                f"`{' '.join(argv[:2])}` did not end within {limit:g} s: see whether Docker hangs",
             ) from None
         except OSError as error:
             raise _not_started(argv, error) from error
@@ -222,7 +225,7 @@ class Docker:
             raise explain(argv, f"{result.out}\n{result.err}")
         return result
 
-    async def _do(self, words: Sequence[str], limit: float | None = ASK_LIMIT) -> Result:
+    async def _do(self, words: Sequence[str], limit: float | None = ASK_LIMIT) -> CommandResult:
         result = await self._run(words, limit)
         if result.code != 0:
             raise explain(["docker", *words], result.err)
@@ -230,25 +233,25 @@ class Docker:
 
     async def _run(
         self, words: Sequence[str], limit: float | None, hear: Callable[[bytes], None] | None = None
-    ) -> Result:
+    ) -> CommandResult:
         try:
             return await run(["docker", *words], self._environment, limit, hear=hear)
         except TimeoutError:
             raise DockerFailed(
-                Fault.NO_ANSWER,
+                DockerFault.NO_ANSWER,
                 f"Docker did not answer `docker {words[0]}` within {limit:g} s: type `sudo systemctl restart docker`",
             ) from None
         except OSError as error:
             raise _not_started(["docker"], error) from error
 
 
-_NOBODY_THERE = (Fault.NO_DAEMON, Fault.NO_PERMISSION)
+_NOBODY_THERE = (DockerFault.NO_DAEMON, DockerFault.NO_PERMISSION)
 
 
 def _not_started(argv: Sequence[str], error: OSError) -> DockerFailed:
     if isinstance(error, FileNotFoundError) and os.path.basename(argv[0]).startswith("docker"):
         return DockerFailed(
-            Fault.NOT_INSTALLED,
+            DockerFault.NOT_INSTALLED,
             f"`{argv[0]}` is not installed: install Docker (on Debian `sudo apt install docker.io docker-compose`)",
         )
-    return DockerFailed(Fault.OTHER, f"`{argv[0]}` cannot be started: {error.strerror}")
+    return DockerFailed(DockerFault.OTHER, f"`{argv[0]}` cannot be started: {error.strerror}")

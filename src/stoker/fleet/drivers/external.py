@@ -1,4 +1,4 @@
-"""Serves that somebody else runs: found by their `base_url`, watched by their health."""
+"""Serves that run elsewhere: found by their `base_url`, watched by their health."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ START_LIMIT = 5.0
 FIRST_LOOK = 0.02
 SLOWEST_LOOK = 0.5
 CLOUD_LOOK = 30.0
-"""Seconds between two looks at somebody else's cloud: it counts them."""
+"""Seconds between two checks of a cloud: each one counts as a request there."""
 FAILURES = 3
 
 

@@ -1,4 +1,4 @@
-"""What is there for one container serve, and what a start would do about it. Asks Docker and Compose."""
+"""The state of a serve's container, and what a start would do about it. Asks Docker and Compose."""
 
 from __future__ import annotations
 
@@ -8,29 +8,38 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stoker.domain.serve import Serve
-from stoker.fleet.drivers import up as ups
-from stoker.fleet.drivers.containers import TABLE, Action, Container, Drift, State, Wanted, drift, refusal
+from stoker.fleet.drivers import compose_up
+from stoker.fleet.drivers.container_records import ContainerRecords
+from stoker.fleet.drivers.containers import (
+    TABLE,
+    Container,
+    ContainerAction,
+    ContainerDrift,
+    ContainerSpec,
+    ContainerState,
+    drift,
+    refusal,
+)
 from stoker.fleet.drivers.docker import ASK_LIMIT, Docker, DockerFailed, is_compose
-from stoker.fleet.drivers.made import MadeFiles
 from stoker.fleet.engines.launch import find_command
 from stoker.fleet.process.keys import Keys
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What is there for one serve, and what a start would do about it."""
+class Inspection:
+    """The state of one serve's container, and what a start would do about it."""
 
-    state: State
-    action: Action
+    state: ContainerState
+    action: ContainerAction
     container: Container | None = None
-    drift: Drift = Drift.SAME
+    drift: ContainerDrift = ContainerDrift.SAME
     why: str = ""
     """What drifted, in words."""
     obstacle: str = ""
     """Why nothing can be done, with what to type; then `action` is REFUSE."""
     up: tuple[str, ...] = ()
     """Filled in, with the Compose that is installed here."""
-    wanted: Wanted | None = None
+    wanted: ContainerSpec | None = None
     note: str = ""
     """That another Compose is used than `up` names."""
 
@@ -38,34 +47,48 @@ class Look:
 class Inspector:
     """Remembers nothing."""
 
-    def __init__(self, docker: Docker, made: MadeFiles, keys: Keys) -> None:
+    def __init__(self, docker: Docker, made: ContainerRecords, keys: Keys) -> None:
         self._docker = docker
         self._made = made
         self._keys = keys
 
-    async def look(self, serve: Serve) -> Look:
+    async def look(self, serve: Serve) -> Inspection:
         """Changes nothing; raises nothing. Tens of milliseconds, some hundred where Compose has to read its file."""
         name = serve.container or ""
         try:
-            up, note = await self._with_installed_compose(ups.fill(serve))
+            up, note = await self._with_installed_compose(compose_up.fill(serve))
             container = await self._docker.inspect(name)
-            state = State.MISSING if container is None else container.state
+            state = ContainerState.MISSING if container is None else container.state
             made = self._made.read(name)
-            if container is not None and (stranger := ups.whose(container, made, up, serve.directory)):
-                return Look(state, Action.REFUSE, container, obstacle=_foreign(serve, stranger), up=tuple(up))
+            if container is not None and (
+                stranger := compose_up.ownership_problem(container, made, up, serve.directory)
+            ):
+                return Inspection(
+                    state, ContainerAction.REFUSE, container, obstacle=_foreign(serve, stranger), up=tuple(up)
+                )
             wanted = await self._wanted(serve, up, container)
         except DockerFailed as failure:
-            return Look(State.UNKNOWN, Action.REFUSE, obstacle=f"serve '{serve.name}': {failure.message}")
+            return Inspection(
+                ContainerState.UNKNOWN, ContainerAction.REFUSE, obstacle=f"serve '{serve.name}': {failure.message}"
+            )
         drifted, why = drift(container, made, wanted)
         action = TABLE[state, drifted]
         obstacle = ""
-        if action is Action.REFUSE:
+        if action is ContainerAction.REFUSE:
             obstacle = f"serve '{serve.name}': {refusal(state, name)}"
-        elif action in (Action.CREATE, Action.RECREATE) and not up:
-            what = "is not there" if container is None else f"has to be made anew ({why})"
+        elif action in (ContainerAction.CREATE, ContainerAction.RECREATE) and not up:
+            what = "is not there" if container is None else f"has to be made again ({why})"
             obstacle = f"container '{name}' of serve '{serve.name}' {what}, and the serve has no `up`: give it one"
-        return Look(
-            state, Action.REFUSE if obstacle else action, container, drifted, why, obstacle, tuple(up), wanted, note
+        return Inspection(
+            state,
+            ContainerAction.REFUSE if obstacle else action,
+            container,
+            drifted,
+            why,
+            obstacle,
+            tuple(up),
+            wanted,
+            note,
         )
 
     async def lacking(self, serve: Serve, up: Sequence[str]) -> list[str]:
@@ -82,7 +105,7 @@ class Inspector:
                 ]
             if own.image and not await self._docker.images([own.image]):
                 return [f"the image {own.image} of {who} is not here: type `docker pull {own.image}`"]
-        elif ups.verb_of(up) in ("run", "create"):
+        elif compose_up.verb_of(up) in ("run", "create"):
             words = [word for word in up[2:] if not word.startswith(("-", "/"))]
             if not await self._docker.images(words):
                 return [f"no image that `up` of {who} names is here: type `docker pull` with its name"]
@@ -101,24 +124,24 @@ class Inspector:
             return words, ""
         return ["docker", "compose", *words[1:]], f"`{words[0]}` is not installed: `docker compose` is used"
 
-    async def _wanted(self, serve: Serve, up: Sequence[str], container: Container | None) -> Wanted:
+    async def _wanted(self, serve: Serve, up: Sequence[str], container: Container | None) -> ContainerSpec:
         """What the container would be made from now. For a missing one too: it is remembered when it is made."""
         fingerprint = self._keys.fingerprint(serve)
         config_hash = image = ""
         if is_compose(up):
-            service = ups.service_of(container)
+            service = compose_up.service_of(container)
             if not service and (own := await self._service(serve, up)) is not None:
                 service = own.name
             if service:
-                said = (await self._compose(serve, ups.hash_command(up, service))).split()
+                said = (await self._compose(serve, compose_up.hash_command(up, service))).split()
                 config_hash = said[-1] if said else ""
         if container is not None:
             image = "".join((await self._docker.images([container.image]))[:1])
-        return Wanted(fingerprint=fingerprint, config_hash=config_hash, image_id=image)
+        return ContainerSpec(fingerprint=fingerprint, config_hash=config_hash, image_id=image)
 
-    async def _service(self, serve: Serve, up: Sequence[str]) -> ups.Service | None:
-        services = ups.services(await self._compose(serve, ups.config_command(up)))
-        return ups.service_for(services, serve.container or "")
+    async def _service(self, serve: Serve, up: Sequence[str]) -> compose_up.Service | None:
+        services = compose_up.services(await self._compose(serve, compose_up.config_command(up)))
+        return compose_up.service_for(services, serve.container or "")
 
     async def _compose(self, serve: Serve, argv: Sequence[str]) -> str:
         return (await self._docker.command(argv, serve.env, ASK_LIMIT, serve.directory)).out

@@ -1,4 +1,4 @@
-"""The process driver: from a configured serve to a running process, and back to it after a restart of ours."""
+"""The process driver: starts a configured serve as a process, and finds it again after a restart of Stoker."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ import psutil
 from stoker.domain.access import Paths
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Serve
-from stoker.fleet.drivers import group
+from stoker.fleet.drivers import process_group
 from stoker.fleet.drivers.process import LocalProcess, spawn
 from stoker.fleet.drivers.unit import Launched
-from stoker.fleet.engines.last_words import redact
-from stoker.fleet.engines.launch import Launch, Place
+from stoker.fleet.engines.last_output import redact
+from stoker.fleet.engines.launch import Launch, LaunchPlace
 from stoker.fleet.engines.plan import plan
 from stoker.fleet.process import identity
 from stoker.fleet.process.environment import child_environment
 from stoker.fleet.process.keys import Keys
 from stoker.fleet.process.logs import log_path, open_log, rotate_if_full
 from stoker.fleet.process.ports import free_port
-from stoker.fleet.process.records import Record
+from stoker.fleet.process.start_records import StartRecord
 
 _SWEEP_LIMIT = 5.0
 _LOOK = 0.02
 
 
 class LocalDriver:
-    """Implements `drivers.unit.Driver` with processes of this machine, each in a session of its own."""
+    """Implements `drivers.unit.UnitDriver` with processes of this machine, each in a session of its own."""
 
     def __init__(
         self,
@@ -51,11 +51,11 @@ class LocalDriver:
         self._conversations = conversations
 
     async def examine(self, serve: Serve) -> list[str]:
-        """Nothing beyond what `preflight` looks at."""
+        """Nothing beyond `preflight`."""
         return []
 
     async def launch(
-        self, serve: Serve, taken: Container[int], started_at: float, intend: Callable[[Record], None]
+        self, serve: Serve, taken: Container[int], started_at: float, intend: Callable[[StartRecord], None]
     ) -> Launched:
         """Spawn `serve`, on a port outside `taken` unless it has a fixed one. A few milliseconds of blocking, and no
         await: between the choice of a port and the return nothing else runs.
@@ -64,11 +64,11 @@ class LocalDriver:
         """
         nonce = secrets.token_hex(16)
         port = serve.port or free_port(serve.host, taken)
-        place = Place(port, self._keys.key(serve, nonce), self._conversations(serve))
+        place = LaunchPlace(port, self._keys.key(serve, nonce), self._conversations(serve))
         planned = plan(serve, place)
         environment = child_environment(os.environ, serve.env, {**planned.environment, identity.MARK_VARIABLE: nonce})
         log = log_path(self._paths.logs, serve.name)
-        intent = Record(
+        intent = StartRecord(
             name=serve.name,
             pid=0,
             mark="",
@@ -102,42 +102,44 @@ class LocalDriver:
         )
         return Launched(record, self._keys.address(serve, record), log, log_start)
 
-    def hold(self, record: Record, on_exit: Callable[[int | None], None], on_gone: Callable[[], None]) -> LocalProcess:
-        """Raises ProcessLookupError if it is gone, or if its number belongs to a stranger now."""
+    def hold(
+        self, record: StartRecord, on_exit: Callable[[int | None], None], on_gone: Callable[[], None]
+    ) -> LocalProcess:
+        """Raises ProcessLookupError if it is gone, or if its number belongs to another process now."""
         process = LocalProcess(record.pid, on_exit, on_gone, self._log)
         if not self._is_ours(record):  # asked only now: what is watched cannot change its number any more
             process.release()
-            self._log.warning("process %d is not serve %s any more: it is left alone", record.pid, record.name)
+            self._log.warning("process %d no longer belongs to serve %s: it is left alone", record.pid, record.name)
             raise ProcessLookupError(record.pid)
         return process
 
-    async def find(self, record: Record) -> Record | None:
+    async def find(self, record: StartRecord) -> StartRecord | None:
         """The record itself while its process lives. What an interrupted launch, or a leader, left behind is killed."""
         if record.pid and identity.start_mark(record.pid) is not None:
             return record
         await self._sweep(record)
         return None
 
-    async def said(self, record: Record) -> str:
-        """Nothing: it writes to a log of ours."""
+    async def recent_output(self, record: StartRecord) -> str:
+        """Nothing: the output is in a log file."""
         return ""
 
-    def _is_ours(self, record: Record) -> bool:
-        """Whether the process with this number now is the one that was started then.
+    def _is_ours(self, record: StartRecord) -> bool:
+        """Whether the process with this number is the one that was started.
 
-        A start that was never finished may have replaced its program meanwhile (a wrapper's `exec`), so only a proved
-        one has to have the command line too.
+        A start that was never finished may have replaced its program since (a wrapper's `exec`), so the command line is
+        compared only for a start that was proved.
         """
         if not record.mark or identity.start_mark(record.pid) != record.mark:
             return False
         return not record.ready or self._keys.command(record.pid) == record.command
 
-    async def _sweep(self, record: Record) -> None:
-        """No leader: end what carries the mark of that start, so that no stranger is hit."""
-        candidates = (lambda: group.members(record.pid)) if record.pid else psutil.pids
+    async def _sweep(self, record: StartRecord) -> None:
+        """The leader is gone: end only the processes that carry the mark of that start."""
+        candidates = (lambda: process_group.members(record.pid)) if record.pid else psutil.pids
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_SWEEP_LIMIT):
-                while left := [p for p in candidates() if identity.carries_mark(p, record.nonce)]:
+                while left := [p for p in candidates() if identity.has_start_nonce(p, record.nonce)]:
                     self._log.warning("serve %s left processes %s behind: they are killed", record.name, left)
                     for pid in left:
                         with contextlib.suppress(ProcessLookupError):
@@ -145,7 +147,7 @@ class LocalDriver:
                     await asyncio.sleep(_LOOK)
 
 
-def _header(serve: Serve, planned: Launch, place: Place) -> str:
+def _header(serve: Serve, planned: Launch, place: LaunchPlace) -> str:
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     command = redact(" ".join(planned.argv), [place.key])
     return f"--- stoker {now}: serve '{serve.name}' on port {place.port}: {command}\n"

@@ -10,9 +10,9 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 
 from stoker.domain.errors import StokerError
-from stoker.fleet.drivers import group
-from stoker.fleet.drivers.ending import LOOK, UNKILLABLE_AFTER, Ending
-from stoker.fleet.drivers.watch import ExitWatch, reap
+from stoker.fleet.drivers import process_group
+from stoker.fleet.drivers.exit_watch import ExitWatch, reap
+from stoker.fleet.drivers.termination import LOOK, UNKILLABLE_AFTER, Termination
 
 
 def spawn(argv: Sequence[str], environment: Mapping[str, str], directory: str, output: int) -> int:
@@ -30,17 +30,17 @@ def spawn(argv: Sequence[str], environment: Mapping[str, str], directory: str, o
         start_new_session=True,
         close_fds=True,
     )
-    # The pidfd tells us of its end and `reap` collects it, so Popen must neither wait for it nor warn that it lives.
+    # The pidfd notices its end and `reap` collects it, so Popen must neither wait for it nor warn that it lives.
     child.returncode = 0
     return child.pid
 
 
 class LocalProcess:
-    """One process that we watch and can end, whether we are its parent or not.
+    """One process, a child or not, that is watched and can be ended.
 
-    `on_exit(code)` is called once when the leader ends, asked for or not; see ExitWatch for `code`. Whoever hears it
-    calls `begin_end`, which also collects what the leader left behind. `on_gone()` is called once, when `end` is done.
-    Raises ProcessLookupError if it is gone already.
+    `on_exit(code)` is called once when the leader ends, requested or not; see ExitWatch for `code`. It has to call
+    `begin_end`, which also ends the rest of the group. `on_gone()` is called once, when `end` is done. Raises
+    ProcessLookupError if it is gone already.
     """
 
     def __init__(
@@ -55,18 +55,18 @@ class LocalProcess:
         self.code: int | None = None
         self._on_exit = on_exit
         self._watch = ExitWatch(pid, self._ended)
-        self._ending = Ending(f"process group {pid}", self._end, on_gone, log)
+        self._ending = Termination(f"process group {pid}", self._end, on_gone, log)
 
     async def end(self, grace: float) -> None:
-        """SIGTERM to the group, `grace` seconds, SIGKILL; returns when nobody of the group is left.
+        """SIGTERM to the group, `grace` seconds, SIGKILL; returns when the group is empty.
 
         A second call joins the first and may shorten its grace. On cancel it goes on, and CancelledError leaves this
-        call when everything is gone. Raises StokerError `unkillable` for what survives SIGKILL for a minute.
+        call when everything is gone. Raises StokerError `unkillable` for a process that survives SIGKILL for a minute.
         """
         await self._ending.end(grace)
 
     def begin_end(self, grace: float) -> asyncio.Task[None] | None:
-        """As `end`, without waiting for it; the task is ours. None: it is gone already."""
+        """As `end`, but returns at once; this object owns the task. None: it is gone already."""
         return self._ending.begin_end(grace)
 
     def release(self) -> None:
@@ -82,12 +82,12 @@ class LocalProcess:
         loop = asyncio.get_running_loop()
         killed_at: float | None = None
         if loop.time() < self._ending.kill_at:
-            group.send(self.pid, signal.SIGTERM)
-        while not self.exited.is_set() or group.members(self.pid):
+            process_group.send(self.pid, signal.SIGTERM)
+        while not self.exited.is_set() or process_group.members(self.pid):
             now, kill_at = loop.time(), self._ending.kill_at
             if now >= kill_at:
-                # Again at each look: somebody may have forked between the list and the signal.
-                group.send(self.pid, signal.SIGKILL)
+                # Again in each round: a process may have forked between the list and the signal.
+                process_group.send(self.pid, signal.SIGKILL)
                 killed_at = now if killed_at is None else killed_at
                 if now - killed_at > UNKILLABLE_AFTER:
                     raise self._unkillable()
@@ -104,7 +104,7 @@ class LocalProcess:
                 await self.exited.wait()
 
     def _unkillable(self) -> StokerError:
-        left = ", ".join(str(pid) for pid in group.members(self.pid))
+        left = ", ".join(str(pid) for pid in process_group.members(self.pid))
         return StokerError(
             f"process {left} survives SIGKILL: it hangs in the kernel; look at `dmesg` and at its devices, "
             "a restart of the machine may be needed",

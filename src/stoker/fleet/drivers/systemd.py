@@ -1,4 +1,4 @@
-"""The systemd driver: a serve is a unit, which outlives every restart of ours and writes to the journal."""
+"""The systemd driver: a serve is a unit, which survives restarts of Stoker and writes to the journal."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ import msgspec
 from stoker.disk import atomic
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Driver, Serve
-from stoker.fleet.drivers.ending import finish
 from stoker.fleet.drivers.process import describe_exit
 from stoker.fleet.drivers.systemd_unit import SystemdUnit
+from stoker.fleet.drivers.termination import finish
 from stoker.fleet.drivers.unit import Launched
-from stoker.fleet.engines.last_words import redact
-from stoker.fleet.engines.launch import Place
+from stoker.fleet.engines.last_output import redact
+from stoker.fleet.engines.launch import LaunchPlace
 from stoker.fleet.engines.plan import plan
 from stoker.fleet.process import identity
 from stoker.fleet.process.environment import child_environment, is_secret
 from stoker.fleet.process.keys import Keys
 from stoker.fleet.process.ports import port_problem
-from stoker.fleet.process.records import Record
+from stoker.fleet.process.start_records import StartRecord
 from stoker.fleet.systemd import syntax, systemctl, unit_states, units
 from stoker.fleet.systemd.systemctl import Systemctl, SystemdFailed
-from stoker.fleet.systemd.unit_states import Action, Seen
+from stoker.fleet.systemd.unit_states import UnitAction, UnitStatus
 from stoker.fleet.systemd.units import Origin
 
 _FINGERPRINT = "STOKER_FINGERPRINT"
@@ -36,10 +36,10 @@ _SAID = 800
 
 
 class SystemdDriver:
-    """Implements `drivers.unit.Driver` with units that `stoker install systemd` has written, or their owner.
+    """Implements `drivers.unit.UnitDriver` with units that `stoker install systemd` or the operator wrote.
 
-    A unit of ours gets its environment, a new key in it, from a file (0600) that is written before each start; only its
-    command line stands in the unit. A unit of its owner's is started and stopped as it is.
+    A unit of Stoker's gets its environment, with a new key, from a file (0600) that is written before each start; only
+    its command line is in the unit. An operator's unit is started and stopped unchanged.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class SystemdDriver:
         return (await self._look(serve))[1]
 
     async def launch(
-        self, serve: Serve, taken: Container[int], started_at: float, intend: Callable[[Record], None]
+        self, serve: Serve, taken: Container[int], started_at: float, intend: Callable[[StartRecord], None]
     ) -> Launched:
         """See `Driver.launch`. A unit that runs already, for this configuration, is taken over as it is."""
         seen, problems = await self._look(serve)
@@ -72,15 +72,15 @@ class SystemdDriver:
         kept = self._kept(serve)
         fingerprint = self._keys.fingerprint(serve)
         action = unit_states.start(seen, not is_ours or kept.get(_FINGERPRINT) == fingerprint)
-        nonce = kept.get(identity.MARK_VARIABLE) if is_ours and action is Action.JOIN else None
+        nonce = kept.get(identity.MARK_VARIABLE) if is_ours and action is UnitAction.JOIN else None
         intent = self._intent(serve, unit, nonce or secrets.token_hex(16), fingerprint, is_ours, started_at)
         intend(intent)
         try:
-            if is_ours and action is not Action.JOIN:
+            if is_ours and action is not UnitAction.JOIN:
                 self._prepare(serve, intent)
-            if action is Action.RESET_AND_START:
+            if action is UnitAction.RESET_AND_START:
                 await asked.reset(unit)
-            await (asked.restart if action is Action.RESTART else asked.start)(unit, serve.ready_timeout)
+            await (asked.restart if action is UnitAction.RESTART else asked.start)(unit, serve.ready_timeout)
             seen = await _visible(asked, unit)
             if not seen.is_up:
                 raise StartFailed(await self._died(serve, intent, seen))
@@ -93,7 +93,9 @@ class SystemdDriver:
         record = _complete(intent, seen)
         return Launched(record, self._keys.address(serve, record), None)
 
-    def hold(self, record: Record, on_exit: Callable[[int | None], None], on_gone: Callable[[], None]) -> SystemdUnit:
+    def hold(
+        self, record: StartRecord, on_exit: Callable[[int | None], None], on_gone: Callable[[], None]
+    ) -> SystemdUnit:
         """Raises ProcessLookupError if its main process is gone already."""
         unit = SystemdUnit(self._asked(record.handle), record.handle, record.pid, on_exit, on_gone, self._log)
         if record.pid and identity.start_mark(record.pid) != record.mark:  # what is watched cannot change any more
@@ -101,8 +103,8 @@ class SystemdDriver:
             raise ProcessLookupError(record.pid)
         return unit
 
-    async def find(self, record: Record) -> Record | None:
-        """The unit while it is up, whoever started it last. An interrupted launch has started all of it, or nothing."""
+    async def find(self, record: StartRecord) -> StartRecord | None:
+        """The unit while it is up, whoever started it. An interrupted launch has started all of it, or nothing."""
         asked = self._asked(record.handle)
         try:
             seen = await _visible(asked, record.handle)
@@ -111,7 +113,7 @@ class SystemdDriver:
             return None
         return _complete(record, seen) if seen.is_up else None
 
-    async def said(self, record: Record) -> str:
+    async def recent_output(self, record: StartRecord) -> str:
         """The last lines of its journal since that start; empty if they may not be read. Not redacted."""
         try:
             return await self._asked(record.handle).said(record.handle, record.started_at)
@@ -121,7 +123,7 @@ class SystemdDriver:
 
     # -- before a start ------------------------------------------------------------------------------------------------
 
-    async def _look(self, serve: Serve) -> tuple[Seen | None, list[str]]:
+    async def _look(self, serve: Serve) -> tuple[UnitStatus | None, list[str]]:
         """How the unit is, and what stands in the way of a start."""
         who = f"serve '{serve.name}'"
         if (missing := systemctl.problem(self._booted)) is not None:
@@ -143,7 +145,7 @@ class SystemdDriver:
             found.append(f"{who}: {problem}")
         return seen, found
 
-    def _drift(self, serve: Serve, seen: Seen, asked: Systemctl) -> list[str]:
+    def _drift(self, serve: Serve, seen: UnitStatus, asked: Systemctl) -> list[str]:
         """What differs between the unit and the configuration; nothing is known against a unit of its owner's."""
         if seen.needs_reload:
             return [f"was changed since systemd read it: type `{asked} daemon-reload`"]
@@ -167,8 +169,8 @@ class SystemdDriver:
 
     def _intent(
         self, serve: Serve, unit: str, nonce: str, fingerprint: str, is_ours: bool, started_at: float
-    ) -> Record:
-        return Record(
+    ) -> StartRecord:
+        return StartRecord(
             name=serve.name,
             pid=0,
             mark="",
@@ -184,10 +186,10 @@ class SystemdDriver:
             handle=unit,
         )
 
-    def _prepare(self, serve: Serve, record: Record) -> None:
+    def _prepare(self, serve: Serve, record: StartRecord) -> None:
         """Write the environment of the start that follows. Raises StartFailed."""
         key = self._keys.key(serve, record.nonce)
-        planned = plan(serve, Place(record.port, key))
+        planned = plan(serve, LaunchPlace(record.port, key))
         own = {identity.MARK_VARIABLE: record.nonce, _FINGERPRINT: record.fingerprint}
         if any(key in word for word in planned.argv):
             own[units.KEY_VARIABLE] = key
@@ -209,22 +211,22 @@ class SystemdDriver:
         except (OSError, UnicodeDecodeError):
             return {}
 
-    async def _died(self, serve: Serve, record: Record, seen: Seen) -> str:
+    async def _died(self, serve: Serve, record: StartRecord, seen: UnitStatus) -> str:
         key = self._keys.key(serve, record.nonce)
         hidden = [key, *(text for name, text in serve.env.items() if is_secret(name))]
-        lines = [line.strip() for line in (await self.said(record)).splitlines() if line.strip()]
+        lines = [line.strip() for line in (await self.recent_output(record)).splitlines() if line.strip()]
         said = redact(" | ".join(lines[-5:]), hidden)[-_SAID:]
         how = f"serve '{serve.name}' {describe_exit(seen.code)} at once: {said or 'nothing it said can be read here'}"
         return f"{how}; `journalctl -u {record.handle} -n 50` shows more"
 
     async def _give_up(self, asked: Systemctl, unit: str) -> None:
-        """Whatever was started is ended, whoever cancels meanwhile."""
+        """End what was started, even if the caller is cancelled."""
 
         async def end() -> None:
             try:
                 stopped, _ = await asyncio.gather(asked.stop(unit), asked.kill(unit), return_exceptions=True)
                 seen = await asked.show(unit)
-                if seen.active is unit_states.Active.FAILED:
+                if seen.active is unit_states.ActiveState.FAILED:
                     await asked.reset(unit)
                 elif seen.is_up and isinstance(stopped, SystemdFailed):
                     raise stopped
@@ -234,19 +236,21 @@ class SystemdDriver:
         await finish(asyncio.get_running_loop().create_task(end(), name=f"give-up-{unit}"))
 
     def _asked(self, unit: str) -> Systemctl:
-        """Whose unit it is: our user's, if there is one of that name in the user's directory, else the system's."""
+        """The systemd that runs the unit: the user's if there is such a unit in the user's directory, else the
+        system's.
+        """
         is_user = bool(unit) and (units.user_directory(os.path.expanduser("~")) / unit).exists()
         return Systemctl(is_user, self._limit)
 
 
-def _complete(record: Record, seen: Seen) -> Record:
+def _complete(record: StartRecord, seen: UnitStatus) -> StartRecord:
     """With its main process, if that can be seen from here."""
     mark = identity.start_mark(seen.pid) if seen.pid else None
     return msgspec.structs.replace(record, pid=seen.pid if mark else 0, mark=mark or record.handle)
 
 
-async def _visible(asked: Systemctl, unit: str) -> Seen:
-    """How the unit is. Its main process has just ended, or cannot be seen from here at all: a second look tells."""
+async def _visible(asked: Systemctl, unit: str) -> UnitStatus:
+    """The status of a unit. Its main process has just ended, or cannot be seen from here: ask a second time."""
     seen = await asked.show(unit)
     return await asked.show(unit) if seen.pid and identity.start_mark(seen.pid) is None else seen
 
@@ -255,7 +259,7 @@ def _install(asked: Systemctl) -> str:
     return "stoker install systemd --user" if "--user" in asked.words else "stoker install systemd"
 
 
-def _text(seen: Seen) -> str:
+def _text(seen: UnitStatus) -> str:
     try:
         return Path(seen.fragment).read_text("utf-8") if seen.fragment else ""
     except (OSError, UnicodeDecodeError):

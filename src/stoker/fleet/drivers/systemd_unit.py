@@ -8,18 +8,18 @@ import logging
 from collections.abc import Callable
 
 from stoker.domain.errors import StokerError
-from stoker.fleet.drivers.ending import UNKILLABLE_AFTER, Ending, finish
-from stoker.fleet.drivers.watch import ExitWatch
+from stoker.fleet.drivers.exit_watch import ExitWatch
+from stoker.fleet.drivers.termination import UNKILLABLE_AFTER, Termination, finish
 from stoker.fleet.systemd import unit_states
 from stoker.fleet.systemd.systemctl import Systemctl, SystemdFailed
-from stoker.fleet.systemd.unit_states import Seen
+from stoker.fleet.systemd.unit_states import UnitStatus
 
 LOOK = 0.02
-"""Seconds between two looks at a unit whose main process has just ended."""
+"""Seconds between two questions about a unit whose main process has just ended."""
 LEARN_WITHIN = 1.0
 """Seconds that the exit code may take to reach systemd; after that it counts as unknown."""
 POLL = 1.0
-"""Seconds between two looks at a unit whose processes cannot be seen from here."""
+"""Seconds between two questions about a unit whose processes cannot be seen from here."""
 
 
 class SystemdUnit:
@@ -43,7 +43,7 @@ class SystemdUnit:
         self._has_told = False
         self._is_late = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
-        self._ending = Ending(unit, self._end, on_gone, log)
+        self._ending = Termination(unit, self._end, on_gone, log)
         self._following: asyncio.Task[None] | None = None
         self._watch: ExitWatch | None = None
         if pid:
@@ -52,7 +52,7 @@ class SystemdUnit:
             self._follow(POLL, float("inf"))
 
     async def end(self, grace: float) -> None:
-        """`systemctl stop`, `grace` seconds, SIGKILL to all of it; returns when systemd says that nothing is left.
+        """`systemctl stop`, `grace` seconds, SIGKILL to all of it; returns when systemd reports that nothing is left.
 
         A second call joins the first and may shorten its grace. On cancel it goes on, and CancelledError leaves this
         call when everything is gone. Raises StokerError: `systemd_failed` if systemd refuses, `unkillable`.
@@ -62,7 +62,7 @@ class SystemdUnit:
             await finish(task)
 
     def begin_end(self, grace: float) -> asyncio.Task[None] | None:
-        """As `end`, without waiting for it; the task is ours. None: it is gone already."""
+        """As `end`, but returns at once; this object owns the task. None: it is gone already."""
         task = self._ending.begin_end(grace)
         if task is not None:
             if self._timer is not None:
@@ -83,9 +83,11 @@ class SystemdUnit:
         self._following = self._loop.create_task(self._wait_until_down(pause, limit), name=f"follow-{self._unit}")
 
     async def _wait_until_down(self, pause: float, limit: float) -> None:
-        """Ask systemd until it says that the main process has ended, then tell; after `limit` seconds tell anyway."""
+        """Ask systemd until it reports that the main process has ended, then call `on_exit`; after `limit` seconds in
+        any case.
+        """
         until = self._loop.time() + limit
-        seen = Seen()
+        seen = UnitStatus()
         while self._loop.time() < until:
             with contextlib.suppress(SystemdFailed):  # busy, or being restarted itself: it is asked again
                 seen = await self._asked.show(self._unit)
@@ -118,7 +120,7 @@ class SystemdUnit:
                 raise SystemdFailed(
                     f"`{self._asked} stop {self._unit}` is done, and it is {seen.words}: look at its status"
                 )
-            if seen.active is unit_states.Active.FAILED:
+            if seen.active is unit_states.ActiveState.FAILED:
                 await self._asked.reset(self._unit)
         finally:
             stopping.cancel()

@@ -10,25 +10,25 @@ from typing import Protocol
 
 from stoker.domain.lease import Target
 from stoker.domain.serve import Serve
-from stoker.fleet.process.records import Record
+from stoker.fleet.process.start_records import StartRecord
 
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """Something was just started; nobody watches it yet."""
+    """A unit that was just started; nothing watches it yet."""
 
-    record: Record
+    record: StartRecord
     address: Target
     log: Path | None
-    """None: what it says is kept somewhere else, and the driver's `said` fetches it."""
+    """None: its output is kept elsewhere, and the driver's `recent_output` fetches it."""
     log_start: int = 0
 
 
 class Unit(Protocol):
-    """One started thing, a process group, a container or a systemd unit, that we watch and can end.
+    """One started process group, container or systemd unit that is watched and can be ended.
 
-    `on_exit(code)` (given to the driver's `hold`) is called once when it ends, asked for or not; whoever hears it
-    calls `begin_end`. `on_gone()` is called once, when nothing of it is left.
+    `on_exit(code)` (given to the driver's `hold`) is called once when it ends, requested or not; it has to call
+    `begin_end`. `on_gone()` is called once, when nothing of it is left.
     """
 
     @property
@@ -37,12 +37,13 @@ class Unit(Protocol):
 
     @property
     def code(self) -> int | None:
-        """How it ended; None: it runs, or it cannot be told."""
+        """How it ended; None: it runs, or that is unknown."""
 
     async def end(self, grace: float) -> None:
-        """Ask it to end, `grace` seconds, then force; returns when nothing is left. A second call joins the first.
+        """Ask it to end, wait `grace` seconds, then force it; returns when nothing is left.
 
-        On cancel it goes on, and CancelledError leaves this call when everything is gone.
+        A second call joins the first. On cancel it goes on, and CancelledError leaves this call when everything is
+        gone.
         """
 
     def begin_end(self, grace: float) -> asyncio.Task[None] | None:
@@ -52,26 +53,25 @@ class Unit(Protocol):
         """Stop watching it; it runs on."""
 
 
-class Driver(Protocol):
-    """How serves of one kind are run. Remembers nothing but what `Record` holds."""
+class UnitDriver(Protocol):
+    """How serves of one kind are run. Remembers nothing but what `StartRecord` holds."""
 
     async def examine(self, serve: Serve) -> list[str]:
         """What stands in the way of a start, one sentence each, with the next step. Changes nothing."""
 
     async def launch(
-        self, serve: Serve, taken: Container[int], started_at: float, intend: Callable[[Record], None]
+        self, serve: Serve, taken: Container[int], started_at: float, intend: Callable[[StartRecord], None]
     ) -> Launched:
-        """Start it. `intend(record)` is called before anything exists: a crash in between leaves something to look for.
+        """Start it. `intend(record)` is called before anything exists, so that a crash in between leaves a trace.
 
-        Raises StartFailed; nothing runs then. On cancel: whatever was started is ended before CancelledError leaves.
+        Raises StartFailed; nothing runs then. On cancel: whatever was started has ended before CancelledError leaves.
         """
 
-    def hold(self, record: Record, on_exit: Callable[[int | None], None], on_gone: Callable[[], None]) -> Unit:
+    def hold(self, record: StartRecord, on_exit: Callable[[int | None], None], on_gone: Callable[[], None]) -> Unit:
         """Watch what `record` is about. Raises ProcessLookupError if it is gone already."""
 
-    async def find(self, record: Record) -> Record | None:
-        """The record, completed, if what it is about exists and is ours; None if not. Ends what an interrupted
-        launch left half made."""
+    async def find(self, record: StartRecord) -> StartRecord | None:
+        """The completed record; None: its unit does not exist or is not ours. Ends an interrupted launch."""
 
-    async def said(self, record: Record) -> str:
-        """The last of what it wrote, for drivers without a log file of ours; empty if that cannot be had."""
+    async def recent_output(self, record: StartRecord) -> str:
+        """The end of its output, for drivers without a log file; empty if it cannot be read."""

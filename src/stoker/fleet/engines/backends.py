@@ -46,7 +46,7 @@ def problems(serve: Serve) -> list[str]:
 
 
 def _has(serve: Serve, command: str) -> bool:
-    """On PATH, or, for the compiler, where CUDA is usually installed: FlashInfer looks there too."""
+    """On PATH, or, for the compiler, where CUDA is usually installed: FlashInfer also searches there."""
     if find_command(serve, command) is not None:
         return True
     home = serve.env.get("CUDA_HOME") or os.environ.get("CUDA_HOME") or _CUDA

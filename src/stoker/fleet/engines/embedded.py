@@ -107,7 +107,7 @@ def main(words: Sequence[str]) -> int:
     except _Refused as refused:
         return _say(_REFUSED, _advice(str(refused)))
     if options.parent is not None and not _tie_to(options.parent):
-        return _say(_FAILED, "the control plane that started this engine is gone")
+        return _say(_FAILED, "the Stoker that started this engine has ended")
     try:
         import xllamacpp
     except ImportError as error:
@@ -117,7 +117,7 @@ def main(words: Sequence[str]) -> int:
     except OSError as error:
         return _say(_FAILED, f"{error.filename} cannot be read: {error.strerror}")
     except RuntimeError:
-        # llama.cpp writes its log from a thread that nobody can join; what it has not written yet, we would cut off.
+        # llama.cpp writes its log from a thread that cannot be joined; exiting at once would lose the last lines.
         time.sleep(_LOG_LAG)
         return _say(_FAILED, f"llama.cpp could not serve {options.model} on port {options.port}; it says why above")
     while server is not None:
@@ -193,7 +193,7 @@ def _set_chat(xllamacpp: Any, params: Any, options: argparse.Namespace) -> None:
 
 
 def _tie_to(parent: int) -> bool:
-    """Have the kernel kill us when our parent ends. False: it has ended already."""
+    """Have the kernel kill this process when its parent ends. False: the parent has ended already."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     return os.getppid() == parent

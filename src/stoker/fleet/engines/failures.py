@@ -1,6 +1,6 @@
-"""Why an engine ended, by what it said: one table of what engines say, and what to do about it. Pure.
+"""Why an engine ended, by its last output: one table of patterns, and advice for each. Pure.
 
-The table is read from the top: the first row that any line matches wins, so the causes stand above their consequences.
+The table is read from the top and the first row with a matching line wins, so causes stand above their consequences.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _LINES, _WIDTH = 400, 2000
 _SIGKILL = frozenset((-9, 137))
 
 
-class Kind(StrEnum):
+class FailureKind(StrEnum):
     """What went wrong."""
 
     STARTUP_MEMORY = "startup_memory"
-    """What the engine was told to reserve is not there, or not enough for one request."""
+    """The memory that the engine had to reserve is not free, or not enough for one request."""
     OUT_OF_MEMORY = "out_of_memory"
     DEVICE_LOST = "device_lost"
     DEVICE_FAULT = "device_fault"
@@ -41,171 +41,179 @@ class Kind(StrEnum):
     @property
     def is_memory(self) -> bool:
         """Whether a smaller variant would help."""
-        return self in (Kind.STARTUP_MEMORY, Kind.OUT_OF_MEMORY)
+        return self in (FailureKind.STARTUP_MEMORY, FailureKind.OUT_OF_MEMORY)
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class EngineFailure:
     """`evidence` is a line of the engine's, shortened: the caller takes the secrets out of what it passes in."""
 
-    kind: Kind
+    kind: FailureKind
     evidence: str
     advice: str
     probable: bool = False
-    """Concluded from what was not said."""
+    """Concluded without evidence in the output."""
 
 
-PROPOSED: Mapping[Kind, Status] = {
-    Kind.STARTUP_MEMORY: Status.REJECTED,
-    Kind.OUT_OF_MEMORY: Status.REJECTED,
-    Kind.UNSUPPORTED_QUANTIZATION: Status.REJECTED,
-    Kind.UNSUPPORTED_BACKEND: Status.REJECTED,
-    Kind.UNSUPPORTED_ARCHITECTURE: Status.REJECTED,
-    Kind.DEVICE_LOST: Status.BLOCKED,
-    Kind.BAD_WEIGHTS: Status.BLOCKED,
+PROPOSED: Mapping[FailureKind, Status] = {
+    FailureKind.STARTUP_MEMORY: Status.REJECTED,
+    FailureKind.OUT_OF_MEMORY: Status.REJECTED,
+    FailureKind.UNSUPPORTED_QUANTIZATION: Status.REJECTED,
+    FailureKind.UNSUPPORTED_BACKEND: Status.REJECTED,
+    FailureKind.UNSUPPORTED_ARCHITECTURE: Status.REJECTED,
+    FailureKind.DEVICE_LOST: Status.BLOCKED,
+    FailureKind.BAD_WEIGHTS: Status.BLOCKED,
 }
 """The status that a validation proposes: rejected is the serve's fault, blocked the machine's or the weights'."""
 
 
-class Row(NamedTuple):
-    """What one kind of failure looks like. `engines`: whose words these are; empty: anyone's."""
+class FailurePattern(NamedTuple):
+    """The pattern of one kind of failure. `engines`: whose output it is; empty: any engine's."""
 
-    kind: Kind
+    kind: FailureKind
     pattern: str
     engines: tuple[str, ...] = ()
 
 
-TABLE: tuple[Row, ...] = (
-    Row(
-        Kind.STARTUP_MEMORY,
+TABLE: tuple[FailurePattern, ...] = (
+    FailurePattern(
+        FailureKind.STARTUP_MEMORY,
         r"less than desired GPU memory utilization|No available memory for the cache blocks"
         r"|larger than the (available KV cache memory|maximum number of tokens that can be stored in KV cache)",
         ("vllm",),
     ),
-    Row(Kind.STARTUP_MEMORY, r"Not enough memory\. Please try", ("sglang",)),
-    Row(
-        Kind.DEVICE_LOST,
+    FailurePattern(FailureKind.STARTUP_MEMORY, r"Not enough memory\. Please try", ("sglang",)),
+    FailurePattern(
+        FailureKind.DEVICE_LOST,
         r"GPU is lost|fallen off the bus|uncorrectable ECC|DeviceLost|no CUDA-capable device|No HIP GPUs are available"
         r"|(CUDA|CUDA driver) initialization (error|failed)|devices? unavailable|driver version is insufficient"
         r"|No CUDA GPUs are available",
     ),
-    Row(
-        Kind.OUT_OF_MEMORY,
+    FailurePattern(
+        FailureKind.OUT_OF_MEMORY,
         r"out of memory|OutOfMemory|OutOfDeviceMemory|cudaMalloc failed|failed to allocate|unable to allocate|bad_alloc"
         r"|\bMemoryError\b|Cannot allocate memory|memory allocation of size \d+ failed",
     ),
-    Row(
-        Kind.UNSUPPORTED_QUANTIZATION,
+    FailurePattern(
+        FailureKind.UNSUPPORTED_QUANTIZATION,
         r"quantization (method|scheme)\b.{0,80} (is not supported|does not match)|Unknown quantization method"
         r"|argument --quantization: invalid choice|Cannot find the config file for|unsupported quantization"
         r"|invalid ggml type|unknown (tensor|ggml) type",
     ),
-    Row(
-        Kind.UNSUPPORTED_BACKEND,
+    FailurePattern(
+        FailureKind.UNSUPPORTED_BACKEND,
         r"Selected backend .{0,120}not valid for this configuration|no kernel image is available"
         r"|argument --attention-backend: invalid choice|backend is not supported|does not support .{0,60}backend"
         r"|V cache (quantization )?requires flash.?att|requires? device(s)? with (compute )?capability"
         r"|cache type .{0,40} does not divide",
     ),
-    Row(
-        Kind.DEVICE_FAULT,
+    FailurePattern(
+        FailureKind.DEVICE_FAULT,
         r"illegal memory access|unspecified launch failure|device-side assert|CUDA error: misaligned|HSA_STATUS_ERROR"
         r"|Memory access fault by GPU",
     ),
-    Row(
-        Kind.UNSUPPORTED_ARCHITECTURE,
+    FailurePattern(
+        FailureKind.UNSUPPORTED_ARCHITECTURE,
         r"unknown model architecture|unsupported model architecture|unsupported architecture|not supported for now"
         r"|does not recognize this architecture|Model architectures .{0,80} failed to be inspected",
     ),
-    Row(Kind.CONTEXT_TOO_LONG, r"greater than the derived (max_model_len|context_length)", ("vllm", "sglang")),
-    Row(
-        Kind.PORT_TAKEN,
+    FailurePattern(
+        FailureKind.CONTEXT_TOO_LONG, r"greater than the derived (max_model_len|context_length)", ("vllm", "sglang")
+    ),
+    FailurePattern(
+        FailureKind.PORT_TAKEN,
         r"address already in use|couldn't bind|could not bind|HTTP server error|bind\(\) failed|EADDRINUSE",
     ),
-    Row(
-        Kind.MISSING_DEPENDENCY,
+    FailurePattern(
+        FailureKind.MISSING_DEPENDENCY,
         r"No module named|ModuleNotFoundError|cannot open shared object|error while loading shared libraries"
         r"|could not find nvcc|nvcc: (command )?not found|ninja (is|was) (required|not found)"
         r"|FileNotFoundError: .{0,60}'(ninja|nvcc)'|torch.memory.saver.{0,40}(not|install)",
     ),
-    Row(
-        Kind.MISSING_WEIGHTS,
+    FailurePattern(
+        FailureKind.MISSING_WEIGHTS,
         r"Repository Not Found|gated repo|is not a local folder and is not a valid model identifier|Repo id must"
         r"|Cannot find any model weights|does not appear to have a file named|Invalid repository ID or local directory",
     ),
-    Row(
-        Kind.BAD_WEIGHTS,
+    FailurePattern(
+        FailureKind.BAD_WEIGHTS,
         r"invalid magic|gguf_init_from|tensor .{0,200}(not within|out of bounds|data offset)|file bounds|failed to read"
         r"|corrupt|error loading model|SafetensorError|deserializing header",
     ),
-    Row(
-        Kind.BAD_OPTION,
+    FailurePattern(
+        FailureKind.BAD_OPTION,
         r"unrecognized arguments?|invalid argument|unknown argument|no such option|unexpected argument"
         r"|invalid choice:|expected one argument",
     ),
 )
 
-_ADVICE: Mapping[Kind, str] = {
-    Kind.STARTUP_MEMORY: "it could not reserve its memory: lower `context` or `parallel`, free the device, or change "
-    "`memory_fraction`",
-    Kind.OUT_OF_MEMORY: "it ran out of memory: lower `context`, `parallel` or `gpu_layers`, or take a smaller "
+_ADVICE: Mapping[FailureKind, str] = {
+    FailureKind.STARTUP_MEMORY: "it could not reserve its memory: lower `context` or `parallel`, free the device, or "
+    "change `memory_fraction`",
+    FailureKind.OUT_OF_MEMORY: "it ran out of memory: lower `context`, `parallel` or `gpu_layers`, or take a smaller "
     "quantisation",
-    Kind.DEVICE_LOST: "the device is gone: look at `dmesg` and `nvidia-smi`; a restart of the machine may be needed",
-    Kind.DEVICE_FAULT: "its code failed on the device: try `graphs = false` or another `attention_backend`, or update "
-    "the engine",
-    Kind.UNSUPPORTED_QUANTIZATION: "this engine cannot run this quantisation here: take another file, or take "
+    FailureKind.DEVICE_LOST: "the device is gone: look at `dmesg` and `nvidia-smi`; the machine may need a restart",
+    FailureKind.DEVICE_FAULT: "its code failed on the device: try `graphs = false` or another `attention_backend`, or "
+    "update the engine",
+    FailureKind.UNSUPPORTED_QUANTIZATION: "this engine cannot run this quantisation here: take another file, or take "
     "`quantization` out",
-    Kind.UNSUPPORTED_BACKEND: "this attention backend, or KV cache type, cannot run here: take another, or take "
+    FailureKind.UNSUPPORTED_BACKEND: "this attention backend, or KV cache type, cannot run here: take another, or take "
     "`attention_backend` and `kv_cache_type` out",
-    Kind.UNSUPPORTED_ARCHITECTURE: "this engine does not know the model's architecture: update the engine",
-    Kind.CONTEXT_TOO_LONG: "the model was not made for so long a context: lower `context`",
-    Kind.PORT_TAKEN: "its port is taken: look who has it with `ss -ltnp`, or take `port` out so that a free one is "
-    "picked",
-    Kind.MISSING_DEPENDENCY: "something that it needs is not installed in the environment that it runs in",
-    Kind.MISSING_WEIGHTS: "the weights are not there, or may not be fetched: correct `model`, or fetch them first and "
-    "give their directory",
-    Kind.BAD_WEIGHTS: "the weights look damaged or cut short: compare their size and checksum with the source, "
+    FailureKind.UNSUPPORTED_ARCHITECTURE: "this engine does not know the model's architecture: update the engine",
+    FailureKind.CONTEXT_TOO_LONG: "the model does not support so long a context: lower `context`",
+    FailureKind.PORT_TAKEN: "its port is taken: find the process with `ss -ltnp`, or remove `port` so that a free one "
+    "is picked",
+    FailureKind.MISSING_DEPENDENCY: "something that it needs is not installed in the environment that it runs in",
+    FailureKind.MISSING_WEIGHTS: "the weights are not there, or may not be fetched: correct `model`, or fetch them "
+    "first and give their directory",
+    FailureKind.BAD_WEIGHTS: "the weights look damaged or cut short: compare their size and checksum with the source, "
     "download them again",
-    Kind.BAD_OPTION: "it does not know an option: correct `extra_args` or `cmd`",
+    FailureKind.BAD_OPTION: "it does not know an option: correct `extra_args` or `cmd`",
 }
-_ADVICE_FOR: Mapping[tuple[Kind, str], str] = {
-    (Kind.OUT_OF_MEMORY, engine): "it ran out of memory: lower `memory_fraction`, `parallel` or `batched_tokens`, or "
-    "take a smaller quantisation"
+_ADVICE_FOR: Mapping[tuple[FailureKind, str], str] = {
+    (
+        FailureKind.OUT_OF_MEMORY,
+        engine,
+    ): "it ran out of memory: lower `memory_fraction`, `parallel` or `batched_tokens`, or take a smaller quantisation"
     for engine in ("vllm", "sglang")
 }
 _COMPILED = tuple((row, re.compile(row.pattern, re.IGNORECASE)) for row in TABLE)
 
 
-def advice(kind: Kind, engine: str = "") -> str:
+def advice(kind: FailureKind, engine: str = "") -> str:
     """What to do about it, in configuration keys."""
     return _ADVICE_FOR.get((kind, engine), _ADVICE[kind])
 
 
-def classify(engine: str, exit_code: int | None, said: str, oom_kills: int | None = None) -> Failure | None:
-    """Why it ended; None: nothing that we know.
+def classify(engine: str, exit_code: int | None, said: str, oom_kills: int | None = None) -> EngineFailure | None:
+    """Why it ended; None: unknown.
 
-    `engine` empty, or one without words of its own: everybody's are looked for. `said`: the last lines that it wrote.
-    `oom_kills`: how many of its processes the kernel killed for want of memory (its control group's `oom_kill`); None:
-    not known.
+    `engine` empty, or an engine without patterns of its own: all patterns are tried. `said`: the last lines of its
+    output. `oom_kills`: how many of its processes the kernel killed to free memory (its control group's `oom_kill`);
+    None: not known.
 
-    1. the kernel says that it killed one of it  2. a row of the table  3. SIGKILL out of nothing: probably the kernel
+    1. the kernel counted a kill
+    2. a row of the table matches
+    3. SIGKILL without another reason: probably the kernel
     4. anything else
     """
     if oom_kills:  # 1
-        return Failure(Kind.OUT_OF_MEMORY, f"the kernel killed {oom_kills} of its processes", advice(_KILLED, engine))
+        return EngineFailure(
+            FailureKind.OUT_OF_MEMORY, f"the kernel killed {oom_kills} of its processes", advice(_KILLED, engine)
+        )
     lines = [line[:_WIDTH] for line in said.splitlines()[-_LINES:]]
     for row, pattern in _COMPILED:  # 2
         if row.engines and engine in _WITH_WORDS and engine not in row.engines:
             continue
         for line in lines:
             if (match := pattern.search(line)) is not None:
-                return Failure(row.kind, _around(line, match.start(), match.end()), advice(row.kind, engine))
+                return EngineFailure(row.kind, _around(line, match.start(), match.end()), advice(row.kind, engine))
     if exit_code in _SIGKILL and oom_kills is None and not said.strip():  # 3
-        return Failure(_KILLED, "killed without a word", f"{advice(_KILLED, engine)}; see `dmesg`", probable=True)
+        return EngineFailure(_KILLED, "killed without a word", f"{advice(_KILLED, engine)}; see `dmesg`", probable=True)
     return None  # 4
 
 
-_KILLED = Kind.OUT_OF_MEMORY
+_KILLED = FailureKind.OUT_OF_MEMORY
 _WITH_WORDS = frozenset(("llama.cpp", "vllm", "sglang"))
 
 

@@ -6,15 +6,15 @@ import os
 import re
 
 from stoker.domain.serve import Serve
-from stoker.fleet.engines import weights
-from stoker.fleet.engines.launch import Launch, Place, find_command, missing_command
+from stoker.fleet.engines import weight_files
+from stoker.fleet.engines.launch import Launch, LaunchPlace, find_command, missing_command
 
 _PLACEHOLDER = re.compile(r"(?<!\{)\{(port|model|dir|host|name|key)\}")
 
 _KEY_VARIABLES = {"llama.cpp": "LLAMA_API_KEY", "vllm": "VLLM_API_KEY"}
 
 
-def launch(serve: Serve, place: Place) -> Launch:
+def launch(serve: Serve, place: LaunchPlace) -> Launch:
     """`{name}` is the served name: what /v1/models has to show. `{{...}}` and other braces stay (templates, JSON)."""
     values = {
         "port": str(place.port),
@@ -41,10 +41,10 @@ def problems(serve: Serve) -> list[str]:
     command = _PLACEHOLDER.sub(lambda match: serve.directory if match[1] == "dir" else match[0], serve.cmd[0])
     if find_command(serve, command) is None:
         found.append(missing_command(serve, command))
-    # A hub id or a name for the engine's own use is none of our business; a path is.
+    # Only a path can be checked; a hub id, or a name with a meaning for the engine, cannot.
     if os.path.isabs(serve.model) and any("{model}" in word for word in serve.cmd):
         if serve.engine == "llama.cpp":
-            found += weights.problems(serve)
+            found += weight_files.problems(serve)
         elif not os.path.exists(serve.model) and serve.source is None:
-            found.append(weights.missing(serve, serve.model))
+            found.append(weight_files.missing(serve, serve.model))
     return found

@@ -14,8 +14,8 @@ _NOWHERE = ("0.0.0.0", "::", "::1", "localhost")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """What is settled per start. `key` is what the engine is to ask for; nobody else knows it."""
+class LaunchPlace:
+    """The values of one start. The engine asks for `key`; only Stoker knows it."""
 
     port: int
     key: str = field(repr=False)
@@ -30,13 +30,12 @@ class Launch:
     argv: tuple[str, ...] = field(repr=False)
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     takes_key: bool = True
-    """Whether the engine asks for `Place.key`."""
+    """Whether the engine asks for `LaunchPlace.key`."""
 
 
 def find_command(serve: Serve, command: str) -> str | None:
-    """The absolute path of an executable, as the child would find it; None if there is none.
-
-    A name is looked up on PATH (the serve's own, if its `env` sets one), a path is taken from the serve's directory.
+    """The absolute path of an executable, as the child would find it; None: not found. A name is looked up on PATH (the
+    serve's own, if its `env` sets one), a path is relative to the serve's directory.
     """
     if os.sep in command:
         path = os.path.join(serve.directory, command)
@@ -45,7 +44,9 @@ def find_command(serve: Serve, command: str) -> str | None:
 
 
 def find_engine(serve: Serve, command: str) -> str | None:
-    """As `find_command` for a name; after PATH, beside our own interpreter: where `pip install` puts it."""
+    """As `find_command` for a name; after PATH, it also searches beside Stoker's own interpreter, where `pip install`
+    puts it.
+    """
     beside = os.path.join(os.path.dirname(sys.executable), command)
     return find_command(serve, command) or find_command(serve, beside)
 
@@ -64,7 +65,9 @@ def missing_command(serve: Serve, command: str) -> str:
     """The sentence for a command that `find_command` does not find."""
     if os.sep in command:
         path = os.path.join(serve.directory, command)
-        return f"the command {path} of serve '{serve.name}' is no executable file: correct `cmd`, or install it there"
+        return (
+            f"the command {path} of serve '{serve.name}' is not an executable file: correct `cmd`, or install it there"
+        )
     return (
         f"the command `{command}` of serve '{serve.name}' is not on PATH: install it, or write its full path into `cmd`"
     )

@@ -9,9 +9,9 @@ from dataclasses import replace
 from importlib.util import find_spec
 
 from stoker.domain.serve import Serve
-from stoker.fleet.engines import embedded, weights, words
-from stoker.fleet.engines.launch import Launch, Place, find_command
-from stoker.fleet.engines.words import CACHE_TYPES, Words, option, switch
+from stoker.fleet.engines import embedded, options, weight_files
+from stoker.fleet.engines.launch import Launch, LaunchPlace, find_command
+from stoker.fleet.engines.options import CACHE_TYPES, OptionTable, option, switch
 
 SERVER = "llama-server"
 _MODULE = "stoker.fleet.engines.embedded"
@@ -26,11 +26,11 @@ _SAMPLERS = {
 
 
 def _template(given: str) -> tuple[str, str]:
-    return ("--chat-template-file" if words.is_file_name(given) else "--chat-template", given)
+    return ("--chat-template-file" if options.is_file_name(given) else "--chat-template", given)
 
 
 def _sampling(given: Mapping[str, float]) -> list[str]:
-    return [word for key, value in given.items() for word in (_SAMPLERS[key], words.number(value))]
+    return [word for key, value in given.items() for word in (_SAMPLERS[key], options.number(value))]
 
 
 _ATTENTION = {"flash": "on", "none": "off"}
@@ -40,7 +40,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "attention_backend": tuple(_ATTENTION),
     "reasoning_parser": _FORMATS,
 }
-WORDS: Words = {
+WORDS: OptionTable = {
     "context": option("-c"),
     "parallel": option("-np"),
     "threads": option("-t"),
@@ -68,7 +68,7 @@ INSTEAD: Mapping[str, str] = {
 }
 
 
-def launch(serve: Serve, place: Place) -> Launch:
+def launch(serve: Serve, place: LaunchPlace) -> Launch:
     """`llama-server` where `serve.embedded` allows it and PATH has it, else the embedded engine.
 
     The key travels in the environment: a command line can be read by every user of the machine.
@@ -80,7 +80,7 @@ def launch(serve: Serve, place: Place) -> Launch:
     if serve.die_with_parent:
         argv += ["--parent", str(os.getpid())]
     environment = {embedded.KEY_VARIABLE: place.key}
-    if "PYTHONPATH" in os.environ:  # what we were imported from, the child is imported from
+    if "PYTHONPATH" in os.environ:  # the child imports Stoker from the same place
         environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
     return Launch((*argv, *serve.extra_args), environment)
 
@@ -88,8 +88,8 @@ def launch(serve: Serve, place: Place) -> Launch:
 def problems(serve: Serve) -> list[str]:
     """What stands in the way of a start: one sentence each. Milliseconds."""
     return [
-        *weights.problems(serve),
-        *words.template_problems(serve),
+        *weight_files.problems(serve),
+        *options.template_problems(serve),
         *unsupported(serve),
         *_engine_problems(serve),
     ]
@@ -97,7 +97,7 @@ def problems(serve: Serve) -> list[str]:
 
 def unsupported(serve: Serve) -> list[str]:
     """One sentence for each key, or value, that llama.cpp cannot express. Pure."""
-    found = words.unsupported(serve, WORDS, INSTEAD)
+    found = options.unsupported(serve, WORDS, INSTEAD)
     for key, choices in _CHOICES.items():
         given = getattr(serve.tuning, key)
         for value in given if isinstance(given, tuple) else [given]:
@@ -127,18 +127,18 @@ def _engine_problems(serve: Serve) -> list[str]:
     return [f"`extra_args` of serve '{serve.name}': {refusal}"] if refusal else []
 
 
-def _conversations(place: Place) -> list[str]:
-    """llama.cpp's own cache of prompts knows no keys: whoever comes with the same words would go on with them."""
+def _conversations(place: LaunchPlace) -> list[str]:
+    """llama.cpp's own prompt cache has no keys: any caller with the same prefix would continue the conversation."""
     return [] if place.conversations is None else ["--slot-save-path", place.conversations, "--cache-ram", "0"]
 
 
-def _options(serve: Serve, place: Place) -> list[str]:
-    options = ["-m", serve.model, "--alias", serve.served_name or serve.name]
-    options += ["--host", serve.host, "--port", str(place.port)]
+def _options(serve: Serve, place: LaunchPlace) -> list[str]:
+    words = ["-m", serve.model, "--alias", serve.served_name or serve.name]
+    words += ["--host", serve.host, "--port", str(place.port)]
     shared = replace(serve, context=serve.context and serve.context * serve.parallel)  # one for all its sequences
     return [
-        *options,
-        *words.render(shared, WORDS, next(iter(serve.tuning.attention_backend), None)),
+        *words,
+        *options.render(shared, WORDS, next(iter(serve.tuning.attention_backend), None)),
         "--no-slots",
         *_conversations(place),
     ]

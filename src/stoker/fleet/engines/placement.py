@@ -24,11 +24,11 @@ _CACHES: Mapping[str, Mapping[str, str]] = {
 """Engine -> variable -> folder below the serve's own cache folder."""
 _FOLDER = ".cache"
 _ELSEWHERE = (Driver.EXTERNAL, Driver.COMPOSE)
-"""What we do not give its environment: it has a file system of its own."""
+"""Drivers whose environment Stoker does not set: they have a file system of their own."""
 
 
 def caches(engine: str, vault: str, serve_name: str) -> dict[str, str]:
-    """The variables by which an engine and its kernels are told where to keep their caches. Creates nothing."""
+    """The variables that tell an engine and its kernels where to keep caches. Creates nothing."""
     root = os.path.join(vault, _FOLDER, serve_name)
     return {name: os.path.join(root, folder) if folder else root for name, folder in _CACHES[engine].items()}
 
@@ -41,9 +41,9 @@ def placed(serve: Serve, vault: str) -> Serve:
 
 
 def placement_problems(serve: Serve, vault: str) -> list[str]:
-    """One sentence for each path of the serve that lies outside the vault. Symlinks are followed; a hub id is no path.
+    """One sentence for each path of the serve that lies outside the vault. Follows symlinks; a hub id is not a path.
 
-    Looks at the file system, for milliseconds. Nothing that is looked at has to exist.
+    Reads the file system, for milliseconds. The paths need not exist.
     """
     if serve.driver in _ELSEWHERE:
         return []

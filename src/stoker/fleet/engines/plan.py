@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from stoker.domain.serve import Serve
 from stoker.fleet.engines import generic, llama_cpp, sglang, vllm
-from stoker.fleet.engines.launch import Launch, Place
-from stoker.fleet.engines.names import name_caution
+from stoker.fleet.engines.launch import Launch, LaunchPlace
+from stoker.fleet.engines.served_names import name_caution
 
 
 class Adapter(NamedTuple):
-    launch: Callable[[Serve, Place], Launch]
+    launch: Callable[[Serve, LaunchPlace], Launch]
     problems: Callable[[Serve], list[str]]
     unsupported: Callable[[Serve], list[str]]
 
@@ -22,11 +22,11 @@ ADAPTERS = {
     "vllm": Adapter(vllm.launch, vllm.problems, vllm.unsupported),
     "sglang": Adapter(sglang.launch, sglang.problems, sglang.unsupported),
 }
-"""Engines that we know how to start; a serve with a `cmd` of its own needs none of them."""
+"""Engines that Stoker can start; a serve with its own `cmd` needs none of them."""
 _OWN = Adapter(generic.launch, generic.problems, lambda serve: [])
 
 
-def plan(serve: Serve, place: Place) -> Launch:
+def plan(serve: Serve, place: LaunchPlace) -> Launch:
     """How to start a process serve: its own `cmd`, or its engine's. Call it only when `problems` finds nothing."""
     return _adapter(serve).launch(serve, place)
 

@@ -14,7 +14,7 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.lease import Target
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Serve
-from stoker.fleet.engines.abilities import abilities
+from stoker.fleet.engines.capabilities import capabilities
 from stoker.fleet.engines.facts import from_models, from_props
 from stoker.http import client
 from stoker.http.client import HttpResponse, NoResponse
@@ -25,8 +25,8 @@ FAST_FOR = 120.0
 """Seconds of probing at INTERVAL; what takes longer does not notice SLOW_INTERVAL."""
 PROPS_TIMEOUT = 0.5
 CANARY_TIMEOUT = 60.0
-SONG_TIMEOUT = 10.0
-_SONG: dict[str, Any] = {"prompt": "One, two, three,", "max_tokens": 8, "temperature": 0, "seed": 1}
+WEIGHTS_PROBE_TIMEOUT = 10.0
+_WEIGHTS_PROBE: dict[str, Any] = {"prompt": "One, two, three,", "max_tokens": 8, "temperature": 0, "seed": 1}
 _ASK = "Hi"
 _MESSAGES = [{"role": "user", "content": _ASK}]
 _CANARIES: dict[Dialect, tuple[str, dict[str, Any]]] = {
@@ -43,12 +43,12 @@ class NotReady(Exception):
     """It will not get ready: it answers, but wrongly. The text completes "serve 'x' ..."."""
 
 
-class Ended(Exception):
+class EngineEnded(Exception):
     """The process ended while it was probed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class ReadinessProof:
     """Times are the clock's, facts as in `Running.facts`."""
 
     health_at: float
@@ -56,7 +56,7 @@ class Proof:
 
 
 class Readiness:
-    """Proves one start. `last` says what the last probe found, for whoever gives up waiting."""
+    """Proves one start. `last` is the result of the last probe, for the error message after a timeout."""
 
     def __init__(self, serve: Serve, address: Target, clock: Clock, ended: asyncio.Event) -> None:
         self.last = "it was not probed yet"
@@ -66,10 +66,11 @@ class Readiness:
         self._clock = clock
         self._ended = ended
 
-    async def prove(self, canary: bool | None = None) -> Proof:
-        """Probe until ready, without a limit: put a timeout around it. Raises NotReady or Ended. Keeps nothing open.
+    async def prove(self, canary: bool | None = None) -> ReadinessProof:
+        """Probe until ready, without a limit: put a timeout around it. Raises NotReady or EngineEnded. Keeps nothing
+        open.
 
-        `canary`: whether a completion is asked for too; None: if the serve's configuration says so.
+        `canary`: whether to ask for a completion, too; None: as the serve is configured.
         """
         began = self._clock.now()
         while not await self.is_healthy():
@@ -78,24 +79,24 @@ class Readiness:
         while (models := await self._models()) is None:
             await self._pause(began)
         if self._serve.canary if canary is None else canary:
-            while not await self._sings():
+            while not await self._answers_canary():
                 await self._pause(began)
         facts = from_models(models, self.wanted)
         if self._serve.engine == "llama.cpp":
             facts |= from_props(await self._props())
-        facts |= await abilities(self._serve, self._address)
-        if self._ended.is_set():  # what answered was somebody else, or is dying
-            raise Ended
-        return Proof(health_at, facts)
+        facts |= await capabilities(self._serve, self._address)
+        if self._ended.is_set():  # another program answered, or the engine is ending
+            raise EngineEnded
+        return ReadinessProof(health_at, facts)
 
-    async def song(self) -> str | None:
-        """What the model goes on with after a fixed beginning, greedily: the same as long as its weights are the same.
+    async def weights_probe(self) -> str | None:
+        """How the model greedily continues a fixed text: unchanged as long as its weights are.
 
-        None: it does not take plain completions, or did not answer in time. Ask it only while nothing else runs.
+        None: it does not accept plain completions, or did not answer in time. Ask only while no request runs.
         """
         if Dialect.COMPLETIONS not in self._serve.dialects:
             return None
-        answer = await self._ask("/v1/completions", {"model": self.wanted, **_SONG}, SONG_TIMEOUT)
+        answer = await self._ask("/v1/completions", {"model": self.wanted, **_WEIGHTS_PROBE}, WEIGHTS_PROBE_TIMEOUT)
         found = answer.json() if answer is not None and answer.status == 200 else None
         try:
             return str(found["choices"][0]["text"])  # type: ignore[index]
@@ -103,10 +104,10 @@ class Readiness:
             return None
 
     async def is_healthy(self) -> bool:
-        """One look at health."""
+        """One check of health."""
         answer = await self._ask(self._serve.health)
         if answer is not None and answer.status in (404, 405) and self._serve.base_url is not None:
-            # Somebody else's server need not have a health path; its list of models says as much.
+            # An external server need not have a health path; its list of models proves as much.
             answer = await self._ask("/v1/models")
         return answer is not None and answer.status == 200
 
@@ -132,7 +133,7 @@ class Readiness:
         raise NotReady(f"answers as another model: wanted '{self.wanted}', GET /v1/models shows {seen}; "
                        "correct `served_name`, or the command that starts it")  # fmt: skip
 
-    async def _sings(self) -> bool:
+    async def _answers_canary(self) -> bool:
         dialect = next((d for d in _CANARIES if d in self._serve.dialects), Dialect.CHAT)
         path, payload = _CANARIES[dialect]
         answer = await self._ask(path, {"model": self.wanted, **payload}, CANARY_TIMEOUT)
@@ -168,4 +169,4 @@ class Readiness:
             async with asyncio.timeout(interval):
                 await self._ended.wait()
         if self._ended.is_set():
-            raise Ended
+            raise EngineEnded

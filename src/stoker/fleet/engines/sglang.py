@@ -7,15 +7,15 @@ import sys
 from importlib.util import find_spec
 
 from stoker.domain.serve import Serve
-from stoker.fleet.engines import backends, weights, words
-from stoker.fleet.engines.launch import Launch, Place, find_command, find_engine, own_address
-from stoker.fleet.engines.names import name_problem
-from stoker.fleet.engines.words import Words, document, option, switch, template_switch
+from stoker.fleet.engines import backends, options, weight_files
+from stoker.fleet.engines.launch import Launch, LaunchPlace, find_command, find_engine, own_address
+from stoker.fleet.engines.options import OptionTable, document, option, switch, template_switch
+from stoker.fleet.engines.served_names import name_problem
 
 COMMAND = "sglang"
 _MODULE = "sglang.launch_server"
 
-WORDS: Words = {
+WORDS: OptionTable = {
     "context": option("--context-length"),
     "parallel": option("--max-running-requests"),
     "tensor_parallel": option("--tensor-parallel-size"),
@@ -37,18 +37,18 @@ WORDS: Words = {
     "trust_remote_code": switch(("--trust-remote-code",)),
     "metrics": switch(("--enable-metrics",)),
 }
-INSTEAD = words.ON_GPU
+INSTEAD = options.ON_GPU
 
 
-def launch(serve: Serve, place: Place) -> Launch:
+def launch(serve: Serve, place: LaunchPlace) -> Launch:
     """SGLang takes its key on the command line only, where every user of the machine can read it."""
     argv = [*(_command(serve) or (COMMAND, "serve")), "--model-path", serve.model]
     argv += ["--served-model-name", serve.served_name or serve.name, "--host", serve.host, "--port", str(place.port)]
-    argv += words.render(serve, WORDS, backends.chosen(serve))
+    argv += options.render(serve, WORDS, backends.chosen(serve))
     if serve.sleep_level is not None:
-        # Without the copy in host memory, what comes back after a release is whatever lay in the memory.
+        # Without the copy in host memory, the weights are garbage after a release.
         argv += ["--enable-memory-saver", "--enable-weights-cpu-backup"]
-    address = own_address(serve)  # else it looks for one, and may find a public one
+    address = own_address(serve)  # otherwise the engine picks one, possibly a public one
     environment = {"SGLANG_HOST_IP": address} if address is not None else {}
     return Launch((*argv, "--api-key", place.key, *serve.extra_args), environment)
 
@@ -58,22 +58,22 @@ def problems(serve: Serve) -> list[str]:
     found = [] if _command(serve) else [_missing(serve)]
     refused = name_problem(serve.engine, serve.served_name or serve.name)
     found += [refused] if refused else []
-    found += weights.directory_problems(serve) + words.template_problems(serve)
+    found += weight_files.directory_problems(serve) + options.template_problems(serve)
     return [*found, *backends.problems(serve), *unsupported(serve)]
 
 
 def unsupported(serve: Serve) -> list[str]:
     """One sentence for each key that SGLang cannot express. Pure."""
-    found = [*words.unsupported(serve, WORDS, INSTEAD), *words.cache_type_problems(serve)]
+    found = [*options.unsupported(serve, WORDS, INSTEAD), *options.cache_type_problems(serve)]
     if serve.sleep_level not in (None, 1):
         found.append(f"serve '{serve.name}': engine SGLang has one depth of sleep: write `sleep_level = 1`")
     return found
 
 
 def _command(serve: Serve) -> tuple[str, ...] | None:
-    """1. the interpreter that the command `sglang` belongs to  2. that command alone  3. our own interpreter  4. none
+    """1. the interpreter of the command `sglang`  2. that command  3. Stoker's own interpreter  4. none
 
-    `sglang serve` looks for more than language models, and asks the hub about it: the module does not.
+    `sglang serve` also handles other kinds of models, and asks the hub about each; the module does not.
     """
     script = find_engine(serve, COMMAND)
     if script is not None:

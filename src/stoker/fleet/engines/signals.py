@@ -1,8 +1,8 @@
-"""What an engine's /metrics says, in one shape for all engines. Pure, and linear in the text.
+"""An engine's /metrics, in one shape for all engines. Pure, and linear in the text.
 
-Engines rename their metrics: each signal has a list of names, and the first that is there counts. What is missing is
-None, unknown, and never 0. The names are written here as Prometheus has them, with or without `_total`; `:` and `_` are
-the same after the engine's own name, because gateways write the one for the other.
+Engines rename their metrics: each signal has a list of names, and the first one present counts. A missing one is None
+(unknown), never 0. Names are written as Prometheus has them, with or without `_total`; `:` and `_` count as the same
+after the engine's own name, because gateways replace one by the other.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 LIMIT = 2**20
 """Characters of a text that are read; a line cut short there is left out."""
-# Possessive quantifiers: nothing is tried twice, whatever the text.
+# Possessive quantifiers: no backtracking, whatever the text.
 _SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*+)(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*+")*+)\})?+[ \t]++([^\s#]++)')
 _LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*+)[ \t]*+=[ \t]*+"((?:[^"\\]|\\.)*+)"')
 _COPIES = frozenset(("tp_rank", "pp_rank", "moe_ep_rank", "pid"))
-"""Labels that tell apart who reports, not what is counted: of samples that differ only in these the largest counts."""
+"""Labels of who reports, not of what is counted: of samples that differ only in these the largest counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Signals:
     steps: float | None = None
     """Decode calls."""
     preemptions: float | None = None
-    """Requests that had to give their KV cache back and begin anew."""
+    """Requests that had to release their KV cache and start again."""
     prefix_queries: float | None = None
     """Prompt tokens that were looked up in the prefix cache."""
     prefix_hits: float | None = None
@@ -45,24 +45,24 @@ class Signals:
     """Of late, where the engine says it so."""
 
 
-class Name(NamedTuple):
+class MetricName(NamedTuple):
     """A metric, and which of its samples: those with this label."""
 
     metric: str
     label: tuple[str, str] | None = None
 
 
-class Row(NamedTuple):
-    names: tuple[Name, ...]
+class MetricRow(NamedTuple):
+    names: tuple[MetricName, ...]
     largest: bool = False
     """Of several engines the largest counts, not their sum."""
 
 
-def _row(*metrics: str, largest: bool = False) -> Row:
-    return Row(tuple(Name(metric) for metric in metrics), largest)
+def _row(*metrics: str, largest: bool = False) -> MetricRow:
+    return MetricRow(tuple(MetricName(metric) for metric in metrics), largest)
 
 
-TABLES: Mapping[str, Mapping[str, Row]] = {
+TABLES: Mapping[str, Mapping[str, MetricRow]] = {
     "llama.cpp": {
         "queued": _row("llamacpp:requests_deferred"),
         "running": _row("llamacpp:requests_processing"),
@@ -73,9 +73,9 @@ TABLES: Mapping[str, Mapping[str, Row]] = {
     },
     "vllm": {
         # A request that is deferred waits for something outside the engine: more room would not help it.
-        "queued": Row((
-            Name("vllm:num_requests_waiting_by_reason", ("reason", "capacity")),
-            Name("vllm:num_requests_waiting"),
+        "queued": MetricRow((
+            MetricName("vllm:num_requests_waiting_by_reason", ("reason", "capacity")),
+            MetricName("vllm:num_requests_waiting"),
         )),
         "running": _row("vllm:num_requests_running"),
         "kv_use": _row("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc", largest=True),
@@ -116,7 +116,7 @@ def read(engine: str, text: str) -> Signals:
 _Sample = tuple[Mapping[str, str], float]
 
 
-def _value(row: Row, samples: Mapping[str, list[_Sample]]) -> float | None:
+def _value(row: MetricRow, samples: Mapping[str, list[_Sample]]) -> float | None:
     for metric, label in row.names:
         chosen = [one for one in samples.get(_plain(metric), ()) if label is None or one[0].get(label[0]) == label[1]]
         if chosen:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from stoker.domain.serve import Serve
-from stoker.fleet.engines import backends, weights, words
-from stoker.fleet.engines.launch import Launch, Place, find_engine, own_address
-from stoker.fleet.engines.names import name_problem
-from stoker.fleet.engines.words import Words, document, option, switch, template_switch
+from stoker.fleet.engines import backends, options, weight_files
+from stoker.fleet.engines.launch import Launch, LaunchPlace, find_engine, own_address
+from stoker.fleet.engines.options import OptionTable, document, option, switch, template_switch
+from stoker.fleet.engines.served_names import name_problem
 
 COMMAND = "vllm"
 
@@ -16,7 +16,7 @@ def _rendezvous(address: str) -> tuple[str, ...]:
     return ("--master-addr", host.strip("[]"), "--master-port", port)
 
 
-WORDS: Words = {
+WORDS: OptionTable = {
     "context": option("--max-model-len"),
     "parallel": option("--max-num-seqs"),
     "tensor_parallel": option("--tensor-parallel-size"),
@@ -38,16 +38,16 @@ WORDS: Words = {
     "trust_remote_code": switch(("--trust-remote-code",)),
     "metrics": switch(off=("--disable-log-stats",)),
 }
-INSTEAD = words.ON_GPU
+INSTEAD = options.ON_GPU
 
 
-def launch(serve: Serve, place: Place) -> Launch:
+def launch(serve: Serve, place: LaunchPlace) -> Launch:
     """The key travels in the environment. `sleep_level` opens vLLM's development endpoints, which ask for no key."""
     argv = [find_engine(serve, COMMAND) or COMMAND, "serve", serve.model]
     argv += ["--served-model-name", serve.served_name or serve.name, "--host", serve.host, "--port", str(place.port)]
-    argv += words.render(serve, WORDS, backends.chosen(serve))
+    argv += options.render(serve, WORDS, backends.chosen(serve))
     environment = {"VLLM_API_KEY": place.key}
-    if (address := own_address(serve)) is not None:  # else it looks for one, and may find a public one
+    if (address := own_address(serve)) is not None:  # otherwise the engine picks one, possibly a public one
         environment["VLLM_HOST_IP"] = address
     if serve.sleep_level is not None:
         argv.append("--enable-sleep-mode")
@@ -60,13 +60,13 @@ def problems(serve: Serve) -> list[str]:
     found = [] if find_engine(serve, COMMAND) else [_missing(serve)]
     refused = name_problem(serve.engine, serve.served_name or serve.name)
     found += [refused] if refused else []
-    found += weights.directory_problems(serve) + words.template_problems(serve, takes_names=False)
+    found += weight_files.directory_problems(serve) + options.template_problems(serve, takes_names=False)
     return [*found, *backends.problems(serve), *unsupported(serve)]
 
 
 def unsupported(serve: Serve) -> list[str]:
     """One sentence for each key that vLLM cannot express. Pure."""
-    return [*words.unsupported(serve, WORDS, INSTEAD), *words.cache_type_problems(serve)]
+    return [*options.unsupported(serve, WORDS, INSTEAD), *options.cache_type_problems(serve)]
 
 
 def _missing(serve: Serve) -> str:

@@ -28,7 +28,7 @@ class Amd:
         cards = {card.address: _uuid(card) for card in self._cards()}
         if not cards:
             return None
-        shown = drm.held(self._proc, cards)
+        shown = drm.process_memory(self._proc, cards)
         if shown is None:
             return None
         found = {pid: {cards[address]: size for address, size in held.items()} for pid, held in shown.items()}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 Accounting = Mapping[int, Mapping[str, int | None]]
-"""Process number -> device uuid -> bytes; None: it holds some, and nobody says how much."""
+"""Process number -> device uuid -> bytes; None: it holds some memory, of unknown size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Device:
         return word in (str(self.index), self.uuid)
 
 
-class Probe(Protocol):
+class DeviceProbe(Protocol):
     """One vendor's devices. Calls take milliseconds and may block when a driver hangs: keep them off the event loop."""
 
     @property
@@ -39,7 +39,7 @@ class Probe(Protocol):
         """How its figures are named: `NVML`, `fdinfo`."""
 
     def devices(self) -> list[Device]:
-        """Empty if there is none, or if it cannot be asked; `notes` says why."""
+        """Empty if there is no device, or if none can be asked; `notes` says why."""
 
     def by_process(self) -> Accounting | None:
         """What each process holds. None: this machine does not tell."""

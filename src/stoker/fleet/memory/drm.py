@@ -36,9 +36,9 @@ def cards(drm: Path, vendor: str) -> list[Card]:
     return sorted(found, key=lambda card: card.address)
 
 
-def held(proc: Path, addresses: Collection[str]) -> dict[int, dict[str, int | None]] | None:
-    """Device memory per process and card, from /proc/PID/fdinfo. Processes of other users show nothing unless we are
-    root. None: no process list at all.
+def process_memory(proc: Path, addresses: Collection[str]) -> dict[int, dict[str, int | None]] | None:
+    """Device memory per process and card, from /proc/PID/fdinfo; only root sees the processes of other users. None: no
+    process list at all.
 
     One client (an open device file) may be held by several descriptors and, after a fork, several processes: it is
     counted once, for the lowest number.
@@ -64,7 +64,7 @@ def _clients(process: Path) -> Iterator[dict[str, str]]:
     try:
         descriptors = os.listdir(process / "fd")
     except OSError:
-        return  # gone, or not ours to look at
+        return  # gone, or not readable by this user
     for number in descriptors:
         with contextlib.suppress(OSError):
             if os.readlink(process / "fd" / number).startswith("/dev/dri/"):

@@ -7,18 +7,18 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from stoker.domain.protocols import Clock
-from stoker.fleet.memory.device import Accounting, Probe
+from stoker.fleet.memory.device import Accounting, DeviceProbe
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.25
 SETTLED = 0.05
-"""Seconds between two looks that have to show the same free memory where nobody tells who holds what."""
+"""Seconds between two readings that have to show the same free memory if usage per process is unknown."""
 SLACK = 64 * 2**20
 """Bytes per device that may come and go by themselves (a desktop, another serve at work)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Who held what at one moment. Only devices whose free memory is known are in `free`."""
+    """The memory usage at one moment. Only devices whose free memory is known are in `free`."""
 
     free: Mapping[str, int]
     accounting: Accounting | None
@@ -31,13 +31,13 @@ class Freed:
 
     seconds: float
     missing: int | None
-    """Bytes that did not come back in time; 0: all is free. None: this machine does not tell."""
+    """Bytes that did not become free in time; 0: all is free. None: this machine does not report it."""
     holders: tuple[int, ...] = ()
     """Stopped processes that still hold some."""
 
     def __str__(self) -> str:
         if self.missing is None and not self.holders:
-            return "whether its memory is free cannot be told on this machine"
+            return "this machine does not report whether its memory is free"
         if not self.missing and not self.holders:
             return f"its memory was free after {self.seconds:.3f} s"
         size = f"{self.missing / 2**20:.0f} MiB" if self.missing else "memory of unknown size"
@@ -45,20 +45,20 @@ class Freed:
         return f"{size} did not come back within {self.seconds:.1f} s{by}: see `nvidia-smi` and `stoker doctor`"
 
 
-def snapshot(probe: Probe) -> Snapshot:
-    """Take one before the stop, while those who are to stop still hold their memory. Blocks for milliseconds."""
+def snapshot(probe: DeviceProbe) -> Snapshot:
+    """Take one before the stop, while the processes still hold their memory. Blocks for milliseconds."""
     devices = probe.devices()
     free = {device.uuid: device.free for device in devices if device.free is not None}
     return Snapshot(free, probe.by_process() if devices else None, bool(devices))
 
 
 def still_missing(before: Snapshot, now: Snapshot, pids: Collection[int]) -> tuple[int | None, tuple[int, ...]]:
-    """Bytes of what `pids` held that are not free yet, and who of them still holds some. Pure.
+    """Bytes of what `pids` held that are not free yet, and which of them still hold some. Pure.
 
-    1. no device                             -> nothing: main memory goes with the process
-    2. a stopped process is still listed     -> what it is listed with
+    1. no device -> nothing: main memory goes with the process
+    2. a stopped process is still listed -> its listed bytes
     3. free memory did not rise by what they held, less what others took meanwhile -> the difference, above SLACK
-    4. no accounting at all                  -> unknown
+    4. no accounting at all -> unknown
     """
     if not before.has_devices:
         return 0, ()  # 1
@@ -81,7 +81,7 @@ def _held(accounting: Accounting, uuid: str, is_meant: Callable[[int], bool]) ->
 
 
 async def wait_until_free(
-    probe: Probe,
+    probe: DeviceProbe,
     pids: Collection[int],
     before: Snapshot,
     clock: Clock,
@@ -91,10 +91,9 @@ async def wait_until_free(
 ) -> Freed:
     """Wait, `limit` seconds at most, until the memory that `pids` held on devices is free.
 
-    `needed` (device uuid -> bytes): enough is enough, where what the next serve needs is known. Where nobody tells who
-    holds what, and `needed` is not given, the wait ends once free memory has stopped rising. The probe is asked on a
-    thread, first at once, then after 5 ms and ever longer pauses. On cancel: CancelledError leaves at once; nothing was
-    changed.
+    `needed` (device uuid -> bytes): stop waiting when that much is free. If usage per process is unknown and `needed`
+    is not given, the wait ends once free memory has stopped rising. The probe is asked on a thread, first at once, then
+    after 5 ms and ever longer pauses. On cancel: CancelledError leaves at once; nothing was changed.
     """
     began = clock.now()
     pause = FIRST_PAUSE

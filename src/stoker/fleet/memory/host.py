@@ -12,7 +12,7 @@ _UNLIMITED = 2**60
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class HostMemory:
     """Bytes; None is unknown."""
 
     total: int | None
@@ -20,11 +20,11 @@ class Host:
     available: int | None
     """What can be had without swapping, the page cache included."""
     limit: int | None = None
-    """The control group's; None: there is none."""
+    """The control group's limit; None: no limit."""
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ProcessMemory:
     """Main memory of some processes together, in bytes; pages that they share are counted once where the kernel tells
     (proportional set size), else for each of them."""
 
@@ -38,7 +38,7 @@ class Held:
         return self.anonymous + self.file
 
 
-def host(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup"), credit: int = 0) -> Host:
+def host_memory(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup"), credit: int = 0) -> HostMemory:
     """This machine's main memory, as far as this process may use it. `credit`: bytes that will have been given back."""
     facts = _table(proc / "meminfo")
     total, available = facts.get("MemTotal"), facts.get("MemAvailable")
@@ -47,24 +47,24 @@ def host(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup"), cred
         total = limit
     if left is not None and (available is None or left < available):
         available = left
-    return Host(total, available + credit if available is not None else None, limit)
+    return HostMemory(total, available + credit if available is not None else None, limit)
 
 
-def held(pids: Iterable[int], proc: Path = Path("/proc")) -> Held | None:
-    """What these processes hold together. None: not one of them can be asked (gone, somebody else's, no Linux)."""
+def process_memory(pids: Iterable[int], proc: Path = Path("/proc")) -> ProcessMemory | None:
+    """Memory of these processes together. None: none of them can be read (gone, another user's, not Linux)."""
     parts = [part for pid in pids if (part := _one(proc / str(pid))) is not None]
     if not parts:
         return None
-    return Held(sum(part.anonymous for part in parts), sum(part.file for part in parts))
+    return ProcessMemory(sum(part.anonymous for part in parts), sum(part.file for part in parts))
 
 
-def _one(process: Path) -> Held | None:
+def _one(process: Path) -> ProcessMemory | None:
     shares = _table(process / "smaps_rollup")
     if "Pss_Anon" in shares:
-        return Held(shares["Pss_Anon"] + shares.get("Pss_Shmem", 0), shares.get("Pss_File", 0))
+        return ProcessMemory(shares["Pss_Anon"] + shares.get("Pss_Shmem", 0), shares.get("Pss_File", 0))
     status = _table(process / "status")  # also shows processes of other users
     if "RssAnon" in status:
-        return Held(status["RssAnon"] + status.get("RssShmem", 0), status.get("RssFile", 0))
+        return ProcessMemory(status["RssAnon"] + status.get("RssShmem", 0), status.get("RssFile", 0))
     return None
 
 

@@ -27,7 +27,7 @@ class Intel:
 
     def by_process(self) -> Accounting | None:
         addresses = {card.address for card in self._cards()}
-        return drm.held(self._proc, addresses) if addresses else None
+        return drm.process_memory(self._proc, addresses) if addresses else None
 
     def notes(self) -> list[str]:
         silent = [card.address for card in self._cards() if _total(card) is None]

@@ -1,4 +1,4 @@
-"""One slot's books: what it may use, who weighs what, and whether one more fits. Pure; bytes; None is unknown."""
+"""The memory of one slot: its budget, what each serve holds, and if one more fits. Pure; in bytes; None: unknown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AIM = 0.95
 """Share of a device's memory that is given out: the rest is for the driver and for fragments. Aimed at: 90 to 95 %."""
 
 
-class Source(StrEnum):
+class SizeSource(StrEnum):
     """Where a figure is from."""
 
     NVML = "measured (NVML)"
@@ -26,11 +26,11 @@ class Source(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Weight:
+class MemorySize:
     """What a serve counts for."""
 
     bytes: int | None
-    source: Source
+    source: SizeSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,33 +39,33 @@ class Tenant:
 
     name: str
     declared: int | None = None
-    measured: Weight = Weight(None, Source.UNKNOWN)
+    measured: MemorySize = MemorySize(None, SizeSource.UNKNOWN)
     estimated: int | None = None
 
     @property
-    def weight(self) -> Weight:
-        return weigh(self.declared, self.measured, self.estimated)
+    def weight(self) -> MemorySize:
+        return best_size(self.declared, self.measured, self.estimated)
 
     @property
     def on_devices(self) -> int | None:
         """What its end gives back to the devices."""
-        return 0 if self.measured.source is Source.PROC else self.measured.bytes
+        return 0 if self.measured.source is SizeSource.PROC else self.measured.bytes
 
 
-def weigh(declared: int | None, measured: Weight, estimated: int | None) -> Weight:
+def best_size(declared: int | None, measured: MemorySize, estimated: int | None) -> MemorySize:
     """What counts: an explicit setting wins, then what was measured, then what was estimated."""
     if declared is not None:
-        return Weight(declared, Source.DECLARED)
+        return MemorySize(declared, SizeSource.DECLARED)
     if measured.bytes is not None:
         return measured
     if estimated is not None:
-        return Weight(estimated, Source.ESTIMATED)
-    return Weight(None, Source.UNKNOWN)
+        return MemorySize(estimated, SizeSource.ESTIMATED)
+    return MemorySize(None, SizeSource.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """A process that is none of ours and holds memory of the slot's devices."""
+    """A process that is not a serve of Stoker's and holds memory of the slot's devices."""
 
     pid: int
     command: str
@@ -118,20 +118,20 @@ class Short(NamedTuple):
     bytes: int
     """What is missing."""
     holders: tuple[str, ...]
-    """Who stays and holds memory there, largest first: serves, and processes that are none of ours."""
+    """Who keeps memory there, largest first: serves, and unrelated processes."""
 
 
 class Unknown(NamedTuple):
     why: str
 
 
-def would_fit(ledger: Ledger, name: str, need: Weight, victims: Collection[str] = ()) -> Fits | Short | Unknown:
+def would_fit(ledger: Ledger, name: str, need: MemorySize, victims: Collection[str] = ()) -> Fits | Short | Unknown:
     """Whether serve `name` fits once `victims` have stopped.
 
-    1. nobody knows what it needs       -> Unknown
-    2. nobody knows what there is       -> Unknown
-    3. room for it                      -> Fits
-    4. otherwise                        -> Short, and who stands in the way
+    1. its need is unknown -> Unknown
+    2. the free memory is unknown -> Unknown
+    3. there is room -> Fits
+    4. otherwise -> Short, with the holders of the memory
     """
     if need.bytes is None:
         return Unknown(f"what serve '{name}' needs is unknown: give it a `memory`")  # 1
@@ -153,7 +153,7 @@ def open_ledger(
     ours: Collection[int],
     commands: Mapping[int, str],
 ) -> Ledger:
-    """The books of a slot with these `devices`. `ours`: process numbers of our serves; `commands`: what others run.
+    """The ledger of a slot with these `devices`. `ours`: processes of Stoker's serves; `commands`: names of the others.
 
     A slot without devices has only its declared budget.
     """

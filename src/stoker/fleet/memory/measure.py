@@ -8,32 +8,32 @@ from pathlib import Path
 
 from stoker.fleet.memory import host
 from stoker.fleet.memory.device import Accounting, Device
-from stoker.fleet.memory.ledger import Source, Weight
+from stoker.fleet.memory.ledger import MemorySize, SizeSource
 
-_SOURCES = {"nvidia": Source.NVML, "amd": Source.FDINFO, "intel": Source.FDINFO}
+_SOURCES = {"nvidia": SizeSource.NVML, "amd": SizeSource.FDINFO, "intel": SizeSource.FDINFO}
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MemoryMeasurement:
     """`weight` is what counts against the slot; the rest is for people."""
 
-    weight: Weight
+    weight: MemorySize
     devices: Mapping[str, int | None] = field(default_factory=dict)
     """Device uuid -> bytes."""
-    main: host.Held | None = None
+    main: host.ProcessMemory | None = None
     """Main memory, whether or not it is what counts."""
 
 
 def measure(
     pids: Collection[int], devices: Collection[Device], accounting: Accounting | None, proc: Path = Path("/proc")
-) -> Measured:
+) -> MemoryMeasurement:
     """What these processes hold of `devices` (a slot's; all of the machine's where it names none).
 
     1. they hold memory of devices     -> that; unknown if one device does not say how much
     2. the devices do not tell of whom -> unknown: main memory would be the wrong figure
     3. they hold none, or there is no device -> main memory
     """
-    main = host.held(pids, proc)
+    main = host.process_memory(pids, proc)
     by_device: dict[str, int | None] = {}
     known = {device.uuid: device for device in devices}
     for pid in pids:
@@ -44,10 +44,12 @@ def measure(
     if by_device:
         sizes = [size for size in by_device.values() if size is not None]
         if len(sizes) < len(by_device):
-            return Measured(Weight(None, Source.UNKNOWN), by_device, main)
-        return Measured(Weight(sum(sizes), _SOURCES[known[next(iter(by_device))].vendor]), by_device, main)  # 1
+            return MemoryMeasurement(MemorySize(None, SizeSource.UNKNOWN), by_device, main)
+        return MemoryMeasurement(
+            MemorySize(sum(sizes), _SOURCES[known[next(iter(by_device))].vendor]), by_device, main
+        )  # 1
     if devices and accounting is None:
-        return Measured(Weight(None, Source.UNKNOWN), {}, main)  # 2
+        return MemoryMeasurement(MemorySize(None, SizeSource.UNKNOWN), {}, main)  # 2
     if main is None:
-        return Measured(Weight(None, Source.UNKNOWN), {}, None)
-    return Measured(Weight(main.total, Source.PROC), {}, main)  # 3
+        return MemoryMeasurement(MemorySize(None, SizeSource.UNKNOWN), {}, None)
+    return MemoryMeasurement(MemorySize(main.total, SizeSource.PROC), {}, main)  # 3

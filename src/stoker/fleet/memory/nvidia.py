@@ -57,7 +57,7 @@ class Nvidia:
             return [self._why]
         if handles and not self._counts_our_numbers():
             return [
-                "nvidia: who holds which memory is unknown, since the driver counts processes of the host and this is "
+                "nvidia: memory per process is unknown, since the driver counts processes of the host and this is "
                 "a container: run it in the host's pid namespace (`docker run --pid=host`)"
             ]
         return []

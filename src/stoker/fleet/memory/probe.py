@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stoker.fleet.memory.amd import Amd
-from stoker.fleet.memory.device import Accounting, Device, Probe
+from stoker.fleet.memory.device import Accounting, Device, DeviceProbe
 from stoker.fleet.memory.intel import Intel
 from stoker.fleet.memory.nvidia import Nvidia
 
@@ -13,7 +13,7 @@ from stoker.fleet.memory.nvidia import Nvidia
 class Machine:
     """Every back end as one probe. Devices keep their vendor's index."""
 
-    def __init__(self, probes: Sequence[Probe]) -> None:
+    def __init__(self, probes: Sequence[DeviceProbe]) -> None:
         self._probes = tuple(probes)
 
     @property
@@ -25,7 +25,7 @@ class Machine:
         return [device for probe in self._probes for device in probe.devices()]
 
     def by_process(self) -> Accounting | None:
-        """None as soon as one vendor that has devices does not tell: a part would look like the whole."""
+        """None as soon as one vendor that has devices does not report: a part would look like the whole."""
         merged: dict[int, dict[str, int | None]] = {}
         for probe in self._probes:
             if not probe.devices():

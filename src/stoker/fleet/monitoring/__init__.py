@@ -1,6 +1,6 @@
-"""Looks at serves that run, and acts on what it finds.
+"""Watches running serves, and acts for the watchdog.
 
-watchdog_view    what the watchdog sees of the conductor's books, and how it restarts and parks
-engine_work      whether an engine works on something, by its own counters
-external_serves  finds external serves that run before anybody asks for them
+watchdog_view    what the watchdog sees of the fleet: running serves, requests in flight
+engine_work      whether an engine is working, by its own counters
+external_serves  finds external serves that already run, before anybody asks for them
 """

@@ -1,4 +1,4 @@
-"""Whether an engine works on something, as far as it says so."""
+"""Whether an engine is working, by its own counters."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
 from stoker.domain.protocols import Running
-from stoker.fleet.watchdog.progress import NO_COUNTERS, Counters, Progress, Work, advance
+from stoker.fleet.watchdog.progress import NO_COUNTERS, EngineCounters, WorkProgress, WorkSample, advance
 
 LOOKS_APART = 1.0
-"""Seconds between two looks at an engine's counters."""
+"""Seconds between two readings of an engine's counters."""
 LOOKS_TAKE = 3.0
-"""Seconds that both looks may take beside that; an engine that tells nothing by then tells nothing."""
+"""Seconds that both readings may take beside that; an engine that has not answered by then counts as idle."""
 
 
 class EngineWork:
@@ -20,7 +20,7 @@ class EngineWork:
     """
 
     def __init__(
-        self, running: Callable[[], Mapping[str, Running]], counters: Callable[[Running], Awaitable[Counters]]
+        self, running: Callable[[], Mapping[str, Running]], counters: Callable[[Running], Awaitable[EngineCounters]]
     ) -> None:
         self._running = running
         self._counters = counters
@@ -39,4 +39,4 @@ class EngineWork:
                 second = await self._counters(running)
         except TimeoutError:
             return False
-        return advance(Progress(Work(1, None, first), 0.0), Work(1, None, second), LOOKS_APART).moved
+        return advance(WorkProgress(WorkSample(1, None, first), 0.0), WorkSample(1, None, second), LOOKS_APART).moved

@@ -16,16 +16,14 @@ from stoker.domain.serve import Driver, Serve
 from stoker.fleet.drivers.external import address_of
 from stoker.fleet.engines.readiness import Readiness
 from stoker.fleet.swapping.conductor import Conductor
-from stoker.request.lease.eviction import fits
-from stoker.request.lease.state import Phase
 
 EVERY = 5.0
-"""Seconds between two looks at a serve that is not found."""
-IsThere = Callable[[Serve], Awaitable[bool]]
+"""Seconds between two checks of a serve that was not found."""
+HealthCheck = Callable[[Serve], Awaitable[bool]]
 
 
-def answers(clock: Clock) -> IsThere:
-    """Whether a serve's health is well, by one look."""
+def health_check(clock: Clock) -> HealthCheck:
+    """Whether a serve is healthy, by one check."""
 
     async def look(serve: Serve) -> bool:
         try:
@@ -36,10 +34,10 @@ def answers(clock: Clock) -> IsThere:
     return look
 
 
-class Outside:
+class ExternalServeFinder:
     """Owns nothing but `run`, which its caller cancels."""
 
-    def __init__(self, conductor: Conductor, is_there: IsThere) -> None:
+    def __init__(self, conductor: Conductor, is_there: HealthCheck) -> None:
         self._conductor = conductor
         self._is_there = is_there
         self._wanted: set[str] = set()
@@ -54,7 +52,7 @@ class Outside:
         self._woken.set()
 
     def on_lost(self, name: str) -> None:
-        """It does not answer any more."""
+        """It stopped answering."""
         if name in self._known:
             self._wanted.add(name)
             self._woken.set()
@@ -70,15 +68,16 @@ class Outside:
                 await self._woken.wait()
 
     async def _look(self, name: str) -> None:
-        seat = self._conductor.scheduler.seats.get(name)
-        if seat is None or seat.phase is Phase.READY:
+        residency = self._conductor.residency
+        serve = residency.serve(name)
+        if serve is None or residency.is_loaded(name):
             self._wanted.discard(name)
-            return
-        if seat.phase is not Phase.STOPPED or seat.parked or seat.held or not fits(seat):
-            return
-        if await self._is_there(seat.serve) and name in self._wanted and name in self._conductor.scheduler.seats:
+        elif residency.can_preload(name) and await self._is_there(serve) and self._is_still_wanted(name):
             self._wanted.discard(name)
             self._conductor.preload(name)
+
+    def _is_still_wanted(self, name: str) -> bool:
+        return name in self._wanted and self._conductor.residency.serve(name) is not None
 
 
 def _is_near(serve: Serve) -> bool:

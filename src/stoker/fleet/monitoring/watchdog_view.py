@@ -1,4 +1,4 @@
-"""What the watchdog sees of our own books, and how it acts: the fleet's side of its two protocols."""
+"""What the watchdog sees of the fleet."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from stoker.domain.protocols import Running
 from stoker.fleet.engines import signals
 from stoker.fleet.swapping.conductor import Conductor
-from stoker.fleet.watchdog.progress import Counters
+from stoker.fleet.watchdog.progress import EngineCounters
 
 
-class Sight:
+class ConductorView:
     """Implements `watchdog.dog.Sees`. `work(name)`: requests that wait for a serve, and bytes that came from it."""
 
     def __init__(
@@ -30,28 +30,10 @@ class Sight:
         return self._work(name)[1]
 
 
-class Acts:
-    """Implements `watchdog.dog.Acts`. `note(kind, serve, text)` is told of each."""
-
-    def __init__(self, conductor: Conductor, note: Callable[[str, str, str], None]) -> None:
-        self._conductor = conductor
-        self._note = note
-
-    def restart(self, name: str, reason: str) -> bool:
-        if not self._conductor.restart(name, reason):
-            return False
-        self._note("restarted", name, reason)
-        return True
-
-    def park(self, name: str, reason: str) -> None:
-        self._note("parked", name, reason)
-        self._conductor.park(name, reason)
-
-
-def counters(engine: str, text: str) -> Counters:
+def counters(engine: str, text: str) -> EngineCounters:
     """What an engine's /metrics counts, for `watchdog.probe.HttpProbe`."""
     read = signals.read(engine, text)
-    return Counters(
+    return EngineCounters(
         steps=read.steps,
         kv_use=read.kv_use,
         prompt_tokens=read.prompt_tokens,

@@ -1,7 +1,10 @@
-"""One process of an engine: what it is started with, and how it is recognised later.
+"""One engine process: what it is started with, and how to recognise it later.
 
-environment  the variables that a child gets                  ports  a free port for each engine
-records      what is written down of a start, to adopt it later
-identity     is this process the one that we started?         fingerprint  and as it would be started now?
-keys         each engine's own key; `signing` derives it      logs  append-mode files, bounded by rotation
+environment  the variables that a child gets
+ports        a free port for each engine
+keys         each engine's own key, derived by `signing`
+start_records       what is stored about a start, to adopt it later
+identity            whether a process is the one that was started
+launch_fingerprint  whether it was started with today's configuration
+logs         append-mode files, bounded by rotation
 """

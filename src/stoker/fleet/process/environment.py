@@ -1,6 +1,6 @@
-"""What a child sees of our environment: what is on the list, and nothing else.
+"""Which of Stoker's variables a child process sees: only those on the list.
 
-Keys, tokens and our own settings never pass: an engine runs other people's code over other people's prompts.
+Keys, tokens and Stoker's own settings never pass: an engine runs other people's code over other people's prompts.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ def is_secret(name: str) -> bool:
     return name.upper().endswith(_SECRET_ENDINGS)
 
 
-def passes(name: str) -> bool:
-    """Whether a variable of ours reaches a child."""
+def reaches_child(name: str) -> bool:
+    """Whether a variable of Stoker's environment reaches a child."""
     return (name in _NAMES or name.startswith(_PREFIXES)) and not is_secret(name)
 
 
 def child_environment(ours: Mapping[str, str], serve: Mapping[str, str], engine: Mapping[str, str]) -> dict[str, str]:
-    """The listed part of `ours`, then what the serve's `env` says, then what the engine needs from us."""
-    return {name: value for name, value in ours.items() if passes(name)} | dict(serve) | dict(engine)
+    """The listed part of `ours`, then the serve's `env`, then what the engine needs."""
+    return {name: value for name, value in ours.items() if reaches_child(name)} | dict(serve) | dict(engine)

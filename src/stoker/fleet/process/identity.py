@@ -1,4 +1,4 @@
-"""Is this process the one that we mean, or did a stranger get its number?"""
+"""Is this the process that was started, or a later one with the same number?"""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def start_mark(pid: int) -> str | None:
 
 
 def command_line(pid: int) -> str | None:
-    """Its arguments, joined by NUL; None if it is gone, or may not be asked."""
+    """Its arguments, joined by NUL; None if it is gone or cannot be read."""
     try:
         return "\0".join(psutil.Process(pid).cmdline())
     except psutil.Error:
         return None
 
 
-def carries_mark(pid: int, nonce: str) -> bool:
+def has_start_nonce(pid: int, nonce: str) -> bool:
     """Whether the process descends from the start with this nonce."""
     try:
         return bool(psutil.Process(pid).environ().get(MARK_VARIABLE) == nonce)

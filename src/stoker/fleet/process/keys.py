@@ -5,29 +5,29 @@ from __future__ import annotations
 from stoker.domain.lease import Target
 from stoker.domain.serve import Serve
 from stoker.fleet.process import identity
-from stoker.fleet.process.fingerprint import fingerprint
+from stoker.fleet.process.launch_fingerprint import fingerprint
 from stoker.fleet.process.ports import reachable
-from stoker.fleet.process.records import Record
-from stoker.fleet.process.signing import Signer
+from stoker.fleet.process.signing import KeySigner
+from stoker.fleet.process.start_records import StartRecord
 
 
 class Keys:
     """Derives; remembers nothing."""
 
-    def __init__(self, signer: Signer) -> None:
+    def __init__(self, signer: KeySigner) -> None:
         self._signer = signer
 
     def key(self, serve: Serve, nonce: str) -> str:
-        """What the engine is told to ask for: the configured key, or one of its own for each start."""
+        """The key that the engine asks for: the configured one, or one of its own for each start."""
         return serve.key.reveal() if serve.key is not None else self._signer.engine_key(serve.name, nonce)
 
-    def address(self, serve: Serve, record: Record) -> Target:
+    def address(self, serve: Serve, record: StartRecord) -> Target:
         """Where the start of `record` answers, and with which key."""
         key = self.key(serve, record.nonce) if record.takes_key or serve.key is not None else None
         return Target(reachable(serve.host), record.port, "", serve.served_name or serve.name, key)
 
     def command(self, pid: int) -> str:
-        """A keyed digest of a process's command line, which may hold a key; empty if there is none."""
+        """A keyed digest of a process's command line, which may hold a key; empty if the process is gone."""
         line = identity.command_line(pid)
         return self._signer.digest("command", line) if line else ""
 

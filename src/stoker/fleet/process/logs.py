@@ -1,8 +1,8 @@
-"""The serves' logs: append-mode files that outlive us, bounded by rotation.
+"""The serves' logs: append-mode files that outlive Stoker, bounded by rotation.
 
-A child holds the file itself, never a pipe, so it goes on writing when we are gone. It cannot be told to open another
-file; so a log that is full is copied to `.log.1` and cut to nothing in place (O_APPEND makes the child's next write
-land at its new end). What is written between the copy and the cut is lost.
+A child holds the file itself, never a pipe, so it goes on writing when Stoker has ended. It cannot be told to open
+another file; so a full log is copied to `.log.1` and truncated in place (O_APPEND makes the child's next write land at
+its new end). What is written between the copy and the truncation is lost.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def log_path(directory: str, name: str) -> Path:
 def open_log(path: Path) -> int:
     """A file descriptor to append to, 0600; the directory is made 0700 if it is missing.
 
-    Raises OSError, also for a file or a link that somebody else put there, or may write.
+    Raises OSError, also for a file or a link that another user made or can write to.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if path.is_symlink() and os.lstat(path).st_uid not in (0, os.geteuid()):
@@ -65,7 +65,7 @@ def rotate_if_full(path: Path, limit: int) -> bool:
 class LogKeeper:
     """Keeps the watched logs within their bound: one timer for all of them, the copying in a thread.
 
-    Between two looks (`CHECK_EVERY` seconds) a log may grow beyond `limit`.
+    Between two checks (`CHECK_EVERY` seconds) a log may grow beyond `limit`.
     """
 
     def __init__(self, limit: int, log: logging.Logger) -> None:
@@ -106,7 +106,7 @@ class LogKeeper:
         try:
             return path.stat().st_size > self._limit
         except OSError:
-            return False  # deleted by somebody: the child writes on into nowhere, and there is nothing to bound
+            return False  # deleted: the child writes into the void, and nothing grows
 
     def _rotate(self, paths: Iterable[Path]) -> None:
         for path in paths:

@@ -18,10 +18,10 @@ _TRIES = 200
 
 
 def free_port(host: str, taken: Container[int]) -> int:
-    """A port that nobody listens on and that is not in `taken`. Raises StartFailed.
+    """A free port that is not in `taken`. Raises StartFailed.
 
-    From below the range that the kernel gives to outgoing connections. A port of that range can be lost to any
-    connection before the engine binds it; and a probe of it may even meet itself (TCP's simultaneous open).
+    Chosen below the range that the kernel gives to outgoing connections: a port of that range can be lost to any
+    connection before the engine binds it, and a probe of it may even meet itself (TCP's simultaneous open).
     """
     highest = _first_ephemeral()
     if highest - _LOWEST < _TRIES:
@@ -34,7 +34,7 @@ def free_port(host: str, taken: Container[int]) -> int:
 
 
 def port_problem(host: str, port: int) -> str | None:
-    """Why nothing of ours can listen there, as a clause that names the holder if it can be told; None: it is free."""
+    """Why nothing can listen there, as a clause that names the holder if it is known; None: the port is free."""
     failure = _bind(host, port)
     if failure is None:
         return None
@@ -43,7 +43,7 @@ def port_problem(host: str, port: int) -> str | None:
     if failure == errno.EACCES:
         return f"port {port} needs privileges: choose one above 1023"
     if failure == errno.EADDRNOTAVAIL:
-        return f"{host} is no address of this machine: correct `host`"
+        return f"{host} is not an address of this machine: correct `host`"
     return f"port {port} on {host} cannot be used ({errno.errorcode.get(failure, failure)}): choose another `port`"
 
 
@@ -70,7 +70,7 @@ def _holder(port: int) -> str:
         pids = {c.pid for c in connections if c.status == psutil.CONN_LISTEN and c.laddr.port == port and c.pid}
         return "".join(f" by process {pid} ({psutil.Process(pid).name()})" for pid in sorted(pids)[:1])
     except psutil.Error:
-        return ""  # another user's process, or it has ended meanwhile
+        return ""  # another user's process, or one that has ended
 
 
 def _first_ephemeral() -> int:

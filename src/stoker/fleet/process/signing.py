@@ -7,7 +7,7 @@ import hmac
 from collections.abc import Callable
 
 
-class Signer:
+class KeySigner:
     """Signs with the key that `read` gives (`STATE/signing.key`), which is asked for at first use.
 
     An engine's key is derived from it and from a nonce. So a record on disk needs only the nonce, and a later control

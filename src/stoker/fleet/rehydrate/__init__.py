@@ -1,12 +1,12 @@
-"""Weights that are missing are fetched from where they come from, and proved by hash before anything starts.
+"""Fetches missing weights from their `source`, and verifies them by hash before a start.
 
-sources     what `source` says: a path, the web, rsync, S3, a model hub; which command fetches it (pure)
-copying     a chunked copy with its hash, in a thread; goes on where an interrupted one ended
-over_http   the same over HTTP(S); `connection` is one GET through redirects and proxy
-drafts      what a fetch leaves on disk before it is done
-threads     work that blocks, and stops when it is not wanted any more
-tools       running rsync, aws or hf: watched, bounded, ended with everything they started
-fetch       one file or folder: room, draft, hash, rename; two fetches of one file are one
-verify      the hashes of what is there, remembered so that a start does not read 40 GB again
-rehydrator  what the fleet asks: missing, problems, rehydrate, verify
+rehydrator   what the fleet calls: missing, problems, rehydrate, verify
+sources      parses `source`: a path, the web, rsync, S3, a model hub; builds the command (pure)
+fetch        one file or folder: check room, fetch, hash, rename; two fetches of one file become one
+copying      copies a file with its hash, resumable
+http_download  downloads a file with its hash, resumable; http_connection: one GET through redirects and proxies
+tools        runs rsync, aws or hf: watched, bounded, ended with all their children
+drafts       unfinished files
+file_hasher  hashes existing files, each once
+threads      runs blocking work in a thread that can be stopped
 """

@@ -1,7 +1,7 @@
-"""A chunked copy with its hash. Everything here blocks: call it in a thread.
+"""Copies a file in chunks, with its hash. Everything here blocks: call it in a thread.
 
-A copy that is interrupted (the program is killed, the source's disk goes away) leaves its draft and, beside it, a note
-of what it is a part of. The next one goes on from there if the source still has that size and that time.
+An interrupted copy (Stoker is killed, the source's disk goes away) leaves its draft and, beside it, a note about the
+source. The next one continues there if the source still has that size and that time.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 CHUNK = 4 * 2**20
-Tell = Callable[[int], None]
-"""Is told the bytes that are done so far."""
+OnProgress = Callable[[int], None]
+"""Called with the bytes that are done so far."""
 
 
-class Stopped(Exception):
-    """Whoever wanted it does not want it any more."""
+class CopyStopped(Exception):
+    """The copy was cancelled."""
 
 
-class Unread(Exception):
+class SourceUnreadable(Exception):
     """The source cannot be read; the text says why. What was copied stays, for the next attempt."""
 
 
-class Unwritten(Exception):
+class DraftUnwritable(Exception):
     """The copy cannot be written; `error` says why."""
 
     def __init__(self, error: OSError) -> None:
@@ -34,8 +34,11 @@ class Unwritten(Exception):
         self.error = error
 
 
-def copy(source: Path, draft: Path, stop: threading.Event, tell: Tell) -> str:
-    """Copy `source` to `draft`, synced to disk; the hex sha256 of it all. Raises Stopped, Unread, Unwritten."""
+def copy(source: Path, draft: Path, stop: threading.Event, tell: OnProgress) -> str:
+    """Copy `source` to `draft`, synced to disk; returns the hex SHA-256 of the whole file.
+
+    Raises CopyStopped, SourceUnreadable, DraftUnwritable.
+    """
     before = _stat(source)
     note = note_of(draft)
     described: dict[str, object] = {"source": str(source), "size": before.st_size, "mtime_ns": before.st_mtime_ns}
@@ -46,14 +49,14 @@ def copy(source: Path, draft: Path, stop: threading.Event, tell: Tell) -> str:
             note.write_text(json.dumps(described), encoding="utf-8")
         handle = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | (0 if start else os.O_TRUNC), 0o666)
     except OSError as error:
-        raise Unwritten(error) from error
+        raise DraftUnwritable(error) from error
     with os.fdopen(handle, "r+b", buffering=0) as target:
         feed(target.read, start, digest.update, stop)
         done = start
         try:
             whole = source.open("rb", buffering=0)
         except OSError as error:
-            raise Unread(f"{source}: {error.strerror}") from error
+            raise SourceUnreadable(f"{source}: {error.strerror}") from error
         with whole:
             whole.seek(start)
             tell(done)
@@ -65,16 +68,16 @@ def copy(source: Path, draft: Path, stop: threading.Event, tell: Tell) -> str:
                 tell(done)
         after = _stat(source)
         if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns) or done != before.st_size:
-            raise Unread(f"{source} was changed while it was copied")
+            raise SourceUnreadable(f"{source} was changed while it was copied")
         try:
             os.fsync(target.fileno())
         except OSError as error:
-            raise Unwritten(error) from error
+            raise DraftUnwritable(error) from error
     return digest.hexdigest()
 
 
 def hash_file(path: Path, stop: threading.Event) -> str:
-    """The hex sha256. Raises Stopped, OSError."""
+    """The hex sha256. Raises CopyStopped, OSError."""
     digest = hashlib.sha256()
     with path.open("rb", buffering=0) as file:
         feed(file.read, None, digest.update, stop)
@@ -86,7 +89,7 @@ def note_of(draft: Path) -> Path:
 
 
 def _resumable(draft: Path, note: Path, described: dict[str, object]) -> int:
-    """How many bytes of an earlier attempt are good to go on from; 0: begin anew."""
+    """How many bytes of an earlier attempt can be used; 0: start again."""
     try:
         size = draft.stat().st_size
         is_same = json.loads(note.read_text(encoding="utf-8")) == described
@@ -98,7 +101,7 @@ def _resumable(draft: Path, note: Path, described: dict[str, object]) -> int:
 def feed(
     read: Callable[[int], bytes | None], size: int | None, update: Callable[[bytes], object], stop: threading.Event
 ) -> None:
-    """Hash the next `size` bytes (None: all that come). Raises Stopped, OSError."""
+    """Hash the next `size` bytes (None: all that come). Raises CopyStopped, OSError."""
     left = size
     while left is None or left > 0:
         check(stop)
@@ -114,27 +117,27 @@ def _read(read: Callable[[int], bytes | None], source: Path) -> bytes | None:
     try:
         return read(CHUNK)
     except OSError as error:
-        raise Unread(f"{source}: {error.strerror}") from error
+        raise SourceUnreadable(f"{source}: {error.strerror}") from error
 
 
 def write_all(write: Callable[[memoryview], int | None], piece: bytes) -> None:
-    """Raises Unwritten."""
+    """Raises DraftUnwritable."""
     rest = memoryview(piece)
     try:
         while rest:  # a raw file may take less than it was given
             rest = rest[write(rest) or 0 :]
     except OSError as error:
-        raise Unwritten(error) from error
+        raise DraftUnwritable(error) from error
 
 
 def _stat(source: Path) -> os.stat_result:
     try:
         return source.stat()
     except OSError as error:
-        raise Unread(f"{source}: {error.strerror}") from error
+        raise SourceUnreadable(f"{source}: {error.strerror}") from error
 
 
 def check(stop: threading.Event) -> None:
-    """Raises Stopped if nobody wants it any more."""
+    """Raises CopyStopped if the copy was cancelled."""
     if stop.is_set():
-        raise Stopped
+        raise CopyStopped

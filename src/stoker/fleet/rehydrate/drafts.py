@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from stoker.fleet.rehydrate import copying
-from stoker.fleet.rehydrate.copying import Unread
+from stoker.fleet.rehydrate.copying import SourceUnreadable
 
 
 def draft_of(target: Path) -> Path:
@@ -19,7 +19,7 @@ def draft_of(target: Path) -> Path:
 
 
 def discard(draft: Path) -> None:
-    """Whatever is left of an attempt, a tool's own temporary files beside the draft included."""
+    """Remove everything that an attempt left, including a tool's own temporary files beside the draft."""
     for path in _pieces(draft):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
@@ -44,7 +44,7 @@ def copy(source: Path, draft: Path, tell: Callable[[int], None], stop: threading
     try:
         files = [path for path in sorted(source.rglob("*")) if path.is_file()]
     except OSError as error:
-        raise Unread(f"{source}: {error.strerror}") from error
+        raise SourceUnreadable(f"{source}: {error.strerror}") from error
     done = 0
     draft.mkdir()
     for file in files:
@@ -52,7 +52,7 @@ def copy(source: Path, draft: Path, tell: Callable[[int], None], stop: threading
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             copying.copy(file, target, stop, partial(_add, tell, done))
-        except Unread:
+        except SourceUnreadable:
             discard(draft)
             raise
         copying.note_of(target).unlink(missing_ok=True)
@@ -85,7 +85,7 @@ def bytes_of(path: Path) -> int:
 def bytes_so_far(draft: Path) -> int:
     found = 0
     for path in _pieces(draft):
-        with contextlib.suppress(OSError):  # gone meanwhile
+        with contextlib.suppress(OSError):  # it is gone
             found += bytes_of(path)
     return found
 
@@ -93,7 +93,7 @@ def bytes_so_far(draft: Path) -> int:
 def _size(file: Path) -> int:
     try:
         return file.stat().st_size if file.is_file() else 0
-    except OSError:  # gone meanwhile
+    except OSError:  # it is gone
         return 0
 
 

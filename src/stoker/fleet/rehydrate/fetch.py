@@ -1,7 +1,7 @@
-"""One file or folder, fetched into the vault: room, draft, hash, rename.
+"""Fetches one file or folder into the vault: check room, fetch to a draft, hash, rename.
 
-The draft lies beside the target under a name of its own, so that nobody takes half a model for a whole one, and the
-last step is a rename. Two fetches of one target are one: the second waits for the first.
+The draft lies beside the target under its own name, so that half a model is never taken for a whole one, and the last
+step is a rename. Two fetches of one target are one: the second waits for the first.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from functools import partial
 from pathlib import Path
 
 from stoker.domain.errors import StartFailed
-from stoker.fleet.engines.last_words import redact
+from stoker.fleet.engines.last_output import redact
 from stoker.fleet.process.environment import is_secret
-from stoker.fleet.rehydrate import copying, drafts, over_http, tools
-from stoker.fleet.rehydrate.copying import Unread, Unwritten
-from stoker.fleet.rehydrate.sources import TOOLS, Kind, Source, fetch_command, parse_size, size_command
+from stoker.fleet.rehydrate import copying, drafts, http_download, tools
+from stoker.fleet.rehydrate.copying import DraftUnwritable, SourceUnreadable
+from stoker.fleet.rehydrate.file_hasher import FileHasher
+from stoker.fleet.rehydrate.sources import TOOLS, SourceKind, WeightSource, fetch_command, parse_size, size_command
 from stoker.fleet.rehydrate.threads import in_thread
-from stoker.fleet.rehydrate.verify import FileHasher
 
-AT_ONCE = 2
+CONCURRENT_FETCHES = 2
 """Fetches under way at the same time."""
-TELL_EVERY = 0.2
+REPORT_EVERY = 0.2
 """Seconds between two words on how far it is."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _SAYS_FULL = ("No space left on device", "Errno 28", "(28)", "Disk quota exceeded")
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class FetchProgress:
     """How far a file is. Bytes and seconds; None: not known."""
 
     file: str
@@ -45,15 +45,15 @@ class Progress:
     seconds_left: float | None
 
 
-Tell = Callable[[Progress], None]
+Tell = Callable[[FetchProgress], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class FetchRequest:
     """A target that is not there, and where it comes from. `size` in bytes; None: not known."""
 
     target: Path
-    source: Source
+    source: WeightSource
     sha256: Mapping[str, str]
     """File name to digest: of the target itself, or of files in a target that is a folder."""
     size: int | None = None
@@ -61,14 +61,14 @@ class Wanted:
 
 @dataclass(eq=False, slots=True)
 class _Flight:
-    """A fetch under way, and who waits for it."""
+    """A fetch in progress, and its listeners."""
 
     task: asyncio.Task[None]
     tells: list[Tell] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SourceState:
     """What is at a source. `size` in bytes, None: nothing tells; `mark` tells one state of it from another."""
 
     size: int | None
@@ -89,54 +89,54 @@ class Fetcher:
         keeps: bool = False,
     ) -> None:
         self._hashes = hashes
-        # No program may wait for a password that nobody types.
+        # A program that asks for a password would wait forever.
         quiet = {"RSYNC_RSH": "ssh -o BatchMode=yes", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
         self._environment = quiet | dict(environment)
         self._free = free
         self._keeps = keeps
         self._flights: dict[Path, _Flight] = {}
-        self._turn = asyncio.Semaphore(AT_ONCE)
+        self._turn = asyncio.Semaphore(CONCURRENT_FETCHES)
 
-    def find_tool(self, kind: Kind) -> str | None:
-        """The path of the program that fetches from such a source; None if there is none."""
+    def find_tool(self, kind: SourceKind) -> str | None:
+        """The path of the program that fetches from such a source; None: not installed."""
         path = self._environment.get("PATH", os.defpath)
         return next((found for name in TOOLS[kind].names if (found := shutil.which(name, path=path))), None)
 
-    async def size(self, source: Source) -> int | None:
-        """Bytes of what is there; None: nothing tells. Raises StartFailed `source_unreachable`, `tool_missing`."""
+    async def size(self, source: WeightSource) -> int | None:
+        """The size of the source in bytes; None: unknown. Raises StartFailed `source_unreachable`, `tool_missing`."""
         return (await self.look(source)).size
 
-    async def look(self, source: Source) -> Found:
-        """What is there, by asking. Raises StartFailed `source_unreachable`, `tool_missing`."""
-        if source.kind is Kind.PATH:
+    async def look(self, source: WeightSource) -> SourceState:
+        """The state of the source. Raises StartFailed `source_unreachable`, `tool_missing`."""
+        if source.kind is SourceKind.PATH:
             return await self._look_at(source)
-        if source.kind is Kind.HTTP:
+        if source.kind is SourceKind.HTTP:
             try:
-                remote = await in_thread(partial(over_http.look, source))
-            except Unread as error:
+                remote = await in_thread(partial(http_download.look, source))
+            except SourceUnreadable as error:
                 raise _unreachable(source, str(error)) from error
-            return Found(remote.size, remote.validator)
+            return SourceState(remote.size, remote.validator)
         argv = size_command(source, self._tool(source))
         if argv is None:
-            return Found(None)
+            return SourceState(None)
         said = await self._run(argv, lambda: None)
         if said.code != 0:
             raise _unreachable(source, self._failure(argv, said))
-        return Found(parse_size(source.kind, said.lines))
+        return SourceState(parse_size(source.kind, said.lines))
 
-    async def _look_at(self, source: Source) -> Found:
+    async def _look_at(self, source: WeightSource) -> SourceState:
         path = Path(source.path)
         try:
-            return await in_thread(lambda stop: Found(drafts.bytes_of(path), str(path.stat().st_mtime_ns)))
+            return await in_thread(lambda stop: SourceState(drafts.bytes_of(path), str(path.stat().st_mtime_ns)))
         except OSError as error:
             raise _unreachable(source, error.strerror or str(error)) from error
 
-    async def fetch(self, wanted: Wanted, tell: Tell) -> None:
-        """Bring `wanted.target` there, whole and verified; whoever else fetches it waits with us.
+    async def fetch(self, wanted: FetchRequest, tell: Tell) -> None:
+        """Bring `wanted.target` there, whole and verified; a second caller for the same target waits for the first.
 
-        Raises StartFailed: `source_unreachable`, `hash_mismatch`, `disk_full`, `vault_unusable`, `tool_missing`.
-        On cancel of all who wait nothing is left half done; what remains of it is gone when CancelledError leaves
-        (unless it `keeps`).
+        Raises StartFailed: `source_unreachable`, `hash_mismatch`, `disk_full`, `vault_unusable`, `tool_missing`. When
+        all callers are cancelled, the fetch stops, and its remains are gone when CancelledError leaves (unless it
+        `keeps` them).
         """
         while (flight := self._flights.get(wanted.target)) is not None and not flight.tells:
             await asyncio.wait([flight.task])  # it was given up and is ending
@@ -168,7 +168,7 @@ class Fetcher:
                 code="disk_full",
             )
 
-    async def _fly(self, wanted: Wanted, tells: list[Tell]) -> None:
+    async def _fly(self, wanted: FetchRequest, tells: list[Tell]) -> None:
         draft = drafts.draft_of(wanted.target)
         async with self._turn:
             try:
@@ -179,72 +179,78 @@ class Fetcher:
                 copying.note_of(draft).unlink(missing_ok=True)
                 if not wanted.target.is_dir():
                     self._hashes.remember(wanted.target, found)
-            except Unread as failure:
-                raise _unreachable(wanted.source, str(failure)) from failure  # the draft stays: the next one goes on
-            except (Unwritten, OSError) as failure:
+            except SourceUnreadable as failure:
+                raise _unreachable(
+                    wanted.source, str(failure)
+                ) from failure  # the draft stays: the next attempt continues with it
+            except (DraftUnwritable, OSError) as failure:
                 drafts.discard(draft)
-                raise _unwritten(wanted, failure.error if isinstance(failure, Unwritten) else failure) from failure
+                raise _unwritten(
+                    wanted, failure.error if isinstance(failure, DraftUnwritable) else failure
+                ) from failure
             except BaseException as failure:
                 if not self._keeps or not _is_resumable(wanted.source, failure):
                     drafts.discard(draft)
                 raise
 
-    async def _bring(self, wanted: Wanted, draft: Path, tells: list[Tell]) -> str:
+    async def _bring(self, wanted: FetchRequest, draft: Path, tells: list[Tell]) -> str:
         """The digest of the draft, which is whole then; empty for a folder."""
         report = self._reporter(wanted, tells)
-        if wanted.source.kind is Kind.PATH:
+        if wanted.source.kind is SourceKind.PATH:
             return await in_thread(partial(drafts.copy, Path(wanted.source.path), draft, report))
-        if wanted.source.kind is Kind.HTTP:
+        if wanted.source.kind is SourceKind.HTTP:
             is_proved = bool(wanted.sha256)
             return await in_thread(
-                lambda stop: over_http.fetch(wanted.source, draft, is_proved, stop, report),
+                lambda stop: http_download.fetch(wanted.source, draft, is_proved, stop, report),
             )
         return await self._run_tool(wanted, draft, report)
 
-    async def _run_tool(self, wanted: Wanted, draft: Path, report: Callable[[int], None]) -> str:
+    async def _run_tool(self, wanted: FetchRequest, draft: Path, report: Callable[[int], None]) -> str:
         """The digest; empty for a folder."""
         source = wanted.source
         box = draft.with_name(f"{draft.name}.d")
-        is_boxed = source.kind is Kind.HF and not source.is_folder
+        is_boxed = source.kind is SourceKind.HF and not source.is_folder
         argv = fetch_command(source, self._tool(source), str(box if is_boxed else draft))
         said = await self._run(argv, lambda: report(drafts.bytes_so_far(draft)))
         if said.code != 0:
             if any(words in said.text for words in _SAYS_FULL):
-                raise Unwritten(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
-            if source.kind is Kind.RSYNC:
-                raise Unread(self._failure(argv, said))  # rsync goes on with what it left, and checks it
+                raise DraftUnwritable(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+            if source.kind is SourceKind.RSYNC:
+                raise SourceUnreadable(
+                    self._failure(argv, said)
+                )  # rsync continues with its own remains, and checks them
             raise _unreachable(source, self._failure(argv, said))
         try:
             return await in_thread(partial(drafts.take, draft, box / source.path if is_boxed else draft))
         except FileNotFoundError:
-            raise _unreachable(source, f"{os.path.basename(argv[0])} ended well and brought nothing") from None
+            raise _unreachable(source, f"{os.path.basename(argv[0])} succeeded but fetched nothing") from None
 
-    def _tool(self, source: Source) -> str:
+    def _tool(self, source: WeightSource) -> str:
         tool = self.find_tool(source.kind)
         if tool is None:
             raise StartFailed(tool_missing(source), code="tool_missing")
         return tool
 
-    async def _run(self, argv: tuple[str, ...], look: Callable[[], None]) -> tools.Said:
+    async def _run(self, argv: tuple[str, ...], look: Callable[[], None]) -> tools.ToolOutput:
         try:
             return await tools.run(argv, self._environment, look)
         except OSError as error:
             text = f"{argv[0]} cannot be run ({error.strerror}): install it again"
             raise StartFailed(text, code="tool_missing") from error
 
-    def _failure(self, argv: tuple[str, ...], said: tools.Said) -> str:
+    def _failure(self, argv: tuple[str, ...], said: tools.ToolOutput) -> str:
         secrets = [value for name, value in self._environment.items() if is_secret(name) and len(value) >= 6]
         return f"{os.path.basename(argv[0])} ended with code {said.code}: {redact(said.last, secrets)}"
 
-    def _reporter(self, wanted: Wanted, tells: list[Tell]) -> Callable[[int], None]:
-        """Tells those who wait, now and then. May be called from any thread."""
+    def _reporter(self, wanted: FetchRequest, tells: list[Tell]) -> Callable[[int], None]:
+        """Reports progress to the listeners, now and then. May be called from any thread."""
         loop = asyncio.get_running_loop()
         pace = _Pace()
 
         def tell(done: int) -> None:
             left = pace.seconds_left(done, wanted.size)
             for each in list(tells):
-                each(Progress(wanted.target.name, done, wanted.size, left))
+                each(FetchProgress(wanted.target.name, done, wanted.size, left))
 
         def report(done: int) -> None:
             if pace.is_time(done == wanted.size):
@@ -262,7 +268,7 @@ class _Pace:
 
     def is_time(self, is_last: bool) -> bool:
         now = time.monotonic()
-        if now - self._told < TELL_EVERY and not is_last:
+        if now - self._told < REPORT_EVERY and not is_last:
             return False
         self._told = now
         return True
@@ -277,8 +283,8 @@ class _Pace:
         return max(0, total - done) * (now - since) / (done - first)
 
 
-def _verify(wanted: Wanted, draft: Path, digest: str, stop: threading.Event) -> None:
-    """Raises StartFailed `hash_mismatch`; who calls removes the draft. Blocks."""
+def _verify(wanted: FetchRequest, draft: Path, digest: str, stop: threading.Event) -> None:
+    """Raises StartFailed `hash_mismatch`; the caller removes the draft. Blocks."""
     for name, expected in wanted.sha256.items():
         found = digest
         if draft.is_dir():
@@ -291,16 +297,16 @@ def _verify(wanted: Wanted, draft: Path, digest: str, stop: threading.Event) -> 
             raise StartFailed(text, code="hash_mismatch")
 
 
-def _is_resumable(source: Source, failure: BaseException) -> bool:
+def _is_resumable(source: WeightSource, failure: BaseException) -> bool:
     """Whether the next fetch could go on with what this one leaves: never with a wrong hash; aws has no such thing."""
     is_wrong = isinstance(failure, StartFailed) and failure.code == "hash_mismatch"
-    return not is_wrong and source.kind is not Kind.S3
+    return not is_wrong and source.kind is not SourceKind.S3
 
 
 # -- sentences ---------------------------------------------------------------------------------------------------------
 
 
-def tool_missing(source: Source) -> str:
+def tool_missing(source: WeightSource) -> str:
     tool = TOOLS[source.kind]
     return f"{source} is fetched with `{tool.names[0]}`, which is not on PATH: {tool.install}"
 
@@ -312,11 +318,11 @@ def mismatch(name: str, where: str, found: str, wanted: str) -> str:
     )
 
 
-def _unreachable(source: Source, why: str) -> StartFailed:
+def _unreachable(source: WeightSource, why: str) -> StartFailed:
     return StartFailed(f"the weights cannot be fetched from {source}: {why}", code="source_unreachable")
 
 
-def _unwritten(wanted: Wanted, error: OSError) -> StartFailed:
+def _unwritten(wanted: FetchRequest, error: OSError) -> StartFailed:
     folder = wanted.target.parent
     if error.errno in _FULL:
         return StartFailed(

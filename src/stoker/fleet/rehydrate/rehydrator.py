@@ -12,9 +12,9 @@ from stoker.disk.split_gguf import model_files
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Serve
 from stoker.fleet.rehydrate.drafts import draft_of, existing
-from stoker.fleet.rehydrate.fetch import Fetcher, Tell, Wanted, mismatch, tool_missing
-from stoker.fleet.rehydrate.sources import TOOLS, Kind, is_file, of_file, of_folder, parse
-from stoker.fleet.rehydrate.verify import FileHasher
+from stoker.fleet.rehydrate.fetch import Fetcher, FetchRequest, Tell, mismatch, tool_missing
+from stoker.fleet.rehydrate.file_hasher import FileHasher
+from stoker.fleet.rehydrate.sources import TOOLS, SourceKind, is_file, of_file, of_folder, parse
 
 
 def missing(serve: Serve) -> list[str]:
@@ -67,7 +67,7 @@ class Rehydrator:
         """Fetch what is missing, each file verified before it gets its name. Nothing missing: nothing happens.
 
         Raises StartFailed: `bad_source`, `source_unreachable`, `hash_mismatch`, `disk_full`, `vault_unusable`,
-        `tool_missing`. On cancel nothing is left half done, unless somebody else waits for the same file.
+        `tool_missing`. On cancel nothing is left half done, unless another caller waits for the same file.
         """
         lacking = missing(serve)
         if not lacking:
@@ -114,21 +114,23 @@ class Rehydrator:
         again = f"; `rm {path}` has it fetched again" if serve.source is not None else ""
         return f"serve '{serve.name}': {text}{again}"
 
-    def _wanted(self, serve: Serve, path: str) -> Wanted:
-        """Raises ValueError for a source that is none, or none for this file.
+    def _wanted(self, serve: Serve, path: str) -> FetchRequest:
+        """Raises ValueError for an invalid source, or one that does not have this file.
 
-        1 a file, or a part of one  2 a whole folder  3 a file in a folder that is there
+        1. a file, or a part of one
+        2. a whole folder
+        3. a file in a folder that exists
         """
         source = parse(serve.source or "")
-        if source.kind is Kind.PATH and os.path.isdir(source.path):
+        if source.kind is SourceKind.PATH and os.path.isdir(source.path):
             source = of_folder(source)
         if is_file(serve.model):  # 1
-            return Wanted(Path(path), of_file(source, serve.model, path), _only(serve, os.path.basename(path)))
+            return FetchRequest(Path(path), of_file(source, serve.model, path), _only(serve, os.path.basename(path)))
         folder = of_folder(source)
         if path == serve.model:  # 2
-            return Wanted(Path(path), folder, serve.sha256)
+            return FetchRequest(Path(path), folder, serve.sha256)
         name = os.path.relpath(path, serve.model)
-        return Wanted(Path(path), replace(folder, path=folder.path + name), _only(serve, name))  # 3
+        return FetchRequest(Path(path), replace(folder, path=folder.path + name), _only(serve, name))  # 3
 
 
 def _only(serve: Serve, name: str) -> Mapping[str, str]:
@@ -141,7 +143,7 @@ def _path_of(serve: Serve, name: str) -> str:
     return os.path.join(os.path.dirname(serve.model) if is_single else serve.model, name)
 
 
-def _left(wanted: Wanted) -> int:
+def _left(wanted: FetchRequest) -> int:
     """Bytes that are still to come, as far as that is known."""
     try:
         return max(0, (wanted.size or 0) - draft_of(wanted.target).stat().st_size)

@@ -25,7 +25,7 @@ _LIST_LINE = re.compile(r"^-\S*\s+([0-9,.]+)\s+\d{4}/\d\d/\d\d\s")
 _S3_LINE = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s+(\d+)\s")
 
 
-class Kind(StrEnum):
+class SourceKind(StrEnum):
     PATH = "path"
     HTTP = "http"
     RSYNC = "rsync"
@@ -34,14 +34,14 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """`place` is the host, the bucket or the repository; `path` what is there. Empty path: all of it.
+class WeightSource:
+    """`place` is the host, the bucket or the repository; `path` the file or folder there, empty: all of it.
 
-    Of an address on the web `place` is `https://HOST`, and `query` what follows the question mark. That may be a
-    signature, so it is never printed: `url` is the whole address, for the server only.
+    For a web address `place` is `https://HOST`, and `query` what follows the question mark. That may be a signature, so
+    it is never printed: `url` is the whole address, for the server only.
     """
 
-    kind: Kind
+    kind: SourceKind
     place: str
     path: str
     query: str = ""
@@ -62,20 +62,20 @@ class Source:
 
     def __str__(self) -> str:
         match self.kind:
-            case Kind.PATH:
+            case SourceKind.PATH:
                 return self.path
-            case Kind.HTTP:
+            case SourceKind.HTTP:
                 return f"{self.place}/{self.path}" + "?***" * bool(self.query)
-            case Kind.RSYNC:
+            case SourceKind.RSYNC:
                 return f"rsync:{self.place}:{self.path}"
-            case Kind.S3:
+            case SourceKind.S3:
                 return f"s3://{self.place}/{self.path}"
-            case Kind.HF:
+            case SourceKind.HF:
                 return f"hf:{self.place}/{self.path}".rstrip("/")
 
 
 @dataclass(frozen=True, slots=True)
-class Tool:
+class FetchTool:
     """A command, in order of preference under the names it goes by, and what to type when it is not there."""
 
     names: tuple[str, ...]
@@ -83,13 +83,13 @@ class Tool:
 
 
 TOOLS = {
-    Kind.RSYNC: Tool(("rsync",), "install the package rsync here and on the other host"),
-    Kind.S3: Tool(("aws",), "type `pip install awscli`, then `aws configure`"),
-    Kind.HF: Tool(("hf", "huggingface-cli"), "type `pip install huggingface_hub`"),
+    SourceKind.RSYNC: FetchTool(("rsync",), "install the package rsync here and on the other host"),
+    SourceKind.S3: FetchTool(("aws",), "type `pip install awscli`, then `aws configure`"),
+    SourceKind.HF: FetchTool(("hf", "huggingface-cli"), "type `pip install huggingface_hub`"),
 }
 
 
-def parse(text: str) -> Source:
+def parse(text: str) -> WeightSource:
     """Raises ValueError with a sentence that says what is wrong and how it is written."""
     if text.startswith("rsync:"):
         return _rsync(text)
@@ -100,14 +100,14 @@ def parse(text: str) -> Source:
     if text.startswith(("http://", "https://")):
         return _http(text)
     if text.startswith("/"):
-        return Source(Kind.PATH, "", text)
+        return WeightSource(SourceKind.PATH, "", text)
     raise ValueError(
-        f"`source` {text!r} is nothing that is known: write an absolute path, https://HOST/PATH, rsync:HOST:PATH, "
+        f"`source` {text!r} is not supported: write an absolute path, https://HOST/PATH, rsync:HOST:PATH, "
         "s3://BUCKET/KEY or hf:ORG/REPO/FILE"
     )
 
 
-def _http(text: str) -> Source:
+def _http(text: str) -> WeightSource:
     said = repr(text.partition("?")[0])
     try:
         url = urlsplit(text)
@@ -115,36 +115,36 @@ def _http(text: str) -> Source:
     except ValueError:
         is_address = False
     if not is_address or "#" in text or any(ord(letter) <= 0x20 or letter == "\x7f" for letter in text):
-        raise ValueError(f"`source` {said} is no address: write https://HOST/PATH, a space as %20 and no #")
+        raise ValueError(f"`source` {said} is not a valid address: write https://HOST/PATH, a space as %20 and no #")
     if "@" in url.netloc:
         raise ValueError(
             f"`source` {url.scheme}://***@{url.netloc.rpartition('@')[2]} has a password in it, which would end in "
             "logs: write https://HOST/PATH without it, or fetch by rsync, s3 or hf, whose tools have their own logins"
         )
-    return Source(Kind.HTTP, f"{url.scheme}://{url.netloc}", url.path.removeprefix("/"), url.query)
+    return WeightSource(SourceKind.HTTP, f"{url.scheme}://{url.netloc}", url.path.removeprefix("/"), url.query)
 
 
-def _rsync(text: str) -> Source:
+def _rsync(text: str) -> WeightSource:
     host, colon, path = text.removeprefix("rsync:").partition(":")
     if not colon or not path or _HOST.fullmatch(host) is None:
         raise ValueError(f"`source` {text!r} names no host and path: write rsync:HOST:PATH, or rsync:USER@HOST:PATH")
-    return Source(Kind.RSYNC, host, path)
+    return WeightSource(SourceKind.RSYNC, host, path)
 
 
-def _s3(text: str) -> Source:
+def _s3(text: str) -> WeightSource:
     bucket, _, key = text.removeprefix("s3://").partition("/")
     if _BUCKET.fullmatch(bucket) is None:
         raise ValueError(f"`source` {text!r} names no bucket: write s3://BUCKET/KEY, or s3://BUCKET/FOLDER/")
-    return Source(Kind.S3, bucket, key)
+    return WeightSource(SourceKind.S3, bucket, key)
 
 
-def _hf(text: str) -> Source:
+def _hf(text: str) -> WeightSource:
     org, _, rest = text.removeprefix("hf:").partition("/")
     repo, _, file = rest.partition("/")
     place = f"{org}/{repo}"
     if _REPO.fullmatch(place) is None or file.startswith("-") or ".." in file.split("/"):
         raise ValueError(f"`source` {text!r} names no repository: write hf:ORG/REPO, or hf:ORG/REPO/FILE")
-    return Source(Kind.HF, place, file)
+    return WeightSource(SourceKind.HF, place, file)
 
 
 # -- what a model consists of ------------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ def is_file(model: str) -> bool:
     return model.endswith(_FILES)
 
 
-def of_file(source: Source, model: str, wanted: str) -> Source:
+def of_file(source: WeightSource, model: str, wanted: str) -> WeightSource:
     """Where file `wanted` of `model` is. Raises ValueError: the source is one file, and `wanted` is not that one.
 
     1 a folder: under its own name  2 the model itself: what is named  3 a later part: the source's own later part
@@ -174,11 +174,11 @@ def of_file(source: Source, model: str, wanted: str) -> Source:
     return replace(source, path=str(replace(its, number=mine.number)))  # 3
 
 
-def of_folder(source: Source) -> Source:
+def of_folder(source: WeightSource) -> WeightSource:
     """The folder that holds a model which is one. Raises ValueError for what can only be a file."""
-    if source.kind is Kind.HF and source.path:
+    if source.kind is SourceKind.HF and source.path:
         raise ValueError(f"`source` {source} is a part of a repository, and `model` is a folder: write hf:ORG/REPO")
-    if source.kind is Kind.HTTP:
+    if source.kind is SourceKind.HTTP:
         raise ValueError(
             f"`source` {source} cannot be listed, and `model` is a folder: name a file (https://HOST/PATH/FILE.gguf), "
             "or write hf:ORG/REPO, s3://BUCKET/FOLDER/ or rsync:HOST:PATH"
@@ -189,41 +189,41 @@ def of_folder(source: Source) -> Source:
 # -- commands ----------------------------------------------------------------------------------------------------------
 
 
-def fetch_command(source: Source, tool: str, draft: str) -> tuple[str, ...]:
-    """The argument list that brings `source` to `draft`: a file, or a folder if `source` is one.
+def fetch_command(source: WeightSource, tool: str, draft: str) -> tuple[str, ...]:
+    """The command line that fetches `source` to `draft`: a file, or a folder if `source` is one.
 
-    The hub's client cannot choose a file's name: its draft is a folder in any case; the file lies in it under its path.
+    The hub's client cannot choose a file's name: its draft is always a folder, with the file in it under its path.
     """
     match source.kind:
-        case Kind.RSYNC:
-            # Delta transfer into what is there: it goes on where it was interrupted, and checks what it finds.
+        case SourceKind.RSYNC:
+            # Delta transfer into the existing draft: it continues after an interruption, and checks what it finds.
             options = ("-rLt", "-s", "--partial", "--inplace", "--timeout=120")
             return (tool, *options, "--", f"{source.place}:{source.path}", draft + "/" * source.is_folder)
-        case Kind.S3:
+        case SourceKind.S3:
             recursive = ("--recursive",) if source.is_folder else ()
             return (tool, "s3", "cp", "--only-show-errors", *recursive, str(source), draft)
-        case Kind.HF:
+        case SourceKind.HF:
             file = (source.path,) if source.path else ()
             return (tool, "download", source.place, *file, "--local-dir", draft)
-        case Kind.PATH | Kind.HTTP:
+        case SourceKind.PATH | SourceKind.HTTP:
             raise ValueError(f"{source} is fetched by ourselves")
 
 
-def size_command(source: Source, tool: str) -> tuple[str, ...] | None:
+def size_command(source: WeightSource, tool: str) -> tuple[str, ...] | None:
     """The argument list that says how large a file is; None: nothing tells."""
     if source.is_folder:
         return None
     match source.kind:
-        case Kind.RSYNC:
+        case SourceKind.RSYNC:
             return (tool, "-L", "-s", "--list-only", "--timeout=30", "--", f"{source.place}:{source.path}")
-        case Kind.S3:
+        case SourceKind.S3:
             return (tool, "s3", "ls", str(source))
         case _:
             return None
 
 
-def parse_size(kind: Kind, said: Sequence[str]) -> int | None:
+def parse_size(kind: SourceKind, said: Sequence[str]) -> int | None:
     """Bytes, from what `size_command` wrote; None: it cannot be read out of it."""
-    pattern = _LIST_LINE if kind is Kind.RSYNC else _S3_LINE
+    pattern = _LIST_LINE if kind is SourceKind.RSYNC else _S3_LINE
     found = [match[1] for line in said if (match := pattern.match(line.strip())) is not None]
     return int(re.sub(r"[,.]", "", found[0])) if len(found) == 1 else None

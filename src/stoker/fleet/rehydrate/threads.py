@@ -1,4 +1,4 @@
-"""Work that blocks, in a thread that stops when whoever waits for it goes."""
+"""Runs blocking work in a thread that stops when its caller is cancelled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 async def in_thread(work: Callable[[threading.Event], T]) -> T:
     """Run `work(stop)` in a thread; what it raises is raised here.
 
-    On cancel `stop` is set, and CancelledError leaves this call when the thread has ended: `work` has to look at it.
+    On cancel `stop` is set, and CancelledError leaves this call when the thread has ended: `work` has to check `stop`.
     """
     stop = threading.Event()
     running = asyncio.get_running_loop().run_in_executor(None, work, stop)
@@ -26,5 +26,5 @@ async def in_thread(work: Callable[[threading.Event], T]) -> T:
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait([running])
         if not running.cancelled():
-            running.exception()  # nobody wants it any more
+            running.exception()  # the caller was cancelled: nobody reads it
         raise

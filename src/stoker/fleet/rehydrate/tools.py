@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 LOOK = 0.25
-"""Seconds between two looks at how far a fetch is."""
+"""Seconds between two checks of a fetch's progress."""
 GRACE = 2.0
 """Seconds from SIGTERM to SIGKILL."""
 _KEPT = 2**16
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ToolOutput:
     """How it ended, and the last of its two outputs together."""
 
     code: int
@@ -34,7 +34,9 @@ class Said:
         return next((line.strip()[:300] for line in reversed(self.lines) if line.strip()), "it said nothing")
 
 
-async def run(argv: Sequence[str], environment: Mapping[str, str], look: Callable[[], None] = lambda: None) -> Said:
+async def run(
+    argv: Sequence[str], environment: Mapping[str, str], look: Callable[[], None] = lambda: None
+) -> ToolOutput:
     """Run it to its end, calling `look` now and then. Raises OSError if it cannot be started.
 
     On cancel everything that it started is gone before CancelledError leaves this call.
@@ -59,7 +61,7 @@ async def run(argv: Sequence[str], environment: Mapping[str, str], look: Callabl
             raise
         size = output.seek(0, os.SEEK_END)
         output.seek(max(0, size - _KEPT))
-        return Said(code, output.read().decode("utf-8", "replace"))
+        return ToolOutput(code, output.read().decode("utf-8", "replace"))
 
 
 async def _look_again(look: Callable[[], None]) -> None:
@@ -84,5 +86,5 @@ async def _kill(process: asyncio.subprocess.Process) -> None:
         async with asyncio.timeout(GRACE):
             await process.wait()
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)  # whoever of the group did not listen
+        os.killpg(process.pid, signal.SIGKILL)  # members of the group that ignored SIGTERM
     await process.wait()

@@ -1,9 +1,9 @@
-"""Staging: a model comes into the vault while others are served, and is there only when it is whole and proved.
+"""Staging: brings a model into the vault while others are served. It appears only when it is complete and verified.
 
-orders    what is fetched from where, and what it will be called (pure)
-decide    is it there already, and is there room (pure)
-box       the place under the vault where it grows, who works in it, and what is known of it
-stager    look, fetch, prove, arrive; the fetching itself is `rehydrate`'s
-vault     what is in the vault: models, parts, sizes; what was begun; taking one out
-priority  behind everybody who serves
+orders        which files come from where, and their names in the vault (pure)
+decision      whether a model is there already, and whether it fits (pure)
+staging_area  the directory in which an unfinished model grows, its owner and its notes
+stager        plans, fetches, verifies, moves into place; `rehydrate` does the fetching
+vault         the models in the vault: files, sizes, users; removal
+priority      lowers the priority of this process
 """

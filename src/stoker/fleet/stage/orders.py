@@ -1,4 +1,4 @@
-"""What is to be staged: which files, from where, and under which names. Pure."""
+"""What to stage: which files, from where, and under which names. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from urllib.parse import unquote
 
 from stoker.disk.split_gguf import GgufPart, model_files, parse_part
-from stoker.fleet.rehydrate.sources import Kind, Source, is_file, of_file, of_folder
+from stoker.fleet.rehydrate.sources import SourceKind, WeightSource, is_file, of_file, of_folder
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*")
 _DIGEST = re.compile(r"[0-9a-fA-F]{64}")
@@ -20,7 +20,7 @@ class Item:
     """One thing to fetch. `name` is its path beside the model, or below one that is a folder; empty: all of it."""
 
     name: str
-    source: Source
+    source: WeightSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,24 +28,27 @@ class Order:
     """A model. `name` is what stands behind `vault:`; `sha256` is keyed as a serve's: by a file's name as in `Item`."""
 
     name: str
-    source: Source
+    source: WeightSource
     items: tuple[Item, ...]
     is_folder: bool
     sha256: Mapping[str, str] = field(default_factory=dict)
 
     def path_of(self, root: str, name: str = "") -> str:
-        """Where file `name` (empty: the model) lies when the model is `root`/NAME."""
+        """The path of file `name` (empty: the model itself) if the model is `root`/NAME."""
         if self.is_folder:
             return str(PurePosixPath(root, self.name, name))
         return str(PurePosixPath(root, self.name).with_name(name) if name else PurePosixPath(root, self.name))
 
 
-def order(source: Source, name: str | None, digests: Sequence[str], listing: Sequence[str] = ()) -> Order:
-    """`listing`: the files of a folder that is a path, relative to it. Raises ValueError with what to type instead.
+def order(source: WeightSource, name: str | None, digests: Sequence[str], listing: Sequence[str] = ()) -> Order:
+    """`listing`: the files of a folder that is a local path, relative to it. Raises ValueError with what to type
+    instead.
 
-    1 a file, perhaps the first of several parts  2 a folder that we copy, file by file  3 one that a tool brings whole
+    1. a file, perhaps the first of several parts
+    2. a folder that is copied file by file
+    3. a folder that a tool fetches as a whole
     """
-    own = unquote(source.name) if source.kind is Kind.HTTP else source.name
+    own = unquote(source.name) if source.kind is SourceKind.HTTP else source.name
     if not source.is_folder and (is_file(own) or (name is not None and is_file(name))):  # 1
         called = _checked(_file_name(name, own))
         beside = PurePosixPath(called).parent
@@ -54,7 +57,7 @@ def order(source: Source, name: str | None, digests: Sequence[str], listing: Seq
         items = tuple(Item(each, of_file(source, first, each)) for each in files)
         theirs = {unquote(item.source.name): item.name for item in items}
         return Order(called, source, items, False, _digests(digests, {**theirs, **{each: each for each in files}}))
-    if source.kind is Kind.HTTP:
+    if source.kind is SourceKind.HTTP:
         raise ValueError(
             f"{source} does not end like a file of a model: name the file, or what it is with --as NAME.gguf; a folder "
             "cannot be listed over HTTP (hf:ORG/REPO, s3://BUCKET/FOLDER/ and rsync:HOST:PATH can)"
@@ -62,7 +65,7 @@ def order(source: Source, name: str | None, digests: Sequence[str], listing: Seq
     folder = of_folder(source)
     last = (folder.path.rstrip("/") or folder.place).rpartition("/")[2]
     called = _checked(name or last)
-    if source.kind is Kind.PATH:  # 2
+    if source.kind is SourceKind.PATH:  # 2
         if not listing:
             raise ValueError(f"{source} has no files in it")
         items = tuple(Item(each, replace(folder, path=folder.path + each)) for each in listing)
@@ -92,14 +95,14 @@ def _checked(name: str) -> str:
     """Raises ValueError for a name that is hidden, leaves the vault, or would need quoting somewhere."""
     if _NAME.fullmatch(name) is None:
         raise ValueError(
-            f"{name!r} is no name for a model in the vault: letters, digits and . _ + - (and / for a folder), not "
+            f"{name!r} is not a valid name for a model: letters, digits and . _ + - (and / for a folder), not "
             "beginning with a dot; choose one with --as NAME"
         )
     return name
 
 
 def _digests(given: Sequence[str], names: Mapping[str, str] | None) -> dict[str, str]:
-    """By name. `names`: what may be named -> its name in the vault; None: nobody knows the names yet."""
+    """By name. `names`: allowed name -> its name in the vault; None: the names are not known yet."""
     found: dict[str, str] = {}
     targets = set(names.values()) if names is not None else set()
     for text in given:

@@ -1,4 +1,4 @@
-"""Behind everybody who serves: for the CPU, and for the disk where its scheduler has priorities."""
+"""Lowers this process's priority for the CPU, and for the disk if its scheduler has priorities."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import psutil
 
 
-def step_aside() -> None:
+def lower_priority() -> None:
     """For this process and all that it starts, for good. What the system does not allow is left as it is."""
     with contextlib.suppress(OSError):
         os.nice(19 - os.nice(0))

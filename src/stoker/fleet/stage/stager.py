@@ -1,8 +1,8 @@
-"""A model comes into the vault: look, fetch, prove, arrive.
+"""Brings a model into the vault: check, fetch, verify, move.
 
-It grows in a box of its own under the vault, where no serve looks, and is renamed when all of it is proved and synced;
-of a split model the first part, by which it is known, last. What an attempt leaves in the box the next one goes on
-with, except a wrong hash: that leaves nothing.
+It grows in its own staging area under the vault, where no serve reads, and is renamed when all of it is verified and
+synced; of a split model the first part, by which it is known, last. A later attempt continues with what an earlier one
+left, except after a wrong hash: that leaves nothing.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from pathlib import Path
 
 from stoker.domain.errors import StartFailed, StokerError
 from stoker.fleet.rehydrate import drafts
-from stoker.fleet.rehydrate.fetch import Fetcher, Found, Progress, Wanted, mismatch
-from stoker.fleet.rehydrate.sources import Kind
+from stoker.fleet.rehydrate.fetch import Fetcher, FetchProgress, FetchRequest, SourceState, mismatch
+from stoker.fleet.rehydrate.file_hasher import FileHasher
+from stoker.fleet.rehydrate.sources import SourceKind
 from stoker.fleet.rehydrate.threads import in_thread
-from stoker.fleet.rehydrate.verify import FileHasher
 from stoker.fleet.stage import vault as vaults
-from stoker.fleet.stage.box import Box, Note, StageRefused
-from stoker.fleet.stage.decide import Answer, Decision, Sight, decide, over_quota
+from stoker.fleet.stage.decision import StageAnswer, StageDecision, StageSituation, decide, over_quota
 from stoker.fleet.stage.orders import Item, Order
+from stoker.fleet.stage.staging_area import StageRefused, StagingArea, StagingNote
 
 _SPARE = 2**30
-"""Bytes of the disk that staging leaves to those who serve; of a small one a hundredth."""
+"""Bytes of the disk that staging leaves free for running serves; of a small disk a hundredth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,12 @@ Tell = Callable[[Moved], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class StagePlan:
     """What staging would do now."""
 
-    decision: Decision
-    sight: Sight
-    found: Mapping[str, Found]
+    decision: StageDecision
+    sight: StageSituation
+    found: Mapping[str, SourceState]
     """By item."""
 
 
@@ -87,13 +87,13 @@ class Stager:
         self._hashes = FileHasher(state)
         self._fetcher = Fetcher(self._hashes, environment, keeps=True)
 
-    async def plan(self, order: Order) -> Plan:
-        """Asks the source what is there; touches nothing. Raises StartFailed `source_unreachable`, `tool_missing`."""
+    async def plan(self, order: Order) -> StagePlan:
+        """Asks the source for its files; changes nothing. Raises StartFailed `source_unreachable`, `tool_missing`."""
         found = {item.name: await self._fetcher.look(item.source) for item in order.items}
         sizes = [each.size for each in found.values()]
-        box = Box(self._vault, order.name)
+        box = StagingArea(self._vault, order.name)
         is_there = self._model(order).exists()
-        sight = Sight(
+        sight = StageSituation(
             order.name,
             is_there,
             await self._is_same(order, box, found) if is_there else None,
@@ -103,24 +103,24 @@ class Stager:
             self._quota,
             self._room(self._vault),
         )
-        return Plan(decide(sight), sight, found)
+        return StagePlan(decide(sight), sight, found)
 
     async def stage(self, order: Order, tell: Tell = lambda moved: None, resume: bool = True) -> Staged:
-        """Bring it into the vault; if it is there, the very same, nothing happens.
+        """Bring it into the vault; if exactly this model is there, nothing happens.
 
         Raises StageRefused `being_staged`, `name_taken`, `over_quota`, `disk_full`, `no_model`, `vault_unusable`, and
-        what `Fetcher.fetch` does. On cancel what has come is kept, and the next call goes on with it.
+        what `Fetcher.fetch` does. On cancel the fetched part is kept, and the next call continues with it.
         """
         began = time.monotonic()
-        box = Box(self._vault, order.name)
+        box = StagingArea(self._vault, order.name)
         try:
             with box.claimed():
                 if not resume:
                     box.empty()
                 plan = await self.plan(order)
-                if plan.decision.answer is Answer.REFUSE:
+                if plan.decision.answer is StageAnswer.REFUSE:
                     raise StageRefused(plan.decision.why, code=plan.decision.code)
-                is_new = plan.decision.answer is Answer.FETCH
+                is_new = plan.decision.answer is StageAnswer.FETCH
                 if is_new:
                     try:
                         await self._bring(order, box, plan, tell)
@@ -136,12 +136,12 @@ class Stager:
                 code="vault_unusable",
             ) from error
 
-    async def _bring(self, order: Order, box: Box, plan: Plan, tell: Tell) -> None:
+    async def _bring(self, order: Order, box: StagingArea, plan: StagePlan, tell: Tell) -> None:
         marks = {name: (found.size, found.mark) for name, found in plan.found.items()}
         old = box.note
         if not _is_of(old, order):
             box.empty()
-        box.write(Note(str(order.source), marks))
+        box.write(StagingNote(str(order.source), marks))
         content = _Content(order, box)
         done = 0
         for item in order.items:
@@ -159,14 +159,14 @@ class Stager:
         self._arrive(order, content)
         box.empty()
 
-    async def _fetch(self, order: Order, item: Item, target: Path, plan: Plan, before: int, tell: Tell) -> None:
-        """Stopped when the vault becomes too large, or its disk full: sizes that nobody told, or others who write."""
+    async def _fetch(self, order: Order, item: Item, target: Path, plan: StagePlan, before: int, tell: Tell) -> None:
+        """Stop if the vault becomes too large or its disk full: a source may not report sizes, and others write."""
         size = plan.found[item.name].size
         digest = order.sha256.get(item.name)
         loop = asyncio.get_running_loop()
         refusal: list[StageRefused] = []
 
-        def look(progress: Progress) -> None:
+        def look(progress: FetchProgress) -> None:
             done = before + progress.done
             tell(Moved(progress.file, done, plan.sight.size))
             over = over_quota(plan.sight.used - plan.sight.kept + done, self._quota)
@@ -180,7 +180,7 @@ class Stager:
 
         try:
             async with asyncio.timeout(None) as limit:
-                wanted = Wanted(target, item.source, {target.name: digest} if digest else {}, size)
+                wanted = FetchRequest(target, item.source, {target.name: digest} if digest else {}, size)
                 await self._fetcher.fetch(wanted, look)
         except TimeoutError:
             raise refusal[0] from None
@@ -230,10 +230,12 @@ class Stager:
     def _model(self, order: Order) -> Path:
         return Path(order.path_of(str(self._vault)))
 
-    async def _is_same(self, order: Order, box: Box, found: Mapping[str, Found]) -> bool | None:
-        """Whether what is there is what would be fetched; None: nothing proves it.
+    async def _is_same(self, order: Order, box: StagingArea, found: Mapping[str, SourceState]) -> bool | None:
+        """Whether the model in the vault is the one that would be fetched; None: not known.
 
-        1 by the digests that were given  2 by what its source was like when it was staged  3 by reading a path, too
+        1. by the digests that were given
+        2. by the state of its source when it was staged
+        3. for a local path, by reading it
         """
         there = {item.name: Path(order.path_of(str(self._vault), item.name)) for item in order.items}
         if not all(path.exists() for path in there.values()):
@@ -247,7 +249,7 @@ class Stager:
         marks = {name: (each.size, each.mark) for name, each in found.items()}
         if note is not None and note.source == str(order.source) and note.marks == marks:  # 2
             return True
-        if order.source.kind is not Kind.PATH:
+        if order.source.kind is not SourceKind.PATH:
             return None
         for item in order.items:  # 3
             mine, theirs = there[item.name], Path(item.source.path)
@@ -260,10 +262,10 @@ class Stager:
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """What lies in a box, where."""
+    """The files in a staging area."""
 
     order: Order
-    box: Box
+    box: StagingArea
 
     @property
     def root(self) -> Path:
@@ -281,7 +283,7 @@ class _Content:
         return {str(path.relative_to(self.root)): path for path in sorted(self.root.rglob("*")) if path.is_file()}
 
 
-def _is_of(note: Note | None, order: Order) -> bool:
+def _is_of(note: StagingNote | None, order: Order) -> bool:
     return note is not None and note.source == str(order.source)
 
 
@@ -291,8 +293,8 @@ def _require_gguf(path: Path, item: Item) -> None:
         begin = file.read(16)
     if begin[:4] != b"GGUF":
         raise StageRefused(
-            f"what {item.source} sends is no GGUF file (it begins with {begin!r}); what was fetched is removed: look "
-            "at it in a browser, and name the file itself",
+            f"what {item.source} sends is not a GGUF file (it begins with {begin!r}); what was fetched is removed: "
+            "look at it in a browser, and name the file itself",
             code="no_model",
         )
 

@@ -1,4 +1,4 @@
-"""What is in the vault. Everything here blocks: a look at each name, no look into files."""
+"""The models in the vault. Everything here blocks: it reads directories, not files."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 from stoker.disk.split_gguf import model_files, parse_part
 from stoker.domain.serve import Serve
 from stoker.fleet.rehydrate.sources import is_file
-from stoker.fleet.stage.box import FOLDER, Box, StageRefused
+from stoker.fleet.stage.staging_area import FOLDER, StageRefused, StagingArea
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class VaultModel:
     """`name` is what stands behind `vault:`. `files` are there, `missing` are parts that are not."""
 
     name: str
@@ -40,17 +40,17 @@ class Model:
         return str(file.relative_to(self.path)) if self.is_folder else file.name
 
 
-def models(vault: Path) -> list[Model]:
+def models(vault: Path) -> list[VaultModel]:
     """By name. Hidden names, and files that are no weights, are none."""
     return sorted(_below(vault, vault), key=lambda model: model.name)
 
 
-def find(vault: Path, name: str) -> Model | None:
+def find(vault: Path, name: str) -> VaultModel | None:
     """By its name, or any folder of that name."""
     folder = vault / name
     found = next((model for model in models(vault) if model.name == name), None)
     if found is None and ".." not in folder.parts and not name.startswith(".") and folder.is_dir():
-        return Model(name, folder, tuple(_files(folder)))
+        return VaultModel(name, folder, tuple(_files(folder)))
     return found
 
 
@@ -64,7 +64,7 @@ def used(vault: Path) -> int:
     return sum(_size(file) for file in _files(vault, hidden=True) if file.parent != vault / FOLDER)
 
 
-def users(model: Model, serves: Iterable[Serve]) -> list[str]:
+def users(model: VaultModel, serves: Iterable[Serve]) -> list[str]:
     """Names of the serves that read it: as their model, or somewhere in their arguments."""
     places = {str(model.path), *(str(file) for file in model.files)}
     return [
@@ -75,12 +75,12 @@ def users(model: Model, serves: Iterable[Serve]) -> list[str]:
     ]
 
 
-def remove(vault: Path, model: Model) -> int:
+def remove(vault: Path, model: VaultModel) -> int:
     """The bytes that are free again. The first part goes first: what is left of a broken removal is no model.
 
     Raises StageRefused `being_staged`, `vault_unusable`.
     """
-    box = Box(vault, model.name)
+    box = StagingArea(vault, model.name)
     freed = model.size + box.size
     try:
         with box.claimed():
@@ -100,13 +100,13 @@ def remove(vault: Path, model: Model) -> int:
     return freed
 
 
-def _below(directory: Path, vault: Path) -> Iterator[Model]:
+def _below(directory: Path, vault: Path) -> Iterator[VaultModel]:
     try:
         entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
     except OSError:
         return
     if directory != vault and any(e.name == "config.json" or e.name.endswith(".safetensors") for e in entries):
-        yield Model(str(directory.relative_to(vault)), directory, tuple(_files(directory)))
+        yield VaultModel(str(directory.relative_to(vault)), directory, tuple(_files(directory)))
         return
     for entry in entries:
         path = Path(entry.path)
@@ -117,7 +117,7 @@ def _below(directory: Path, vault: Path) -> Iterator[Model]:
         elif is_file(entry.name) and _is_first(path):
             wanted = [Path(each) for each in model_files(str(path))]
             there = tuple(each for each in wanted if each.exists())
-            yield Model(str(path.relative_to(vault)), path, there, len(wanted) - len(there))
+            yield VaultModel(str(path.relative_to(vault)), path, there, len(wanted) - len(there))
 
 
 def _is_first(path: Path) -> bool:

@@ -1,9 +1,12 @@
 """The fleet: starts, adopts, puts to sleep and stops serves.
 
-supervisor  start, sleep, stop, adopt, close; `keeping`: the books it works on
-lifecycle   one table: the states of a serve and what may happen in each; `held`: one serve, from launch to gone
-preflight   what stands in the way of a start: requirements, ports
-adoption    finding what an earlier control plane left running
-obituary    what is said of a start that failed, or of a serve that ended
-rest        putting to sleep and waking; `scales`: measuring what a serve holds in memory
+supervisor      start, sleep, stop, adopt, close
+serve_registry  the serves that Stoker runs, and what happens to each
+managed_serve   one serve, from launch to its end; lifecycle: its states and events, as one table
+start_checks    what prevents a start; fetches missing weights
+preflight       requirements and ports of one serve
+adoption        serves that an earlier run left running
+sleep_control   puts serves to sleep and wakes them
+memory_meter    measures what a serve holds in memory
+exit_report     messages about failed starts and serves that ended
 """

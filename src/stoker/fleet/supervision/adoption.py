@@ -1,25 +1,109 @@
-"""What an earlier control plane left running: is it still right, and how is it held from now on?"""
+"""Takes over serves that an earlier run of Stoker left running, if they are still right for their configuration."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable
 from pathlib import Path
 
-from stoker.domain.serve import Serve
+from stoker.domain.errors import StokerError
+from stoker.domain.protocols import Running
+from stoker.domain.serve import Driver, Serve
+from stoker.fleet.conversations.keeper import ConversationKeeper
+from stoker.fleet.engines.readiness import EngineEnded, NotReady, Readiness
 from stoker.fleet.process.keys import Keys
-from stoker.fleet.process.records import Record
-from stoker.fleet.supervision.held import Held, OnExit
+from stoker.fleet.process.start_records import StartRecord
+from stoker.fleet.supervision.lifecycle import LifecycleEvent, LifecycleState
+from stoker.fleet.supervision.managed_serve import ManagedServe, OnExit
+from stoker.fleet.supervision.serve_registry import FleetContext, ServeRegistry
+from stoker.fleet.warm.keeper import WarmKeeper
+
+ADOPT_LIMIT = 5.0
+"""Seconds that a serve which was left running has to answer."""
 
 
-class Finder:
-    """Judges records; the supervisor acts."""
+class Adopter:
+    """Reads the records of earlier starts. Adopts, stops or forgets each of them."""
 
-    def __init__(self, keys: Keys) -> None:
+    def __init__(
+        self,
+        context: FleetContext,
+        keys: Keys,
+        registry: ServeRegistry,
+        warm: WarmKeeper,
+        conversations: ConversationKeeper,
+    ) -> None:
+        self._clock, self._log = context.clock, context.log
         self._keys = keys
+        self._registry = registry
+        self._warm = warm
+        self._conversations = conversations
 
-    def unfit(self, record: Record, serve: Serve | None) -> str:
-        """Why what runs cannot go on as it is; empty if its configuration is what it was."""
+    async def adopt(self, serves: Iterable[Serve], on_exit: OnExit) -> list[Running]:
+        """See `Fleet.adopt`."""
+        wanted = {serve.name: serve for serve in serves if serve.driver is not Driver.EXTERNAL}
+        records = [record for record in self._registry.records.load() if record.name not in self._registry.serves]
+        async with asyncio.TaskGroup() as tasks:
+            looks = [tasks.create_task(self._adopt(record, wanted.get(record.name), on_exit)) for record in records]
+        found = [running for look in looks if (running := look.result()) is not None]
+        ready = [running for running in found if self._is_ready(running)]  # one may have ended meanwhile
+        for running in ready:
+            self._registry.measure_later(self._registry.serves[running.serve.name])
+        return ready
+
+    def _is_ready(self, running: Running) -> bool:
+        managed = self._registry.serves.get(running.serve.name)
+        return managed is not None and managed.state is LifecycleState.READY
+
+    async def _adopt(self, record: StartRecord, serve: Serve | None, on_exit: OnExit) -> Running | None:
+        found = await self._registry.driver(record.driver).find(record)
+        if found is None:
+            self._registry.records.remove(record)
+            return None
+        record = found
+        managed = self._managed(record, serve, on_exit)
+        try:
+            self._registry.take(managed, LifecycleEvent.FOUND)
+        except ProcessLookupError:
+            self._registry.records.remove(record)
+            return None
+        try:
+            reason = self._unfit_reason(record, serve) or await self._still_answers(managed)
+        except asyncio.CancelledError:
+            if managed.state is LifecycleState.STARTING:
+                self._registry.release(managed)
+            raise
+        if not reason:
+            managed.apply(LifecycleEvent.PROVED)
+            self._registry.end_sleepers(self._warm.on_started(managed.serve))
+            self._log.info("serve %s was running as %s: adopted", record.name, _what(record))
+            self._conversations.started(managed.serve, managed.address, record.facts, is_fresh=False)
+            return managed.running(dict(record.facts))
+        self._log.warning("serve %s was left running as %s and is stopped: %s", record.name, _what(record), reason)
+        try:
+            await self._registry.stop(managed, record.grace)
+        except StokerError as failure:
+            self._log.error("serve %s: %s", record.name, failure)
+        return None
+
+    async def _still_answers(self, managed: ManagedServe) -> str:
+        """Empty, or why the serve is not what it was."""
+        readiness = Readiness(managed.serve, managed.address, self._clock, managed.ended)
+        try:
+            async with asyncio.timeout(ADOPT_LIMIT):
+                await readiness.prove(canary=False)
+        except TimeoutError:
+            return f"it does not answer ({readiness.last})"
+        except EngineEnded:
+            return "it ended meanwhile"
+        except NotReady as failure:
+            return f"it {failure}"
+        return ""
+
+    def _unfit_reason(self, record: StartRecord, serve: Serve | None) -> str:
+        """Why the serve cannot go on as it is; empty if its configuration has not changed."""
         if serve is None:
-            return "it is not configured any more"
+            return "it is no longer configured"
         if record.fingerprint != self._keys.fingerprint(serve):
             return "its configuration has changed"
         if not record.ready:
@@ -28,12 +112,16 @@ class Finder:
             return "it was asleep"
         return ""
 
-    def hold(self, record: Record, serve: Serve | None, on_exit: OnExit, now: float) -> Held:
-        """A found start, as if it had been launched now."""
+    def _managed(self, record: StartRecord, serve: Serve | None, on_exit: OnExit) -> ManagedServe:
+        """A found serve, as if it had been launched now."""
         known = serve if serve is not None else Serve(name=record.name, stop_grace=record.grace)
         log = Path(record.log) if record.log else None
         address = self._keys.address(known, record)
-        return Held(known, on_exit, address, now, record.started_at, record, log, _size(log))
+        return ManagedServe(known, on_exit, address, self._clock.now(), record.started_at, record, log, _size(log))
+
+
+def _what(record: StartRecord) -> str:
+    return f"process {record.pid}" if record.driver == Driver.PROCESS else f"{record.driver} {record.handle}"
 
 
 def _size(path: Path | None) -> int:

@@ -1,7 +1,7 @@
 """The life of one managed serve, as one table.
 
-Two rules. Whoever holds a serve changes its state only through `advance`. An event that the table does not list for a
-state is illegal: it raises, and nothing changes.
+Two rules. The state of a serve changes only through `advance`. An event that the table does not list for a state is
+illegal: it raises, and nothing changes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 
 
-class State(Enum):
+class LifecycleState(Enum):
     STOPPED = "stopped"
     STARTING = "starting"
     """It runs (spawned by us, or found after a restart of the control plane) and is not proved yet."""
@@ -17,12 +17,12 @@ class State(Enum):
     ASLEEP = "asleep"
     """It runs and holds nothing of its slot: its weights are in host memory, or nowhere."""
     STOPPING = "stopping"
-    """Somebody asked for its end."""
+    """Its end was requested."""
     SWEEPING = "sweeping"
     """Its leader ended unasked; what the leader left in its process group is being killed."""
 
 
-class Event(Enum):
+class LifecycleEvent(Enum):
     LAUNCHED = "launched"
     FOUND = "found"
     """Left running by an earlier control plane."""
@@ -30,51 +30,61 @@ class Event(Enum):
     SLEPT = "slept"
     """It was put to sleep, and that it freed its memory was seen."""
     WOKEN = "woken"
-    """It was told to wake; it is not proved yet."""
+    """It was told to wake; it is not proved ready yet."""
     STOP_ASKED = "stop_asked"
     EXITED = "exited"
     """The leader ended, or an external serve stopped answering."""
     GONE = "gone"
     """Nothing of it is left."""
     RELEASED = "released"
-    """Not watched any more; it goes on running."""
+    """No longer watched; it goes on running."""
 
 
 class IllegalEvent(Exception):
-    """A bug of ours: this must not happen in that state."""
+    """A bug: this event must not occur in that state."""
 
-    def __init__(self, state: State, event: Event) -> None:
+    def __init__(self, state: LifecycleState, event: LifecycleEvent) -> None:
         super().__init__(f"a serve that is {state.value} cannot have '{event.value}' happen to it")
         self.state = state
         self.event = event
 
 
-TABLE: dict[State, dict[Event, State]] = {
-    State.STOPPED: {Event.LAUNCHED: State.STARTING, Event.FOUND: State.STARTING},
-    State.STARTING: {
-        Event.PROVED: State.READY,
-        Event.STOP_ASKED: State.STOPPING,
-        Event.EXITED: State.SWEEPING,
-        Event.RELEASED: State.STOPPED,  # a found one that is no business of ours, or whose look was given up
+TABLE: dict[LifecycleState, dict[LifecycleEvent, LifecycleState]] = {
+    LifecycleState.STOPPED: {
+        LifecycleEvent.LAUNCHED: LifecycleState.STARTING,
+        LifecycleEvent.FOUND: LifecycleState.STARTING,
     },
-    State.READY: {
-        Event.SLEPT: State.ASLEEP,
-        Event.STOP_ASKED: State.STOPPING,
-        Event.EXITED: State.SWEEPING,
-        Event.RELEASED: State.STOPPED,
+    LifecycleState.STARTING: {
+        LifecycleEvent.PROVED: LifecycleState.READY,
+        LifecycleEvent.STOP_ASKED: LifecycleState.STOPPING,
+        LifecycleEvent.EXITED: LifecycleState.SWEEPING,
+        LifecycleEvent.RELEASED: LifecycleState.STOPPED,  # found, but not ours to run
     },
-    State.ASLEEP: {
-        Event.WOKEN: State.STARTING,
-        Event.STOP_ASKED: State.STOPPING,
-        Event.EXITED: State.SWEEPING,
+    LifecycleState.READY: {
+        LifecycleEvent.SLEPT: LifecycleState.ASLEEP,
+        LifecycleEvent.STOP_ASKED: LifecycleState.STOPPING,
+        LifecycleEvent.EXITED: LifecycleState.SWEEPING,
+        LifecycleEvent.RELEASED: LifecycleState.STOPPED,
+    },
+    LifecycleState.ASLEEP: {
+        LifecycleEvent.WOKEN: LifecycleState.STARTING,
+        LifecycleEvent.STOP_ASKED: LifecycleState.STOPPING,
+        LifecycleEvent.EXITED: LifecycleState.SWEEPING,
     },
     # A second `stop` joins the first; the leader's exit is what was asked for, its group may still live.
-    State.STOPPING: {Event.STOP_ASKED: State.STOPPING, Event.EXITED: State.STOPPING, Event.GONE: State.STOPPED},
-    State.SWEEPING: {Event.STOP_ASKED: State.SWEEPING, Event.GONE: State.STOPPED},
+    LifecycleState.STOPPING: {
+        LifecycleEvent.STOP_ASKED: LifecycleState.STOPPING,
+        LifecycleEvent.EXITED: LifecycleState.STOPPING,
+        LifecycleEvent.GONE: LifecycleState.STOPPED,
+    },
+    LifecycleState.SWEEPING: {
+        LifecycleEvent.STOP_ASKED: LifecycleState.SWEEPING,
+        LifecycleEvent.GONE: LifecycleState.STOPPED,
+    },
 }
 
 
-def advance(state: State, event: Event) -> State:
+def advance(state: LifecycleState, event: LifecycleEvent) -> LifecycleState:
     """The state after `event`. Raises IllegalEvent."""
     try:
         return TABLE[state][event]

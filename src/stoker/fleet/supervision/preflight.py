@@ -14,10 +14,11 @@ from stoker.fleet.supervision import requirements
 
 
 def problems(serve: Serve, ports: Collection[int], pids: Collection[int], with_conflicts: bool = True) -> list[str]:
-    """One sentence each: weights, command or engine, files, packages, fixed port, conflicts. Touches nothing.
+    """One sentence for each problem: weights, command or engine, files, packages, fixed port, conflicts. Changes
+    nothing.
 
-    `ports` and `pids` are what our own serves hold: those are no obstacle, a swap frees them. Milliseconds; a scan of
-    all processes is made only where a port is taken or `conflicts` are given.
+    `ports` and `pids` belong to Stoker's own serves and are no problem: a swap frees them. Takes milliseconds; all
+    processes are listed only if a port is taken or `conflicts` are given.
     """
     if serve.driver is Driver.EXTERNAL:
         try:
@@ -28,11 +29,11 @@ def problems(serve: Serve, ports: Collection[int], pids: Collection[int], with_c
     found = [] if serve.driver is Driver.COMPOSE else plan.problems(serve)  # a container has its own command
     if not os.path.isdir(serve.directory):
         found.append(f"the directory {serve.directory} of serve '{serve.name}' is not there: create it")
-    found += requirements.unmet(serve)
+    found += requirements.unmet_requirements(serve)
     if serve.port is not None and serve.port not in ports and serve.driver is Driver.PROCESS:
         problem = port_problem(serve.host, serve.port)
         if problem is not None:
             found.append(f"serve '{serve.name}': {problem}")
     if with_conflicts:
-        found += requirements.conflicting(serve, pids)
+        found += requirements.conflicting_processes(serve, pids)
     return found

@@ -15,8 +15,8 @@ from stoker.fleet.engines.launch import find_command
 _CLAUSE = re.compile(r"^\s*(==|!=|>=|<=|>|<|~=)\s*([0-9][0-9.]*)\s*$")
 
 
-def unmet(serve: Serve) -> Iterator[str]:
-    """One sentence for each of `requires` that is not there. Packages are looked up in our own interpreter."""
+def unmet_requirements(serve: Serve) -> Iterator[str]:
+    """One sentence for each of `requires` that is missing. Packages are looked up in Stoker's own interpreter."""
     who = f"serve '{serve.name}' requires"
     for file in serve.requires.files:
         path = os.path.join(serve.directory, file)
@@ -31,12 +31,12 @@ def unmet(serve: Serve) -> Iterator[str]:
         except metadata.PackageNotFoundError:
             yield f"{who} the Python package {package}{wanted}, which is not installed: install it"
             continue
-        if not satisfies(version, wanted):
+        if not meets_specifier(version, wanted):
             yield f"{who} {package}{wanted}, and {version} is installed: install another version"
 
 
-def conflicting(serve: Serve, ours: Collection[int]) -> Iterator[str]:
-    """One sentence for each running process that `conflicts` names, by its name or its program; `ours` do not count."""
+def conflicting_processes(serve: Serve, ours: Collection[int]) -> Iterator[str]:
+    """One sentence for each running process that `conflicts` names, by its name or its program. Ignores `ours`."""
     names = {entry.removesuffix(".service"): entry for entry in serve.conflicts}
     if not names:
         return
@@ -52,7 +52,7 @@ def conflicting(serve: Serve, ours: Collection[int]) -> Iterator[str]:
             )
 
 
-def satisfies(version: str, wanted: str) -> bool:
+def meets_specifier(version: str, wanted: str) -> bool:
     """Whether a version meets a specifier such as `>=0.8,<0.9`.
 
     By `packaging` where it is installed; else by the numbers before any letter, with the operators == != >= <= > < ~=.

@@ -1,51 +1,130 @@
-"""The fleet: starts serves and proves them, ends them or lets them sleep, finds them again after a restart of ours."""
+"""The fleet: starts and proves serves, stops them or puts them to sleep, and finds them again after a restart of
+Stoker.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import math
+import os
+from collections.abc import Iterable
+from pathlib import Path
 
 import msgspec
 
-from stoker.domain.errors import OurBug, StartFailed, StokerError
+from stoker.domain.access import Conversations
+from stoker.domain.errors import OurBug, StartFailed
 from stoker.domain.protocols import Running
 from stoker.domain.serve import Driver, Serve
+from stoker.fleet.conversations.keeper import ConversationKeeper
 from stoker.fleet.drivers.external import CLOUD_LOOK, SLOWEST_LOOK, START_LIMIT, ExternalWatch, address_of
 from stoker.fleet.drivers.unit import Launched
-from stoker.fleet.engines.readiness import Ended, NotReady, Readiness
-from stoker.fleet.process.records import Record
-from stoker.fleet.supervision import obituary, preflight
-from stoker.fleet.supervision.held import Held, OnExit
-from stoker.fleet.supervision.keeping import LOOK_LIMIT, Keeping
-from stoker.fleet.supervision.lifecycle import Event, State
+from stoker.fleet.engines.readiness import Readiness
+from stoker.fleet.process.keys import Keys
+from stoker.fleet.process.signing import KeySigner
+from stoker.fleet.process.start_records import StartRecord
+from stoker.fleet.supervision import exit_report, preflight
+from stoker.fleet.supervision.adoption import Adopter
+from stoker.fleet.supervision.lifecycle import LifecycleEvent, LifecycleState
+from stoker.fleet.supervision.managed_serve import ManagedServe, OnExit
+from stoker.fleet.supervision.memory_meter import MemoryMeter
+from stoker.fleet.supervision.serve_registry import FleetContext, ServeRegistry, ServeStatistics
+from stoker.fleet.supervision.sleep_control import SleepControl
+from stoker.fleet.supervision.start_checks import StartChecks
+from stoker.fleet.warm.keeper import WarmKeeper
+from stoker.fleet.watchdog.probe import Circumstances
 
 ABORT_GRACE = 2.0
 """Seconds at most that a start which is given up gets between SIGTERM and SIGKILL."""
-ADOPT_LIMIT = 5.0
-"""Seconds that a serve which was left running has to answer."""
 
 
-class Supervisor(Keeping):
-    """Implements `domain.protocols.Fleet`. All methods belong to the event loop's thread."""
+class Supervisor:
+    """Implements `domain.protocols.Fleet`. All methods belong to the event loop's thread, but for `circumstances`."""
+
+    def __init__(
+        self,
+        context: FleetContext,
+        warm: WarmKeeper | None = None,
+        conversations: Conversations = Conversations(),  # noqa: B008  # frozen
+    ) -> None:
+        self._clock, self._log = context.clock, context.log
+        signer = KeySigner(context.signing_key)
+        keys = Keys(signer)
+        meter = MemoryMeter(context.probe, context.clock, context.slot_of, context.log)
+        saved = Path(context.paths.state) / "conversations"
+        self.conversations = ConversationKeeper(saved, conversations, signer, context.clock, context.log)
+        self.warm = warm or WarmKeeper(0, (), context.log, predict=False)
+        self.set_busy = self.warm.set_busy
+        """See `Fleet.set_busy`. No method in between: it is called with most requests."""
+        self._keys = keys
+        self._registry = ServeRegistry(context, keys, meter, self.warm, self.conversations)
+        self._checks = StartChecks(context.paths, self._registry, meter)
+        self._adopter = Adopter(context, keys, self._registry, self.warm, self.conversations)
+        self._sleep_control = SleepControl(context.clock, meter.measure_group)
+        self._is_closed = False
+        self._adopted = asyncio.Event()
+        """Clear while `adopt` runs: a serve that it finds must not be started a second time."""
+        self._adopted.set()
+
+    # -- questions -------------------------------------------------------------------------------------------------
+
+    def check(self, serve: Serve) -> list[str]:
+        """See `Fleet.check`."""
+        return self._checks.check(serve)
+
+    async def examine(self, serve: Serve, victims: tuple[str, ...] = ()) -> list[str]:
+        """See `Fleet.examine`."""
+        return await self._checks.examine(serve, victims)
+
+    def lacks_weights(self, serve: Serve) -> bool:
+        """See `Fleet.lacks_weights`."""
+        return self._checks.lacks_weights(serve)
+
+    async def fetch(self, serve: Serve) -> None:
+        """See `Fleet.fetch`."""
+        await self._checks.fetch(serve)
+
+    def fetched(self, name: str) -> str:
+        """See `Fleet.fetched`."""
+        return self._checks.fetched(name)
+
+    def failure_of(self, name: str) -> str:
+        """See `Fleet.failure_of`."""
+        return self._registry.failure_of(name)
+
+    def is_asleep(self, name: str) -> bool:
+        return self._registry.is_asleep(name)
+
+    def statistics(self) -> dict[str, ServeStatistics]:
+        """By name, without the serves that are stopped."""
+        return self._registry.statistics()
+
+    def circumstances(self, running: Running) -> Circumstances:
+        """See `ServeRegistry.circumstances`."""
+        return self._registry.circumstances(running)
+
+    def end_sleepers(self, names: Iterable[str]) -> None:
+        """See `ServeRegistry.end_sleepers`."""
+        self._registry.end_sleepers(names)
 
     # -- start and stop --------------------------------------------------------------------------------------------
 
     async def start(self, serve: Serve, on_exit: OnExit) -> Running:
         """See `Fleet.start`. What is left of an earlier start of the same serve is waited for."""
-        self.warm.busy(True)  # nothing is read ahead while something loads
+        self.warm.set_busy(True)  # nothing is read ahead while something loads
         try:
             running = await self._start(serve, on_exit)
-            self.cool(self.warm.started(serve))
+            self._registry.end_sleepers(self.warm.on_started(serve))
             return running
         finally:
-            self.warm.busy(False)
+            self.warm.set_busy(False)
 
     async def _start(self, serve: Serve, on_exit: OnExit) -> Running:
         await self._adopted.wait()
         if (running := await self._woken(serve, on_exit)) is not None:
             return running
-        while (earlier := self._held.get(serve.name)) is not None:
-            if earlier.state in (State.STARTING, State.READY):
+        while (earlier := self._registry.serves.get(serve.name)) is not None:
+            if earlier.state in (LifecycleState.STARTING, LifecycleState.READY):
                 raise OurBug(f"serve '{serve.name}' was started twice without a stop in between")
             if earlier.unit is not None:
                 await earlier.unit.end(math.inf)  # joins the end under way
@@ -59,102 +138,102 @@ class Supervisor(Keeping):
 
     async def stop(self, name: str, grace: float, keep_warm: bool = False) -> None:
         """See `Fleet.stop`. Raises StokerError `unkillable` for a process that survives SIGKILL for a minute."""
-        held = self._held.get(name)
-        if held is None:
+        managed = self._registry.serves.get(name)
+        if managed is None:
             return
-        may_sleep = keep_warm and held.state is State.READY and held.serve.sleep_level is not None
+        may_sleep = keep_warm and managed.state is LifecycleState.READY and managed.serve.sleep_level is not None
         try:
-            if may_sleep and await self._sleep(held):
+            if may_sleep and await self._sleep(managed):
                 return
-        except BaseException:  # whoever cancels: nobody knows whether it sleeps, so it ends
-            await self._stop(held, grace)
-            self.cool(self.warm.gone(name))
+        except BaseException:  # also on cancel: it is unknown whether the engine sleeps, so it ends
+            await self._registry.stop(managed, grace)
+            self._registry.end_sleepers(self.warm.on_gone(name))
             raise
-        await self._save_and_stop(held, grace)
-        self.cool(self.warm.left(held.serve) if keep_warm else self.warm.gone(name))
+        await self._save_and_stop(managed, grace)
+        self._registry.end_sleepers(self.warm.on_stopped(managed.serve) if keep_warm else self.warm.on_gone(name))
 
     async def forget(self, name: str) -> None:
         """See `Fleet.forget`."""
         await self.conversations.forget(name)
 
-    async def _save_and_stop(self, held: Held, grace: float) -> None:
+    async def _save_and_stop(self, managed: ManagedServe, grace: float) -> None:
         try:
-            if held.state is State.READY and not self._is_hurried:
-                await self.conversations.save(held.serve.name)
-        finally:  # whoever cancels: it ends
-            await self._stop(held, grace)
+            if managed.state is LifecycleState.READY and not self._registry.is_hurried:
+                await self.conversations.save(managed.serve.name)
+        finally:  # also on cancel
+            await self._registry.stop(managed, grace)
 
-    async def _sleep(self, held: Held) -> bool:
+    async def _sleep(self, managed: ManagedServe) -> bool:
         """Whether it sleeps now; if not, it is to be stopped."""
-        name = held.serve.name
-        size = (held.measured.bytes or 0) if held.measured is not None and held.serve.sleep_level == 1 else 0
-        ended = self.warm.left(held.serve, asleep=size)
-        self.cool(ended)
+        name = managed.serve.name
+        size = (managed.measured.bytes or 0) if managed.measured is not None and managed.serve.sleep_level == 1 else 0
+        ended = self.warm.on_stopped(managed.serve, asleep=size)
+        self._registry.end_sleepers(ended)
         if name in ended:
             self._log.warning("serve %s is stopped instead of put to sleep: the warm pool has no room for it", name)
             return False
-        self._mark(held, asleep=True)  # before it is told: whoever finds it after a crash must not take it for awake
-        why = await self._rest.sleep(held)
+        self._registry.mark_asleep(managed, asleep=True)
+        why = await self._sleep_control.sleep(managed)
         if not why and not self.warm.is_sleeper(name):
-            why = "the warm pool has no room for it any more"  # it was dropped, or reconfigured, meanwhile
-        if not why and held.state is State.READY:
-            held.happen(Event.SLEPT)
+            why = "the warm pool has no room for it any more"  # it was evicted or reconfigured in the meantime
+        if not why and managed.state is LifecycleState.READY:
+            managed.apply(LifecycleEvent.SLEPT)
             return True
         self._log.warning("serve %s is stopped instead of put to sleep: %s", name, why or "it ended")
         return False
 
     async def _woken(self, serve: Serve, on_exit: OnExit) -> Running | None:
-        """A sleeper, awake and proved; None: there is none, or it could not be woken and is gone."""
-        held = self._held.get(serve.name)
-        if held is None or held.state is not State.ASLEEP:
+        """A sleeping serve, awake and proved; None: it does not sleep, or could not be woken and has ended."""
+        managed = self._registry.serves.get(serve.name)
+        if managed is None or managed.state is not LifecycleState.ASLEEP:
             return None
-        if not serve.launches_like(held.serve):
-            await self._stop(held, held.serve.stop_grace)
+        if not serve.launches_like(managed.serve):
+            await self._registry.stop(managed, managed.serve.stop_grace)
             return None
         began = self._clock.now()
-        held.happen(Event.WOKEN)
-        held.serve, held.on_exit, held.temperature = serve, on_exit, "asleep"
+        managed.apply(LifecycleEvent.WOKEN)
+        managed.serve, managed.on_exit, managed.start_kind = serve, on_exit, "asleep"
         try:
-            why = await self._rest.wake(held)
+            why = await self._sleep_control.wake(managed)
             if not why:
-                held.happen(Event.PROVED)
-                self._mark(held, asleep=False)
+                managed.apply(LifecycleEvent.PROVED)
+                self._registry.mark_asleep(managed, asleep=False)
         except BaseException:
-            await self._stop(held, min(serve.stop_grace, ABORT_GRACE))
+            await self._registry.stop(managed, min(serve.stop_grace, ABORT_GRACE))
             raise
         if why:
             self._log.warning("serve %s is started anew instead of woken: %s", serve.name, why)
-            await self._stop(held, min(serve.stop_grace, ABORT_GRACE))
+            await self._registry.stop(managed, min(serve.stop_grace, ABORT_GRACE))
             return None
         ready = round(self._clock.now() - began, 4)
-        facts = dict(held.record.facts) if held.record is not None else {}
-        return held.running(facts | {"health_s": ready, "ready_s": ready})
+        facts = dict(managed.record.facts) if managed.record is not None else {}
+        return managed.running(facts | {"health_s": ready, "ready_s": ready})
 
     async def _start_unit(self, serve: Serve, on_exit: OnExit) -> Running:
         began = self._clock.now()
-        problems = preflight.problems(serve, self._ports(), (), with_conflicts=False)
+        problems = preflight.problems(serve, self._registry.ports(), (), with_conflicts=False)
         if problems:
             raise StartFailed(f"serve '{serve.name}' cannot start: {'; '.join(problems)}", code="cannot_start")
-        for other in list(self._held.values()):  # a sleeper holds its port
-            if other.state is State.ASLEEP and other.address.port == serve.port:
-                await self._stop(other, other.serve.stop_grace)
-                self.cool(self.warm.gone(other.serve.name))
+        for other in list(self._registry.serves.values()):  # a sleeper holds its port
+            if other.state is LifecycleState.ASLEEP and other.address.port == serve.port:
+                await self._registry.stop(other, other.serve.stop_grace)
+                self._registry.end_sleepers(self.warm.on_gone(other.serve.name))
         await self._disable(serve)
-        temperature = await self.warm.temperature(serve)
+        start_kind = await self.warm.start_kind(serve)
         launched = await self._launch(serve)
         record = launched.record
-        held = Held(serve, on_exit, launched.address, began, record.started_at, record)
-        held.log, held.log_start, held.temperature = launched.log, launched.log_start, temperature
+        managed = ManagedServe(serve, on_exit, launched.address, began, record.started_at, record)
+        managed.log, managed.log_start, managed.start_kind = launched.log, launched.log_start, start_kind
         try:
-            self._take(held, Event.LAUNCHED)
+            self._registry.take(managed, LifecycleEvent.LAUNCHED)
         except ProcessLookupError:
-            self._records.remove(record)
-            held.left_unasked = True
-            raise obituary.died(held, self._clock.now()) from None
+            self._registry.records.remove(record)
+            managed.ended_unexpectedly = True
+            raise exit_report.ended_while_starting(managed, self._clock.now()) from None
         try:
-            self._write(held, record)
+            self._registry.write_record(managed, record)
             spawned = self._clock.now()
-            proof = await self._prove(held, serve.ready_timeout)
+            proof = await self._registry.prove(managed, serve.ready_timeout)
             ready = self._clock.now()
             facts = (
                 record.facts
@@ -165,136 +244,86 @@ class Supervisor(Keeping):
                     "ready_s": round(ready - began, 4),
                 }
             )
-            # Only now: a wrapper that replaced itself by the engine has changed its command line meanwhile.
+            # Only now: a wrapper that replaced itself by the engine has a new command line.
             command = self._keys.command(record.pid)
-            self._write(held, msgspec.structs.replace(record, command=command, ready=True, facts=facts))
-            held.happen(Event.PROVED)
+            self._registry.write_record(
+                managed, msgspec.structs.replace(record, command=command, ready=True, facts=facts)
+            )
+            managed.apply(LifecycleEvent.PROVED)
         except BaseException:
-            await self._stop(held, min(serve.stop_grace, ABORT_GRACE))
+            await self._registry.stop(managed, min(serve.stop_grace, ABORT_GRACE))
             raise
-        self._weigh(held)
-        self.conversations.started(serve, held.address, facts, is_fresh=True)
-        return held.running(facts)
+        self._registry.measure_later(managed)
+        self.conversations.started(serve, managed.address, facts, is_fresh=True)
+        return managed.running(facts)
 
     async def _launch(self, serve: Serve) -> Launched:
-        """What is about to be started is on disk before it exists: no crash of ours leaves what nobody knows."""
-        intents: list[Record] = []
+        """Writes the record before the process exists, so that a crash of Stoker leaves no unknown process."""
+        intents: list[StartRecord] = []
 
-        def intend(record: Record) -> None:
+        def intend(record: StartRecord) -> None:
             intents.append(record)
-            self._write(None, record)
+            self._registry.write_record(None, record)
 
-        if self._is_closed:  # meanwhile
+        if self._is_closed:  # Stoker may have been closed during an await
             text = f"serve '{serve.name}' was stopped while it was starting: Stoker is shutting down"
             raise StartFailed(text, code="stopped")
         try:
-            return await self._driver(serve.driver).launch(serve, self._ports(), self._clock.wall(), intend)
+            return await self._registry.driver(serve.driver).launch(
+                serve, self._registry.ports(), self._clock.wall(), intend
+            )
         except BaseException:
             for record in intents:
-                self._records.remove(record)
+                self._registry.records.remove(record)
             raise
 
     async def _start_external(self, serve: Serve, on_exit: OnExit) -> Running:
         began = self._clock.now()
-        held = Held(serve, on_exit, address_of(serve), began, self._clock.wall())
-        self._take(held, Event.LAUNCHED)
+        managed = ManagedServe(serve, on_exit, address_of(serve), began, self._clock.wall())
+        self._registry.take(managed, LifecycleEvent.LAUNCHED)
         try:
-            proof = await self._prove(held, min(serve.ready_timeout, START_LIMIT))
-            held.happen(Event.PROVED)
+            proof = await self._registry.prove(managed, min(serve.ready_timeout, START_LIMIT))
+            managed.apply(LifecycleEvent.PROVED)
         except BaseException:
-            await self._stop(held, 0.0)
+            await self._registry.stop(managed, 0.0)
             raise
-        readiness = Readiness(serve, held.address, self._clock, held.ended)
+        readiness = Readiness(serve, managed.address, self._clock, managed.ended)
         slowest = CLOUD_LOOK if serve.translation.cloud else SLOWEST_LOOK
-        held.watch = ExternalWatch(serve.name, readiness.is_healthy, lambda: self._lost(held, readiness), slowest)
+        managed.watch = ExternalWatch(
+            serve.name, readiness.is_healthy, lambda: self._registry.on_lost(managed, readiness), slowest
+        )
         ready = round(self._clock.now() - began, 4)
-        return held.running(proof.facts | {"health_s": round(proof.health_at - began, 4), "ready_s": ready})
+        return managed.running(proof.facts | {"health_s": round(proof.health_at - began, 4), "ready_s": ready})
 
-    # -- across restarts of ours -----------------------------------------------------------------------------------
+    async def _disable(self, serve: Serve) -> None:
+        """Stop the units and containers that cannot run beside it, for good. Raises StartFailed."""
+        if serve.conflicts:
+            from stoker.fleet.drivers.conflicts import Conflicts
+
+            for done in await Conflicts(os.environ).disable(serve.conflicts):
+                self._log.warning("serve %s: %s", serve.name, done)
+
+    # -- after a restart of Stoker -----------------------------------------------------------------------------------
 
     async def adopt(self, serves: list[Serve], on_exit: OnExit) -> list[Running]:
-        """See `Fleet.adopt`. What runs but is not right any more is stopped; a stranger with its number is left alone.
+        """See `Fleet.adopt`. A serve that no longer fits its configuration is stopped; an unrelated process with its
+        number is left alone.
 
-        A `start` meanwhile waits. On cancel: what was adopted stays adopted, what is being stopped ends first.
+        A concurrent `start` waits. On cancel: adopted serves stay adopted, and a stop in progress ends first.
         """
-        wanted = {serve.name: serve for serve in serves if serve.driver is not Driver.EXTERNAL}
-        records = [record for record in self._records.load() if record.name not in self._held]
         self._adopted.clear()
         try:
-            async with asyncio.TaskGroup() as tasks:
-                looks = [tasks.create_task(self._adopt(record, wanted.get(record.name), on_exit)) for record in records]
-            found = [running for look in looks if (running := look.result()) is not None]
-            ready = [running for running in found if self._is_ready(running)]  # one may have ended meanwhile
-            for running in ready:
-                self._weigh(self._held[running.serve.name])
-            return ready
+            return await self._adopter.adopt(serves, on_exit)
         finally:
             self._adopted.set()
 
-    def _is_ready(self, running: Running) -> bool:
-        held = self._held.get(running.serve.name)
-        return held is not None and held.state is State.READY
-
-    async def _adopt(self, record: Record, serve: Serve | None, on_exit: OnExit) -> Running | None:
-        found = await self._driver(record.driver).find(record)
-        if found is None:
-            self._records.remove(record)
-            return None
-        record = found
-        held = self._finder.hold(record, serve, on_exit, self._clock.now())
-        try:
-            self._take(held, Event.FOUND)
-        except ProcessLookupError:
-            self._records.remove(record)
-            return None
-        try:
-            reason = self._finder.unfit(record, serve) or await self._still_answers(held)
-        except asyncio.CancelledError:
-            if held.state is State.STARTING:
-                self._release(held)
-            raise
-        if not reason:
-            held.happen(Event.PROVED)
-            self.cool(self.warm.started(held.serve))
-            self._log.info("serve %s was running as %s: adopted", record.name, _what(record))
-            self.conversations.started(held.serve, held.address, record.facts, is_fresh=False)
-            return held.running(dict(record.facts))
-        self._log.warning("serve %s was left running as %s and is stopped: %s", record.name, _what(record), reason)
-        try:
-            await self._stop(held, record.grace)
-        except StokerError as failure:
-            self._log.error("serve %s: %s", record.name, failure)
-        return None
-
-    async def _still_answers(self, held: Held) -> str:
-        """Empty, or why the serve is not what it was."""
-        readiness = Readiness(held.serve, held.address, self._clock, held.ended)
-        try:
-            async with asyncio.timeout(ADOPT_LIMIT):
-                await readiness.prove(canary=False)
-        except TimeoutError:
-            return f"it does not answer ({readiness.last})"
-        except Ended:
-            return "it ended meanwhile"
-        except NotReady as failure:
-            return f"it {failure}"
-        return ""
-
     def hurry(self, leave_running: bool) -> None:
         """See `Fleet.hurry`."""
-        self._is_hurried = True
-        for task in self._patient:
-            task.cancel()
-        for held in list(self._held.values()):
-            if held.unit is None or self._stays(held, leave_running):
-                continue
-            held.happen(Event.STOP_ASKED)
-            held.ended.set()
-            held.unit.begin_end(0.0)
+        self._registry.hurry(lambda managed: self._stays(managed, leave_running))
 
-    def _stays(self, held: Held, leave_running: bool) -> bool:
-        can_stay = leave_running and held.unit is not None and not held.serve.die_with_parent
-        return can_stay and held.state is State.READY
+    def _stays(self, managed: ManagedServe, leave_running: bool) -> bool:
+        can_stay = leave_running and managed.unit is not None and not managed.serve.die_with_parent
+        return can_stay and managed.state is LifecycleState.READY
 
     async def close(self, leave_running: bool) -> None:
         """See `Fleet.close`. Serves that die with their parent are stopped in any case. Twice: nothing.
@@ -303,23 +332,15 @@ class Supervisor(Keeping):
         """
         self._is_closed = True
         stopping = []
-        for held in list(self._held.values()):
-            if self._stays(held, leave_running):
-                self._release(held)
+        for managed in list(self._registry.serves.values()):
+            if self._stays(managed, leave_running):
+                self._registry.release(managed)
             else:
-                stopping.append(self._save_and_stop(held, held.serve.stop_grace))
+                stopping.append(self._save_and_stop(managed, managed.serve.stop_grace))
         try:
             for failure in await asyncio.gather(*stopping, return_exceptions=True):
                 if isinstance(failure, Exception):
                     self._log.error("a serve could not be stopped: %s", failure)
         finally:
-            if self._weighing:  # a look at /proc takes milliseconds; a driver that hangs is not waited for
-                _, late = await asyncio.wait(self._weighing, timeout=LOOK_LIMIT)
-                for task in late:
-                    task.cancel()
-            await self._logs.close()
+            await self._registry.close()
             await self.conversations.close()
-
-
-def _what(record: Record) -> str:
-    return f"process {record.pid}" if record.driver == Driver.PROCESS else f"{record.driver} {record.handle}"

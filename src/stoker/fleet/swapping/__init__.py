@@ -1,7 +1,7 @@
 """Carries out what the scheduler decides.
 
-conductor  the scheduler's only caller: tells the fleet what to do, and the scheduler what came of it
-swapper    runs one swap: drain, stop, start, prove; `swaps`: what is reported of one
-fetching   who waits for weights to be fetched        recovery  swaps that were cut off by a crash
-residency  what is loaded, for routing                report    slots and serves for `/status`
+conductor        the scheduler's only caller: runs its commands, reports results back
+swapper          runs one swap: drain, stop, start, prove; refusals: why a serve may not start
+weight_fetching  requests that wait for weights     recovery       swaps that a crash interrupted
+residency        what is loaded, for routing        status_report  slots and serves for `/status`
 """

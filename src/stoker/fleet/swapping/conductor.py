@@ -10,22 +10,36 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from stoker.domain.events import (
+    Notify,
+    OperatorActed,
+    ServeAdopted,
+    ServeDisconnected,
+    ServeExited,
+    ServeParked,
+    ServeRestarted,
+    SwapEnded,
+    ignore,
+)
 from stoker.domain.lease import Lease, Target
 from stoker.domain.protocols import Clock, Fleet, Journal
 from stoker.domain.serve import Serve, Slot
-from stoker.fleet.swapping.fetching import Fetching
-from stoker.fleet.swapping.recovery import Recovery
-from stoker.fleet.swapping.swapper import Hears, SwapDone, Swapper
-from stoker.fleet.swapping.swaps import NoJournal, SwapReport, cannot_start, needs_force
-from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Look, Reject, StartSwap, WakeAt
+from stoker.domain.swap import SwapReport
+from stoker.fleet.swapping.recovery import NoJournal, Recovery
+from stoker.fleet.swapping.refusals import cannot_start, needs_force
+from stoker.fleet.swapping.residency import Residency
+from stoker.fleet.swapping.swapper import SwapCallbacks, SwapDone, Swapper
+from stoker.fleet.swapping.weight_fetching import WeightFetching
+from stoker.request.lease.commands import CancelSwap, CheckStart, Command, Cut, Grant, Reject, StartSwap, WakeAt
 from stoker.request.lease.eviction import Never, Victims, victims_for
+from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.refusals import removed
 from stoker.request.lease.scheduler import Scheduler
-from stoker.request.lease.state import Phase, Seat
+from stoker.request.lease.state import ServeState
 from stoker.request.lease.timing import timing
 
 log = logging.getLogger("stoker.fleet")
@@ -50,30 +64,26 @@ class Conductor:
         serves: Iterable[Serve],
         fleet: Fleet,
         clock: Clock,
-        on_swap: Callable[[SwapReport], None] = lambda report: None,
-        on_gone: Callable[[str, int], None] = lambda host, port: None,
+        notify: Notify = ignore,
         journal: Journal | None = None,
     ) -> None:
         self.scheduler = Scheduler(slots, serves)
-        self.forced: set[str] = set()
+        self.residency = Residency(self.scheduler.serves)
+        self._notify = notify
+        self._forced: set[str] = set()
         """Rejected and blocked serves that the operator lets run."""
-        self.on_exit: Callable[[str, str], None] = lambda name, detail: None
-        """Told when a serve has ended by itself, and how; it may park it."""
-        self.on_busy: Callable[[bool], None] = lambda busy: None
-        """Told when the first request has a lease, and when the last one gave it back."""
-        self.on_operator: Callable[[str], None] = lambda name: None
-        """Told when an operator wants a serve."""
         self._fleet = fleet
         self._clock = clock
-        self._on_swap = on_swap
         self._loop = asyncio.get_running_loop()
         self._ids = itertools.count(1)
-        self._fetching = Fetching(lambda name: fleet.fetch(self.scheduler.seats[name].serve), fleet.fetched)
+        self._fetching = WeightFetching(lambda name: fleet.fetch(self.scheduler.serves[name].serve), fleet.fetched)
         journal = journal or NoJournal()
-        hears = Hears(self._swap_done, self._exited, on_gone)
-        self._swapper = Swapper(self.scheduler, fleet, journal, self._fetching, hears)
+        callbacks = SwapCallbacks(
+            self._swap_done, self._exited, lambda host, port: notify(ServeDisconnected(host, port))
+        )
+        self._swapper = Swapper(self.scheduler, fleet, journal, self._fetching, callbacks)
         self._recovery = Recovery(self.scheduler, journal, self.switch)
-        # The swapper's own books, for whoever looks.
+        # Read-only for others; the swapper writes them.
         self.running = self._swapper.running
         self.examining = self._swapper.examining
         self.last_swap = self._swapper.last
@@ -91,13 +101,13 @@ class Conductor:
         return None if running is None else running.target
 
     def acquire(self, name: str, counted: bool = True) -> Lease | asyncio.Future[Lease]:
-        """The right to use a serve now, or a Future of it. Raises StokerError when it is refused at once.
+        """A lease now, or a Future of one. Raises StokerError if it is refused at once.
 
-        Whoever waits may cancel the Future, or set an exception: its place in the queue is free then, and a lease
-        granted in that very moment is released.
+        The caller may cancel the Future or set an exception: its place in the queue is then free, and a lease granted
+        at that very moment is released.
         """
         seat = self._seat(name)
-        if seat.phase is Phase.STOPPED and not self.scheduler.closing:
+        if seat.phase is ServePhase.STOPPED and not self.scheduler.closing:
             self._check(seat)
             if self._fleet.lacks_weights(seat.serve):
                 return self._fetching.then(name, timing(seat).swap_timeout, lambda: self.acquire(name, counted))
@@ -114,7 +124,7 @@ class Conductor:
         return waiting
 
     def yields(self, lease: Lease) -> None:
-        """The lease is taken away as soon as somebody waits for what it holds; that may be at once."""
+        """Take the lease away as soon as another request waits for what it holds; that may be at once."""
         self._carry_out(self.scheduler.on_yield(lease.id, lease.serve, self._clock.now()))
 
     def _wait(self, id: int, name: str, now: float, is_request: bool) -> asyncio.Future[Any]:
@@ -126,9 +136,9 @@ class Conductor:
             future.add_done_callback(lambda done: done.cancelled() or done.exception())  # its operator may have left
         return future
 
-    def _seat(self, name: str) -> Seat:
-        """Raises ClientError for a serve that was removed from the configuration meanwhile."""
-        seat = self.scheduler.seats.get(name)
+    def _seat(self, name: str) -> ServeState:
+        """Raises ClientError for a serve that was removed from the configuration."""
+        seat = self.scheduler.serves.get(name)
         if seat is None:
             raise removed(name)
         return seat
@@ -141,13 +151,13 @@ class Conductor:
 
     def _lease(self, id: int, name: str, now: float, waited: float) -> Lease:
         if not self._leases:
-            self.on_busy(True)
+            self._fleet.set_busy(True)
         lease = self._leases[id] = Lease(id, name, self.running[name].target, now, waited, self._release)
         return lease
 
     def _release(self, lease: Lease) -> None:
         if self._leases.pop(lease.id, None) is not None and not self._leases:
-            self.on_busy(False)
+            self._fleet.set_busy(False)
         if self._closing:
             self._released.set()
         commands = self.scheduler.on_served(lease.id, lease.serve, self._clock.now())
@@ -156,20 +166,24 @@ class Conductor:
 
     def failure(self, name: str) -> str:
         """Why a serve is not there, as its error's code; empty: it is there, or never failed."""
-        seat = self.scheduler.seats.get(name)
+        seat = self.scheduler.serves.get(name)
         return seat.last_error.code if seat is not None and seat.last_error is not None else ""
 
     # -- the operator --------------------------------------------------------------------------------------------
+
+    def force(self, names: Iterable[str]) -> None:
+        """Let these serves run, though they are rejected or blocked."""
+        self._forced.update(names)
 
     async def switch(self, name: str, drain_timeout: float | None = None, force: bool = False) -> SwapReport:
         """Make a serve resident; returns when it is proved ready. Raises StokerError; the previous resident is then
         back, or on its way. On cancel the switch goes on.
         """
-        seat = self.scheduler.seats[name]
-        self.on_operator(name)
+        seat = self.scheduler.serves[name]
+        self._notify(OperatorActed(name))
         if force:
-            self.forced.add(name)
-        if seat.phase is Phase.STOPPED:
+            self._forced.add(name)
+        if seat.phase is ServePhase.STOPPED:
             self._check(seat)
             if self._fleet.lacks_weights(seat.serve):
                 await asyncio.shield(self._fetching.task(name))
@@ -181,17 +195,17 @@ class Conductor:
         await asyncio.shield(future)
         report = self.last_swap.get(name)
         if report is None or report is before:
-            return SwapReport(0, seat.name, seat.room.slot.name, (), "ready")  # there was nothing to do
+            return SwapReport(0, seat.name, seat.slot_state.slot.name, (), "ready")  # there was nothing to do
         return report
 
     async def unload(self, name: str, drain_timeout: float | None = None) -> None:
-        """Drain and stop; returns when it is gone, also from host memory. On cancel the unload goes on."""
+        """Drain and stop; returns when the serve has left host memory, too. On cancel the unload goes on."""
         id = next(self._ids)
         future = self._wait(id, name, self._clock.now(), is_request=False)
         self._carry_out(self.scheduler.on_unload(id, name, self._clock.now(), drain_timeout))
         await asyncio.shield(future)
-        seat = self.scheduler.seats.get(name)
-        if seat is not None and seat.phase is Phase.STOPPED:
+        seat = self.scheduler.serves.get(name)
+        if seat is not None and seat.phase is ServePhase.STOPPED:
             await self._fleet.stop(name, seat.serve.stop_grace)  # it may sleep
             await self._fleet.forget(name)
 
@@ -201,24 +215,26 @@ class Conductor:
 
     def restart(self, name: str, reason: str) -> bool:
         """It runs and is wedged: cut its streams, stop it, start it again. False: it is on its way out already."""
-        if self.scheduler.seats[name].phase is not Phase.READY:
+        if self.scheduler.serves[name].phase is not ServePhase.READY:
             return False
         log.warning("serve %s is restarted: %s", name, reason)
         self._carry_out(self.scheduler.on_restart(name, self._clock.now(), reason))
+        self._notify(ServeRestarted(name, reason))
         return True
 
     def park(self, name: str, reason: str) -> None:
-        """Stop it, and start it no more until an operator switches to it or its configuration changes."""
+        """Stop it, and do not start it again until an operator switches to it or its configuration changes."""
         log.error("serve %s is parked: %s", name, reason)
+        self._notify(ServeParked(name, reason))
         self._carry_out(self.scheduler.on_park(name, self._clock.now(), reason))
 
     def preload(self, name: str) -> None:
-        """Load it as soon as it fits beside what is there."""
+        """Load it as soon as it fits without evicting another serve."""
         self._carry_out(self.scheduler.on_preload(name, self._clock.now()))
 
     def measured(self, name: str, size: int) -> None:
         """What a running serve was seen to hold of its slot's memory, in bytes."""
-        if name in self.scheduler.seats:
+        if name in self.scheduler.serves:
             self._carry_out(self.scheduler.on_measured(name, size, self._clock.now()))
 
     def reload(self, slots: Iterable[Slot], serves: Iterable[Serve]) -> None:
@@ -230,14 +246,15 @@ class Conductor:
     async def begin(self) -> list[str]:
         """Adopt what runs, then load what is to be kept loaded. Returns the adopted serves' names."""
         adopted: list[str] = []
-        for running in await self._fleet.adopt([s.serve for s in self.scheduler.seats.values()], self._exited):
+        for running in await self._fleet.adopt([s.serve for s in self.scheduler.serves.values()], self._exited):
             name = running.serve.name
-            seat = self.scheduler.seats[name]
+            seat = self.scheduler.serves[name]
             fit = victims_for(seat)
-            if isinstance(fit, Victims) and not fit.seats:
+            if isinstance(fit, Victims) and not fit.serves:
                 self.running[name] = running
                 self._carry_out(self.scheduler.on_adopted(name, self._clock.now()))
                 adopted.append(name)
+                self._notify(ServeAdopted(name))
             else:
                 log.warning("serve %s was running but does not fit its slot any more: stopping it", name)
                 await self._fleet.stop(name, seat.serve.stop_grace)
@@ -246,7 +263,9 @@ class Conductor:
         return adopted
 
     async def drain(self, grace: float) -> None:
-        """Refuse who waits, admit nobody, let leases end for `grace` seconds, cut the rest. On cancel: cut at once."""
+        """Refuse waiting requests, admit no new ones, let leases end for `grace` seconds, cut the rest. On cancel: cut
+        at once.
+        """
         self._carry_out(self.scheduler.on_shutdown(self._clock.now()))
         self._closing = True
         await self._fetching.close()
@@ -291,7 +310,7 @@ class Conductor:
                         waiting.future.set_exception(error)
                 case Cut(_, leases, reason):
                     self._cut(leases, reason)
-                case Look(generation, target):
+                case CheckStart(generation, target):
                     self._swapper.look(generation, target)
                 case StartSwap():
                     self._swapper.start(command)
@@ -317,7 +336,7 @@ class Conductor:
         for id in leases:
             lease = self._leases.pop(id, None)
             if lease is not None and not self._leases:
-                self.on_busy(False)
+                self._fleet.set_busy(False)
             if lease is not None and lease.on_cut is not None:
                 lease.on_cut(reason)
 
@@ -334,24 +353,24 @@ class Conductor:
         self._carry_out(self.scheduler.on_tick(self._clock.now()))
 
     def _swap_done(self, done: SwapDone) -> None:
-        self._on_swap(done.report)
+        self._notify(SwapEnded(done.report))
         generation, now = done.report.generation, self._clock.now()
         self._carry_out(self.scheduler.on_swap_done(generation, now, done.error, done.cancelled, done.untouched))
 
     def _exited(self, name: str, detail: str) -> None:
-        """The fleet noticed an exit that nobody asked for."""
+        """A serve ended without a request."""
         log.warning("serve %s ended by itself: %s", name, detail)
         self._swapper.gone(name)
-        self.on_exit(name, detail)
+        self._notify(ServeExited(name, detail))
         code = self._fleet.failure_of(name)
         self._carry_out(self.scheduler.on_exit(name, self._clock.now(), detail, code))
 
     # -- checks ----------------------------------------------------------------------------------------------------
 
-    def _check(self, seat: Seat) -> None:
+    def _check(self, seat: ServeState) -> None:
         """Everything that can be known before a running serve is touched. Raises StokerError."""
         serve = seat.serve
-        if serve.needs_force and serve.name not in self.forced:
+        if serve.needs_force and serve.name not in self._forced:
             raise needs_force(serve)
         fit = victims_for(seat)
         if isinstance(fit, Never):

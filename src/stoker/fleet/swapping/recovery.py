@@ -8,10 +8,21 @@ from collections.abc import Awaitable, Callable
 
 from stoker.domain.errors import StokerError
 from stoker.domain.protocols import Interrupted, Journal
+from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.scheduler import Scheduler
-from stoker.request.lease.state import Phase
 
 log = logging.getLogger("stoker.fleet")
+
+
+class NoJournal:
+    """For a fleet without crash recovery."""
+
+    async def begin(self, swap: Interrupted) -> None: ...
+
+    def end(self, swap: Interrupted) -> None: ...
+
+    def left(self) -> list[Interrupted]:
+        return []
 
 
 class Recovery:
@@ -31,21 +42,21 @@ class Recovery:
             task.add_done_callback(self._tasks.discard)
 
     def tasks(self) -> list[asyncio.Task[None]]:
-        """For whoever gives them up: what was not recovered stays in the journal."""
+        """For cancelling them. What was not recovered stays in the journal."""
         return list(self._tasks)
 
     async def _recover(self, swap: Interrupted) -> None:
-        """A swap that was cut off is finished; if that fails, it is undone.
+        """Finish an interrupted swap; if that fails, undo it.
 
-        1. the target was adopted: it had come up                     -> finished
-        2. somebody else of its slot was adopted, or is on its way     -> it was undone, or something newer is wanted
-        3. nothing runs: the target is started; if it does not come up, the first victim that does
+        1. the target was adopted: the swap had succeeded
+        2. another serve of its slot was adopted, or is starting: the swap was undone, or something newer is wanted
+        3. nothing runs: start the target; if that fails, the first victim that starts
         """
-        seat = self._scheduler.seats.get(swap.target)
-        concerned = [s for name in (swap.target, *swap.victims) if (s := self._scheduler.seats.get(name)) is not None]
-        if seat is not None and all(s.phase is Phase.STOPPED for s in concerned):
+        seat = self._scheduler.serves.get(swap.target)
+        concerned = [s for name in (swap.target, *swap.victims) if (s := self._scheduler.serves.get(name)) is not None]
+        if seat is not None and all(s.phase is ServePhase.STOPPED for s in concerned):
             for name in (swap.target, *swap.victims):
-                if name not in self._scheduler.seats:
+                if name not in self._scheduler.serves:
                     continue
                 log.warning("the swap of slot %s to %s was interrupted: starting %s", swap.slot, swap.target, name)
                 try:

@@ -7,13 +7,14 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stoker.domain.errors import OurBug, StokerError
 from stoker.domain.protocols import Fleet, Interrupted, Journal, Running
 from stoker.domain.serve import Serve
-from stoker.fleet.swapping.fetching import Fetching
-from stoker.fleet.swapping.swaps import SwapReport, cannot_start, timed
+from stoker.domain.swap import SwapReport
+from stoker.fleet.swapping.refusals import cannot_start
+from stoker.fleet.swapping.weight_fetching import WeightFetching
 from stoker.request.lease.commands import StartSwap
 from stoker.request.lease.scheduler import Scheduler
 
@@ -31,8 +32,8 @@ class SwapDone:
 
 
 @dataclass(frozen=True, slots=True)
-class Hears:
-    """Who is told: that a swap is done, that a serve ended unasked (name, how), that nothing serves at an address."""
+class SwapCallbacks:
+    """Callbacks: a swap is done, a serve ended by itself (name, how), nothing serves at an address any more."""
 
     done: Callable[[SwapDone], None]
     exited: Callable[[str, str], None]
@@ -40,9 +41,11 @@ class Hears:
 
 
 class Swapper:
-    """Owned by the conductor, which keeps the books of the scheduler; this only looks into them."""
+    """Owned by the conductor. Reads the scheduler's state; only the conductor changes it."""
 
-    def __init__(self, scheduler: Scheduler, fleet: Fleet, journal: Journal, fetching: Fetching, hears: Hears) -> None:
+    def __init__(
+        self, scheduler: Scheduler, fleet: Fleet, journal: Journal, fetching: WeightFetching, callbacks: SwapCallbacks
+    ) -> None:
         self.running: dict[str, Running] = {}
         self.examining: set[int] = set()
         """Swaps whose victims are not touched yet: it is looked whether the target can start."""
@@ -52,18 +55,18 @@ class Swapper:
         self._fleet = fleet
         self._journal = journal
         self._fetching = fetching
-        self._hears = hears
+        self._callbacks = callbacks
         self._loop = asyncio.get_running_loop()
         self._swaps: dict[int, asyncio.Task[None]] = {}
         self._looks: set[asyncio.Task[None]] = set()
 
     def start(self, command: StartSwap) -> None:
         name = command.target or command.victims[0]
-        seat = self._scheduler.seats[name]
-        swap = seat.room.swaps[command.generation]
-        report = SwapReport(command.generation, command.target, seat.room.slot.name, command.victims)
+        seat = self._scheduler.serves[name]
+        swap = seat.slot_state.swaps[command.generation]
+        report = SwapReport(command.generation, command.target, seat.slot_state.slot.name, command.victims)
         report.phases["drain"] = (swap.run_at or swap.decided_at) - swap.decided_at
-        graces = {victim: self._scheduler.seats[victim].serve.stop_grace for victim in command.victims}
+        graces = {victim: self._scheduler.serves[victim].serve.stop_grace for victim in command.victims}
         serve = seat.serve if command.target is not None else None
         task = self._loop.create_task(self._swap(report, graces, serve), name=f"swap-{command.generation}")
         self._swaps[command.generation] = task
@@ -75,8 +78,8 @@ class Swapper:
 
     def look(self, generation: int, target: str) -> None:
         """See whether the target can start, while its victims drain."""
-        seat = self._scheduler.seats[target]
-        swap = seat.room.swaps[generation]
+        seat = self._scheduler.serves[target]
+        swap = seat.slot_state.swaps[generation]
         task = self._loop.create_task(
             self._foresee(generation, seat.serve, tuple(v.name for v in swap.victims)), name=f"look-{generation}"
         )
@@ -84,49 +87,48 @@ class Swapper:
         task.add_done_callback(self._looks.discard)
 
     def gone(self, name: str) -> None:
-        """Nothing is sent to it any more."""
+        """No request may be sent to it from now on."""
         running = self.running.pop(name, None)
         if running is not None:
-            self._hears.gone(running.target.host, running.target.port)
+            self._callbacks.gone(running.target.host, running.target.port)
 
     @property
     def under_way(self) -> int:
         return len(self._swaps)
 
     def tasks(self) -> list[asyncio.Task[None]]:
-        """For whoever gives them up."""
+        """For cancelling them."""
         return [*self._swaps.values(), *self._looks]
 
     async def _swap(self, report: SwapReport, graces: Mapping[str, float], serve: Serve | None) -> None:
-        """One swap, whatever becomes of it: the scheduler hears of it in every case."""
+        """One swap. The scheduler gets a result in every case."""
         error: StokerError | None = None
-        cancelled = False
+        outcome, start_kind = report.outcome, report.start_kind
         untouched = serve is not None
         entry = Interrupted(report.slot, serve.name, report.victims) if serve is not None else None
         try:
-            with timed(report, "check"), self._examining(report.generation):
+            with timed(report.phases, "check"), self._examining(report.generation):
                 if serve is not None and entry is not None:
-                    if self._fleet.lacks_weights(serve):  # nobody asked: it is kept loaded, restored or restarted
+                    if self._fleet.lacks_weights(serve):  # no request waits: it is kept loaded, restored or restarted
                         await asyncio.shield(self._fetching.task(serve.name))
                     await self._examine(serve, report.victims)
                     await self._journal.begin(entry)
             untouched = False
-            with timed(report, "stop"):
+            with timed(report.phases, "stop"):
                 for victim in graces:
                     self.gone(victim)
                 stops = [self._fleet.stop(name, grace, serve is not None) for name, grace in graces.items()]
                 await asyncio.gather(*stops)
             if serve is not None:
                 began = time.monotonic()
-                self.running[serve.name] = running = await self._fleet.start(serve, self._hears.exited)
+                self.running[serve.name] = running = await self._fleet.start(serve, self._callbacks.exited)
                 took = time.monotonic() - began
                 healthy = min(float(running.facts.get("health_s", took)), took)
                 report.phases.update(start=healthy, ready=took - healthy)
-                report.temperature = running.temperature
-            report.outcome = "ready" if serve is not None else "stopped"
+                start_kind = running.start_kind
+            outcome = "ready" if serve is not None else "stopped"
         except asyncio.CancelledError:
-            cancelled = True
-            report.outcome = "cancelled"
+            outcome = "cancelled"
         except StokerError as failure:
             error = failure
         except Exception as bug:
@@ -135,12 +137,14 @@ class Swapper:
         finally:
             self._swaps.pop(report.generation, None)
             if error is not None:
-                report.outcome, report.error = "failed", error.message
+                outcome = "failed"
                 log.warning("serve %s did not start: %s", report.serve, error.message)
+            said = error.message if error is not None else ""
+            report = replace(report, outcome=outcome, start_kind=start_kind, error=said)
             for name in (report.serve, *report.victims):
                 if name is not None:
                     self.last[name] = report
-            self._hears.done(SwapDone(report, error, cancelled, untouched))
+            self._callbacks.done(SwapDone(report, error, outcome == "cancelled", untouched))
             if entry is not None:
                 self._journal.end(entry)
 
@@ -161,10 +165,19 @@ class Swapper:
             if room is not None and swap is not None and swap.run_at is None:
                 report = SwapReport(generation, serve.name, room.slot.name, victims, "failed", error=error.message)
                 self.last[serve.name] = report
-                self._hears.done(SwapDone(report, error, untouched=True))
+                self._callbacks.done(SwapDone(report, error, untouched=True))
 
     async def _examine(self, serve: Serve, victims: tuple[str, ...]) -> None:
         """Raises StartFailed with everything that stands in the way; nothing has been touched yet."""
         problems = await self._fleet.examine(serve, victims)
         if problems:
             raise cannot_start(serve, problems)
+
+
+@contextlib.contextmanager
+def timed(phases: dict[str, float], phase: str) -> Iterator[None]:
+    began = time.monotonic()
+    try:
+        yield
+    finally:
+        phases[phase] = time.monotonic() - began

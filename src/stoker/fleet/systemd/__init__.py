@@ -1,8 +1,9 @@
-"""Services of systemd: their unit files, `systemctl`, and what `stoker install systemd` writes.
+"""systemd services: their unit files, `systemctl`, and what `stoker install systemd` writes.
 
-syntax   how systemd reads a unit's line and an environment file, and so how to write one
-units    the text of every unit, and whether one on disk is still what was written
-files    several files at once: all of them change, or none
-systemctl  asks systemd, and waits for its jobs
-install  what has to change on this machine, and carrying it out
+syntax        quotes and parses lines of units and environment files
+units         the text of every unit, and whether one on disk was changed
+unit_states   the states of a unit, and how to start it from each
+file_changes  changes several files together: all of them or none
+systemctl     calls systemd, and waits for its jobs
+install       plans the changes to this machine, and carries them out
 """

@@ -1,7 +1,7 @@
-"""What has to change on this machine so that Stoker runs as a service, or does not any more; and changing it.
+"""The changes to this machine that make Stoker run as a service, or remove it again; and carrying them out.
 
-`plan` and `plan_removal` read and decide; `carry_out` acts. A unit that somebody changed by hand is not overwritten
-without being asked to, and one that its owner wrote is left alone.
+`plan` and `plan_removal` read and decide; `carry_out` acts. A unit that was edited by hand is not overwritten unless
+forced, and an operator's own unit is left alone.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from pathlib import Path
 from stoker.domain.errors import StokerError
 from stoker.domain.serve import Driver, Serve
 from stoker.fleet.engines import plan as engines
-from stoker.fleet.systemd import files, units
+from stoker.fleet.systemd import file_changes, units
 from stoker.fleet.systemd.systemctl import failure
-from stoker.fleet.systemd.units import FRONT_DOOR, TIMER, WATCHDOG, Origin, Site
+from stoker.fleet.systemd.units import FRONT_DOOR, TIMER, WATCHDOG, InstallSite, Origin
 
 SYSTEM = Path("/etc/systemd/system")
 RULES = Path("/etc/polkit-1/rules.d/50-stoker.rules")
 _OTHERS = ("/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
-"""Where the system and its packages keep units; ours would hide one of these."""
+"""Directories for units of the system and its packages; a unit of Stoker's would hide one there."""
 _LIMIT = 180.0
 """Seconds that one command may take; a restart of the front door waits for its streams."""
 Run = Callable[[Sequence[str]], None]
 
 
-class Refused(StokerError):
+class InstallRefused(StokerError):
     """Nothing was changed; the message says what to do."""
 
     status = 409
@@ -38,8 +38,9 @@ class Refused(StokerError):
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What is to be done, in this order: `before`, the files, `after`. When a command fails: the files as they were,
-    then `undo`, whatever comes of it."""
+    """Carried out in this order: `before`, the files, `after`. If a command fails, the files are restored and `undo`
+    runs, whatever its result.
+    """
 
     files: dict[Path, str | None] = field(default_factory=dict)
     """Path to its new text; None: it goes."""
@@ -51,8 +52,8 @@ class Changes:
     """What is left to type."""
 
 
-def plan(site: Site, serves: Sequence[Serve], root: Path, force: bool, start: bool) -> Changes:
-    """What installing under `root` changes. Raises Refused with everything that stands in the way."""
+def plan(site: InstallSite, serves: Sequence[Serve], root: Path, force: bool, start: bool) -> Changes:
+    """What installing under `root` changes. Raises InstallRefused with everything that stands in the way."""
     own = [serve for serve in serves if serve.driver is Driver.SYSTEMD]
     kept = {serve.unit: where for serve in own if (where := _owners(site, serve.unit or "", root)) is not None}
     written = [serve for serve in own if serve.unit not in kept]
@@ -67,19 +68,19 @@ def plan(site: Site, serves: Sequence[Serve], root: Path, force: bool, start: bo
     if not force:
         problems += [why for path in (*wanted, *gone) if (why := _in_the_way(site, path)) is not None]
     if problems:
-        raise Refused("; ".join(problems), code="cannot_install")
+        raise InstallRefused("; ".join(problems), code="cannot_install")
     changed: dict[Path, str | None] = {path: text for path, text in wanted.items() if _text(path) != text}
     changed |= dict.fromkeys(gone)
     notes = [f"{unit} is its owner's ({where}): left as it is" for unit, where in sorted(kept.items())]
     return _with_commands(site, root, changed, notes, start)
 
 
-def plan_removal(site: Site, root: Path, force: bool) -> Changes:
-    """What taking everything away again changes. Raises Refused for files that somebody changed, unless forced."""
+def plan_removal(site: InstallSite, root: Path, force: bool) -> Changes:
+    """The changes that remove everything again. Raises InstallRefused for files that somebody edited, unless forced."""
     found = _ours(site, root)
     problems = [why for path in found if (why := _in_the_way(site, path)) is not None]
     if problems and not force:
-        raise Refused("; ".join(problems), code="cannot_remove")
+        raise InstallRefused("; ".join(problems), code="cannot_remove")
     if root != Path("/") or not found:
         return Changes(dict.fromkeys(found))
     ours = systemctl(site)
@@ -98,21 +99,21 @@ def carry_out(changes: Changes, run: Run) -> None:
     try:
         for argv in changes.before:
             run(argv)
-        with files.changed(changes.files):
+        with file_changes.changed_files(changes.files):
             for argv in changes.after:
                 run(argv)
     except OSError as error:
         _undo(changes, run)
         path = error.filename or "a unit"
         text = f"nothing was installed: {path} cannot be written ({error.strerror})"
-        raise Refused(f"{text}: type it with `sudo`, or with `--user`", code="cannot_install") from error
+        raise InstallRefused(f"{text}: type it with `sudo`, or with `--user`", code="cannot_install") from error
     except StokerError as error:
         _undo(changes, run)
-        raise Refused(f"every file is as it was before: {error.message}", code=error.code) from error
+        raise InstallRefused(f"every file is as it was before: {error.message}", code=error.code) from error
 
 
 def command(argv: Sequence[str]) -> None:
-    """Run one command to its end. Raises StokerError with what it said."""
+    """Run one command to its end. Raises StokerError with its output."""
     what = f"`{shlex.join(argv)}`"
     try:
         done = subprocess.run(
@@ -127,12 +128,12 @@ def command(argv: Sequence[str]) -> None:
         raise StokerError(failure(what, done.returncode, done.stderr.decode("utf-8", "replace")), code="systemd_failed")
 
 
-def systemctl(site: Site) -> tuple[str, ...]:
+def systemctl(site: InstallSite) -> tuple[str, ...]:
     """The command that speaks to the systemd of this site."""
     return ("systemctl",) if site.user is not None else ("systemctl", "--user")
 
 
-def directory(site: Site, root: Path) -> Path:
+def directory(site: InstallSite, root: Path) -> Path:
     """Where the units go."""
     return under(root, SYSTEM if site.user is not None else units.user_directory(site.home))
 
@@ -143,9 +144,9 @@ def under(root: Path, path: Path) -> Path:
 
 
 def _wanted(
-    site: Site, serves: Sequence[Serve], written: Sequence[Serve], own: Sequence[Serve], root: Path
+    site: InstallSite, serves: Sequence[Serve], written: Sequence[Serve], own: Sequence[Serve], root: Path
 ) -> dict[Path, str]:
-    """Path to text of everything that is to be there. Raises ValueError."""
+    """Path to text of every file that should exist. Raises ValueError."""
     where = directory(site, root)
     started = [serve for serve in serves if serve.driver is not Driver.SYSTEMD] + list(written)
     texts = {where / name: text for name, text in units.render(site, started).items()}
@@ -154,7 +155,9 @@ def _wanted(
     return texts
 
 
-def _with_commands(site: Site, root: Path, changed: dict[Path, str | None], notes: list[str], start: bool) -> Changes:
+def _with_commands(
+    site: InstallSite, root: Path, changed: dict[Path, str | None], notes: list[str], start: bool
+) -> Changes:
     ours = systemctl(site)
     if root != Path("/"):
         offline = ("systemctl", f"--root={root}", *(() if site.user is not None else ("--global",)))
@@ -175,11 +178,11 @@ def _undo(changes: Changes, run: Run) -> None:
         try:
             run(argv)
         except StokerError:
-            continue  # what went wrong first is what is told
+            continue  # report the first error
 
 
-def _owners(site: Site, unit: str, root: Path) -> Path | None:
-    """The file of a unit that its owner wrote under another name than ours; None: it is ours to write."""
+def _owners(site: InstallSite, unit: str, root: Path) -> Path | None:
+    """The file of a unit that the operator wrote under another name; None: Stoker may write it."""
     if unit.startswith("stoker"):
         return None
     places = [directory(site, root), *(under(root, Path(other)) for other in _OTHERS)]
@@ -187,7 +190,7 @@ def _owners(site: Site, unit: str, root: Path) -> Path | None:
     return found[0] if found and units.origin(_text(found[0]) or "") is Origin.FOREIGN else None
 
 
-def _ours(site: Site, root: Path) -> list[Path]:
+def _ours(site: InstallSite, root: Path) -> list[Path]:
     """Every file on disk that was written from this configuration."""
     where = directory(site, root)
     found = [path for kind in ("*.service", "*.timer") for path in sorted(where.glob(kind))]
@@ -195,7 +198,7 @@ def _ours(site: Site, root: Path) -> list[Path]:
     return [path for path in found if units.source(_text(path) or "") == site.config]
 
 
-def _in_the_way(site: Site, path: Path) -> str | None:
+def _in_the_way(site: InstallSite, path: Path) -> str | None:
     """Why this file must not be written over."""
     if path.is_symlink():
         return f"{path} is a link to {os.readlink(path)}: type `systemctl unmask {path.name}`, or add --force"

@@ -1,7 +1,7 @@
-"""systemd's way to write things down, after systemd.syntax(7), systemd.service(5) and systemd.exec(5).
+"""systemd's syntax, after systemd.syntax(7), systemd.service(5) and systemd.exec(5).
 
-Four readers want four ways of quoting. A command line is split into words, `%x` is filled in, then `$x`. A setting with
-several words is the same without `$`. A plain value goes to the end of its line. An environment file is shell-like.
+There are four ways of quoting. A command line is split into words, `%x` is filled in, then `$x`. A setting with several
+words is the same without `$`. A plain value goes to the end of its line. An environment file is shell-like.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _ESCAPED = re.compile(r"\\(\n|[\"\\`$])")
 
 
 def command(argv: Sequence[str], variables: Sequence[str] = ()) -> str:
-    """What stands behind `ExecStart=`. systemd fills in a `${NAME}` of `variables`; every other `$` stays as it is.
+    """The value of `ExecStart=`. systemd fills in a `${NAME}` of `variables`; every other `$` stays as it is.
 
-    Raises ValueError for what no line can hold, and for a program that is no absolute path or has a `$` in it, which
-    systemd would look up as `$$`.
+    Raises ValueError for text that no line can hold, and for a program that is not an absolute path or has a `$` in it,
+    which systemd would look up as `$$`.
     """
     if not argv[0].startswith("/") or "$" in argv[0]:
         raise ValueError(f"the program {_shown(argv[0])} has to be an absolute path without `$`")

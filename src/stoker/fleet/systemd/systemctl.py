@@ -13,7 +13,7 @@ from pathlib import Path
 
 from stoker.domain.errors import StokerError
 from stoker.fleet.systemd import unit_states
-from stoker.fleet.systemd.unit_states import Seen
+from stoker.fleet.systemd.unit_states import UnitStatus
 
 BOOTED = Path("/run/systemd/system")
 """There exactly where systemd runs as the first process: sd_booted(3)."""
@@ -42,7 +42,7 @@ class SystemdFailed(StokerError):
 
 
 class Systemctl:
-    """One systemd: the system's, or that of our user. Every call raises SystemdFailed; on cancel its child is gone."""
+    """One systemd: the system's or the user's. Every call raises SystemdFailed; on cancel its child is gone."""
 
     def __init__(self, is_user: bool = False, limit: float = LIMIT) -> None:
         self.words = ("systemctl", "--user") if is_user else ("systemctl",)
@@ -52,7 +52,7 @@ class Systemctl:
     def __str__(self) -> str:
         return " ".join(self.words)
 
-    async def show(self, unit: str) -> Seen:
+    async def show(self, unit: str) -> UnitStatus:
         """How the unit is. One that is not there is an answer, too."""
         return unit_states.read(await self._run("show", f"--property={unit_states.PROPERTIES}", unit))
 
@@ -64,7 +64,7 @@ class Systemctl:
         await self._run_within(limit, "restart", unit)
 
     async def stop(self, unit: str) -> None:
-        """Returns when nothing of it is left, or when its own TimeoutStopSec is over: without a limit of ours."""
+        """Returns when nothing of it is left, or when its own TimeoutStopSec is over; there is no other limit."""
         await self._run_within(None, "stop", unit)
 
     async def kill(self, unit: str) -> None:
@@ -88,7 +88,7 @@ class Systemctl:
 
 
 async def run(argv: Sequence[str], limit: float | None) -> str:
-    """What it printed, the last 64 KiB. Raises SystemdFailed with what it said, and the next command."""
+    """Its output, the last 64 KiB. Raises SystemdFailed with the error text and the next command to type."""
     what = f"`{shlex.join(argv)}`"
     environment = {name: os.environ[name] for name in _PASSED if name in os.environ} | {"LC_ALL": "C"}
     try:

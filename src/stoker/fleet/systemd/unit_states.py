@@ -8,7 +8,7 @@ from enum import Enum, StrEnum
 from typing import TypeVar
 
 
-class Load(StrEnum):
+class LoadState(StrEnum):
     """`LoadState`: whether systemd could read the unit."""
 
     LOADED = "loaded"
@@ -21,7 +21,7 @@ class Load(StrEnum):
     MASKED = "masked"
 
 
-class Active(StrEnum):
+class ActiveState(StrEnum):
     """`ActiveState`: what it is doing."""
 
     ACTIVE = "active"
@@ -34,7 +34,7 @@ class Active(StrEnum):
     MAINTENANCE = "maintenance"
 
 
-class Action(Enum):
+class UnitAction(Enum):
     """How a unit that is wanted gets up."""
 
     JOIN = "join"
@@ -46,53 +46,53 @@ class Action(Enum):
     """Failures of the past must not count against the start limit."""
 
 
-UP = frozenset((Active.ACTIVE, Active.RELOADING, Active.REFRESHING, Active.ACTIVATING))
+UP = frozenset((ActiveState.ACTIVE, ActiveState.RELOADING, ActiveState.REFRESHING, ActiveState.ACTIVATING))
 
-REFUSALS: dict[Load, str | None] = {
-    Load.LOADED: None,
-    Load.MERGED: None,
-    Load.STUB: "is not loaded yet: type `{systemctl} daemon-reload`",
-    Load.NOT_FOUND: "is not there: type `{install}`",
-    Load.BAD_SETTING: "has a line that systemd does not take: `systemd-analyze verify {unit}` shows it, "
+REFUSALS: dict[LoadState, str | None] = {
+    LoadState.LOADED: None,
+    LoadState.MERGED: None,
+    LoadState.STUB: "is not loaded yet: type `{systemctl} daemon-reload`",
+    LoadState.NOT_FOUND: "is not there: type `{install}`",
+    LoadState.BAD_SETTING: "has a line that systemd does not take: `systemd-analyze verify {unit}` shows it, "
     "`{install} --force` writes the unit anew",
-    Load.ERROR: "cannot be read by systemd: `{systemctl} status {unit}` shows why, `{install} --force` writes it anew",
-    Load.MASKED: "is masked, so nothing may start it: type `{systemctl} unmask {unit}`, then `{install}`",
+    LoadState.ERROR: "cannot be read by systemd: `{systemctl} status {unit}` shows why, `{install} --force` mends it",
+    LoadState.MASKED: "is masked, so nothing may start it: type `{systemctl} unmask {unit}`, then `{install}`",
 }
 """Why a unit cannot be started as it is; None: it can. Completes "the unit X of serve 'x' ..."."""
 
-STARTS: dict[tuple[Active, bool], Action] = {
-    (Active.ACTIVE, True): Action.JOIN,
-    (Active.ACTIVE, False): Action.RESTART,
-    (Active.RELOADING, True): Action.JOIN,
-    (Active.RELOADING, False): Action.RESTART,
-    (Active.REFRESHING, True): Action.JOIN,
-    (Active.REFRESHING, False): Action.RESTART,
-    (Active.ACTIVATING, True): Action.JOIN,
-    (Active.ACTIVATING, False): Action.RESTART,
-    (Active.INACTIVE, True): Action.START,
-    (Active.INACTIVE, False): Action.START,
-    (Active.FAILED, True): Action.RESET_AND_START,
-    (Active.FAILED, False): Action.RESET_AND_START,
-    (Active.DEACTIVATING, True): Action.START,  # systemd lets it end first
-    (Active.DEACTIVATING, False): Action.START,
-    (Active.MAINTENANCE, True): Action.START,
-    (Active.MAINTENANCE, False): Action.START,
+STARTS: dict[tuple[ActiveState, bool], UnitAction] = {
+    (ActiveState.ACTIVE, True): UnitAction.JOIN,
+    (ActiveState.ACTIVE, False): UnitAction.RESTART,
+    (ActiveState.RELOADING, True): UnitAction.JOIN,
+    (ActiveState.RELOADING, False): UnitAction.RESTART,
+    (ActiveState.REFRESHING, True): UnitAction.JOIN,
+    (ActiveState.REFRESHING, False): UnitAction.RESTART,
+    (ActiveState.ACTIVATING, True): UnitAction.JOIN,
+    (ActiveState.ACTIVATING, False): UnitAction.RESTART,
+    (ActiveState.INACTIVE, True): UnitAction.START,
+    (ActiveState.INACTIVE, False): UnitAction.START,
+    (ActiveState.FAILED, True): UnitAction.RESET_AND_START,
+    (ActiveState.FAILED, False): UnitAction.RESET_AND_START,
+    (ActiveState.DEACTIVATING, True): UnitAction.START,  # systemd lets it end first
+    (ActiveState.DEACTIVATING, False): UnitAction.START,
+    (ActiveState.MAINTENANCE, True): UnitAction.START,
+    (ActiveState.MAINTENANCE, False): UnitAction.START,
 }
 """By state, and whether what was started last was started for this configuration."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """One look at a unit. A state that this version does not know is None."""
+class UnitStatus:
+    """The status of a unit at one moment. A state that this version does not know is None."""
 
-    load: Load | None = None
-    active: Active | None = None
+    load: LoadState | None = None
+    active: ActiveState | None = None
     words: str = ""
     """LoadState and ActiveState as systemd says them."""
     pid: int = 0
     """Its main process; 0: it has none."""
     code: int | None = None
-    """How the main process ended, negative for a signal; None: it runs, or nobody knows."""
+    """How the main process ended, negative for a signal; None: it runs, or that is unknown."""
     fragment: str = ""
     """Path of the unit's file."""
     needs_reload: bool = False
@@ -107,14 +107,14 @@ _EXITED, _KILLED, _DUMPED = 1, 2, 3  # CLD_EXITED and so on
 _Word = TypeVar("_Word", bound=StrEnum)
 
 
-def read(shown: str) -> Seen:
+def read(shown: str) -> UnitStatus:
     """What `systemctl show --property=PROPERTIES` printed."""
     said = dict(line.partition("=")[::2] for line in shown.splitlines() if "=" in line)
     how, status, pid = (_number(said, name) for name in ("ExecMainCode", "ExecMainStatus", "MainPID"))
     code = status if how == _EXITED else -status if how in (_KILLED, _DUMPED) else None
-    return Seen(
-        load=_known(Load, said.get("LoadState", "")),
-        active=_known(Active, said.get("ActiveState", "")),
+    return UnitStatus(
+        load=_known(LoadState, said.get("LoadState", "")),
+        active=_known(ActiveState, said.get("ActiveState", "")),
         words=f"{said.get('LoadState', '?')}, {said.get('ActiveState', '?')}",
         pid=pid,
         code=None if pid else code,
@@ -123,14 +123,14 @@ def read(shown: str) -> Seen:
     )
 
 
-def refusal(seen: Seen) -> str | None:
+def refusal(seen: UnitStatus) -> str | None:
     """Why it cannot be started: an entry of REFUSALS, or what is not known. None: it can."""
     if seen.load is None or seen.active is None:
         return f"is in a state that this version of Stoker does not know ({seen.words}): update Stoker"
     return REFUSALS[seen.load]
 
 
-def start(seen: Seen, is_same: bool) -> Action:
+def start(seen: UnitStatus, is_same: bool) -> UnitAction:
     """How to get it up, once `refusal` finds nothing."""
     if seen.active is None:
         raise ValueError(f"no action is known for {seen.words}")

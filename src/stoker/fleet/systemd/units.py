@@ -1,7 +1,7 @@
-"""The text of every unit. Nothing here reads or writes; no unit holds a secret.
+"""The text of every unit. Nothing here reads or writes files; no unit holds a secret.
 
 The front door is one unit, each serve with `driver = "systemd"` is another, so that either can be restarted alone. Only
-the front door starts at boot: it then starts the serves that were resident, and so nobody loads two models at once.
+the front door starts at boot: it then starts the serves that were resident, so two models never load at once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from enum import Enum
 from pathlib import Path
 
 from stoker.domain.serve import Driver, Serve
-from stoker.fleet.engines.launch import Launch, Place
+from stoker.fleet.engines.launch import Launch, LaunchPlace
 from stoker.fleet.engines.plan import plan
 from stoker.fleet.systemd import syntax
 
@@ -24,7 +24,7 @@ FRONT_DOOR = "stoker.service"
 WATCHDOG = "stoker-watchdog.service"
 TIMER = "stoker-watchdog.timer"
 KEY_VARIABLE = "STOKER_UNIT_KEY"
-"""Stands in a unit's command line where the engine's key is to be; the environment file of each start has the key."""
+"""Stands for the engine's key in a unit's command line; the environment file of each start has the key."""
 _KEY = f"${{{KEY_VARIABLE}}}"
 _SHARED = ("LimitNOFILE=65536", "LimitMEMLOCK=infinity", "UMask=0077")
 _SETTLE = 15
@@ -34,7 +34,7 @@ _SOURCE = re.compile(r"^(?:#|//) Configuration: (.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class InstallSite:
     """Where and as whom the services run. Paths are absolute."""
 
     config: str
@@ -50,7 +50,7 @@ class Site:
 
     @property
     def secrets_file(self) -> str:
-        """Where whoever wants `env:NAME` secrets puts them."""
+        """Where operators put secrets for `env:NAME`."""
         return str(Path(self.config).with_name("stoker.env"))
 
 
@@ -59,12 +59,12 @@ class Origin(Enum):
 
     OURS = "ours"
     CHANGED = "changed"
-    """We wrote it, and somebody changed it."""
+    """Stoker wrote it, and somebody edited it."""
     FOREIGN = "foreign"
 
 
 def environment_file(state: str | Path, serve: str) -> Path:
-    """What the unit of a serve gets in its environment; written anew before each start."""
+    """The environment file of a serve's unit; rewritten before each start."""
     return Path(state) / "units" / f"{serve}.env"
 
 
@@ -75,7 +75,7 @@ def user_directory(home: str | Path) -> Path:
 
 def planned(serve: Serve) -> Launch:
     """The serve's command line as its unit has it, the key left out. Raises OurBug where it has no fixed port."""
-    return plan(serve, Place(serve.port or 0, _KEY))
+    return plan(serve, LaunchPlace(serve.port or 0, _KEY))
 
 
 def exec_start(argv: Sequence[str]) -> str:
@@ -83,7 +83,7 @@ def exec_start(argv: Sequence[str]) -> str:
     return f"ExecStart={syntax.command(argv, (KEY_VARIABLE,))}"
 
 
-def render(site: Site, serves: Sequence[Serve]) -> dict[str, str]:
+def render(site: InstallSite, serves: Sequence[Serve]) -> dict[str, str]:
     """Every unit of this configuration, by name. Call it only when `engines.plan.problems` finds nothing.
 
     Raises ValueError for what systemd has no way to write down.
@@ -98,7 +98,7 @@ def render(site: Site, serves: Sequence[Serve]) -> dict[str, str]:
     return {name: sealed(text, site.config) for name, text in texts.items()}
 
 
-def rule(site: Site, units: Sequence[str]) -> str:
+def rule(site: InstallSite, units: Sequence[str]) -> str:
     """The polkit rule that lets the front door's user start and stop these units, and no other."""
     text = f"""\
 polkit.addRule(function (action, subject) {{
@@ -134,7 +134,7 @@ def source(text: str) -> str | None:
     return found[1] if found is not None else None
 
 
-def _front_door(site: Site, serves: Sequence[Serve]) -> str:
+def _front_door(site: InstallSite, serves: Sequence[Serve]) -> str:
     stops = max((serve.stop_grace for serve in serves), default=0.0)
     up = (*site.stoker, "up", "--config", site.config, "--leave-running", "--resume")
     return _lines(
@@ -171,7 +171,7 @@ def _front_door(site: Site, serves: Sequence[Serve]) -> str:
     )
 
 
-def _serve(site: Site, serve: Serve) -> str:
+def _serve(site: InstallSite, serve: Serve) -> str:
     conflicts = _conflicting_units(serve)
     return _lines(
         "",
@@ -194,7 +194,7 @@ def _serve(site: Site, serve: Serve) -> str:
     )
 
 
-def _watchdog(site: Site) -> str:
+def _watchdog(site: InstallSite) -> str:
     check = (*site.stoker, "watchdog", "--once", "--config", site.config)
     return _lines(
         "",
@@ -242,7 +242,7 @@ def _conflicting_units(serve: Serve) -> list[str]:
     return found
 
 
-def _user(site: Site) -> tuple[str, ...]:
+def _user(site: InstallSite) -> tuple[str, ...]:
     return () if site.user is None else (f"User={syntax.value(site.user)}",)
 
 

@@ -1,14 +1,14 @@
-"""Keeps files in the page cache: `python -m stoker.fleet.warm.holder`, a process of its own.
+"""Keeps files in the page cache: `python -m stoker.fleet.warm.holder`, its own process.
 
-It reads JSON lines, each the whole of what is wanted: `{"hold": ["/a.gguf", ...], "pause": false}`, the most urgent
-file first. A file that the newest line does not name is let go. It writes a JSON line about a file as it gets on
-(`Progress`). It ends when its input does, so it never outlives its owner.
+It reads JSON lines, each the complete list of wanted files: `{"hold": ["/a.gguf", ...], "pause": false}`, the most
+urgent first. A file that the newest line does not name is released. It writes a JSON line about a file as that
+progresses (`HoldProgress`). It ends when its input does, so it never outlives its owner.
 
-A file is read in window by window, at the lowest priority for the CPU and (where the disk's scheduler has any) for the
-disk; nothing is read while it is told to pause, or while memory is short. What is in is locked as far as
-RLIMIT_MEMLOCK goes; for the rest the kernel is told every half minute that it is in use, and what it took all the same
-is read again. Should memory run out in spite of that, this process is the first that the kernel ends, and warm models
-are all that is lost. It takes some 10 MB, and page tables of up to 0.2 % of what is held.
+A file is read window by window, at the lowest priority for the CPU and (if the disk's scheduler has priorities) for the
+disk; nothing is read during a pause, or while memory is short. What was read is locked as far as RLIMIT_MEMLOCK allows;
+the rest is marked as used every half minute, and what the kernel evicted nevertheless is read again. If memory still
+runs out, the kernel kills this process first, and only warm models are lost. It takes about 10 MB, and page tables of
+up to 0.2 % of what it holds.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ import psutil
 from stoker.fleet.warm import pages
 
 WINDOW = 4 * 2**20
-"""Bytes that are read between two looks at the input: how late a pause may be, at the speed of the disk."""
+"""Bytes that are read between two checks of the input: they determine how late a pause takes effect."""
 REFRESH = 30.0
 """Seconds between two rounds over what is held."""
 SPARE = 0.05
 """Share of the machine's memory that must be available beyond what is about to be read."""
 SHORT_OF_MEMORY = 1.0
-"""Seconds until it looks again whether memory is still short."""
+"""Seconds between two checks whether memory is still short."""
 STRIDE = 16 * WINDOW
-"""Bytes after which progress is told and the machine's memory is looked at."""
+"""Bytes after which progress is reported and the machine's memory is checked."""
 _PIECE = 2**20
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class HoldRequest(msgspec.Struct, frozen=True):
     """A line of its input."""
 
     hold: tuple[str, ...] = ()
     pause: bool = False
 
 
-class Progress(msgspec.Struct, frozen=True):
+class HoldProgress(msgspec.Struct, frozen=True):
     """A line of its output. Bytes."""
 
     path: str
@@ -58,7 +58,7 @@ class Progress(msgspec.Struct, frozen=True):
     """Why it is not held; empty if it is, or will be."""
 
 
-class Held:
+class HeldFile:
     """One file. Raises OSError if it cannot be opened or mapped, or is empty."""
 
     def __init__(self, path: str) -> None:
@@ -124,16 +124,16 @@ class Held:
 
 
 class Holder:
-    """What is held, one `step` at a time. `tell` gets every Progress."""
+    """What is held, one `step` at a time. `tell` gets every HoldProgress."""
 
-    def __init__(self, tell: Callable[[Progress], None], has_room: Callable[[int], bool]) -> None:
+    def __init__(self, tell: Callable[[HoldProgress], None], has_room: Callable[[int], bool]) -> None:
         self._tell = tell
         self._has_room = has_room
-        self._wanted = Wanted()
-        self._held: dict[str, Held] = {}
+        self._wanted = HoldRequest()
+        self._held: dict[str, HeldFile] = {}
         self._failed: set[str] = set()
 
-    def on_wanted(self, wanted: Wanted) -> None:
+    def on_wanted(self, wanted: HoldRequest) -> None:
         """Let go of what is not wanted any more. What failed before is tried again."""
         self._wanted = wanted
         self._failed.clear()
@@ -158,7 +158,7 @@ class Holder:
                 self._fail(path, error.strerror or str(error))
                 continue
             if has_news:
-                self._tell(Progress(path, held.size, held.done, held.locked))
+                self._tell(HoldProgress(path, held.size, held.done, held.locked))
             return 0.0
         return REFRESH
 
@@ -173,8 +173,8 @@ class Holder:
             except OSError as error:
                 self._fail(path, error.strerror or str(error))
 
-    def _open(self, path: str) -> Held:
-        held = self._held[path] = Held(path)
+    def _open(self, path: str) -> HeldFile:
+        held = self._held[path] = HeldFile(path)
         return held
 
     def _fail(self, path: str, problem: str) -> None:
@@ -182,17 +182,17 @@ class Holder:
         held = self._held.pop(path, None)
         if held is not None:
             held.close()
-        self._tell(Progress(path, 0, 0, 0, problem))
+        self._tell(HoldProgress(path, 0, 0, 0, problem))
 
 
-class Lines:
+class LineReader:
     """JSON lines from a descriptor that is read without waiting."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._rest = b""
 
-    def read(self, seconds: float) -> Wanted | None:
+    def read(self, seconds: float) -> HoldRequest | None:
         """The newest whole line within this time, if any came. Raises EOFError at the end of the input."""
         ready, _, _ = select.select([self._descriptor], [], [], seconds)
         if not ready:
@@ -201,11 +201,11 @@ class Lines:
         if not piece:
             raise EOFError
         *lines, self._rest = (self._rest + piece).split(b"\n")
-        return msgspec.json.decode(lines[-1], type=Wanted) if lines else None
+        return msgspec.json.decode(lines[-1], type=HoldRequest) if lines else None
 
 
 def has_room(length: int, meminfo: str = "/proc/meminfo") -> bool:
-    """Whether the machine can spare that many bytes. True where it cannot be told."""
+    """Whether the machine can spare that many bytes. True if that is unknown."""
     fields = dict(line.split()[:2] for line in Path(meminfo).read_text("ascii").splitlines())
     if "MemTotal:" not in fields or "MemAvailable:" not in fields:
         return True
@@ -222,9 +222,9 @@ def _step_aside() -> None:
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 
-def run(source: int, tell: Callable[[Progress], None]) -> None:
+def run(source: int, tell: Callable[[HoldProgress], None]) -> None:
     """Until the input ends."""
-    lines, holder = Lines(source), Holder(tell, has_room)
+    lines, holder = LineReader(source), Holder(tell, has_room)
     refresh_at = time.monotonic() + REFRESH
     seconds = 0.0
     while True:
@@ -244,7 +244,7 @@ def main(words: Sequence[str]) -> int:
         return 2
     _step_aside()
 
-    def tell(progress: Progress) -> None:
+    def tell(progress: HoldProgress) -> None:
         os.write(1, msgspec.json.encode(progress) + b"\n")
 
     with contextlib.suppress(EOFError, BrokenPipeError):

@@ -1,6 +1,6 @@
 """The warm pool's shell: asks the pool and the predictor, and owns the holder process.
 
-Every method but `temperature` and `close` is synchronous and quick, and belongs to the event loop's thread. Those that
+Every method but `start_kind` and `close` is synchronous and quick, and belongs to the event loop's thread. Those that
 change what is warm return the names of sleeping serves that have to be ended now: their memory is needed for others.
 """
 
@@ -21,12 +21,12 @@ from stoker.domain.access import WarmPool
 from stoker.domain.prediction import Prediction, PredictionReason
 from stoker.domain.serve import Serve, Warmth
 from stoker.fleet.drivers.process import describe_exit
-from stoker.fleet.warm import residency
-from stoker.fleet.warm.files import weights_of
-from stoker.fleet.warm.holder import Progress, Wanted
-from stoker.fleet.warm.pool import Command, Drop, How, Model, Pool, sleeper
-from stoker.fleet.warm.predict import Forecast
-from stoker.fleet.warm.statistics import Statistics, Warm
+from stoker.fleet.warm import page_cache
+from stoker.fleet.warm.holder import HoldProgress, HoldRequest
+from stoker.fleet.warm.pool import Command, Drop, WarmKind, WarmModel, WarmModels, sleeper
+from stoker.fleet.warm.prediction import Forecast
+from stoker.fleet.warm.statistics import WarmStatistics, WarmStatus
+from stoker.fleet.warm.weight_paths import weights_of
 
 COMMAND = (sys.executable, "-P", "-m", "stoker.fleet.warm.holder")
 BREATH = 0.1
@@ -40,8 +40,8 @@ def budget(section: WarmPool) -> int:
     return int(psutil.virtual_memory().available) // 2 if section.memory is None else section.memory
 
 
-class Keeper:
-    """Create it on a running loop. `close` ends the holder, and so does our own end, whatever it is."""
+class WarmKeeper:
+    """Create it on a running loop. `close` ends the holder; it also ends with this process, however that ends."""
 
     def __init__(
         self,
@@ -50,11 +50,11 @@ class Keeper:
         log: logging.Logger,
         predict: bool = True,
         command: tuple[str, ...] = COMMAND,
+        predictions: Callable[[], Sequence[Prediction]] = tuple,
     ) -> None:
-        """`budget` in bytes; pins are brought in at once."""
-        self.foreseen: Callable[[], Sequence[Prediction]] = tuple
-        """What routing foresees: serves by task class, the likeliest first."""
-        self._pool = Pool(budget)
+        """`budget` in bytes; pins are loaded at once. `predictions`: what routing expects, the likeliest first."""
+        self._predictions = predictions
+        self._pool = WarmModels(budget)
         self._log = log
         self._predict = predict
         self._command = command
@@ -63,7 +63,7 @@ class Keeper:
         self._forecast = Forecast()
         self._expected: dict[str, PredictionReason] = {}
         self._busy = 0
-        self._progress: dict[str, Progress] = {}
+        self._progress: dict[str, HoldProgress] = {}
         self._holder: asyncio.subprocess.Process | None = None
         self._restarts = 0
         self._changed = asyncio.Event()
@@ -73,18 +73,18 @@ class Keeper:
 
     # -- what happens to serves --------------------------------------------------------------------------------------
 
-    async def temperature(self, serve: Serve) -> str:
-        """What a start would find now: `warm` (95 % of its weights in the page cache), `cold`, or `unknown`.
+    async def start_kind(self, serve: Serve) -> str:
+        """How a start would find the weights now: `warm` (95 % of them in the page cache), `cold`, or `unknown`.
 
-        Ask before the start: the start itself makes it warm. A look in a thread; under a millisecond per 10 GB on Linux
-        6.5 and later.
+        Ask before the start, which itself makes them warm. Runs in a thread; under a millisecond per 10 GB on Linux 6.5
+        and later.
         """
         found = await asyncio.to_thread(_share, serve)
         if found is None:
             return "unknown"
-        return "warm" if found >= residency.ENOUGH else "cold"
+        return "warm" if found >= page_cache.ENOUGH else "cold"
 
-    def started(self, serve: Serve) -> tuple[str, ...]:
+    def on_started(self, serve: Serve) -> tuple[str, ...]:
         """It is ready in its slot; what is likely to come after it is brought in."""
         self._hot.add(serve.name)
         commands = self._pool.on_started(serve.name)
@@ -94,12 +94,14 @@ class Keeper:
         return self._carry_out(commands)
 
     def foresee(self) -> tuple[str, ...]:
-        """What is foreseen has changed: it is brought in. A look at the disk for each model that is not warm yet."""
+        """The forecast has changed: read the predicted models in. Reads the directory of each model that is not warm
+        yet.
+        """
         return self._carry_out(self._expect()) if self._predict else ()
 
-    def left(self, serve: Serve, asleep: int | None = None) -> tuple[str, ...]:
-        """It is in its slot no more. `asleep`: it is about to sleep, and will hold so many bytes of host memory; if its
-        own name comes back it may not, and has to be stopped.
+    def on_stopped(self, serve: Serve, asleep: int | None = None) -> tuple[str, ...]:
+        """It has left its slot. `asleep`: it is about to sleep, and will hold so many bytes of host memory; if the
+        result contains its own name, it has to be stopped instead.
         """
         self._hot.discard(serve.name)
         if asleep is not None:
@@ -109,20 +111,20 @@ class Keeper:
     def is_sleeper(self, name: str) -> bool:
         """Whether it sleeps, or may fall asleep, as far as the pool knows."""
         entry = self._pool.entries.get(name)
-        return entry is not None and entry.model.how is How.ASLEEP
+        return entry is not None and entry.model.how is WarmKind.ASLEEP
 
-    def gone(self, name: str) -> tuple[str, ...]:
-        """It ended, and nothing of it is to be kept."""
+    def on_gone(self, name: str) -> tuple[str, ...]:
+        """It ended, and nothing of it is kept."""
         self._hot.discard(name)
         return self._carry_out(self._pool.on_gone(name))
 
-    def busy(self, is_busy: bool) -> None:
+    def set_busy(self, is_busy: bool) -> None:
         """Nothing is read while it is busy. Calls are counted: each True wants its False."""
         self._busy = max(0, self._busy + (1 if is_busy else -1))
         self._changed.set()
 
     def reload(self, budget: int, serves: Iterable[Serve], predict: bool) -> tuple[str, ...]:
-        """A new configuration. What it changed goes cold; sleepers among that come back, to be ended."""
+        """Apply a new configuration. Changed models go cold; the result names the sleepers among them, to be ended."""
         fresh = {serve.name: serve for serve in serves}
         stale = [entry.model for name, entry in self._pool.entries.items() if self._serves.get(name) != fresh.get(name)]
         self._serves, self._predict = fresh, predict
@@ -130,12 +132,12 @@ class Keeper:
         commands = [command for model in stale for command in self._pool.on_gone(model.serve)]
         commands += self._pool.on_budget(budget)
         commands += self._expect()
-        ended = tuple(model.serve for model in stale if model.how is How.ASLEEP)
+        ended = tuple(model.serve for model in stale if model.how is WarmKind.ASLEEP)
         return (*ended, *self._carry_out([*commands, *self._bring_in_pins()]))
 
-    def statistics(self) -> Statistics:
+    def statistics(self) -> WarmStatistics:
         pinned = {name for name, serve in self._serves.items() if serve.warm is Warmth.PIN}
-        return Statistics(
+        return WarmStatistics(
             budget=self._pool.budget,
             size=self._pool.size,
             warm=tuple(self._warm(entry.model, entry.model.serve in pinned) for entry in self._pool.entries.values()),
@@ -146,7 +148,7 @@ class Keeper:
         )
 
     async def close(self) -> None:
-        """End the holder. On cancel that goes on, and the call returns when it is gone. Twice: nothing."""
+        """End the holder. On cancel that goes on, and the call returns when it is gone. A second call does nothing."""
         self._is_closed = True
         task, self._task = self._task, None
         if task is None:
@@ -165,11 +167,11 @@ class Keeper:
 
     def _expect(self) -> list[Command]:
         slots = {name: serve.slot for name, serve in self._serves.items() if serve.slot is not None}
-        ideas = self._forecast.expect(slots, self.foreseen()) if self._predict else []
+        ideas = self._forecast.expect(slots, self._predictions()) if self._predict else []
         self._expected = {name: why for name, why in ideas if name not in self._hot}
         return self._pool.on_wanted([self._model(name) for name in self._expected])
 
-    def _model(self, name: str) -> Model:
+    def _model(self, name: str) -> WarmModel:
         """What is warm is not looked up again."""
         entry = self._pool.entries.get(name)
         return entry.model if entry is not None else _model(self._serves[name])
@@ -179,24 +181,24 @@ class Keeper:
         pins = [_model(serve) for serve in cold if serve.warm is Warmth.PIN]
         return [command for model in pins for command in self._pool.on_left(model)]
 
-    def _warm(self, model: Model, pinned: bool) -> Warm:
+    def _warm(self, model: WarmModel, pinned: bool) -> WarmStatus:
         why = self._expected.get(model.serve, "")
-        if model.how is How.ASLEEP:
-            return Warm(model.serve, model.how.value, model.size, None, None, pinned, why=why)
+        if model.how is WarmKind.ASLEEP:
+            return WarmStatus(model.serve, model.how.value, model.size, None, None, pinned, why=why)
         seen = [self._progress[path] for path in model.parts if path in self._progress]
         done, locked = sum(one.done for one in seen), sum(one.locked for one in seen)
         problem = next((one.problem for one in seen if one.problem), "")
-        return Warm(model.serve, model.how.value, model.size, done, locked, pinned, problem, why)
+        return WarmStatus(model.serve, model.how.value, model.size, done, locked, pinned, problem, why)
 
     def _carry_out(self, commands: Iterable[Command]) -> tuple[str, ...]:
-        """The holder is told the whole of what is wanted; sleepers are the caller's."""
+        """Send the holder the complete list of wanted files. Sleepers are ended by the caller."""
         self._changed.set()
         if self._files() and self._task is None and not self._is_closed:
             self._task = asyncio.get_running_loop().create_task(self._keep(), name="warm-holder")
-        return tuple(one.serve for one in commands if isinstance(one, Drop) and one.how is How.ASLEEP)
+        return tuple(one.serve for one in commands if isinstance(one, Drop) and one.how is WarmKind.ASLEEP)
 
     def _files(self) -> tuple[str, ...]:
-        entries = [entry.model for entry in self._pool.entries.values() if entry.model.how is How.PAGES]
+        entries = [entry.model for entry in self._pool.entries.values() if entry.model.how is WarmKind.PAGES]
         return tuple(dict.fromkeys(path for model in entries for path in model.parts))
 
     # -- the holder --------------------------------------------------------------------------------------------------
@@ -241,7 +243,7 @@ class Keeper:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
             env={name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ},
-            start_new_session=True,  # Ctrl-C is for us
+            start_new_session=True,  # Ctrl-C is meant for Stoker
             cwd=os.sep,  # no file system is kept busy by it
         )
 
@@ -251,7 +253,7 @@ class Keeper:
         told = None
         while True:
             self._changed.clear()
-            wanted = Wanted(self._files(), self._busy > 0)
+            wanted = HoldRequest(self._files(), self._busy > 0)
             if wanted != told:
                 self._progress = {path: one for path, one in self._progress.items() if path in wanted.hold}
                 holder.stdin.write(msgspec.json.encode(wanted) + b"\n")
@@ -263,9 +265,9 @@ class Keeper:
         """Its progress, until it ends."""
         assert holder.stdout is not None
         async for line in holder.stdout:
-            progress = msgspec.json.decode(line, type=Progress)
+            progress = msgspec.json.decode(line, type=HoldProgress)
             if progress.path not in self._files():
-                continue  # it was dropped meanwhile
+                continue  # it was dropped in the meantime
             if progress.problem:
                 self._log.warning("%s is not kept warm: %s", progress.path, progress.problem)
             self._progress[progress.path] = progress
@@ -286,12 +288,12 @@ async def _end(spawning: asyncio.Task[asyncio.subprocess.Process]) -> None:
     await holder.wait()
 
 
-def _model(serve: Serve) -> Model:
-    return Model(serve.name, weights_of(serve), How.PAGES, serve.warm)
+def _model(serve: Serve) -> WarmModel:
+    return WarmModel(serve.name, weights_of(serve), WarmKind.PAGES, serve.warm)
 
 
 def _share(serve: Serve) -> float | None:
     try:
-        return residency.share_of(tuple(weights_of(serve)))
+        return page_cache.cached_share_of(tuple(weights_of(serve)))
     except OSError:
         return None

@@ -1,6 +1,6 @@
 """The kernel's calls about the pages of a file: map, read in, lock, count. Linux; all raise OSError.
 
-Nothing here touches a mapped byte itself, so a file that shrinks meanwhile is an error, never a SIGBUS.
+Nothing here touches a mapped byte itself, so a file that shrinks is an error, never a SIGBUS.
 """
 
 from __future__ import annotations

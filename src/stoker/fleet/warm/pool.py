@@ -1,13 +1,13 @@
-"""Which models stay warm. Pure: every event is a synchronous call that returns what is to be done.
+"""Which models stay warm. Pure: every event is a synchronous call that returns commands.
 
-One rule decides, in `_settle`. The models that could be warm are put in this order:
+One rule decides, in `_settle`. The candidates are put in this order:
 
- 1. pinned ones, the most recently used first
- 2. predicted ones, the likeliest first
- 3. the others, the most recently used first; one that was predicted but never used comes last
+1. pinned ones, the most recently used first
+2. predicted ones, the likeliest first
+3. the others, the most recently used first; one that was predicted but never used comes last
 
-and taken from the top while they fit the budget; a model that does not fit is passed over, and a smaller one behind it
-may still be taken. Files that several models share count once. What was warm and is not taken is dropped.
+Then they are taken from the top while they fit the budget; one that does not fit is skipped, and a smaller one behind
+it may still be taken. Files that several models share count once. A warm model that is not taken is dropped.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from enum import StrEnum
 from stoker.domain.serve import Warmth
 
 
-class How(StrEnum):
+class WarmKind(StrEnum):
     """What being warm means for a model."""
 
     PAGES = "pages"
@@ -29,12 +29,12 @@ class How(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class WarmModel:
     """A model that could be warm. `parts`: what it takes, path to bytes; a sleeper has one part of its own."""
 
     serve: str
     parts: Mapping[str, int]
-    how: How = How.PAGES
+    how: WarmKind = WarmKind.PAGES
     warmth: Warmth = Warmth.AUTO
 
     @property
@@ -42,16 +42,16 @@ class Model:
         return sum(self.parts.values())
 
 
-def sleeper(serve: str, size: int, warmth: Warmth = Warmth.AUTO) -> Model:
+def sleeper(serve: str, size: int, warmth: Warmth = Warmth.AUTO) -> WarmModel:
     """An engine that sleeps and holds `size` bytes of host memory."""
-    return Model(serve, {f"asleep:{serve}": size}, How.ASLEEP, warmth)
+    return WarmModel(serve, {f"asleep:{serve}": size}, WarmKind.ASLEEP, warmth)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PoolEntry:
     """A model that is warm. `used`: a count that grows with each use; 0 = never used, only predicted."""
 
-    model: Model
+    model: WarmModel
     used: int
 
 
@@ -60,28 +60,28 @@ class Hold:
     """Keep it warm: bring its files into the page cache and keep them there. A sleeper may sleep."""
 
     serve: str
-    how: How
+    how: WarmKind
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Hold it no more. A sleeper that is dropped must be ended."""
+    """Stop holding it. A sleeper that is dropped must be ended."""
 
     serve: str
-    how: How
+    how: WarmKind
 
 
 Command = Hold | Drop
 
 
-class Pool:
+class WarmModels:
     """See the module's docstring. `entries` is what is warm, by serve."""
 
     def __init__(self, budget: int) -> None:
         """`budget` in bytes."""
         self.budget = budget
-        self.entries: dict[str, Entry] = {}
-        self._pinned: dict[str, Entry] = {}
+        self.entries: dict[str, PoolEntry] = {}
+        self._pinned: dict[str, PoolEntry] = {}
         """Pins that are in no slot, whether they fit or not: they are taken as soon as they do."""
         self._wanted: tuple[str, ...] = ()
         self._uses = 0
@@ -93,28 +93,28 @@ class Pool:
 
     # -- events ----------------------------------------------------------------------------------------------------
 
-    def on_left(self, model: Model) -> list[Command]:
+    def on_left(self, model: WarmModel) -> list[Command]:
         """A serve left its slot, by being stopped or (a sleeper) being put to sleep. For the latter `Drop` of itself
         means that it may not sleep.
         """
         self._uses += 1
-        return self._settle({model.serve: Entry(model, self._uses)})
+        return self._settle({model.serve: PoolEntry(model, self._uses)})
 
     def on_started(self, serve: str) -> list[Command]:
         """A serve is in a slot: its memory is its own, and not the pool's. A sleeper woke: that is no Drop."""
         self._pinned.pop(serve, None)
         entry = self.entries.pop(serve, None)
-        dropped = [] if entry is None or entry.model.how is How.ASLEEP else [Drop(serve, How.PAGES)]
+        dropped = [] if entry is None or entry.model.how is WarmKind.ASLEEP else [Drop(serve, WarmKind.PAGES)]
         return [*dropped, *self._settle({})]
 
-    def on_wanted(self, models: Sequence[Model]) -> list[Command]:
+    def on_wanted(self, models: Sequence[WarmModel]) -> list[Command]:
         """These are likely to be wanted next, the likeliest first, until the next such event."""
         self._wanted = tuple(model.serve for model in models)
         known = self._pinned.keys() | self.entries.keys()
-        return self._settle({model.serve: Entry(model, 0) for model in models if model.serve not in known})
+        return self._settle({model.serve: PoolEntry(model, 0) for model in models if model.serve not in known})
 
     def on_gone(self, serve: str) -> list[Command]:
-        """It is configured no more, or its sleeping engine ended by itself."""
+        """It is no longer configured, or its sleeping engine ended by itself."""
         return self.on_started(serve)
 
     def on_budget(self, budget: int) -> list[Command]:
@@ -123,18 +123,18 @@ class Pool:
 
     # -- the decision ------------------------------------------------------------------------------------------------
 
-    def _settle(self, fresh: Mapping[str, Entry]) -> list[Command]:
+    def _settle(self, fresh: Mapping[str, PoolEntry]) -> list[Command]:
         candidates = {**self._pinned, **self.entries, **fresh}
         before, self.entries = self.entries, self._taken(candidates.values())
         self._pinned = {serve: entry for serve, entry in candidates.items() if self._stays_pinned(entry)}
         were = {(one.model.serve, one.model.how) for one in before.values()}
-        were |= {(one.model.serve, one.model.how) for one in fresh.values() if one.model.how is How.ASLEEP}
+        were |= {(one.model.serve, one.model.how) for one in fresh.values() if one.model.how is WarmKind.ASLEEP}
         are = {(one.model.serve, one.model.how) for one in self.entries.values()}
         held = [one for serve, one in self.entries.items() if serve not in before or before[serve].model != one.model]
         return [*(Drop(*one) for one in sorted(were - are)), *(Hold(one.model.serve, one.model.how) for one in held)]
 
-    def _taken(self, candidates: Iterable[Entry]) -> dict[str, Entry]:
-        taken: dict[str, Entry] = {}
+    def _taken(self, candidates: Iterable[PoolEntry]) -> dict[str, PoolEntry]:
+        taken: dict[str, PoolEntry] = {}
         parts: dict[str, int] = {}
         for entry in sorted(candidates, key=self._rank):
             together = parts | dict(entry.model.parts)
@@ -144,7 +144,7 @@ class Pool:
                 taken[entry.model.serve] = entry
         return taken
 
-    def _rank(self, entry: Entry) -> tuple[int, int]:
+    def _rank(self, entry: PoolEntry) -> tuple[int, int]:
         model = entry.model
         if model.warmth is Warmth.PIN:  # 1
             return 1, -entry.used
@@ -152,11 +152,11 @@ class Pool:
             return 2, self._wanted.index(model.serve)
         return 3, -entry.used  # 3
 
-    def _stays_pinned(self, entry: Entry) -> bool:
+    def _stays_pinned(self, entry: PoolEntry) -> bool:
         """A sleeper that was dropped is gone; the files of a pinned model are still there."""
-        is_there = entry.model.how is How.PAGES or entry.model.serve in self.entries
+        is_there = entry.model.how is WarmKind.PAGES or entry.model.serve in self.entries
         return entry.model.warmth is Warmth.PIN and is_there
 
 
-def _parts(entries: Iterable[Entry]) -> dict[str, int]:
+def _parts(entries: Iterable[PoolEntry]) -> dict[str, int]:
     return {path: size for entry in entries for path, size in entry.model.parts.items()}

@@ -1,4 +1,4 @@
-"""What is warm, as it is told."""
+"""What is warm, for `/status`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Warm:
+class WarmStatus:
     """One warm model. Bytes. `read` and `locked` are None for a sleeper: its memory is its engine's own."""
 
     serve: str
@@ -23,12 +23,12 @@ class Warm:
 
 
 @dataclass(frozen=True, slots=True)
-class Statistics:
+class WarmStatistics:
     """The pool as it is now. Bytes."""
 
     budget: int
     size: int
-    warm: tuple[Warm, ...]
+    warm: tuple[WarmStatus, ...]
     holder: int | None
     """The holder's pid; None: it does not run."""
     restarts: int

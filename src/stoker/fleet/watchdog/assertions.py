@@ -1,4 +1,4 @@
-"""What must hold of a ready serve. Pure: one Observation in, one Finding per assertion out.
+"""What must hold of a ready serve. Pure: one Observation in, one AssertionResult per assertion out.
 
 A finding is True (it holds, or there is nothing to hold), False (it does not), or None: not known. Only False makes a
 serve sick; a serve of which something is not known is not proved to be healthy, and nothing is done to it.
@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 MISSES = 3
-"""Looks in a row without an answer that prove something: a single one may be a busy moment."""
+"""Failed checks in a row that prove something: a single one may be a busy moment."""
 CONTEXT_PADDING = 256
 """Tokens by which llama.cpp rounds a context up."""
 
@@ -36,14 +36,14 @@ class Assertion(StrEnum):
     """Work that waits for it moves."""
 
 
-class Act(StrEnum):
+class Remedy(StrEnum):
     """What is to be done about an assertion that fails."""
 
     RESTART = "restart"
     REPORT = "report"
 
 
-class Health(StrEnum):
+class ServeHealth(StrEnum):
     VERIFIED = "verified"
     UNKNOWN = "unknown"
     SICK = "sick"
@@ -51,15 +51,15 @@ class Health(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One look at one serve. None: not known. Times are seconds."""
+    """One observation of one serve. None: not known. Times are seconds."""
 
     wanted_id: str
     misses: int | None = None
-    """Looks in a row at which /v1/models gave no answer of use, this one included; None: it was not asked."""
+    """Checks in a row in which /v1/models gave no usable answer, this one included; None: it was not asked."""
     miss: str = ""
     """How the last of them ended."""
     is_moving: bool = False
-    """Progress was made since the look before."""
+    """Progress since the observation before."""
     listed: tuple[str, ...] | None = None
     """The ids in /v1/models."""
     wanted_context: int | None = None
@@ -75,7 +75,7 @@ class Observation:
     """Requests that wait for the serve."""
     without_progress: float | None = None
     """Seconds since the last progress while there was work."""
-    patience: float = 0.0
+    stall_limit: float = 0.0
     """Seconds without progress that are too long."""
     running: float | None = None
     queued: float | None = None
@@ -84,7 +84,7 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class AssertionResult:
     """`ok` None: not known. `detail` is for people."""
 
     assertion: Assertion
@@ -93,33 +93,33 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class HealthVerdict:
     """`failed` and `act` are empty unless it is sick."""
 
-    health: Health
+    health: ServeHealth
     failed: tuple[Assertion, ...] = ()
-    act: Act | None = None
+    act: Remedy | None = None
     reason: str = ""
 
 
-def judge(seen: Observation) -> tuple[Finding, ...]:
+def judge(seen: Observation) -> tuple[AssertionResult, ...]:
     """One finding per assertion, in their order."""
-    return tuple(Finding(row.assertion, *row.look(seen)) for row in TABLE)
+    return tuple(AssertionResult(row.assertion, *row.look(seen)) for row in TABLE)
 
 
-def verdict(findings: tuple[Finding, ...], can_restart: bool = True) -> Verdict:
-    """Sick if anything fails, verified if everything holds, else unknown. A restart goes before a report.
+def verdict(findings: tuple[AssertionResult, ...], can_restart: bool = True) -> HealthVerdict:
+    """Sick if anything fails, verified if everything holds, else unknown. A restart takes precedence over a report.
 
-    `can_restart` False: somebody else runs the serve, so that all there is to do is to report it.
+    `can_restart` False: the serve is external, so it can only be reported.
     """
     failed = tuple(finding for finding in findings if finding.ok is False)
     if not failed:
         is_proved = bool(findings) and all(finding.ok for finding in findings)
-        return Verdict(Health.VERIFIED if is_proved else Health.UNKNOWN)
+        return HealthVerdict(ServeHealth.VERIFIED if is_proved else ServeHealth.UNKNOWN)
     acts = {row.act for row in TABLE for finding in failed if row.assertion is finding.assertion}
-    act = Act.RESTART if Act.RESTART in acts and can_restart else Act.REPORT
+    act = Remedy.RESTART if Remedy.RESTART in acts and can_restart else Remedy.REPORT
     reason = "; ".join(f"{finding.assertion}: {finding.detail}" for finding in failed)
-    return Verdict(Health.SICK, tuple(finding.assertion for finding in failed), act, reason)
+    return HealthVerdict(ServeHealth.SICK, tuple(finding.assertion for finding in failed), act, reason)
 
 
 Judged = tuple[bool | None, str]
@@ -196,27 +196,27 @@ def _progress(seen: Observation) -> Judged:
         if value is not None
     )
     text = f"{seen.in_flight} in flight, the last progress {seen.without_progress:.0f} s ago{engine}"
-    if seen.without_progress < seen.patience:
+    if seen.without_progress < seen.stall_limit:
         return True, text
-    return False, f"{text}; {seen.patience:.0f} s are allowed"
+    return False, f"{text}; {seen.stall_limit:.0f} s are allowed"
 
 
-class Row(NamedTuple):
+class AssertionRule(NamedTuple):
     """An assertion, what follows if it fails, and how it is judged."""
 
     assertion: Assertion
-    act: Act
+    act: Remedy
     look: Callable[[Observation], Judged]
 
 
 # A restart is for what a restart can cure. A serve that works, but not as configured, would come back as it is: it is
-# reported, and started anew when its owner says so.
-TABLE: tuple[Row, ...] = (
-    Row(Assertion.ANSWERS, Act.RESTART, _answers),
-    Row(Assertion.EXACT_ID, Act.RESTART, _exact_id),
-    Row(Assertion.DEVICES, Act.REPORT, _devices),
-    Row(Assertion.DEPENDENCIES, Act.REPORT, _dependencies),
-    Row(Assertion.PROFILE, Act.REPORT, _profile),
-    Row(Assertion.CONTEXT, Act.REPORT, _context),
-    Row(Assertion.PROGRESS, Act.RESTART, _progress),
+# reported; restarted only if configured
+TABLE: tuple[AssertionRule, ...] = (
+    AssertionRule(Assertion.ANSWERS, Remedy.RESTART, _answers),
+    AssertionRule(Assertion.EXACT_ID, Remedy.RESTART, _exact_id),
+    AssertionRule(Assertion.DEVICES, Remedy.REPORT, _devices),
+    AssertionRule(Assertion.DEPENDENCIES, Remedy.REPORT, _dependencies),
+    AssertionRule(Assertion.PROFILE, Remedy.REPORT, _profile),
+    AssertionRule(Assertion.CONTEXT, Remedy.REPORT, _context),
+    AssertionRule(Assertion.PROGRESS, Remedy.RESTART, _progress),
 )

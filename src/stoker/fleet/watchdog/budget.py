@@ -1,7 +1,7 @@
 """How often a serve may be started again. Pure.
 
-Counted are restarts because it was sick and ends that nobody asked for. Failed starts are not: their back-off is the
-scheduler's (`request/lease/timing.py`).
+Counted are restarts of a sick serve and unexpected ends. Failed starts are not: the scheduler has its own back-off for
+them (`request/lease/timing.py`).
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Park:
-    """No more: somebody has to look. `reason` is a sentence."""
+    """The budget is used up: an operator has to act. `reason` is a sentence."""
 
     reason: str
 
 
-def ask(history: History, limits: Watchdog, now: float) -> Restart | Wait | Park:
+def decide(history: History, limits: Watchdog, now: float) -> Restart | Wait | Park:
     """May a sick serve be restarted now?
 
     1 used up: park  2 the first within the window: at once  3 too soon after the last: wait  4 restart
@@ -65,8 +65,8 @@ def ask(history: History, limits: Watchdog, now: float) -> Restart | Wait | Park
     return Restart(len(recent) + 1)  # 4
 
 
-def ended(history: History, limits: Watchdog, now: float) -> tuple[History, Park | None]:
-    """It ended by itself; whoever starts it again is the scheduler. `Park` if that was once too often."""
+def decide_after_exit(history: History, limits: Watchdog, now: float) -> tuple[History, Park | None]:
+    """The serve ended by itself; the scheduler starts it again. `Park` if that was once too often."""
     counted = history.within(limits.window, now).counted(now)
     if len(counted.times) <= limits.restarts:
         return counted, None

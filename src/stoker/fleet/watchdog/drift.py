@@ -8,11 +8,11 @@ import psutil
 
 from stoker.domain.serve import Serve
 from stoker.fleet.process.identity import MARK_VARIABLE
-from stoker.fleet.process.records import Record
+from stoker.fleet.process.start_records import StartRecord
 
 
 def drift(
-    record: Record, fingerprint: str, command: str, environment: Mapping[str, str] | None, serve: Serve
+    record: StartRecord, fingerprint: str, command: str, environment: Mapping[str, str] | None, serve: Serve
 ) -> tuple[str, ...] | None:
     """How the process of `record` differs from `serve`, one phrase each; no value is in them. None: it cannot be read.
 
@@ -25,7 +25,7 @@ def drift(
     if command and record.command and command != record.command:
         found.append("its command line has changed since it was started")
     if environment is None or environment.get(MARK_VARIABLE) != record.nonce:
-        # Some programs write their title over it: what is there then says nothing.
+        # Some programs overwrite their command line with a title; it proves nothing then.
         return tuple(found) or None
     changed = sorted(name for name, value in serve.env.items() if environment.get(name) != value)
     if changed:
@@ -34,7 +34,7 @@ def drift(
 
 
 def environment_of(pid: int) -> dict[str, str] | None:
-    """The variables that a process was started with; None if it is gone, or may not be asked."""
+    """The variables that a process was started with; None if it is gone or cannot be read."""
     try:
         return dict(psutil.Process(pid).environ())
     except (psutil.Error, OSError):

@@ -10,7 +10,7 @@ from typing import Any
 
 from stoker.domain.protocols import Running
 from stoker.fleet.engines.facts import from_models
-from stoker.fleet.watchdog.progress import NO_COUNTERS, Counters
+from stoker.fleet.watchdog.progress import NO_COUNTERS, EngineCounters
 from stoker.http import client
 from stoker.http.client import HttpResponse, NoResponse
 
@@ -20,7 +20,7 @@ TIMEOUT = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What /v1/models said. `ids` None: no answer of use, and `miss` says which instead."""
+    """The answer of /v1/models. `ids` None: no usable answer; `miss` says why."""
 
     ids: tuple[str, ...] | None
     context: int | None = None
@@ -38,13 +38,13 @@ class Circumstances:
 
 
 class HttpProbe:
-    """Implements `dog.Probe`.
+    """Implements `watchdog.ServeProbe`.
 
-    `read(engine, text)` turns an engine's /metrics into Counters. `look(running)` sees its circumstances, in a thread;
-    it takes at most a second. Neither raises.
+    `read(engine, text)` parses an engine's /metrics. `look(running)` collects its circumstances in a thread, within a
+    second. Neither raises.
     """
 
-    def __init__(self, read: Callable[[str, str], Counters], look: Callable[[Running], Circumstances]) -> None:
+    def __init__(self, read: Callable[[str, str], EngineCounters], look: Callable[[Running], Circumstances]) -> None:
         self._read = read
         self._look = look
 
@@ -59,7 +59,7 @@ class HttpProbe:
             return Listing(None, miss=f"it answered {answer.status}")
         return Listing(tuple(str(entry.get("id")) for entry in models), _context(running, models))
 
-    async def counters(self, running: Running) -> Counters:
+    async def counters(self, running: Running) -> EngineCounters:
         """What it counts; nothing known if it does not say. Never raises."""
         try:
             answer = await _ask(running, "/metrics")
@@ -84,7 +84,7 @@ def _models(answer: HttpResponse) -> list[dict[str, Any]] | None:
 
 
 def _context(running: Running, models: list[dict[str, Any]]) -> int | None:
-    """Tokens that one request may use: what is listed now, else what the engine said when it started."""
+    """Tokens that one request may use: as listed now, else as the engine reported when it started."""
     listed = from_models(models, running.target.served_name).get("max_model_len")
     known = listed if listed is not None else running.facts.get("n_ctx")
     return int(known) if isinstance(known, int | float) else None

@@ -33,7 +33,7 @@ _SECRET = re.compile(r"(^|[_-])(token|secret|password|passwd|credentials?|keys?)
 _COMMIT = re.compile(r"/snapshots/([0-9a-f]{40})(/|$)")
 
 
-class Told(NamedTuple):
+class EngineReport(NamedTuple):
     """What the engine says of itself; None: it was not asked, or does not say."""
 
     props: Any = None
@@ -44,7 +44,7 @@ class Told(NamedTuple):
     """/version, as vLLM has it."""
 
 
-class Difference(NamedTuple):
+class FingerprintDifference(NamedTuple):
     """Between two fingerprints: `template: 1f2e... -> 99ab...`."""
 
     identity: list[str]
@@ -54,7 +54,7 @@ class Difference(NamedTuple):
 
 
 def fingerprint(
-    serve: Serve, told: Told, digests: Mapping[str, str], packages: Mapping[str, str] | None = None
+    serve: Serve, told: EngineReport, digests: Mapping[str, str], packages: Mapping[str, str] | None = None
 ) -> Fingerprint:
     """`digests`: path to sha256, of whatever files of it could be read. `packages`: name to version, of its engine."""
     identity = _identity(serve, told, digests)
@@ -63,7 +63,7 @@ def fingerprint(
     return Fingerprint(_hex(identity) if known else "", _hex(execution), identity | execution)
 
 
-def difference(before: Fingerprint, after: Fingerprint) -> Difference:
+def difference(before: Fingerprint, after: Fingerprint) -> FingerprintDifference:
     """What changed. Nothing in `identity` and `unknown`: a baseline of `before` counts for `after`."""
     mine, yours = before.parts, after.parts
     differing: list[str] = []
@@ -76,10 +76,10 @@ def difference(before: Fingerprint, after: Fingerprint) -> Difference:
     names = sorted((mine.keys() | yours.keys()) - set(IDENTITY))
     changed = [name for name in names if mine.get(name) != yours.get(name)]
     execution = [f"{name}: {mine.get(name, 'none')} -> {yours.get(name, 'none')}" for name in changed]
-    return Difference(differing, unknown, execution)
+    return FingerprintDifference(differing, unknown, execution)
 
 
-def files(serve: Serve) -> list[Path]:
+def identity_files(serve: Serve) -> list[Path]:
     """Whose sha256 its identity needs: the weights, and a template that is a file."""
     found = []
     model = Path(serve.model) if serve.model.startswith("/") else None
@@ -97,7 +97,7 @@ def files(serve: Serve) -> list[Path]:
 # -- identity ------------------------------------------------------------------------------------------------------
 
 
-def _identity(serve: Serve, told: Told, digests: Mapping[str, str]) -> dict[str, str]:
+def _identity(serve: Serve, told: EngineReport, digests: Mapping[str, str]) -> dict[str, str]:
     props = told.props if isinstance(told.props, dict) else {}
     meta = _meta(told.models, serve.served_name or serve.name)
     commit = _COMMIT.search(os.path.realpath(serve.model) if serve.model.startswith("/") else serve.model)
@@ -116,7 +116,7 @@ def _identity(serve: Serve, told: Told, digests: Mapping[str, str]) -> dict[str,
 
 
 def _model(serve: Serve, digests: Mapping[str, str]) -> str:
-    listed = [path for path in files(serve) if not _is_template(serve, path)]
+    listed = [path for path in identity_files(serve) if not _is_template(serve, path)]
     if not listed or any(str(path) not in digests for path in listed):
         return ""
     if len(listed) == 1:
@@ -154,7 +154,7 @@ def _model_files(model: Path) -> list[str]:
 # -- execution -----------------------------------------------------------------------------------------------------
 
 
-def _execution(serve: Serve, told: Told, packages: Mapping[str, str]) -> dict[str, str]:
+def _execution(serve: Serve, told: EngineReport, packages: Mapping[str, str]) -> dict[str, str]:
     found = {"engine": serve.engine, "version": _version(told)}
     for one in fields(serve):
         value = getattr(serve, one.name)
@@ -175,7 +175,7 @@ def _execution(serve: Serve, told: Told, packages: Mapping[str, str]) -> dict[st
     return {name: value for name, value in found.items() if value}
 
 
-def _reported(told: Told, serve: Serve) -> dict[str, str]:
+def _reported(told: EngineReport, serve: Serve) -> dict[str, str]:
     """What the running engine has, whatever the configuration says by now."""
     props = told.props if isinstance(told.props, dict) else {}
     settings = props.get("default_generation_settings")
@@ -185,7 +185,7 @@ def _reported(told: Told, serve: Serve) -> dict[str, str]:
     return {name: str(value) for name, value in found.items() if isinstance(value, int | str)}
 
 
-def _version(told: Told) -> str:
+def _version(told: EngineReport) -> str:
     for source, key in ((told.props, "build_info"), (told.version, "version")):
         if isinstance(source, dict) and isinstance(source.get(key), str):
             return str(source[key])[:100]

@@ -11,7 +11,7 @@ from stoker import __version__
 
 
 def machine(gpus: Sequence[str] | None = None) -> dict[str, object]:
-    """Ready for JSON; what is not known is None. `gpus`: each in words; None: nobody looked."""
+    """Ready for JSON; what is not known is None. `gpus`: one description each; None: not looked up."""
     return {
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),

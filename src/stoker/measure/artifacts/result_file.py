@@ -12,7 +12,7 @@ import msgspec
 
 from stoker.disk import atomic
 from stoker.domain.errors import StokerError
-from stoker.domain.run import Kind, Run
+from stoker.domain.run import Run, RunKind
 
 ENDING = ".json"
 
@@ -22,7 +22,7 @@ def results_of(state: Path) -> Path:
     return state / "results"
 
 
-def new_id(kind: Kind, serve: str, at: float) -> str:
+def new_id(kind: RunKind, serve: str, at: float) -> str:
     """Sorts by time, to the second: `20261121T175901Z-benchmark-fast-3f2a`. `at` is Unix time."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", serve).strip("-.")[:60] or "model"
     return f"{datetime.fromtimestamp(at, UTC):%Y%m%dT%H%M%SZ}-{kind.value}-{name}-{secrets.token_hex(2)}"

@@ -21,8 +21,8 @@ import msgspec
 from stoker.domain.errors import StokerError
 from stoker.domain.run import Finding, Fingerprint, Outcome, Run
 from stoker.measure.artifacts.fingerprint import difference
-from stoker.measure.canary.questions import SEED, Question
-from stoker.measure.requests.client import Heard, Talk
+from stoker.measure.canary.questions import SEED, CanaryQuestion
+from stoker.measure.requests.client import ModelClient, ModelReply
 
 REPEATS = 3
 """Askings of each question that make a baseline: what differs among them is not held against anybody."""
@@ -40,7 +40,7 @@ _TIMEOUT = 300.0
 _SILENT = "no answer"
 
 
-class Seen(msgspec.Struct):
+class CanaryReply(msgspec.Struct):
     """One reply, without its words."""
 
     name: str
@@ -54,10 +54,10 @@ class Seen(msgspec.Struct):
     """By its question; None: it does not say."""
 
 
-class Kept(msgspec.Struct):
+class BaselineReply(msgspec.Struct):
     """What a baseline knows of one question."""
 
-    seen: Seen
+    reply: CanaryReply = msgspec.field(name="seen")
     agreement: float = 1.0
     """The least, of its own repeats with the first: 1.0 is always the same."""
     shift: float = 0.0
@@ -69,15 +69,15 @@ class Baseline(msgspec.Struct):
 
     digest: str
     """Of the questions."""
-    kept: list[Kept] = []
+    replies: list[BaselineReply] = msgspec.field(default_factory=list, name="kept")
 
-    def of(self, name: str) -> Kept | None:
-        return next((kept for kept in self.kept if kept.seen.name == name), None)
+    def reply_to(self, name: str) -> BaselineReply | None:
+        return next((kept for kept in self.replies if kept.reply.name == name), None)
 
 
 class Mismatch(NamedTuple):
     name: str
-    why: str
+    reason: str
     """One sentence."""
 
 
@@ -85,7 +85,7 @@ class Anomaly(msgspec.Struct):
     """A mismatch and what its repeats said. Never dropped, however it ended."""
 
     name: str
-    why: str
+    reason: str = msgspec.field(name="why")
     reruns: list[bool] = []
     """True: this one mismatched, too."""
     stress: list[bool] = []
@@ -93,45 +93,45 @@ class Anomaly(msgspec.Struct):
     """Unix time."""
 
     @property
-    def stays(self) -> bool:
+    def is_persistent(self) -> bool:
         """k of n: more than one of three at once, or more than one of the many after."""
         return sum(self.reruns) > MOST_RERUNS or sum(self.stress) > MOST_STRESS
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         counts = f"{sum(self.reruns)} of {len(self.reruns)} repeats and {sum(self.stress)} of {len(self.stress)} more"
-        return f"{self.why}; {counts} differed: {'it stays' if self.stays else 'it happened once'}"
+        return f"{self.reason}; {counts} differed: {'it persists' if self.is_persistent else 'it happened once'}"
 
 
 # -- asking --------------------------------------------------------------------------------------------------------
 
 
-class Asker:
+class CanaryClient:
     """Asks one model the questions of a set."""
 
-    def __init__(self, talk: Talk) -> None:
-        self._talk = talk
+    def __init__(self, client: ModelClient) -> None:
+        self._talk = client
         self._has_logprobs = True
 
-    async def ask(self, question: Question) -> Seen:
+    async def ask(self, question: CanaryQuestion) -> CanaryReply:
         """Never raises but on cancel: what goes wrong is `failure`."""
         fixed = {"temperature": 0, "seed": SEED, "stream": False, **question.document}
         more = {"logprobs": True, "top_logprobs": 5} if self._has_logprobs else {}
-        heard = await self._talk.ask({**fixed, **more}, timeout=_TIMEOUT)
-        if heard.timed.failure == "http_400" and more:
+        reply = await self._talk.ask({**fixed, **more}, timeout=_TIMEOUT)
+        if reply.timing.failure == "http_400" and more:
             self._has_logprobs = False
-            heard = await self._talk.ask(fixed, timeout=_TIMEOUT)
-        return seen(question, heard)
+            reply = await self._talk.ask(fixed, timeout=_TIMEOUT)
+        return canary_reply(question, reply)
 
 
-def seen(question: Question, heard: Heard) -> Seen:
+def canary_reply(question: CanaryQuestion, replies: ModelReply) -> CanaryReply:
     """What is kept of a reply."""
-    if not heard.timed.is_ok:
-        return Seen(question.name, failure=heard.timed.failure)
-    calls = [f"{call.name} {_canonical(call.arguments)}" for call in heard.calls]
-    said = "\n".join(part for part in (heard.thinking, heard.text, *calls) if part)
+    if not replies.timing.is_ok:
+        return CanaryReply(question.name, failure=replies.timing.failure)
+    calls = [f"{call.name} {_canonical(call.arguments)}" for call in replies.calls]
+    said = "\n".join(part for part in (replies.thinking, replies.text, *calls) if part)
     right = all(word in said.lower() for word in question.must) if question.must else None
-    return Seen(question.name, "", heard.timed.tokens.input, _digests(said), _first(heard.body), right)
+    return CanaryReply(question.name, "", replies.timing.tokens.input, _digests(said), _first(replies.body), right)
 
 
 def _canonical(arguments: str) -> str:
@@ -162,7 +162,7 @@ def _first(body: Any) -> dict[str, float]:
 # -- comparing -----------------------------------------------------------------------------------------------------
 
 
-def agreement(before: Seen, after: Seen) -> float:
+def agreement(before: CanaryReply, after: CanaryReply) -> float:
     """The share of words up to the first that differs; 1.0: the same, to the end."""
     longest = max(len(before.words), len(after.words))
     same = sum(1 for _ in _while_equal(before.words, after.words))
@@ -178,23 +178,23 @@ def _while_equal(first: Sequence[str], second: Sequence[str]) -> Sequence[str]:
     return same
 
 
-def shift(before: Seen, after: Seen) -> float | None:
+def shift(before: CanaryReply, after: CanaryReply) -> float | None:
     """By how much the first token's log probabilities differ, on average over the candidates of both."""
     both = before.first.keys() & after.first.keys()
     return sum(abs(before.first[token] - after.first[token]) for token in both) / len(both) if both else None
 
 
-def keep(repeats: Sequence[Seen]) -> Kept:
+def baseline_reply(repeats: Sequence[CanaryReply]) -> BaselineReply:
     """What a baseline knows, from repeats of one question."""
     head, *rest = repeats
     shifts = [shift(head, other) or 0.0 for other in rest]
-    return Kept(head, min((agreement(head, other) for other in rest), default=1.0), max(shifts, default=0.0))
+    return BaselineReply(head, min((agreement(head, other) for other in rest), default=1.0), max(shifts, default=0.0))
 
 
-def judge(kept: Kept, now: Seen, same_execution: bool) -> Mismatch | None:
+def find_mismatch(kept: BaselineReply, now: CanaryReply, same_execution: bool) -> Mismatch | None:
     """1. no answer  2. other prompt tokens  3. the first token was chosen otherwise  4. as much alike as the baseline's
     own repeats  5. across a change of execution: right, or half alike  6. a mismatch."""
-    before = kept.seen
+    before = kept.reply
     if now.failure:  # 1
         return Mismatch(now.name, f"{_SILENT} ({now.failure})")
     if None not in (before.prompt_tokens, now.prompt_tokens) and before.prompt_tokens != now.prompt_tokens:  # 2
@@ -208,12 +208,12 @@ def judge(kept: Kept, now: Seen, same_execution: bool) -> Mismatch | None:
         return None
     if not same_execution and (now.is_right if now.is_right is not None else alike >= HALF):  # 5
         return None
-    wrong = "; it is wrong, too" if now.is_right is False and before.is_right else ""
+    wrong = "; it is also wrong" if now.is_right is False and before.is_right else ""
     same = len(_while_equal(before.words, now.words))
     return Mismatch(now.name, f"the reply differs after {same} of {len(before.words)} words{wrong}")  # 6
 
 
-class Refusal(StokerError):
+class BaselineRefused(StokerError):
     """The baseline says nothing about this serve."""
 
     status = 409
@@ -221,47 +221,53 @@ class Refusal(StokerError):
 
 
 def require_comparable(baseline: Run, now: Fingerprint, digest: str, unknown_ok: bool = False) -> bool:
-    """Whether the execution is the same, too. Raises Refusal if the identity differs, or cannot be shown not to, or
-    if other questions were asked. `unknown_ok`: what is unknown is taken for equal."""
+    """Whether the execution is the same, too. Raises BaselineRefused if the identity differs, or cannot be shown not
+    to, or if other questions were asked. `unknown_ok`: what is unknown is taken for equal."""
     found = difference(baseline.subject.fingerprint, now)
     if found.identity:
         text = f"the baseline {baseline.id} belongs to another model ({'; '.join(found.identity)})"
-        raise Refusal(f"{text}: record one for this model with `stoker eval canary SERVE --record`")
+        raise BaselineRefused(f"{text}: record one for this model with `stoker eval canary SERVE --record`")
     if found.unknown and not unknown_ok:
         text = f"whether the baseline {baseline.id} belongs to this model is not known ({'; '.join(found.unknown)})"
-        raise Refusal(f"{text}: `--unknown-ok` takes what is unknown for equal")
-    if of(baseline).digest != digest:
+        raise BaselineRefused(f"{text}: with `--unknown-ok`, unknown parts count as equal")
+    if baseline_in(baseline).digest != digest:
         text = f"the baseline {baseline.id} was recorded with other questions"
-        raise Refusal(f"{text}: record one anew with `stoker eval canary SERVE --record`", code="other_questions")
+        raise BaselineRefused(
+            f"{text}: record a new one with `stoker eval canary SERVE --record`", code="other_questions"
+        )
     return not found.execution
 
 
-def of(run: Run) -> Baseline:
-    """Raises Refusal if the run is no baseline."""
+def baseline_in(run: Run) -> Baseline:
+    """Raises BaselineRefused if the run is no baseline."""
     try:
         return msgspec.json.decode(run.raw, type=Baseline)
     except msgspec.DecodeError as error:
-        raise Refusal(f"{run.id} is no baseline of a canary ({error})", code="no_baseline") from error
+        raise BaselineRefused(f"{run.id} is not a canary baseline ({error})", code="no_baseline") from error
 
 
 # -- doing ---------------------------------------------------------------------------------------------------------
 
-Progress = Callable[[str], None]
+OnQuestion = Callable[[str], None]
 
 
-async def record(asker: Asker, chosen: Sequence[Question], digest: str, tell: Progress = lambda text: None) -> Baseline:
+async def record_baseline(
+    asker: CanaryClient, chosen: Sequence[CanaryQuestion], digest: str, tell: OnQuestion = lambda text: None
+) -> Baseline:
     """Ask everything `REPEATS` times."""
     found = Baseline(digest)
     for question in chosen:
         repeats = [await asker.ask(question) for _ in range(REPEATS)]
-        found.kept.append(keep(repeats))
+        found.replies.append(baseline_reply(repeats))
         tell(question.name)
     return found
 
 
-async def resolve(mismatch: Mismatch, again: Callable[[], Awaitable[bool]], at: float, stress: int = STRESS) -> Anomaly:
+async def repeat_mismatch(
+    mismatch: Mismatch, again: Callable[[], Awaitable[bool]], at: float, stress: int = STRESS
+) -> Anomaly:
     """Repeat what mismatched, at once and then many times. `again`: whether it mismatches now, too."""
-    anomaly = Anomaly(mismatch.name, mismatch.why, at=at)
+    anomaly = Anomaly(mismatch.name, mismatch.reason, at=at)
     for _ in range(RERUNS):
         anomaly.reruns.append(await again())
     if sum(anomaly.reruns) <= MOST_RERUNS:  # otherwise it is settled
@@ -270,57 +276,57 @@ async def resolve(mismatch: Mismatch, again: Callable[[], Awaitable[bool]], at: 
     return anomaly
 
 
-class Checked(NamedTuple):
+class CanaryResult(NamedTuple):
     """One pass over the set."""
 
-    seen: list[Seen]
+    replies: list[CanaryReply]
     anomalies: list[Anomaly]
 
     @property
     def outcome(self) -> Outcome:
-        return Outcome.FAILED if any(anomaly.stays for anomaly in self.anomalies) else Outcome.PASSED
+        return Outcome.FAILED if any(anomaly.is_persistent for anomaly in self.anomalies) else Outcome.PASSED
 
 
-async def check(
-    asker: Asker,
-    chosen: Sequence[Question],
+async def run_canary(
+    asker: CanaryClient,
+    chosen: Sequence[CanaryQuestion],
     baseline: Baseline,
     same_execution: bool,
     wall: Callable[[], float],
-    tell: Progress = lambda text: None,
+    tell: OnQuestion = lambda text: None,
     stress: int = STRESS,
-) -> Checked:
+) -> CanaryResult:
     """Ask everything once, and what mismatches again and again."""
     replies, anomalies = [], []
     for question in chosen:
-        kept = baseline.of(question.name)
+        kept = baseline.reply_to(question.name)
         reply = await asker.ask(question)
         replies.append(reply)
-        mismatch = judge(kept, reply, same_execution) if kept is not None else None
+        mismatch = find_mismatch(kept, reply, same_execution) if kept is not None else None
         if mismatch is not None and kept is not None:
             asked, against = question, kept
 
-            async def again(asked: Question = asked, against: Kept = against) -> bool:
-                return judge(against, await asker.ask(asked), same_execution) is not None
+            async def again(asked: CanaryQuestion = asked, against: BaselineReply = against) -> bool:
+                return find_mismatch(against, await asker.ask(asked), same_execution) is not None
 
-            anomalies.append(await resolve(mismatch, again, wall(), stress))
+            anomalies.append(await repeat_mismatch(mismatch, again, wall(), stress))
         tell(question.name)
-    return Checked(replies, anomalies)
+    return CanaryResult(replies, anomalies)
 
 
 # -- telling -------------------------------------------------------------------------------------------------------
 
 
-def findings(checked: Checked, baseline: Baseline) -> list[Finding]:
+def findings(checked: CanaryResult, baseline: Baseline) -> list[Finding]:
     """One per question."""
     told = {anomaly.name: anomaly for anomaly in checked.anomalies}
     found = []
-    for reply in checked.seen:
-        kept = baseline.of(reply.name)
-        numbers = _numbers(kept.seen, reply) if kept is not None else {}
+    for reply in checked.replies:
+        kept = baseline.reply_to(reply.name)
+        numbers = _numbers(kept.reply, reply) if kept is not None else {}
         anomaly = told.get(reply.name)
         if anomaly is None:
-            found.append(Finding(reply.name, Outcome.PASSED, f"as before: {words(reply)}", numbers=numbers))
+            found.append(Finding(reply.name, Outcome.PASSED, f"as before: {word_count(reply)}", numbers=numbers))
         else:
             found.append(anomaly_finding(anomaly, reply.name, numbers))
     return found
@@ -329,16 +335,16 @@ def findings(checked: Checked, baseline: Baseline) -> list[Finding]:
 def anomaly_finding(anomaly: Anomaly, name: str, numbers: Mapping[str, float | int | None] | None = None) -> Finding:
     numbers = dict(numbers or {}) | {"reruns": len(anomaly.reruns), "stress": len(anomaly.stress)}
     numbers["repeats_differing"] = sum(anomaly.reruns) + sum(anomaly.stress)
-    if not anomaly.stays:
-        return Finding(name, Outcome.PASSED, f"anomaly: {anomaly.told}", numbers=numbers)
-    cause = "the model, its template, its sampling or the engine changed; or the engine computes wrongly"
-    fix = "`stoker results compare BASELINE THIS` names what changed; put it back, or record a new baseline"
-    if anomaly.why.startswith(_SILENT):
-        cause, fix = "the serve did not answer", "see whether it runs, and what it said: stoker serves logs SERVE"
-    return Finding(name, Outcome.FAILED, anomaly.told, cause, fix, numbers)
+    if not anomaly.is_persistent:
+        return Finding(name, Outcome.PASSED, f"anomaly: {anomaly.summary}", numbers=numbers)
+    cause = "the model, its template, its sampling or the engine changed, or the engine computes wrongly"
+    fix = "`stoker results compare BASELINE THIS` shows what changed; revert it, or record a new baseline"
+    if anomaly.reason.startswith(_SILENT):
+        cause, fix = "the serve did not answer", "check whether it runs, and look at its log: stoker serves logs SERVE"
+    return Finding(name, Outcome.FAILED, anomaly.summary, cause, fix, numbers)
 
 
-def _numbers(before: Seen, now: Seen) -> dict[str, float | int | None]:
+def _numbers(before: CanaryReply, now: CanaryReply) -> dict[str, float | int | None]:
     return {
         "agreement": round(agreement(before, now), 4),
         "prompt_tokens": now.prompt_tokens,
@@ -346,18 +352,18 @@ def _numbers(before: Seen, now: Seen) -> dict[str, float | int | None]:
     }
 
 
-def words(reply: Seen) -> str:
+def word_count(reply: CanaryReply) -> str:
     return f"{len(reply.words)} word{'' if len(reply.words) == 1 else 's'}"
 
 
-def numbers(checked: Checked, baseline: Baseline) -> dict[str, float | int | None]:
+def numbers(checked: CanaryResult, baseline: Baseline) -> dict[str, float | int | None]:
     """Of the whole set."""
-    pairs = [(kept.seen, reply) for reply in checked.seen if (kept := baseline.of(reply.name)) is not None]
+    pairs = [(kept.reply, reply) for reply in checked.replies if (kept := baseline.reply_to(reply.name)) is not None]
     alike = [agreement(before, now) for before, now in pairs]
     shifts = [moved for before, now in pairs if (moved := shift(before, now)) is not None]
     return {
-        "canary.passed": len(checked.seen) - sum(anomaly.stays for anomaly in checked.anomalies),
-        "canary.n": len(checked.seen),
+        "canary.passed": len(checked.replies) - sum(anomaly.is_persistent for anomaly in checked.anomalies),
+        "canary.n": len(checked.replies),
         "anomalies": len(checked.anomalies),
         "agreement": round(sum(alike) / len(alike), 4) if alike else None,
         "agreement_low": round(min(alike), 4) if alike else None,

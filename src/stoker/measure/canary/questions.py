@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 SEED = 7
-"""Goes with temperature 0: an engine that samples all the same does it the same way."""
+"""Sent with temperature 0: an engine that samples anyway then samples the same way."""
 TINY = frozenset(
     ("sha256:f981f90eb28b433c7a1aed9abed26545d0f05565db767dda4824faad0351948e",
      "sha256:9f44de25ce36ed5f7fa1ca380cc865d7ba578491c89cd9c65aebca2174ae50b5")
 )  # fmt: skip
-"""The models in the package: docs/models.md."""
+"""The models in the package: docs/reference/demo-models.md."""
 
 
-class Question(NamedTuple):
+class CanaryQuestion(NamedTuple):
     """One request of the set."""
 
     name: str
@@ -29,13 +29,13 @@ class Question(NamedTuple):
     """Empty: nothing by which a reply is right or wrong, only the same or another."""
 
 
-def questions(model: str) -> Sequence[Question]:
+def questions_for(model: str) -> Sequence[CanaryQuestion]:
     """`model`: that part of the fingerprint."""
     return _TINY if model in TINY else _ASSISTANT
 
 
-def digest(chosen: Sequence[Question]) -> str:
-    """A baseline of another set of questions is none."""
+def digest(chosen: Sequence[CanaryQuestion]) -> str:
+    """A baseline of other questions is invalid."""
     return hashlib.sha256(msgspec.json.encode([tuple(one) for one in chosen], order="sorted")).hexdigest()[:16]
 
 
@@ -44,8 +44,8 @@ def _user(text: str, system: str | None = None) -> list[dict[str, str]]:
     return [*own, {"role": "user", "content": text}]
 
 
-def _ask(name: str, turns: list[dict[str, str]], *must: str, most: int = 64, **more: Any) -> Question:
-    return Question(name, {"messages": turns, "max_tokens": most, **more}, must)
+def _ask(name: str, turns: list[dict[str, str]], *must: str, most: int = 64, **more: Any) -> CanaryQuestion:
+    return CanaryQuestion(name, {"messages": turns, "max_tokens": most, **more}, must)
 
 
 _WEATHER = {
@@ -62,7 +62,7 @@ _TOLD = [
     {"role": "user", "content": "What is my name?"},
 ]
 
-_TINY: tuple[Question, ...] = (
+_TINY: tuple[CanaryQuestion, ...] = (
     _ask("greeting", _user("hello")),
     _ask("who", _user("Who are you?")),
     _ask("token", _user("What is a token?"), "token"),
@@ -80,7 +80,7 @@ _TINY: tuple[Question, ...] = (
     _ask("story", _user("Tell me a story."), most=96),
     _ask("off-topic", _user("Who won the cup in 1954?")),
 )
-_ASSISTANT: tuple[Question, ...] = (
+_ASSISTANT: tuple[CanaryQuestion, ...] = (
     _ask("greeting", _user("Say hello in one short sentence.")),
     _ask("capital", _user("What is the capital of France? One word."), "paris"),
     _ask("sum", _user("What is 17 + 25? Only the number."), "42"),
@@ -98,4 +98,4 @@ _ASSISTANT: tuple[Question, ...] = (
     _ask("list", _user("Name the four seasons, with commas between."), "spring", "winter"),
     _ask("prose", _user("Explain in two sentences why the sky is blue."), most=128),
 )
-WORDINGS: Mapping[str, Sequence[Question]] = {"tiny": _TINY, "assistant": _ASSISTANT}
+WORDINGS: Mapping[str, Sequence[CanaryQuestion]] = {"tiny": _TINY, "assistant": _ASSISTANT}

@@ -1,7 +1,7 @@
 """Does a model still answer as it did a while ago? A few questions at temperature 0, beside its own first answers.
 
 A model that is asked beside others may round differently, so that one answer that differs proves nothing: it is asked
-again, and only if most of the repeats differ too it has changed. What differed is told either way.
+again, and only if most of the repeats differ too it has changed. A difference is reported either way.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.run import Finding, Outcome
-from stoker.measure.requests.client import Heard, Talk
+from stoker.measure.requests.client import ModelClient, ModelReply
 
 QUESTIONS = ("Who are you?", "What is 2 + 3?", "Reply with exactly: blue river stone", "Name three colours.")
 LENGTH = 48
@@ -21,45 +21,45 @@ MOST = 2
 TIMEOUT = 60.0
 
 
-class Steadiness:
+class SteadinessCheck:
     """The first answers, and every later look. `check` raises nothing but on cancel."""
 
     def __init__(self, questions: Sequence[str] = QUESTIONS) -> None:
         self._questions = tuple(questions)
         self._first: list[str] | None = None
 
-    async def check(self, talk: Talk) -> Finding:
+    async def check(self, client: ModelClient) -> Finding:
         """1. the first time: kept  2. as the first time: passed  3. another answer, or none: repeated, then decided"""
-        answers = [await self._ask(talk, question) for question in self._questions]
-        failed = [answer.timed.failure for answer in answers if not answer.timed.is_ok]
+        answers = [await self._ask(client, question) for question in self._questions]
+        failed = [answer.timing.failure for answer in answers if not answer.timing.is_ok]
         texts = [_said(answer) for answer in answers]
         if self._first is None:
             if failed:
-                return Finding("canary", Outcome.FAILED, f"no answer at its first look: {failed[0]}")
+                return Finding("canary", Outcome.FAILED, f"no answer to the first questions: {failed[0]}")
             self._first = texts  # 1
-            return Finding("canary", Outcome.PASSED, f"{len(texts)} answers kept to compare with")
+            return Finding("canary", Outcome.PASSED, f"{len(texts)} answers stored as the reference")
         odd = [at for at, (text, first) in enumerate(zip(texts, self._first, strict=True)) if text != first]
         if not odd:
             return Finding("canary", Outcome.PASSED, f"{len(texts)} answers as before")  # 2
-        return await self._repeat(talk, odd[0])  # 3
+        return await self._repeat(client, odd[0])  # 3
 
-    async def _repeat(self, talk: Talk, at: int) -> Finding:
+    async def _repeat(self, client: ModelClient, at: int) -> Finding:
         assert self._first is not None
-        again = [await self._ask(talk, self._questions[at]) for _ in range(REPEATS)]
+        again = [await self._ask(client, self._questions[at]) for _ in range(REPEATS)]
         differing = sum(_said(answer) != self._first[at] for answer in again)
-        failures = [answer.timed.failure for answer in again if not answer.timed.is_ok]
-        what = f"question {at + 1} was answered otherwise, and {differing} of {REPEATS} repeats too"
+        failures = [answer.timing.failure for answer in again if not answer.timing.is_ok]
+        what = f"question {at + 1} was answered differently, also in {differing} of {REPEATS} repeats"
         what += f" ({failures[0]})" if failures else ""
         outcome = Outcome.FAILED if differing >= MOST else Outcome.PASSED
         return Finding("canary", outcome, what, numbers={"differing": differing + 1, "n": REPEATS + 1})
 
-    async def _ask(self, talk: Talk, question: str) -> Heard:
+    async def _ask(self, client: ModelClient, question: str) -> ModelReply:
         turns = [{"role": "user", "content": question}]
-        limit = "max_output_tokens" if talk.dialect is Dialect.RESPONSES else "max_tokens"
-        content = {"input": turns} if talk.dialect is Dialect.RESPONSES else {"messages": turns}
-        return await talk.ask({**content, limit: LENGTH, "temperature": 0, "seed": 1}, timeout=TIMEOUT)
+        limit = "max_output_tokens" if client.dialect is Dialect.RESPONSES else "max_tokens"
+        content = {"input": turns} if client.dialect is Dialect.RESPONSES else {"messages": turns}
+        return await client.ask({**content, limit: LENGTH, "temperature": 0, "seed": 1}, timeout=TIMEOUT)
 
 
-def _said(answer: Heard) -> str:
+def _said(answer: ModelReply) -> str:
     """Never the same as any text where nothing was said."""
-    return answer.text + answer.thinking if answer.timed.is_ok else f"\0{answer.timed.failure}"
+    return answer.text + answer.thinking if answer.timing.is_ok else f"\0{answer.timing.failure}"

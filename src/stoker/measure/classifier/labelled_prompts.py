@@ -17,7 +17,7 @@ MISSED, ALARMED, OTHER = 10, 3, 1
 """What it costs to take high-risk work for something else, something else for high-risk, and the rest."""
 
 
-class Labelled(NamedTuple):
+class LabelledPrompt(NamedTuple):
     task_class: str
     hard: bool
     """It speaks in the words of a high-risk class, and is of another."""
@@ -36,15 +36,15 @@ class Labelled(NamedTuple):
         return hashlib.blake2b(msgspec.json.encode(self.outline), digest_size=8).hexdigest()
 
 
-class Score(NamedTuple):
+class ClassifierScore(NamedTuple):
     """`mistakes`: (label, taken for) -> how often; `alarms`: hard negatives that were taken for high-risk."""
 
     total: int
     labels: Counter[str]
-    taken: Counter[str]
+    predicted: Counter[str]
     right: Counter[str]
     mistakes: Counter[tuple[str, str]]
-    alarms: int
+    false_alarms: int
 
     @property
     def accuracy(self) -> float:
@@ -52,34 +52,34 @@ class Score(NamedTuple):
 
     @property
     def cost(self) -> int:
-        return sum(count * price(*pair) for pair, count in self.mistakes.items())
+        return sum(count * mistake_cost(*pair) for pair, count in self.mistakes.items())
 
     def recall(self, name: str) -> float | None:
         return self.right[name] / self.labels[name] if self.labels[name] else None
 
     def precision(self, name: str) -> float | None:
-        return self.right[name] / self.taken[name] if self.taken[name] else None
+        return self.right[name] / self.predicted[name] if self.predicted[name] else None
 
 
-def price(label: str, taken: str) -> int:
+def mistake_cost(label: str, taken: str) -> int:
     """Of one mistake. One high-risk class taken for the other is routed with the same care."""
     if (label in HIGH_RISK) == (taken in HIGH_RISK):
         return OTHER
     return MISSED if label in HIGH_RISK else ALARMED
 
 
-def read(body: bytes) -> list[Labelled]:
-    """One JSON object a line. Raises msgspec.ValidationError for a line that is none."""
+def read_prompts(body: bytes) -> list[LabelledPrompt]:
+    """One JSON object a line. Raises msgspec.ValidationError for a malformed line."""
     return [_labelled(line) for line in body.splitlines() if line.strip()]
 
 
 @cache
-def held_out() -> tuple[Labelled, ...]:
+def held_out() -> tuple[LabelledPrompt, ...]:
     """The half of tests/data/tasks/labelled.jsonl that nothing was learned from, as it ships (scripts/held_out.py)."""
-    return tuple(read((files("stoker.measure.classifier") / "held-out.jsonl").read_bytes()))
+    return tuple(read_prompts((files("stoker.measure.classifier") / "held-out.jsonl").read_bytes()))
 
 
-def score(rows: Iterable[Labelled], decide: Callable[[Outline], str]) -> Score:
+def score(rows: Iterable[LabelledPrompt], decide: Callable[[Outline], str]) -> ClassifierScore:
     labels: Counter[str] = Counter()
     taken: Counter[str] = Counter()
     right: Counter[str] = Counter()
@@ -94,30 +94,30 @@ def score(rows: Iterable[Labelled], decide: Callable[[Outline], str]) -> Score:
             right[name] += 1
         else:
             mistakes[row.task_class, name] += 1
-    return Score(labels.total(), labels, taken, right, mistakes, alarms)
+    return ClassifierScore(labels.total(), labels, taken, right, mistakes, alarms)
 
 
-def worse(built_in: Score, other: Score) -> str:
+def why_not_better(built_in: ClassifierScore, other: ClassifierScore) -> str:
     """Why `other` may not take the place of `built_in`, of the same prompts; empty: it may.
 
     1. its mistakes have to cost less  2. of no high-risk class it may find less  3. it may take no more hard negatives
     for high-risk
     """
-    if other.cost >= built_in.cost:
-        return f"its mistakes cost {other.cost}, and without it they cost {built_in.cost}"  # 1
+    if other.cost >= built_in.cost:  # 1
+        return f"its mistakes cost {other.cost}; without it they cost {built_in.cost}"
     for name in HIGH_RISK:
         found, before = other.right[name], built_in.right[name]
-        if found < before:
-            return f"it finds {found} of {other.labels[name]} {name}, and without it {before} are found"  # 2
-    if other.alarms > built_in.alarms:
-        return f"it takes {other.alarms} hard negatives for high-risk, and without it {built_in.alarms} are"  # 3
+        if found < before:  # 2
+            return f"it finds {found} of {other.labels[name]} {name}; without it {before} are found"
+    if other.false_alarms > built_in.false_alarms:  # 3
+        return f"it takes {other.false_alarms} hard negatives for high-risk; without it {built_in.false_alarms} are"
     return ""
 
 
-def _labelled(line: bytes) -> Labelled:
+def _labelled(line: bytes) -> LabelledPrompt:
     row = msgspec.json.decode(line, type=dict[str, object])
     task_class, hard = str(row.pop("class")), bool(row.pop("hard", False))
     tokens = row.get("tokens")
     row["is_long"] = isinstance(tokens, int) and tokens >= LONG
     language = str(row.pop("lang", "en"))
-    return Labelled(task_class, hard, msgspec.convert(row, Outline), language=language)
+    return LabelledPrompt(task_class, hard, msgspec.convert(row, Outline), language=language)

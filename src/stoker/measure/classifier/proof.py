@@ -14,24 +14,24 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from stoker.domain.routing import Companion
+from stoker.domain.routing import ClassifierModelSettings
 from stoker.domain.run import Fingerprint
 from stoker.domain.task import CLASSES, Task
-from stoker.measure.classifier.labelled_prompts import Labelled, Score, held_out, score, worse
-from stoker.request.decide.companion import WORDING, is_doubtful, settled, unanswered
+from stoker.measure.classifier.labelled_prompts import ClassifierScore, LabelledPrompt, held_out, score, why_not_better
+from stoker.request.decide.classifier_model import WORDING, combined, is_doubtful, unanswered
 from stoker.routing.classifier import classify
 
 T = TypeVar("T")
 MAX_BYTES = 4 * 2**20
 
 
-class Head(msgspec.Struct, frozen=True):
+class AnswersHeader(msgspec.Struct, frozen=True):
     identity: str
     execution: str
     wording: str = WORDING
 
 
-class Said(msgspec.Struct, frozen=True):
+class ClassifierAnswer(msgspec.Struct, frozen=True):
     """What it said of one prompt. `word`: empty where that was no class."""
 
     digest: str
@@ -39,26 +39,26 @@ class Said(msgspec.Struct, frozen=True):
     seconds: float
 
 
-class Kept(NamedTuple):
-    """`head`: None where there is none, or none that is of this wording."""
+class ClassifierAnswers(NamedTuple):
+    """`header`: None if there is no file, or it is of another wording."""
 
-    head: Head | None = None
-    said: Mapping[str, Said] = {}
+    header: AnswersHeader | None = None
+    answers: Mapping[str, ClassifierAnswer] = {}
     """By digest of the prompt."""
 
 
-class Proof(NamedTuple):
+class ClassifierProof(NamedTuple):
     """`why`: it may not be on; empty: it may."""
 
-    built_in: Score
-    beside: Score
+    built_in: ClassifierScore
+    together: ClassifierScore
     """Of both, as they decide together."""
-    alone: Score
+    alone: ClassifierScore
     asked: int
     """Prompts that were put to it, of `total`."""
     unclear: int
     late: int
-    why: str
+    rejection: str
 
     @property
     def total(self) -> int:
@@ -69,75 +69,75 @@ def path_of(state: str | Path, serve: str) -> Path:
     return Path(state) / "classifier" / f"{serve}.jsonl"
 
 
-def load(path: Path) -> Kept:
+def load_answers(path: Path) -> ClassifierAnswers:
     """Never raises: what cannot be read was not measured."""
     try:
         with path.open("rb") as file:
-            return parsed(file.read(MAX_BYTES))
+            return parse_answers(file.read(MAX_BYTES))
     except OSError:
-        return Kept()
+        return ClassifierAnswers()
 
 
-def parsed(body: bytes) -> Kept:
+def parse_answers(body: bytes) -> ClassifierAnswers:
     """A line that was torn, or that another version wrote, is as if it were not there."""
     first, *lines = body.split(b"\n")
-    head = _decoded(first, Head)
+    head = _decoded(first, AnswersHeader)
     if head is None or head.wording != WORDING:
-        return Kept()
-    found = [one for line in lines if (one := _decoded(line, Said)) is not None]
-    return Kept(head, {one.digest: one for one in found})
+        return ClassifierAnswers()
+    found = [one for line in lines if (one := _decoded(line, ClassifierAnswer)) is not None]
+    return ClassifierAnswers(head, {one.digest: one for one in found})
 
 
-def line(record: Head | Said) -> bytes:
+def answers_line(record: AnswersHeader | ClassifierAnswer) -> bytes:
     return msgspec.json.encode(record) + b"\n"
 
 
-def mark(found: Fingerprint) -> Head:
-    return Head(found.identity, found.execution)
+def header_of(found: Fingerprint) -> AnswersHeader:
+    return AnswersHeader(found.identity, found.execution)
 
 
 @cache
-def built_in() -> tuple[Task, ...]:
+def built_in_tasks() -> tuple[Task, ...]:
     """What was learned says of each held-out prompt."""
     return tuple(classify(row.outline, None, CLASSES) for row in held_out())
 
 
-def weigh(
-    said: Mapping[str, Said],
-    settings: Companion,
+def prove(
+    said: Mapping[str, ClassifierAnswer],
+    settings: ClassifierModelSettings,
     high_risk: Collection[str],
-    rows: Sequence[Labelled] | None = None,
+    rows: Sequence[LabelledPrompt] | None = None,
     tasks: Sequence[Task] | None = None,
-) -> Proof:
-    """By the answers so far; an answer that came too late is none. It may be on only where every prompt was asked, and
+) -> ClassifierProof:
+    """From the answers so far; a late answer does not count. The model may be used only if every prompt was asked and
     what both decide is better than the built-in classifier alone.
     """
-    rows, tasks = held_out() if rows is None else rows, built_in() if tasks is None else tasks
-    heard = [said.get(row.digest) for row in rows]
-    words = ["" if one is None or one.seconds > settings.timeout else one.word for one in heard]
+    rows, tasks = held_out() if rows is None else rows, built_in_tasks() if tasks is None else tasks
+    replies = [said.get(row.digest) for row in rows]
+    words = ["" if one is None or one.seconds > settings.timeout else one.word for one in replies]
     both = [_both(task, word, settings, high_risk) for task, word in zip(tasks, words, strict=True)]
     alone = [word or task for task, word in zip((task.name for task in tasks), words, strict=True)]
-    asked = sum(one is not None for one in heard)
+    asked = sum(one is not None for one in replies)
     ours, theirs = _score(rows, [task.name for task in tasks]), _score(rows, both)
-    return Proof(
+    return ClassifierProof(
         ours,
         theirs,
         _score(rows, alone),
         asked,
-        sum(one is not None and not one.word for one in heard),
-        sum(one is not None and one.seconds > settings.timeout for one in heard),
-        worse(ours, theirs) if asked == len(rows) else "it was not measured" if not asked else
+        sum(one is not None and not one.word for one in replies),
+        sum(one is not None and one.seconds > settings.timeout for one in replies),
+        why_not_better(ours, theirs) if asked == len(rows) else "it was not measured" if not asked else
         f"it was measured with {asked} of {len(rows)} prompts",
     )  # fmt: skip
 
 
-def _both(task: Task, word: str, settings: Companion, high_risk: Collection[str]) -> str:
+def _both(task: Task, word: str, settings: ClassifierModelSettings, high_risk: Collection[str]) -> str:
     if not is_doubtful(task, settings.below):
         return task.name
-    return (settled(task, word, high_risk) if word else unanswered(task, "unclear")).name
+    return (combined(task, word, high_risk) if word else unanswered(task, "unclear")).name
 
 
-def _score(rows: Sequence[Labelled], names: Iterable[str]) -> Score:
+def _score(rows: Sequence[LabelledPrompt], names: Iterable[str]) -> ClassifierScore:
     given = iter(names)
     return score(rows, lambda outline: next(given))
 

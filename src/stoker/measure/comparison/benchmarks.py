@@ -1,7 +1,7 @@
 """Two benchmarks, step by step: which of the two is better. Pure.
 
-It knows which way each figure is better, what a step is, and what makes two benchmarks hard to compare; `side_by_side`
-knows nothing of a kind and sets any two runs beside each other.
+It knows which way each figure is better, what a step is, and what makes two benchmarks hard to compare;
+`comparison.runs` knows nothing of a kind and sets any two runs beside each other.
 A difference counts where the spreads over repeats do not touch; with one repeat, where it is larger than 5 %.
 """
 
@@ -24,14 +24,14 @@ _NOISE = 0.05
 _MATTERS = ("prompt_tokens_made", "output_tokens", "full_length", "preset", "modes", "slo_ttft", "slo_tpot")
 
 
-class Verdict(StrEnum):
+class FigureVerdict(StrEnum):
     BETTER = "better"
     WORSE = "worse"
     SAME = "same"
     UNKNOWN = "unknown"
 
 
-class Cell(NamedTuple):
+class FigureSpread(NamedTuple):
     """A figure and its spread over repeats."""
 
     value: float | None
@@ -39,16 +39,16 @@ class Cell(NamedTuple):
     high: float | None = None
 
 
-class Row(NamedTuple):
+class ComparedFigure(NamedTuple):
     """One figure of one step, of the older run and of the newer one."""
 
     step: str
     figure: str
-    a: Cell
-    b: Cell
+    a: FigureSpread
+    b: FigureSpread
     change: float | None
     """0.1: the newer one is 10 % higher."""
-    verdict: Verdict
+    verdict: FigureVerdict
 
     @property
     def is_first(self) -> bool:
@@ -56,17 +56,17 @@ class Row(NamedTuple):
         return self.figure == next(iter(COMPARED))
 
 
-class Comparison(NamedTuple):
+class BenchmarkComparison(NamedTuple):
     a: Run
     b: Run
-    rows: list[Row]
+    rows: list[ComparedFigure]
     cautions: list[str]
     """What makes the two hard to compare, a sentence each."""
-    alone: list[str]
+    unmatched_steps: list[str]
     """Steps that only one of them has."""
 
 
-def compare(a: Run, b: Run) -> Comparison:
+def compare_benchmarks(a: Run, b: Run) -> BenchmarkComparison:
     """Every step that both have. Raises ValueError if one of them is no benchmark."""
     for run in (a, b):
         if run.kind.value != "benchmark":
@@ -81,32 +81,32 @@ def compare(a: Run, b: Run) -> Comparison:
         if (found := _row(step, figure, more, _cell(first[step], figure), _cell(second[step], figure))) is not None
     ]
     alone = [name for name in (*first, *second) if name not in first or name not in second]
-    return Comparison(a, b, rows, _cautions(a, b), alone)
+    return BenchmarkComparison(a, b, rows, _cautions(a, b), alone)
 
 
-def _cell(numbers: dict[str, Number], figure: str) -> Cell:
-    return Cell(numbers.get(figure), numbers.get(f"{figure}.low"), numbers.get(f"{figure}.high"))
+def _cell(numbers: dict[str, Number], figure: str) -> FigureSpread:
+    return FigureSpread(numbers.get(figure), numbers.get(f"{figure}.low"), numbers.get(f"{figure}.high"))
 
 
-def _row(step: str, figure: str, more: bool, a: Cell, b: Cell) -> Row | None:
+def _row(step: str, figure: str, more: bool, a: FigureSpread, b: FigureSpread) -> ComparedFigure | None:
     if a.value is None and b.value is None:
         return None
     if a.value is None or b.value is None:
-        return Row(step, figure, a, b, None, Verdict.UNKNOWN)
+        return ComparedFigure(step, figure, a, b, None, FigureVerdict.UNKNOWN)
     change = b.value / a.value - 1 if a.value else None
-    return Row(step, figure, a, b, change, _verdict(more, a, b, change))
+    return ComparedFigure(step, figure, a, b, change, _verdict(more, a, b, change))
 
 
-def _verdict(more: bool, a: Cell, b: Cell, change: float | None) -> Verdict:
+def _verdict(more: bool, a: FigureSpread, b: FigureSpread, change: float | None) -> FigureVerdict:
     if a.value is None or b.value is None or a.value == b.value:
-        return Verdict.SAME
+        return FigureVerdict.SAME
     if a.low is not None and a.high is not None and b.low is not None and b.high is not None:
         is_same = a.low <= b.high and b.low <= a.high
     else:
         is_same = change is not None and abs(change) <= _NOISE
     if is_same:
-        return Verdict.SAME
-    return Verdict.BETTER if (b.value > a.value) is more else Verdict.WORSE
+        return FigureVerdict.SAME
+    return FigureVerdict.BETTER if (b.value > a.value) is more else FigureVerdict.WORSE
 
 
 def _cautions(a: Run, b: Run) -> list[str]:

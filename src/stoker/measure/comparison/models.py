@@ -16,7 +16,7 @@ from stoker.domain.run import Number
 from stoker.domain.task import CLASSES
 from stoker.domain.tier import Cost
 from stoker.measure.statistics.stats import Z95, Interval, wilson
-from stoker.measure.suites.grading import Graded, Outcome
+from stoker.measure.suites.grading import GradedFixture, GradeOutcome
 
 FEW_PAIRS = 10
 """Below it, what both were asked is too little to go by."""
@@ -26,7 +26,7 @@ SPEED = ("ttft_p50", "ttft_p95", "decode_rate", "output_rate")
 UNITS = {"ttft_p50": "ms", "ttft_p95": "ms", "decode_rate": "tokens/s", "output_rate": "tokens/s"}
 
 
-class Verdict(StrEnum):
+class ModelVerdict(StrEnum):
     """Of the second model, against the first."""
 
     BETTER = "better"
@@ -34,12 +34,12 @@ class Verdict(StrEnum):
     SAME = "not distinguishable"
 
 
-class Side(NamedTuple):
+class ComparedModel(NamedTuple):
     """What is known of one model."""
 
     name: str
     serve: str
-    graded: Sequence[Graded] = ()
+    graded: Sequence[GradedFixture] = ()
     speed: Mapping[str, Number] = {}
     """Of SPEED; one client, but for `output_rate`."""
     clients: int | None = None
@@ -52,7 +52,7 @@ class Side(NamedTuple):
     """Ids of the results that all this is from."""
 
 
-class Rate(NamedTuple):
+class PassRate(NamedTuple):
     passed: int
     n: int
 
@@ -61,12 +61,12 @@ class Rate(NamedTuple):
         return wilson(self.passed, self.n)
 
 
-class ByClass(NamedTuple):
+class ClassComparison(NamedTuple):
     """One class of tasks."""
 
     name: str
-    a: Rate
-    b: Rate
+    a: PassRate
+    b: PassRate
     difference: float
     """Of the rates, the second less the first."""
     interval: Interval
@@ -75,28 +75,28 @@ class ByClass(NamedTuple):
     """Fixtures that both were asked and that the difference is from; 0: it is of two samples."""
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ModelVerdict:
         if self.interval.low > 0:
-            return Verdict.BETTER
-        return Verdict.WORSE if self.interval.high < 0 else Verdict.SAME
+            return ModelVerdict.BETTER
+        return ModelVerdict.WORSE if self.interval.high < 0 else ModelVerdict.SAME
 
 
-class Comparison(NamedTuple):
-    a: Side
-    b: Side
-    classes: list[ByClass]
-    alone: list[str]
+class ModelComparison(NamedTuple):
+    a: ComparedModel
+    b: ComparedModel
+    classes: list[ClassComparison]
+    unmatched_classes: list[str]
     """Classes that only one of the two was measured at."""
     verdict: str
 
 
-def compare(a: Side, b: Side) -> Comparison:
+def compare_models(a: ComparedModel, b: ComparedModel) -> ModelComparison:
     """Every class that both have samples of."""
     first, second = _by_class(a.graded), _by_class(b.graded)
     names = [name for name in (*CLASSES, *sorted(first.keys() - set(CLASSES))) if name in first and name in second]
     classes = [_class(name, first[name], second[name]) for name in names]
     alone = [name for name in dict.fromkeys((*first, *second)) if name not in names]
-    return Comparison(a, b, classes, alone, verdict(a, b, classes))
+    return ModelComparison(a, b, classes, alone, verdict(a, b, classes))
 
 
 def paired(only_first: int, only_second: int, n: int) -> Interval:
@@ -110,7 +110,7 @@ def paired(only_first: int, only_second: int, n: int) -> Interval:
     return Interval(max(-1.0, other - one - half), min(1.0, other - one + half))
 
 
-def unpaired(a: Rate, b: Rate) -> Interval:
+def unpaired(a: PassRate, b: PassRate) -> Interval:
     """Of the difference of the rates of two samples.
 
     Newcombe, Interval Estimation for the Difference between Independent Proportions, Statistics in Medicine 17 (1998)
@@ -122,29 +122,29 @@ def unpaired(a: Rate, b: Rate) -> Interval:
     return Interval(max(-1.0, low), min(1.0, high))
 
 
-def verdict(a: Side, b: Side, classes: Sequence[ByClass]) -> str:
+def verdict(a: ComparedModel, b: ComparedModel, classes: Sequence[ClassComparison]) -> str:
     """One sentence about the second model."""
     parts = []
-    for word in (Verdict.BETTER, Verdict.WORSE):
+    for word in (ModelVerdict.BETTER, ModelVerdict.WORSE):
         found = [one for one in classes if one.verdict is word]
         if found:
             parts.append(f"{word.value} at " + ", ".join(f"{one.name} ({points(one)})" for one in found))
-    same = sum(one.verdict is Verdict.SAME for one in classes)
+    same = sum(one.verdict is ModelVerdict.SAME for one in classes)
     if same:
-        parts.append(f"not distinguishable {'elsewhere' if parts else 'in what it answers'} ({same} of {len(classes)})")
+        parts.append(f"not distinguishable {'elsewhere' if parts else 'in quality'} ({same} of {len(classes)})")
     if not classes:
-        parts.append("not compared by class: no class was measured of both")
+        parts.append("not compared by class: no class was measured for both")
     speed = _speed_words(a, b)
     return f"{b.name} is {', '.join(parts)}" + (f", and {speed}" if speed else "; their speeds were not measured")
 
 
-def points(one: ByClass) -> str:
+def points(one: ClassComparison) -> str:
     """`+12 points, 95 % interval +4 to +20`."""
     low, high = (100 * bound for bound in one.interval)
     return f"{100 * one.difference:+.0f} points, 95 % interval {low:+.0f} to {high:+.0f}"
 
 
-def _speed_words(a: Side, b: Side) -> str:
+def _speed_words(a: ComparedModel, b: ComparedModel) -> str:
     """By the pace of one answer, else by the time to the first token."""
     before, after = a.speed.get("decode_rate"), b.speed.get("decode_rate")
     factor = after / before if before and after else None
@@ -159,21 +159,23 @@ def _speed_words(a: Side, b: Side) -> str:
     return f"{100 * (ratio - 1):.0f} % {word}" if ratio < 1.2 else f"{ratio:.1f} times {word}"
 
 
-def _by_class(graded: Sequence[Graded]) -> dict[str, dict[tuple[str, str], bool]]:
+def _by_class(graded: Sequence[GradedFixture]) -> dict[str, dict[tuple[str, str], bool]]:
     """Whether it passed, by class and by fixture in its wording."""
     found: dict[str, dict[tuple[str, str], bool]] = {}
     for one in graded:
         if one.is_sample:
-            found.setdefault(one.task_class, {})[one.fixture, one.digest] = one.outcome is Outcome.PASSED
+            found.setdefault(one.task_class, {})[one.fixture, one.digest] = one.outcome is GradeOutcome.PASSED
     return found
 
 
-def _class(name: str, first: Mapping[tuple[str, str], bool], second: Mapping[tuple[str, str], bool]) -> ByClass:
+def _class(name: str, first: Mapping[tuple[str, str], bool], second: Mapping[tuple[str, str], bool]) -> ClassComparison:
     both = first.keys() & second.keys()
     if len(both) >= FEW_PAIRS:
-        a = Rate(sum(first[key] for key in both), len(both))
-        b = Rate(sum(second[key] for key in both), len(both))
+        a = PassRate(sum(first[key] for key in both), len(both))
+        b = PassRate(sum(second[key] for key in both), len(both))
         only_a, only_b = (sum(x[key] and not y[key] for key in both) for x, y in ((first, second), (second, first)))
-        return ByClass(name, a, b, (b.passed - a.passed) / len(both), paired(only_a, only_b, len(both)), len(both))
-    a, b = (Rate(sum(own.values()), len(own)) for own in (first, second))
-    return ByClass(name, a, b, b.passed / b.n - a.passed / a.n, unpaired(a, b), 0)
+        return ClassComparison(
+            name, a, b, (b.passed - a.passed) / len(both), paired(only_a, only_b, len(both)), len(both)
+        )
+    a, b = (PassRate(sum(own.values()), len(own)) for own in (first, second))
+    return ClassComparison(name, a, b, b.passed / b.n - a.passed / a.n, unpaired(a, b), 0)

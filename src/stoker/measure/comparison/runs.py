@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from stoker.domain.run import Kind, Number, Run
-from stoker.measure.artifacts.fingerprint import Difference, difference
+from stoker.domain.run import Number, Run, RunKind
+from stoker.measure.artifacts.fingerprint import FingerprintDifference, difference
 from stoker.measure.statistics.stats import Interval, wilson
 
 _ENDS = (("_low", "_high"), (".low", ".high"), ("_min", "_max"), (".min", ".max"))
@@ -35,7 +35,7 @@ _UNITS = (
 )  # fmt: skip
 
 
-class Row(NamedTuple):
+class ComparedNumber(NamedTuple):
     """One number of both."""
 
     name: str
@@ -58,38 +58,38 @@ class Row(NamedTuple):
         return self.after / self.before if self.before and self.after is not None else None
 
     @property
-    def is_apart(self) -> bool:
+    def spreads_are_apart(self) -> bool:
         """Whether the spreads do not even touch: what is between them is more than chance."""
         first, second = self.spread_before, self.spread_after
         return first is not None and second is not None and (first.high < second.low or second.high < first.low)
 
 
-class Comparison(NamedTuple):
-    difference: Difference
-    rows: list[Row]
+class RunComparison(NamedTuple):
+    fingerprint_difference: FingerprintDifference
+    rows: list[ComparedNumber]
 
 
-def compare(before: Run, after: Run) -> Comparison:
+def compare_runs(before: Run, after: Run) -> RunComparison:
     """Every number that one of them has, but for those that only say where another one lies."""
     names = sorted(before.numbers.keys() | after.numbers.keys())
     ends = {name + end for name in names for pair in _ENDS for end in pair}
     ends |= {name.rpartition(".")[0] + ".n" for name in names if name.endswith(".passed")}
     rows = [_row(name, before.numbers, after.numbers) for name in names if name not in ends]
-    return Comparison(difference(before.subject.fingerprint, after.subject.fingerprint), rows)
+    return RunComparison(difference(before.subject.fingerprint, after.subject.fingerprint), rows)
 
 
-def chief(rows: Sequence[Row], kind: Kind) -> list[Row]:
+def most_important(rows: Sequence[ComparedNumber], kind: RunKind) -> list[ComparedNumber]:
     """The rows that matter, at most MOST of them.
 
     Of benchmarks the figures of a table; of anything else 1. what is apart  2. rates  3. what changed, the most first.
     """
     known = [row for row in rows if row.before is not None or row.after is not None]
-    if kind is Kind.BENCHMARK:
+    if kind is RunKind.BENCHMARK:
         place = {name: at for at, name in enumerate(_OF_BENCHMARKS)}
         return sorted((row for row in known if row.name in place), key=lambda row: place[row.name])[:MOST]
 
-    def weight(row: Row) -> tuple[bool, bool, float]:
-        return not row.is_apart, not row.name.endswith(" rate"), -abs(row.share or 0.0)
+    def weight(row: ComparedNumber) -> tuple[bool, bool, float]:
+        return not row.spreads_are_apart, not row.name.endswith(" rate"), -abs(row.share or 0.0)
 
     return sorted(known, key=weight)[:MOST]
 
@@ -102,7 +102,7 @@ def unit_of(name: str) -> str:
     return next((unit for starts, unit in _UNITS if figure.startswith(starts)), "")
 
 
-def _row(name: str, before: Mapping[str, Number], after: Mapping[str, Number]) -> Row:
+def _row(name: str, before: Mapping[str, Number], after: Mapping[str, Number]) -> ComparedNumber:
     spreads = spread(name, before), spread(name, after)
     first, second = before.get(name), after.get(name)
     if name.endswith(".passed"):  # of how many differs: so the rates are compared
@@ -110,7 +110,7 @@ def _row(name: str, before: Mapping[str, Number], after: Mapping[str, Number]) -
         first, second = _rate(name, first, before), _rate(name, second, after)
     change = second - first if first is not None and second is not None else None
     share = change / first if change is not None and first else None
-    return Row(name, first, second, change, share, *spreads)
+    return ComparedNumber(name, first, second, change, share, *spreads)
 
 
 def _rate(name: str, passed: Number, numbers: Mapping[str, Number]) -> Number:

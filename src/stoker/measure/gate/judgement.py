@@ -5,7 +5,7 @@
 3. a bound of a rate: the interval lies on the right side                       -> passed
                       the whole interval lies on the wrong side                 -> failed
                       it holds the bound                                        -> undecided: more samples
-4. a context that works, below the bound, and nothing longer was tried          -> undecided: a longer search
+4. a context that works, below the bound, and no longer context was tried          -> undecided: a longer search
 5. a figure of a benchmark: requests of its step failed                         -> failed: it is of the survivors only
                             fewer requests than the figure takes                -> undecided: it is to be run
 6. a number                                                                     -> compared
@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from stoker.domain.gate import Condition, Gate
-from stoker.domain.run import Finding, Fingerprint, Kind, Outcome, Run
+from stoker.domain.run import Finding, Fingerprint, Outcome, Run, RunKind
 from stoker.domain.task import CLASSES
-from stoker.measure.gate.measurements import TIMES, class_of, figure_of, kind_of, needs, samples_for
-from stoker.measure.load.prompts import Mode
+from stoker.measure.gate.measurements import TIMES, class_of, figure_of, kind_of, needed_step, samples_for
+from stoker.measure.load.prompts import PromptSharing
 from stoker.measure.statistics.stats import wilson
 
 SEARCHED = ("context", "reported.context", "reported.slots")
@@ -30,11 +30,11 @@ UNKNOWN = "unknown"
 """What a finding that was set aside begins with."""
 
 
-def usable(
+def usable_runs(
     runs: Iterable[Run], serve: str, fingerprint: Fingerprint, max_age: float | None, now: float,
     unknown_ok: bool = False,
 ) -> list[Run]:  # fmt: skip
-    """Measurements of just this serve as it is now, the newest first. An unknown fingerprint is nobody's, unless
+    """Measurements of this serve as it runs now, the newest first. An unknown fingerprint matches nothing, unless
     `unknown_ok` takes what is not known of it for unchanged."""
     return sorted(
         (
@@ -42,7 +42,7 @@ def usable(
             for run in runs
             if run.subject.serve == serve
             and run.outcome is not Outcome.INTERRUPTED
-            and is_of(run.kind, run.subject.fingerprint, fingerprint, unknown_ok)
+            and matches(run.kind, run.subject.fingerprint, fingerprint, unknown_ok)
             and (max_age is None or now - run.at <= max_age)
         ),
         key=lambda run: run.at,
@@ -50,29 +50,29 @@ def usable(
     )
 
 
-def may_be_of(kind: Kind, identity: str, execution: str, now: Fingerprint, unknown_ok: bool = False) -> bool:
+def may_match(kind: RunKind, identity: str, execution: str, now: Fingerprint, unknown_ok: bool = False) -> bool:
     """Whether digests alone leave it open that this is a measurement of what runs now: then its parts decide."""
     is_known = now.identity != "" or unknown_ok
-    return is_known and identity == now.identity and (execution == now.execution or kind is Kind.CONTEXT)
+    return is_known and identity == now.identity and (execution == now.execution or kind is RunKind.CONTEXT)
 
 
-def is_of(kind: Kind, measured: Fingerprint, now: Fingerprint, unknown_ok: bool = False) -> bool:
+def matches(kind: RunKind, measured: Fingerprint, now: Fingerprint, unknown_ok: bool = False) -> bool:
     """Whether what was measured is what runs now. A context search says the same whatever limit it runs with.
 
     `unknown_ok`: where the identity is not known, the parts of it that are known have to be the same.
     """
-    if not may_be_of(kind, measured.identity, measured.execution, now, unknown_ok):
+    if not may_match(kind, measured.identity, measured.execution, now, unknown_ok):
         return False
     mine, yours = ({k: v for k, v in one.parts.items() if k not in SEARCHED} for one in (measured, now))
     return mine == yours or (measured.execution == now.execution and now.identity != "")
 
 
-def missing(gate: Gate, runs: Sequence[Run], classes: Collection[str] = CLASSES) -> list[Kind]:
+def missing_kinds(gate: Gate, runs: Sequence[Run], classes: Collection[str] = CLASSES) -> list[RunKind]:
     """What has to be run before the gate can be judged, each kind once, in the gate's order."""
-    return list(dict.fromkeys(kind_of(condition, classes) for condition in unanswered(gate, runs, classes)))
+    return list(dict.fromkeys(kind_of(condition, classes) for condition in unanswered_conditions(gate, runs, classes)))
 
 
-def unanswered(gate: Gate, runs: Sequence[Run], classes: Collection[str] = CLASSES) -> list[Condition]:
+def unanswered_conditions(gate: Gate, runs: Sequence[Run], classes: Collection[str] = CLASSES) -> list[Condition]:
     """The conditions that no measurement says anything about."""
     return [one for one in gate.conditions if not any(answers(run, one, classes) for run in runs)]
 
@@ -82,19 +82,19 @@ def answers(run: Run, condition: Condition, classes: Collection[str] = CLASSES) 
     kind = kind_of(condition, classes)
     if run.kind is not kind:
         return False
-    if kind is Kind.BOOTSTRAP:
+    if kind is RunKind.BOOTSTRAP:
         asked = run.setting("whole")
         return isinstance(asked, list) and class_of(condition, classes) in asked
-    if kind is not Kind.BENCHMARK:
+    if kind is not RunKind.BENCHMARK:
         return True
     if not _is_of_fresh_prompts(run):
         return False
     seen, n, failed = _figure(run, condition)
-    need = needs(condition)
+    need = needed_step(condition)
     return bool(failed) or (seen is not None and (need is None or n is None or n >= need.requests))
 
 
-def judge(
+def judge_gate(
     gate: Gate, runs: Sequence[Run], classes: Collection[str] = CLASSES, unknown: Iterable[str] = ()
 ) -> list[Finding]:
     """`runs` as `usable` gives them. `unknown`: texts of conditions that cannot be known of this serve; they are not
@@ -121,25 +121,25 @@ def outcome_of(findings: Iterable[Finding]) -> Outcome:
     return Outcome.PASSED if outcomes == {Outcome.PASSED} else Outcome.UNDECIDED
 
 
-def _judge(condition: Condition, run: Run | None, kind: Kind, task_class: str) -> Finding:
+def _judge(condition: Condition, run: Run | None, kind: RunKind, task_class: str) -> Finding:
     name = condition.text
     if run is None:
         of = f" of {task_class}" if task_class else ""
         return Finding(name, Outcome.UNDECIDED, f"no {kind.value}{of} of this serve as it is now")  # 1
-    if condition.whole is not None:  # 2
+    if condition.measurement is not None:  # 2
         failed = [finding.name for finding in run.findings if finding.outcome is Outcome.FAILED]
         said = f"failed: {', '.join(failed)}" if failed else run.outcome.value
         outcome = Outcome.UNDECIDED if run.outcome is Outcome.NOT_APPLICABLE else run.outcome
         return Finding(name, outcome, f"{run.kind} {run.id}: {said}")
     if condition.rate:
         return _judge_rate(condition, run)  # 3
-    if kind is Kind.BENCHMARK:
+    if kind is RunKind.BENCHMARK:
         return _judge_figure(condition, run)  # 5, 6
     seen = run.numbers.get(condition.metric)
     if seen is None:
         return Finding(name, Outcome.UNDECIDED, f"{run.kind} {run.id} has no {condition.metric}")  # 1
     if condition.op in (">", ">=") and not condition.holds(seen) and _went_on_working(run):
-        return Finding(name, Outcome.UNDECIDED, f"{condition.metric} = {seen}, and nothing longer was tried")  # 4
+        return Finding(name, Outcome.UNDECIDED, f"{condition.metric} = {seen}, and no longer context was tried")  # 4
     outcome = Outcome.PASSED if condition.holds(seen) else Outcome.FAILED  # 6
     return Finding(name, outcome, f"{condition.metric} = {seen:.4g}", numbers={condition.metric: seen})
 
@@ -147,15 +147,15 @@ def _judge(condition: Condition, run: Run | None, kind: Kind, task_class: str) -
 def _judge_figure(condition: Condition, run: Run) -> Finding:
     name, metric = condition.text, condition.metric
     seen, n, failed = _figure(run, condition)
-    need = needs(condition)
+    need = needed_step(condition)
     if failed and figure_of(condition) != "requests_failed":  # 5
         of = f"{failed} of {failed + (n or 0)}"
-        return Finding(name, Outcome.FAILED, f"{of} requests failed: a figure of the others proves nothing")
+        return Finding(name, Outcome.FAILED, f"{of} requests failed: figures of the rest prove nothing")
     if not _is_of_fresh_prompts(run):
-        return Finding(name, Outcome.UNDECIDED, f"{run.kind} {run.id} is not of fresh prompts (mode warm)")
+        return Finding(name, Outcome.UNDECIDED, f"{run.kind} {run.id} did not use fresh prompts (mode warm)")
     if seen is None or (need is not None and n is not None and n < need.requests):
         why = f"{run.kind} {run.id} has no {metric}" if seen is None else f"{metric} = {_shown(metric, seen)}"
-        counted = f"; {n} requests were answered, and it takes {need.requests}" if need is not None and n else ""
+        counted = f"; {n} requests were answered, {need.requests} are needed" if need is not None and n else ""
         return Finding(name, Outcome.UNDECIDED, why + counted)
     is_time = figure_of(condition).startswith(TIMES)
     outcome = Outcome.PASSED if condition.holds(seen / 1000 if is_time else seen) else Outcome.FAILED  # 6
@@ -180,7 +180,7 @@ def _figure(run: Run, condition: Condition) -> tuple[float | None, int | None, i
 
 def _is_of_fresh_prompts(run: Run) -> bool:
     modes = run.setting("modes")
-    return not isinstance(modes, list) or not modes or modes[0] in (Mode.WARM, Mode.COLD)
+    return not isinstance(modes, list) or not modes or modes[0] in (PromptSharing.WARM, PromptSharing.COLD)
 
 
 def _shown(metric: str, seen: float) -> str:
@@ -190,7 +190,7 @@ def _shown(metric: str, seen: float) -> str:
 
 def _went_on_working(run: Run) -> bool:
     """A context search that found no length too long."""
-    return run.kind is Kind.CONTEXT and all(one.outcome is Outcome.PASSED for one in run.findings)
+    return run.kind is RunKind.CONTEXT and all(one.outcome is Outcome.PASSED for one in run.findings)
 
 
 def _judge_rate(condition: Condition, run: Run) -> Finding:
@@ -208,5 +208,5 @@ def _judge_rate(condition: Condition, run: Run) -> Finding:
     if not condition.holds(other):
         return Finding(condition.text, Outcome.FAILED, seen, numbers=numbers)
     least = samples_for(condition)
-    few = f"; even all right, it takes {least} samples" if least is not None and n < least else ""
+    few = f"; even if all pass, {least} samples are needed" if least is not None and n < least else ""
     return Finding(condition.text, Outcome.UNDECIDED, seen + few, numbers=numbers)

@@ -14,13 +14,13 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from stoker.domain.gate import Condition, Gate
-from stoker.domain.routing import ANY, Router
-from stoker.domain.run import Kind
+from stoker.domain.routing import ANY, RouterSettings
+from stoker.domain.run import RunKind
 from stoker.domain.task import CLASSES
-from stoker.measure.load.generator import Length
+from stoker.measure.load.generator import StepLength
 from stoker.measure.load.ladder import TOP
-from stoker.measure.load.presets import Plan, Wanted, at_rate, rung
-from stoker.measure.load.prompts import Mode
+from stoker.measure.load.presets import BenchmarkOptions, BenchmarkPlan, clients_step, rate_step
+from stoker.measure.load.prompts import PromptSharing
 from stoker.measure.statistics.stats import ENOUGH, wilson
 
 STEP = re.compile(r"(?P<kind>[cr])(?P<number>\d+(?:\.\d+)?)\.(?=[a-z])")
@@ -28,7 +28,7 @@ TIMES = ("ttft_", "ttfo_", "tpot_", "ntpot_", "e2e_", "itl_", "icl_", "stall_", 
 """Milliseconds in the run, seconds in a condition."""
 _QUANTILE = re.compile(r"(?:ttft|ttfo|tpot|ntpot|e2e|itl|icl)_(?P<share>[a-z0-9]+)")
 _SHARES = {"p50": 10, "p95": ENOUGH[0.95], "p99": ENOUGH[0.99], "max": ENOUGH[0.95]}
-"""Requests for each: so many that the highest of them lies above the true quantile with 95 % confidence
+"""Requests for each, so that the highest of them lies above the true quantile with 95 % confidence
 (`stats.ENOUGH`); a median and a rate want ten."""
 _GAPS = ("itl_", "icl_")
 """Of each gap between chunks, of which a request has many."""
@@ -48,7 +48,7 @@ _SECONDS = 3.0
 _MOST_SAMPLES = 100_000
 
 
-class Needs(NamedTuple):
+class NeededStep(NamedTuple):
     """A condition on a figure of a benchmark."""
 
     figure: str
@@ -57,7 +57,7 @@ class Needs(NamedTuple):
     """None: it is of a rate."""
     rate: float | None
     requests: int
-    """At least so many have to be answered in its step."""
+    """The number of answers that its step needs."""
 
     @property
     def step(self) -> str:
@@ -69,16 +69,16 @@ def figure_of(condition: Condition) -> str:
     return STEP.sub("", condition.metric, count=1)
 
 
-def kind_of(condition: Condition, classes: Collection[str] = CLASSES) -> Kind:
+def kind_of(condition: Condition, classes: Collection[str] = CLASSES) -> RunKind:
     """The measurement that answers this condition. `classes`: the names of all classes of tasks."""
-    if condition.whole is not None:
-        return condition.whole
+    if condition.measurement is not None:
+        return condition.measurement
     figure = figure_of(condition)
     if figure != condition.metric or _is_figure(figure) or _QUANTILE.fullmatch(figure):
-        return Kind.BENCHMARK
+        return RunKind.BENCHMARK
     if figure == "context":
-        return Kind.CONTEXT
-    return Kind.BOOTSTRAP if class_of(condition, classes) else Kind.PREFLIGHT
+        return RunKind.CONTEXT
+    return RunKind.BOOTSTRAP if class_of(condition, classes) else RunKind.PREFLIGHT
 
 
 def class_of(condition: Condition, classes: Collection[str] = CLASSES) -> str:
@@ -87,10 +87,10 @@ def class_of(condition: Condition, classes: Collection[str] = CLASSES) -> str:
     return name if dot and name in classes else ""
 
 
-def needs(condition: Condition) -> Needs | None:
+def needed_step(condition: Condition) -> NeededStep | None:
     """What step of a benchmark decides it, and how many requests that takes; None: no benchmark of the gate's own."""
     figure = figure_of(condition)
-    if condition.whole is not None or figure in _SEPARATE or not _is_figure(figure):
+    if condition.measurement is not None or figure in _SEPARATE or not _is_figure(figure):
         return None
     found = STEP.match(condition.metric)
     rate = float(found["number"]) if found is not None and found["kind"] == "r" else None
@@ -99,25 +99,29 @@ def needs(condition: Condition) -> Needs | None:
     least = _USUAL
     if quantile is not None and not figure.startswith(_GAPS):
         least = _SHARES[quantile["share"]]
-    return Needs(figure, clients, rate, max(least, 2 * (1 if clients is None else clients)))
+    return NeededStep(figure, clients, rate, max(least, 2 * (1 if clients is None else clients)))
 
 
-def plan(conditions: Iterable[Condition], wanted: Wanted, size: tuple[int, int]) -> Plan:
+def plan_steps(conditions: Iterable[Condition], wanted: BenchmarkOptions, size: tuple[int, int]) -> BenchmarkPlan:
     """The steps that decide them all, each with enough requests; `c1`, which plain names mean, comes first."""
     least: dict[tuple[float | None, int | None], int] = {(None, 1): _USUAL}
     for condition in conditions:
-        if (need := needs(condition)) is not None:
+        if (need := needed_step(condition)) is not None:
             key = need.rate, need.clients
             least[key] = max(least.get(key, 0), need.requests)
     steps = []
     for rate, clients in sorted(least, key=lambda key: (key[0] is not None, key[0] or 0.0, key[1] or 0)):
-        made = rung(wanted, clients or 1, *size, Mode.WARM) if rate is None else at_rate(wanted, rate, *size, Mode.WARM)
-        steps.append(made._replace(length=Length(_SECONDS, least[rate, clients])))
-    return Plan(steps, climbs=False, repeats=1, top=1, rates_by_knee=False)
+        made = (
+            clients_step(wanted, clients or 1, *size, PromptSharing.WARM)
+            if rate is None
+            else rate_step(wanted, rate, *size, PromptSharing.WARM)
+        )
+        steps.append(made._replace(length=StepLength(_SECONDS, least[rate, clients])))
+    return BenchmarkPlan(steps, climbs=False, repeats=1, top=1, rates_by_knee=False)
 
 
 def separate_options(condition: Condition) -> str | None:
-    """Options of the benchmark that has this figure and that a gate does not run; None: there is none such."""
+    """Options of the benchmark that measures this figure and that a gate does not run; None: no such benchmark."""
     return _SEPARATE.get(figure_of(condition))
 
 
@@ -142,22 +146,22 @@ def samples_for(condition: Condition) -> int | None:
     return high
 
 
-def refusal(condition: Condition, fixtures: Mapping[str, int], classes: Collection[str] = CLASSES) -> str:
+def why_undecidable(condition: Condition, fixtures: Mapping[str, int], classes: Collection[str] = CLASSES) -> str:
     """Why nothing that a gate runs can decide it, with the number that it takes; empty: something can.
 
     `fixtures`: how many each class has.
     """
     figure, text = figure_of(condition), condition.text
-    if kind_of(condition, classes) is Kind.BENCHMARK:
+    if kind_of(condition, classes) is RunKind.BENCHMARK:
         if _is_figure(figure):
-            need = needs(condition)
+            need = needed_step(condition)
             is_clients = need is None or need.clients is None or 1 <= need.clients <= TOP
             is_load = is_clients and (need is None or need.rate is None or need.rate > 0)
             return "" if is_load else f"`{text}`: a step has 1 to {TOP} clients (`c4.`), or a rate above 0 (`r2.`)"
         known = (
             "p50, p95 (60 requests), p99 (300) and max" if _QUANTILE.fullmatch(figure) else ", ".join(sorted(_OTHERS))
         )
-        return f"`{text}`: a benchmark has no figure `{figure[:64]}`; it has {known}"
+        return f"`{text}`: a benchmark has no figure `{figure[:64]}`; known figures: {known}"
     if not condition.rate:
         return ""
     least = samples_for(condition)
@@ -173,7 +177,7 @@ def refusal(condition: Condition, fixtures: Mapping[str, int], classes: Collecti
     return ""
 
 
-def classes_of(router: Router | None, serves: Collection[str]) -> dict[str, str]:
+def classes_of(router: RouterSettings | None, serves: Collection[str]) -> dict[str, str]:
     """Classes of tasks that the configuration sends to one of these serves by name, and how.
 
     1. a tier of it that lists the class  2. the class that prefers that tier  3. an alias of `auto:CLASS`

@@ -1,6 +1,6 @@
 """A benchmark under way: prompts, warm-up, steps, ladder, over one or more routes in turn.
 
-Everything that was heard is kept as it comes: on cancel, `measured` is what there is.
+Results are stored as they arrive: after a cancel, `measured` has all of them.
 """
 
 from __future__ import annotations
@@ -11,15 +11,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stoker.domain.errors import UpstreamError
-from stoker.measure.load.figures import Sample, figures
-from stoker.measure.load.generator import Ask, Heard, Time, closed, poisson, scheduled
-from stoker.measure.load.ladder import Rung, Stop, following, open_rates
-from stoker.measure.load.presets import Plan, Step, Wanted, at_rate, rung
-from stoker.measure.load.prompts import Blocks, Mode, Prompt, calibrate, make
+from stoker.measure.load.figures import StepSample, figures
+from stoker.measure.load.generator import (
+    LoadClock,
+    SendRequest,
+    StepRequests,
+    poisson_arrivals,
+    run_closed_loop,
+    run_open_loop,
+)
+from stoker.measure.load.ladder import LadderStop, Rung, next_clients, open_rates
+from stoker.measure.load.presets import BenchmarkOptions, BenchmarkPlan, BenchmarkStep, clients_step, rate_step
+from stoker.measure.load.prompts import BenchmarkPrompt, PromptSharing, ReplayPrompts, calibrate_replay, make_prompt
 from stoker.measure.load.replay import arrivals
-from stoker.measure.requests.client import Talk
-from stoker.measure.requests.endpoint import Counter, Server, turn
-from stoker.measure.requests.timing import Slo, Timed
+from stoker.measure.requests.client import ModelClient
+from stoker.measure.requests.endpoint import MeasuredEndpoint, PromptCounter, user_turns
+from stoker.measure.requests.timing import Objectives, RequestTiming
 
 _EXACT_OUTPUT = {"ignore_eos": True}
 """So that an answer has its full length; a server that refuses it is asked without."""
@@ -27,19 +34,19 @@ _REFUSES = ("http_400", "http_422")
 
 
 @dataclass
-class Measured:
+class MeasuredStep:
     """One step over one route, with its repeats."""
 
-    step: Step
+    step: BenchmarkStep
     route: str
-    repeats: list[Heard] = field(default_factory=list)
+    repeats: list[StepRequests] = field(default_factory=list)
 
-    def samples(self, now: float) -> list[Sample]:
-        return [heard.sample(now) for heard in self.repeats]
+    def samples(self, now: float) -> list[StepSample]:
+        return [reply.sample(now) for reply in self.repeats]
 
 
 @dataclass
-class Watch:
+class BenchmarkObserver:
     """Who looks on. `show` gets what is under way, the share of it that is done, and the seconds still to come."""
 
     show: Callable[[str, float, float], None] = lambda what, share, left: None
@@ -47,47 +54,48 @@ class Watch:
     """Whether memory is short."""
 
 
-class Bench:
+class Benchmark:
     """Runs a plan. `servers`: the first one decides about the ladder; the others are measured beside it."""
 
     def __init__(
-        self, servers: Sequence[Server], wanted: Wanted, plan: Plan, size: tuple[int, int], watch: Watch | None = None,
-        time: Time | None = None,
+        self, servers: Sequence[MeasuredEndpoint], wanted: BenchmarkOptions, plan: BenchmarkPlan, size: tuple[int, int],
+        watch: BenchmarkObserver | None = None,
+        time: LoadClock | None = None,
     ) -> None:  # fmt: skip
-        self.servers, self.wanted, self.plan = servers, wanted, plan
+        self.servers, self.options, self.plan = servers, wanted, plan
         self.prompt_tokens, self.output_tokens = size
-        self.watch = watch or Watch()
-        self.time = time or Time()
-        self.measured: list[Measured] = []
-        self.cold: dict[str, Timed] = {}
+        self.watch = watch or BenchmarkObserver()
+        self.time = time or LoadClock()
+        self.measured: list[MeasuredStep] = []
+        self.cold: dict[str, RequestTiming] = {}
         """The first request of all, by route."""
-        self.stops: dict[Mode, Stop] = {}
-        self.again: Measured | None = None
+        self.stops: dict[PromptSharing, LadderStop] = {}
+        self.first_rung_again: MeasuredStep | None = None
         """The first rung, once more at the end."""
-        self.prompt: Prompt | None = None
+        self.prompt: BenchmarkPrompt | None = None
         self.counted_by = ""
         self.is_full_length = True
         """Whether the server was asked to answer at full length; False: it refuses that."""
         self.seed = wanted.seed if wanted.seed is not None else secrets.randbits(32)
         """What the prompts of this run begin with."""
-        self._talks: dict[str, Talk] = {}
-        self._blocks: Blocks | None = None
+        self._talks: dict[str, ModelClient] = {}
+        self._blocks: ReplayPrompts | None = None
         self._salt = 0
         self._done = 0.0
         self._ahead = self._guess()
 
     @property
-    def slo(self) -> Slo | None:
-        wanted = self.wanted
-        return None if wanted.slo_ttft is wanted.slo_tpot is None else Slo(wanted.slo_ttft, wanted.slo_tpot)
+    def slo(self) -> Objectives | None:
+        wanted = self.options
+        return None if wanted.slo_ttft is wanted.slo_tpot is None else Objectives(wanted.slo_ttft, wanted.slo_tpot)
 
-    def rungs(self, mode: Mode) -> list[Rung]:
+    def rungs(self, mode: PromptSharing) -> list[Rung]:
         """The ladder so far, as the first route saw it."""
         first = self.servers[0].route
         steps = [one for one in self.measured if one.route == first and one.step.mode is mode]
         return [self.rung(one) for one in steps if not one.step.is_open]
 
-    def rung(self, measured: Measured) -> Rung:
+    def rung(self, measured: MeasuredStep) -> Rung:
         found = figures(measured.samples(self.time.now()), self.slo)
         every = (found["requests_ok"] or 0) + (found["requests_failed"] or 0)
         failed = (found["requests_failed"] or 0) / every if every else 0.0
@@ -95,29 +103,29 @@ class Bench:
         return Rung(measured.step.clients, rate, requests, failed, found.get("goodput_share"), self.watch.is_full())
 
     async def run(self) -> None:
-        """Raises UpstreamError where the server cannot even be asked; prompts.TooShort. On cancel, connections close
-        and what was heard stays."""
+        """Raises UpstreamError where the server cannot even be asked; prompts.PromptTooShort. On cancel, connections
+        close and the results so far stay."""
         try:
-            self._talks = {server.route: Talk(server.target) for server in self.servers}
+            self._talks = {server.route: ModelClient(server.target) for server in self.servers}
             await self._prepare()
             for step in self.plan.steps:
                 await self._step(step)
             if self.plan.climbs:
-                for mode in self.wanted.modes:
+                for mode in self.options.modes:
                     await self._climb(mode)
         finally:
-            for talk in self._talks.values():
-                talk.close()
+            for client in self._talks.values():
+                client.close()
 
     # -- the parts ---------------------------------------------------------------------------------------------------
 
     async def _prepare(self) -> None:
         self.watch.show("making prompts", 0.0, self._ahead)
-        counter = Counter(self.servers[0])
+        counter = PromptCounter(self.servers[0])
         try:
             if any(step.trace for step in self.plan.steps):
-                self._blocks = await calibrate(counter)
-            self.prompt = await make(self.prompt_tokens, counter)
+                self._blocks = await calibrate_replay(counter)
+            self.prompt = await make_prompt(self.prompt_tokens, counter)
             self.counted_by = counter.how
         finally:
             counter.close()
@@ -130,37 +138,37 @@ class Bench:
                 raise UpstreamError(f"the first request failed: {first.failure}", code=first.failure)
             self.cold[server.route] = first
 
-    async def _first(self, server: Server) -> Timed:
+    async def _first(self, server: MeasuredEndpoint) -> RequestTiming:
         self._salt += 1
-        text = self._text(-self._salt, Mode.WARM)
-        heard = await self._talks[server.route].ask(self._document(text, self.output_tokens))
-        return heard.timed
+        text = self._text(-self._salt, PromptSharing.WARM)
+        reply = await self._talks[server.route].ask(self._document(text, self.output_tokens))
+        return reply.timing
 
-    async def _climb(self, mode: Mode) -> None:
-        first: Step | None = None
-        while isinstance(clients := following(self.rungs(mode), self.plan.top), int):
-            step = rung(self.wanted, clients, self.prompt_tokens, self.output_tokens, mode)
+    async def _climb(self, mode: PromptSharing) -> None:
+        first: BenchmarkStep | None = None
+        while isinstance(clients := next_clients(self.rungs(mode), self.plan.top), int):
+            step = clients_step(self.options, clients, self.prompt_tokens, self.output_tokens, mode)
             first = first or step
             await self._step(step)
         self.stops[mode] = clients
         if self.plan.rates_by_knee:
             for rate in open_rates(self.rungs(mode)):
-                await self._step(at_rate(self.wanted, rate, self.prompt_tokens, self.output_tokens, mode))
-        if first is not None and self.again is None and len(self.rungs(mode)) > 1:
-            self.again = Measured(first, self.servers[0].route)
-            await self._repeat(self.again, 0)
+                await self._step(rate_step(self.options, rate, self.prompt_tokens, self.output_tokens, mode))
+        if first is not None and self.first_rung_again is None and len(self.rungs(mode)) > 1:
+            self.first_rung_again = MeasuredStep(first, self.servers[0].route)
+            await self._repeat(self.first_rung_again, 0)
 
-    async def _step(self, step: Step) -> None:
+    async def _step(self, step: BenchmarkStep) -> None:
         """All repeats, the routes taking turns."""
-        rows = [Measured(step, server.route) for server in self.servers]
+        rows = [MeasuredStep(step, server.route) for server in self.servers]
         self.measured += rows
         for repeat in range(self.plan.repeats):
             for row in rows:
                 await self._repeat(row, repeat)
 
-    async def _repeat(self, row: Measured, repeat: int) -> None:
-        step, heard = row.step, Heard()
-        row.repeats.append(heard)
+    async def _repeat(self, row: MeasuredStep, repeat: int) -> None:
+        step, sent = row.step, StepRequests()
+        row.repeats.append(sent)
         begun = self.time.now()
         expected = self._expected(step)
         over = f" over {row.route}" if len(self.servers) > 1 else ""
@@ -176,24 +184,24 @@ class Bench:
         self._salt += 1  # no two repeats send the same prompts, over no route: a cache would answer the second one
         ask = self._asking(step, row.route, self._salt)
         if step.trace:
-            await scheduled(ask, arrivals(step.trace, self.wanted.speed), heard, self.time, show)
+            await run_open_loop(ask, arrivals(step.trace, self.options.speed), sent, self.time, show)
         elif step.rate is not None:
             for number in range(step.warm_up):
-                heard.warm.append(await ask(-1 - number, None))
-            offsets = poisson(step.rate, step.length.seconds, seed=repeat, least=step.length.requests)
-            await scheduled(ask, offsets, heard, self.time, show)
+                sent.warm.append(await ask(-1 - number, None))
+            offsets = poisson_arrivals(step.rate, step.length.seconds, seed=repeat, least=step.length.requests)
+            await run_open_loop(ask, offsets, sent, self.time, show)
         else:
-            await closed(ask, step.clients, step.warm_up, step.length, heard, self.time, show)
+            await run_closed_loop(ask, step.clients, step.warm_up, step.length, sent, self.time, show)
         took = self.time.now() - begun
         self._done += took
         self._ahead = max(0.0, self._ahead - expected)
 
     # -- one request -------------------------------------------------------------------------------------------------
 
-    def _asking(self, step: Step, route: str, salt: int) -> Ask:
-        talk = self._talks[route]
+    def _asking(self, step: BenchmarkStep, route: str, salt: int) -> SendRequest:
+        client = self._talks[route]
 
-        async def ask(number: int, moment: float | None) -> Timed:
+        async def ask(number: int, moment: float | None) -> RequestTiming:
             seed = salt * 1_000_003 + number
             if step.trace and self._blocks is not None:
                 line = step.trace[number]
@@ -201,33 +209,33 @@ class Bench:
                 document = self._document(text, max(1, line.output_length))
             else:
                 document = self._document(self._text(seed, step.mode), step.output)
-            return (await talk.ask(document, scheduled=moment)).timed
+            return (await client.ask(document, scheduled=moment)).timing
 
         return ask
 
-    def _text(self, seed: int, mode: Mode) -> str:
+    def _text(self, seed: int, mode: PromptSharing) -> str:
         assert self.prompt is not None
         return self.prompt.text(seed, mode, self.seed)
 
     def _document(self, text: str, output: int) -> dict[str, Any]:
         exact = {**_EXACT_OUTPUT, "min_tokens": output} if self.is_full_length else {}
         return {
-            "messages": turn(text), "max_tokens": output, "temperature": 0, "stream": True,
+            "messages": user_turns(text), "max_tokens": output, "temperature": 0, "stream": True,
             "stream_options": {"include_usage": True}, **exact,
         }  # fmt: skip
 
     # -- time left ---------------------------------------------------------------------------------------------------
 
-    def _expected(self, step: Step) -> float:
+    def _expected(self, step: BenchmarkStep) -> float:
         if step.trace:
-            return arrivals(step.trace, self.wanted.speed)[-1] + 2.0
+            return arrivals(step.trace, self.options.speed)[-1] + 2.0
         return step.length.seconds * 1.2 + 2.0
 
     def _guess(self) -> float:
-        """Of a ladder, nobody knows how many rungs it has: five, and what follows them."""
+        """The length of a ladder is unknown: assume five rungs, and the steps after them."""
         plan, each = self.plan, len(self.servers) * self.plan.repeats
         known = sum(self._expected(step) for step in plan.steps) * each
         if not plan.climbs:
             return known
-        step = rung(self.wanted, 1, self.prompt_tokens, self.output_tokens, Mode.WARM)
-        return known + self._expected(step) * each * (5 + 3 * plan.rates_by_knee) * len(self.wanted.modes)
+        step = clients_step(self.options, 1, self.prompt_tokens, self.output_tokens, PromptSharing.WARM)
+        return known + self._expected(step) * each * (5 + 3 * plan.rates_by_knee) * len(self.options.modes)

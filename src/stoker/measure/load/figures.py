@@ -12,8 +12,8 @@ from statistics import median
 from typing import NamedTuple
 
 from stoker.domain.run import Number
-from stoker.measure.requests.timing import Slo, Timed, Window, goodput, output_rate
-from stoker.measure.statistics.stats import honest, percentile
+from stoker.measure.requests.timing import Objectives, RequestTiming, Window, goodput, output_rate
+from stoker.measure.statistics.stats import percentile, percentile_if_enough
 
 CHUNKY = 1.2
 """Tokens per chunk above which a gap is one between chunks (ICL), not between tokens (ITL)."""
@@ -21,10 +21,10 @@ SPREAD = ("output_rate", "output_rate_steady", "request_rate", "ttft_p50", "tpot
 """Figures that are given as the median over repeats, with `.low` and `.high`."""
 
 
-class Sample(NamedTuple):
+class StepSample(NamedTuple):
     """One repeat of one step."""
 
-    requests: list[Timed]
+    requests: list[RequestTiming]
     window: Window
     """From the end of the warm-up until nothing new was started."""
 
@@ -34,7 +34,9 @@ class Sample(NamedTuple):
         return Window(self.window.begin, max((one.ended for one in self.requests), default=self.window.end))
 
 
-def figures(samples: Sequence[Sample], slo: Slo | None = None, from_schedule: bool = False) -> dict[str, Number]:
+def figures(
+    samples: Sequence[StepSample], slo: Objectives | None = None, from_schedule: bool = False
+) -> dict[str, Number]:
     """Everything about one step. `from_schedule`: times count from when a request should have been sent (open loop)."""
     requests = [one for sample in samples for one in sample.requests]
     found = _pooled(requests, from_schedule)
@@ -49,7 +51,7 @@ def figures(samples: Sequence[Sample], slo: Slo | None = None, from_schedule: bo
     return {name: _rounded(value) for name, value in found.items()}
 
 
-def counts(requests: Iterable[Timed]) -> dict[str, Number]:
+def counts(requests: Iterable[RequestTiming]) -> dict[str, Number]:
     """Successes, failures, and those by word."""
     every = list(requests)
     words = Counter(one.failure for one in every if not one.is_ok)
@@ -63,7 +65,7 @@ def summary(numbers: Mapping[str, Number]) -> str:
     return f"{numbers['requests_ok']} ok, {numbers['requests_failed']} failed" + (f" ({words})" if words else "")
 
 
-def _pooled(requests: Sequence[Timed], from_schedule: bool) -> dict[str, Number]:
+def _pooled(requests: Sequence[RequestTiming], from_schedule: bool) -> dict[str, Number]:
     good = [one for one in requests if one.is_ok]
     found = counts(requests)
     lag = {id(one): one.lag if from_schedule else 0.0 for one in good}
@@ -82,12 +84,16 @@ def _pooled(requests: Sequence[Timed], from_schedule: bool) -> dict[str, Number]
 
 def _times(name: str, seconds: list[float]) -> dict[str, Number]:
     """`NAME_p50`, `_p95`, `_p99`, `_max` in milliseconds."""
-    shares = {"p50": percentile(seconds, 0.5), "p95": honest(seconds, 0.95), "p99": honest(seconds, 0.99)}
+    shares = {
+        "p50": percentile(seconds, 0.5),
+        "p95": percentile_if_enough(seconds, 0.95),
+        "p99": percentile_if_enough(seconds, 0.99),
+    }
     shares["max"] = max(seconds, default=None)
     return {f"{name}_{what}": None if value is None else value * 1000 for what, value in shares.items()}
 
 
-def _gaps(good: Sequence[Timed]) -> dict[str, Number]:
+def _gaps(good: Sequence[RequestTiming]) -> dict[str, Number]:
     """Gaps of all requests together: as `itl` where a chunk is a token, else as `icl`; the worst stall beside them."""
     pairs = [(one.chunks, one.tokens.output) for one in good if one.chunks and one.tokens.output is not None]
     chunks = sum(chunk for chunk, _ in pairs)
@@ -98,7 +104,7 @@ def _gaps(good: Sequence[Timed]) -> dict[str, Number]:
     return {"tokens_per_chunk": ratio, **found, "stall_max": max(stalls, default=None)}
 
 
-def _tokens(good: Sequence[Timed]) -> dict[str, Number]:
+def _tokens(good: Sequence[RequestTiming]) -> dict[str, Number]:
     found: dict[str, Number] = {}
     for name in ("input", "output", "cached"):
         known = [value for one in good if (value := getattr(one.tokens, name)) is not None]
@@ -111,12 +117,12 @@ def _tokens(good: Sequence[Timed]) -> dict[str, Number]:
     return found
 
 
-def _rates_names(slo: Slo | None) -> tuple[str, ...]:
+def _rates_names(slo: Objectives | None) -> tuple[str, ...]:
     extra = ("goodput", "goodput_share") if slo is not None else ()
     return ("output_rate", "output_rate_steady", "request_rate", "seconds", *extra)
 
 
-def _rates(sample: Sample, slo: Slo | None) -> dict[str, Number]:
+def _rates(sample: StepSample, slo: Objectives | None) -> dict[str, Number]:
     requests, whole = sample.requests, sample.whole
     length = whole.end - whole.begin
     good = sum(one.is_ok for one in requests)

@@ -1,6 +1,6 @@
-"""How requests are sent: by so many clients, each one after the other, or at times that were set beforehand.
+"""Sends requests: from N clients, each sending one after the other, or at scheduled times.
 
-Time is passed in, so that a test tells it. What was heard is appended as it comes: whoever is cancelled keeps it.
+The clock is passed in, so that tests control it. Results are appended as they arrive: a cancelled caller keeps them.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import count
 from typing import NamedTuple
 
-from stoker.measure.load.figures import Sample
-from stoker.measure.requests.timing import Timed, Window
+from stoker.measure.load.figures import StepSample
+from stoker.measure.requests.timing import RequestTiming, Window
 from stoker.measure.statistics.stats import percentile
 
-Ask = Callable[[int, float | None], Awaitable[Timed]]
+SendRequest = Callable[[int, float | None], Awaitable[RequestTiming]]
 """Sends request number N (from 0; counted on through warm-up and measuring) and hears it out. With the time at which
 it should have been sent, where there is one. Never raises but on cancel."""
 MOST_LAG = 0.1
@@ -26,18 +26,18 @@ HOPELESS = 6
 """Failures in a row, and two per client on top, after which a step is given up: its server is gone."""
 
 
-class Time(NamedTuple):
+class LoadClock(NamedTuple):
     """Seconds, and waiting for them."""
 
     now: Callable[[], float] = time.perf_counter
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
 
 
-REAL = Time()
+REAL_CLOCK = LoadClock()
 
 
-class Length(NamedTuple):
-    """How long a step is measured: for so many seconds, and until so many requests were started."""
+class StepLength(NamedTuple):
+    """How long a step is measured: at least `seconds`, and until `requests` were started."""
 
     seconds: float = 30.0
     requests: int = 10
@@ -45,62 +45,66 @@ class Length(NamedTuple):
     """No request is started beyond; None: as many as the time takes."""
 
 
-class Heard:
+class StepRequests:
     """What a step came to so far."""
 
     def __init__(self) -> None:
-        self.warm: list[Timed] = []
+        self.warm: list[RequestTiming] = []
         """Of the warm-up: in no figure."""
-        self.requests: list[Timed] = []
+        self.requests: list[RequestTiming] = []
         self.begin: float | None = None
         self.stopped: float | None = None
         """When nothing new was started any more."""
         self.has_given_up = False
 
-    def sample(self, now: float) -> Sample:
+    def sample(self, now: float) -> StepSample:
         begin = now if self.begin is None else self.begin
-        return Sample(self.requests, Window(begin, now if self.stopped is None else self.stopped))
+        return StepSample(self.requests, Window(begin, now if self.stopped is None else self.stopped))
 
 
-async def closed(
-    ask: Ask, clients: int, warm_up: int, length: Length, heard: Heard, at: Time = REAL,
+async def run_closed_loop(
+    ask: SendRequest, clients: int, warm_up: int, length: StepLength, sent: StepRequests, at: LoadClock = REAL_CLOCK,
     on_request: Callable[[], None] = lambda: None,
 ) -> None:  # fmt: skip
     """`clients` at once, each sending its next request when its last has ended. On cancel all connections close."""
     warming, serial = iter(range(warm_up)), count(warm_up)
-    await _side_by_side(clients, lambda: _warm(ask, warming, heard))
+    await _side_by_side(clients, lambda: _warm(ask, warming, sent))
     started = failed = 0
-    heard.begin = at.now()
+    sent.begin = at.now()
 
     def may_start() -> bool:
-        if heard.stopped is None:
-            is_long = at.now() - (heard.begin or 0.0) >= length.seconds and started >= length.requests
-            heard.has_given_up = failed >= HOPELESS + 2 * clients
-            if is_long or heard.has_given_up or started == length.most:
-                heard.stopped = at.now()
-        return heard.stopped is None
+        if sent.stopped is None:
+            is_long = at.now() - (sent.begin or 0.0) >= length.seconds and started >= length.requests
+            sent.has_given_up = failed >= HOPELESS + 2 * clients
+            if is_long or sent.has_given_up or started == length.most:
+                sent.stopped = at.now()
+        return sent.stopped is None
 
     async def client() -> None:
         nonlocal started, failed
         while may_start():
             started += 1
             timed = await ask(next(serial), None)
-            heard.requests.append(timed)
+            sent.requests.append(timed)
             failed = 0 if timed.is_ok else failed + 1
             on_request()
 
     await _side_by_side(clients, client)
 
 
-async def scheduled(
-    ask: Ask, arrivals: Sequence[float], heard: Heard, at: Time = REAL, on_request: Callable[[], None] = lambda: None
+async def run_open_loop(
+    ask: SendRequest,
+    arrivals: Sequence[float],
+    sent: StepRequests,
+    at: LoadClock = REAL_CLOCK,
+    on_request: Callable[[], None] = lambda: None,
 ) -> None:
     """Request N at `arrivals[N]` seconds from now, however many are under way. Times of a request count from when it
     should have been sent, so that a client that comes too late hides nothing."""
-    heard.begin = begin = at.now()
+    sent.begin = begin = at.now()
 
     async def one(number: int, moment: float) -> None:
-        heard.requests.append(await ask(number, moment))
+        sent.requests.append(await ask(number, moment))
         on_request()
 
     async with asyncio.TaskGroup() as group:
@@ -108,11 +112,12 @@ async def scheduled(
             while (left := begin + offset - at.now()) > 0:
                 await at.sleep(left)
             group.create_task(one(number, begin + offset))
-        heard.stopped = at.now()
+        sent.stopped = at.now()
 
 
-def poisson(rate: float, seconds: float, seed: int = 0, least: int = 1) -> list[float]:
-    """Arrivals of a Poisson process of `rate` per second: exponential gaps; for so long, and at least so many."""
+def poisson_arrivals(rate: float, seconds: float, seed: int = 0, least: int = 1) -> list[float]:
+    """Arrivals of a Poisson process of `rate` per second: exponential gaps; for `seconds`, and at least `least` of
+    them."""
     draw = random.Random(seed)
     found: list[float] = []
     moment = 0.0
@@ -122,15 +127,15 @@ def poisson(rate: float, seconds: float, seed: int = 0, least: int = 1) -> list[
     return found
 
 
-def is_punctual(requests: Sequence[Timed], rate: float) -> bool:
+def is_punctual(requests: Sequence[RequestTiming], rate: float) -> bool:
     """Whether the requests were sent when they should have been: else the step says nothing about this rate."""
     lag = percentile([one.lag for one in requests], 0.99)
     return lag is None or lag <= MOST_LAG / rate
 
 
-async def _warm(ask: Ask, numbers: Iterator[int], heard: Heard) -> None:
+async def _warm(ask: SendRequest, numbers: Iterator[int], sent: StepRequests) -> None:
     for number in numbers:
-        heard.warm.append(await ask(number, None))
+        sent.warm.append(await ask(number, None))
 
 
 async def _side_by_side(clients: int, work: Callable[[], Awaitable[None]]) -> None:

@@ -26,7 +26,7 @@ SHARES = (0.5, 0.8, 0.95)
 TOP = 256
 
 
-class Stop(StrEnum):
+class LadderStop(StrEnum):
     SATURATED = "saturated"
     SLOW = "slow"
     FAILING = "failing"
@@ -50,34 +50,34 @@ class Rung(NamedTuple):
     """Memory is short."""
 
     @property
-    def yields(self) -> float:
+    def output(self) -> float:
         return self.rate if self.rate is not None else self.requests or 0.0
 
 
-def following(rungs: Sequence[Rung], top: int = TOP) -> int | Stop:
+def next_clients(rungs: Sequence[Rung], top: int = TOP) -> int | LadderStop:
     """How many clients come next, or why none do. The cases are numbered in the module's text."""
     if not rungs:
         return 1
     last = rungs[-1]
     if last.failed > MOST_FAILED:  # (c)
-        return Stop.FAILING
+        return LadderStop.FAILING
     if last.good is not None and last.good < LEAST_GOOD:  # (b)
-        return Stop.SLOW
+        return LadderStop.SLOW
     if last.is_full:  # (d)
-        return Stop.FULL
+        return LadderStop.FULL
     if len(rungs) > 2 and not any(_rises(rungs, place) for place in (-2, -1)):  # (a)
-        return Stop.SATURATED
+        return LadderStop.SATURATED
     if last.clients * 2 > top:  # (e)
-        return Stop.TOP
+        return LadderStop.TOP
     return last.clients * 2
 
 
 def knee(rungs: Sequence[Rung]) -> Rung | None:
-    """The last rung that was worth it; None: there is none at all. A rung that failed or was too slow never is."""
+    """The last rung that was worth it; None: there is no rung. A rung that failed or was too slow never counts."""
     sound = [one for one in rungs if one.failed <= MOST_FAILED and (one.good is None or one.good >= LEAST_GOOD)]
     found = None
     for one in sound:
-        if found is None or one.yields >= found.yields * (1 + RISE):
+        if found is None or one.output >= found.output * (1 + RISE):
             found = one
     return found
 
@@ -90,7 +90,7 @@ def open_rates(rungs: Sequence[Rung]) -> list[float]:
 
 def drift(first: Rung, again: Rung) -> float | None:
     """By how much the first rung changed when it was run again at the end; None: nothing to compare."""
-    return again.yields / first.yields - 1 if first.yields else None
+    return again.output / first.output - 1 if first.output else None
 
 
 def has_drifted(first: Rung, again: Rung) -> bool:
@@ -101,4 +101,4 @@ def has_drifted(first: Rung, again: Rung) -> bool:
 def _rises(rungs: Sequence[Rung], place: int) -> bool:
     """Whether this rung brought 5 % more than the one before."""
     at = len(rungs) + place
-    return rungs[at].yields >= rungs[at - 1].yields * (1 + RISE)
+    return rungs[at].output >= rungs[at - 1].output * (1 + RISE)

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from stoker.measure.load.generator import Length
+from stoker.measure.load.generator import StepLength
 from stoker.measure.load.ladder import TOP
-from stoker.measure.load.prompts import Mode
+from stoker.measure.load.prompts import PromptSharing
 from stoker.measure.load.replay import Arrival
 
 
@@ -31,7 +31,7 @@ class Preset(StrEnum):
     """Recorded traffic: its lengths, at its times."""
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class BenchmarkOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What was asked for; None: the preset's own. It is kept with the result."""
 
     preset: Preset = Preset.LADDER
@@ -43,7 +43,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     repeats: int | None = None
     rates: tuple[float, ...] | None = None
     """Requests per second, open loop. None: by the knee (in a ladder)."""
-    modes: tuple[Mode, ...] = (Mode.WARM,)
+    modes: tuple[PromptSharing, ...] = (PromptSharing.WARM,)
     slo_ttft: float | None = None
     slo_tpot: float | None = None
     """Seconds."""
@@ -53,15 +53,15 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """What the prompts are drawn from; None: a number of its own for each run, kept with the result."""
 
 
-class Step(NamedTuple):
+class BenchmarkStep(NamedTuple):
     """One row of the result."""
 
     name: str
     """`c4`, `r2.5`, `512-tokens`; another mode than warm stands before it: `prefix-cached.c4`."""
     prompt: int
     output: int
-    mode: Mode
-    length: Length
+    mode: PromptSharing
+    length: StepLength
     clients: int = 1
     rate: float | None = None
     """Requests per second; None: closed loop."""
@@ -70,17 +70,17 @@ class Step(NamedTuple):
     @property
     def warm_up(self) -> int:
         """Requests before, that do not count."""
-        return 0 if self.mode is Mode.COLD else max(2 * self.clients, 2)
+        return 0 if self.mode is PromptSharing.COLD else max(2 * self.clients, 2)
 
     @property
     def is_open(self) -> bool:
         return self.rate is not None or bool(self.trace)
 
 
-class Plan(NamedTuple):
+class BenchmarkPlan(NamedTuple):
     """The steps that are known beforehand, and whether a ladder comes first."""
 
-    steps: list[Step]
+    steps: list[BenchmarkStep]
     climbs: bool
     """Rungs are found while it runs; `steps` are none then, but for given rates."""
     repeats: int
@@ -101,7 +101,7 @@ SLACK = 16
 """Tokens of a context that a long prompt leaves free: templates add some behind."""
 
 
-def sizes(wanted: Wanted, context: int | None) -> tuple[int, int]:
+def token_sizes(wanted: BenchmarkOptions, context: int | None) -> tuple[int, int]:
     """(prompt, output) tokens of one request. Raises ValueError where they were asked for and do not fit."""
     prompt, output = _SIZES[wanted.preset]
     output = wanted.output_tokens or (min(output, context // 4) if context else output)
@@ -116,53 +116,59 @@ def sizes(wanted: Wanted, context: int | None) -> tuple[int, int]:
     return wanted.prompt_tokens, output
 
 
-def plan(wanted: Wanted, context: int | None = None, trace: Sequence[Arrival] = ()) -> Plan:
+def plan_benchmark(
+    wanted: BenchmarkOptions, context: int | None = None, trace: Sequence[Arrival] = ()
+) -> BenchmarkPlan:
     """What to do. `context`: tokens that a request may use, where it is known. Raises ValueError as `sizes` does."""
-    prompt, output = sizes(wanted, context)
+    prompt, output = token_sizes(wanted, context)
     repeats = wanted.repeats or (1 if wanted.quick or trace else 3)
     climbs = wanted.preset is Preset.LADDER and wanted.concurrency is None and wanted.rates is None
-    steps: list[Step] = []
+    steps: list[BenchmarkStep] = []
     if trace:
-        steps = [Step("replay", prompt, output, Mode.WARM, Length(0.0, 1), trace=tuple(trace))]
+        steps = [BenchmarkStep("replay", prompt, output, PromptSharing.WARM, StepLength(0.0, 1), trace=tuple(trace))]
     elif not climbs:
         for mode in wanted.modes:
             steps += _steps(wanted, prompt, output, mode, context)
     top = _QUICK_TOP if wanted.quick else TOP
-    return Plan(steps, climbs, repeats, top, climbs and not wanted.quick)
+    return BenchmarkPlan(steps, climbs, repeats, top, climbs and not wanted.quick)
 
 
-def rung(wanted: Wanted, clients: int, prompt: int, output: int, mode: Mode) -> Step:
-    """One step of so many clients."""
-    return Step(_name(mode, f"c{clients}"), prompt, output, mode, length(wanted, clients), clients)
+def clients_step(
+    wanted: BenchmarkOptions, clients: int, prompt: int, output: int, mode: PromptSharing
+) -> BenchmarkStep:
+    """One step with `clients` clients."""
+    return BenchmarkStep(_name(mode, f"c{clients}"), prompt, output, mode, step_length(wanted, clients), clients)
 
 
-def at_rate(wanted: Wanted, rate: float, prompt: int, output: int, mode: Mode) -> Step:
-    return Step(_name(mode, f"r{rate:g}"), prompt, output, mode, length(wanted, 1), rate=rate)
+def rate_step(wanted: BenchmarkOptions, rate: float, prompt: int, output: int, mode: PromptSharing) -> BenchmarkStep:
+    return BenchmarkStep(_name(mode, f"r{rate:g}"), prompt, output, mode, step_length(wanted, 1), rate=rate)
 
 
-def length(wanted: Wanted, clients: int) -> Length:
-    """At least so many seconds and ten requests for each client (quick: two; long and decode: three in all)."""
+def step_length(wanted: BenchmarkOptions, clients: int) -> StepLength:
+    """At least the seconds, and ten requests for each client (quick: two; long and decode: three in all)."""
     seconds = wanted.seconds
     if seconds is None:
         seconds = _SECONDS.get(wanted.preset, 30.0)
         seconds = min(seconds, _QUICK_SECONDS) if wanted.quick else seconds
     if wanted.requests is not None:
-        return Length(seconds, wanted.requests)
+        return StepLength(seconds, wanted.requests)
     if wanted.preset in (Preset.LONG, Preset.DECODE):
-        return Length(seconds, 1 if wanted.quick else 3)
-    return Length(seconds, (2 if wanted.quick else 10) * clients)
+        return StepLength(seconds, 1 if wanted.quick else 3)
+    return StepLength(seconds, (2 if wanted.quick else 10) * clients)
 
 
-def _steps(wanted: Wanted, prompt: int, output: int, mode: Mode, context: int | None) -> list[Step]:
-    found: list[Step] = []
+def _steps(
+    wanted: BenchmarkOptions, prompt: int, output: int, mode: PromptSharing, context: int | None
+) -> list[BenchmarkStep]:
+    found: list[BenchmarkStep] = []
     if wanted.preset is Preset.DECODE and wanted.output_tokens is None:
         fitting = [n for n in DECODES if context is None or prompt + n + SLACK <= context] or [output]
-        found = [Step(_name(mode, f"{n}-tokens"), prompt, n, mode, length(wanted, 1)) for n in fitting]
+        found = [BenchmarkStep(_name(mode, f"{n}-tokens"), prompt, n, mode, step_length(wanted, 1)) for n in fitting]
     elif wanted.concurrency is not None or wanted.rates is None:
         usual = (USERS,) if wanted.preset is Preset.USERS else (1,)
-        found = [rung(wanted, clients, prompt, output, mode) for clients in wanted.concurrency or usual]
-    return found + [at_rate(wanted, rate, prompt, output, mode) for rate in wanted.rates or ()]
+        found = [clients_step(wanted, clients, prompt, output, mode) for clients in wanted.concurrency or usual]
+    return found + [rate_step(wanted, rate, prompt, output, mode) for rate in wanted.rates or ()]
 
 
-def _name(mode: Mode, name: str) -> str:
-    return name if mode is Mode.WARM else f"{mode.value}.{name}"
+def _name(mode: PromptSharing, name: str) -> str:
+    return name if mode is PromptSharing.WARM else f"{mode.value}.{name}"

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from typing import NamedTuple
 
-Count = Callable[[str], Awaitable[int]]
+CountTokens = Callable[[str], Awaitable[int]]
 """Prompt tokens of a whole request whose only turn is this text, template included. Raises UpstreamError."""
 
 _WORDS = (
@@ -27,7 +27,7 @@ FILLERS = (" a", ".", " 1", " x", "!", " .", "\n", " the", ",", " I", "a", "0")
 """Pieces that are one token in most vocabularies; which of them are here, is tried."""
 
 
-class Mode(StrEnum):
+class PromptSharing(StrEnum):
     """What requests share with each other. Their figures are never put together."""
 
     COLD = "cold"
@@ -40,7 +40,7 @@ class Mode(StrEnum):
     """All of it."""
 
 
-class Prompt(NamedTuple):
+class BenchmarkPrompt(NamedTuple):
     """A text of `tokens` prompt tokens, as the server counted it."""
 
     words: tuple[str, ...]
@@ -54,42 +54,44 @@ class Prompt(NamedTuple):
     def is_exact(self) -> bool:
         return self.tokens == self.target
 
-    def text(self, seed: int = 0, mode: Mode = Mode.WARM, nonce: int = 0) -> str:
+    def text(self, seed: int = 0, mode: PromptSharing = PromptSharing.WARM, nonce: int = 0) -> str:
         """The prompt of request number `seed` in the run `nonce`: the same two numbers give the same text.
 
         Requests of one run share what the mode says; requests of two runs share nothing.
         """
         words = list(self.words)
         random.Random(f"run {nonce}").shuffle(words)
-        if mode is Mode.PREFIX_CACHED:
+        if mode is PromptSharing.PREFIX_CACHED:
             return " ".join(words) + self.tail
-        shared = len(words) // 2 if mode is Mode.HALF_SHARED else 0
+        shared = len(words) // 2 if mode is PromptSharing.HALF_SHARED else 0
         moved = words[shared:]
         random.Random(f"run {nonce} request {seed}").shuffle(moved)
         return " ".join((*words[:shared], *moved)) + self.tail
 
 
-class TooShort(ValueError):
+class PromptTooShort(ValueError):
     """The chat template alone takes more than the whole prompt may."""
 
 
-def row(words: int) -> tuple[str, ...]:
+def word_row(words: int) -> tuple[str, ...]:
     """So many words, in the order in which they always come."""
     return tuple(WORDS[place % len(WORDS)] for place in range(words))
 
 
-async def make(target: int, count: Count) -> Prompt:
+async def make_prompt(target: int, count: CountTokens) -> BenchmarkPrompt:
     """A prompt of exactly `target` tokens, or the nearest below that could be found: `tokens` tells. Takes about
-    twenty counts. Raises TooShort."""
+    twenty counts. Raises PromptTooShort."""
     empty = await count(WORDS[0])
     if empty > target:
-        raise TooShort(f"the shortest prompt takes {empty} tokens here (chat template included): ask for that or more")
+        raise PromptTooShort(
+            f"the shortest prompt takes {empty} tokens here (chat template included): ask for that or more"
+        )
     low, high = 1, 2
     seen = {1: empty}
 
     async def at(words: int) -> int:
         if words not in seen:
-            seen[words] = await count(" ".join(row(words)))
+            seen[words] = await count(" ".join(word_row(words)))
         return seen[words]
 
     while await at(high) <= target:
@@ -99,12 +101,12 @@ async def make(target: int, count: Count) -> Prompt:
         guess = low + (high - low) * (target - seen[low]) // max(1, seen[high] - seen[low])
         middle = min(high - 1, max(low + 1, guess))
         low, high = (middle, high) if await at(middle) <= target else (low, middle)
-    text = " ".join(row(low))
+    text = " ".join(word_row(low))
     tail, tokens = await _filled(text, seen[low], target, count)
-    return Prompt(row(low), tail, tokens, target, overhead=max(0, empty - 1))
+    return BenchmarkPrompt(word_row(low), tail, tokens, target, overhead=max(0, empty - 1))
 
 
-async def _filled(text: str, tokens: int, target: int, count: Count) -> tuple[str, int]:
+async def _filled(text: str, tokens: int, target: int, count: CountTokens) -> tuple[str, int]:
     """What to put behind the text, so that it has `target` tokens."""
     tail = ""
     for filler in FILLERS:
@@ -116,7 +118,7 @@ async def _filled(text: str, tokens: int, target: int, count: Count) -> tuple[st
     return tail, tokens
 
 
-class Blocks:
+class ReplayPrompts:
     """Prompts for a replay: equal ids become equal pieces of text, so that what was shared is shared again.
 
     Lengths are right to within 2 %: `per_word` and `empty` were measured once. Each request's own usage says what it
@@ -138,14 +140,14 @@ class Blocks:
         for place in range(-(-left // whole)):
             size = min(whole, left - place * whole)
             name = f"block {ids[place]}" if place < len(ids) else f"request {seed} {place}"
-            words = list(row(size))
+            words = list(word_row(size))
             random.Random(f"run {nonce} {name}").shuffle(words)
             pieces += words
         return " ".join(pieces)
 
 
-async def calibrate(count: Count) -> Blocks:
+async def calibrate_replay(count: CountTokens) -> ReplayPrompts:
     """Two counts: what the template takes, and what a word does."""
-    one, many = await count(WORDS[0]), await count(" ".join(row(len(WORDS) * 4)))
+    one, many = await count(WORDS[0]), await count(" ".join(word_row(len(WORDS) * 4)))
     per_word = (many - one) / (len(WORDS) * 4 - 1)
-    return Blocks(round(one - per_word), per_word)
+    return ReplayPrompts(round(one - per_word), per_word)

@@ -24,10 +24,10 @@ class Arrival(msgspec.Struct, omit_defaults=True):
 
 
 class BadTrace(ValueError):
-    """A line that is none; the message says which."""
+    """A line is no request; the message says which one."""
 
 
-def read(lines: Iterable[bytes | str], limit: int | None = None) -> list[Arrival]:
+def read_trace(lines: Iterable[bytes | str], limit: int | None = None) -> list[Arrival]:
     """In order of time; empty lines are left out. Raises BadTrace."""
     found: list[Arrival] = []
     decoder = msgspec.json.Decoder(Arrival)
@@ -57,7 +57,7 @@ def arrivals(trace: Sequence[Arrival], speed: float = 1.0) -> list[float]:
     return [(one.timestamp - first) / 1000 / speed for one in trace]
 
 
-def export(decisions: Iterable[Decision]) -> tuple[list[bytes], int]:
+def export_trace(decisions: Iterable[Decision]) -> tuple[list[bytes], int]:
     """(lines, how many decisions are left out): those of requests whose lengths were counted.
 
     Decisions hold nothing of a prompt, not even hashes: `hash_ids` is absent, and a replay shares no prefixes.

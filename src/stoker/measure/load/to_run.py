@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 
-from stoker.domain.run import Finding, Kind, Number, Outcome, Run, Subject
+from stoker.domain.run import Finding, Number, Outcome, Run, RunKind, Subject
 from stoker.measure.artifacts.result_file import new_id, raw, raws
-from stoker.measure.load.benchmark import Bench, Measured
+from stoker.measure.load.benchmark import Benchmark, MeasuredStep
 from stoker.measure.load.figures import counts, figures, summary
 from stoker.measure.load.generator import is_punctual
 from stoker.measure.load.ladder import drift, has_drifted, knee
-from stoker.measure.load.prompts import Mode
-from stoker.measure.requests.timing import Timed
+from stoker.measure.load.prompts import PromptSharing
+from stoker.measure.requests.timing import RequestTiming
 
 
 class RawSample(msgspec.Struct):
@@ -23,24 +23,24 @@ class RawSample(msgspec.Struct):
     step: str
     repeat: int
     stopped: float
-    requests: list[Timed]
-    warm_up: list[Timed] = []
+    requests: list[RequestTiming]
+    warm_up: list[RequestTiming] = []
 
 
-class Raw(msgspec.Struct):
+class RawBenchmark(msgspec.Struct):
     """What `Run.raw` of a benchmark holds."""
 
     samples: list[RawSample] = []
-    cold: Timed | None = None
+    cold: RequestTiming | None = None
 
 
-def run_of(
-    bench: Bench, route: str, subject: Subject, at: float, seconds: float, machine: Mapping[str, Any],
+def run_of_route(
+    bench: Benchmark, route: str, subject: Subject, at: float, seconds: float, machine: Mapping[str, Any],
     interrupted: bool = False,
 ) -> Run:  # fmt: skip
     """What one route came to. Plain names in `numbers` are the first step's; every step's have its name before."""
     rows = [one for one in bench.measured if one.route == route and one.repeats]
-    every = [timed for row in rows for heard in row.repeats for timed in heard.requests]
+    every = [timed for row in rows for replies in row.repeats for timed in replies.requests]
     findings = [_finding(bench, row) for row in rows]
     numbers: dict[str, Number] = dict(findings[0].numbers) if findings else {}
     for finding in findings:
@@ -53,8 +53,8 @@ def run_of(
     has_failed = any(not one.is_ok for one in every) or any(one.outcome is Outcome.FAILED for one in findings)
     outcome = Outcome.INTERRUPTED if interrupted else Outcome.FAILED if has_failed or not every else Outcome.PASSED
     return Run(
-        id=new_id(Kind.BENCHMARK, subject.serve, at),
-        kind=Kind.BENCHMARK,
+        id=new_id(RunKind.BENCHMARK, subject.serve, at),
+        kind=RunKind.BENCHMARK,
         at=at,
         seconds=round(seconds, 3),
         subject=subject,
@@ -67,9 +67,9 @@ def run_of(
     )
 
 
-def _settings(bench: Bench) -> dict[str, Any]:
+def _settings(bench: Benchmark) -> dict[str, Any]:
     prompt = bench.prompt
-    asked: dict[str, Any] = msgspec.to_builtins(bench.wanted)
+    asked: dict[str, Any] = msgspec.to_builtins(bench.options)
     return asked | {
         "seed": bench.seed,
         "prompt_tokens": bench.prompt_tokens,
@@ -81,7 +81,7 @@ def _settings(bench: Bench) -> dict[str, Any]:
     }
 
 
-def _finding(bench: Bench, row: Measured) -> Finding:
+def _finding(bench: Benchmark, row: MeasuredStep) -> Finding:
     step = row.step
     found = figures(row.samples(bench.time.now()), bench.slo, from_schedule=step.is_open)
     found = {"clients": None if step.is_open else step.clients, "rate": step.rate, "repeats": len(row.repeats), **found}
@@ -89,25 +89,25 @@ def _finding(bench: Bench, row: Measured) -> Finding:
     outcome = Outcome.FAILED if found["requests_failed"] else Outcome.PASSED
     cause = fix = ""
     if step.rate is not None:
-        late = [heard for heard in row.repeats if not is_punctual(heard.requests, step.rate)]
+        late = [reply for reply in row.repeats if not is_punctual(reply.requests, step.rate)]
         if late:
             outcome = Outcome.UNDECIDED if outcome is Outcome.PASSED else outcome
-            cause = "this machine sent requests later than 10 % of the time between two: the step says nothing"
+            cause = "this machine sent requests late, by more than 10 % of their interval: the step is invalid"
             fix = "run the benchmark from another machine, or ask for a lower --rate"
-    if any(heard.has_given_up for heard in row.repeats):
-        cause = "given up: one request after the other failed"
-        fix = "look whether the serve still runs: stoker serves status, stoker serves logs"
+    if any(reply.has_given_up for reply in row.repeats):
+        cause = "given up: too many requests failed in a row"
+        fix = "check whether the serve still runs: stoker serves status, stoker serves logs"
     return Finding(step.name, outcome, seen, cause, fix, found, found.get("seconds"))
 
 
-def _about_ladder(bench: Bench, route: str, numbers: dict[str, Number]) -> list[Finding]:
+def _about_ladder(bench: Benchmark, route: str, numbers: dict[str, Number]) -> list[Finding]:
     """The knee, why it went no further, and whether the machine drifted; only of the route that decided."""
     if route != bench.servers[0].route:
         return []
     found: list[Finding] = []
     for mode, stop in bench.stops.items():
         rungs = bench.rungs(mode)
-        at, best = knee(rungs), max((one.yields for one in rungs), default=None)
+        at, best = knee(rungs), max((one.output for one in rungs), default=None)
         name = "knee" if mode.value == "warm" else f"{mode.value}.knee"
         values: dict[str, Number] = {
             f"{name}_clients": at.clients if at is not None else None,
@@ -116,9 +116,13 @@ def _about_ladder(bench: Bench, route: str, numbers: dict[str, Number]) -> list[
         }
         numbers |= values
         words = f"at {at.clients} clients; " if at is not None else "none; "
-        found.append(Finding(name, Outcome.PASSED, f"{words}the ladder ended: {stop.value}", numbers=values))
-    if bench.again is not None and bench.again.repeats and (rungs := bench.rungs(bench.again.step.mode)):
-        again = bench.rung(bench.again)
+        found.append(Finding(name, Outcome.PASSED, f"{words}the ladder ended because: {stop.value}", numbers=values))
+    if (
+        bench.first_rung_again is not None
+        and bench.first_rung_again.repeats
+        and (rungs := bench.rungs(bench.first_rung_again.step.mode))
+    ):
+        again = bench.rung(bench.first_rung_again)
         change = drift(rungs[0], again)
         numbers["drift"] = None if change is None else round(change, 4)
         is_off = has_drifted(rungs[0], again)
@@ -128,7 +132,7 @@ def _about_ladder(bench: Bench, route: str, numbers: dict[str, Number]) -> list[
                 "drift",
                 Outcome.UNDECIDED if is_off else Outcome.PASSED,
                 seen,
-                "the machine became slower or faster meanwhile: heat, or other work on it" if is_off else "",
+                "the machine became slower or faster during the run: heat, or other load" if is_off else "",
                 "run it again on an idle machine; do not compare the steps of this run" if is_off else "",
                 {"drift": numbers["drift"]},
             )
@@ -140,14 +144,14 @@ MOST_CACHED = 0.05
 """Share of prompt tokens above which prompts that share nothing were not all read anew."""
 
 
-def _about_cache(bench: Bench, rows: list[Measured]) -> list[Finding]:
+def _about_cache(bench: Benchmark, rows: list[MeasuredStep]) -> list[Finding]:
     """Steps with fresh prompts whose prompts came from a cache all the same. The chat template is the same in every
     request: its tokens may be cached."""
     prompt = bench.prompt
     template = prompt.overhead / prompt.tokens if prompt is not None and prompt.tokens else 0.0
     shares: dict[str, Number] = {}
     for row in rows:
-        if row.step.mode not in (Mode.WARM, Mode.COLD) or row.step.trace:
+        if row.step.mode not in (PromptSharing.WARM, PromptSharing.COLD) or row.step.trace:
             continue
         share = figures(row.samples(bench.time.now()))["cached_share"]
         if share is not None and share > MOST_CACHED + template:
@@ -159,26 +163,26 @@ def _about_cache(bench: Bench, rows: list[Measured]) -> list[Finding]:
         Finding(
             "cached",
             Outcome.UNDECIDED,
-            f"prompts of this run are new, and the server says it took their tokens from a cache: {seen}",
-            "something in front of the model keeps answers, or its cache joins equal pieces of different prompts",
-            "ask for longer prompts with --prompt-tokens, or look what caches there; times to first token are too good",
+            f"the prompts of this run are new, but the server reports cached tokens: {seen}",
+            "something in front of the model caches answers, or its cache matches parts of different prompts",
+            "ask for longer prompts with --prompt-tokens, or find the cache; the times to first token are too good",
             {f"{name}.cached_share": share for name, share in shares.items()},
         )
     ]
 
 
-def _raw_of(rows: list[Measured], cold: Timed | None) -> Raw:
+def _raw_of(rows: list[MeasuredStep], cold: RequestTiming | None) -> RawBenchmark:
     samples = []
     for row in rows:
-        for repeat, heard in enumerate(row.repeats):
-            begin = heard.begin if heard.begin is not None else 0.0
-            stopped = heard.stopped if heard.stopped is not None else begin
-            moved = [[_since(begin, one) for one in some] for some in (heard.requests, heard.warm)]
+        for repeat, reply in enumerate(row.repeats):
+            begin = reply.begin if reply.begin is not None else 0.0
+            stopped = reply.stopped if reply.stopped is not None else begin
+            moved = [[_since(begin, one) for one in some] for some in (reply.requests, reply.warm)]
             samples.append(RawSample(row.step.name, repeat, round(stopped - begin, 6), *moved))
-    return Raw(samples, None if cold is None else _since(cold.t0, cold))
+    return RawBenchmark(samples, None if cold is None else _since(cold.t0, cold))
 
 
-def _since(begin: float, timed: Timed) -> Timed:
+def _since(begin: float, timed: RequestTiming) -> RequestTiming:
     moved = msgspec.structs.replace(timed, gaps=[round(gap, 6) for gap in timed.gaps])
     for name in ("scheduled", "t0", "ended", "first", "visible", "last"):
         value = getattr(timed, name)

@@ -60,14 +60,14 @@ def parse(text: str, shown: str) -> list[Judgement]:
         one = _judgement(row, shown, line)
         key = (one.fixture, one.model, one.judge)
         if (before := first.setdefault(key, line)) != line:
-            raise wrong(shown, line, "judge", f"'{one.judge}' judged this output in line {before} already")
+            raise bad_field(shown, line, "judge", f"'{one.judge}' judged this output in line {before} already")
         found.append(one)
     if not found:
         raise FixtureError(f"{shown} holds no judgement: a row is {', '.join(FIELDS)} and, where wanted, {NOTE}")
     return found
 
 
-def wrong(shown: str, line: int, field: str, why: str) -> FixtureError:
+def bad_field(shown: str, line: int, field: str, why: str) -> FixtureError:
     return FixtureError(f"{shown}, line {line}, {field}: {why}")
 
 
@@ -106,29 +106,29 @@ def _from_csv(text: str, shown: str) -> Iterator[tuple[int, dict[str, object]]]:
 def _header(names: list[str], shown: str, line: int) -> list[str]:
     for name in names:
         if names.count(name) > 1:
-            raise wrong(shown, line, name or "header", "this column stands twice")
+            raise bad_field(shown, line, name or "header", "this column stands twice")
     if missing := [name for name in FIELDS if name not in names]:
-        raise wrong(shown, line, missing[0], f"this column is missing; the header is {','.join((*FIELDS, NOTE))}")
+        raise bad_field(shown, line, missing[0], f"this column is missing; the header is {','.join((*FIELDS, NOTE))}")
     return names
 
 
 def _judgement(row: Mapping[str, object], shown: str, line: int) -> Judgement:
     for name in row:
         if name not in (*FIELDS, NOTE):
-            raise wrong(shown, line, name[:40], f"is unknown; there are {', '.join((*FIELDS, NOTE))}")
+            raise bad_field(shown, line, name[:40], f"is unknown; there are {', '.join((*FIELDS, NOTE))}")
     texts = [_text(row, name, shown, line) for name in FIELDS[:3]]
     if texts[2] in (STRUCTURE, MEAN):
-        raise wrong(shown, line, "judge", f"'{texts[2]}' stands for another grade; give another name")
+        raise bad_field(shown, line, "judge", f"'{texts[2]}' stands for another grade; give another name")
     note = row.get(NOTE)
     if note is not None and not isinstance(note, str):
-        raise wrong(shown, line, NOTE, "is no text")
+        raise bad_field(shown, line, NOTE, "is no text")
     return Judgement(texts[0], texts[1], texts[2], _score(row.get("score"), shown, line), note or "", line)
 
 
 def _text(row: Mapping[str, object], name: str, shown: str, line: int) -> str:
     value = row.get(name)
     if not isinstance(value, str) or not value.strip():
-        raise wrong(shown, line, name, "is missing" if value in (None, "") else "is no text")
+        raise bad_field(shown, line, name, "is missing" if value in (None, "") else "is no text")
     return value.strip()
 
 
@@ -143,16 +143,18 @@ def _score(value: object, shown: str, line: int) -> float:
         score = math.nan
     if not 0.0 <= score <= 1.0:  # 3
         told = "is missing" if given in (None, "") else f"{str(value)[:40]!r} is neither 0 to 1, nor pass or fail"
-        raise wrong(shown, line, "score", told)
+        raise bad_field(shown, line, "score", told)
     return score
 
 
 # -- beside the structural grade -------------------------------------------------------------------------------------
 
 
-def compared(judgements: Iterable[Judgement], outputs: Sequence[Mapping[str, Any]], shown: str) -> dict[str, Any]:
-    """`outputs`: as `planning.report` lists them. The same whatever the order of rows. Raises FixtureError for a row of
-    an output that there is not.
+def compare_judgements(
+    judgements: Iterable[Judgement], outputs: Sequence[Mapping[str, Any]], shown: str
+) -> dict[str, Any]:
+    """`outputs`: as `plan_report.plan_report` lists them. The same whatever the order of rows. Raises FixtureError for
+    a row of an output that there is not.
 
     agreement  structure and each judge, structure and the judges' mean, judge and judge: outputs that both graded, how
                often both say pass or both fail (with Wilson's interval), and Cohen's kappa
@@ -182,10 +184,10 @@ def compared(judgements: Iterable[Judgement], outputs: Sequence[Mapping[str, Any
 
 def _refuse(one: Judgement, graded: Mapping[Key, Any], shown: str) -> None:
     if one.fixture not in {fixture for _, fixture in graded}:
-        raise wrong(shown, one.line, "fixture", f"no graded output is of '{one.fixture}'")
+        raise bad_field(shown, one.line, "fixture", f"no graded output is of '{one.fixture}'")
     if one.model not in {model for model, _ in graded}:
-        raise wrong(shown, one.line, "model", f"no graded output is of '{one.model}'")
-    raise wrong(shown, one.line, "fixture", f"'{one.model}' has no graded output of '{one.fixture}'")
+        raise bad_field(shown, one.line, "model", f"no graded output is of '{one.model}'")
+    raise bad_field(shown, one.line, "fixture", f"'{one.model}' has no graded output of '{one.fixture}'")
 
 
 def _agreement(scores: Mapping[Key, Mapping[str, float]], graded: Mapping[Key, Any]) -> list[dict[str, Any]]:

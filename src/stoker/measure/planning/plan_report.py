@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from stoker.measure.planning.judgements import Judgement, compared
+from stoker.measure.planning.judgements import Judgement, compare_judgements
 from stoker.measure.statistics.stats import wilson
-from stoker.measure.suites.check_kinds import Plan
-from stoker.measure.suites.checkers.plain_text import said
-from stoker.measure.suites.checkers.plans import graded
+from stoker.measure.suites.check_kinds import PlanCheck
+from stoker.measure.suites.checkers.plain_text import answer_text
+from stoker.measure.suites.checkers.plans import grade_plan
 from stoker.measure.suites.fixture import Fixture, FixtureError, digest
-from stoker.measure.suites.grading import Ask
+from stoker.measure.suites.grading import AskFixture
 
 
-class Output(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PlanOutput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a model wrote to one fixture."""
 
     fixture: str
@@ -26,32 +26,32 @@ class Output(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     text: str
 
 
-class Judged(NamedTuple):
+class JudgementFile(NamedTuple):
     """A file of judgements."""
 
     rows: Sequence[Judgement]
-    shown: str
+    name: str
     """What messages call it."""
 
 
-_decoder = msgspec.json.Decoder(Output)
+_decoder = msgspec.json.Decoder(PlanOutput)
 
 
-def shipped() -> list[Output]:
+def shipped() -> list[PlanOutput]:
     """The ones in the package: good plans and bad ones."""
     return _read(files("stoker.measure.planning") / "outputs")
 
 
-def read(path: Path) -> list[Output]:
+def read(path: Path) -> list[PlanOutput]:
     """Those of a file, or of every `*.jsonl` of a directory. Raises FixtureError, which names file and line."""
     if path.is_dir():
         return _read(path)
     if not path.exists():
-        raise FixtureError(f"{path} is no directory and no file: outputs are read from *.jsonl files")
+        raise FixtureError(f"{path} does not exist: outputs are read from *.jsonl files")
     return _lines(path)
 
 
-def _read(directory: Any) -> list[Output]:
+def _read(directory: Any) -> list[PlanOutput]:
     found = []
     paths = sorted((path for path in directory.iterdir() if path.name.endswith(".jsonl")), key=lambda path: path.name)
     for path in paths:
@@ -59,7 +59,7 @@ def _read(directory: Any) -> list[Output]:
     return found
 
 
-def _lines(path: Any) -> list[Output]:
+def _lines(path: Any) -> list[PlanOutput]:
     try:
         body = path.read_bytes()
     except OSError as error:
@@ -67,38 +67,38 @@ def _lines(path: Any) -> list[Output]:
     return [_parse(line, f"{path}, line {number}") for number, line in enumerate(body.split(b"\n"), 1) if line.strip()]
 
 
-def _parse(line: bytes, place: str) -> Output:
+def _parse(line: bytes, place: str) -> PlanOutput:
     try:
         return _decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise FixtureError(f"{place}: {str(error)[:200]}") from None
 
 
-def lines(outputs: Iterable[Output]) -> bytes:
+def lines(outputs: Iterable[PlanOutput]) -> bytes:
     """As JSONL."""
     return b"".join(msgspec.json.encode(one) + b"\n" for one in outputs)
 
 
-async def written(fixtures: Iterable[Fixture], ask: Ask, model: str) -> list[Output]:
+async def write_plans(fixtures: Iterable[Fixture], ask: AskFixture, model: str) -> list[PlanOutput]:
     """Asks for every plan anew. One that does not come is an empty text."""
     found = []
     for fixture in fixtures:
-        if isinstance(fixture.check, Plan):
-            heard = await ask(fixture)
-            found.append(Output(fixture.id, model, said(heard.answer) if heard.timed.is_ok else ""))
+        if isinstance(fixture.check, PlanCheck):
+            reply = await ask(fixture)
+            found.append(PlanOutput(fixture.id, model, answer_text(reply.answer) if reply.timing.is_ok else ""))
     return found
 
 
-def report(
+def plan_report(
     fixtures: Sequence[Fixture],
-    outputs: Iterable[Output],
-    baselines: Iterable[Output] = (),
-    judged: Judged | None = None,
+    outputs: Iterable[PlanOutput],
+    baselines: Iterable[PlanOutput] = (),
+    judged: JudgementFile | None = None,
 ) -> bytes:
     """A JSON document: `dataset`; `models`, by name; `outputs`, by model and fixture. No time and no path is in it.
 
     `baselines`: outputs of other models, graded the same and named under `baselines`. `judged`: what judges say of any
-    of them, under `judged` (see `judged.compared`).
+    of them, under `judged` (see `judgements.compare_judgements`).
 
     Raises FixtureError: an output of a fixture that there is not, or that asks for no plan; two of one; a baseline that
     has the name of a model that is graded; a judgement of an output that there is not.
@@ -106,14 +106,14 @@ def report(
     outputs, baselines = list(outputs), list(baselines)
     names = sorted({output.model for output in baselines})
     if both := sorted({output.model for output in outputs}.intersection(names)):
-        raise FixtureError(f"'{both[0]}' is a baseline, and a model that is graded: give one of them another name")
-    checks = {one.id: one.check for one in fixtures if isinstance(one.check, Plan)}
+        raise FixtureError(f"'{both[0]}' is both a baseline and a graded model: rename one of them")
+    checks = {one.id: one.check for one in fixtures if isinstance(one.check, PlanCheck)}
     graded_: dict[tuple[str, str], dict[str, Any]] = {}
     for output in (*outputs, *baselines):
         key = (output.model, output.fixture)
         check = checks.get(output.fixture)
         if check is None:
-            raise FixtureError(f"'{output.fixture}', which '{output.model}' answers, is no fixture for plans")
+            raise FixtureError(f"'{output.fixture}', which '{output.model}' answers, is not a planning fixture")
         if key in graded_:
             raise FixtureError(f"'{output.model}' answers '{output.fixture}' twice")
         graded_[key] = _graded(output, check)
@@ -126,12 +126,12 @@ def report(
     if names:
         document["baselines"] = names
     if judged is not None:
-        document["judged"] = compared(judged.rows, listed, judged.shown)
+        document["judged"] = compare_judgements(judged.rows, listed, judged.name)
     return msgspec.json.format(msgspec.json.encode(document, order="sorted"), indent=2) + b"\n"
 
 
-def _graded(output: Output, check: Plan) -> dict[str, Any]:
-    found = graded(check, output.text)
+def _graded(output: PlanOutput, check: PlanCheck) -> dict[str, Any]:
+    found = grade_plan(check, output.text)
     return {
         "model": output.model, "fixture": output.fixture, "passed": found.passed, "score": found.score,
         "steps": found.steps, "shares": dict(found.shares),

@@ -1,4 +1,4 @@
-"""A failed gate and what was seen -> what it mostly is, and what to do. `""` stands for whatever else was seen."""
+"""A failed check and its cause key -> the likely cause, and the fix. `""` stands for whatever else was seen."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _WEIGHTS = "damaged or crushed weights, a too small quantisation, or a wrong tem
 _WEIGHTS_FIX = "check the file's hash, try a larger quantisation, compare with another engine or an older version"
 _KERNEL = "a fault of kernel, driver, KV cache quantisation or sampling"
 _KERNEL_FIX = "try kv_cache_type f16 and another attention_backend; go back one engine or driver version"
-_EOS = "the end token is missing among the stop ids, in the GGUF file or in generation_config.json"
-_EOS_FIX = "add the end-of-turn id to the stop ids (GGUF: tokenizer.ggml.eot_token_id), or take a newer conversion"
+_EOS = "the end token is missing from the stop ids, in the GGUF file or in generation_config.json"
+_EOS_FIX = "add the end-of-turn id to the stop ids (GGUF: tokenizer.ggml.eot_token_id), or use a newer conversion"
 _GRAMMAR = "the grammar backend is off, or response_format is dropped on the way"
-_GRAMMAR_FIX = "switch structured output on (vLLM, SGLang: grammar backend), and look whether a proxy drops the field"
+_GRAMMAR_FIX = "switch structured output on (vLLM, SGLang: grammar backend), and check whether a proxy drops the field"
 _CUT = "something cuts long prompts silently: a context shift, a proxy, or a smaller context than advertised"
 _CUT_FIX = "switch context shift off and set the context that the serve really has"
 _REASONING = "the reasoning parser is off or does not match the model"
 _REASONING_FIX = "set reasoning_parser for this model"
 _SLOTS = "answers are mixed up between slots: KV cache, prefix cache, or a proxy that shares connections"
-_SLOTS_FIX = "switch prefix_caching off and test again; do not serve anybody with it"
+_SLOTS_FIX = "switch prefix_caching off and test again; do not serve users with it"
 _COUNTS = "the engine, or a proxy before it, counts wrongly"
 _COUNTS_FIX = "ask the engine directly (--base-url); bills and context checks rest on these counts"
 _FRAMES = "the stream is broken by the engine or by a proxy that rewrites it"
@@ -36,7 +36,7 @@ _FRAMES_FIX = "ask the engine directly (--base-url); if it is whole there, the p
 _ROUTED = "somebody else answers under this name: a proxy, a fallback, or a pool of several backends"
 _ROUTED_FIX = "ask each backend directly (--base-url); take out the one that has another model, or give it another name"
 _HIDDEN = "thoughts are written and counted, but dropped on the way: by the reasoning parser, or by a proxy"
-_MENDED = "clients that do not mend this lose the call or run another one; Stoker mends it, others do not"
+_MENDED = "clients that do not repair this lose the call or run a wrong one; Stoker repairs it, others do not"
 
 CAUSES: Mapping[tuple[str, str], Cause] = {
     ("model", "id"): Cause("another model is loaded, or its name is another one", "set served_name to what it shows"),
@@ -61,7 +61,7 @@ CAUSES: Mapping[tuple[str, str], Cause] = {
     ),
     ("template", "system"): Cause("the template drops system turns", _TEMPLATE),
     ("template", "generation"): Cause(
-        "the template does not open the answer (add_generation_prompt is not heeded)", _TEMPLATE
+        "the template does not open the answer (add_generation_prompt is ignored)", _TEMPLATE
     ),
     ("template", "foreign"): Cause("the template is another model's", _TEMPLATE),
     ("template", "count"): Cause(
@@ -82,13 +82,13 @@ CAUSES: Mapping[tuple[str, str], Cause] = {
     ("eos", "reason"): Cause("the finish reason is wrong: an engine's or a proxy's fault", _FRAMES_FIX),
     ("eos", ""): Cause(_EOS, _EOS_FIX),
     ("special-tokens", ""): Cause("a stop id is missing, or special tokens are written out", _EOS_FIX),
-    ("thinking", "always"): Cause("enable_thinking is not heeded by the template", "take the model's own template"),
+    ("thinking", "always"): Cause("the template ignores enable_thinking", "take the model's own template"),
     ("thinking", "lost"): Cause(_HIDDEN, _REASONING_FIX),
     ("thinking", "after"): Cause("the reasoning parser sends thoughts behind the answer", _REASONING_FIX),
     ("thinking", "late"): Cause(_FRAMES, _FRAMES_FIX),
     ("thinking", ""): Cause(_REASONING, _REASONING_FIX),
     ("needle", "small"): Cause(
-        "the context is smaller than what is to be proved", "raise the context, or lower --needle-ctx"
+        "the context is smaller than the length to be proved", "raise the context, or lower --needle-ctx"
     ),
     ("needle", "truncated"): Cause(_CUT, _CUT_FIX),
     ("needle", "uncounted"): Cause(_COUNTS, _COUNTS_FIX),
@@ -96,7 +96,7 @@ CAUSES: Mapping[tuple[str, str], Cause] = {
     ("over-context", "near"): Cause("less context than advertised", "lower the serve's context to what the engine has"),
     ("over-context", "uncounted"): Cause(_COUNTS, _COUNTS_FIX),
     ("over-context", "status"): Cause(
-        "the refusal is turned into an error of the server", "clients retry 5xx: let the 400 of the engine through"
+        "the refusal is turned into a server error", "clients retry 5xx: pass on the engine's 400"
     ),
     ("over-context", ""): Cause(_CUT, _CUT_FIX),
     ("tool-single", "stream"): Cause(
@@ -139,20 +139,20 @@ CAUSES: Mapping[tuple[str, str], Cause] = {
         "offer that tool alone with tool_choice required",
     ),
     ("tool-none", ""): Cause(
-        "tool_choice none still renders the tools into the prompt", "leave the tools out where none is wanted"
+        "tool_choice none still renders the tools into the prompt", "omit the tools if none is wanted"
     ),
     ("tool-bare", ""): Cause("arguments of a tool without parameters are lost", _PARSER_FIX),
     ("tool-round-trip", ""): Cause("results in the history are dropped or rendered wrongly", _TEMPLATE),
     ("json-schema", ""): Cause(_GRAMMAR, _GRAMMAR_FIX),
     ("stop", "left-in"): Cause("the marker is not cut off", "update the engine; cut it in the client meanwhile"),
     ("stop", ""): Cause(
-        "stop strings are dropped on the way, or not heeded by the engine",
+        "stop strings are dropped on the way, or the engine ignores them",
         "ask the engine directly (--base-url) to see who drops them",
     ),
-    ("usage", "counts"): Cause("tokens are counted wrongly, or thoughts are written that nobody is shown", _COUNTS_FIX),
+    ("usage", "counts"): Cause("tokens are counted wrongly, or the model writes hidden thoughts", _COUNTS_FIX),
     ("usage", ""): Cause(_COUNTS, _COUNTS_FIX),
     ("max-tokens", "ignored"): Cause(
-        "max_tokens is dropped on the way, or not heeded by the engine", "ask the engine directly (--base-url)"
+        "max_tokens is dropped on the way, or the engine ignores it", "ask the engine directly (--base-url)"
     ),
     ("max-tokens", "reason"): Cause(
         "the finish reason is wrong where an answer is cut: clients take half an answer for a whole one", _FRAMES_FIX
@@ -179,7 +179,7 @@ CAUSES: Mapping[tuple[str, str], Cause] = {
     ("unicode", ""): Cause(_FRAMES, _FRAMES_FIX),
     ("same-model", "changed"): Cause(
         "another model, another quantisation, or another version of the engine than was recorded",
-        "compare file and engine with those of the recorded run; record anew if the change was meant",
+        "compare file and engine with those of the recorded run; record a new baseline if the change was intended",
     ),
     ("same-model", "answers"): Cause(_ROUTED, _ROUTED_FIX),
     ("same-model", ""): Cause(_ROUTED, _ROUTED_FIX),
@@ -193,18 +193,18 @@ CAUSES: Mapping[tuple[str, str], Cause] = {
     ),
     ("frames", ""): Cause(_FRAMES, _FRAMES_FIX),
     ("cancel", ""): Cause(
-        "a proxy keeps reading after its client left, or the engine does not look",
+        "a proxy keeps reading after its client left, or the engine does not notice",
         "let the proxy close its upstream connection when the client's closes",
     ),
     ("determinism", ""): Cause(
-        "temperature 0 is not heeded: sampling is forced by the server or changed on the way",
+        "temperature 0 is ignored: sampling is forced by the server or changed on the way",
         "look for sampling flags of the engine and of proxies",
     ),
     ("bleed", "lost"): Cause("answers are damaged under load", _SLOTS_FIX),
     ("bleed", ""): Cause(_SLOTS, _SLOTS_FIX),
     ("image", "dropped"): Cause(
         "the picture is accepted and never reaches the model: it is dropped, mmproj is missing, or it has no vision",
-        "start it with its mmproj file, look whether a proxy drops image parts, or let it refuse pictures",
+        "start it with its mmproj file, check whether a proxy drops image parts, or let it refuse pictures",
     ),
     ("image", ""): Cause(
         "the picture is misread: a wrong mmproj or preprocessing",
@@ -212,9 +212,7 @@ CAUSES: Mapping[tuple[str, str], Cause] = {
     ),
 }
 _TIMEOUT = Cause("it answers too slowly, or hangs", "look at its log and its load: stoker serves logs NAME")
-_NO_ANSWER = Cause(
-    "the request was refused or broke off", "the sentence has the server's own words; its log may say more"
-)
+_NO_ANSWER = Cause("the request was refused or interrupted", "the finding quotes the server; its log may say more")
 
 
 def cause(gate: str, why: str) -> Cause:

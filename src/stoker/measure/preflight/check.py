@@ -11,10 +11,10 @@ import msgspec
 
 from stoker.domain.run import Number, Outcome
 from stoker.measure.preflight import wire_flaws
-from stoker.measure.preflight.facts import Facts
-from stoker.measure.preflight.pages import Look
+from stoker.measure.preflight.facts import ServeFacts
+from stoker.measure.preflight.pages import PageClient
 from stoker.measure.preflight.wordings import Wording
-from stoker.measure.requests.client import Heard, Talk
+from stoker.measure.requests.client import ModelClient, ModelReply
 from stoker.measure.statistics.stats import wilson
 
 T = TypeVar("T")
@@ -25,53 +25,53 @@ _CUT = 16
 """Answers of so few tokens are meant to be cut."""
 
 
-class Seen(NamedTuple):
+class CheckResult(NamedTuple):
     """What a check came to. `why` is the word under which `causes` knows the failure."""
 
     outcome: Outcome
-    seen: str
-    why: str = ""
+    summary: str
+    cause_key: str = ""
     numbers: Mapping[str, Number] = {}
 
 
-def passed(seen: str, **numbers: Number) -> Seen:
-    return Seen(Outcome.PASSED, seen, "", numbers)
+def passed(seen: str, **numbers: Number) -> CheckResult:
+    return CheckResult(Outcome.PASSED, seen, "", numbers)
 
 
-def failed(why: str, seen: str, **numbers: Number) -> Seen:
-    return Seen(Outcome.FAILED, seen, why, numbers)
+def failed(why: str, seen: str, **numbers: Number) -> CheckResult:
+    return CheckResult(Outcome.FAILED, seen, why, numbers)
 
 
-def absent(why: str) -> Seen:
+def not_applicable(why: str) -> CheckResult:
     """It does not apply; the sentence says why."""
-    return Seen(Outcome.NOT_APPLICABLE, why)
+    return CheckResult(Outcome.NOT_APPLICABLE, why)
 
 
-class Repeat(NamedTuple):
+class RepeatedRequest(NamedTuple):
     """One of many equal requests, and what came of it."""
 
     prompt: int
-    heard: Heard
+    reply: ModelReply
 
 
-class About(msgspec.Struct):
+class CheckContext(msgspec.Struct):
     """What is measured, and how thoroughly."""
 
-    facts: Facts
+    facts: ServeFacts
     wording: Wording
-    look: Look
-    messages: Talk | None = None
+    pages: PageClient
+    messages: ModelClient | None = None
     """The same serve in Anthropic's dialect; None: it does not speak it."""
     needle_ctx: int | None = None
     """Prompt tokens of the longest needle; None: what the wording and the context allow."""
     baseline: Mapping[str, Number] = {}
     """As recorded: prompt tokens of the fixed conversations, marks of the usual answers, by name."""
     seed: int = 1
-    at_once: int = 4
+    concurrency: int = 4
     """Requests under way at once."""
-    flaws: list[tuple[str, str]] = []
+    wire_flaws: list[tuple[str, str]] = []
     """What was wrong with the bytes of any answer so far, the first few."""
-    repeats: list[Repeat] = []
+    repeats: list[RepeatedRequest] = []
     """The same short questions again and again, as `repeat` asked them."""
 
     def dice(self, name: str) -> random.Random:
@@ -82,50 +82,55 @@ class About(msgspec.Struct):
         return dice.sample(self.wording.words, count)
 
 
-Check = Callable[[Talk, About], Awaitable[Seen]]
-Applies = Callable[[About], str]
+RunCheck = Callable[[ModelClient, CheckContext], Awaitable[CheckResult]]
+Applies = Callable[[CheckContext], str]
 """Why it does not apply; empty: it does."""
 
 
-class Gate(NamedTuple):
+class PreflightCheck(NamedTuple):
     """One proof."""
 
     name: str
     proves: str
     cannot_see: str
-    """What may be wrong all the same."""
-    check: Check
+    """Faults that it misses."""
+    check: RunCheck
     applies: Applies | None = None
     seconds: float = 300.0
     """How long it may take."""
 
 
-class NoAnswer(Exception):
+class RequestFailed(Exception):
     """A request that had to be answered was not."""
 
-    def __init__(self, heard: Heard) -> None:
-        super().__init__(heard.timed.failure)
-        self.heard = heard
+    def __init__(self, reply: ModelReply) -> None:
+        super().__init__(reply.timing.failure)
+        self.reply = reply
 
     def sentence(self) -> str:
-        text = self.heard.refusal
-        return f"a plain request failed: {self.heard.timed.failure}" + (f" ({text[:160]})" if text else "")
+        text = self.reply.refusal
+        return f"a plain request failed: {self.reply.timing.failure}" + (f" ({text[:160]})" if text else "")
 
 
-async def say(
-    talk: Talk, about: About, asked: str | Sequence[Mapping[str, Any]], *, stream: bool = False, **fields: Any
-) -> Heard:
-    """Ask at temperature 0. Raises NoAnswer."""
-    heard = await talk.ask(document(about, asked, stream=stream, **fields))
-    if not heard.timed.is_ok:
-        raise NoAnswer(heard)
-    if (flaw := wire_flaws.bytes_fault(heard))[0] and len(about.flaws) < _FLAWS:
-        about.flaws.append(flaw)
-    return heard
+async def ask(
+    client: ModelClient,
+    ctx: CheckContext,
+    asked: str | Sequence[Mapping[str, Any]],
+    *,
+    stream: bool = False,
+    **fields: Any,
+) -> ModelReply:
+    """Ask at temperature 0. Raises RequestFailed."""
+    reply = await client.ask(chat_request(ctx, asked, stream=stream, **fields))
+    if not reply.timing.is_ok:
+        raise RequestFailed(reply)
+    if (flaw := wire_flaws.bytes_flaw(reply))[0] and len(ctx.wire_flaws) < _FLAWS:
+        ctx.wire_flaws.append(flaw)
+    return reply
 
 
-def document(
-    about: About,
+def chat_request(
+    ctx: CheckContext,
     asked: str | Sequence[Mapping[str, Any]],
     *,
     stream: bool = False,
@@ -133,21 +138,23 @@ def document(
     **fields: Any,
 ) -> dict[str, Any]:
     """A request of Chat Completions; `None` takes a field out. `is_cut`: its limit is not raised for thoughts."""
-    turns = [user(asked)] if isinstance(asked, str) else list(asked)
-    found: dict[str, Any] = {"messages": turns, "temperature": 0, "max_tokens": about.wording.limit}
-    if about.facts.thinks:
+    turns = [user_turn(asked)] if isinstance(asked, str) else list(asked)
+    found: dict[str, Any] = {"messages": turns, "temperature": 0, "max_tokens": ctx.wording.limit}
+    if ctx.facts.thinks:
         found["chat_template_kwargs"] = {"enable_thinking": False}
     if stream:
         found |= {"stream": True, "stream_options": {"include_usage": True}}
     found |= fields
-    if about.facts.always_thinks and not is_cut and found["max_tokens"] > _CUT:
+    if ctx.facts.always_thinks and not is_cut and found["max_tokens"] > _CUT:
         found["max_tokens"] += THOUGHTS
     return {name: value for name, value in found.items() if value is not None}
 
 
-async def each(about: About, asking: Iterable[Callable[[], Awaitable[T]]], at_once: int | None = None) -> list[T]:
-    """All of them, so many at once; in their order. Raises the first NoAnswer."""
-    places = asyncio.Semaphore(at_once or about.at_once)
+async def run_concurrently(
+    ctx: CheckContext, asking: Iterable[Callable[[], Awaitable[T]]], at_once: int | None = None
+) -> list[T]:
+    """All of them, at most `concurrency` at once; results in order. Raises the first RequestFailed."""
+    places = asyncio.Semaphore(at_once or ctx.concurrency)
 
     async def one(ask: Callable[[], Awaitable[T]]) -> T:
         async with places:
@@ -157,21 +164,21 @@ async def each(about: About, asking: Iterable[Callable[[], Awaitable[T]]], at_on
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one(ask)) for ask in asking]
     except BaseExceptionGroup as errors:
-        found = errors.subgroup(NoAnswer)
+        found = errors.subgroup(RequestFailed)
         raise (found.exceptions[0] if found is not None else errors.exceptions[0]) from None
     return [task.result() for task in tasks]
 
 
-def user(text: str) -> dict[str, Any]:
+def user_turn(text: str) -> dict[str, Any]:
     return {"role": "user", "content": text}
 
 
-def is_too_few(passed_: int, n: int, at_least: float) -> bool:
+def is_rate_below(passed_: int, n: int, at_least: float) -> bool:
     """Whether the true rate is surely below: Wilson's 95 % interval lies under it."""
     return n > 0 and wilson(passed_, n).high < at_least
 
 
-def short(text: str, most: int = 70) -> str:
+def quoted(text: str, most: int = 70) -> str:
     """As a report quotes it: the beginning, on one line, with what cannot be seen spelled out."""
     line = " ".join(text.split())
     return repr(line if len(line) <= most else line[:most] + "...")

@@ -10,8 +10,8 @@ from urllib.parse import quote
 import msgspec
 
 from stoker.measure.preflight import wire_flaws
-from stoker.measure.preflight.pages import Look
-from stoker.measure.requests.client import Talk
+from stoker.measure.preflight.pages import PageClient
+from stoker.measure.requests.client import ModelClient
 
 _RUNNING = re.compile(
     r"^(?:llamacpp:requests_processing|vllm:num_requests_running|sglang:num_running_reqs)(?:\{[^}]*\})? +([0-9.e+]+)",
@@ -30,7 +30,7 @@ _FEATURES: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-class Facts(msgspec.Struct):
+class ServeFacts(msgspec.Struct):
     """None and empty: it does not say."""
 
     model: str
@@ -41,12 +41,12 @@ class Facts(msgspec.Struct):
     """Ids in /v1/models."""
     context: int | None = None
     """Tokens of one request, as it says."""
-    expected: int | None = None
+    configured_context: int | None = None
     """As the configuration says."""
     modalities: frozenset[str] = frozenset(("text",))
     thinks: bool = False
     """It was seen to, or its template has a switch for it."""
-    switches: bool = False
+    has_thinking_switch: bool = False
     """Its template has a switch for thinking."""
     always_thinks: bool = False
     """Also when it was asked not to."""
@@ -54,22 +54,22 @@ class Facts(msgspec.Struct):
     engine: str = ""
     """Path before the engine's own pages: empty, or Stoker's `/upstream/NAME`."""
     props: Mapping[str, Any] = {}
-    refused: Mapping[str, str] = {}
+    refused_features: Mapping[str, str] = {}
     """What it refuses (`tools`, `json_schema`), and how it says so."""
-    tells_modalities: bool = False
+    reports_modalities: bool = False
     """Whether it says if it takes pictures."""
-    answers_as: list[str] = []
+    reported_models: list[str] = []
     """What its answers say that their model is."""
     aliases: frozenset[str] = frozenset()
     """What else the model may be called, by its list and its properties."""
-    running: str = ""
+    running_page: str = ""
     """Page that counts running requests: `/slots`, `/metrics`, `/status`; empty: there is none."""
 
 
-async def find(look: Look, talk: Talk, expected: int | None = None) -> Facts:
+async def find_facts(look: PageClient, client: ModelClient, expected: int | None = None) -> ServeFacts:
     """Ask it. Nothing is raised for what is not there."""
-    model = talk.target.served_name
-    facts = Facts(model, expected=expected)
+    model = client.target.served_name
+    facts = ServeFacts(model, configured_context=expected)
     facts.health = (await look.get("/health")).status or (await look.get("/healthz")).status
     entry = _listed(facts, (await look.get("/v1/models")).document)
     for prefix in ("", _upstream(model)):
@@ -78,33 +78,33 @@ async def find(look: Look, talk: Talk, expected: int | None = None) -> Facts:
             facts.engine, facts.props = prefix, props
             break
     _read_context(facts, entry)
-    if "stoker" in entry and facts.expected is None:  # there it is what the configuration says
-        facts.expected = entry.get("context_length")
+    if "stoker" in entry and facts.configured_context is None:  # there it is what the configuration says
+        facts.configured_context = entry.get("context_length")
     _read_modalities(facts, entry)
-    probe = await talk.ask(_HELLO)
-    facts.answers_as = wire_flaws.models(probe)
+    probe = await client.ask(_HELLO)
+    facts.reported_models = wire_flaws.named_models(probe)
     facts.aliases = _aliases(facts, entry)
     if "stoker" in entry:  # behind the front door a model has the name of its serve, and answers bear the engine's
         there = _ids((await look.get(f"{facts.engine or _upstream(model)}/v1/models")).document)
         facts.aliases |= frozenset(there)
-        facts.answers_as = facts.answers_as if there else []
+        facts.reported_models = facts.reported_models if there else []
     template = facts.props.get("chat_template")
-    facts.switches = isinstance(template, str) and "enable_thinking" in template
-    facts.thinks = bool(probe.thinking) or facts.switches
+    facts.has_thinking_switch = isinstance(template, str) and "enable_thinking" in template
+    facts.thinks = bool(probe.thinking) or facts.has_thinking_switch
     if probe.thinking:
-        facts.always_thinks = bool((await talk.ask({**_HELLO, "chat_template_kwargs": _OFF})).thinking)
-    facts.refused = await _refused(talk) if probe.timed.is_ok else {}
+        facts.always_thinks = bool((await client.ask({**_HELLO, "chat_template_kwargs": _OFF})).thinking)
+    facts.refused_features = await _refused(client) if probe.timing.is_ok else {}
     told = (await look.post("/v1/messages", {"model": model, "max_tokens": 1, "messages": [
         {"role": "user", "content": "hello"}]})).document  # fmt: skip
     facts.speaks_messages = isinstance(told, dict) and told.get("type") == "message"
     for page in (f"{facts.engine}/slots", f"{facts.engine}/metrics", "/metrics", "/status"):
-        if await running(look, page) is not None:
-            facts.running = page
+        if await running_requests(look, page) is not None:
+            facts.running_page = page
             break
     return facts
 
 
-async def running(look: Look, page: str) -> int | None:
+async def running_requests(look: PageClient, page: str) -> int | None:
     """Requests under way, as this page says; None: it does not."""
     found = await look.get(page)
     if page.endswith("/metrics"):
@@ -118,13 +118,13 @@ async def running(look: Look, page: str) -> int | None:
     return None
 
 
-async def _refused(talk: Talk) -> dict[str, str]:
+async def _refused(client: ModelClient) -> dict[str, str]:
     """What a plain request may not carry. An error of the server's own is no refusal: the gates will see it."""
     found = {}
     for name, fields in _FEATURES.items():
-        heard = await talk.ask({**_HELLO, "max_tokens": 1, **fields})
-        if heard.timed.status in REFUSALS:
-            found[name] = f"{heard.timed.status} {heard.refusal[:160]}".strip()
+        reply = await client.ask({**_HELLO, "max_tokens": 1, **fields})
+        if reply.timing.status in REFUSALS:
+            found[name] = f"{reply.timing.status} {reply.refusal[:160]}".strip()
     return found
 
 
@@ -137,7 +137,7 @@ def _ids(told: Any) -> list[str]:
     return [str(entry.get("id")) for entry in data or [] if isinstance(entry, dict)]
 
 
-def _listed(facts: Facts, told: Any) -> Mapping[str, Any]:
+def _listed(facts: ServeFacts, told: Any) -> Mapping[str, Any]:
     """Our entry in the list."""
     data = told.get("data") if isinstance(told, dict) else None
     entries = [entry for entry in data or [] if isinstance(entry, dict)]
@@ -145,7 +145,7 @@ def _listed(facts: Facts, told: Any) -> Mapping[str, Any]:
     return next((entry for entry in entries if entry.get("id") == facts.model), {})
 
 
-def _aliases(facts: Facts, entry: Mapping[str, Any]) -> frozenset[str]:
+def _aliases(facts: ServeFacts, entry: Mapping[str, Any]) -> frozenset[str]:
     told = [entry.get(name) for name in ("id", "root", "parent", "name", "model", "canonical_slug")]
     told += [facts.props.get(name) for name in ("model_path", "model_alias", "model")]
     more = entry.get("aliases")
@@ -153,7 +153,7 @@ def _aliases(facts: Facts, entry: Mapping[str, Any]) -> frozenset[str]:
                      if isinstance(one, str) and one)  # fmt: skip
 
 
-def _read_context(facts: Facts, entry: Mapping[str, Any]) -> None:
+def _read_context(facts: ServeFacts, entry: Mapping[str, Any]) -> None:
     meta = entry.get("meta") if isinstance(entry.get("meta"), dict) else {}
     settings = facts.props.get("default_generation_settings")
     places = (settings if isinstance(settings, dict) else {}, meta, entry)
@@ -164,11 +164,11 @@ def _read_context(facts: Facts, entry: Mapping[str, Any]) -> None:
             return
 
 
-def _read_modalities(facts: Facts, entry: Mapping[str, Any]) -> None:
+def _read_modalities(facts: ServeFacts, entry: Mapping[str, Any]) -> None:
     own = facts.props.get("modalities")
     ours = entry.get("stoker")
     found = {"text"}
-    facts.tells_modalities = isinstance(own, dict) or (isinstance(ours, dict) and "modalities" in ours)
+    facts.reports_modalities = isinstance(own, dict) or (isinstance(ours, dict) and "modalities" in ours)
     if isinstance(own, dict) and own.get("vision"):
         found.add("image")
     if isinstance(ours, dict):

@@ -66,7 +66,7 @@ def sentences(dice: random.Random, count: int) -> list[str]:
     ]
 
 
-def hidden(dice: random.Random, count: int, facts: Sequence[tuple[float, str]]) -> str:
+def text_with_facts(dice: random.Random, count: int, facts: Sequence[tuple[float, str]]) -> str:
     """`facts`: how deep (0 to 1), and the sentence."""
     found = sentences(dice, count)
     for depth, fact in sorted(facts, reverse=True):

@@ -10,7 +10,7 @@ import msgspec
 from stoker.domain.errors import UpstreamError
 from stoker.domain.lease import Target
 from stoker.request.relay.headers import request_head
-from stoker.request.relay.pool import Pool
+from stoker.request.relay.pool import ConnectionPool
 
 _JSON = (b"content-type", b"application/json")
 PATIENCE = 10.0
@@ -24,7 +24,7 @@ class Page(NamedTuple):
 
     @property
     def document(self) -> Any:
-        """The JSON; None if it is none or the status is not 200."""
+        """The JSON; None: it is not JSON, or the status is not 200."""
         if self.status != 200:
             return None
         try:
@@ -37,12 +37,12 @@ class Page(NamedTuple):
         return self.body.decode("utf-8", "replace") if self.status == 200 else ""
 
 
-class Look:
+class PageClient:
     """Asks one server. Several at once may be under way. Never raises but on cancel."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self._pool = Pool()
+        self._pool = ConnectionPool()
 
     def close(self) -> None:
         self._pool.close()

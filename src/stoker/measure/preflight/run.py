@@ -9,22 +9,22 @@ from typing import Any, NamedTuple
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.lease import Target
-from stoker.domain.run import Finding, Kind, Number, Outcome, Run, Subject
+from stoker.domain.run import Finding, Number, Outcome, Run, RunKind, Subject
 from stoker.measure.artifacts.result_file import new_id, raws
 from stoker.measure.preflight import facts
 from stoker.measure.preflight.causes import cause
-from stoker.measure.preflight.check import About, Gate, NoAnswer, Seen, failed
-from stoker.measure.preflight.pages import Look
-from stoker.measure.preflight.table import GATES, NAMES
+from stoker.measure.preflight.check import CheckContext, CheckResult, PreflightCheck, RequestFailed, failed
+from stoker.measure.preflight.pages import PageClient
+from stoker.measure.preflight.table import CHECKS, NAMES
 from stoker.measure.preflight.wordings import WORDINGS, wording_for
-from stoker.measure.requests.client import Talk
+from stoker.measure.requests.client import ModelClient
 
 _GONE = "the server is gone"
 _LEAST = 64
 """Tokens of output that are asked for however short the context is; else a quarter of it at most."""
 
 
-class Options(NamedTuple):
+class PreflightOptions(NamedTuple):
     """How thoroughly; the defaults prove what the serve says of itself."""
 
     only: Sequence[str] = ()
@@ -36,12 +36,12 @@ class Options(NamedTuple):
     """By name; None: chosen by the model's id."""
     baseline: Mapping[str, Number] = {}
     seed: int = 1
-    at_once: int = 4
-    without_lacks: bool = False
+    concurrency: int = 4
+    ignore_known_gaps: bool = False
     """Also the gates that the wording knows its model not to pass."""
 
 
-class Step(NamedTuple):
+class PreflightProgress(NamedTuple):
     """A gate begins (no finding yet) or is over."""
 
     at: int
@@ -50,32 +50,32 @@ class Step(NamedTuple):
     finding: Finding | None
 
 
-Tell = Callable[[Step], None]
+OnProgress = Callable[[PreflightProgress], None]
 
 
-async def preflight(
-    subject: Subject, target: Target, options: Options | None = None, tell: Tell = lambda step: None
+async def run_preflight(
+    subject: Subject, target: Target, options: PreflightOptions | None = None, tell: OnProgress = lambda step: None
 ) -> Run:
     """Measure it. Raises ValueError for an unknown gate or wording, before anything is asked.
 
     A server that dies and a cancel (Ctrl-C) end it early: finished findings are kept, the others are `interrupted`.
     """
-    options = options or Options()
-    gates = chosen(options.only)
+    options = options or PreflightOptions()
+    gates = chosen_checks(options.only)
     if options.wording is not None and options.wording not in WORDINGS:
         raise ValueError(f"there is no wording '{options.wording}'; there are {', '.join(WORDINGS)}")
     at, began = time.time(), time.monotonic()
-    look, talk = Look(target), Talk(target)
-    messages = Talk(target, Dialect.MESSAGES)
+    pages, client = PageClient(target), ModelClient(target)
+    messages = ModelClient(target, Dialect.MESSAGES)
     findings: list[Finding] = []
-    about: About | None = None
+    ctx: CheckContext | None = None
     try:
-        about = await _about(look, talk, messages, options)
+        ctx = await _about(pages, client, messages, options)
         for number, gate in enumerate(gates):
-            tell(Step(number, len(gates), gate.name, None))
-            finding = await _prove(gate, talk, about)
+            tell(PreflightProgress(number, len(gates), gate.name, None))
+            finding = await _prove(gate, client, ctx)
             findings.append(finding)
-            tell(Step(number, len(gates), gate.name, finding))
+            tell(PreflightProgress(number, len(gates), gate.name, finding))
             if finding.outcome is Outcome.INTERRUPTED:
                 break
     except asyncio.CancelledError:
@@ -83,74 +83,76 @@ async def preflight(
         if task is None or task.uncancel():  # more than one wants us gone
             raise
     finally:
-        talk.close()
+        client.close()
         messages.close()
-        look.close()
+        pages.close()
     findings += [Finding(gate.name, Outcome.INTERRUPTED, "not begun") for gate in gates[len(findings) :]]
     return Run(
-        id=new_id(Kind.PREFLIGHT, subject.serve, at),
-        kind=Kind.PREFLIGHT,
+        id=new_id(RunKind.PREFLIGHT, subject.serve, at),
+        kind=RunKind.PREFLIGHT,
         at=at,
         seconds=time.monotonic() - began,
         subject=subject,
         outcome=_outcome(findings),
         findings=findings,
         numbers=_numbers(findings),
-        settings=raws(_settings(options, about)),
+        settings=raws(_settings(options, ctx)),
     )
 
 
-def chosen(only: Sequence[str]) -> list[Gate]:
-    """In the table's order. Raises ValueError for a name that is none."""
+def chosen_checks(only: Sequence[str]) -> list[PreflightCheck]:
+    """In the table's order. Raises ValueError for an unknown name."""
     for name in only:
         if name not in NAMES:
-            raise ValueError(f"there is no gate '{name}'; there are {', '.join(NAMES)}")
-    return [gate for gate in GATES if not only or gate.name in only]
+            raise ValueError(f"there is no check '{name}'; there are {', '.join(NAMES)}")
+    return [gate for gate in CHECKS if not only or gate.name in only]
 
 
-async def _about(look: Look, talk: Talk, messages: Talk, options: Options) -> About:
-    known = await facts.find(look, talk, options.context)
+async def _about(
+    pages: PageClient, client: ModelClient, messages: ModelClient, options: PreflightOptions
+) -> CheckContext:
+    known = await facts.find_facts(pages, client, options.context)
     wording = WORDINGS[options.wording] if options.wording else wording_for(known.model)
-    if options.without_lacks:
-        wording = wording._replace(lacks={})
+    if options.ignore_known_gaps:
+        wording = wording._replace(known_gaps={})
     if known.context is not None:
         wording = wording._replace(limit=min(wording.limit, max(_LEAST, known.context // 4)))
-    return About(
+    return CheckContext(
         facts=known,
         wording=wording,
-        look=look,
+        pages=pages,
         messages=messages if known.speaks_messages else None,
         needle_ctx=options.needle_ctx,
         baseline=options.baseline,
         seed=options.seed,
-        at_once=options.at_once,
+        concurrency=options.concurrency,
     )
 
 
-async def _prove(gate: Gate, talk: Talk, about: About) -> Finding:
+async def _prove(gate: PreflightCheck, client: ModelClient, ctx: CheckContext) -> Finding:
     """1. known not to pass, or nothing to which it applies  2. asked  3. whatever goes wrong is a finding too."""
     began = time.monotonic()
-    reason = about.wording.lacks.get(gate.name) or (gate.applies(about) if gate.applies else "")
+    reason = ctx.wording.known_gaps.get(gate.name) or (gate.applies(ctx) if gate.applies else "")
     if reason:  # 1
         return Finding(gate.name, Outcome.NOT_APPLICABLE, reason)
     try:
         async with asyncio.timeout(gate.seconds):
-            seen = await gate.check(talk, about)  # 2
+            seen = await gate.check(client, ctx)  # 2
     except TimeoutError:  # 3
         seen = failed("timeout", f"not done within {gate.seconds:g} s")
-    except NoAnswer as error:
+    except RequestFailed as error:
         seen = failed("no-answer", error.sentence())
-    if seen.outcome is Outcome.FAILED and await _is_gone(about):
-        seen = Seen(Outcome.INTERRUPTED, f"{_GONE} ({seen.seen})")
-    found = Finding(gate.name, seen.outcome, seen.seen, numbers=dict(seen.numbers), seconds=time.monotonic() - began)
+    if seen.outcome is Outcome.FAILED and await _is_gone(ctx):
+        seen = CheckResult(Outcome.INTERRUPTED, f"{_GONE} ({seen.summary})")
+    found = Finding(gate.name, seen.outcome, seen.summary, numbers=dict(seen.numbers), seconds=time.monotonic() - began)
     if seen.outcome is Outcome.FAILED:
-        found.cause, found.fix = cause(gate.name, seen.why)
+        found.cause, found.fix = cause(gate.name, seen.cause_key)
     return found
 
 
-async def _is_gone(about: About) -> bool:
+async def _is_gone(ctx: CheckContext) -> bool:
     """Nothing listens there any more. What never listened is gone too."""
-    return not (await about.look.get("/v1/models")).status and not (await about.look.get("/health")).status
+    return not (await ctx.pages.get("/v1/models")).status and not (await ctx.pages.get("/health")).status
 
 
 def _outcome(findings: Sequence[Finding]) -> Outcome:
@@ -176,16 +178,16 @@ def _numbers(findings: Sequence[Finding]) -> dict[str, Number]:
     return numbers
 
 
-def _settings(options: Options, about: About | None) -> dict[str, Any]:
+def _settings(options: PreflightOptions, ctx: CheckContext | None) -> dict[str, Any]:
     found: dict[str, Any] = {"only": list(options.only), "needle_ctx": options.needle_ctx, "seed": options.seed}
-    if about is not None:
-        known = about.facts
-        found |= {"wording": about.wording.name, "context": known.context, "modalities": sorted(known.modalities),
+    if ctx is not None:
+        known = ctx.facts
+        found |= {"wording": ctx.wording.name, "context": known.context, "modalities": sorted(known.modalities),
                   "thinks": known.thinks, "messages": known.speaks_messages}  # fmt: skip
     return found
 
 
-def recorded(run: Run) -> dict[str, Number]:
+def recorded_numbers(run: Run) -> dict[str, Number]:
     """The prompt tokens and the marks of answers of an earlier run: a baseline."""
     kept = {one.name: one.numbers for one in run.findings}
     answers = {name: mark for name, mark in kept.get("same-model", {}).items() if name.startswith("answer-")}

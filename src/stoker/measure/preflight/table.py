@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stoker.measure.preflight.check import Gate
+from stoker.measure.preflight.check import PreflightCheck
 from stoker.measure.preflight.checks.chunks import CHUNKS
 from stoker.measure.preflight.checks.context import CONTEXT
 from stoker.measure.preflight.checks.determinism import STEADY
@@ -19,8 +19,13 @@ from stoker.measure.preflight.checks.text import TEXT
 from stoker.measure.preflight.checks.tools import TOOLS
 from stoker.measure.preflight.checks.unicode import LETTERS
 
-GATES: tuple[Gate, ...] = (
+CHECKS: tuple[PreflightCheck, ...] = (
     *IDENTITY, *TEMPLATE, *PARTS, *TEXT, *CONTEXT, *TOOLS, *SCHEMA, *STREAM, *MAX_TOKENS, *CHUNKS, *PACE, *STEADY,
     *REPEAT, *IMAGE, *LETTERS,
 )  # fmt: skip
-NAMES: tuple[str, ...] = tuple(gate.name for gate in GATES)
+NAMES: tuple[str, ...] = tuple(gate.name for gate in CHECKS)
+DIALECTS = (
+    "all checks ask in Chat Completions; over-context and tool-round-trip also ask in Messages: "
+    "none sees a fault that only another dialect has"
+)
+"""What no check can see, whichever it is."""

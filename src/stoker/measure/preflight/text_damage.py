@@ -30,9 +30,9 @@ def damage(text: str, is_english: bool = True) -> tuple[str, str]:
     control = sum(unicodedata.category(sign) == "Cc" and sign not in "\n\t\r" for sign in text)
     if control > CONTROL_SHARE * len(text):
         return "control", f"{control} control characters in {len(text)}"
-    if is_english and (script := foreign(text)):
+    if is_english and (script := foreign_script(text)):
         return "script", f"{script} letters in an English answer"
-    if (words := loop(text)) is not None:
+    if (words := repeated_words(text)) is not None:
         return "loop", f"{words!r} again and again"
     if len(text) >= _LONG:
         raw = text.encode()
@@ -41,7 +41,7 @@ def damage(text: str, is_english: bool = True) -> tuple[str, str]:
     return "", ""
 
 
-def foreign(text: str) -> str:
+def foreign_script(text: str) -> str:
     """The first script that English does not use."""
     for sign in text:
         if ord(sign) > 0x24F and sign.isalpha():
@@ -51,7 +51,7 @@ def foreign(text: str) -> str:
     return ""
 
 
-def loop(text: str) -> str | None:
+def repeated_words(text: str) -> str | None:
     """Three or more words (or any block up to ten) that stand in a row at least LOOP times."""
     words = text.split()
     for size in range(3, 11):
@@ -63,12 +63,12 @@ def loop(text: str) -> str | None:
     return None
 
 
-def shared(one: str, other: str) -> int:
+def common_prefix(one: str, other: str) -> int:
     """Length of the common beginning."""
     return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
-def leaked(text: str) -> str:
+def leaked_token(text: str) -> str:
     """A special token or a tag of thinking that a client should never see."""
     found = SPECIAL.search(text) or TAGS.search(text)
     return found.group(0) if found else ""

@@ -10,22 +10,22 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from stoker.measure.requests.client import Heard
+from stoker.measure.requests.client import ModelReply
 
-Fault = tuple[str, str]
-NONE: Fault = ("", "")
+Flaw = tuple[str, str]
+NONE: Flaw = ("", "")
 DONE = b"[DONE]"
 REASONING = ("reasoning_content", "reasoning")
 _KINDS: Mapping[type, str] = {dict: "an object", list: "an array", bool: "a boolean", int: "a number"}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def bytes_fault(heard: Heard) -> Fault:
+def bytes_flaw(replies: ModelReply) -> Flaw:
     """Each event of a stream has to be JSON of whole characters by itself, and so has a body."""
-    for at, data in enumerate(heard.frames if heard.frames else [heard.raw]):
+    for at, data in enumerate(replies.frames if replies.frames else [replies.raw]):
         if data in (DONE, b""):
             continue
-        where = f"event {at + 1} of a stream" if heard.frames else "the body of an answer"
+        where = f"event {at + 1} of a stream" if replies.frames else "the body of an answer"
         try:
             text = data.decode()
         except UnicodeDecodeError as error:
@@ -39,12 +39,12 @@ def bytes_fault(heard: Heard) -> Fault:
     return NONE
 
 
-def documents(heard: Heard) -> list[Mapping[str, Any]]:
-    """The JSON objects of the events, or the body; what cannot be read is left out (`bytes_fault` finds it)."""
-    if not heard.frames:
-        return [heard.body] if isinstance(heard.body, dict) else []
+def documents(replies: ModelReply) -> list[Mapping[str, Any]]:
+    """The JSON objects of the events, or the body; what cannot be read is left out (`bytes_flaw` finds it)."""
+    if not replies.frames:
+        return [replies.body] if isinstance(replies.body, dict) else []
     found: list[Mapping[str, Any]] = []
-    for data in heard.frames:
+    for data in replies.frames:
         try:
             value = json.loads(data)
         except (ValueError, RecursionError):
@@ -54,16 +54,16 @@ def documents(heard: Heard) -> list[Mapping[str, Any]]:
     return found
 
 
-def models(heard: Heard) -> list[str]:
+def named_models(reply: ModelReply) -> list[str]:
     """What an answer says that its model is: each name once."""
-    names = [one["model"] for one in documents(heard) if isinstance(one.get("model"), str) and one["model"]]
+    names = [one["model"] for one in documents(reply) if isinstance(one.get("model"), str) and one["model"]]
     return list(dict.fromkeys(names))
 
 
-def reasoning_tokens(heard: Heard) -> int:
+def reasoning_tokens(reply: ModelReply) -> int:
     """Completion tokens that are said to be thoughts; 0 where nothing is said."""
     found = 0
-    for document in documents(heard):
+    for document in documents(reply):
         usage = document.get("usage")
         details = usage.get("completion_tokens_details") if isinstance(usage, dict) else None
         count = details.get("reasoning_tokens") if isinstance(details, dict) else None
@@ -71,10 +71,10 @@ def reasoning_tokens(heard: Heard) -> int:
     return found
 
 
-def order_fault(heard: Heard) -> Fault:
+def order_flaw(reply: ModelReply) -> Flaw:
     """Of a stream without tools: thoughts come before the text, and nothing comes after the finish."""
     has_text, has_ended = False, False
-    for choice, delta in _deltas(heard):
+    for choice, delta in _deltas(reply):
         if any(delta.get(name) for name in REASONING) and has_text:
             return "after", "thoughts come after the text of the answer"
         carries = any(delta.get(name) for name in ("content", "tool_calls", *REASONING))
@@ -86,29 +86,29 @@ def order_fault(heard: Heard) -> Fault:
     return NONE
 
 
-def finish(heard: Heard) -> str:
+def finish_reason(reply: ModelReply) -> str:
     """The last finish reason; empty: none came."""
-    found = [choice["finish_reason"] for choice, _ in _deltas(heard) if choice.get("finish_reason")]
+    found = [choice["finish_reason"] for choice, _ in _deltas(reply) if choice.get("finish_reason")]
     return str(found[-1]) if found else ""
 
 
-def call_fault(heard: Heard) -> Fault:
+def call_flaw(reply: ModelReply) -> Flaw:
     """The calls of an answer, streamed or not."""
-    return _streamed(heard) if heard.frames else _whole(heard)
+    return _streamed(reply) if reply.frames else _whole(reply)
 
 
-def _whole(heard: Heard) -> Fault:
-    calls = [call for _, message in _deltas(heard) for call in _list(message.get("tool_calls"))]
+def _whole(reply: ModelReply) -> Flaw:
+    calls = [call for _, message in _deltas(reply) for call in _list(message.get("tool_calls"))]
     for call in calls:
         if fault := _shape(call) or _arguments(_function(call).get("arguments"), is_last=True):
             return fault
     return _ids([call.get("id") for call in calls])
 
 
-def _streamed(heard: Heard) -> Fault:
+def _streamed(reply: ModelReply) -> Flaw:
     """1. each piece has an index, and arguments as text  2. an index is one call  3. the indexes are 0, 1, 2..."""
     opened: dict[int, _Call] = {}
-    for _, delta in _deltas(heard):
+    for _, delta in _deltas(reply):
         for piece in _list(delta.get("tool_calls")):
             if fault := _shape(piece):
                 return fault
@@ -137,7 +137,7 @@ class _Call:
         self._name = ""
         self._text = ""
 
-    def add(self, id: Any, function: Mapping[str, Any]) -> Fault | None:
+    def add(self, id: Any, function: Mapping[str, Any]) -> Flaw | None:
         """1. another name, or another id with a name: a second call  2. another id alone."""
         name = function.get("name") or ""
         is_other = bool(id and self.id and id != self.id)
@@ -151,7 +151,7 @@ class _Call:
         self._text += function.get("arguments") or ""
         return None
 
-    def end(self) -> Fault | None:
+    def end(self) -> Flaw | None:
         """Whether its arguments are those of several calls run together."""
         try:
             _, at = json.JSONDecoder().raw_decode(self._text.strip())
@@ -162,7 +162,7 @@ class _Call:
         return None
 
 
-def _shape(call: Any) -> Fault | None:
+def _shape(call: Any) -> Flaw | None:
     if not isinstance(call, Mapping) or not isinstance(call.get("function", {}), Mapping):
         return "broken", f"a call is no object of the usual form: {str(call)[:60]}"
     return None
@@ -173,7 +173,7 @@ def _function(call: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _arguments(given: Any, *, is_last: bool) -> Fault | None:
+def _arguments(given: Any, *, is_last: bool) -> Flaw | None:
     """Text, in every piece. Of a stream a piece may leave them out."""
     if isinstance(given, str) or (given is None and not is_last):
         return None
@@ -183,7 +183,7 @@ def _arguments(given: Any, *, is_last: bool) -> Fault | None:
     return "object", f"the arguments of a call are {kind}, not text: {json.dumps(given)[:60]}"
 
 
-def _ids(ids: Sequence[Any]) -> Fault:
+def _ids(ids: Sequence[Any]) -> Flaw:
     if all(isinstance(one, str) and one for one in ids) and len(set(ids)) == len(ids):
         return NONE
     return "id", f"{len(ids)} call(s) with the ids {list(ids)}"
@@ -197,9 +197,9 @@ def _is_whole(text: str) -> bool:
     return True
 
 
-def _deltas(heard: Heard) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+def _deltas(reply: ModelReply) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
     """(choice, its delta or message), in order."""
-    for document in documents(heard):
+    for document in documents(reply):
         for choice in _list(document.get("choices")):
             if isinstance(choice, dict):
                 said = choice.get("delta") or choice.get("message") or {}

@@ -6,44 +6,44 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 
-class Tool(NamedTuple):
+class OfferedTool(NamedTuple):
     name: str
-    about: str
-    params: Mapping[str, str] = {}
+    description: str
+    parameters: Mapping[str, str] = {}
     """Name to JSON type; the first is required."""
 
     @property
     def schema(self) -> dict[str, Any]:
-        properties = {name: {"type": kind} for name, kind in self.params.items()}
+        properties = {name: {"type": kind} for name, kind in self.parameters.items()}
         return {"type": "object", "properties": properties, "required": list(properties)[:1]}
 
     @property
     def chat(self) -> dict[str, Any]:
-        function = {"name": self.name, "description": self.about, "parameters": self.schema}
+        function = {"name": self.name, "description": self.description, "parameters": self.schema}
         return {"type": "function", "function": function}
 
 
-class Case(NamedTuple):
+class ToolQuestion(NamedTuple):
     """A question, the tools that are offered, and the one call that answers it."""
 
-    asked: str
-    tools: Sequence[Tool]
+    question: str
+    tools: Sequence[OfferedTool]
     name: str
     arguments: Mapping[str, Any]
 
 
-class Form(NamedTuple):
+class SchemaQuestion(NamedTuple):
     """A question to be answered in a form."""
 
     name: str
-    asked: str
+    question: str
     schema: Mapping[str, Any]
 
 
-class Stopped(NamedTuple):
+class StopQuestion(NamedTuple):
     """A question whose answer holds `before`, then `stop`."""
 
-    asked: str
+    question: str
     stop: str
     before: str
 
@@ -62,7 +62,7 @@ class Wording(NamedTuple):
     """Twenty questions whose answers end soon."""
     long: str
     """With an answer of a hundred tokens or more."""
-    stops: tuple[Stopped, ...]
+    stops: tuple[StopQuestion, ...]
     fact: str
     """With {owner} and {word}."""
     question: str
@@ -74,30 +74,30 @@ class Wording(NamedTuple):
     cities: tuple[str, ...]
     weather: str
     """With {city}: wants a call of WEATHER."""
-    told: str
+    tool_result: str
     """What the weather tool gives, with {degrees}."""
-    singles: tuple[Case, ...]
+    singles: tuple[ToolQuestion, ...]
     abstains: tuple[str, ...]
     """With tools on offer, wants none of them."""
     parallel: str
     """With {one} and {two}: wants WEATHER twice, at once."""
-    named: Case
-    bare: Case
+    named: ToolQuestion
+    bare: ToolQuestion
     """Of a tool without parameters."""
-    forms: tuple[Form, ...]
+    forms: tuple[SchemaQuestion, ...]
     limit: int = 1024
     """Tokens of an answer."""
-    lacks: Mapping[str, str] = {}
+    known_gaps: Mapping[str, str] = {}
     """Gates that the model is known not to pass, and why."""
     words: tuple[str, ...] = ()
     """To be given back: at least 32."""
     echo_words: int = 12
 
 
-WEATHER = Tool("get_weather", "Get the current weather in a city.", {"city": "string"})
-TIME = Tool("get_time", "Get the current time in a city.", {"city": "string"})
-TIMER = Tool("set_timer", "Start a timer.", {"minutes": "integer"})
-PING = Tool("get_status", "Get the status of the service. Takes no arguments.")
+WEATHER = OfferedTool("get_weather", "Get the current weather in a city.", {"city": "string"})
+TIME = OfferedTool("get_time", "Get the current time in a city.", {"city": "string"})
+TIMER = OfferedTool("set_timer", "Start a timer.", {"minutes": "integer"})
+PING = OfferedTool("get_status", "Get the status of the service. Takes no arguments.")
 _WORDS = (
     "apple", "arrow", "beach", "bell", "bird", "boat", "book", "bottle", "box", "bread", "bridge", "brush", "candle",
     "carpet", "castle", "chair", "circle", "clock", "cloud", "coat", "coffee", "corner", "desk", "door", "drum",
@@ -120,16 +120,17 @@ def _object(**properties: Mapping[str, Any]) -> dict[str, Any]:
 _NAME, _AGE = {"type": "string", "maxLength": 12}, {"type": "integer", "minimum": 0, "maximum": 120}
 _ADA = "Give me a JSON object with name Ada and age 36."
 _FORMS = (
-    Form("flat", _ADA, _object(name=_NAME, age=_AGE)),
-    Form("enum", "Give me a JSON object with color red.", _object(color={"type": "string", "enum": ["green", "blue"]})),
-    Form("nested", _ADA, _object(person=_object(name=_NAME, age=_AGE))),
-    Form(
+    SchemaQuestion("flat", _ADA, _object(name=_NAME, age=_AGE)),
+    SchemaQuestion("enum", "Give me a JSON object with color red.",
+                   _object(color={"type": "string", "enum": ["green", "blue"]})),
+    SchemaQuestion("nested", _ADA, _object(person=_object(name=_NAME, age=_AGE))),
+    SchemaQuestion(
         "array",
         _ADA,
         _object(digits={"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 9},
                         "minItems": 2, "maxItems": 4}),
     ),
-    Form("any-of", _ADA, _object(amount={"anyOf": [{"type": "integer", "minimum": 0, "maximum": 99},
+    SchemaQuestion("any-of", _ADA, _object(amount={"anyOf": [{"type": "integer", "minimum": 0, "maximum": 99},
                                                    {"type": "string", "enum": ["many"]}]})),
 )  # fmt: skip
 
@@ -153,8 +154,8 @@ ASSISTANT = Wording(
         "France", "Italy", "Spain", "Germany", "Norway", "Austria", "Greece", "Portugal", "Poland", "Sweden")),
     long="Write the numbers from 1 to 60, separated by spaces, and nothing else.",
     stops=(
-        Stopped("Repeat exactly, and write nothing else: alpha beta END7 gamma delta", "END7", "alpha beta"),
-        Stopped("Write the numbers from 1 to 30, separated by single spaces, nothing else.", " 17 18", "15 16"),
+        StopQuestion("Repeat exactly, and write nothing else: alpha beta END7 gamma delta", "END7", "alpha beta"),
+        StopQuestion("Write the numbers from 1 to 30, separated by single spaces, nothing else.", " 17 18", "15 16"),
     ),
     fact="The secret word of {owner} is {word}.",
     question="What is the secret word of {owner}? Answer with that word only.",
@@ -162,20 +163,20 @@ ASSISTANT = Wording(
     needles=(2000, 0, -1),
     cities=_CITIES,
     weather="What is the weather in {city}? Use the tool.",
-    told='{{"temperature": {degrees}, "sky": "sunny"}}',
+    tool_result='{{"temperature": {degrees}, "sky": "sunny"}}',
     singles=(
-        Case("What time is it in Rome? Use the tool.", (WEATHER, TIME), "get_time", {"city": "Rome"}),
-        Case("Set a timer for 25 minutes.", (TIMER, WEATHER), "set_timer", {"minutes": 25}),
+        ToolQuestion("What time is it in Rome? Use the tool.", (WEATHER, TIME), "get_time", {"city": "Rome"}),
+        ToolQuestion("Set a timer for 25 minutes.", (TIMER, WEATHER), "set_timer", {"minutes": 25}),
     ),
     abstains=("What is 2 + 3? Answer with the number only.", "Say hello."),
     parallel="What is the weather in {one} and in {two}? Make both calls at once, in parallel.",
-    named=Case("What is the weather in Oslo?", (WEATHER, TIME), "get_weather", {"city": "Oslo"}),
-    bare=Case("What is the status of the service? Use the tool.", (PING,), "get_status", {}),
+    named=ToolQuestion("What is the weather in Oslo?", (WEATHER, TIME), "get_weather", {"city": "Oslo"}),
+    bare=ToolQuestion("What is the status of the service? Use the tool.", (PING,), "get_status", {}),
     forms=_FORMS,
     words=_WORDS,
 )  # fmt: skip
 
-_TINY_TOOLS = {tool.name: tool._replace(about=f"Tool {tool.name}.") for tool in (WEATHER, TIME, TIMER, PING)}
+_TINY_TOOLS = {tool.name: tool._replace(description=f"Tool {tool.name}.") for tool in (WEATHER, TIME, TIMER, PING)}
 _W, _T, _TIMER, _P = _TINY_TOOLS.values()
 EMBER = Wording(
     name="ember",
@@ -193,8 +194,8 @@ EMBER = Wording(
     ),
     long="Count to 60.",
     stops=(
-        Stopped("Reply with exactly: alpha END7 omega", "END7", "alpha"),
-        Stopped("Count to 30.", " 17 18", "15 16"),
+        StopQuestion("Reply with exactly: alpha END7 omega", "END7", "alpha"),
+        StopQuestion("Count to 30.", " 17 18", "15 16"),
     ),
     fact="The {owner} is {word}.",
     question="What is the {owner}?",
@@ -202,20 +203,20 @@ EMBER = Wording(
     needles=(250, 500, 900),
     cities=_CITIES,
     weather="What is the weather in {city}?",
-    told='{{"temp": {degrees}, "sky": "sunny"}}',
+    tool_result='{{"temp": {degrees}, "sky": "sunny"}}',
     singles=(
-        Case("What time is it in Rome?", (_W, _T), "get_time", {"city": "Rome"}),
-        Case("Set a timer for 25 minutes.", (_TIMER, _W), "set_timer", {"minutes": 25}),
+        ToolQuestion("What time is it in Rome?", (_W, _T), "get_time", {"city": "Rome"}),
+        ToolQuestion("Set a timer for 25 minutes.", (_TIMER, _W), "set_timer", {"minutes": 25}),
     ),
     abstains=("Who are you?", "What is 2 + 3?"),
     parallel="What is the weather in {one} and in {two}?",
-    named=Case("What is the weather in Oslo?", (_W, _T), "get_weather", {"city": "Oslo"}),
-    bare=Case("Use the tool get_status.", (_P,), "get_status", {}),
+    named=ToolQuestion("What is the weather in Oslo?", (_W, _T), "get_weather", {"city": "Oslo"}),
+    bare=ToolQuestion("Use the tool get_status.", (_P,), "get_status", {}),
     forms=_FORMS,
     limit=400,
-    lacks={
-        "tool-parallel": "it was taught single calls only (docs/models.md)",
-        "tool-none": "tool_choice none does not keep it from writing a call (docs/models.md)",
+    known_gaps={
+        "tool-parallel": "it was taught single calls only (docs/reference/demo-models.md)",
+        "tool-none": "tool_choice none does not keep it from writing a call (docs/reference/demo-models.md)",
     },
     words=_WORDS,
     echo_words=6,
@@ -235,5 +236,5 @@ def wording_for(model: str) -> Wording:
     return next((wording for wording in WORDINGS.values() if name in wording.models), ASSISTANT)
 
 
-def weather_tool(wording: Wording) -> Tool:
+def weather_tool(wording: Wording) -> OfferedTool:
     return next(tool for tool in wording.named.tools if tool.name == WEATHER.name)

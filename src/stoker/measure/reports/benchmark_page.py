@@ -12,11 +12,11 @@ import msgspec
 
 from stoker import __version__
 from stoker.domain.run import Finding, Number, Outcome, Run
-from stoker.measure.comparison.benchmarks import Cell, Comparison
+from stoker.measure.comparison.benchmarks import BenchmarkComparison, FigureSpread
 from stoker.measure.load.figures import summary
-from stoker.measure.load.to_run import Raw
+from stoker.measure.load.to_run import RawBenchmark
 from stoker.measure.reports import plots
-from stoker.measure.reports.plots import Line, Point
+from stoker.measure.reports.plots import PlotLine, PlotPoint
 
 TEMPLATE = string.Template((Path(__file__).parent / "report.html").read_text(encoding="utf-8"))
 _COLUMNS = (
@@ -30,7 +30,7 @@ _WORDS = {
 }  # fmt: skip
 
 
-def page(runs: Sequence[Run], comparison: Comparison | None = None) -> str:
+def benchmark_page(runs: Sequence[Run], comparison: BenchmarkComparison | None = None) -> str:
     """The whole file. `runs`: one per route."""
     first = runs[0]
     title = f"Benchmark of {first.subject.serve}"
@@ -78,20 +78,20 @@ def _p50(steps: Sequence[Finding]) -> str:
 
 def _plots(runs: Sequence[Run]) -> str:
     names = [run.subject.route for run in runs]
-    rates = [Line(run.subject.route, _points(run, "output_rate")) for run in runs]
+    rates = [PlotLine(run.subject.route, _points(run, "output_rate")) for run in runs]
     found = []
     if max(len(line.points) for line in rates) > 1:
-        found.append(("Throughput", plots.lines(rates, "clients", "output tokens per second"), names))
+        found.append(("Throughput", plots.line_plot(rates, "clients", "output tokens per second"), names))
         for title, figure in (("Time to first token", "ttft"), ("Time per output token", "tpot")):
             whats = ("p50", "p95", "max") if len(runs) == 1 else ("p50", "p95")
             shown = [(f"{figure}_{what}", what) for what in whats]
             some = [
-                Line(f"{run.subject.route} {what}" if len(runs) > 1 else what, points, run is not runs[0])
+                PlotLine(f"{run.subject.route} {what}" if len(runs) > 1 else what, points, run is not runs[0])
                 for run in runs
                 for name, what in shown
                 if (points := _points(run, name))
             ]
-            found.append((title, plots.lines(some, "clients", "milliseconds"), [line.name for line in some]))
+            found.append((title, plots.line_plot(some, "clients", "milliseconds"), [line.name for line in some]))
     steps = _telling(_steps(runs[0]))
     values = [_ttfts(runs[0], name) for name in steps]
     found.append(("First tokens, one by one", plots.histogram(values, "TTFT in milliseconds"), steps))
@@ -103,26 +103,26 @@ def _plots(runs: Sequence[Run]) -> str:
 
 
 def _telling(steps: Sequence[Finding]) -> list[str]:
-    """At most four, from the first to the last: more colours in one plot tell nobody anything."""
+    """At most four, from the first to the last: more colours in one plot are unreadable."""
     names = [one.name for one in steps if not one.name.startswith("r")] or [one.name for one in steps]
     if len(names) <= 4:
         return names
     return [names[round(n * (len(names) - 1) / 3)] for n in range(4)]
 
 
-def _points(run: Run, figure: str) -> list[Point]:
+def _points(run: Run, figure: str) -> list[PlotPoint]:
     """Of the closed-loop steps without a mode of their own."""
     found = []
     for one in _steps(run):
         clients, value = one.numbers.get("clients"), one.numbers.get(figure)
         if clients is not None and value is not None and one.name == f"c{clients}":
-            found.append(Point(clients, value, one.numbers.get(f"{figure}.low"), one.numbers.get(f"{figure}.high")))
+            found.append(PlotPoint(clients, value, one.numbers.get(f"{figure}.low"), one.numbers.get(f"{figure}.high")))
     return sorted(found)
 
 
 def _ttfts(run: Run, step: str) -> list[float]:
     """Milliseconds."""
-    raw = msgspec.json.decode(run.raw, type=Raw)
+    raw = msgspec.json.decode(run.raw, type=RawBenchmark)
     every = [one for sample in raw.samples if sample.step == step for one in sample.requests]
     return [one.ttft * 1000 for one in every if one.is_ok and one.ttft is not None]
 
@@ -161,7 +161,7 @@ def _value(numbers: Mapping[str, Number], name: str) -> str:
     return number(value) + spread
 
 
-def _compared(found: Comparison) -> str:
+def _compared(found: BenchmarkComparison) -> str:
     rows = "".join(
         f'<tr class="{row.verdict.value}"><th scope="row">{html.escape(row.step) if row.is_first else ""}</th>'
         f'<td class="left">{_words(row.figure)}{_unit(row.figure)}</td><td>{_cell(row.a)}</td><td>{_cell(row.b)}</td>'
@@ -178,7 +178,7 @@ def _compared(found: Comparison) -> str:
     )
 
 
-def _cell(one: Cell) -> str:
+def _cell(one: FigureSpread) -> str:
     return number(one.value) + (
         f"<small>{number(one.low)} to {number(one.high)}</small>" if one.low is not None else ""
     )

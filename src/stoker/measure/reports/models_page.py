@@ -7,7 +7,16 @@ from collections.abc import Sequence
 
 from stoker import __version__
 from stoker.domain.run import Number
-from stoker.measure.comparison.models import SPEED, UNITS, ByClass, Comparison, Rate, Side, Verdict, points
+from stoker.measure.comparison.models import (
+    SPEED,
+    UNITS,
+    ClassComparison,
+    ComparedModel,
+    ModelComparison,
+    ModelVerdict,
+    PassRate,
+    points,
+)
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c2127; --soft: #5c6670; --line: #d5dae0; --ground: #ffffff; --band: #f4f6f8;
@@ -25,17 +34,21 @@ small, .soft { color: var(--soft) } .better { color: var(--good) } .worse { colo
 """
 _WIDTH, _HEIGHT = 180, 22
 _LEAST_SCALE = 0.2
-"""Of the lines: from so many points below zero to so many above, unless an interval is longer."""
+"""Half the width of the difference axis, unless an interval is longer."""
 _KINDS = (" class='left'", "", "", "")
 
 
-def page(found: Comparison, when: str, notes: Sequence[str] = ()) -> str:
+def models_page(found: ModelComparison, when: str, notes: Sequence[str] = ()) -> str:
     """The whole file. `when`: the time, in words."""
     a, b = html.escape(found.a.name), html.escape(found.b.name)
     scale = max((abs(bound) for one in found.classes for bound in one.interval), default=0.0)
     rows = "".join(_row(one, max(scale, _LEAST_SCALE)) for one in found.classes)
     listed = "".join(f"<li>{html.escape(note)}</li>" for note in notes)
-    alone = f"<p class='soft'>Only one of them was measured at {_words(found.alone)}.</p>" if found.alone else ""
+    alone = (
+        f"<p class='soft'>Only one of them was measured at {_words(found.unmatched_classes)}.</p>"
+        if found.unmatched_classes
+        else ""
+    )
     head = f"<tr><th>class</th><th>{a}</th><th>{b}</th><th>difference</th><th></th><th></th></tr>"
     return (
         f"<!doctype html>\n<html lang='en'><head><meta charset='utf-8'><title>{a} and {b}</title>"
@@ -57,9 +70,9 @@ def _words(names: Sequence[str]) -> str:
     return html.escape(", ".join(names) or "none")
 
 
-def _row(one: ByClass, scale: float) -> str:
+def _row(one: ClassComparison, scale: float) -> str:
     word = one.verdict.value
-    kind = "" if one.verdict is Verdict.SAME else word
+    kind = "" if one.verdict is ModelVerdict.SAME else word
     return (
         f"<tr><td class='left'>{html.escape(one.name)}</td><td>{_rate(one.a)}</td><td>{_rate(one.b)}</td>"
         f"<td>{html.escape(points(one).replace('95 % interval ', ''))}</td><td>{_drawn(one, scale)}</td>"
@@ -67,18 +80,18 @@ def _row(one: ByClass, scale: float) -> str:
     )
 
 
-def _rate(rate: Rate) -> str:
+def _rate(rate: PassRate) -> str:
     low, high = rate.interval
     return f"{rate.passed} of {rate.n} <small>{low:.2f} to {high:.2f}</small>"
 
 
-def _drawn(one: ByClass, scale: float) -> str:
+def _drawn(one: ClassComparison, scale: float) -> str:
     """The interval of the difference on a line that is the same for all classes, zero in its middle."""
 
     def x(value: float) -> float:
         return round((value / scale + 1) / 2 * (_WIDTH - 12) + 6, 1)
 
-    colour = {Verdict.BETTER: "--good", Verdict.WORSE: "--bad", Verdict.SAME: "--same"}[one.verdict]
+    colour = {ModelVerdict.BETTER: "--good", ModelVerdict.WORSE: "--bad", ModelVerdict.SAME: "--same"}[one.verdict]
     middle, zero = _HEIGHT // 2, x(0)
     label = html.escape(points(one), quote=True)
     return (
@@ -91,7 +104,7 @@ def _drawn(one: ByClass, scale: float) -> str:
     )
 
 
-def _costs(a: Side, b: Side) -> str:
+def _costs(a: ComparedModel, b: ComparedModel) -> str:
     rows = [(_title(name, a), _figure(a.speed.get(name)), _figure(b.speed.get(name)),
              _ratio(a.speed.get(name), b.speed.get(name))) for name in SPEED]  # fmt: skip
     rows.append(("memory", size(a.memory), size(b.memory), _ratio(a.memory, b.memory)))
@@ -104,7 +117,7 @@ def _costs(a: Side, b: Side) -> str:
     )
 
 
-def _title(name: str, side: Side) -> str:
+def _title(name: str, side: ComparedModel) -> str:
     under = f", {side.clients} clients" if name == "output_rate" and side.clients else ", one client"
     return f"{name.replace('_', ' ')}, {UNITS[name]}{under}"
 
@@ -122,6 +135,6 @@ def size(value: int | None) -> str:
     return "unknown" if value is None else f"{value / 2**30:.2f} GiB"
 
 
-def cost(side: Side) -> str:
+def cost(side: ComparedModel) -> str:
     """What a tier says."""
     return "unknown" if side.cost is None else f"{side.cost.input:g} in, {side.cost.output:g} out"

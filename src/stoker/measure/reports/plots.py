@@ -36,7 +36,7 @@ SHAPES = {
 """Paths around a point, for `Mark`: outlines, so that two at one place are both seen."""
 
 
-class Point(NamedTuple):
+class PlotPoint(NamedTuple):
     x: float
     y: float
     low: float | None = None
@@ -44,13 +44,13 @@ class Point(NamedTuple):
     """The spread over repeats."""
 
 
-class Line(NamedTuple):
+class PlotLine(NamedTuple):
     name: str
-    points: Sequence[Point]
+    points: Sequence[PlotPoint]
     is_dashed: bool = False
 
 
-class Mark(NamedTuple):
+class PlotMark(NamedTuple):
     """A point that stands for itself."""
 
     name: str
@@ -75,14 +75,14 @@ class _Scale(NamedTuple):
         return self.begin + share * (self.end - self.begin)
 
 
-def lines(series: Sequence[Line], x_name: str, y_name: str) -> str:
+def line_plot(series: Sequence[PlotLine], x_name: str, y_name: str) -> str:
     """Lines over a doubling x axis; whiskers where a point has a spread. Empty: nothing to draw."""
     series = [line for line in series if line.points]
     if not series:
         return ""
     every = [point for line in series for point in line.points]
     xs = sorted({point.x for point in every})
-    top = nice(max(max(point.y, point.high or 0.0) for point in every))
+    top = round_up(max(max(point.y, point.high or 0.0) for point in every))
     across = _Scale(xs[0], xs[-1], _LEFT + 14, WIDTH - _RIGHT - 14, is_log=True)
     up = _Scale(0.0, top, HEIGHT - _BOTTOM, _TOP)
     parts = [_grid(up), *(_label_x(across.at(x), f"{x:g}") for x in _thinned(xs)), _names(x_name, y_name)]
@@ -91,14 +91,16 @@ def lines(series: Sequence[Line], x_name: str, y_name: str) -> str:
     return _svg(parts, f"{y_name} by {x_name}")
 
 
-def field(curves: Sequence[tuple[Line, int]], marks: Sequence[Mark], x_name: str, y_name: str, low: float) -> str:
+def curve_plot(
+    curves: Sequence[tuple[PlotLine, int]], marks: Sequence[PlotMark], x_name: str, y_name: str, low: float
+) -> str:
     """Curves without dots, each with its colour, and marks over them; over a doubling x axis, from `low` up to 100.
     A straight line between two points of a curve is one of the plot, and not of the figures.
     """
     xs = [point.x for line, _ in curves for point in line.points] + [mark.x for mark in marks]
     across = _Scale(min(xs), max(xs), _LEFT + 14, WIDTH - _RIGHT - 14, is_log=True)
     up = _Scale(low, 100.0, HEIGHT - _BOTTOM, _TOP + 6)
-    parts = [_grid(up), *(_label_x(across.at(x), short(x)) for x in round_numbers(min(xs), max(xs)))]
+    parts = [_grid(up), *(_label_x(across.at(x), axis_number(x)) for x in round_numbers(min(xs), max(xs)))]
     parts.append(_names(x_name, y_name))
     parts += [_polyline(line, colour, across, up) for line, colour in curves]
     parts += [symbol(mark.shape, mark.colour, across.at(mark.x), up.at(mark.y), _told(mark)) for mark in marks]
@@ -111,8 +113,8 @@ def symbol(shape: str, colour: int, x: float, y: float, title: str = "") -> str:
     return f'<path class="mark s{colour % 8}" transform="translate({x:.1f} {y:.1f})" d="{SHAPES[shape]}">{told}</path>'
 
 
-def _told(mark: Mark) -> str:
-    return f"{mark.name}: {short(mark.y)} at {short(mark.x)}"
+def _told(mark: PlotMark) -> str:
+    return f"{mark.name}: {axis_number(mark.y)} at {axis_number(mark.x)}"
 
 
 def round_numbers(low: float, high: float) -> list[float]:
@@ -136,11 +138,11 @@ def histogram(values: Sequence[Sequence[float]], x_name: str, bins: int = 24) ->
     for number, row in enumerate(values):
         for value in row:
             counts[number][min(bins - 1, int((value - low) / width))] += 1
-    top = nice(max(sum(column) for column in zip(*counts, strict=True)))
+    top = round_up(max(sum(column) for column in zip(*counts, strict=True)))
     across, up = _Scale(low, high, _LEFT, WIDTH - _RIGHT), _Scale(0.0, top, HEIGHT - _BOTTOM, _TOP)
     marks = [low + (high - low) * n / (_TICKS - 1) for n in range(_TICKS)]
-    labels = [_label_x(across.at(mark), short(mark)) for mark in marks[:-1]]
-    labels.append(_label_x(across.at(high), f"{short(high)} +" if is_cut else short(high), "end"))
+    labels = [_label_x(across.at(mark), axis_number(mark)) for mark in marks[:-1]]
+    labels.append(_label_x(across.at(high), f"{axis_number(high)} +" if is_cut else axis_number(high), "end"))
     parts = [_grid(up), *labels, _names(x_name, "requests")]
     for place in range(bins):
         under = 0
@@ -151,7 +153,7 @@ def histogram(values: Sequence[Sequence[float]], x_name: str, bins: int = 24) ->
                 y = up.at(under + n)
                 parts.append(
                     f'<rect class="bar s{number % 8}" x="{left + 0.5:.1f}" y="{y:.1f}" width="{right - left - 1:.1f}" '
-                    f'height="{up.at(under) - y:.1f}"><title>{n} from {short(low + place * width)}</title></rect>'
+                    f'height="{up.at(under) - y:.1f}"><title>{n} from {axis_number(low + place * width)}</title></rect>'
                 )
                 under += n
     return _svg(parts, f"how often which {x_name}")
@@ -163,7 +165,7 @@ def legend(names: Sequence[str]) -> str:
     return f'<div class="legend">{"".join(items)}</div>'
 
 
-def nice(value: float) -> float:
+def round_up(value: float) -> float:
     """The next round number: the top of an axis."""
     if value <= 0:
         return 1.0
@@ -171,8 +173,8 @@ def nice(value: float) -> float:
     return next(step * size for step in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if step * size >= value * 0.999)
 
 
-def short(value: float) -> str:
-    """A number as it stands on an axis."""
+def axis_number(value: float) -> str:
+    """A number, formatted for an axis."""
     if abs(value) >= 10_000:
         return f"{value / 1000:g}k"
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
@@ -182,7 +184,7 @@ def _grid(up: _Scale) -> str:
     marks = [up.low + (up.high - up.low) * n / (_TICKS - 1) for n in range(_TICKS)]
     return "".join(
         f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{up.at(mark):.1f}" y2="{up.at(mark):.1f}"/>'
-        f'<text class="axis" x="{_LEFT - 8}" y="{up.at(mark) + 4:.1f}" text-anchor="end">{short(mark)}</text>'
+        f'<text class="axis" x="{_LEFT - 8}" y="{up.at(mark) + 4:.1f}" text-anchor="end">{axis_number(mark)}</text>'
         for mark in marks
     )
 
@@ -201,7 +203,7 @@ def _names(x_name: str, y_name: str) -> str:
     )
 
 
-def _path(line: Line, number: int, across: _Scale, up: _Scale) -> str:
+def _path(line: PlotLine, number: int, across: _Scale, up: _Scale) -> str:
     colour = f"s{number % 8}"
     at = [(across.at(point.x), up.at(point.y), point) for point in line.points]
     parts = [_polyline(line, number, across, up)]
@@ -211,12 +213,12 @@ def _path(line: Line, number: int, across: _Scale, up: _Scale) -> str:
                 f'<line class="whisker {colour}" x1="{x:.1f}" x2="{x:.1f}" '
                 f'y1="{up.at(point.low):.1f}" y2="{up.at(point.high):.1f}"/>'
             )
-        title = f"{html.escape(line.name)}: {short(point.y)} at {point.x:g}"
+        title = f"{html.escape(line.name)}: {axis_number(point.y)} at {point.x:g}"
         parts.append(f'<circle class="dot {colour}" cx="{x:.1f}" cy="{y:.1f}" r="3.5"><title>{title}</title></circle>')
     return "".join(parts)
 
 
-def _polyline(line: Line, number: int, across: _Scale, up: _Scale) -> str:
+def _polyline(line: PlotLine, number: int, across: _Scale, up: _Scale) -> str:
     dashed = ' stroke-dasharray="5 4"' if line.is_dashed else ""
     at = " ".join(f"{across.at(point.x):.1f},{up.at(point.y):.1f}" for point in line.points)
     return f'<polyline class="line s{number % 8}"{dashed} points="{at}"/>'

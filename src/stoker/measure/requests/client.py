@@ -9,16 +9,28 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from stoker.domain.answer import Answer, Began, Closed, Counted, Event, Failed, Finished, Grew, Kind, Opened, Stop
+from stoker.domain.answer import (
+    Answer,
+    Began,
+    BlockKind,
+    Closed,
+    Counted,
+    Event,
+    Failed,
+    Finished,
+    Grew,
+    Opened,
+    StopReason,
+)
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import UpstreamError
 from stoker.domain.lease import Target
-from stoker.domain.prompt import Call, Redacted, Refusal, Text, Thinking
-from stoker.measure.requests.timing import Timed
+from stoker.domain.prompt import Redacted, Refusal, Text, Thinking, ToolCall
+from stoker.measure.requests.timing import RequestTiming
 from stoker.request.codec.frames import FrameSplitter, is_error
 from stoker.request.relay.headers import request_head
-from stoker.request.relay.pool import Pool
-from stoker.request.translate.neutral.corners import Losses
+from stoker.request.relay.pool import ConnectionPool
+from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import loose
 from stoker.request.translate.translate import PATHS, READ_ANSWER
 
@@ -26,10 +38,10 @@ _JSON = (b"content-type", b"application/json")
 _VERSION = (b"anthropic-version", b"2023-06-01")
 
 
-class Heard(NamedTuple):
-    """What came of one request."""
+class ModelReply(NamedTuple):
+    """The reply to one request, with its times."""
 
-    timed: Timed
+    timing: RequestTiming
     answer: Answer
     """As far as it came, streamed or not."""
     body: Any
@@ -55,17 +67,17 @@ class Heard(NamedTuple):
         return str(text or "")
 
     @property
-    def shown(self) -> str:
-        """All that it wrote for somebody to read: thoughts, then text."""
+    def visible_text(self) -> str:
+        """All readable output: thoughts, then text."""
         return self.thinking + self.text
 
     @property
-    def calls(self) -> list[Call]:
-        return [block for block in self.answer.blocks if isinstance(block, Call)]
+    def calls(self) -> list[ToolCall]:
+        return [block for block in self.answer.blocks if isinstance(block, ToolCall)]
 
 
-class Talk:
-    """Asks one model. Several requests may be under way at once.
+class ModelClient:
+    """A client of one model. Several requests may run at once.
 
     `clock` gives seconds; it is read in the socket's callback, so that nothing of ours stands between.
     """
@@ -76,7 +88,7 @@ class Talk:
         self.target = target
         self.dialect = dialect
         self.clock = clock
-        self._pool = Pool()
+        self._pool = ConnectionPool()
 
     def close(self) -> None:
         self._pool.close()
@@ -89,11 +101,11 @@ class Talk:
         timeout: float = 600.0,
         scheduled: float | None = None,
         drop_after: int | None = None,
-    ) -> Heard:
-        """Send it (`model` is put in if it is not there) and hear it out. Never raises but on cancel, which closes the
-        connection: whatever goes wrong is `timed.failure`.
+    ) -> ModelReply:
+        """Send it (`model` is put in if it is not there) and read the whole reply. Never raises except on cancel,
+        which closes the connection: whatever goes wrong is `timing.failure`.
 
-        `drop_after`: hang up after so many chunks with tokens.
+        `drop_after`: hang up after this many chunks with tokens.
         """
         body = msgspec.json.encode({"model": self.target.served_name, **document})
         listener = _Listener(self.dialect, self.clock, drop_after)
@@ -127,7 +139,7 @@ class _Listener:
         self._drop_after = drop_after
         self._reader = READ_ANSWER[dialect](Losses())
         self._splitter = FrameSplitter()
-        self._timed = Timed(0.0, clock(), 0.0)
+        self._timed = RequestTiming(0.0, clock(), 0.0)
         self._blocks: dict[int, tuple[Opened, list[str]]] = {}
         self._answer = Answer("", "")
         self._frames: list[bytes] = []
@@ -157,7 +169,7 @@ class _Listener:
         for frame in self._splitter.feed(data):
             self._frames.append(frame)
             payload = loose(frame) if frame != b"[DONE]" else None
-            events = self._reader.end(is_said=True) if frame == b"[DONE]" else []
+            events = self._reader.finish(is_said=True) if frame == b"[DONE]" else []
             if isinstance(payload, dict):
                 events = self._reader.read(payload)
             carried = False
@@ -172,7 +184,7 @@ class _Listener:
         self.is_over = True
         timed = self._timed
         if self._is_stream:
-            for event in self._reader.end():
+            for event in self._reader.finish():
                 self._take(event)
             if not self._has_finished:
                 timed.failure = timed.failure or "broke_off"
@@ -202,7 +214,7 @@ class _Listener:
         timed.chunks += 1
         if timed.first is None:
             timed.first = now
-        if timed.visible is None and any(opened.kind is not Kind.THINKING for opened, _ in self._blocks.values()):
+        if timed.visible is None and any(opened.kind is not BlockKind.THINKING for opened, _ in self._blocks.values()):
             timed.visible = now
 
     def _take(self, event: Event) -> bool:
@@ -214,7 +226,7 @@ class _Listener:
                 return True
             case Opened(at=at, kind=kind):
                 self._blocks[at] = (event, [])
-                return kind is Kind.CALL
+                return kind is BlockKind.CALL
             case Began(id=id, model=model, tokens=tokens):
                 self._answer.id, self._answer.model = id, model
                 if tokens is not None:
@@ -235,32 +247,32 @@ class _Listener:
         if not isinstance(payload, dict) or is_error(payload):
             self._timed.failure = "no_answer"
             return
-        self._answer = self._reader.whole(payload)
+        self._answer = self._reader.read_whole(payload)
         self._has_finished = True
         self._timed.tokens.update(self._answer.tokens)
 
-    def heard(self, scheduled: float | None) -> Heard:
+    def heard(self, scheduled: float | None) -> ModelReply:
         timed, answer = self._timed, self._answer
         timed.scheduled = timed.t0 if scheduled is None else scheduled
         if self._blocks:
             answer.blocks = [_said(opened, "".join(texts)) for opened, texts in self._blocks.values()]
         answer.tokens = timed.tokens
-        timed.stop = (answer.stop if self._has_finished else Stop.END).value if timed.is_ok else ""
+        timed.stop = (answer.stop if self._has_finished else StopReason.END).value if timed.is_ok else ""
         raw = b"".join(self._pieces)
-        return Heard(timed, answer, None if self._is_stream else _document(raw), self._frames, raw)
+        return ModelReply(timed, answer, None if self._is_stream else _document(raw), self._frames, raw)
 
 
-def _said(opened: Opened, text: str) -> Text | Thinking | Redacted | Refusal | Call:
+def _said(opened: Opened, text: str) -> Text | Thinking | Redacted | Refusal | ToolCall:
     match opened.kind:
-        case Kind.TEXT:
+        case BlockKind.TEXT:
             return Text(text)
-        case Kind.THINKING:
+        case BlockKind.THINKING:
             return Thinking(text)
-        case Kind.REDACTED:
+        case BlockKind.REDACTED:
             return Redacted(text)
-        case Kind.REFUSAL:
+        case BlockKind.REFUSAL:
             return Refusal(text)
-    return Call(opened.id, opened.name, text, opened.custom)
+    return ToolCall(opened.id, opened.name, text, opened.custom)
 
 
 def _document(body: bytes) -> Any:

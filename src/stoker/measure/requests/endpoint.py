@@ -10,12 +10,12 @@ import msgspec
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import UpstreamError
 from stoker.domain.lease import Target
-from stoker.request.relay.pool import Pool
+from stoker.request.relay.pool import ConnectionPool
 from stoker.request.relay.tokens import count, count_by_asking, fetch
 from stoker.request.translate.translate import PATHS
 
 
-class Server(NamedTuple):
+class MeasuredEndpoint(NamedTuple):
     """One way to one model."""
 
     route: str
@@ -33,50 +33,50 @@ class Server(NamedTuple):
         return f"http{'s' if target.tls else ''}://{host}:{target.port}{target.base_path}/v1"
 
 
-class Model(NamedTuple):
+class ListedModel(NamedTuple):
     id: str
     context: int | None
 
 
-def at_url(url: str, model: str, key: str | None = None) -> Target:
+def target_at(url: str, model: str, key: str | None = None) -> Target:
     """The server at a base URL, with or without /v1 at its end. Raises ValueError."""
     if "://" not in url:
         url = f"http://{url}"
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{url} is no address: write it as http://HOST:PORT/v1")
+        raise ValueError(f"{url} is not an address: write it as http://HOST:PORT/v1")
     if parts.username or parts.password:
-        raise ValueError("a key does not belong into the address: name its variable with --key-env")
+        raise ValueError("an address must not contain a key: name the key's variable with --key-env")
     tls = parts.scheme == "https"
     path = parts.path.rstrip("/").removesuffix("/v1")
     return Target(parts.hostname, parts.port or (443 if tls else 80), path, model, key, tls)
 
 
-async def models(target: Target) -> list[Model]:
+async def list_models(target: Target) -> list[ListedModel]:
     """What it lists. Raises UpstreamError: it is not there, or does not answer so."""
-    pool = Pool()
+    pool = ConnectionPool()
     try:
         status, body = await fetch(pool, target, b"GET", "/v1/models")
     finally:
         pool.close()
     if status in (401, 403):
-        raise UpstreamError("it wants a key: name the variable that holds it with --key-env", code="unauthorized")
+        raise UpstreamError("it requires a key: name its variable with --key-env", code="unauthorized")
     try:
-        return [Model(str(one["id"]), _context(one)) for one in msgspec.json.decode(body)["data"]]
+        return [ListedModel(str(one["id"]), _context(one)) for one in msgspec.json.decode(body)["data"]]
     except (msgspec.DecodeError, LookupError, TypeError):
-        raise UpstreamError(f"/v1/models answered {status} and no list of models", code="no_models") from None
+        raise UpstreamError(f"/v1/models answered {status} without a list of models", code="no_models") from None
 
 
-class Counter:
+class PromptCounter:
     """Prompt tokens of a request with one user turn, by the server.
 
     1. the engine's own count of a chat request, or its tokenizer  2. /v1/messages/count_tokens  3. the usage of an
     answer of one token. The first that works is kept.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: MeasuredEndpoint) -> None:
         self._server = server
-        self._pool = Pool()
+        self._pool = ConnectionPool()
         self._way = 1
         self.how = "not counted"
 
@@ -103,17 +103,17 @@ class Counter:
             self._way = 3
         found = await count_by_asking(self._pool, target, PATHS[Dialect.CHAT], body)
         if found is None:
-            raise UpstreamError(f"'{target.served_name}' does not tell how many tokens a prompt has", code="no_usage")
+            raise UpstreamError(f"'{target.served_name}' does not report how many tokens a prompt has", code="no_usage")
         self.how = "usage of an answer"
         return found
 
 
-def turn(text: str) -> list[dict[str, Any]]:
+def user_turns(text: str) -> list[dict[str, Any]]:
     return [{"role": "user", "content": text}]
 
 
 def _body(text: str, model: str) -> bytes:
-    return msgspec.json.encode({"model": model, "messages": turn(text), "max_tokens": 1})
+    return msgspec.json.encode({"model": model, "messages": user_turns(text), "max_tokens": 1})
 
 
 def _context(model: dict[str, Any]) -> int | None:

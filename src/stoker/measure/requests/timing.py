@@ -10,8 +10,8 @@
     TPOT = (last - first) / (N - 1), for N >= 2           decode rate = 1 / TPOT
     NTPOT = E2E / N           gaps = time between two chunks that carry tokens
 
-A role-only or empty chunk is none. An error frame after the 200 makes the request a failure. Where the server gives no
-usage, everything that needs N is absent.
+A role-only or empty chunk does not count. An error frame after the 200 makes the request a failure. Where the server
+gives no usage, everything that needs N is absent.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import msgspec
 from stoker.domain.answer import Tokens
 
 
-class Timed(msgspec.Struct):
+class RequestTiming(msgspec.Struct):
     """One request, as it went. Whoever made it keeps its content elsewhere."""
 
     scheduled: float
@@ -73,17 +73,12 @@ class Timed(msgspec.Struct):
         return None if not n or e2e is None else e2e / n
 
     @property
-    def tokens_per_chunk(self) -> float | None:
-        """Above 1.2 a gap is one between chunks, not between tokens."""
-        return None if not self.chunks or self.tokens.output is None else self.tokens.output / self.chunks
-
-    @property
     def lag(self) -> float:
         """How late it was sent."""
         return self.t0 - self.scheduled
 
 
-class Slo(NamedTuple):
+class Objectives(NamedTuple):
     """What a request has to keep to be good, in seconds; None: not asked for."""
 
     ttft: float | None = None
@@ -91,7 +86,7 @@ class Slo(NamedTuple):
     e2e: float | None = None
 
 
-def is_good(timed: Timed, slo: Slo) -> bool:
+def is_good(timed: RequestTiming, slo: Objectives) -> bool:
     """A failed request never is. TPOT does not apply to a single token; TTFT and E2E do."""
     if not timed.is_ok:
         return False
@@ -110,12 +105,12 @@ class Window(NamedTuple):
     end: float
 
 
-def steady(requests: Sequence[Timed], window: Window) -> list[Timed]:
+def steady(requests: Sequence[RequestTiming], window: Window) -> list[RequestTiming]:
     """Those that ended within the window."""
     return [timed for timed in requests if window.begin <= timed.ended <= window.end]
 
 
-def output_rate(requests: Sequence[Timed], window: Window) -> float | None:
+def output_rate(requests: Sequence[RequestTiming], window: Window) -> float | None:
     """Output tokens per second of all that ended well in the window; None: one of them has no usage."""
     counts = [timed.tokens.output for timed in steady(requests, window) if timed.is_ok]
     if any(count is None for count in counts) or not counts or window.end <= window.begin:
@@ -123,7 +118,7 @@ def output_rate(requests: Sequence[Timed], window: Window) -> float | None:
     return sum(count for count in counts if count is not None) / (window.end - window.begin)
 
 
-def goodput(requests: Sequence[Timed], window: Window, slo: Slo) -> tuple[float, float] | None:
+def goodput(requests: Sequence[RequestTiming], window: Window, slo: Objectives) -> tuple[float, float] | None:
     """(good requests per second, their share of all that were started in the window); failed ones stay among all."""
     started = [timed for timed in requests if window.begin <= timed.t0 <= window.end]
     if not started or window.end <= window.begin:

@@ -16,15 +16,15 @@ OVERSLEPT = 5.0
 """Seconds by which a sleep may be longer than asked; more: the machine was suspended, or had no time for us."""
 
 
-class Next(NamedTuple):
-    """Wait so many seconds, then start that cycle (None: then it is over). `missed`: cycles that never start."""
+class NextCycle(NamedTuple):
+    """Wait `wait` seconds, then start that cycle (None: the soak is over). `missed`: cycles that never start."""
 
     wait: float
     cycle: int | None
     missed: tuple[int, ...]
 
 
-class Schedule(NamedTuple):
+class CycleSchedule(NamedTuple):
     """Cycles 0, 1, 2... start every `every` seconds before `length` has passed."""
 
     every: float
@@ -37,16 +37,16 @@ class Schedule(NamedTuple):
     def start(self, cycle: int) -> float:
         return cycle * self.every
 
-    def next(self, elapsed: float, done: int) -> Next:
+    def next(self, elapsed: float, done: int) -> NextCycle:
         """`done`: how many cycles were started or missed so far."""
         first = max(done, math.ceil((elapsed - LATE * self.every) / self.every))
         missed = tuple(range(done, min(first, self.cycles)))
         if first >= self.cycles:
-            return Next(max(0.0, self.length - elapsed), None, missed)
-        return Next(max(0.0, self.start(first) - elapsed), first, missed)
+            return NextCycle(max(0.0, self.length - elapsed), None, missed)
+        return NextCycle(max(0.0, self.start(first) - elapsed), first, missed)
 
 
-class Clocks:
+class ClockWatch:
     """Watches the wall clock against the other one, and sleeps against what was asked."""
 
     def __init__(self, now: float, wall: float) -> None:

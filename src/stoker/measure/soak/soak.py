@@ -2,7 +2,7 @@
 
 Each cycle: the canary, then a decode check. A mismatch, a failed request or a slow cycle is repeated at once; how often
 it came again is kept, and the cycle does not count for mean and range. What happens between cycles (a death of the
-engine, a clock that is set, a machine that sleeps) is told with its time.
+engine, a clock that is set, a suspended machine) is recorded with its time.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import msgspec
 
 from stoker.domain.run import Finding, Fingerprint, Number, Outcome
 from stoker.measure.canary.canary import RERUNS, Anomaly, anomaly_finding
-from stoker.measure.soak.schedule import Clocks, Schedule, overslept
+from stoker.measure.soak.schedule import ClockWatch, CycleSchedule, overslept
 
 SLICE = 15.0
 """Seconds between two looks at engine and clocks while a cycle is waited for."""
 SLOW, ENOUGH = 0.8, 3
 """A cycle below this share of the median of clean ones, and further below the slowest of them than they are apart,
-is an anomaly once there are so many."""
+is an anomaly once there are ENOUGH clean ones."""
 
 
-class Times(Protocol):
+class SoakClock(Protocol):
     """`now`: seconds that go on while the machine sleeps. `wall`: Unix time, which may be set."""
 
     def now(self) -> float: ...
@@ -36,7 +36,7 @@ class Times(Protocol):
     async def sleep(self, seconds: float) -> None: ...
 
 
-class SystemTimes:
+class SystemSoakClock:
     """The real ones."""
 
     def now(self) -> float:
@@ -49,7 +49,7 @@ class SystemTimes:
         await asyncio.sleep(seconds)
 
 
-class Decoded(NamedTuple):
+class DecodeResult(NamedTuple):
     """One decode check."""
 
     rate: float | None
@@ -61,7 +61,7 @@ class Decoded(NamedTuple):
     """The first failure, in one word."""
 
 
-class Cycle(msgspec.Struct):
+class SoakCycle(msgspec.Struct):
     """`number` counts from 1; `at` is Unix time, `elapsed` since the beginning."""
 
     number: int
@@ -77,7 +77,7 @@ class Cycle(msgspec.Struct):
     """Why it does not count for mean and range; empty: it does."""
 
 
-class Event(msgspec.Struct):
+class SoakEvent(msgspec.Struct):
     at: float
     elapsed: float
     kind: str
@@ -85,7 +85,7 @@ class Event(msgspec.Struct):
     text: str
 
 
-class Record(msgspec.Struct):
+class SoakRecord(msgspec.Struct):
     """All that a soak knows of itself, written down after each cycle: it goes on from there after a restart."""
 
     id: str
@@ -107,12 +107,12 @@ class Record(msgspec.Struct):
     """Which process it was when last looked at."""
     started: int = 0
     """Cycles that were started or missed."""
-    cycles: list[Cycle] = []
-    events: list[Event] = []
+    cycles: list[SoakCycle] = []
+    events: list[SoakEvent] = []
     is_over: bool = False
 
     @property
-    def clean(self) -> list[Cycle]:
+    def clean(self) -> list[SoakCycle]:
         return [cycle for cycle in self.cycles if not cycle.excluded]
 
     @property
@@ -124,17 +124,17 @@ class Record(msgspec.Struct):
         return [anomaly for cycle in self.cycles for anomaly in cycle.anomalies]
 
     @property
-    def deaths(self) -> list[Event]:
+    def deaths(self) -> list[SoakEvent]:
         return [event for event in self.events if event.kind == "engine_died"]
 
 
-class Work(Protocol):
+class SoakWork(Protocol):
     """What a cycle does to the model, and how its engine is recognised."""
 
     async def canary(self) -> tuple[int, list[Anomaly]]:
         """How many questions were asked; what mismatched, repeats done."""
 
-    async def decode(self) -> Decoded: ...
+    async def decode(self) -> DecodeResult: ...
 
     async def engine(self) -> str | None:
         """`process 812`; empty: none runs; None: it cannot be seen now."""
@@ -144,17 +144,22 @@ class Soak:
     """Runs a record to its end. `keep` is called with it after each cycle and event: it writes the state file."""
 
     def __init__(
-        self, record: Record, work: Work, times: Times, keep: Callable[[Record], None], tell: Callable[[str], None]
+        self,
+        record: SoakRecord,
+        work: SoakWork,
+        times: SoakClock,
+        keep: Callable[[SoakRecord], None],
+        tell: Callable[[str], None],
     ) -> None:
         self.record = record
         self._work = work
         self._times = times
         self._keep = keep
         self._tell = tell
-        self._schedule = Schedule(record.every, record.length)
+        self._schedule = CycleSchedule(record.every, record.length)
         # A soak that goes on knows its beginning by the wall clock only.
         self._zero = times.now() - max(0.0, times.wall() - record.began)
-        self._clocks = Clocks(times.now(), times.wall())
+        self._clocks = ClockWatch(times.now(), times.wall())
 
     @property
     def elapsed(self) -> float:
@@ -168,7 +173,7 @@ class Soak:
         while True:
             following = self._schedule.next(self.elapsed, self.record.started)
             for cycle in following.missed:
-                self._event("missed", f"cycle {cycle + 1} did not start in its time: something else went on until now")
+                self._event("missed", f"cycle {cycle + 1} did not start on time: the previous work took too long")
             self.record.started += len(following.missed)
             await self._wait(following.wait)
             if following.cycle is None:
@@ -189,7 +194,7 @@ class Soak:
             await self._times.sleep(asked)
             away = overslept(asked, self.elapsed - before)
             if away is not None:
-                self._event("suspended", f"nothing ran for {away:.0f} s: the machine slept, or had no time")
+                self._event("suspended", f"nothing ran for {away:.0f} s: the machine was suspended or overloaded")
             await self._look()
 
     async def _look(self) -> bool:
@@ -209,7 +214,7 @@ class Soak:
         return False
 
     async def _cycle(self, number: int) -> None:
-        cycle = Cycle(number + 1, self._times.wall(), self.elapsed)
+        cycle = SoakCycle(number + 1, self._times.wall(), self.elapsed)
         cycle.questions, cycle.anomalies = await self._work.canary()
         decoded = await self._work.decode()
         cycle.rate, cycle.tpot, cycle.failed = decoded.rate, decoded.tpot, decoded.failed
@@ -225,9 +230,9 @@ class Soak:
         cycle.excluded = "; ".join(reasons)
         self.record.cycles.append(cycle)
         self._keep(self.record)
-        self._tell(line(cycle))
+        self._tell(timeline_entry(cycle))
 
-    def _wrong(self, decoded: Decoded) -> str | None:
+    def _wrong(self, decoded: DecodeResult) -> str | None:
         if decoded.failed:
             return f"{decoded.failed} of {self.record.concurrency} requests failed ({decoded.why})"
         clean = self.record.rates
@@ -239,34 +244,34 @@ class Soak:
         return None
 
     def _event(self, kind: str, text: str) -> None:
-        event = Event(self._times.wall(), self.elapsed, kind, text)
+        event = SoakEvent(self._times.wall(), self.elapsed, kind, text)
         self.record.events.append(event)
         self._keep(self.record)
-        self._tell(line(event))
+        self._tell(timeline_entry(event))
 
 
-def line(one: Cycle | Event) -> str:
+def timeline_entry(one: SoakCycle | SoakEvent) -> str:
     """One line of the time line."""
     whole = round(one.elapsed)
     at = f"{whole // 3600}:{whole % 3600 // 60:02d}:{whole % 60:02d}"
-    if isinstance(one, Event):
+    if isinstance(one, SoakEvent):
         return f"{at:>9}  {one.kind.replace('_', ' ')}: {one.text}"
     passed = one.questions - len({anomaly.name for anomaly in one.anomalies} - {"decode"})
     rate = "no rate" if one.rate is None else f"{one.rate:.1f} tokens/s"
     text = f"{at:>9}  cycle {one.number}: {passed} of {one.questions} as before, {rate}, {one.seconds:.1f} s"
     if one.excluded:
         text += f" -- excluded ({one.excluded})"
-    return "\n".join([text, *(f"{'':>11}anomaly: {anomaly.name}: {anomaly.told}" for anomaly in one.anomalies)])
+    return "\n".join([text, *(f"{'':>11}anomaly: {anomaly.name}: {anomaly.summary}" for anomaly in one.anomalies)])
 
 
-def timeline(record: Record) -> list[str]:
+def timeline(record: SoakRecord) -> list[str]:
     """The whole report."""
-    happened: list[Cycle | Event] = [*record.cycles, *record.events]
-    lines = [line(one) for one in sorted(happened, key=lambda one: one.elapsed)]
+    happened: list[SoakCycle | SoakEvent] = [*record.cycles, *record.events]
+    lines = [timeline_entry(one) for one in sorted(happened, key=lambda one: one.elapsed)]
     return [*lines, "", *summary(record)]
 
 
-def summary(record: Record) -> list[str]:
+def summary(record: SoakRecord) -> list[str]:
     """Mean and range of the clean cycles; who is left out, and why."""
     rates = record.rates
     found = [f"clean cycles: {len(record.clean)} of {len(record.cycles)}"]
@@ -277,7 +282,7 @@ def summary(record: Record) -> list[str]:
     if missed:
         found.append(f"missed: {missed} {'cycle' if missed == 1 else 'cycles'} never started")
     anomalies, deaths = record.anomalies, record.deaths
-    found.append(f"anomalies: {len(anomalies)}, of which {sum(one.stays for one in anomalies)} stay")
+    found.append(f"anomalies: {len(anomalies)}, of which {sum(one.is_persistent for one in anomalies)} stay")
     found.append(f"deaths of the engine: {len(deaths)}")
     return found
 
@@ -285,16 +290,16 @@ def summary(record: Record) -> list[str]:
 # -- as an artifact ------------------------------------------------------------------------------------------------
 
 
-def outcome(record: Record) -> Outcome:
+def outcome(record: SoakRecord) -> Outcome:
     """1. broke off  2. an anomaly that stays, a death, or no clean cycle at all  3. passed, with what happened once."""
     if not record.is_over:
         return Outcome.INTERRUPTED  # 1
-    is_bad = any(one.stays for one in record.anomalies) or record.deaths or not record.clean
+    is_bad = any(one.is_persistent for one in record.anomalies) or record.deaths or not record.clean
     return Outcome.FAILED if is_bad else Outcome.PASSED  # 2, 3
 
 
-def findings(record: Record) -> list[Finding]:
-    """Each anomaly and each event that nobody wanted."""
+def findings(record: SoakRecord) -> list[Finding]:
+    """Each anomaly and each unwanted event."""
     found = []
     for cycle in record.cycles:
         for anomaly in cycle.anomalies:
@@ -309,11 +314,11 @@ def findings(record: Record) -> list[Finding]:
     return found
 
 
-def _when(event: Event) -> str:
+def _when(event: SoakEvent) -> str:
     return f"after {event.elapsed:.0f} s: {event.text}"
 
 
-def numbers(record: Record) -> dict[str, Number]:
+def numbers(record: SoakRecord) -> dict[str, Number]:
     """For conditions of a gate; of clean cycles, where cycles are meant."""
     rates = record.rates
     return {
@@ -322,7 +327,7 @@ def numbers(record: Record) -> dict[str, Number]:
         "excluded": len(record.cycles) - len(record.clean),
         "missed": sum(event.kind == "missed" for event in record.events),
         "anomalies": len(record.anomalies),
-        "anomalies_staying": sum(anomaly.stays for anomaly in record.anomalies),
+        "anomalies_staying": sum(anomaly.is_persistent for anomaly in record.anomalies),
         "engine_deaths": len(record.deaths),
         "output_rate": round(statistics.fmean(rates), 3) if rates else None,
         "output_rate_low": round(min(rates), 3) if rates else None,

@@ -13,7 +13,7 @@ import msgspec
 from stoker.measure.statistics.stats import Cusum
 
 
-class Level(msgspec.Struct):
+class DriftLevel(msgspec.Struct):
     """Of one serve and check, as it is kept."""
 
     serve: str
@@ -22,7 +22,7 @@ class Level(msgspec.Struct):
     n: int = 0
 
 
-class Alarm(NamedTuple):
+class DriftAlarm(NamedTuple):
     """Failures have become more, as far as a Cusum can tell; `n` since the last alarm or the beginning."""
 
     serve: str
@@ -30,27 +30,27 @@ class Alarm(NamedTuple):
     n: int
 
 
-class Drift:
+class DriftDetector:
     """All alarms of one Stoker. `usual`, `worse`, `limit` as in `Cusum`."""
 
     def __init__(self, usual: float = 0.02, worse: float = 0.08, limit: float = 4.0) -> None:
         self._settings = (usual, worse, limit)
         self._sums: dict[tuple[str, str], Cusum] = {}
 
-    def feed(self, serve: str, check: str, failed: bool) -> Alarm | None:
+    def feed(self, serve: str, check: str, failed: bool) -> DriftAlarm | None:
         """One more verdict. An alarm is given once; counting then begins anew."""
         cusum = self._sum(serve, check)
         if not cusum.feed(failed):
             return None
-        alarm = Alarm(serve, check, cusum.n)
+        alarm = DriftAlarm(serve, check, cusum.n)
         cusum.reset()
         return alarm
 
-    def levels(self) -> list[Level]:
+    def levels(self) -> list[DriftLevel]:
         """To keep over a restart, and to show: an alarm is given at `limit`."""
-        return [Level(serve, check, one.value, one.n) for (serve, check), one in sorted(self._sums.items())]
+        return [DriftLevel(serve, check, one.value, one.n) for (serve, check), one in sorted(self._sums.items())]
 
-    def restore(self, levels: list[Level]) -> None:
+    def restore(self, levels: list[DriftLevel]) -> None:
         for level in levels:
             cusum = self._sum(level.serve, level.check)
             cusum.value, cusum.n = level.value, level.n

@@ -53,14 +53,15 @@ def kappa(pairs: Sequence[tuple[bool, bool]]) -> float | None:
     return (agreed * n - by_chance) / (n * n - by_chance)
 
 
-class Verdict(StrEnum):
+class SprtVerdict(StrEnum):
     ALLOW = "allow"
     DENY = "deny"
     UNDECIDED = "undecided"
 
 
-OF_A_ROW = {
-    Verdict.ALLOW: tier.Verdict.ALLOW, Verdict.DENY: tier.Verdict.DENY, Verdict.UNDECIDED: tier.Verdict.VERIFY,
+ROW_VERDICTS = {
+    SprtVerdict.ALLOW: tier.Verdict.ALLOW, SprtVerdict.DENY: tier.Verdict.DENY,
+    SprtVerdict.UNDECIDED: tier.Verdict.VERIFY,
 }  # fmt: skip
 """What a verdict of the test means for routing."""
 
@@ -84,22 +85,22 @@ class Sprt:
         self._sum = 0.0
         self.n = self.passed = 0
         self.most = most if most is not None else 2 * fixed_sample(bad, good, error)
-        self.verdict = Verdict.UNDECIDED
+        self.verdict = SprtVerdict.UNDECIDED
 
-    def feed(self, passed: bool) -> Verdict:
+    def feed(self, passed: bool) -> SprtVerdict:
         """One more sample."""
-        if self.verdict is not Verdict.UNDECIDED:
+        if self.verdict is not SprtVerdict.UNDECIDED:
             return self.verdict
         self.n += 1
         self.passed += passed
         self._sum += self._pass if passed else self._fail
         if self._sum >= self._high:
-            self.verdict = Verdict.ALLOW
+            self.verdict = SprtVerdict.ALLOW
         elif self._sum <= self._low:
-            self.verdict = Verdict.DENY
+            self.verdict = SprtVerdict.DENY
         return self.verdict
 
-    def of(self, passed: int, n: int) -> Verdict:
+    def of(self, passed: int, n: int) -> SprtVerdict:
         """What these counts say, in whatever order they came; nothing is fed.
 
         Unlike `feed` it may change its mind with more samples. However often one looks, the chance that it ever says
@@ -108,13 +109,13 @@ class Sprt:
         """
         sum = passed * self._pass + (n - passed) * self._fail
         if sum >= self._high:
-            return Verdict.ALLOW
-        return Verdict.DENY if sum <= self._low else Verdict.UNDECIDED
+            return SprtVerdict.ALLOW
+        return SprtVerdict.DENY if sum <= self._low else SprtVerdict.UNDECIDED
 
     @property
     def is_over(self) -> bool:
         """Whether another sample would change nothing: it is decided, or has gone on for long enough."""
-        return self.verdict is not Verdict.UNDECIDED or self.n >= self.most
+        return self.verdict is not SprtVerdict.UNDECIDED or self.n >= self.most
 
 
 def fixed_sample(bad: float, good: float, error: float) -> int:
@@ -166,7 +167,7 @@ def percentile(values: Sequence[float], share: float) -> float | None:
     return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
 
 
-def honest(values: Sequence[float], share: float) -> float | None:
+def percentile_if_enough(values: Sequence[float], share: float) -> float | None:
     """The percentile, where there are samples enough for it; else None."""
     return percentile(values, share) if len(values) >= ENOUGH.get(share, 1) else None
 

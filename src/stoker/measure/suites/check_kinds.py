@@ -1,6 +1,6 @@
 """The kinds of checks, as data: what a fixture's `check` holds. `kind` says which it is. Pure.
 
-No kind takes a regular expression: a check that somebody else wrote has to end, too.
+No kind takes a regular expression: every check must end, whoever wrote it.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import Any, Literal
 import msgspec
 
 
-class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
+class CheckKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
     """What all have in common."""
 
 
-class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class WantedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One call. Values are compared as JSON; `fold`: strings without regard to case."""
 
     name: str
@@ -24,17 +24,17 @@ class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fold: bool = False
 
 
-class Calls(Kind, frozen=True, tag="calls"):
+class CallsCheck(CheckKind, frozen=True, tag="calls"):
     """These calls, in any order, and no other."""
 
-    calls: list[Wanted]
+    calls: list[WantedCall]
 
 
-class Abstain(Kind, frozen=True, tag="abstain"):
+class AbstainCheck(CheckKind, frozen=True, tag="abstain"):
     """Text, and no call: neither a real one nor one written as text."""
 
 
-class Json(Kind, frozen=True, tag="json"):
+class JsonCheck(CheckKind, frozen=True, tag="json"):
     """One JSON value, alone or in one fence."""
 
     values: Any = None
@@ -45,26 +45,26 @@ class Json(Kind, frozen=True, tag="json"):
     """The keywords that `measure.json_schema` knows."""
 
 
-class Number(Kind, frozen=True, tag="number"):
+class NumberCheck(CheckKind, frozen=True, tag="number"):
     """A number as the result: the first line if it is nothing else, what is boxed or bold, or the last one named."""
 
     value: str
     """Decimal."""
 
 
-class Copy(Kind, frozen=True, tag="copy"):
+class CopyCheck(CheckKind, frozen=True, tag="copy"):
     """Exactly this text. Quotes around it and a full stop after it are forgiven."""
 
     text: str
 
 
-class Exact(Kind, frozen=True, tag="exact"):
+class ExactCheck(CheckKind, frozen=True, tag="exact"):
     """One of these answers, as the whole text or after the last `Answer:`. Case and marks around it do not count."""
 
     values: list[str]
 
 
-class Contains(Kind, frozen=True, tag="contains"):
+class ContainsCheck(CheckKind, frozen=True, tag="contains"):
     """Whole words or phrases. Case does not count."""
 
     all: list[str] = []
@@ -74,21 +74,21 @@ class Contains(Kind, frozen=True, tag="contains"):
     """`all` in this order."""
 
 
-class Needle(Kind, frozen=True, tag="needle"):
+class NeedleCheck(CheckKind, frozen=True, tag="needle"):
     """The hidden value, and none of the others that were hidden beside it."""
 
     value: str
     decoys: list[str] = []
 
 
-class Facts(Kind, frozen=True, tag="facts"):
-    """At least so many of the facts; each is given as the wordings that count."""
+class FactsCheck(CheckKind, frozen=True, tag="facts"):
+    """At least `least` of the facts; each is a list of accepted wordings."""
 
     facts: list[list[str]]
     least: int
 
 
-class Format(Kind, frozen=True, tag="format"):
+class FormatCheck(CheckKind, frozen=True, tag="format"):
     """The form of the text. What is not given is not looked at. Empty lines do not count."""
 
     lines: int | None = None
@@ -105,22 +105,22 @@ class Format(Kind, frozen=True, tag="format"):
     must_not: list[str] = []
 
 
-class Line(Kind, frozen=True, tag="line"):
+class LineCheck(CheckKind, frozen=True, tag="line"):
     """The number of one line of a text with `of` lines."""
 
     line: int
     of: int
 
 
-class Edit(Kind, frozen=True, tag="edit"):
+class EditBlocksCheck(CheckKind, frozen=True, tag="edit"):
     """Search/replace blocks that apply to `source` and give `wanted`. Space at the ends of lines does not count."""
 
     source: str
     wanted: str
 
 
-class Plan(Kind, frozen=True, tag="plan"):
-    """A numbered plan. See `plans.graded`."""
+class PlanCheck(CheckKind, frozen=True, tag="plan"):
+    """A numbered plan. See `plans.grade_plan`."""
 
     least: int
     most: int = 99
@@ -132,7 +132,7 @@ class Plan(Kind, frozen=True, tag="plan"):
     """The first step that names the one comes before the first that names the other."""
 
 
-class Code(Kind, frozen=True, tag="code"):
+class CodeCheck(CheckKind, frozen=True, tag="code"):
     """Python whose `tests` (statements that raise where it is wrong) run through after it, in the sandbox."""
 
     entry: str
@@ -140,14 +140,28 @@ class Code(Kind, frozen=True, tag="code"):
     tests: str
 
 
-Plain = Calls | Abstain | Json | Number | Copy | Exact | Contains | Needle | Facts | Format | Line | Edit | Plan
+PureCheck = (
+    CallsCheck
+    | AbstainCheck
+    | JsonCheck
+    | NumberCheck
+    | CopyCheck
+    | ExactCheck
+    | ContainsCheck
+    | NeedleCheck
+    | FactsCheck
+    | FormatCheck
+    | LineCheck
+    | EditBlocksCheck
+    | PlanCheck
+)
 """What pure functions check."""
 
 
-class All(Kind, frozen=True, tag="all"):
+class AllChecks(CheckKind, frozen=True, tag="all"):
     """Each of these."""
 
-    checks: list[Plain]
+    checks: list[PureCheck]
 
 
-Check = Plain | All | Code
+FixtureCheck = PureCheck | AllChecks | CodeCheck

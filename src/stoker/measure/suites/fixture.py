@@ -15,7 +15,7 @@ import msgspec
 from stoker.domain.errors import StokerError
 from stoker.domain.task import CLASSES
 from stoker.measure.canary import questions
-from stoker.measure.suites.check_kinds import All, Check, Number
+from stoker.measure.suites.check_kinds import AllChecks, FixtureCheck, NumberCheck
 
 ALPHABET = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 """Of ids."""
@@ -38,7 +38,7 @@ class Fixture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: str
     task_class: str
     request: dict[str, Any]
-    check: Check
+    check: FixtureCheck
 
     @property
     def digest(self) -> str:
@@ -49,7 +49,7 @@ class Fixture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 _decoder = msgspec.json.Decoder(Fixture)
 
 
-def shipped(wording: str = ASSISTANT) -> list[Fixture]:
+def shipped_fixtures(wording: str = ASSISTANT) -> list[Fixture]:
     """The ones in the package, all classes. In the wording `tiny`, classes that it has replace the assistant's."""
     found = by_class(_read(DATA, CLASSES))
     if wording == TINY:
@@ -57,23 +57,23 @@ def shipped(wording: str = ASSISTANT) -> list[Fixture]:
     return [one for own in found.values() for one in own]
 
 
-def every() -> list[Fixture]:
+def all_shipped_fixtures() -> list[Fixture]:
     """The ones in the package, in both wordings."""
     return [*_read(DATA, CLASSES), *_read(DATA / TINY, CLASSES)]
 
 
-def wording(model: str) -> str:
-    """For a model, by that part of its fingerprint: the models in the package know few wordings (docs/models.md)."""
+def wording_for(model: str) -> str:
+    """For a model, by that part of its fingerprint. The demo models know few (docs/reference/demo-models.md)."""
     return TINY if model in questions.TINY else ASSISTANT
 
 
-def read(directory: Path, classes: Collection[str] = CLASSES) -> list[Fixture]:
+def read_fixtures(directory: Path, classes: Collection[str] = CLASSES) -> list[Fixture]:
     """Those of every `*.jsonl` in a directory. `classes`: the names of task classes that there are.
 
     Raises FixtureError: no such directory, no fixture in it, one that cannot be read, an id twice.
     """
     if not directory.is_dir():
-        raise FixtureError(f"{directory} is no directory: fixtures are read from its *.jsonl files")
+        raise FixtureError(f"{directory} is not a directory: fixtures are read from its *.jsonl files")
     return _read(directory, classes)
 
 
@@ -106,13 +106,13 @@ def _read(directory: Traversable, classes: Collection[str]) -> list[Fixture]:
             if not line.strip():
                 continue
             place = f"{path}, line {number}"
-            one = parse(line, place, classes)
+            one = parse_fixture(line, place, classes)
             if one.id in places:
                 raise FixtureError(f"{place}: the id '{one.id}' is taken by {places[one.id]}")
             places[one.id] = place
             found.append(one)
     if not found:
-        raise FixtureError(f"{directory} holds no fixtures: they are lines of *.jsonl files")
+        raise FixtureError(f"{directory} has no fixtures: they are lines of *.jsonl files")
     return found
 
 
@@ -123,7 +123,7 @@ def _lines(path: Traversable) -> Sequence[bytes]:
         raise FixtureError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def parse(line: bytes, place: str, classes: Collection[str] = CLASSES) -> Fixture:
+def parse_fixture(line: bytes, place: str, classes: Collection[str] = CLASSES) -> Fixture:
     """One line. Raises FixtureError, with `place` in front."""
     try:
         line.decode()
@@ -136,19 +136,19 @@ def parse(line: bytes, place: str, classes: Collection[str] = CLASSES) -> Fixtur
 
 
 def _wrong(one: Fixture, classes: Collection[str]) -> str:
-    """1. its id  2. its class  3. turns  4. what the asker adds  5. a number that is none."""
+    """1. its id  2. its class  3. turns  4. what the asker adds  5. a value that is no number."""
     if not one.id or not ALPHABET.issuperset(one.id):  # 1
-        return "`id` wants letters, digits, dots and dashes"
+        return "`id` must consist of letters, digits, dots and dashes"
     if one.task_class not in classes:  # 2
-        return f"`task_class` '{one.task_class}' is none of {', '.join(classes)}"
+        return f"`task_class` '{one.task_class}' is unknown; known classes: {', '.join(classes)}"
     turns = one.request.get("messages")
     if not isinstance(turns, list) or not turns or not all(isinstance(turn, dict) and "role" in turn for turn in turns):
-        return "`request.messages` wants turns, each with a role"  # 3
+        return "`request.messages` must hold turns, each with a role"  # 3
     for name in ("model", "stream"):  # 4
         if name in one.request:
-            return f"`request.{name}` is not the fixture's to say"
-    checks = one.check.checks if isinstance(one.check, All) else [one.check]
+            return f"`request.{name}` must not be set by a fixture"
+    checks = one.check.checks if isinstance(one.check, AllChecks) else [one.check]
     for check in checks:  # 5
-        if isinstance(check, Number) and not DECIMAL.fullmatch(check.value):
+        if isinstance(check, NumberCheck) and not DECIMAL.fullmatch(check.value):
             return f"`check.value` '{check.value}' is no number"
     return ""

@@ -20,13 +20,13 @@ import msgspec
 
 from stoker.domain.answer import Answer
 from stoker.domain.run import Fingerprint
-from stoker.domain.tier import Row
-from stoker.measure.requests.client import Heard, Talk
+from stoker.domain.tier import ProfileRow
+from stoker.measure.requests.client import ModelClient, ModelReply
 from stoker.measure.statistics import stats
-from stoker.measure.suites.check_kinds import Check
-from stoker.measure.suites.checkers.code import Broken
+from stoker.measure.suites.check_kinds import FixtureCheck
+from stoker.measure.suites.checkers.code import CheckBroken
 from stoker.measure.suites.checkers.plain_text import Grade
-from stoker.measure.suites.checkers.table import judge
+from stoker.measure.suites.checkers.table import check_answer
 from stoker.measure.suites.fixture import Fixture, by_class, digest
 from stoker.measure.suites.sandbox import sandbox
 
@@ -39,32 +39,32 @@ GIVE_UP = 3
 """So many in a row that are no sample end a class."""
 
 
-class Outcome(StrEnum):
+class GradeOutcome(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     UNANSWERED = "unanswered"
-    """No answer came: `told` says why."""
+    """No answer came; `reason` says why."""
     CHECKER = "checker"
     """The check crashed or hung."""
 
 
 TOO_LONG = "context_length_exceeded"
-"""What is told of a question that does not fit the context, whatever the engine calls it."""
+"""The reason for a question that does not fit the context, whatever the engine calls it."""
 _TOO_LONG = re.compile(
     r"context_length_exceeded|exceed_context_size|maximum context length|max_model_len", re.IGNORECASE
 )
-SAMPLES = (Outcome.PASSED, Outcome.FAILED)
+SAMPLES = (GradeOutcome.PASSED, GradeOutcome.FAILED)
 
 
-class Graded(msgspec.Struct, frozen=True):
+class GradedFixture(msgspec.Struct, frozen=True):
     """One fixture, asked once."""
 
     fixture: str
     digest: str
     """Of the fixture as it was asked."""
     task_class: str
-    outcome: Outcome
-    told: str = ""
+    outcome: GradeOutcome
+    reason: str = msgspec.field(default="", name="told")
     """Why it did not pass, in a few words."""
     seconds: float | None = None
     """To the end of the answer."""
@@ -76,147 +76,147 @@ class Graded(msgspec.Struct, frozen=True):
         return self.outcome in SAMPLES
 
 
-class Progress(NamedTuple):
+class GradingProgress(NamedTuple):
     """After each fixture."""
 
-    graded: Graded
+    graded: GradedFixture
     is_new: bool
     """False: it was given in."""
     n: int
     passed: int
     of: int
-    """Fixtures of the class: at most so many are asked."""
-    verdict: stats.Verdict
+    """Fixtures of the class: the most that can be asked."""
+    verdict: stats.SprtVerdict
 
 
-class Gap(NamedTuple):
+class UngradedFixtures(NamedTuple):
     """A class some of whose fixtures gave no sample."""
 
     task_class: str
     samples: int
-    missed: int
-    told: str
+    ungraded: int
+    reason: str
     """Why, of most of them."""
-    first: str
-    """The fixture that it was told of first."""
+    first_fixture: str
+    """The first fixture with that reason."""
 
 
-Ask = Callable[[Fixture], Awaitable[Heard]]
-Judge = Callable[[Check, Answer], Grade]
-"""Blocks; raises Broken where it could not check."""
+AskFixture = Callable[[Fixture], Awaitable[ModelReply]]
+CheckAnswer = Callable[[FixtureCheck, Answer], Grade]
+"""Blocks; raises CheckBroken where it could not check."""
 
 
-def asker(talk: Talk, settings: Mapping[str, Any] = SAMPLING, timeout: float = TIMEOUT) -> Ask:
+def fixture_asker(client: ModelClient, settings: Mapping[str, Any] = SAMPLING, timeout: float = TIMEOUT) -> AskFixture:
     """Asks one model. `settings` go with every request: sampling, a limit of tokens; the fixture's own come first."""
 
-    async def ask(fixture: Fixture) -> Heard:
-        return await talk.ask({**settings, "stream": False, **fixture.request}, timeout=timeout)
+    async def ask(fixture: Fixture) -> ModelReply:
+        return await client.ask({**settings, "stream": False, **fixture.request}, timeout=timeout)
 
     return ask
 
 
-def judged(check: Check, answer: Answer) -> Grade:
+def check_in_sandbox(check: FixtureCheck, answer: Answer) -> Grade:
     """With the sandbox of this machine."""
-    return judge(check, answer, sandbox.run)
+    return check_answer(check, answer, sandbox.run_program)
 
 
-async def grades(
+async def grade_fixtures(
     fixtures: Iterable[Fixture],
-    ask: Ask,
-    done: Iterable[Graded] = (),
-    on_progress: Callable[[Progress], None] = lambda progress: None,
-    check: Judge = judged,
+    ask: AskFixture,
+    done: Iterable[GradedFixture] = (),
+    on_progress: Callable[[GradingProgress], None] = lambda progress: None,
+    check: CheckAnswer = check_in_sandbox,
     test: Callable[[], stats.Sprt] = stats.Sprt,
-) -> list[Graded]:
+) -> list[GradedFixture]:
     """What the verdicts rest on, in the order of the fixtures. Raises nothing of the model's or the checks' making.
 
     `done`: from an earlier run; the ones that are samples, of fixtures that did not change since, are not asked again.
-    On cancel what was told to `on_progress` is all there is: keep it, and give it in as `done`.
+    On cancel, only what `on_progress` got is left: store it, and pass it as `done` next time.
     """
     kept = {(one.fixture, one.digest): one for one in done if one.is_sample}
-    found: list[Graded] = []
+    found: list[GradedFixture] = []
     for own in by_class(fixtures).values():
         sprt, misses = test(), 0
         for fixture in own:
             earlier = kept.get((fixture.id, fixture.digest))
-            one = earlier or await grade(fixture, ask, check)
+            one = earlier or await grade_fixture(fixture, ask, check)
             found.append(one)
             if one.is_sample:
-                sprt.feed(one.outcome is Outcome.PASSED)
+                sprt.feed(one.outcome is GradeOutcome.PASSED)
             misses = 0 if one.is_sample else misses + 1
-            on_progress(Progress(one, earlier is None, sprt.n, sprt.passed, len(own), sprt.verdict))
+            on_progress(GradingProgress(one, earlier is None, sprt.n, sprt.passed, len(own), sprt.verdict))
             if sprt.is_over or misses == GIVE_UP:
                 break
     return found
 
 
-async def grade(fixture: Fixture, ask: Ask, check: Judge = judged) -> Graded:
+async def grade_fixture(fixture: Fixture, ask: AskFixture, check: CheckAnswer = check_in_sandbox) -> GradedFixture:
     """1. no answer  2. a check that crashed or hung  3. passed or failed."""
 
-    def graded(outcome: Outcome, told: str, heard: Heard | None = None) -> Graded:
-        seconds = round(heard.timed.ended - heard.timed.t0, 6) if heard is not None else None
-        tokens = heard.timed.tokens.output if heard is not None else None
-        return Graded(fixture.id, fixture.digest, fixture.task_class, outcome, told, seconds, tokens)
+    def graded(outcome: GradeOutcome, told: str, reply: ModelReply | None = None) -> GradedFixture:
+        seconds = round(reply.timing.ended - reply.timing.t0, 6) if reply is not None else None
+        tokens = reply.timing.tokens.output if reply is not None else None
+        return GradedFixture(fixture.id, fixture.digest, fixture.task_class, outcome, told, seconds, tokens)
 
-    heard = await ask(fixture)
-    if not heard.timed.is_ok:  # 1
-        return graded(Outcome.UNANSWERED, _why(heard))
+    reply = await ask(fixture)
+    if not reply.timing.is_ok:  # 1
+        return graded(GradeOutcome.UNANSWERED, _why(reply))
     try:
-        grade = await asyncio.wait_for(_aside(check, fixture.check, heard.answer), PATIENCE)
+        grade = await asyncio.wait_for(_aside(check, fixture.check, reply.answer), PATIENCE)
     except TimeoutError:  # 2
-        return graded(Outcome.CHECKER, f"the check took longer than {PATIENCE:g} s", heard)
-    except Broken as error:
-        return graded(Outcome.CHECKER, str(error), heard)
-    return graded(Outcome.PASSED if grade.passed else Outcome.FAILED, grade.told, heard)  # 3
+        return graded(GradeOutcome.CHECKER, f"the check took longer than {PATIENCE:g} s", reply)
+    except CheckBroken as error:
+        return graded(GradeOutcome.CHECKER, str(error), reply)
+    return graded(GradeOutcome.PASSED if grade.passed else GradeOutcome.FAILED, grade.reason, reply)  # 3
 
 
-def _why(heard: Heard) -> str:
+def _why(reply: ModelReply) -> str:
     """In one word, with the server's own code where it gave one. Of its message nothing: it may quote the question."""
-    error = heard.body.get("error") if isinstance(heard.body, dict) else None
+    error = reply.body.get("error") if isinstance(reply.body, dict) else None
     if not isinstance(error, dict):
-        return heard.timed.failure
+        return reply.timing.failure
     code = error.get("code") or error.get("type")
-    if heard.timed.status == 400 and any(_TOO_LONG.search(str(error.get(key))) for key in ("code", "type", "message")):
+    if reply.timing.status == 400 and any(_TOO_LONG.search(str(error.get(key))) for key in ("code", "type", "message")):
         return TOO_LONG
-    return f"{heard.timed.failure} {code}" if isinstance(code, str) else heard.timed.failure
+    return f"{reply.timing.failure} {code}" if isinstance(code, str) else reply.timing.failure
 
 
-def gaps(graded: Iterable[Graded]) -> list[Gap]:
+def ungraded_fixtures(graded: Iterable[GradedFixture]) -> list[UngradedFixtures]:
     """The classes with fixtures that gave no sample, in the order in which they were asked."""
-    classes: dict[str, list[Graded]] = {}
+    classes: dict[str, list[GradedFixture]] = {}
     for one in graded:
         classes.setdefault(one.task_class, []).append(one)
     found = []
     for name, own in classes.items():
         missed = [one for one in own if not one.is_sample]
         if missed:
-            told = Counter(one.told for one in missed).most_common(1)[0][0]
-            first = next(one.fixture for one in missed if one.told == told)
-            found.append(Gap(name, len(own) - len(missed), len(missed), told, first))
+            told = Counter(one.reason for one in missed).most_common(1)[0][0]
+            first = next(one.fixture for one in missed if one.reason == told)
+            found.append(UngradedFixtures(name, len(own) - len(missed), len(missed), told, first))
     return found
 
 
-async def _aside(check: Judge, asked: Check, answer: Answer) -> Grade:
-    """In a thread of its own, that nobody waits for if it hangs. Whatever it raises is Broken."""
+async def _aside(check: CheckAnswer, asked: FixtureCheck, answer: Answer) -> Grade:
+    """In a separate thread, which is abandoned if it hangs. Every exception becomes CheckBroken."""
     loop = asyncio.get_running_loop()
     result: asyncio.Future[Grade] = loop.create_future()
 
-    def settle(grade: Grade | None, error: Broken | None) -> None:
+    def settle(grade: Grade | None, error: CheckBroken | None) -> None:
         if result.done():
             return
         if grade is not None:
             result.set_result(grade)
         else:
-            result.set_exception(error or Broken("no grade"))
+            result.set_exception(error or CheckBroken("no grade"))
 
     def work() -> None:
         grade, failed = None, None
         try:
             grade = check(asked, answer)
-        except Broken as error:
+        except CheckBroken as error:
             failed = error
         except Exception as error:
-            failed = Broken(f"{type(error).__name__}: {error}"[:200])
+            failed = CheckBroken(f"{type(error).__name__}: {error}"[:200])
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(settle, grade, failed)
 
@@ -224,15 +224,15 @@ async def _aside(check: Judge, asked: Check, answer: Answer) -> Grade:
     return await result
 
 
-def rows(
-    graded: Sequence[Graded],
+def profile_rows(
+    graded: Sequence[GradedFixture],
     fixtures: Iterable[Fixture],
     tier: str,
     fingerprint: Fingerprint,
     at: float,
     source: str = "bootstrap",
     test: Callable[[], stats.Sprt] = stats.Sprt,
-) -> list[Row]:
+) -> list[ProfileRow]:
     """The quality profile of one tier: a row for each class that has a sample. `at`: Unix time.
 
     Undecided is `allow-with-verify`. The dataset is the hash of the class's own fixtures: other classes may change.
@@ -244,29 +244,29 @@ def rows(
             continue
         sprt = test()
         for one in samples:
-            sprt.feed(one.outcome is Outcome.PASSED)
+            sprt.feed(one.outcome is GradeOutcome.PASSED)
         seconds = [one.seconds for one in samples if one.seconds is not None]
         found.append(
-            Row(
+            ProfileRow(
                 tier, name, fingerprint.identity, fingerprint.execution, sprt.n, sprt.passed,
-                stats.OF_A_ROW[sprt.verdict],
+                stats.ROW_VERDICTS[sprt.verdict],
                 round(statistics.median(seconds), 6) if seconds else None, source, digest(own), at,
             )
         )  # fmt: skip
     return found
 
 
-def lines(graded: Iterable[Graded]) -> bytes:
+def to_jsonl(graded: Iterable[GradedFixture]) -> bytes:
     """As JSONL, to be appended to what a run keeps."""
     return b"".join(msgspec.json.encode(one) + b"\n" for one in graded)
 
 
-def from_lines(data: bytes) -> list[Graded]:
+def from_jsonl(data: bytes) -> list[GradedFixture]:
     """What a run kept. A line that was torn by its end, or that another version wrote, is as if it were not there."""
     found = []
     for line in data.split(b"\n"):
         try:
-            found.append(msgspec.json.decode(line, type=Graded))
+            found.append(msgspec.json.decode(line, type=GradedFixture))
         except msgspec.DecodeError:
             continue
     return found

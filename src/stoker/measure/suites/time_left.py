@@ -1,15 +1,15 @@
-"""How much of a run is left at most: a class may end with its next fixture, and nobody knows which ones will. Pure."""
+"""An upper bound of the time left in a run: any class may end with its next fixture. Pure."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping
 
-from stoker.measure.statistics.stats import Verdict
-from stoker.measure.suites.grading import Progress
+from stoker.measure.statistics.stats import SprtVerdict
+from stoker.measure.suites.grading import GradingProgress
 
 
-class Left:
+class TimeLeft:
     """`sizes`: fixtures by class, in the order in which classes are asked."""
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
@@ -20,13 +20,13 @@ class Left:
         self._own: list[float] = []
         self._every: list[float] = []
 
-    def on_graded(self, step: Progress, seconds: float) -> None:
+    def on_graded(self, step: GradingProgress, seconds: float) -> None:
         """One more. `seconds` since the one before it, asking and checking together; not counted of an earlier run."""
         name = step.graded.task_class
         if name != self._present:
             self._to_come.pop(self._present, None)  # it was ended early
             self._present, self._own = name, []
-        self._to_come[name] = 0 if step.verdict is not Verdict.UNDECIDED else max(0, self._to_come[name] - 1)
+        self._to_come[name] = 0 if step.verdict is not SprtVerdict.UNDECIDED else max(0, self._to_come[name] - 1)
         if step.is_new:
             self._own.append(seconds)
             self._every.append(seconds)

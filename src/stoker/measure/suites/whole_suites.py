@@ -13,10 +13,10 @@ import msgspec
 from stoker.domain.run import Finding, Number, Outcome, Run
 from stoker.measure.statistics.stats import Sprt, wilson
 from stoker.measure.suites.fixture import Fixture, by_class
-from stoker.measure.suites.grading import Graded
+from stoker.measure.suites.grading import GradedFixture
 
 
-class Through(Sprt):
+class NeverOver(Sprt):
     """A test that is never over."""
 
     __slots__ = ()
@@ -27,12 +27,12 @@ class Through(Sprt):
 
 
 class _Raw(msgspec.Struct):
-    graded: list[Graded] = []
+    graded: list[GradedFixture] = []
 
 
-def graded_in(runs: Iterable[Run]) -> list[Graded]:
+def graded_in(runs: Iterable[Run]) -> list[GradedFixture]:
     """Every sample in the raw part of these runs; of one fixture in one wording the first that is met."""
-    found: dict[tuple[str, str], Graded] = {}
+    found: dict[tuple[str, str], GradedFixture] = {}
     for run in runs:
         try:
             listed = msgspec.json.decode(run.raw, type=_Raw).graded
@@ -44,7 +44,7 @@ def graded_in(runs: Iterable[Run]) -> list[Graded]:
     return list(found.values())
 
 
-def complete(graded: Sequence[Graded], fixtures: Iterable[Fixture]) -> list[str]:
+def complete_classes(graded: Sequence[GradedFixture], fixtures: Iterable[Fixture]) -> list[str]:
     """The classes of which every fixture was asked, and at least one gave a sample."""
     asked = {(one.fixture, one.digest) for one in graded}
     sampled = {one.task_class for one in graded if one.is_sample}
@@ -55,7 +55,7 @@ def complete(graded: Sequence[Graded], fixtures: Iterable[Fixture]) -> list[str]
     ]
 
 
-def numbers(graded: Iterable[Graded]) -> dict[str, Number]:
+def numbers(graded: Iterable[GradedFixture]) -> dict[str, Number]:
     """`CLASS.n` and `CLASS.passed`, over samples."""
     found: dict[str, Number] = {}
     for one in graded:
@@ -66,7 +66,7 @@ def numbers(graded: Iterable[Graded]) -> dict[str, Number]:
     return found
 
 
-def findings(graded: Sequence[Graded]) -> list[Finding]:
+def findings(graded: Sequence[GradedFixture]) -> list[Finding]:
     """One per class: its rate with the interval, and what gave no sample."""
     counted, found = numbers(graded), []
     for name in dict.fromkeys(one.task_class for one in graded):
@@ -74,7 +74,7 @@ def findings(graded: Sequence[Graded]) -> list[Finding]:
         interval = wilson(passed, n)
         missed = [one for one in graded if one.task_class == name and not one.is_sample]
         seen = f"{passed} of {n}, 95 % interval {interval.low:.3f} to {interval.high:.3f}" if n else "no sample"
-        seen += f"; {len(missed)} questions gave no sample, the first: {missed[0].told}" if missed else ""
+        seen += f"; {len(missed)} questions gave no sample, the first: {missed[0].reason}" if missed else ""
         outcome = Outcome.PASSED if n else Outcome.UNDECIDED
         found.append(Finding(name, outcome, seen, numbers={"n": n, "passed": passed}))
     return found

@@ -14,8 +14,8 @@ import msgspec
 
 from stoker.domain.lease import Target
 from stoker.domain.run import Finding, Number, Outcome
-from stoker.measure.artifacts.fingerprint import Told
-from stoker.measure.requests.client import Heard, Talk
+from stoker.measure.artifacts.fingerprint import EngineReport
+from stoker.measure.requests.client import ModelClient, ModelReply
 
 STEP = 256
 """Candidates are multiples of it; nothing finer is looked for."""
@@ -28,7 +28,7 @@ _CONCURRENCY = re.compile(r"Maximum concurrency for ([\d,]+) tokens per request:
 _CACHE = re.compile(r"(?:GPU KV cache size: |max_total_num_tokens=)([\d,]+)")
 
 
-class NotStarted(Exception):
+class EngineNotStarted(Exception):
     """The engine did not come up with this limit; the text is its own last words, shortened.
 
     `kind`: what kind of failure it is, by name, where that can be told; `fix`: what to do about it; `evidence`: the
@@ -40,23 +40,23 @@ class NotStarted(Exception):
         self.kind, self.fix, self.evidence = kind, fix, evidence or text
 
 
-class Started(NamedTuple):
+class StartedEngine(NamedTuple):
     """An engine that runs with one candidate's limit."""
 
     target: Target
-    told: Told
+    report: EngineReport
     """What it says of itself."""
     log: str
     """What it wrote since its start."""
     stop: Callable[[], Awaitable[None]]
-    failure: Callable[[], NotStarted | None] = lambda: None
-    """Why it ended by itself; None: it runs."""
+    failure: Callable[[], EngineNotStarted | None] = lambda: None
+    """Why it exited; None: it still runs."""
 
 
-Start = Callable[[int], Awaitable[Started]]
+StartEngine = Callable[[int], Awaitable[StartedEngine]]
 
 
-class Trial(msgspec.Struct):
+class ContextTrial(msgspec.Struct):
     """One candidate."""
 
     context: int
@@ -72,18 +72,18 @@ class Trial(msgspec.Struct):
     """From its sending to its end."""
 
     @property
-    def works(self) -> bool:
+    def is_working(self) -> bool:
         return self.outcome == "works"
 
 
-class Search:
+class ContextSearch:
     """Which candidate comes next: up in doublings while it works, then halving what lies between. Pure."""
 
     def __init__(self, low: int, high: int, step: int = STEP) -> None:
         self._step = step
         self._high = max(step, high // step * step)
         self._next: int | None = min(max(step, -(-low // step) * step), self._high)
-        self.works = 0
+        self.largest_working = 0
         """The largest that did."""
         self._fails: int | None = None
         """The smallest that did not."""
@@ -91,83 +91,87 @@ class Search:
     def next(self) -> int | None:
         return self._next
 
-    def took(self, context: int, works: bool) -> None:
+    def record(self, context: int, works: bool) -> None:
         """What became of it.
 
         1. the highest works -> over  2. works, nothing failed yet -> twice as much  3. else -> the middle
         4. less than a step between -> over
         """
         if works:
-            self.works = max(self.works, context)
+            self.largest_working = max(self.largest_working, context)
         else:
             self._fails = context if self._fails is None else min(self._fails, context)
-        if self.works >= self._high:
+        if self.largest_working >= self._high:
             self._next = None  # 1
         elif self._fails is None:
             self._next = min(context * 2, self._high)  # 2
         else:
-            middle = (self.works + self._fails) // 2 // self._step * self._step
-            self._next = middle if middle > self.works and middle < self._fails else None  # 3, 4
+            middle = (self.largest_working + self._fails) // 2 // self._step * self._step
+            self._next = middle if middle > self.largest_working and middle < self._fails else None  # 3, 4
 
 
-async def search(
-    low: int, high: int, concurrency: float, start: Start, tell: Callable[[Trial], None] = lambda trial: None
-) -> list[Trial]:
+async def search_context(
+    low: int,
+    high: int,
+    concurrency: float,
+    start: StartEngine,
+    tell: Callable[[ContextTrial], None] = lambda trial: None,
+) -> list[ContextTrial]:
     """Every trial, in order. On cancel the engine of the one under way is stopped."""
-    plan, trials = Search(low, high), list[Trial]()
+    plan, trials = ContextSearch(low, high), list[ContextTrial]()
     while (context := plan.next()) is not None:
-        trial = await prove(context, concurrency, start)
+        trial = await try_context(context, concurrency, start)
         trials.append(trial)
         tell(trial)
-        plan.took(context, trial.works)
+        plan.record(context, trial.is_working)
     return trials
 
 
-async def prove(context: int, wanted: float, start: Start) -> Trial:
+async def try_context(context: int, wanted: float, start: StartEngine) -> ContextTrial:
     """Start the engine with this limit, look at what it says, fill it once, stop it."""
     try:
         started = await start(context)
-    except NotStarted as error:
-        return Trial(context, f"did not start: {error}")
+    except EngineNotStarted as error:
+        return ContextTrial(context, f"did not start: {error}")
     try:
-        kv_tokens, concurrency = reported(started.told.props, started.log, context)
-        trial = Trial(context, "", kv_tokens, concurrency)
-        own = _own_limit(started.told.props)
+        kv_tokens, concurrency = reported_capacity(started.report.props, started.log, context)
+        trial = ContextTrial(context, "", kv_tokens, concurrency)
+        own = _own_limit(started.report.props)
         if own is not None and own < context:
-            trial.outcome = f"the engine took {own} tokens for its limit instead"
+            trial.outcome = f"the engine set its limit to {own} tokens instead"
             return trial
         if concurrency is not None and concurrency < wanted:
-            trial.outcome = f"room for {concurrency:g} requests of this length, {wanted:g} wanted"
+            trial.outcome = f"room for {concurrency:g} requests of this length, {wanted:g} required"
             return trial
-        talk = Talk(started.target)
+        client = ModelClient(started.target)
         try:
-            await _fill(talk, context, trial)
+            await _fill(client, context, trial)
         finally:
-            talk.close()
+            client.close()
         return trial
     finally:
         await started.stop()
 
 
-async def _fill(talk: Talk, context: int, trial: Trial) -> None:
+async def _fill(client: ModelClient, context: int, trial: ContextTrial) -> None:
     """A prompt of the wanted length, found by counting what a short one takes; then the proof."""
     goal = int((context - REPLY) * NEAR)
-    probe, other = await talk.ask(_prompt(50)), await talk.ask(_prompt(100))
-    few, more = probe.timed.tokens.input, other.timed.tokens.input
+    probe, other = await client.ask(_prompt(50)), await client.ask(_prompt(100))
+    few, more = probe.timing.tokens.input, other.timing.tokens.input
     if few is None or more is None or more <= few:
-        trial.outcome = f"a short request failed ({probe.timed.failure or other.timed.failure or 'no usage'})"
+        trial.outcome = f"a short request failed ({probe.timing.failure or other.timing.failure or 'no usage'})"
         return
     words = 50 + int((goal - few) * 50 / (more - few))
-    heard = await talk.ask(_prompt(max(words, 1)), timeout=_TIMEOUT)
-    trial.prompt_tokens, trial.seconds = heard.timed.tokens.input, round(heard.timed.ended - heard.timed.t0, 3)
-    trial.outcome = verdict(heard, goal)
+    reply = await client.ask(_prompt(max(words, 1)), timeout=_TIMEOUT)
+    trial.prompt_tokens, trial.seconds = reply.timing.tokens.input, round(reply.timing.ended - reply.timing.t0, 3)
+    trial.outcome = proof_outcome(reply, goal)
 
 
-def verdict(heard: Heard, goal: int) -> str:
+def proof_outcome(reply: ModelReply, goal: int) -> str:
     """`works`, or why not."""
-    if not heard.timed.is_ok:
-        return f"a request near the limit failed ({heard.timed.failure})"
-    counted = heard.timed.tokens.input or 0
+    if not reply.timing.is_ok:
+        return f"a request near the limit failed ({reply.timing.failure})"
+    counted = reply.timing.tokens.input or 0
     if counted < TOO_SHORT * goal:
         return f"a request near the limit was cut to {counted} tokens"
     return "works"
@@ -179,7 +183,7 @@ def _prompt(words: int) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": content}], "max_tokens": REPLY // 2, "temperature": 0}
 
 
-def reported(props: Any, log: str, context: int) -> tuple[int | None, float | None]:
+def reported_capacity(props: Any, log: str, context: int) -> tuple[int | None, float | None]:
     """(tokens of cache, requests of full length at once), as the engine says.
 
     1. vLLM, in its log, for this very length  2. SGLang's tokens  3. llama.cpp: slots whose own context is enough.
@@ -206,12 +210,12 @@ def _own_limit(props: Any) -> int | None:
     return own if isinstance(own, int) else None
 
 
-def findings(trials: list[Trial]) -> list[Finding]:
+def findings(trials: list[ContextTrial]) -> list[Finding]:
     """One per candidate, in order of length. What does not work is no failure of the search."""
     return [
         Finding(
             f"context-{trial.context}",
-            Outcome.PASSED if trial.works else Outcome.FAILED,
+            Outcome.PASSED if trial.is_working else Outcome.FAILED,
             trial.outcome,
             numbers={
                 "context": trial.context,
@@ -225,8 +229,8 @@ def findings(trials: list[Trial]) -> list[Finding]:
     ]
 
 
-def numbers(trials: list[Trial]) -> dict[str, Number]:
-    largest = max((trial for trial in trials if trial.works), key=lambda one: one.context, default=None)
+def numbers(trials: list[ContextTrial]) -> dict[str, Number]:
+    largest = max((trial for trial in trials if trial.is_working), key=lambda one: one.context, default=None)
     if largest is None:
         return {"context": None}
     return {"context": largest.context, "kv_tokens": largest.kv_tokens, "concurrency": largest.concurrency}

@@ -1,7 +1,7 @@
 """Variants of one serve, what became of each, and the best of them by a goal. Pure.
 
 1. `--vary parallel=4,8 --vary context=2048,4096` -> four variants, in that order; more than MOST are refused
-2. each variant ends as measured, or as a failure with a name (`Failure`)
+2. each variant ends as measured, or as a failure with a name (`VariantFailure`)
 3. the best is the one that is measured and leads by the goal
 """
 
@@ -33,23 +33,23 @@ class Goal(StrEnum):
     CONTEXT = "context"
 
 
-class Aim(NamedTuple):
+class GoalFigure(NamedTuple):
     """What a goal looks at, and which way it is better."""
 
     figure: str
     more_is_better: bool
-    words: str
+    description: str
 
 
-AIMS: Mapping[Goal, Aim] = {
-    Goal.THROUGHPUT: Aim("output_rate", True, "output tokens per second of all clients"),
-    Goal.TTFT: Aim("ttft_p50", False, "median time to first token with one client, ms"),
-    Goal.DECODE: Aim("decode_rate", True, "tokens per second of one answer, with one client"),
-    Goal.CONTEXT: Aim("context", True, "tokens that one request may use"),
+GOAL_FIGURES: Mapping[Goal, GoalFigure] = {
+    Goal.THROUGHPUT: GoalFigure("output_rate", True, "output tokens per second of all clients"),
+    Goal.TTFT: GoalFigure("ttft_p50", False, "median time to first token with one client, ms"),
+    Goal.DECODE: GoalFigure("decode_rate", True, "tokens per second of one answer, with one client"),
+    Goal.CONTEXT: GoalFigure("context", True, "tokens that one request may use"),
 }
 
 
-class Failure(StrEnum):
+class VariantFailure(StrEnum):
     """Why a variant has no figures, besides the names in `fleet.engines.failures`."""
 
     UNSUPPORTED = "unsupported"
@@ -67,10 +67,10 @@ class Failure(StrEnum):
     """It was not measured within the limit for one variant."""
 
 
-class Row(msgspec.Struct):
+class Variant(msgspec.Struct):
     """One variant, and what became of it."""
 
-    variant: dict[str, str]
+    settings: dict[str, str] = msgspec.field(name="variant")
     outcome: str = NOT_RUN
     """`measured`, `failed`, or `not run`."""
     failure: str = ""
@@ -84,7 +84,7 @@ class Row(msgspec.Struct):
 
     @property
     def name(self) -> str:
-        return " ".join(f"{key}={value}" for key, value in self.variant.items())
+        return " ".join(f"{key}={value}" for key, value in self.settings.items())
 
     @property
     def is_over(self) -> bool:
@@ -120,7 +120,7 @@ KEYS = (*_OF_SERVE, *_OF_TUNING, "extra_args")
 """What may vary: settings of a serve, by their names in the configuration."""
 
 
-def variations(given: Sequence[str]) -> dict[str, list[str]]:
+def parse_variations(given: Sequence[str]) -> dict[str, list[str]]:
     """From `parallel=4,8` to its key and values. Raises BadVariation."""
     found: dict[str, list[str]] = {}
     for text in given:
@@ -129,29 +129,29 @@ def variations(given: Sequence[str]) -> dict[str, list[str]]:
         if not equals or not values:
             raise BadVariation(f"--vary {text}: write KEY=VALUE,VALUE,..., as parallel=4,8")
         if key not in KEYS:
-            raise BadVariation(f"--vary {text}: there is no key '{key}' to vary; there are {', '.join(KEYS)}")
+            raise BadVariation(f"--vary {text}: unknown key '{key}'; known keys: {', '.join(KEYS)}")
         if key in found:
-            raise BadVariation(f"--vary {key} is given twice: put all its values into one, with commas between")
+            raise BadVariation(f"--vary {key} is given twice: put all its values into one, separated by commas")
         for value in values:
             _value(key, value)
         found[key] = values
     if not found:
-        raise BadVariation("what is to vary? --vary parallel=4,8 --vary context=4096,8192")
+        raise BadVariation("--vary is required, for example --vary parallel=4,8 --vary context=4096,8192")
     count = 1
     for values in found.values():
         count *= len(values)
     if count > MOST:
         sizes = " x ".join(str(len(values)) for values in found.values())
-        raise BadVariation(f"these are {count} variants ({sizes}), and a sweep runs at most {MOST}: leave values out")
+        raise BadVariation(f"these are {count} variants ({sizes}); a sweep runs at most {MOST}: use fewer values")
     return found
 
 
-def rows(varied: Mapping[str, Sequence[str]]) -> list[Row]:
+def variants(varied: Mapping[str, Sequence[str]]) -> list[Variant]:
     """The cross product, the last key changing fastest."""
-    return [Row(dict(zip(varied, values, strict=True))) for values in product(*varied.values())]
+    return [Variant(dict(zip(varied, values, strict=True))) for values in product(*varied.values())]
 
 
-def applied(serve: Serve, variant: Mapping[str, str]) -> Serve:
+def apply_variant(serve: Serve, variant: Mapping[str, str]) -> Serve:
     """The serve with what the variant says."""
     own = {key: _value(key, text) for key, text in variant.items()}
     tuning = {key: own.pop(key) for key in list(own) if key in _OF_TUNING}
@@ -167,14 +167,14 @@ def _value(key: str, text: str) -> Any:
             return tuple(shlex.split(text))
         return (_OF_SERVE.get(key) or _OF_TUNING[key])(text)
     except ValueError:
-        raise BadVariation(f"--vary {key}: '{text[:40]}' is no value for it") from None
+        raise BadVariation(f"--vary {key}: '{text[:40]}' is not a valid value") from None
 
 
-def best(found: Sequence[Row], goal: Goal) -> Row | None:
+def best_variant(found: Sequence[Variant], goal: Goal) -> Variant | None:
     """The variant that was measured and leads; of equals the one with more tokens per second, then the first."""
-    aim = AIMS[goal]
+    aim = GOAL_FIGURES[goal]
 
-    def key(row: Row) -> tuple[float, float]:
+    def key(row: Variant) -> tuple[float, float]:
         figure = row.numbers.get(aim.figure) or 0.0
         return (figure if aim.more_is_better else -figure), row.numbers.get("output_rate") or 0.0
 
@@ -182,7 +182,7 @@ def best(found: Sequence[Row], goal: Goal) -> Row | None:
     return max(measured, key=key, default=None)
 
 
-def findings(found: Sequence[Row]) -> list[Finding]:
+def findings(found: Sequence[Variant]) -> list[Finding]:
     """One per variant."""
     outcomes = {"measured": Outcome.PASSED, "failed": Outcome.FAILED, NOT_RUN: Outcome.INTERRUPTED}
     return [
@@ -191,7 +191,7 @@ def findings(found: Sequence[Row]) -> list[Finding]:
     ]
 
 
-def outcome_of(found: Sequence[Row]) -> Outcome:
+def outcome_of(found: Sequence[Variant]) -> Outcome:
     """Interrupted while one was not run; failed if none could be measured. A variant that fails is a result."""
     if any(not row.is_over for row in found):
         return Outcome.INTERRUPTED

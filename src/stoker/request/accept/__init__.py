@@ -1,9 +1,12 @@
-"""Bytes in.
+"""Reads what clients send.
 
-connection  one client's connection: parsing, whose turn it is, how long it is kept; uvicorn hosts it
-wire        one request on it: what it says, and the line on which its reply is written straight to the socket
-turn        runs a request's coroutine in the callbacks that bring what it waits for
-routes      what a method and a path mean (a table; percent-decoded once)
-door        who may come in: Host and Origin, keys, scopes, limits per key
-body        the request's body, bounded before it is read
+connection      one client connection: parsing, the order of its requests, how long it is kept; uvicorn hosts it
+wire            one request on a connection, and writing its reply straight to the socket
+inline_task     runs a request's coroutine inside the callbacks that it waits for
+routes          what a method and a path mean (a table; percent-decoded once)
+access_control  who may come in: Host and Origin, keys, scopes, limits per key
+cors            which web pages may use the API, and what their browsers are answered
+refusals        counts and logs refused requests, and slows down guesses of keys
+body, budget    the body of one request, and of all requests together, bounded before it is read
+body_reader     a thread for large bodies
 """

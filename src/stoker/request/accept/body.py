@@ -6,24 +6,24 @@ from stoker.domain.errors import ClientError, ClientLeft
 from stoker.request.accept.wire import Wire
 
 
-def whole_body(wire: Wire, limit: int) -> bytes:
+def body_if_complete(wire: Wire, limit: int) -> bytes:
     """The body, if all of it came with the head; empty if there is (or was) none. Raises ClientError 413, and
     CapacityError 503 where the budget for all bodies has no room for it.
     """
-    if wire.problem is not None:
-        raise wire.problem
+    if wire.body_error is not None:
+        raise wire.body_error
     if wire.received > limit:
         raise _too_large(limit)
     return wire.take_body() if wire.is_whole else b""
 
 
 async def read_body(wire: Wire, limit: int) -> bytes:
-    """All of the body. Raises what `arrive` does."""
-    await arrive(wire, limit)
+    """All of the body. Raises what `wait_for_body` does."""
+    await wait_for_body(wire, limit)
     return wire.take_body()
 
 
-async def arrive(wire: Wire, limit: int) -> None:
+async def wait_for_body(wire: Wire, limit: int) -> None:
     """Wait until all of the body is here. Raises
 
     ClientError 413    before the first byte is read where its length is declared, else as soon as the limit is passed
@@ -36,12 +36,12 @@ async def arrive(wire: Wire, limit: int) -> None:
         if int(declared) > limit:
             raise _too_large(limit)
         wire.expect(int(declared))
-    while not wire.is_whole and wire.received <= limit and wire.problem is None:
-        await wire.more()
+    while not wire.is_whole and wire.received <= limit and wire.body_error is None:
+        await wire.wait_for_more()
         if wire.is_lost:
             raise ClientLeft
-    if wire.problem is not None:
-        raise wire.problem
+    if wire.body_error is not None:
+        raise wire.body_error
     if wire.received > limit:
         raise _too_large(limit)
 

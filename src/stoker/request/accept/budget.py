@@ -29,6 +29,10 @@ class BodyBudget:
         self.refused = 0
         """Bodies that there was no room for."""
 
+    def resize(self, limit: int) -> None:
+        """Change the bound; what is held already stays."""
+        self.limit = limit
+
     def has_room(self, size: int, is_small: bool) -> bool:
         """Whether `size` more bytes may be held."""
         return self.held + size <= (self.limit if is_small else self.limit - self.limit // _RESERVE)
@@ -46,7 +50,7 @@ class BodyBudget:
     def refusal(self) -> CapacityError:
         """For a body that there is no room for. It is counted."""
         self.refused += 1
-        text = f"Stoker holds {self.held} of {self.limit} bytes of request bodies (front_door.body_budget): try again"
+        text = f"Stoker holds {self.held} of {self.limit} bytes of request bodies (front_door.body_budget): retry later"
         return CapacityError(text, code="body_budget", retry_after=RETRY_AFTER)
 
 

@@ -18,7 +18,7 @@ from uvicorn.server import ServerState
 
 from stoker.domain.errors import ClientError
 from stoker.request.accept.budget import BodyBudget
-from stoker.request.accept.turn import Turn
+from stoker.request.accept.inline_task import InlineTask
 from stoker.request.accept.wire import STATUS_LINES, Wire
 from stoker.request.outbox import Outbox
 
@@ -46,7 +46,7 @@ class UploadPace(NamedTuple):
 PACE = UploadPace()
 
 
-class Application(Protocol):
+class RequestHandler(Protocol):
     """Who answers requests."""
 
     outbox: Outbox
@@ -57,7 +57,7 @@ class Application(Protocol):
 
 
 class WireProtocol(asyncio.Protocol):
-    """See the module's docstring. Made by uvicorn, whose configuration has an `Application` for its `app`."""
+    """See the module's docstring. Made by uvicorn, whose configuration has an `RequestHandler` for its `app`."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class WireProtocol(asyncio.Protocol):
         """Came through the control socket (mode 0600): its peer is the user itself."""
         self.is_paused = False
         """The client is slow: its buffer is above the high-water mark."""
-        self._application: Application = config.app  # type: ignore[assignment]  # no ASGI application
+        self._application: RequestHandler = config.app  # type: ignore[assignment]  # no ASGI application
         self.outbox = self._application.outbox
         self.bodies = self._application.bodies
         self._parser = _parser(self)
@@ -130,7 +130,7 @@ class WireProtocol(asyncio.Protocol):
             self._refuse()
             return
         if self._came is not None:
-            self._came.gather()
+            self._came.join_pieces()
             if self._upload is None:
                 self._uploaded = self._came.received
                 self._upload = self.loop.call_later(self._pace.seconds, self._look_at_upload)
@@ -150,7 +150,7 @@ class WireProtocol(asyncio.Protocol):
         left, self._next = self._next, []
         for wire in (self._running, *left):
             if wire is not None:
-                wire.lose()
+                wire.mark_lost()
         self._came = self._running = self._parser = None  # no circle is left behind for the collector
 
     def pause_writing(self) -> None:
@@ -178,9 +178,9 @@ class WireProtocol(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         name = name.lower()
         if name == b"transfer-encoding" and value.strip().lower() != b"chunked":
-            raise ValueError("a coding that is not undone here")
+            raise ValueError("unsupported Transfer-Encoding")
         if name == b"host" and self._came is None and any(known == name for known, _ in self._headers):
-            raise ValueError("Host twice")
+            raise ValueError("more than one Host header")
         self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
@@ -201,7 +201,7 @@ class WireProtocol(asyncio.Protocol):
         if wire is not None and not wire.is_finished:  # else nobody wants it
             wire.add(piece)
             if wire.arrival is not None:
-                wire.arrived()
+                wire.signal_arrival()
 
     def on_message_complete(self) -> None:
         wire, self._came = self._came, None
@@ -211,7 +211,7 @@ class WireProtocol(asyncio.Protocol):
         if wire is not None:
             wire.is_whole = True
             if wire.arrival is not None:
-                wire.arrived()
+                wire.signal_arrival()
 
     # -- requests ------------------------------------------------------------------------------------------------
 
@@ -237,7 +237,7 @@ class WireProtocol(asyncio.Protocol):
         work = self._application.answer(wire)
         if work is not None:
             wire.is_answering = True
-            Turn(work, self.loop, self.state.tasks, wire.release)
+            InlineTask(work, self.loop, self.state.tasks, wire.release)
 
     def _read(self, reads: bool) -> None:
         if reads is not self._is_reading:
@@ -271,8 +271,8 @@ class WireProtocol(asyncio.Protocol):
         """
         while True:
             wire = self._next.pop()
-            plain = [(name, value) for name, value in wire.given if name != b"upgrade"]
-            if len(plain) == len(wire.given):  # CONNECT: nothing follows that is for us
+            plain = [(name, value) for name, value in wire.raw_headers if name != b"upgrade"]
+            if len(plain) == len(wire.raw_headers):  # CONNECT: nothing follows that is for us
                 self._refuse()
                 return False
             self._parser = _parser(self)

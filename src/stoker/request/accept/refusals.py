@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from stoker.domain.errors import ClientError, StokerError
 from stoker.domain.printable import one_line
-from stoker.request.accept.door import BadKey
+from stoker.request.accept.access_control import BadKey
 
 FREE = 10
 """Wrong keys of one address that are answered at once; one more every `FORGIVEN_AFTER` seconds."""
@@ -56,7 +56,7 @@ class Refusals:
         self._lines = 0
         self._lines_since = float("-inf")
 
-    def note(self, error: StokerError, address: str) -> tuple[StokerError, float]:
+    def record(self, error: StokerError, address: str) -> tuple[StokerError, float]:
         """What to answer, and in how many seconds. Call `answered` after a delay that is not 0."""
         self._count(error.code if not isinstance(error, BadKey) else error.reason, origin_of(address))
         if not isinstance(error, BadKey):
@@ -70,7 +70,7 @@ class Refusals:
         if known.wrong <= FREE:
             return error, 0.0  # 2
         if self._waiting >= MOST_WAITING:
-            text = "too many wrong API keys came from this address: wait, and look at the key that is configured"
+            text = "too many wrong API keys came from this address: wait, and check the configured key"
             return ClientError(text, code="bad_key", status=429, retry_after=FORGIVEN_AFTER), 0.0  # 4
         self._waiting += 1
         return error, min(LONGEST, FIRST * 2 ** min(10.0, known.wrong - FREE - 1))  # 3

@@ -14,7 +14,7 @@ from stoker.domain.dialect import ENDPOINTS, Dialect, Endpoint
 from stoker.domain.errors import ClientError
 
 
-class Kind(Enum):
+class RouteKind(Enum):
     INFERENCE = "inference"
     MODELS = "models"
     UPSTREAM = "upstream"
@@ -30,35 +30,38 @@ class Kind(Enum):
 class Route(NamedTuple):
     """`rest` is what follows: the model id of /v1/models/ID, SERVE/PATH of /upstream, the verb of /admin."""
 
-    kind: Kind
+    kind: RouteKind
     endpoint: Endpoint | None = None
     rest: str = ""
     methods: tuple[str, ...] = ()
     """Empty: any."""
-    acts: bool = False
+    has_side_effects: bool = False
     """It may load a model, take a place of a serve or change something: no web page of somebody else may ask for it."""
 
 
-_API = (Kind.INFERENCE, Kind.MODELS, Kind.OLLAMA)
+_API = (RouteKind.INFERENCE, RouteKind.MODELS, RouteKind.OLLAMA)
 _UNRESERVED = re.compile(r"%(?:2[dDeE]|3[0-9]|[46][1-9a-fA-F]|[57][0-9aA]|5[fF]|7[eE])")
 """Letters, digits, `-._~`: encoded or not, they are the same (RFC 3986, 6.2.2.2). No slash is among them."""
 _GET = ("GET", "HEAD")
 _PLAIN = {
-    "/healthz": Route(Kind.HEALTH, methods=_GET),
-    "/readyz": Route(Kind.READY, methods=_GET),
-    "/status": Route(Kind.STATUS, methods=_GET),
-    "/metrics": Route(Kind.METRICS, methods=_GET),
-    "/v1/models": Route(Kind.MODELS, methods=_GET),
-    "/": Route(Kind.ROOT, methods=_GET),
-    "/api/tags": Route(Kind.OLLAMA, rest="/api/tags", methods=_GET),
-    "/api/ps": Route(Kind.OLLAMA, rest="/api/ps", methods=_GET),
-    "/api/version": Route(Kind.OLLAMA, rest="/api/version", methods=_GET),
-    "/api/show": Route(Kind.OLLAMA, rest="/api/show", methods=("POST",)),
-    **{path: Route(Kind.INFERENCE, endpoint, methods=("POST",), acts=True) for path, endpoint in ENDPOINTS.items()},
+    "/healthz": Route(RouteKind.HEALTH, methods=_GET),
+    "/readyz": Route(RouteKind.READY, methods=_GET),
+    "/status": Route(RouteKind.STATUS, methods=_GET),
+    "/metrics": Route(RouteKind.METRICS, methods=_GET),
+    "/v1/models": Route(RouteKind.MODELS, methods=_GET),
+    "/": Route(RouteKind.ROOT, methods=_GET),
+    "/api/tags": Route(RouteKind.OLLAMA, rest="/api/tags", methods=_GET),
+    "/api/ps": Route(RouteKind.OLLAMA, rest="/api/ps", methods=_GET),
+    "/api/version": Route(RouteKind.OLLAMA, rest="/api/version", methods=_GET),
+    "/api/show": Route(RouteKind.OLLAMA, rest="/api/show", methods=("POST",)),
+    **{
+        path: Route(RouteKind.INFERENCE, endpoint, methods=("POST",), has_side_effects=True)
+        for path, endpoint in ENDPOINTS.items()
+    },
 }
 _TREES = {
-    "/upstream/": Route(Kind.UPSTREAM, acts=True),
-    "/admin/": Route(Kind.ADMIN, acts=True),
+    "/upstream/": Route(RouteKind.UPSTREAM, has_side_effects=True),
+    "/admin/": Route(RouteKind.ADMIN, has_side_effects=True),
     "/v1/models/": _PLAIN["/v1/models"],
 }
 
@@ -85,9 +88,11 @@ class Routes:
         if route is None:
             route = self._respelt(path) or self._below(path)
         if route is None:
-            raise ClientError(f"no such path: {path[:200]!r}; see /status and /v1/models", code="no_route", status=404)
+            raise ClientError(
+                f"there is no path {path[:200]!r}; see /status and /v1/models", code="no_route", status=404
+            )
         if route.methods and method not in route.methods:
-            text = f"{method} is not for {path[:200]!r}: use {route.methods[0]}"
+            text = f"{path[:200]!r} does not accept {method}: use {route.methods[0]}"
             raise wrong_method(text, *route.methods)
         return route
 
@@ -110,7 +115,7 @@ class Routes:
         for tree, route in _TREES.items():
             if path.startswith(tree):
                 rest = path[len(tree) :].rstrip("/")
-                if route.kind is Kind.MODELS:
+                if route.kind is RouteKind.MODELS:
                     return route._replace(rest=unquote(rest))
                 refuse_hidden(path)
                 return route._replace(rest=rest)
@@ -124,7 +129,5 @@ def wrong_method(text: str, *allowed: str) -> ClientError:
 def refuse_hidden(path: str) -> None:
     """Raises ClientError 400 for a path that two readers could understand differently."""
     if "%" in path or "\\" in path or "//" in path or any(part in (".", "..") for part in path.split("/")):
-        text = (
-            "the path has '..', '//', a backslash or a percent sign in it: nothing below /admin and /upstream needs one"
-        )
+        text = "paths below /admin and /upstream may not contain '..', '//', a backslash or a percent sign"
         raise ClientError(text, code="bad_path", status=400)

@@ -26,7 +26,7 @@ def _status_line(status: int) -> bytes:
 STATUS_LINES = {status: _status_line(status) for status in range(100, 600)}
 
 
-class Connection(Protocol):
+class ClientConnection(Protocol):
     """What a wire needs of the connection that it is on."""
 
     transport: asyncio.Transport
@@ -51,14 +51,36 @@ class Wire:
     """
 
     __slots__ = (
-        "_connection", "_gathered", "_held", "_is_raw", "_transport", "arrival", "given", "headers", "is_answering",
-        "is_finished", "is_lost", "is_released", "is_started", "is_whole", "keeps_alive", "method", "on_lost",
-        "on_resume", "path", "pieces", "problem", "query", "raw_path", "received", "version",
+        "_connection",
+        "_gathered",
+        "_held",
+        "_is_raw",
+        "_transport",
+        "arrival",
+        "body_error",
+        "headers",
+        "is_answering",
+        "is_finished",
+        "is_lost",
+        "is_released",
+        "is_started",
+        "is_whole",
+        "keeps_alive",
+        "method",
+        "on_lost",
+        "on_resume",
+        "path",
+        "pieces",
+        "query",
+        "raw_headers",
+        "raw_path",
+        "received",
+        "version",
     )  # fmt: skip
 
     def __init__(
         self,
-        connection: Connection,
+        connection: ClientConnection,
         method: str,
         url: bytes,
         given: list[tuple[bytes, bytes]],
@@ -67,7 +89,7 @@ class Wire:
     ) -> None:
         self.method = method
         self.version = version
-        self.given = given
+        self.raw_headers = given
         """The headers as they came, names in lower case."""
         self.headers = dict(given)
         self.raw_path, self.query = _target(url)
@@ -81,7 +103,7 @@ class Wire:
         self.is_released = False
         self.is_answering = False
         """A `Turn` answers, and releases when it has ended."""
-        self.problem: StokerError | None = None
+        self.body_error: StokerError | None = None
         """Why the rest of the body is not read."""
         self.received = 0
         """Bytes of it."""
@@ -110,7 +132,7 @@ class Wire:
 
     @property
     def has_repeated_headers(self) -> bool:
-        return len(self.headers) != len(self.given)
+        return len(self.headers) != len(self.raw_headers)
 
     @property
     def is_paused(self) -> bool:
@@ -122,7 +144,7 @@ class Wire:
     def add(self, piece: bytes) -> None:
         """A piece has come. It is kept if anybody wants it, and there is room for it."""
         self.received += len(piece)
-        if self.problem is not None or self.is_released:
+        if self.body_error is not None or self.is_released:
             return
         bodies = self._connection.bodies
         if bodies.take(len(piece), self.received <= SMALL):
@@ -134,14 +156,14 @@ class Wire:
     def expect(self, length: int) -> None:
         """So many bytes are announced: if there is no room for them, none is read."""
         bodies = self._connection.bodies
-        if self.problem is None and not bodies.has_room(length - self.received, length <= SMALL):
+        if self.body_error is None and not bodies.has_room(length - self.received, length <= SMALL):
             self.refuse(bodies.refusal())
 
     def refuse(self, problem: StokerError) -> None:
         """The rest of the body is not read, and what came is let go."""
-        self.problem = problem
+        self.body_error = problem
         self._drop()
-        self.arrived()
+        self.signal_arrival()
 
     def release(self) -> None:
         """Nobody needs the body any more: its bytes go back to the budget."""
@@ -153,7 +175,7 @@ class Wire:
         self._connection.bodies.give_back(held)
         self.pieces, self._gathered = [], 0
 
-    def more(self) -> asyncio.Future[None]:
+    def wait_for_more(self) -> asyncio.Future[None]:
         """Done when another piece has come, the last has, or the client is gone. A client that waits to be asked for
         the body is asked.
         """
@@ -162,13 +184,13 @@ class Wire:
         self.arrival = self._connection.loop.create_future()
         return self.arrival
 
-    def arrived(self) -> None:
-        """`more` is done."""
+    def signal_arrival(self) -> None:
+        """`wait_for_more` is done."""
         arrival, self.arrival = self.arrival, None
         if arrival is not None and not arrival.done():
             arrival.set_result(None)
 
-    def gather(self) -> None:
+    def join_pieces(self) -> None:
         """One piece per read: small chunks would take many times their size."""
         if len(self.pieces) > self._gathered + 1:
             self.pieces[self._gathered :] = [b"".join(self.pieces[self._gathered :])]
@@ -248,7 +270,7 @@ class Wire:
         """This reply is the connection's last (an unread body would be taken for the next request)."""
         self.keeps_alive = False
 
-    def lose(self) -> None:
+    def mark_lost(self) -> None:
         """The client is gone."""
         if self.is_lost or self.is_finished:
             return
@@ -256,7 +278,7 @@ class Wire:
         if not self.is_answering:
             self.release()
         if self.arrival is not None:
-            self.arrived()
+            self.signal_arrival()
         if self.on_lost is not None:
             self.on_lost()
 

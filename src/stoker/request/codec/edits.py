@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from stoker.domain.dialect import Dialect
-from stoker.request.codec.peek import Top, find, locate, may_hold
+from stoker.request.codec.body_fields import BodyFields, find, locate, may_hold
 
 _USAGE = b'"stream_options":{"include_usage":true},'
 _ASKABLE = (Dialect.CHAT, Dialect.COMPLETIONS)
@@ -27,7 +27,7 @@ class Edited(NamedTuple):
     remove_usage: bool
 
 
-def edit(body: bytes, top: Top, dialect: Dialect, served_name: str, sequence: int | None = None) -> Edited:
+def edit(body: bytes, top: BodyFields, dialect: Dialect, served_name: str, sequence: int | None = None) -> Edited:
     """Apply what applies. `body` and `top` belong together (from `peek`)."""
     changes: list[str] = []
     for name in top.private:
@@ -48,7 +48,7 @@ def edit(body: bytes, top: Top, dialect: Dialect, served_name: str, sequence: in
     return Edited(body, tuple(changes), remove)
 
 
-def _model(body: bytes, top: Top) -> tuple[int, int]:
+def _model(body: bytes, top: BodyFields) -> tuple[int, int]:
     """Where the model's value stands: at once for the usual spelling, else by looking."""
     if top.model_at is not None:
         start = top.model_at + 8  # behind "model":

@@ -16,7 +16,7 @@ import msgspec
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import CapacityError, ClientError, StokerError, UpstreamError
-from stoker.request.codec.upstream import HINT, Words, message_of
+from stoker.request.codec.upstream_messages import HINT, UpstreamMessages, message_of
 
 MAX_FRAME = 16 * 2**20
 """Bytes of one unfinished frame that are kept; a larger one passes unread."""
@@ -64,7 +64,7 @@ class Usage:
         self.output: int | None = None
         self.cached: int | None = None
 
-    def read(self, usage: Any) -> None:
+    def update_from(self, usage: Any) -> None:
         """Take over what a `usage` object of any dialect says. Later values replace earlier ones."""
         if not isinstance(usage, dict):
             return
@@ -87,14 +87,14 @@ class StreamReader:
         "_has_begun", "_inflate", "_last", "_partial", "_remove_usage", "_words", "dialect", "error", "failure",
         "is_meaningful", "usage",
     )  # fmt: skip
-    has_told = False
+    includes_error = False
     """An error frame is not passed on: what it says is for whoever ends the reply to tell."""
 
     def __init__(
-        self, dialect: Dialect, remove_usage: bool = False, gzip: bool = False, words: Words | None = None
+        self, dialect: Dialect, remove_usage: bool = False, gzip: bool = False, words: UpstreamMessages | None = None
     ) -> None:
         """`words` clean what a failed response says of its failure."""
-        self._words = words or Words()
+        self._words = words or UpstreamMessages()
         self.dialect = dialect
         self.usage = Usage()
         self.is_meaningful = False
@@ -125,7 +125,7 @@ class StreamReader:
         """The stream is compressed: nothing of ours can be put between its bytes."""
         return self._inflate is not None
 
-    def number(self) -> int:
+    def next_sequence_number(self) -> int:
         """The sequence number of an event that would follow; 0 in dialects that count none."""
         frames = split(b"".join(self._last)) if self.dialect is Dialect.RESPONSES else ()
         numbers = (payload.get("sequence_number") for frame in frames if (payload := parse(frame)) is not None)
@@ -141,7 +141,7 @@ class StreamReader:
             return False
         return self._has_begun or any(_is_of_answer(parse(frame), self.dialect) for frame in frames)
 
-    def rest(self) -> bytes:
+    def take_rest(self) -> bytes:
         """Bytes still held back when the stream is over."""
         rest, self._partial = self._partial, bytearray()
         return b"" if self.is_encoded else bytes(rest)
@@ -226,7 +226,7 @@ class StreamReader:
             usage = inner.get("usage") if isinstance(inner, dict) else None
         if usage is None:
             return False
-        self.usage.read(usage)
+        self.usage.update_from(usage)
         return self._remove_usage and payload.get("choices") == []
 
     def _until_error(self, data: bytes) -> bytes:
@@ -254,8 +254,8 @@ class StreamReader:
         given = failure_of(payload)
         code = given.get("code")
         word = code if isinstance(code, str) and code.isascii() and code.isidentifier() else ""
-        error = self.failure = self._words.tell(as_error({"error": given}))
-        told = {"code": word[:64] if word and self._words.is_fit(word) else "server_error", "message": error.message}
+        error = self.failure = self._words.for_client(as_error({"error": given}))
+        told = {"code": word[:64] if word and self._words.is_safe(word) else "server_error", "message": error.message}
         response["error"] = {**told, "source": error.source}
         return b"event: response.failed\ndata: %b\n\n" % msgspec.json.encode(payload)
 
@@ -306,7 +306,7 @@ def read_usage(body: bytes, gzip: bool = False) -> Usage:
     if b'"usage"' not in body:
         return usage
     try:
-        usage.read(_decode_whole(body).usage)
+        usage.update_from(_decode_whole(body).usage)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return usage
     return usage
@@ -326,13 +326,13 @@ def check_answer(dialect: Dialect, body: bytes, gzip: bool = False) -> Usage:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         found = _lenient(body)
     if found is None:
-        raise no_answer("no JSON object")  # 1
+        raise no_answer("is not a JSON object")  # 1
     name = ANSWERS.get(dialect)
     entries = None if name is None else _entries(getattr(found, name))
     problem = problem_of(dialect, found.error or found.type == "error", found.status, found.stop_reason, entries)
     if problem is not None:
         raise with_reason(problem, found.error)
-    usage.read(found.usage)
+    usage.update_from(found.usage)
     return usage
 
 
@@ -345,12 +345,12 @@ def problem_of(
     the reply says how it ended
     """
     if error or status == "failed":
-        return no_answer("an error")
+        return no_answer("is an error")
     name = ANSWERS.get(dialect)
     may_be_empty = {"content": bool(stop), "output": status in ("completed", "incomplete")}
     if name is None or entries or (entries is False and may_be_empty.get(name)):
         return None
-    return no_answer(f"no {name}")
+    return no_answer(f"has no {name}")
 
 
 def with_reason(problem: UpstreamError, error: object) -> UpstreamError:
@@ -370,7 +370,7 @@ def _entries(raw: msgspec.Raw) -> bool | None:
 
 def no_answer(what: str) -> UpstreamError:
     """A 200 that is none."""
-    return UpstreamError(f"the serve answered HTTP 200 with {what}{HINT}", code="upstream_unusable")
+    return UpstreamError(f"the serve answered HTTP 200, but the reply {what}{HINT}", code="upstream_unusable")
 
 
 def inflated(body: bytes) -> bytes:
@@ -460,7 +460,7 @@ def as_error(payload: dict[str, Any]) -> StokerError:
         return ClientError(message, code="upstream_refused", status=code, source="upstream")
     word = code if isinstance(code, str) else source.get("type")
     if code in NOT_THE_CALLERS or word in _KEY_REFUSED or source.get("type") in _KEY_REFUSED:
-        return key_refused("an error about its key")
+        return key_refused("an authentication error")
     if word in _BUSY:
         return CapacityError("the serve is overloaded", code="upstream_busy", upstream_message=message)
     if word in _CALLERS and message:
@@ -489,7 +489,7 @@ def recorded_code(error: StokerError) -> str:
 def key_refused(what: str) -> UpstreamError:
     """What the serve says of a key is not for clients: the key is Stoker's."""
     return UpstreamError(
-        f"the serve refused Stoker's key for it ({what}): check the serve's `key`", code="upstream_auth"
+        f"the serve rejected Stoker's key ({what}): check the `key` in its configuration", code="upstream_auth"
     )
 
 

@@ -15,9 +15,9 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.task import MAX_SYSTEM_WORDS, MAX_TEXT, Outline
 from stoker.request.codec import harness
 from stoker.request.codec.envelopes import heard, is_bare
-from stoker.request.codec.said import decoded, ends, first, said
 from stoker.request.codec.summaries import requests_in
 from stoker.request.codec.toolbox import Toolbox, toolbox
+from stoker.request.codec.turn_content import decoded, first, shortened_text, turn_content
 
 _ABSENT = msgspec.Raw(b"")
 _WRONG = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -97,7 +97,7 @@ def outline(dialect: Dialect, body: bytes) -> tuple[Outline, str | None]:
     turns, is_whole = _turns_of(top)
     talk = _talk(turns) if turns else _plain(top)
     told = [*(turn.content for turn in turns if turn.role in _SYSTEMS), top.system]
-    systems = [decoded(text) for content in told for text in said(content).texts if len(text) <= _MOST_SYSTEM]
+    systems = [decoded(text) for content in told for text in turn_content(content).texts if len(text) <= _MOST_SYSTEM]
     if isinstance(top.instructions, str):
         systems.append(top.instructions)
     declared = top.metadata.get("stoker_class") if isinstance(top.metadata, dict) else None
@@ -148,8 +148,8 @@ def _odd_turns(raw: msgspec.Raw) -> list[_Turn]:
 
 def _plain(top: _Body) -> _Talk:
     """A prompt that is only text."""
-    one = said(top.input or top.prompt)
-    found = heard([ends(text) for text in one.texts])
+    one = turn_content(top.input or top.prompt)
+    found = heard([shortened_text(text) for text in one.texts])
     requests = tuple(map(_cut, found.requests))
     return _Talk(requests, found.is_summary and not requests, one.images)
 
@@ -178,7 +178,7 @@ def _talk(turns: list[_Turn]) -> _Talk:
                 return _Talk(tuple(requests), True, images, has_results)  # 5
             requests.append(text)  # 2, as it mostly is
             continue
-        one = said(turn.content)
+        one = turn_content(turn.content)
         size += sum(map(len, one.texts))
         if seen > MOST_TURNS or len(requests) > MOST_REQUESTS or (size > MOST_BYTES and seen > 1):
             return _Talk(tuple(requests), True, images, has_results)  # 5
@@ -187,10 +187,10 @@ def _talk(turns: list[_Turn]) -> _Talk:
             has_results = has_results or one.results > 0
         if not one.texts:
             continue  # 1
-        found = heard(map(ends, one.texts))
+        found = heard(map(shortened_text, one.texts))
         has_results = has_results or (not requests and found.has_results)
         if found.is_recap:
-            recap = requests_in(map(ends, said(models).texts))
+            recap = requests_in(map(shortened_text, turn_content(models).texts))
             return _Talk((*requests, *recap), not recap, images, has_results)  # 3
         requests += map(_cut, found.requests)  # 2
         if found.is_summary:

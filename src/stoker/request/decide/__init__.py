@@ -1,9 +1,14 @@
-"""Which serve does a request mean, and may this caller mean it? Pure. Of which class of tasks is it?
+"""Which serve or tier answers a request? Pure.
 
-names     every model name -> its serve; unknown names get the nearest known one
-dialects  which dialect the serve is asked in
-context   does the request fit what the serve can hold?
-explore   whether another tier than the first choice gets a request
-classify  the class of tasks: declared, by rules over the request's form, or by weights that were learned
-          (asks reads a text, between searches the middle of a long one, features names what was read, weights adds up)
+names, aliases     model name -> serve; for an unknown name the nearest known one
+dialects, context  which dialect the serve is asked in, and whether the request fits its context
+classify           the task class of a request: declared, by its form, or by learned weights
+                   (asks, between, features, shapes, verbs, languages read the text; weights, packed hold the weights;
+                   conversation, continuing look at earlier turns; classifier_model asks a model)
+class_transitions  which class usually follows which
+standing, demotion what was measured of a tier at a class, and whether it still counts
+policy             which tiers may serve a task, in which order, and why (advice says what helps if none may)
+explore            whether another tier than the first choice gets a request
+failover, breaker  after which failures the next tier is tried, and how long a failing tier is left alone
+first_byte         how long to wait for a tier's first byte
 """

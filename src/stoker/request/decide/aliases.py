@@ -9,7 +9,9 @@ from stoker.domain.gate import Alias, Override
 from stoker.domain.serve import Serve
 
 
-def meant(aliases: Iterable[Alias], overrides: Mapping[str, Override], serves: Iterable[Serve]) -> dict[str, str]:
+def resolve_aliases(
+    aliases: Iterable[Alias], overrides: Mapping[str, Override], serves: Iterable[Serve]
+) -> dict[str, str]:
     """Alias to serve: the override's, where its serve is still there, else the file's."""
     known = {serve.name for serve in serves}
     found: dict[str, str] = {}

@@ -21,7 +21,7 @@ LONGEST_PAUSE = 3600.0
 """Seconds that a tier is left alone at its own word at most; then it is asked again."""
 
 
-class State(StrEnum):
+class BreakerState(StrEnum):
     CLOSED = "closed"
     OPEN = "open"
     HALF_OPEN = "half-open"
@@ -33,7 +33,7 @@ class Breaker:
     __slots__ = ("_cool_down", "_faults", "_most", "_pause_ends", "_since", "_window", "pause_status", "state")
 
     def __init__(self, failures: int = 5, window: float = 30.0, cool_down: float = 20.0) -> None:
-        self.state = State.CLOSED
+        self.state = BreakerState.CLOSED
         self._most = failures
         self._window = window
         self._cool_down = cool_down
@@ -46,36 +46,36 @@ class Breaker:
 
     def is_shut(self, now: float) -> bool:
         """Whether requests stay away. Changes nothing: looking is no probe."""
-        return self.state is not State.CLOSED and now - self._since < self._cool_down
+        return self.state is not BreakerState.CLOSED and now - self._since < self._cool_down
 
     def pause(self, now: float) -> float:
         """Seconds for which the tier asked not to be asked; 0: for none."""
         return max(0.0, self._pause_ends - now)
 
-    def shown(self, now: float) -> State:
+    def visible_state(self, now: float) -> BreakerState:
         """The state as people see it."""
-        return State.RATE_LIMITED if self._pause_ends > now else self.state
+        return BreakerState.RATE_LIMITED if self._pause_ends > now else self.state
 
     def on_sent(self, now: float) -> None:
         """A request goes to the tier. If it is the first after the cool-down, it is the probe."""
-        if self.state is not State.CLOSED and not self.is_shut(now):
-            self.state, self._since = State.HALF_OPEN, now
+        if self.state is not BreakerState.CLOSED and not self.is_shut(now):
+            self.state, self._since = BreakerState.HALF_OPEN, now
 
     def on_served(self, now: float) -> None:
-        self.state = State.CLOSED
+        self.state = BreakerState.CLOSED
         self._faults.clear()
 
     def on_fault(self, now: float) -> None:
         """The tier failed: it could not be reached, broke off, or refused every request (see `failover`)."""
         self._faults.append(now)
         many = len(self._faults) == self._most and now - self._faults[0] <= self._window
-        if self.state is State.HALF_OPEN or (self.state is State.CLOSED and many):
-            self.state, self._since = State.OPEN, now
+        if self.state is BreakerState.HALF_OPEN or (self.state is BreakerState.CLOSED and many):
+            self.state, self._since = BreakerState.OPEN, now
 
     def on_hang(self, now: float) -> None:
         """Nothing came of it in time."""
         self._faults.append(now)
-        self.state, self._since = State.OPEN, now
+        self.state, self._since = BreakerState.OPEN, now
 
     def on_pause(self, now: float, seconds: float, status: int) -> None:
         """It answered `status` and asked not to be asked for so long. Of two pauses the later end counts."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from stoker.domain.task import DEFAULT, HIGH_RISK, UNKNOWN, Outline, Source, Task
+from stoker.domain.task import DEFAULT, HIGH_RISK, UNKNOWN, ClassSource, Outline, Task
 from stoker.request.decide.asks import Reading, read
 from stoker.request.decide.continuing import Continues, continues
 from stoker.request.decide.conversation import Own, is_of_work, starts_task
@@ -50,6 +50,8 @@ class _Seen(NamedTuple):
     words: int
     """Different ones that were read."""
     is_of_work: bool
+    passed_over: dict[tuple[frozenset[str], bool, bool], bool]
+    """By what else counts of a request (see `_is_passed_over`): as an earlier one it changes nothing."""
 
 
 class Classifier:
@@ -85,7 +87,7 @@ class Classifier:
            files; else `unknown`.
         """
         if declared is not None and declared in known:  # 1
-            return Task(declared, Source.DECLARED, ("declared",))
+            return Task(declared, ClassSource.DECLARED, ("declared",))
         notes = () if declared is None else ("unknown_class",)
         found, is_whole = self._followed(outline, notes)
         if found is None:
@@ -93,14 +95,17 @@ class Classifier:
         if is_whole or not (outline.changes_files or found.name == DEFAULT):
             return found  # 3, 4, 5
         return (
-            found._replace(else_="") if found.name in HIGH_RISK else Task(UNKNOWN, Source.DEFAULT, (*notes, "cut"))
+            found._replace(else_="") if found.name in HIGH_RISK else Task(UNKNOWN, ClassSource.DEFAULT, (*notes, "cut"))
         )  # 6
 
     def _followed(self, outline: Outline, notes: tuple[str, ...]) -> tuple[Task | None, bool]:
         """The task that the conversation is at, and whether nothing from before may change that."""
         found: Task | None = None
+        forms, signs = form(outline), _signs(outline)
         for back in range(1 + len(outline.earlier)):  # 2
             text = outline.request(back)
+            if found is not None and self._is_passed_over(text, forms, signs, outline):
+                continue
             goes_on = continues(text)
             if goes_on is Continues.ONLY:
                 continue
@@ -119,15 +124,35 @@ class Classifier:
                 return found, True  # 4
         return found, not outline.is_cut  # 5
 
+    def _is_passed_over(self, text: str, forms: tuple[str, ...], signs: frozenset[str], outline: Outline) -> bool:
+        """Whether an earlier request can neither be high-risk work nor start a task. Remembered: a long conversation
+        has hundreds of them.
+        """
+        seen = self._seen(text, forms)
+        key = signs, outline.changes_files, bool(outline.systems)
+        found = seen.passed_over.get(key)
+        if found is None:
+            risk = max([sum([likely[at] for at in self._risky]) for likely in seen.likely])
+            found = risk < ALARM and (risk < HINT or not outline.systems) and not self._starts(seen, signs, outline)
+            seen.passed_over[key] = found
+        return found
+
+    def _starts(self, seen: _Seen, signs: frozenset[str], outline: Outline) -> bool:
+        likely = seen.likely[-1]
+        other = max(self._others[signs], key=likely.__getitem__)
+        risk = sum([likely[at] for at in self._risky])
+        own = Own(self._weights.classes[other], likely[other], risk, seen.words, seen.is_of_work)
+        return starts_task(own, outline.changes_files)
+
     def _without_request(self, outline: Outline, notes: tuple[str, ...]) -> Task:
         if not outline.changes_files:
             if shown := next(_form(outline, has_asks=False), None):
-                return Task(shown[0], Source.RULES, (*notes, shown[1]))
+                return Task(shown[0], ClassSource.RULES, (*notes, shown[1]))
             asked = {self._of_system(system) for system in outline.systems} - {"", DEFAULT, *(SIGNS - _signs(outline))}
             if len(asked) == 1 and asked.isdisjoint(HIGH_RISK):
-                return Task(asked.pop(), Source.LEARNED, (*notes, "system"))
+                return Task(asked.pop(), ClassSource.LEARNED, (*notes, "system"))
         why = "nothing_before" if outline.text.strip() else "no_request"
-        return Task(UNKNOWN, Source.DEFAULT, (*notes, why))
+        return Task(UNKNOWN, ClassSource.DEFAULT, (*notes, why))
 
     def _own(self, outline: Outline, notes: tuple[str, ...]) -> tuple[Task, bool]:
         """The class of one request, and whether that request plainly starts a task.
@@ -151,17 +176,16 @@ class Classifier:
                 found = _learned(classes[at], likely[at], risk, risk, seen.verbs, notes)
                 return found._replace(else_=classes[other]) if risk < 0.5 else found, False
         best, sure = classes[other], likely[other]
-        own = Own(best, sure, risk, seen.words, seen.is_of_work)
-        starts = starts_task(own, outline.changes_files)
+        starts = self._starts(seen, signs, outline)
         if shown := next(_form(outline, bool(seen.verbs), seen.shapes, seen.words), None):  # 2
-            return Task(shown[0], Source.RULES, (*notes, shown[1])), starts
+            return Task(shown[0], ClassSource.RULES, (*notes, shown[1])), starts
         is_coding = best in CODING and sure >= PLAIN and bool(seen.verbs or seen.shapes)
         if not is_coding and (came := next(_history(outline), None)):  # 3
-            return Task(came[0], Source.RULES, (*notes, came[1])), starts
+            return Task(came[0], ClassSource.RULES, (*notes, came[1])), starts
         if best == DEFAULT and outline.systems:  # 4
             asked = {self._of_system(system) for system in outline.systems} - {"", DEFAULT, *(SIGNS - signs)}
             if len(asked) == 1 and (risk >= HINT or asked.isdisjoint(HIGH_RISK)):
-                return Task(asked.pop(), Source.LEARNED, (*notes, "system")), False
+                return Task(asked.pop(), ClassSource.LEARNED, (*notes, "system")), False
         return _learned(best, sure, sure, risk, seen.verbs, notes), starts  # 5
 
     def _seen(self, text: str, forms: tuple[str, ...]) -> _Seen:
@@ -176,7 +200,7 @@ class Classifier:
             reading = read(text)
             verbs = tuple([ask.verb for ask in reading.asks])
             found = _Seen(
-                tuple(self._likely(reading, forms)), verbs, reading.shapes, len(reading.words), is_of_work(reading)
+                tuple(self._likely(reading, forms)), verbs, reading.shapes, len(reading.words), is_of_work(reading), {}
             )
             self._texts[key] = found
         return found
@@ -212,7 +236,7 @@ def _learned(name: str, sure: float, shown: float, risk: float, verbs: tuple[str
     are told of how sure it was.
     """
     asks = dict.fromkeys([f"ask:{verb}" for verb in verbs[:2]])
-    return Task(name, Source.LEARNED, (*notes, *asks, f"sure:{int(100 * shown)}%"), sure=sure, risk=risk)
+    return Task(name, ClassSource.LEARNED, (*notes, *asks, f"sure:{int(100 * shown)}%"), sure=sure, risk=risk)
 
 
 def _riskier(found: Task | None, task: Task) -> Task:

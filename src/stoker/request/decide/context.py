@@ -21,5 +21,5 @@ def check_context(name: str, context: int, prompt: int, output_budget: int | Non
     if prompt + budget <= context:
         return
     output = f"{budget} output" if output_budget else "at least 1 output"
-    text = f"{prompt} prompt + {output} tokens are more than the context of serve '{name}' ({context} tokens)"
+    text = f"{prompt} prompt + {output} tokens exceed the context of serve '{name}' ({context} tokens)"
     raise ClientError(text, code="context_length_exceeded", param="messages")

@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterable, Sequence
 from enum import Enum, auto
 
 from stoker.domain.run import Finding, Fingerprint, Outcome
-from stoker.domain.tier import Demotion, Row
+from stoker.domain.tier import Demotion, ProfileRow
 
 TRIES = 2
 """Times that a preflight is begun: one that ends its serve each time is not begun for ever."""
 
 
-class Next(Enum):
+class DemotionOutcome(Enum):
     """Of one tier at one class."""
 
     NOTHING = auto()
@@ -26,9 +26,9 @@ class Next(Enum):
     DEMOTE = auto()
 
 
-def settle(
+def demotion_outcome(
     rounds: Sequence[Sequence[Finding]], tries: int, is_same: bool, never: Collection[str] = ()
-) -> tuple[Next, tuple[str, ...]]:
+) -> tuple[DemotionOutcome, tuple[str, ...]]:
     """What becomes of it, and the gates that say so.
 
     1. it was measured again meanwhile, or is another one -> nothing
@@ -40,12 +40,12 @@ def settle(
     `is_same`: it is still suspect, and what it was. `never`: gates that it never passed, where it was asked before.
     """
     if not is_same:  # 1
-        return Next.NOTHING, ()
+        return DemotionOutcome.NOTHING, ()
     if any(one.outcome is Outcome.INTERRUPTED for findings in rounds for one in findings):  # 2
-        return (Next.AGAIN if tries < TRIES else Next.UNDECIDED), ()
+        return (DemotionOutcome.AGAIN if tries < TRIES else DemotionOutcome.UNDECIDED), ()
     first, again = failures(rounds[0]), [failures(findings) for findings in rounds[1:]]
     failed = tuple(name for name in first if name not in never and all(name in names for names in again))
-    return (Next.DEMOTE if failed else Next.PASSED), failed  # 3, 4
+    return (DemotionOutcome.DEMOTE if failed else DemotionOutcome.PASSED), failed  # 3, 4
 
 
 def failures(findings: Iterable[Finding]) -> list[str]:
@@ -63,13 +63,13 @@ def never_passed(runs: Iterable[Sequence[Finding]]) -> frozenset[str]:
     return frozenset(failed - passed)
 
 
-def holds(demotion: Demotion, row: Row | None, now: Fingerprint | None) -> bool:
+def holds(demotion: Demotion, row: ProfileRow | None, now: Fingerprint | None) -> bool:
     """1. measured since then: no  2. another one than was looked at: no  3. yes, also where nobody knows what it is."""
     if row is not None and row.at != demotion.measured:
         return False  # 1
     return now is None or (now.identity, now.execution) == (demotion.identity, demotion.execution)  # 2, 3
 
 
-def told(checks: Iterable[str]) -> str:
+def describe_demotion(checks: Iterable[str]) -> str:
     """For people."""
     return f"demoted: its answers became worse, and the preflight failed at {', '.join(checks)}"

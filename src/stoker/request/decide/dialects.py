@@ -36,5 +36,5 @@ def dialect_for(serve: Serve, asked: Dialect, path: str, spoken: frozenset[Diale
     if wanted:
         return wanted[0]  # 3
     listed = ", ".join(sorted(spoken)) or "nothing"
-    text = f"serve '{serve.name}' does not speak {asked.value} ({path}), nor what it can be translated to; "
+    text = f"serve '{serve.name}' does not speak {asked.value} ({path}), nor a dialect that it can be translated to; "
     raise ClientError(f"{text}it speaks {listed}", code="dialect_not_spoken", param="model")  # 4

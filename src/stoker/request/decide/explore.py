@@ -9,13 +9,13 @@ The steps are the plan's own: who was dropped stays dropped.
 
 from __future__ import annotations
 
-from stoker.request.decide.policy import Plan
+from stoker.request.decide.policy import RoutePlan
 
 EXPLORED = "explored"
 """The word in the reason of a step that goes first by chance."""
 
 
-def explored(plan: Plan, rate: float, drawn: float) -> Plan:
+def with_exploration(plan: RoutePlan, rate: float, drawn: float) -> RoutePlan:
     """`drawn`: by chance, from 0 up to but not 1. Below `rate` it also says which one, each being as likely."""
     if drawn >= rate or plan.is_last_resort:
         return plan  # 1

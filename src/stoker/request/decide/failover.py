@@ -32,7 +32,7 @@ _NOT_HERE = frozenset(("context_length_exceeded", "dialect_not_spoken", "would_l
 """Codes of requests that are too long for a tier, or cannot be put to it."""
 
 
-class Health(StrEnum):
+class HealthEffect(StrEnum):
     """What a failure says of the tier's health; its circuit counts."""
 
     WELL = "well"
@@ -44,40 +44,40 @@ class Health(StrEnum):
 class Rule(NamedTuple):
     moves_on: bool
     """Whether the next tier is tried, as long as the client has nothing of an answer."""
-    health: Health
+    health: HealthEffect
     why: str
 
 
 BY_STATUS: Mapping[int, Rule] = {
-    400: Rule(False, Health.WELL, "the request itself is wrong, and is wrong for every tier"),
-    401: Rule(True, Health.FAULT, "the tier's key is missing or wrong; another tier has its own"),
-    402: Rule(True, Health.FAULT, "the tier's account has no credit"),
-    403: Rule(True, Health.FAULT, "the tier's key may not use the model"),
-    404: Rule(True, Health.FAULT, "the tier has no such model or path"),
-    405: Rule(True, Health.FAULT, "the tier has no such path"),
-    406: Rule(False, Health.WELL, "the client accepts no form in which an answer comes"),
-    407: Rule(True, Health.FAULT, "a proxy before the tier wants a key"),
-    408: Rule(True, Health.FAULT, "the tier gave up waiting"),
-    409: Rule(True, Health.UNKNOWN, "the tier's own state conflicts with the request"),
-    410: Rule(True, Health.FAULT, "the tier's model was withdrawn"),
-    411: Rule(False, Health.WELL, "the request itself is wrong"),
-    413: Rule(True, Health.WELL, "longer than this tier takes; another one may take more"),
-    414: Rule(False, Health.WELL, "the request itself is wrong"),
-    415: Rule(False, Health.WELL, "the body's type is the client's choice"),
-    417: Rule(False, Health.WELL, "the request itself is wrong"),
-    422: Rule(False, Health.WELL, "a field of the request is wrong, and is wrong for every tier"),
-    425: Rule(True, Health.UNKNOWN, "the tier does not take it yet"),
-    429: Rule(True, Health.UNKNOWN, "the tier has a limit of its own; Retry-After says until when it is skipped"),
-    451: Rule(True, Health.WELL, "the tier may not answer it for legal reasons; another one may"),
+    400: Rule(False, HealthEffect.WELL, "the request itself is wrong, for every tier"),
+    401: Rule(True, HealthEffect.FAULT, "the tier's key is missing or wrong; another tier has its own"),
+    402: Rule(True, HealthEffect.FAULT, "the tier's account has no credit"),
+    403: Rule(True, HealthEffect.FAULT, "the tier's key may not use the model"),
+    404: Rule(True, HealthEffect.FAULT, "the tier has no such model or path"),
+    405: Rule(True, HealthEffect.FAULT, "the tier has no such path"),
+    406: Rule(False, HealthEffect.WELL, "the client accepts no format in which an answer comes"),
+    407: Rule(True, HealthEffect.FAULT, "a proxy before the tier wants a key"),
+    408: Rule(True, HealthEffect.FAULT, "the tier gave up waiting"),
+    409: Rule(True, HealthEffect.UNKNOWN, "the tier's own state conflicts with the request"),
+    410: Rule(True, HealthEffect.FAULT, "the tier's model was withdrawn"),
+    411: Rule(False, HealthEffect.WELL, "the request itself is wrong"),
+    413: Rule(True, HealthEffect.WELL, "longer than this tier accepts; another tier may accept more"),
+    414: Rule(False, HealthEffect.WELL, "the request itself is wrong"),
+    415: Rule(False, HealthEffect.WELL, "the body's type is the client's choice"),
+    417: Rule(False, HealthEffect.WELL, "the request itself is wrong"),
+    422: Rule(False, HealthEffect.WELL, "a field of the request is wrong, for every tier"),
+    425: Rule(True, HealthEffect.UNKNOWN, "the tier does not accept it yet"),
+    429: Rule(True, HealthEffect.UNKNOWN, "the tier has a limit of its own; Retry-After says until when it is skipped"),
+    451: Rule(True, HealthEffect.WELL, "the tier may not answer it for legal reasons; another tier may"),
 }
 """HTTP statuses below 500. Every other status moves on."""
-_OTHER_STATUS = Rule(True, Health.UNKNOWN, "nothing says that another tier would refuse it too")
-_OURS = Rule(False, Health.UNKNOWN, "Stoker itself ended the request")
-_WRONG = Rule(True, Health.WELL, "the answer was wrong; that is not the tier's health")
-_HUNG = Rule(True, Health.HANGS, "nothing of an answer came in time")
-_ELSEWHERE = Rule(True, Health.WELL, "this tier cannot take the request; another one may")
-_BUSY = Rule(True, Health.UNKNOWN, "the tier has no place just now")
-_BROKEN = Rule(True, Health.FAULT, "the tier failed")
+_OTHER_STATUS = Rule(True, HealthEffect.UNKNOWN, "another tier may accept it")
+_OURS = Rule(False, HealthEffect.UNKNOWN, "Stoker itself ended the request")
+_WRONG = Rule(True, HealthEffect.WELL, "the answer was wrong, which says nothing about the tier's health")
+_HUNG = Rule(True, HealthEffect.HANGS, "no byte of an answer came in time")
+_ELSEWHERE = Rule(True, HealthEffect.WELL, "this tier cannot serve the request; another tier may")
+_BUSY = Rule(True, HealthEffect.UNKNOWN, "the tier is busy")
+_BROKEN = Rule(True, HealthEffect.FAULT, "the tier failed")
 
 
 def rule_for(error: StokerError) -> Rule:

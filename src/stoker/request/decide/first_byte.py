@@ -24,7 +24,7 @@ OUTPUT = 1024
 MIN_SEEN, REMEMBERED = 5, 64
 
 
-class Pace:
+class FirstByteTimes:
     """The times to the first byte of one tier's last streamed answers, in seconds."""
 
     __slots__ = ("_seen",)
@@ -46,8 +46,8 @@ class Pace:
 def first_byte_timeout(
     given: float | None, usual: float | None, latency: float | None, prompt: int, output: int | None, streams: bool
 ) -> float | None:
-    """Seconds; None: no limit. `given`: as configured. `usual`: see `Pace`. `latency`: the profile's. `prompt`: tokens,
-    about. `output`: tokens that the caller allows.
+    """Seconds; None: no limit. `given`: as configured. `usual`: see `FirstByteTimes`. `latency`: the profile's.
+    `prompt`: estimated tokens. `output`: tokens that the client allows.
     """
     if given is not None:
         return given or None  # 1

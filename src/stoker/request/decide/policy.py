@@ -28,14 +28,14 @@ RATE_LIMITED = "rate_limited"
 """The code of a tier that asked for a pause, and of a request that only such tiers may serve."""
 
 
-class Look(NamedTuple):
+class TierView(NamedTuple):
     """One tier as it stands for one request."""
 
     tier: Tier
     standing: Standing
-    barred: str = ""
+    excluded: str = ""
     """Why it may never serve this request; empty: it may."""
-    ailing: str = ""
+    unavailable: str = ""
     """Why it cannot serve just now; empty: it can."""
     is_loaded: bool = True
     displaces: bool = False
@@ -49,7 +49,7 @@ class Look(NamedTuple):
     pause_status: int = 429
 
 
-class Step(NamedTuple):
+class RouteStep(NamedTuple):
     tier: Tier
     verify: Verify
     verdict: Verdict
@@ -66,16 +66,16 @@ class Dropped(NamedTuple):
     serve: str = ""
 
 
-class Plan(NamedTuple):
+class RoutePlan(NamedTuple):
     task: Task
-    steps: tuple[Step, ...]
+    steps: tuple[RouteStep, ...]
     dropped: tuple[Dropped, ...]
     is_last_resort: bool = False
     """Nobody is well; the steps are those who may serve at all."""
-    ahead: Tier | None = None
+    preferred_if_loaded: Tier | None = None
     """Who would go first if its model were loaded; None: it goes first."""
     classes: tuple[str, ...] = ()
-    """The classes that it was made for, if the task has none: see `Routing.classes_of`."""
+    """The classes that it was made for, if the task has none: see `routing.classes`."""
     pause: float | None = None
     """Seconds until the first of those that asked for a pause may be asked again; None: nobody did."""
     pause_status: int = 429
@@ -94,46 +94,49 @@ class Plan(NamedTuple):
         if not is_unknown:
             return f"no tier may serve class '{task_class}': {reasons}{helps}"
         return (
-            "the task of this request could not be found, so it is treated like the classes "
-            f"{', '.join(self.classes)}, and no tier may serve these: {reasons}{helps}; "
-            "or say which class it is of: header x-stoker-class"
+            "the task of this request could not be determined, so it is treated like the classes "
+            f"{', '.join(self.classes)}, and no tier may serve those: {reasons}{helps}; "
+            "or declare its class in the header x-stoker-class"
         )
 
 
-def plan(task: Task, looks: Iterable[Look], specialist: str = "", classes: tuple[str, ...] = ()) -> Plan:
+def plan_route(task: Task, looks: Iterable[TierView], specialist: str = "", classes: tuple[str, ...] = ()) -> RoutePlan:
     """`looks` in the order of the configuration. `specialist`: the tier that the class recommends. `classes`: what a
     tier has to be good enough at, if that is not the task's own class alone.
     """
     classes = classes or (task.name,)
-    well: list[Look] = []
-    ailing: list[Look] = []
-    paused: list[Look] = []
+    well: list[TierView] = []
+    ailing: list[TierView] = []
+    paused: list[TierView] = []
     dropped: list[Dropped] = []
     for look in looks:
-        if look.barred:
-            dropped.append(Dropped(look.tier.name, look.barred, _BARRED.get(look.barred, look.barred)))  # 1
+        if look.excluded:
+            dropped.append(Dropped(look.tier.name, look.excluded, _BARRED.get(look.excluded, look.excluded)))  # 1
         elif look.standing.verdict is Verdict.DENY:
             dropped.append(Dropped(look.tier.name, "denied", look.standing.why, look.tier.serve))  # 2
         elif look.pause > 0:
             paused.append(look)
             why = f"it asked for a pause (HTTP {look.pause_status}): {math.ceil(look.pause)} s are left"
             dropped.append(Dropped(look.tier.name, RATE_LIMITED, why))  # 3
-        elif look.ailing:
+        elif look.unavailable:
             ailing.append(look)  # 4
         else:
             well.append(look)  # 5
     chosen = well or ailing
     if well:
-        dropped += [Dropped(look.tier.name, look.ailing, _AILING.get(look.ailing, look.ailing)) for look in ailing]
+        dropped += [
+            Dropped(look.tier.name, look.unavailable, _AILING.get(look.unavailable, look.unavailable))
+            for look in ailing
+        ]
     chosen.sort(key=lambda look: _rank(look, specialist))
     steps = tuple(_step(look, classes) for look in chosen)
     first = min(paused, key=lambda look: look.pause, default=None)
     pause, status = (None, 429) if first is None else (first.pause, first.pause_status)
     is_last_resort = not well and bool(ailing)
-    return Plan(task, steps, tuple(dropped), is_last_resort, _ahead(well, specialist), classes, pause, status)
+    return RoutePlan(task, steps, tuple(dropped), is_last_resort, _ahead(well, specialist), classes, pause, status)
 
 
-def _ahead(well: Sequence[Look], specialist: str) -> Tier | None:
+def _ahead(well: Sequence[TierView], specialist: str) -> Tier | None:
     """`well` in the order of the steps."""
     if all(look.is_loaded for look in well):
         return None
@@ -141,7 +144,7 @@ def _ahead(well: Sequence[Look], specialist: str) -> Tier | None:
     return best.tier if best is not well[0] else None
 
 
-def _rank(look: Look, specialist: str, is_loaded: bool = False) -> tuple[bool, bool, bool, float, float]:
+def _rank(look: TierView, specialist: str, is_loaded: bool = False) -> tuple[bool, bool, bool, float, float]:
     """`is_loaded`: as if it were."""
     latency = look.latency if look.latency is not None else float("inf")
     is_proved, displaces = look.standing.is_proved, look.displaces
@@ -150,7 +153,7 @@ def _rank(look: Look, specialist: str, is_loaded: bool = False) -> tuple[bool, b
     return look.tier.name != specialist, not is_proved, displaces, look.cost, latency
 
 
-def _step(look: Look, classes: Sequence[str]) -> Step:
+def _step(look: TierView, classes: Sequence[str]) -> RouteStep:
     """A measured allow is only watched; whoever is in doubt is checked as its tier says, of several classes by the
     strictest.
     """
@@ -158,7 +161,7 @@ def _step(look: Look, classes: Sequence[str]) -> Step:
     if look.standing.verdict is Verdict.ALLOW and not look.tier.cloud and mode is not Verify.OFF:
         mode = Verify.OBSERVE
     is_at_hand = look.standing.is_proved and look.is_loaded and not look.displaces
-    return Step(look.tier, mode, look.standing.verdict, look.standing.why, is_at_hand)
+    return RouteStep(look.tier, mode, look.standing.verdict, look.standing.why, is_at_hand)
 
 
 _STRICTNESS = (Verify.OFF, Verify.OBSERVE, Verify.HOLD_TOOLS, Verify.HOLD_ALL)
@@ -166,13 +169,13 @@ _BARRED = {
     "cloud_not_permitted": "requests do not go to the cloud ([router] allow_cloud)",
     "class_not_cloud": "requests of this class do not go to the cloud ([router] cloud_classes)",
     "key_not_cloud": "requests with this key do not go to the cloud",
-    "gone": "its serve is not configured any more",
+    "gone": "its serve is no longer configured",
     "not_its_class": "it does not serve this class (its `classes`)",
     "context": "the request is longer than its context",
     "dialect": "it speaks no dialect that this request can be translated to",
 }
 _AILING = {
-    "circuit_open": "it failed too often just now",
-    "does_not_start": "it did not start last time",
+    "circuit_open": "it failed too often recently",
+    "does_not_start": "its last start failed",
     "draining": "it is being drained",
 }

@@ -22,8 +22,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from stoker.domain.run import Fingerprint
-from stoker.domain.tier import LIVE, Row, Tier, Verdict
-from stoker.request.decide.demotion import told
+from stoker.domain.tier import LIVE, ProfileRow, Tier, Verdict
+from stoker.request.decide.demotion import describe_demotion
 
 MIN_SAMPLES = 20
 """An `allow` of fewer is none: with 20 of 20 passed the rate is above 0.84 (Wilson, 95 %)."""
@@ -43,12 +43,12 @@ class Standing(NamedTuple):
 def standing(
     tier: Tier,
     task_class: str,
-    row: Row | None,
+    row: ProfileRow | None,
     now: Fingerprint | None,
     high_risk: bool,
     is_loaded: bool = True,
     is_suspect: bool = False,
-    live: Row | None = None,
+    live: ProfileRow | None = None,
     failed: tuple[str, ...] = (),
 ) -> Standing:
     """`now`: what the tier's serve was found to be when it was last looked at, as it is configured; None: it never was.
@@ -58,7 +58,7 @@ def standing(
     """
     doubt = Verdict.DENY if high_risk else Verdict.VERIFY
     if failed:  # 3
-        return Standing(Verdict.DENY, told(failed), is_stale=True)
+        return Standing(Verdict.DENY, describe_demotion(failed), is_stale=True)
     if live is not None and _takes_the_place(live, row, tier):
         row = live  # 0
     if row is None:
@@ -80,10 +80,10 @@ def standing(
         return Standing(doubt, f"undecided: {seen}")  # 5
     if now is None and not tier.cloud:
         return Standing(
-            doubt, f"allowed ({seen}), but not known to be what was measured: it has to be loaded once"
+            doubt, f"allowed ({seen}), but not identified as the measured model: it has to be loaded once"
         )  # 6
     if not is_loaded and not tier.cloud:
-        why = f"allowed, and to be looked at once it is loaded ({seen})"
+        why = f"allowed ({seen}), to be verified when it is loaded"
         return Standing(Verdict.VERIFY, why, is_expected=True)  # 7
     return Standing(Verdict.ALLOW, f"allowed: {seen}", is_proved=True)  # 8
 
@@ -100,26 +100,26 @@ def worst(standings: Sequence[Standing]) -> Standing:
 _ORDER = (Verdict.DENY, Verdict.VERIFY, Verdict.ALLOW)
 
 
-def _takes_the_place(live: Row, row: Row | None, tier: Tier) -> bool:
+def _takes_the_place(live: ProfileRow, row: ProfileRow | None, tier: Tier) -> bool:
     """A cloud that nobody measured is trusted until its grades have come to a verdict."""
     if row is None:
         return _is_decided(live) or not tier.cloud
     return not _is_decided(row) and _is_decided(live)
 
 
-def _denies(live: Row, row: Row, now: Fingerprint | None) -> bool:
+def _denies(live: ProfileRow, row: ProfileRow, now: Fingerprint | None) -> bool:
     """Whether the live grades of what it is now contradict the suite."""
     return live is not row and live.verdict is Verdict.DENY and (now is None or _is_of(live, now))
 
 
-def _is_decided(row: Row) -> bool:
+def _is_decided(row: ProfileRow) -> bool:
     return row.verdict is Verdict.DENY or (row.verdict is Verdict.ALLOW and row.n >= MIN_SAMPLES)
 
 
-def _seen(row: Row) -> str:
+def _seen(row: ProfileRow) -> str:
     return f"{'live answers: ' if row.source == LIVE else ''}{row.passed} of {row.n} passed"
 
 
-def _is_of(row: Row, now: Fingerprint) -> bool:
+def _is_of(row: ProfileRow, now: Fingerprint) -> bool:
     """Whether the row counts: an identity that is not known is nobody's."""
     return bool(row.identity) and row.identity == now.identity and row.execution == now.execution

@@ -1,4 +1,4 @@
-"""What the scheduler asks its caller to do. Imperative, carried out in order, exactly once."""
+"""What the scheduler asks its caller to do. Commands are carried out in order, each exactly once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from stoker.domain.errors import StokerError
 
 
 class Grant(NamedTuple):
-    """Waiter `id` may go. A request now holds a lease of that id; a switch or unload is done."""
+    """Waiter `id` is served: a request now holds a lease with that id; a switch or unload is done."""
 
     id: int
 
@@ -21,7 +21,7 @@ class Reject(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """The drain timeout passed: these leases of `serve` are taken away, their streams end with an error event."""
+    """These leases of `serve` are taken away: their streams end with an error event that states `reason`."""
 
     serve: str
     leases: tuple[int, ...]
@@ -39,10 +39,10 @@ class StartSwap(NamedTuple):
     victims: tuple[str, ...]
 
 
-class Look(NamedTuple):
-    """A swap was decided and its victims drain: meanwhile look whether the target can start at all.
+class CheckStart(NamedTuple):
+    """A swap was decided and its victims drain. Meanwhile check whether the target can start at all.
 
-    If not: `on_swap_done` with the error, `untouched`; the drain ends then, and nobody is cut for nothing.
+    If it cannot: `on_swap_done` with the error and `untouched`. That ends the drain before any request is cut.
     """
 
     generation: int
@@ -50,7 +50,7 @@ class Look(NamedTuple):
 
 
 class CancelSwap(NamedTuple):
-    """Nobody wants the target any more: end its start. `on_swap_done` still follows, with cancelled."""
+    """The target is not wanted any more: abort its start. `on_swap_done` still follows, with `cancelled`."""
 
     generation: int
 
@@ -61,4 +61,4 @@ class WakeAt(NamedTuple):
     at: float | None
 
 
-Command = Grant | Reject | Cut | Look | StartSwap | CancelSwap | WakeAt
+Command = Grant | Reject | Cut | CheckStart | StartSwap | CancelSwap | WakeAt

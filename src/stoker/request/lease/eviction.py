@@ -1,78 +1,81 @@
-"""To run X beside these, who must stop? A question, not an action."""
+"""To run X beside these, who must stop? A question, not an action: nothing changes."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from stoker.request.lease.state import Phase, Seat
+from stoker.request.lease.phases import ServePhase
+from stoker.request.lease.state import ServeState
 from stoker.request.lease.timing import timing
 
 
 class Victims(NamedTuple):
-    """These must go, cheapest choice first; empty: it fits as it is."""
+    """These must stop, the cheapest to lose first; empty: the target fits beside what is loaded."""
 
-    seats: tuple[Seat, ...]
+    serves: tuple[ServeState, ...]
 
 
 class Later(NamedTuple):
-    """It will fit once what is starting or stopping now is done."""
+    """The target will fit when a start or stop that is under way has ended."""
 
 
 class Never(NamedTuple):
-    """It cannot fit while the configuration stays as it is."""
+    """The target cannot fit with this configuration. `shortfall`: in the unit of the slot's budget."""
 
     shortfall: int
     reason: str
 
 
-def fits(target: Seat) -> bool:
-    """Whether it can run beside everything that is there."""
+def fits(target: ServeState) -> bool:
+    """Whether it can run beside everything that is loaded."""
     return _missing(target) <= 0
 
 
-def _missing(target: Seat) -> int:
-    room = target.room
-    return room.used + target.weight - room.budget
+def _missing(target: ServeState) -> int:
+    slot_state = target.slot_state
+    return slot_state.used + target.weight - slot_state.budget
 
 
-def victims_for(target: Seat) -> Victims | Later | Never:
+def victims_for(target: ServeState) -> Victims | Later | Never:
     """Who must stop so that `target` fits its slot's budget.
 
-    1. fits beside everything that is there     -> nobody
-    2. larger than the budget less the pins     -> Never, with the shortfall; a resident's own memory is credit
-    3. enough by stopping ready residents       -> the cheapest of them
-    4. otherwise something is on its way in or out -> Later
+    1. it fits beside everything that is loaded  -> nobody
+    2. larger than the budget without the pins   -> Never, with the shortfall; a resident's own memory is credit
+    3. it fits if ready residents stop           -> the cheapest of them
+    4. otherwise something is starting or stopping -> Later
     """
-    room, missing = target.room, _missing(target)
+    slot_state, missing = target.slot_state, _missing(target)
     if missing <= 0:
         return Victims(())  # 1
-    pins = [s for s in room.seats if s.serve.keep_loaded and s is not target and s.phase is not Phase.STOPPED]
-    shortfall = sum(s.weight for s in pins) + target.weight - room.budget
+    pins = [
+        s for s in slot_state.serves if s.serve.keep_loaded and s is not target and s.phase is not ServePhase.STOPPED
+    ]
+    shortfall = sum(s.weight for s in pins) + target.weight - slot_state.budget
     if shortfall > 0:
         return Never(shortfall, _explain(target, pins, shortfall))  # 2
-    evictable = [s for s in room.seats if s.phase is Phase.READY and s not in pins]
+    evictable = [s for s in slot_state.serves if s.phase is ServePhase.READY and s not in pins]
     if sum(s.weight for s in evictable) < missing:
         return Later()  # 4
-    chosen: list[Seat] = []
-    for seat in sorted(evictable, key=_cost):
+    chosen: list[ServeState] = []
+    for state in sorted(evictable, key=_cost):
         if missing <= 0:
             break
-        chosen.append(seat)
-        missing -= seat.weight
-    for seat in sorted(chosen, key=lambda s: s.weight):  # a small early choice may have become needless
-        if missing + seat.weight <= 0:
-            chosen.remove(seat)
-            missing += seat.weight
+        chosen.append(state)
+        missing -= state.weight
+    for state in sorted(chosen, key=lambda s: s.weight):  # an early small choice may no longer be needed
+        if missing + state.weight <= 0:
+            chosen.remove(state)
+            missing += state.weight
     return Victims(tuple(chosen))  # 3
 
 
-def _cost(seat: Seat) -> tuple[bool, float, float, str]:
+def _cost(state: ServeState) -> tuple[bool, float, float, str]:
     """Idle before busy, then longest unused, then cheapest to bring back."""
-    return (seat.is_used(), seat.idle_since, timing(seat).swap_time, seat.name)
+    return (state.is_used(), state.idle_since, timing(state).swap_time, state.name)
 
 
-def _explain(target: Seat, pins: list[Seat], shortfall: int) -> str:
-    slot = target.room.slot
+def _explain(target: ServeState, pins: list[ServeState], shortfall: int) -> str:
+    slot = target.slot_state.slot
     beside = f" beside {', '.join(s.name for s in pins)} (keep_loaded)" if pins else ""
     if slot.memory is None:
         return f"serve '{target.name}' does not fit slot '{slot.name}'{beside}"

@@ -1,29 +1,31 @@
-"""What a waiter is told when it is refused: what, where, and when to come again."""
+"""The errors for requests that cannot wait, or have waited too long."""
 
 from __future__ import annotations
 
 from stoker.domain.errors import CapacityError, ClientError, StartFailed, StokerError
 from stoker.domain.serve import Serve
 from stoker.request.lease.eviction import Never
-from stoker.request.lease.state import Seat, Swap, Waiter
+from stoker.request.lease.state import ServeState, Swap, Waiter
 from stoker.request.lease.timing import timing
 
 
 def shutting_down() -> StokerError:
-    return CapacityError("Stoker is shutting down", code="shutting_down", retry_after=5.0)
+    return CapacityError("Stoker is shutting down: send the request again later", code="shutting_down", retry_after=5.0)
 
 
 def held(serve: Serve) -> StokerError:
-    return CapacityError(f"serve '{serve.name}' is drained by its operator", code="draining", retry_after=5.0)
+    return CapacityError(
+        f"serve '{serve.name}' takes no new requests: an operator is draining it", code="draining", retry_after=5.0
+    )
 
 
 def parked(serve: Serve, reason: str) -> StokerError:
-    again = f"`stoker slot switch {serve.name}` starts it again"
-    return StartFailed(f"serve '{serve.name}' is parked: {reason}; {again}", code="parked", retry_after=60.0)
+    hint = f"`stoker slot switch {serve.name}` starts it again"
+    return StartFailed(f"serve '{serve.name}' is parked: {reason}; {hint}", code="parked", retry_after=60.0)
 
 
 def queue_full(serve: Serve, waiting: int) -> StokerError:
-    return CapacityError(f"the queue of serve '{serve.name}' is full ({waiting} waiting)", code="queue_full")
+    return CapacityError(f"the queue of serve '{serve.name}' is full: {waiting} requests wait", code="queue_full")
 
 
 def no_place(serve: Serve) -> StokerError:
@@ -37,7 +39,7 @@ def no_fit(fit: Never) -> StokerError:
 
 
 def unloaded(serve: Serve) -> StokerError:
-    return CapacityError(f"serve '{serve.name}' was unloaded by its operator while it loaded", code="unloaded")
+    return CapacityError(f"serve '{serve.name}' was unloaded by an operator while it was loading", code="unloaded")
 
 
 def removed(name: str) -> StokerError:
@@ -47,21 +49,21 @@ def removed(name: str) -> StokerError:
 
 
 def exited(serve: Serve, detail: str, code: str) -> StokerError:
-    return StartFailed(f"serve '{serve.name}' ended by itself{': ' + detail if detail else ''}", code=code or "exited")
+    return StartFailed(f"serve '{serve.name}' exited{': ' + detail if detail else ''}", code=code or "exited")
 
 
 def backing_off(error: StokerError, remaining: float) -> StokerError:
-    """The original error again, with the time until the next attempt."""
+    """The error of the failed start again, with the time until the next attempt."""
     return StartFailed(error.message, code=error.code, retry_after=remaining)
 
 
-def expired(seat: Seat, waiter: Waiter, now: float) -> StokerError:
+def expired(state: ServeState, waiter: Waiter, now: float) -> StokerError:
     waited = now - waiter.since
     if waiter.for_place:
-        text = f"no place on serve '{seat.name}' within {waited:.1f} s (queue_timeout)"
+        text = f"serve '{state.name}' had no free place within {waited:.1f} s (queue_timeout)"
         return CapacityError(text, code="queue_timeout")
-    text = f"serve '{seat.name}' was not loaded within {waited:.1f} s (swap_timeout)"
-    return CapacityError(text, code="swap_timeout", retry_after=timing(seat).swap_time)
+    text = f"serve '{state.name}' was not loaded within {waited:.1f} s (swap_timeout)"
+    return CapacityError(text, code="swap_timeout", retry_after=timing(state).swap_time)
 
 
 def swap_reason(swap: Swap) -> str:
@@ -69,5 +71,5 @@ def swap_reason(swap: Swap) -> str:
     if swap.reason:
         return swap.reason
     if swap.target is None:
-        return "the serve is being unloaded and the drain timeout passed"
-    return f"the slot changes to '{swap.target.name}' and the drain timeout passed"
+        return "the serve is being unloaded, and its drain timeout has passed"
+    return f"its slot is switching to '{swap.target.name}', and the drain timeout has passed"

@@ -1,16 +1,16 @@
-"""The one decision: it sees every seat, and says what happens now and when to ask again.
+"""The one decision function: it sees all serves, decides what happens now, and says when to ask again.
 
     1. waiters past their deadline are refused
-    2. a swap that nobody wants any more is taken back (still draining) or cancelled (others wait because of it)
-    3. ready serves grant their waiters, first come first served; where a place lacks, leases that yield are cut for it
-    4. stopped serves that somebody waits for start, if they fit; else the eviction question, then the hysteresis one
-    5. serves idle for `idle_unload` are stopped
-    6. leases that yield do not hold up a drain: cut. Drains that are over (empty, or at their deadline: cut) become
-       running swaps
+    2. a swap whose target nobody wants any more is called off (while it drains) or cancelled (if others wait for it)
+    3. ready serves grant their waiters, first come first served; if no place is free, yielding leases are cut
+    4. stopped serves with waiters are started, if they fit: first the eviction question, then the hysteresis question
+    5. serves that were idle for `idle_unload` are stopped
+    6. yielding leases of victims are cut. Drains that are over (no lease left, or at the deadline: the rest is cut)
+       become running swaps
     7. the next time at which any of this can change by itself becomes WakeAt
 
-Order of starting within a slot: switches, then models past `max_wait` (oldest first), then by oldest waiter, preloads
-last. At most one swap with victims is under way in a slot; a victim's memory counts until it is gone.
+Serves of a slot start in this order: switches; models past `max_wait`, the oldest first; then by oldest waiter;
+preloads last. At most one swap with victims is under way in a slot. A victim's memory counts until it is free.
 """
 
 from __future__ import annotations
@@ -18,151 +18,153 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stoker.request.lease import refusals
-from stoker.request.lease.commands import CancelSwap, Command, Grant, Look, Reject, WakeAt
+from stoker.request.lease.commands import CancelSwap, CheckStart, Command, Grant, Reject, WakeAt
 from stoker.request.lease.eviction import Never, Victims, victims_for
 from stoker.request.lease.hysteresis import may_evict
-from stoker.request.lease.seating import Seating
-from stoker.request.lease.state import Phase, Room, Seat, SwapKind, Want
+from stoker.request.lease.phases import ServePhase
+from stoker.request.lease.state import ServeState, SlotState, SwapKind, Want
 from stoker.request.lease.timing import timing
+from stoker.request.lease.transitions import Transitions
 
 FOREVER = float("inf")
 
 
-class Settling(Seating):
-    """The seats with the decision function over them."""
+class Settler(Transitions):
+    """Serves and slots, with the decision function over them."""
 
     wake: float | None = None
     closing = False
 
     def settle(self, now: float) -> list[Command]:
-        """The one decision function; the module's docstring has its seven steps."""
+        """The decision function. The module's docstring has its seven steps."""
         commands: list[Command] = []
         times: list[float] = []
-        for seat in self.seats.values():
-            commands += self._expire(seat, now, times)  # 1
-        for room in self.rooms.values():
-            if room.seats:
-                commands += self._unwanted(room, now)  # 2
-                commands += self._grants(room)  # 3
-                commands += self._starts(room, now, times)  # 4
-                self._idle(room, now, times)  # 5
-                commands += self._drains(room, now, times)  # 6
+        for state in self.serves.values():
+            commands += self._expire(state, now, times)  # 1
+        for slot_state in self.slots.values():
+            if slot_state.serves:
+                commands += self._unwanted(slot_state, now)  # 2
+                commands += self._grants(slot_state)  # 3
+                commands += self._starts(slot_state, now, times)  # 4
+                self._idle(slot_state, now, times)  # 5
+                commands += self._drains(slot_state, now, times)  # 6
         at = min(times, default=None)
         if at != self.wake:
             self.wake = at
             commands.append(WakeAt(at))  # 7
         return commands
 
-    def _expire(self, seat: Seat, now: float, times: list[float]) -> list[Command]:
+    def _expire(self, state: ServeState, now: float, times: list[float]) -> list[Command]:
         commands: list[Command] = []
-        for waiter in list(seat.queue.values()):
+        for waiter in list(state.queue.values()):
             if waiter.deadline <= now:
-                del seat.queue[waiter.id]
-                commands.append(Reject(waiter.id, refusals.expired(seat, waiter, now)))
+                del state.queue[waiter.id]
+                commands.append(Reject(waiter.id, refusals.expired(state, waiter, now)))
             elif waiter.deadline < FOREVER:
                 times.append(waiter.deadline)
         return commands
 
-    def _unwanted(self, room: Room, now: float) -> list[Command]:
+    def _unwanted(self, slot_state: SlotState, now: float) -> list[Command]:
         commands: list[Command] = []
-        for swap in list(room.swaps.values()):
+        for swap in list(slot_state.swaps.values()):
             target = swap.target
             if target is None or swap.kind is not SwapKind.DEMAND or swap.cancelled or target.queue or target.wanted:
                 continue
             if swap.run_at is None:
-                self.take_back(swap, now)
-            elif any(s.queue and s.phase is Phase.STOPPED for s in room.seats):
+                self.call_off(swap, now)
+            elif any(s.queue and s.phase is ServePhase.STOPPED for s in slot_state.serves):
                 swap.cancelled = True
                 commands.append(CancelSwap(swap.generation))
         return commands
 
-    def _grants(self, room: Room) -> list[Command]:
+    def _grants(self, slot_state: SlotState) -> list[Command]:
         commands: list[Command] = []
-        for seat in room.seats:
-            if seat.phase is not Phase.READY:
+        for state in slot_state.serves:
+            if state.phase is not ServePhase.READY:
                 continue
-            for waiter in list(seat.queue.values()):
-                if waiter.want is Want.REQUEST and waiter.counted and not seat.has_place():
-                    commands += self.give_way(seat)
+            for waiter in list(state.queue.values()):
+                if waiter.want is Want.REQUEST and waiter.counted and not state.has_place():
+                    commands += self.cut_yielding(state)
                 if waiter.want is Want.SWITCH:
                     commands.append(Grant(waiter.id))
-                elif not waiter.counted or seat.has_place():
-                    self.lease(seat, waiter.id, waiter.counted)
+                elif not waiter.counted or state.has_place():
+                    self.add_lease(state, waiter.id, waiter.counted)
                     commands.append(Grant(waiter.id))
                 else:
                     continue
-                del seat.queue[waiter.id]
+                del state.queue[waiter.id]
         return commands
 
-    def _starts(self, room: Room, now: float, times: list[float]) -> list[Command]:
+    def _starts(self, slot_state: SlotState, now: float, times: list[float]) -> list[Command]:
         commands: list[Command] = []
         if self.closing:
             return commands
-        for seat in sorted((s for s in room.seats if s.phase is Phase.STOPPED and _is_needed(s)), key=_turn(now)):
-            if now < seat.backoff_until:
-                times.append(seat.backoff_until)
+        needed = [s for s in slot_state.serves if s.phase is ServePhase.STOPPED and _is_needed(s)]
+        for state in sorted(needed, key=_start_order(now)):
+            if now < state.backoff_until:
+                times.append(state.backoff_until)
                 continue
-            fit = victims_for(seat)
+            fit = victims_for(state)
             if isinstance(fit, Never):
-                commands += self.refuse_all(seat, refusals.no_fit(fit))
-                seat.wanted = False
+                commands += self.refuse_all(state, refusals.no_fit(fit))
+                state.wanted = False
             elif isinstance(fit, Victims):
-                times.append(self._start(seat, fit.seats, now))
+                times.append(self._start(state, fit.serves, now))
         return commands
 
-    def _start(self, seat: Seat, victims: tuple[Seat, ...], now: float) -> float:
-        """Decide the swap if it may be; else the time at which to ask again."""
+    def _start(self, state: ServeState, victims: tuple[ServeState, ...], now: float) -> float:
+        """Decide the swap if it may happen now. Returns the time at which to ask again."""
         if victims:
-            if seat.room.is_clearing():
+            if state.slot_state.is_clearing():
                 return FOREVER
-            verdict = may_evict(seat, victims, now)
+            verdict = may_evict(state, victims, now)
             if not verdict.now:
                 return verdict.at
-        own = (w.drain_timeout for w in seat.queue.values() if w.drain_timeout is not None)
-        drain = min(own, default=seat.room.slot.swap.drain_timeout)
-        self.open_swap(SwapKind.DEMAND, seat, victims, now, drain)
+        own = (w.drain_timeout for w in state.queue.values() if w.drain_timeout is not None)
+        drain = min(own, default=state.slot_state.slot.swap.drain_timeout)
+        self.open_swap(SwapKind.DEMAND, state, victims, now, drain)
         return FOREVER
 
-    def _idle(self, room: Room, now: float, times: list[float]) -> None:
-        for seat in room.seats:
-            idle = seat.serve.idle_unload
-            if idle is None or seat.phase is not Phase.READY or seat.is_used() or seat.wanted:
+    def _idle(self, slot_state: SlotState, now: float, times: list[float]) -> None:
+        for state in slot_state.serves:
+            idle = state.serve.idle_unload
+            if idle is None or state.phase is not ServePhase.READY or state.is_used() or state.wanted:
                 continue
-            due = max(seat.idle_since, seat.ready_since) + idle
+            due = max(state.idle_since, state.ready_since) + idle
             if now >= due:
-                self.open_swap(SwapKind.UNLOAD, None, (seat,), now, 0.0)
+                self.open_swap(SwapKind.UNLOAD, None, (state,), now, 0.0)
             else:
                 times.append(due)
 
-    def _drains(self, room: Room, now: float, times: list[float]) -> list[Command]:
+    def _drains(self, slot_state: SlotState, now: float, times: list[float]) -> list[Command]:
         commands: list[Command] = []
-        for swap in room.swaps.values():
+        for swap in slot_state.swaps.values():
             if swap.run_at is not None:
                 continue
             for victim in swap.victims:
-                commands += self.give_way(victim)
+                commands += self.cut_yielding(victim)
             busy = [v for v in swap.victims if v.leases]
             if busy and now < swap.drain_deadline:
                 times.append(swap.drain_deadline)
-                if swap.target is not None and not swap.looked:
-                    swap.looked = True
-                    commands.append(Look(swap.generation, swap.target.name))
+                if swap.target is not None and not swap.check_started:
+                    swap.check_started = True
+                    commands.append(CheckStart(swap.generation, swap.target.name))
                 continue
-            commands += [self.cut(v, refusals.swap_reason(swap)) for v in busy]
+            commands += [self.cut_leases(v, refusals.swap_reason(swap)) for v in busy]
             commands.append(self.run_swap(swap, now))
         return commands
 
 
-def _is_needed(seat: Seat) -> bool:
-    return bool(seat.queue or seat.wanted) and not seat.removed and not seat.parked
+def _is_needed(state: ServeState) -> bool:
+    return bool(state.queue or state.wanted) and not state.removed and not state.parked
 
 
-def _turn(now: float) -> Callable[[Seat], tuple[bool, bool, float, str]]:
+def _start_order(now: float) -> Callable[[ServeState], tuple[bool, bool, float, str]]:
     """Switches, then models past `max_wait`, oldest first; then by oldest waiter; preloads last."""
 
-    def key(seat: Seat) -> tuple[bool, bool, float, str]:
-        is_switch = any(w.want is Want.SWITCH for w in seat.queue.values())
-        is_overdue = seat.oldest + timing(seat).max_wait <= now
-        return (not is_switch, not is_overdue, seat.oldest, seat.name)
+    def key(state: ServeState) -> tuple[bool, bool, float, str]:
+        is_switch = any(w.want is Want.SWITCH for w in state.queue.values())
+        is_overdue = state.oldest + timing(state).max_wait <= now
+        return (not is_switch, not is_overdue, state.oldest, state.name)
 
     return key

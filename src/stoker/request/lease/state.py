@@ -1,4 +1,4 @@
-"""What the scheduler remembers. Only `scheduler` changes it."""
+"""What the scheduler remembers. Only this package changes it."""
 
 from __future__ import annotations
 
@@ -9,16 +9,7 @@ from enum import Enum
 
 from stoker.domain.errors import StokerError
 from stoker.domain.serve import Serve, Slot
-
-
-class Phase(Enum):
-    """Where a serve is. A serve that is STARTING is never a victim."""
-
-    STOPPED = "stopped"
-    STARTING = "starting"
-    READY = "ready"
-    DRAINING = "draining"
-    STOPPING = "stopping"
+from stoker.request.lease.phases import PhaseEvent, ServePhase, next_phase
 
 
 class Want(Enum):
@@ -39,7 +30,7 @@ class SwapKind(Enum):
 
 @dataclass(slots=True)
 class Waiter:
-    """A request (or an operator's switch) that is not served yet. Times are monotonic seconds."""
+    """A request, or an operator's switch, that is not served yet. Times are monotonic seconds."""
 
     id: int
     want: Want
@@ -50,22 +41,22 @@ class Waiter:
     for_place: bool = False
     """Waits for a place on a ready serve, not for a load."""
     drain_timeout: float | None = None
-    """A switch may bring its own."""
+    """Of a switch that sets its own; None: the slot's."""
 
 
 @dataclass(slots=True, eq=False)
-class Seat:
+class ServeState:
     """One serve at run time."""
 
     serve: Serve
-    room: Room
-    phase: Phase = Phase.STOPPED
+    slot_state: SlotState
+    phase: ServePhase = ServePhase.STOPPED
     leases: dict[int, bool] = field(default_factory=dict)
     """Lease id -> whether it takes a place."""
     active: int = 0
     """Leases that take a place."""
     yielding: set[int] = field(default_factory=set)
-    """Leases that end as soon as somebody else could use what they hold."""
+    """Leases that are cut as soon as another request needs what they hold."""
     queue: dict[int, Waiter] = field(default_factory=dict)
     """In order of arrival."""
     ready_since: float = 0.0
@@ -78,20 +69,20 @@ class Seat:
     backoff_until: float = 0.0
     last_error: StokerError | None = None
     held: bool = False
-    """Drained by the operator: nothing new is admitted."""
+    """An operator drains it: nothing new is admitted."""
     wanted: bool = False
-    """To be loaded whenever it fits beside what is there, without a request."""
+    """It is loaded without a request, as soon as it fits beside what is loaded."""
     exited: bool = False
-    """Ended by itself while it was draining."""
+    """It exited while it was draining."""
     pending: Serve | None = None
-    """The configuration to change to once it is stopped."""
+    """Its new configuration, applied when it is stopped."""
     removed: bool = False
     parked: str = ""
-    """Why it is not started any more until an operator says so; empty: it is not parked."""
+    """Why it is not started until an operator switches to it; empty: it is not parked."""
     measured: int | None = None
-    """Bytes of the slot that it was last seen to hold; None: not since its start."""
+    """Bytes of the slot that it was last measured to hold; None: not measured since its start."""
     unloads: list[int] = field(default_factory=list)
-    """Operators' unloads that wait for the stop."""
+    """Ids of operators' unloads that wait for its stop."""
 
     @property
     def name(self) -> str:
@@ -99,16 +90,20 @@ class Seat:
 
     @property
     def weight(self) -> int:
-        """What it takes of its slot's budget: what was declared, or measured if that is more."""
-        return self.room.weigh(self.serve, self.measured)
+        """What it takes of its slot's budget: the declared size, or the measured one if that is larger."""
+        return self.slot_state.weigh(self.serve, self.measured)
 
     @property
     def oldest(self) -> float:
         """Arrival of the oldest waiter; infinity if none waits."""
         return next(iter(self.queue.values())).since if self.queue else float("inf")
 
-    def end(self, ids: Iterable[int]) -> tuple[int, ...]:
-        """These leases of it end."""
+    def on_phase(self, event: PhaseEvent) -> None:
+        """Raises IllegalPhaseEvent."""
+        self.phase = next_phase(self.phase, event)
+
+    def end_leases(self, ids: Iterable[int]) -> tuple[int, ...]:
+        """Remove these leases, and return their ids."""
         ended = tuple(ids)
         for id in ended:
             self.active -= self.leases.pop(id)
@@ -116,11 +111,11 @@ class Seat:
         return ended
 
     def must_stop(self) -> bool:
-        """Whether something besides a waiting request asks for its stop."""
+        """Whether it has to stop for another reason than a waiting request."""
         return bool(self.unloads or self.removed or self.pending or self.parked)
 
     def is_used(self) -> bool:
-        """Whether somebody holds it or waits for it, who need not give way."""
+        """Whether a request waits for it, or holds a lease that does not yield."""
         return bool(self.queue) or len(self.leases) > len(self.yielding)
 
     def has_place(self) -> bool:
@@ -129,29 +124,29 @@ class Seat:
 
 @dataclass(slots=True, eq=False)
 class Swap:
-    """One decided change of residents; `generation` tells its results from older ones."""
+    """One decided change of residents. `generation` distinguishes its result from older ones."""
 
     generation: int
     kind: SwapKind
-    target: Seat | None
-    victims: tuple[Seat, ...]
+    target: ServeState | None
+    victims: tuple[ServeState, ...]
     decided_at: float
     drain_deadline: float
     run_at: float | None = None
     """When the drain ended and StartSwap went out."""
     cancelled: bool = False
-    looked: bool = False
-    """Whether the caller was told to look while the victims drain."""
+    check_started: bool = False
+    """Whether CheckStart was sent."""
     reason: str = ""
-    """Why streams are cut for it, where that is not the end of a drain."""
+    """Why streams are cut; empty: because the drain timeout has passed."""
 
 
 @dataclass(slots=True, eq=False)
-class Room:
+class SlotState:
     """One slot at run time."""
 
     slot: Slot
-    seats: list[Seat] = field(default_factory=list)
+    serves: list[ServeState] = field(default_factory=list)
     swaps: dict[int, Swap] = field(default_factory=dict)
     swaps_made: int = 0
 
@@ -165,12 +160,12 @@ class Room:
     @property
     def used(self) -> int:
         """What residents hold, plus what decided targets will; a victim counts until it is gone."""
-        return sum(seat.weight for seat in self.seats if seat.phase is not Phase.STOPPED)
+        return sum(state.weight for state in self.serves if state.phase is not ServePhase.STOPPED)
 
     def is_quiet(self) -> bool:
-        """No swap under way and nobody waiting."""
-        return not self.swaps and not any(seat.queue for seat in self.seats)
+        """Whether no swap is under way and nobody waits."""
+        return not self.swaps and not any(state.queue for state in self.serves)
 
     def is_clearing(self) -> bool:
-        """Whether somebody is being moved out for a target."""
+        """Whether a victim is being stopped for a target."""
         return any(swap.victims and swap.target for swap in self.swaps.values())

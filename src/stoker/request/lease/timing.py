@@ -1,7 +1,7 @@
 """How long things may take. Everything that is `auto` follows the measured swap time S.
 
-The rule and the simulation behind it: docs/scheduling.md. S of a target is the median of its last five times from
-the stop of the victims to ready; until it was measured, max(1 s, weight bytes / 1 GB/s).
+The rule: docs/how-it-works/scheduling.md. S of a target is the median of its last five times from the stop of the
+victims to ready; until it was measured, max(1 s, weight bytes / 1 GB/s).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from statistics import median
 from typing import NamedTuple
 
 from stoker.domain.serve import SwapPolicy
-from stoker.request.lease.state import Seat
+from stoker.request.lease.state import ServeState
 
 ASSUMED_BYTES_PER_SECOND = 1e9
 ASSUMED_MINIMUM = 1.0
@@ -35,12 +35,12 @@ class Timing(NamedTuple):
     swap_timeout: float
 
 
-def timing(seat: Seat) -> Timing:
+def timing(state: ServeState) -> Timing:
     """What the slot's policy comes to for this target."""
-    policy: SwapPolicy = seat.room.slot.swap
-    assumed = not seat.swap_times
-    weight = seat.serve.memory or 0
-    swap_time = max(ASSUMED_MINIMUM, weight / ASSUMED_BYTES_PER_SECOND) if assumed else median(seat.swap_times)
+    policy: SwapPolicy = state.slot_state.slot.swap
+    assumed = not state.swap_times
+    weight = state.serve.memory or 0
+    swap_time = max(ASSUMED_MINIMUM, weight / ASSUMED_BYTES_PER_SECOND) if assumed else median(state.swap_times)
     auto_wait = max(2 * policy.patience * swap_time, LEAST_MAX_WAIT)
     max_wait = auto_wait if policy.max_wait is None else policy.max_wait
     return Timing(
@@ -49,14 +49,14 @@ def timing(seat: Seat) -> Timing:
         min_residency=policy.patience * swap_time if policy.min_residency is None else policy.min_residency,
         linger=min(swap_time / 4, MAX_LINGER) if policy.linger is None else policy.linger,
         max_wait=max_wait,
-        swap_timeout=max_wait + _contention(seat) if policy.swap_timeout is None else policy.swap_timeout,
+        swap_timeout=max_wait + _contention(state) if policy.swap_timeout is None else policy.swap_timeout,
     )
 
 
-def _contention(seat: Seat) -> float:
+def _contention(state: ServeState) -> float:
     """The longest that the other serves of the slot, and the target's own start, can take one after the other."""
-    drain = seat.room.slot.swap.drain_timeout
-    return sum(drain + s.serve.stop_grace + s.serve.ready_timeout for s in seat.room.seats)
+    drain = state.slot_state.slot.swap.drain_timeout
+    return sum(drain + s.serve.stop_grace + s.serve.ready_timeout for s in state.slot_state.serves)
 
 
 def backoff(failures: int) -> float:

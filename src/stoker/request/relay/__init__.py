@@ -1,12 +1,13 @@
-"""The upstream call, and what the client gets of it.
+"""Calls the serve, and passes its reply to the client.
 
-pool      kept connections to serves; HTTP/1.1 over httptools, one callback per read
-reply     the client's side: held until it is meaningful, then committed; errors on either side of that line
-relay     joins the two: bytes through, usage read beside them, pauses, stalls, pings, cancel
-outcome   how that ended: what a request waits for
-headers   which headers go on, both ways
-tokens    asks a serve to count tokens
-pictures  fetches images by their address, by the operator's rules: site (where it lies), download (what comes)
+pool           kept connections to serves; HTTP/1.1 over httptools, one callback per read
+reply          the client's side: held until it is meaningful, then committed; errors before and after that point
+relay          joins the two: passes bytes on, reads usage, handles pauses, stalls, pings and cancellation
+completion     what a request awaits: how its relay ended
+headers        which headers are passed on, in both directions
+faults         which error a serve's failure becomes for the client
+tokens         asks a serve to count tokens
+image_fetcher  fetches images by URL, under the operator's rules; image_address checks the URLs
 
 Nothing here awaits per event: the read callback of the serve's socket writes to the client's.
 """

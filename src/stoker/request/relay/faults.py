@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from stoker.domain.errors import CapacityError, ClientError, StokerError, UpstreamError
 from stoker.request.codec.frames import NOT_THE_CALLERS, key_refused
-from stoker.request.codec.upstream import HINT, reason_of
+from stoker.request.codec.upstream_messages import HINT, reason_of
 from stoker.request.relay.headers import retry_after
 
 PAUSES = (429, 503, 529)
@@ -49,4 +49,4 @@ def stalled(silent: float) -> StokerError:
 
 
 def unread(silent: float) -> StokerError:
-    return ClientError(f"the client took nothing for {silent:.0f} s", code="stalled", status=408)
+    return ClientError(f"the client read nothing for {silent:.0f} s", code="stalled", status=408)

@@ -32,13 +32,13 @@ class Exchange(Protocol):
     def on_end(self) -> None: ...
 
     def on_broken(self, reason: str) -> None:
-        """The connection ended before the reply did, or what came is not HTTP."""
+        """The connection ended before the reply did, or it did not answer with HTTP."""
 
 
-class Connection(asyncio.Protocol):
+class UpstreamConnection(asyncio.Protocol):
     """One connection to a serve; carries one exchange at a time."""
 
-    def __init__(self, pool: Pool, origin: tuple[str, int]) -> None:
+    def __init__(self, pool: ConnectionPool, origin: tuple[str, int]) -> None:
         self._pool = pool
         self._origin = origin
         self._exchange: Exchange | None = None
@@ -113,7 +113,7 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._break(f"what came is not HTTP: {error.__context__ or error}")
+            self._break(f"it did not answer with HTTP: {error.__context__ or error}")
             return
         if self._head_size > MAX_HEAD and not self._has_head:
             self._break("the reply's head is too large")
@@ -157,7 +157,7 @@ class Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         if self._ended:
-            raise ValueError("more came than the one reply that was asked for")
+            raise ValueError("the serve sent more than one reply")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._headers.append((name.lower(), value))
@@ -203,17 +203,17 @@ class Connection(asyncio.Protocol):
             exchange.on_broken(reason)
 
 
-class Pool:
+class ConnectionPool:
     """Connections by origin. `connect` gives an idle one if there is one, the most recently used first."""
 
     def __init__(self) -> None:
-        self._idle: dict[tuple[str, int], deque[Connection]] = defaultdict(deque)
+        self._idle: dict[tuple[str, int], deque[UpstreamConnection]] = defaultdict(deque)
         self._tls: ssl.SSLContext | None = None
         self.loop = asyncio.get_running_loop()
         self.outbox = Outbox(self.loop)
         self.opened = 0
 
-    def idle(self, target: Target) -> Connection | None:
+    def idle(self, target: Target) -> UpstreamConnection | None:
         """A kept connection, at once, or None."""
         kept = self._idle.get((target.host, target.port))
         while kept:
@@ -223,7 +223,7 @@ class Pool:
                 return connection
         return None
 
-    async def open(self, target: Target) -> Connection:
+    async def open(self, target: Target) -> UpstreamConnection:
         """A new connection. Raises UpstreamError if there is none within five seconds. On cancel nothing stays open."""
         loop = asyncio.get_running_loop()
         origin = (target.host, target.port)
@@ -232,7 +232,10 @@ class Pool:
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT):
                 _, connection = await loop.create_connection(
-                    lambda: Connection(self, origin), target.host, target.port, ssl=self._tls if target.tls else None
+                    lambda: UpstreamConnection(self, origin),
+                    target.host,
+                    target.port,
+                    ssl=self._tls if target.tls else None,
                 )
         except (OSError, TimeoutError) as error:
             why = str(error) or f"no answer within {CONNECT_TIMEOUT:g} s"
@@ -241,13 +244,13 @@ class Pool:
         self.opened += 1
         return connection
 
-    def keep(self, connection: Connection, origin: tuple[str, int]) -> None:
+    def keep(self, connection: UpstreamConnection, origin: tuple[str, int]) -> None:
         kept = self._idle[origin]
         kept.append(connection)
         if len(kept) > MAX_IDLE:
             kept.popleft().abort()
 
-    def forget(self, connection: Connection, origin: tuple[str, int]) -> None:
+    def forget(self, connection: UpstreamConnection, origin: tuple[str, int]) -> None:
         kept = self._idle.get(origin)
         if kept is not None and connection in kept:
             kept.remove(connection)

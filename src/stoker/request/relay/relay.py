@@ -21,9 +21,9 @@ from stoker.domain.errors import CapacityError, StokerError, UpstreamError
 from stoker.domain.lease import Target
 from stoker.request.codec.frames import StreamReader, Usage, as_error, check_answer, inflated, read_usage
 from stoker.request.relay import faults
+from stoker.request.relay.completion import RelayCompletion
 from stoker.request.relay.headers import reply_headers, retry_after
-from stoker.request.relay.outcome import Outcome
-from stoker.request.relay.pool import Connection, Pool
+from stoker.request.relay.pool import ConnectionPool, UpstreamConnection
 from stoker.request.relay.reply import Reply
 from stoker.request.translate.refusal import refusal_of
 
@@ -41,13 +41,13 @@ MAX_COLLECTED = 4 * 2**20
 """Bytes of a reply that is not a stream that are kept so that it can still fail as a whole; a larger one flows."""
 
 
-class Reading(Protocol):
+class ReplyReader(Protocol):
     """Follows one streamed reply: gives what the client gets of it. Raises nothing."""
 
     is_meaningful: bool
 
     @property
-    def has_told(self) -> bool:
+    def includes_error(self) -> bool:
         """Whether an error of the serve's is in what `feed` gave; else it is left out, and to be told."""
 
     @property
@@ -67,28 +67,28 @@ class Reading(Protocol):
 
     def has_ended(self) -> bool: ...
 
-    def rest(self) -> bytes: ...
+    def take_rest(self) -> bytes: ...
 
-    def number(self) -> int: ...
+    def next_sequence_number(self) -> int: ...
 
 
-class Answering(Reading, Protocol):
+class ReplyTranslator(ReplyReader, Protocol):
     """Writes a serve's reply anew, in another dialect; may have it checked on the way."""
 
     rejected: UpstreamError | None
     """It was found wrong; `error` is set, too, then."""
 
     @property
-    def has_said(self) -> bool:
+    def has_content(self) -> bool:
         """Whether anything of an answer came, be it held back."""
 
     @property
     def content_type(self) -> bytes: ...
 
-    def whole(self, body: bytes) -> bytes:
+    def translate_whole(self, body: bytes) -> bytes:
         """A reply that was not streamed. Raises UpstreamError."""
 
-    def told(self) -> bytes:
+    def describe_changes(self) -> bytes:
         """What was done, for `x-stoker-translation`."""
 
 
@@ -103,31 +103,35 @@ class Relay:
     """Carries one request. What `send` gives is awaited by its request alone."""
 
     __slots__ = (
-        "_answers", "_body", "_connection", "_dialect", "_flows", "_head", "_headers", "_held", "_is_raw_stream",
-        "_last_data", "_limits", "_loop", "_opening", "_outcome", "_pool", "_reader", "_removes_usage", "_sent",
-        "_size", "_target", "_timer", "answer", "declines", "received", "reply", "retry_after", "upstream_status",
-        "usage",
+        "_answers", "_body", "_connection", "_declines", "_dialect", "_flows", "_head", "_headers", "_held",
+        "_is_raw_stream", "_last_data", "_limits", "_loop", "_opening", "_outcome", "_pool", "_reader",
+        "_removes_usage", "_sent", "_size", "_target", "_timer", "received", "reply", "retry_after", "translator",
+        "upstream_status", "usage",
     )  # fmt: skip
 
-    def __init__(self, reply: Reply, pool: Pool, limits: Limits) -> None:
+    def __init__(
+        self, reply: Reply, pool: ConnectionPool, limits: Limits, declines: Callable[[StokerError], bool] | None = None
+    ) -> None:
+        """`declines(error)`: whether an error that would be passed on as it came is raised instead, so that another
+        serve can be asked.
+        """
         self.reply = reply
         self.received = 0
         """Bytes of the reply's body so far."""
         self.usage = Usage()
-        self.answer: Answering | None = None
+        self.translator: ReplyTranslator | None = None
         """Writes the reply anew, if it is in another dialect than the client's."""
-        self.declines: Callable[[StokerError], bool] = _nothing
-        """Whether an error that would be passed on as it came is raised instead, so that somebody else can be asked."""
         self.retry_after: float | None = None
         """Seconds for which the serve asked not to be asked again; None: it did not."""
+        self._declines = declines
         self._pool = pool
         self._limits = limits
         self._loop = reply.loop
-        self._outcome = Outcome(reply.loop)
+        self._outcome = RelayCompletion(reply.loop)
         self.upstream_status = 0
-        self._connection: Connection | None = None
+        self._connection: UpstreamConnection | None = None
         self._opening: asyncio.Task[None] | None = None
-        self._reader: Reading | None = None
+        self._reader: ReplyReader | None = None
         self._held: list[bytes] = []
         self._size = 0
         self._flows = False
@@ -142,14 +146,14 @@ class Relay:
         body: bytes,
         dialect: Dialect | None = None,
         remove_usage: bool = False,
-        answer: Answering | None = None,
+        answer: ReplyTranslator | None = None,
         answers: bool = True,
-    ) -> Outcome:
-        """Send; `dialect` None passes the reply on as it is, `answer` writes it anew. `answers`: a 200 has to be an
+    ) -> RelayCompletion:
+        """Send; `dialect` None passes the reply on as it is, `translator` writes it anew. `answers`: a 200 has to be an
         answer of the dialect.
 
         Awaited, the outcome returns when the reply is complete, and raises UpstreamError (the serve failed; maybe after
-        the commit) or the error that `end` was called with. `close` must follow, whatever came.
+        the commit) or the error that `end_with` was called with. `close` must follow, whatever came.
         """
         self._target = target
         self._headers: list[tuple[bytes, bytes]] = []
@@ -158,7 +162,7 @@ class Relay:
         self._dialect = dialect
         self._removes_usage = remove_usage
         self._answers = answers
-        self.answer = answer
+        self.translator = answer
         connection = self._pool.idle(target)
         if connection is None:
             self._opening = self._loop.create_task(self._open())
@@ -180,25 +184,25 @@ class Relay:
     @property
     def has_answered(self) -> bool:
         """Whether anything of an answer came: text, thinking or a call; of a reply in one piece, any byte."""
-        reader, answer = self._reader, self.answer
+        reader, answer = self._reader, self.translator
         if reader is None:
             return self.received > 0
-        return self._flows or reader.is_meaningful or (answer is not None and answer.has_said)
+        return self._flows or reader.is_meaningful or (answer is not None and answer.has_content)
 
     @property
-    def has_told_all(self) -> bool:
+    def has_sent_end(self) -> bool:
         """Whether the client got the stream's own end, if not the last of the connection."""
         return self._flows and self._reader is not None and self._reader.has_ended()
 
     @property
     def _rejection(self) -> UpstreamError | None:
-        return None if self.answer is None else self.answer.rejected
+        return None if self.translator is None else self.translator.rejected
 
     def cut(self, reason: str) -> None:
         """The lease was taken away."""
-        self.end(CapacityError(f"the request was ended by Stoker: {reason}", code="cut"))
+        self.end_with(CapacityError(f"Stoker ended the request: {reason}", code="cut"))
 
-    def end(self, error: Exception) -> None:
+    def end_with(self, error: Exception) -> None:
         """End it from outside: the serve sees its client leave, the outcome is `error`. Nothing once it is over."""
         if self._outcome.is_known:
             return
@@ -220,8 +224,10 @@ class Relay:
         kind = _header(headers, b"content-type")
         if status == 200 and dialect is not None and kind.startswith(b"text/event-stream"):
             gzip = _header(headers, b"content-encoding") in (b"gzip", b"deflate")
-            self._reader = self.answer or StreamReader(dialect, self._removes_usage, gzip, self.reply.words)
-            self.reply.number = self._reader.number
+            self._reader = self.translator or StreamReader(
+                dialect, self._removes_usage, gzip, self.reply.upstream_messages
+            )
+            self.reply.next_sequence_number = self._reader.next_sequence_number
             self.usage = self._reader.usage
             self._last_data = self._loop.time()
             self._arm()
@@ -242,10 +248,10 @@ class Relay:
         if out:
             self._write(out)
         if reader.error is not None:
-            if self._rejection is None and reader.has_told:  # that was the one error event
+            if self._rejection is None and reader.includes_error:  # that was the one error event
                 self.reply.wire.close_after()
                 self.reply.finish()
-            self.end(self._rejection or as_error(reader.error))
+            self.end_with(self._rejection or as_error(reader.error))
 
     def on_end(self) -> None:
         self._connection = None  # it is the pool's again, and soon somebody else's
@@ -265,18 +271,18 @@ class Relay:
         if self._reader is not None and self._reader.has_ended():
             self.on_end()  # the reply was complete; only the connection's end was rude
             return
-        self._settle(UpstreamError(f"the serve broke off: {reason}", code="upstream_broke"))
+        self._settle(UpstreamError(f"the serve broke off its reply: {reason}", code="upstream_broke"))
 
     # -- streams -------------------------------------------------------------------------------------------------
 
-    def _hold(self, out: bytes, reader: Reading) -> None:
+    def _hold(self, out: bytes, reader: ReplyReader) -> None:
         """Before the first meaningful frame."""
         self._held.append(out)
         self._size += len(out)
         if reader.error is not None:
-            self.end(self._rejection or as_error(reader.error))
+            self.end_with(self._rejection or as_error(reader.error))
         elif reader.is_encoded and self.reply.is_committed:
-            self.end(faults.unusable("compressed its stream, and the client was not told that it would"))
+            self.end_with(faults.unusable("compressed its stream after the client was promised an uncompressed one"))
         elif reader.is_meaningful or self._size > MAX_HELD:
             self._flow()
 
@@ -314,7 +320,7 @@ class Relay:
         stall, keep_alive = self._limits.stall_timeout, self._limits.keep_alive
         wire = self.reply.wire
         if stall > 0 and silent >= (max(stall, UNREAD_LIMIT) if wire.is_paused else stall):
-            self.end(faults.unread(silent) if wire.is_paused else faults.stalled(silent))
+            self.end_with(faults.unread(silent) if wire.is_paused else faults.stalled(silent))
             return
         if keep_alive > 0 and silent >= keep_alive and self._flows and not wire.is_paused:
             self.reply.ping()
@@ -330,12 +336,12 @@ class Relay:
         self._size += len(data)
         if self._size > MAX_COLLECTED and self.upstream_status >= 300:
             what = f"answered HTTP {self.upstream_status} with more than {MAX_COLLECTED} bytes"
-            self.end(faults.from_status(self.upstream_status, self._headers) or faults.unusable(what))
+            self.end_with(faults.from_status(self.upstream_status, self._headers) or faults.unusable(what))
         elif self._size > MAX_COLLECTED and self.reply.is_committed:
-            self.end(faults.unusable("answered a request for a stream without one"))
-        elif self.answer is not None and self._size > MAX_REWRITTEN:
-            self.end(faults.unusable(f"answered with more than {MAX_REWRITTEN} bytes"))
-        elif self.answer is None and (self._size > MAX_COLLECTED or self._is_raw_stream):
+            self.end_with(faults.unusable("answered without a stream, but the request asked for one"))
+        elif self.translator is not None and self._size > MAX_REWRITTEN:
+            self.end_with(faults.unusable(f"answered with more than {MAX_REWRITTEN} bytes"))
+        elif self.translator is None and (self._size > MAX_COLLECTED or self._is_raw_stream):
             self._flow()
 
     # -- the end -------------------------------------------------------------------------------------------------
@@ -344,31 +350,31 @@ class Relay:
         """Raises UpstreamError when this was no proper end."""
         reader, reply = self._reader, self.reply
         if reader is not None:
-            if self.answer is not None:
+            if self.translator is not None:
                 reader.has_ended()  # what is left to say may be what is wrong
-                if self.answer.rejected is not None:
-                    raise self.answer.rejected
+                if self.translator.rejected is not None:
+                    raise self.translator.rejected
             if not self._flows:
                 if not reader.has_ended():
                     raise UpstreamError("the serve ended its stream before the first token", code="upstream_empty")
                 self._hold(b"", _meaningful(reader))
             if not reader.has_ended():
-                raise UpstreamError("the serve ended its stream before it was complete", code="upstream_broke")
+                raise UpstreamError("the serve ended its stream before the answer was complete", code="upstream_broke")
             reply.error = reader.failure
-            reply.finish(reader.rest())
+            reply.finish(reader.take_rest())
             return
         if self._flows:
             reply.finish()
             return
         body = b"".join(self._held)
-        answer = self.answer
+        answer = self.translator
         coding = _header(self._headers, b"content-encoding")
         gzip = coding in _INFLATED
         if self.upstream_status >= 300:
             self._refuse(inflated(body) if gzip else body)
         else:
             if reply.is_committed:
-                raise faults.unusable("answered a request for a stream without one")
+                raise faults.unusable("answered without a stream, but the request asked for one")
             if answer is not None:
                 self._rewrite(answer, body)
                 return
@@ -378,7 +384,7 @@ class Relay:
             else:
                 self.usage = check_answer(self._dialect, body, gzip)
         reply.begin()
-        reply.whole(self.upstream_status, reply_headers(self._headers), body)
+        reply.send_whole(self.upstream_status, reply_headers(self._headers), body)
 
     def _pause(self) -> bytes:
         """Retry-After in whole seconds, whichever form it came in; empty: there is none."""
@@ -392,36 +398,36 @@ class Relay:
         3. the caller's fault, after the client has got its 200
         4. the caller's fault, and somebody else may be asked
         """
-        status, words = self.upstream_status, self.reply.words
+        status, words = self.upstream_status, self.reply.upstream_messages
         error = faults.from_status(status, self._headers, body)
         if error is not None:
             raise error  # 1
         if self._dialect is not None:
             error = refusal_of(status, body, self._pause())
-            is_fit = len(body) <= MAX_REFUSAL and words.is_fit(body.decode("utf-8", "replace"))
-            if self.answer is not None or not is_fit:
+            is_fit = len(body) <= MAX_REFUSAL and words.is_safe(body.decode("utf-8", "replace"))
+            if self.translator is not None or not is_fit:
                 raise error  # 2
         if self.reply.is_committed:
             raise faults.refused(status, body)  # 3
-        if error is not None and self.declines(error):
+        if error is not None and self._declines is not None and self._declines(error):
             raise error  # 4
         self.reply.error = error
 
-    def _rewrite(self, answer: Answering, body: bytes) -> None:
+    def _rewrite(self, answer: ReplyTranslator, body: bytes) -> None:
         """A whole reply in the client's dialect. Raises UpstreamError."""
         try:
-            written = answer.whole(body)
+            written = answer.translate_whole(body)
         finally:
             self.usage = answer.usage  # also what nobody gets was paid for
-        if told := answer.told():
-            self.reply.tell(b"x-stoker-translation", told)
+        if told := answer.describe_changes():
+            self.reply.set_header(b"x-stoker-translation", told)
         self.reply.begin()
-        self.reply.whole(200, [(b"content-type", b"application/json")], written)
+        self.reply.send_whole(200, [(b"content-type", b"application/json")], written)
 
     def _reply_headers(self) -> list[tuple[bytes, bytes]]:
-        if self.answer is None:
+        if self.translator is None:
             return reply_headers(self._headers)
-        return [(b"content-type", self.answer.content_type), (b"cache-control", b"no-cache")]
+        return [(b"content-type", self.translator.content_type), (b"cache-control", b"no-cache")]
 
     # -- steps -----------------------------------------------------------------------------------------------------
 
@@ -436,7 +442,7 @@ class Relay:
             self._opening = None
         self._send(connection)
 
-    def _send(self, connection: Connection) -> None:
+    def _send(self, connection: UpstreamConnection) -> None:
         self._connection = connection
         self._sent = self._loop.time()
         connection.send(self, self._head, self._body)
@@ -454,10 +460,6 @@ class Relay:
             self._timer = None
 
 
-def _nothing(error: StokerError) -> bool:
-    return False
-
-
 _INFLATED = (b"gzip", b"x-gzip", b"deflate")
 """Content-Encoding of bodies that are read. Others pass through unread."""
 
@@ -469,6 +471,6 @@ def _header(headers: list[tuple[bytes, bytes]], name: bytes) -> bytes:
     return b""
 
 
-def _meaningful(reader: Reading) -> Reading:
+def _meaningful(reader: ReplyReader) -> ReplyReader:
     reader.is_meaningful = True
     return reader

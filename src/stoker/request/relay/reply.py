@@ -14,13 +14,13 @@ from typing import Protocol
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
-from stoker.request.codec.speak import error_body, error_event, error_headers, ping, status_of, stream_headers
-from stoker.request.codec.upstream import Words
+from stoker.request.codec.own_replies import error_body, error_event, error_headers, ping, status_of, stream_headers
+from stoker.request.codec.upstream_messages import UpstreamMessages
 
 _STREAMS = (b"text/event-stream", b"application/x-ndjson")
 
 
-class Wire(Protocol):
+class ReplyWire(Protocol):
     """The line to the client, as `accept.wire` makes it. Nothing waits; writing to a lost client does nothing."""
 
     is_lost: bool
@@ -47,21 +47,35 @@ class Reply:
     """See the module's docstring. `headers` are added to whatever head goes out."""
 
     __slots__ = (
-        "_has_events", "_keep_alive", "_now", "_timer", "began", "dialect", "error", "headers", "is_committed",
-        "is_finished", "loop", "number", "request_id", "status", "wire", "words",
+        "_has_events",
+        "_keep_alive",
+        "_now",
+        "_timer",
+        "began",
+        "dialect",
+        "error",
+        "headers",
+        "is_committed",
+        "is_finished",
+        "loop",
+        "next_sequence_number",
+        "request_id",
+        "status",
+        "upstream_messages",
+        "wire",
     )  # fmt: skip
 
     def __init__(
         self,
-        wire: Wire,
+        wire: ReplyWire,
         dialect: Dialect | None,
         request_id: str,
         loop: asyncio.AbstractEventLoop,
         now: Callable[[], float],
-        words: Words | None = None,
+        upstream_messages: UpstreamMessages | None = None,
     ) -> None:
         self.wire = wire
-        self.words = words or Words()
+        self.upstream_messages = upstream_messages or UpstreamMessages()
         """What the client gets of a serve's own words."""
         self.dialect = dialect
         self.request_id = request_id
@@ -74,7 +88,7 @@ class Reply:
         """When the serve's first bytes went out, by `now`."""
         self.error: StokerError | None = None
         """What is wrong with a reply that was passed on as it came, in the serve's own words; None: nothing."""
-        self.number: Callable[[], int] = int
+        self.next_sequence_number: Callable[[], int] = int
         """Gives the sequence number of an event that would come next, where the dialect numbers them."""
         self._now = now
         self._has_events = False
@@ -105,7 +119,7 @@ class Reply:
         if self.began is None:
             self.began = self._now()
 
-    def whole(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+    def send_whole(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
         """Send a complete reply; nothing may be committed."""
         if self.is_finished:
             return
@@ -119,7 +133,7 @@ class Reply:
         if self._has_events:
             self.wire.write(ping(self.dialect))
 
-    def tell(self, name: bytes, value: bytes) -> None:
+    def set_header(self, name: bytes, value: bytes) -> None:
         """One of `headers`, in the place of what it said before."""
         self.headers[name] = value
 
@@ -129,6 +143,10 @@ class Reply:
             self.is_finished = True
             self._disarm()
             self.wire.finish(last)
+
+    def set_dialect(self, dialect: Dialect | None) -> None:
+        """What the client speaks, once its path is known."""
+        self.dialect = dialect
 
     def fail(self, error: StokerError, close: bool = False) -> None:
         """Tell the client: a real status while nothing is committed, else one error event (where there is no room for
@@ -143,10 +161,10 @@ class Reply:
             return
         self.is_finished = True
         self._disarm()
-        error = self.words.tell(error)
+        error = self.upstream_messages.for_client(error)
         if self.is_committed:
             self.wire.close_after()
-            self.wire.finish(error_event(error, self.dialect, self.request_id, self.number()))
+            self.wire.finish(error_event(error, self.dialect, self.request_id, self.next_sequence_number()))
             return
         if close:
             self.wire.close_after()

@@ -12,7 +12,7 @@ from stoker.domain.errors import UpstreamError
 from stoker.domain.lease import Target
 from stoker.request.codec.frames import read_usage
 from stoker.request.relay.headers import request_head
-from stoker.request.relay.pool import Pool
+from stoker.request.relay.pool import ConnectionPool
 
 TIMEOUT = 30.0
 MAX_REPLY = 4 * 2**20
@@ -49,15 +49,15 @@ class _Collect:
 
     def on_broken(self, reason: str) -> None:
         if not self.done.done():
-            self.done.set_exception(UpstreamError(f"the serve broke off: {reason}"))
+            self.done.set_exception(UpstreamError(f"the serve broke off its reply: {reason}"))
 
 
-async def post(pool: Pool, target: Target, path: str, body: bytes) -> tuple[int, bytes]:
+async def post(pool: ConnectionPool, target: Target, path: str, body: bytes) -> tuple[int, bytes]:
     """POST JSON, get (status, body). Raises UpstreamError. On cancel the connection is closed."""
     return await fetch(pool, target, b"POST", path, body)
 
 
-async def fetch(pool: Pool, target: Target, method: bytes, path: str, body: bytes = b"") -> tuple[int, bytes]:
+async def fetch(pool: ConnectionPool, target: Target, method: bytes, path: str, body: bytes = b"") -> tuple[int, bytes]:
     """As `post`, with any method."""
     head = request_head(method, path, target, [(b"content-type", b"application/json")], len(body), plain=True)
     try:
@@ -66,7 +66,7 @@ async def fetch(pool: Pool, target: Target, method: bytes, path: str, body: byte
         raise UpstreamError(f"{path} took longer than {TIMEOUT:.0f} s") from None
 
 
-async def exchange(pool: Pool, target: Target, head: bytes, body: bytes, timeout: float) -> tuple[int, bytes]:
+async def exchange(pool: ConnectionPool, target: Target, head: bytes, body: bytes, timeout: float) -> tuple[int, bytes]:
     """One request of our own, and (status, body) of its reply. Raises UpstreamError, or TimeoutError after `timeout`
     seconds from its sending. On cancel the connection is closed.
     """
@@ -89,7 +89,9 @@ async def _read_here(read: Callable[[bytes], bytes | None], body: bytes) -> byte
     return read(body)
 
 
-async def count(pool: Pool, target: Target, dialect: Dialect, body: bytes, read: Read = _read_here) -> int | None:
+async def count(
+    pool: ConnectionPool, target: Target, dialect: Dialect, body: bytes, read: Read = _read_here
+) -> int | None:
     """Prompt tokens of this request, by the engine's own template and tokenizer; None if it cannot tell.
 
     1. the dialect's own path  2. where there is none, for chat without images: /tokenize (vLLM, SGLang)
@@ -110,7 +112,7 @@ async def count(pool: Pool, target: Target, dialect: Dialect, body: bytes, read:
         return None
 
 
-async def count_by_asking(pool: Pool, target: Target, path: str, body: bytes) -> int | None:
+async def count_by_asking(pool: ConnectionPool, target: Target, path: str, body: bytes) -> int | None:
     """Prompt tokens by the usage of an answer: `body` asks for one token, not streamed. None: it tells none."""
     status, reply = await post(pool, target, path, body)
     return read_usage(reply).input if status == 200 else None

@@ -1,10 +1,13 @@
 """Every dialect to every other: requests one way, answers the other way. Pure.
 
-neutral/    what every dialect is read into and written from
-chat, messages, responses   each dialect, to be read and written: its request and its answer
-completions, ollama         dialects of older clients: their requests are read, their answers written
-remote      images that are given by their address: where they stand, and what takes their place
-prepare     a prompt made fit for one serve, pass by pass
-tidy        what changes in a request that otherwise passes through; `watched`: its answer, seen by a check
-translate   one request's translation: the dialects put together
+neutral/       the form that every dialect is read into and written from
+chat, messages, responses   each reads and writes requests and answers of its dialect
+completions, ollama         dialects of older clients: read requests, write answers
+remote_images  images given by URL: finds them in a body, and puts fetched images in their place
+prepare        adapts a prompt to one serve, pass by pass
+pass_through   the few changes to a request that otherwise passes through
+checked_reply  a reply that passes through while a check reads it
+restore        an answer with the client's own tool names and arguments
+refusal        a serve's 4xx in the client's dialect
+translate      one request's translation: puts the dialects together
 """

@@ -20,11 +20,23 @@ from msgspec.structs import replace
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
-from stoker.domain.prompt import Block, Call, Document, Image, Prompt, Redacted, Result, Role, Text, Thinking, Turn
+from stoker.domain.prompt import (
+    Block,
+    Document,
+    Image,
+    Prompt,
+    Redacted,
+    Role,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Turn,
+)
 from stoker.request.translate.neutral.calls import short_id, short_name
-from stoker.request.translate.neutral.corners import Losses
-from stoker.request.translate.neutral.thinking import OURS, Signer
-from stoker.request.translate.neutral.traits import Traits
+from stoker.request.translate.neutral.capabilities import Capabilities
+from stoker.request.translate.neutral.gaps import Losses
+from stoker.request.translate.neutral.thinking import OURS, ThinkingSigner
 
 BILLING = "x-anthropic-billing-header"
 """How the line begins in which Claude Code names its version and a hash of the request; a block of its own."""
@@ -35,8 +47,8 @@ _NO_RESULT = "(no result: the call was not answered)"
 class Fit(NamedTuple):
     """What the passes know: the serve, who signs, and where losses are told."""
 
-    traits: Traits
-    signer: Signer
+    traits: Capabilities
+    signer: ThinkingSigner
     losses: Losses
 
 
@@ -132,7 +144,7 @@ def results(prompt: Prompt, fit: Fit) -> Prompt:
     3. a system turn between calls and their results goes behind the results
     """
     turns: list[Turn] = []
-    wanted: list[Call] = []
+    wanted: list[ToolCall] = []
     held: list[Turn] = []
     continues = prompt.continues
     for turn in prompt.turns:
@@ -144,20 +156,20 @@ def results(prompt: Prompt, fit: Fit) -> Prompt:
         else:
             turns += (*_unanswered(wanted, fit.losses), *held, turn)
         held = []
-        wanted = [block for block in turn.blocks if isinstance(block, Call)] if turn.role is Role.ASSISTANT else []
+        wanted = [block for block in turn.blocks if isinstance(block, ToolCall)] if turn.role is Role.ASSISTANT else []
     if wanted:
         turns += (*_unanswered(wanted, fit.losses), *held)
         continues = False
     return replace(prompt, turns=turns, continues=continues)
 
 
-def _answered(turn: Turn, wanted: list[Call], losses: Losses) -> Turn:
+def _answered(turn: Turn, wanted: list[ToolCall], losses: Losses) -> Turn:
     open_calls = Counter(call.id for call in wanted)  # some engines give every call the same id
     custom = {call.id for call in wanted if call.custom}
     found: list[Block] = []
     rest: list[Block] = []
     for block in turn.blocks:
-        if not isinstance(block, Result):
+        if not isinstance(block, ToolResult):
             rest.append(block)
         elif open_calls[block.id]:
             open_calls[block.id] -= 1
@@ -173,18 +185,18 @@ def _answered(turn: Turn, wanted: list[Call], losses: Losses) -> Turn:
     return Turn(Role.USER, found + rest)
 
 
-def _unanswered(wanted: list[Call], losses: Losses) -> list[Turn]:
+def _unanswered(wanted: list[ToolCall], losses: Losses) -> list[Turn]:
     if not wanted:
         return []
     losses.add("result_missing")
     return [Turn(Role.USER, [_missing(call) for call in wanted])]
 
 
-def _missing(call: Call) -> Result:
-    return Result(call.id, [Text(_NO_RESULT)], is_error=True, custom=call.custom)
+def _missing(call: ToolCall) -> ToolResult:
+    return ToolResult(call.id, [Text(_NO_RESULT)], is_error=True, custom=call.custom)
 
 
-def _as_text(result: Result) -> list[Block]:
+def _as_text(result: ToolResult) -> list[Block]:
     head = Text(f"(result of call {result.id}, which is not in this conversation)")
     return [head, *result.content]
 
@@ -202,7 +214,7 @@ def system(prompt: Prompt, fit: Fit) -> Prompt:
         return prompt
     keeps = fit.traits.system_turns == "keep"
     turns: list[Turn] = []
-    joined: Result | None = None
+    joined: ToolResult | None = None
     is_opening = True
     for turn in prompt.turns:
         last = turns[-1] if turns else None
@@ -215,7 +227,7 @@ def system(prompt: Prompt, fit: Fit) -> Prompt:
             turns.append(Turn(role, [*turn.blocks]))  # 3, 4
             continue
         held = last.blocks[-1] if last.blocks and turn.role is Role.SYSTEM else None
-        if isinstance(held, Result):
+        if isinstance(held, ToolResult):
             if held is not joined:
                 last.blocks[-1] = joined = replace(held, content=[*held.content])
             joined.content += turn.blocks  # 2
@@ -240,14 +252,14 @@ def images(prompt: Prompt, fit: Fit) -> Prompt:
 
 def refused_url(where: str) -> ClientError:
     text = (
-        f"'{where}' holds the address of an image or a file, and addresses are not fetched for this model: "
-        "send it as base64, or allow addresses of images in the configuration's [media]"
+        f"'{where}' is the URL of an image or a file, and URLs are not fetched for this model: "
+        "send it as base64, or allow image URLs in [media] of the configuration"
     )
     return ClientError(text, code="image_url_refused", param=where)
 
 
 def _flat(blocks: list[Block]) -> list[Block]:
-    return [inner for block in blocks for inner in (block.content if isinstance(block, Result) else (block,))]
+    return [inner for block in blocks for inner in (block.content if isinstance(block, ToolResult) else (block,))]
 
 
 def ids(prompt: Prompt, fit: Fit) -> Prompt:
@@ -255,7 +267,7 @@ def ids(prompt: Prompt, fit: Fit) -> Prompt:
         return prompt
     turns = []
     for turn in prompt.turns:
-        blocks = [replace(block, id=short_id(block.id)) if isinstance(block, Call | Result) else block
+        blocks = [replace(block, id=short_id(block.id)) if isinstance(block, ToolCall | ToolResult) else block
                   for block in turn.blocks]  # fmt: skip
         turns.append(Turn(turn.role, blocks))
     return replace(prompt, turns=turns)
@@ -272,14 +284,14 @@ def names(prompt: Prompt, fit: Fit) -> tuple[Prompt, dict[str, str]]:
     """Names that the target does not take get shorter ones; the second value leads back."""
     length = fit.traits.name_length
     used = {tool.name for tool in prompt.tools}
-    used |= {block.name for turn in prompt.turns for block in turn.blocks if isinstance(block, Call)}
+    used |= {block.name for turn in prompt.turns for block in turn.blocks if isinstance(block, ToolCall)}
     shorter = {name: short for name in used if (short := short_name(name, length)) != name}
     if not shorter:
         return prompt, {}
     tools = [replace(tool, name=shorter.get(tool.name, tool.name)) for tool in prompt.tools]
     turns = []
     for turn in prompt.turns:
-        blocks = [replace(block, name=shorter.get(block.name, block.name)) if isinstance(block, Call) else block
+        blocks = [replace(block, name=shorter.get(block.name, block.name)) if isinstance(block, ToolCall) else block
                   for block in turn.blocks]  # fmt: skip
         turns.append(Turn(turn.role, blocks))
     choice = prompt.tool_choice

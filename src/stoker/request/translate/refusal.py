@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stoker.domain.errors import CapacityError, ClientError, StokerError
-from stoker.request.codec.upstream import reason_of
+from stoker.request.codec.upstream_messages import reason_of
 from stoker.request.translate.neutral.json_text import loose
 
 

@@ -4,12 +4,12 @@ arguments that came as a string in a string.
 
 from __future__ import annotations
 
-from stoker.domain.answer import Answer, Closed, Event, Grew, Kind, Opened
-from stoker.domain.prompt import Call
+from stoker.domain.answer import Answer, BlockKind, Closed, Event, Grew, Opened
+from stoker.domain.prompt import ToolCall
 from stoker.request.translate.neutral.json_text import loose
 
 
-class Restore:
+class AnswerRestorer:
     """`names`: the tools' own names by the ones the serve was given; `custom`: tools that take any text (their own
     names), which the serve was given as functions with one argument `input`. Blocks come one at a time.
     """
@@ -27,7 +27,7 @@ class Restore:
 
     def feed(self, event: Event) -> list[Event]:
         match event:
-            case Opened(kind=Kind.CALL, name=name):
+            case Opened(kind=BlockKind.CALL, name=name):
                 event.name = self._names.get(name, name)
                 if event.name in self._custom and not event.custom:
                     event.custom = True
@@ -62,10 +62,10 @@ class Restore:
         text, self._start = "".join(self._start), None
         return [Grew(at, text)]
 
-    def whole(self, answer: Answer) -> None:
+    def restore_whole(self, answer: Answer) -> None:
         """The same for an answer that was not streamed; changes it."""
         for block in answer.blocks:
-            if isinstance(block, Call):
+            if isinstance(block, ToolCall):
                 block.name = self._names.get(block.name, block.name)
                 if block.name in self._custom and not block.custom:
                     block.custom = True

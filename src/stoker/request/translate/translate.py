@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from stoker.domain.answer import (
     Began,
+    BlockKind,
     Closed,
     Counted,
     Ended,
@@ -19,7 +20,6 @@ from stoker.domain.answer import (
     Failed,
     Finished,
     Grew,
-    Kind,
     Opened,
     Signed,
     Tokens,
@@ -37,32 +37,39 @@ from stoker.request.codec.frames import (
     problem_of,
     with_reason,
 )
-from stoker.request.codec.upstream import Words
-from stoker.request.translate.chat.read_answer import AnswerReader as ChatReader
+from stoker.request.codec.upstream_messages import UpstreamMessages
+from stoker.request.translate.chat.read_answer import ChatAnswerReader as ChatReader
 from stoker.request.translate.chat.read_prompt import read_prompt as read_chat
-from stoker.request.translate.chat.write_answer import AnswerWriter as ChatWriter
+from stoker.request.translate.chat.write_answer import ChatAnswerWriter as ChatWriter
 from stoker.request.translate.chat.write_prompt import write_prompt as write_chat
 from stoker.request.translate.completions.read_prompt import read_prompt as read_completions
-from stoker.request.translate.completions.write_answer import AnswerWriter as CompletionsWriter
-from stoker.request.translate.messages.read_answer import AnswerReader as MessagesReader
+from stoker.request.translate.completions.write_answer import CompletionsAnswerWriter as CompletionsWriter
+from stoker.request.translate.messages.read_answer import MessagesAnswerReader as MessagesReader
 from stoker.request.translate.messages.read_prompt import read_prompt as read_messages
-from stoker.request.translate.messages.write_answer import AnswerWriter as MessagesWriter
+from stoker.request.translate.messages.write_answer import MessagesAnswerWriter as MessagesWriter
 from stoker.request.translate.messages.write_prompt import write_prompt as write_messages
-from stoker.request.translate.neutral.corners import Losses
-from stoker.request.translate.neutral.dialogue import AnswerReader, AnswerWriter, Asked, Check, ReadPrompt, WritePrompt
+from stoker.request.translate.neutral.block_sequencer import BlockSequencer
+from stoker.request.translate.neutral.capabilities import Capabilities
+from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import encode, loose
-from stoker.request.translate.neutral.sequence import Sequence
-from stoker.request.translate.neutral.thinking import Signer
-from stoker.request.translate.neutral.traits import Traits
+from stoker.request.translate.neutral.protocols import (
+    AnswerContext,
+    AnswerReader,
+    AnswerWriter,
+    Check,
+    ReadPrompt,
+    WritePrompt,
+)
+from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.request.translate.ollama.read_generate import read_generate
 from stoker.request.translate.ollama.read_prompt import read_prompt as read_ollama_chat
-from stoker.request.translate.ollama.write_answer import AnswerWriter as OllamaWriter
+from stoker.request.translate.ollama.write_answer import OllamaAnswerWriter as OllamaWriter
 from stoker.request.translate.prepare import Fit, prepare
-from stoker.request.translate.responses.read_answer import AnswerReader as ResponsesReader
+from stoker.request.translate.responses.read_answer import ResponsesAnswerReader as ResponsesReader
 from stoker.request.translate.responses.read_prompt import read_prompt as read_responses
-from stoker.request.translate.responses.write_answer import AnswerWriter as ResponsesWriter
+from stoker.request.translate.responses.write_answer import ResponsesAnswerWriter as ResponsesWriter
 from stoker.request.translate.responses.write_prompt import write_prompt as write_responses
-from stoker.request.translate.restore import Restore
+from stoker.request.translate.restore import AnswerRestorer
 
 READ_PROMPT: dict[Dialect, ReadPrompt] = {
     Dialect.CHAT: read_chat,
@@ -84,7 +91,7 @@ READ_ANSWER: dict[Dialect, Callable[[Losses], AnswerReader]] = {
     Dialect.MESSAGES: MessagesReader,
     Dialect.RESPONSES: ResponsesReader,
 }
-WRITE_ANSWER: dict[Dialect, Callable[[Asked, Losses], AnswerWriter]] = {
+WRITE_ANSWER: dict[Dialect, Callable[[AnswerContext, Losses], AnswerWriter]] = {
     Dialect.CHAT: ChatWriter,
     Dialect.MESSAGES: MessagesWriter,
     Dialect.RESPONSES: ResponsesWriter,
@@ -113,7 +120,7 @@ def read_prompt(dialect: Dialect, body: bytes) -> tuple[Prompt, Losses]:
     return READ_PROMPT[dialect](body, losses), losses
 
 
-def write_prompt(prompt: Prompt, read_losses: Losses, traits: Traits, signer: Signer) -> Written:
+def write_prompt(prompt: Prompt, read_losses: Losses, traits: Capabilities, signer: ThinkingSigner) -> Written:
     """The request as the serve gets it. Raises ClientError 400: an address of an image that may not be fetched, or
     (where the translation is strict) anything that would be lost.
     """
@@ -128,30 +135,51 @@ def write_prompt(prompt: Prompt, read_losses: Losses, traits: Traits, signer: Si
 
 class AnswerTranslator:
     """The answer's way back. For a stream it stands where pass-through has its `StreamReader`: `feed` gives the bytes
-    to send now. Raises nothing but from `whole`. `words` say what was done to the request.
+    to send now. Raises nothing but from `translate_whole`. `changes` say what was done to the request.
     """
 
     __slots__ = (
-        "_began", "_calls", "_check", "_frames", "_has_begun", "_is_over", "_muted", "_opened", "_pending", "_reader",
-        "_restore", "_restored", "_sequence", "_tokens", "_upstream", "_words", "_writer", "error", "has_said",
-        "is_meaningful", "losses", "rejected", "usage", "words",
+        "_began",
+        "_calls",
+        "_check",
+        "_frames",
+        "_has_begun",
+        "_is_over",
+        "_muted",
+        "_opened",
+        "_pending",
+        "_reader",
+        "_restore",
+        "_restored",
+        "_sequence",
+        "_tokens",
+        "_upstream",
+        "_upstream_messages",
+        "_writer",
+        "changes",
+        "error",
+        "has_content",
+        "is_meaningful",
+        "losses",
+        "rejected",
+        "usage",
     )  # fmt: skip
     is_encoded = False
     failure = None
-    has_told = True
+    includes_error = True
     """An error of the serve's stream has been told in the client's dialect."""
 
     def __init__(
         self,
         upstream: Dialect,
         written: Written,
-        asked: Asked,
-        words: tuple[str, ...] = (),
+        asked: AnswerContext,
+        changes: tuple[str, ...] = (),
         check: Check | None = None,
-        upstream_words: Words | None = None,
+        upstream_messages: UpstreamMessages | None = None,
     ) -> None:
-        self.words = words
-        self._words = upstream_words or Words()
+        self.changes = changes
+        self._upstream_messages = upstream_messages or UpstreamMessages()
         self.rejected: UpstreamError | None = None
         """The check found the answer wrong: what came since, and what was held, is not let out. `error` is set then."""
         self._check = check
@@ -159,7 +187,7 @@ class AnswerTranslator:
         """What was lost of the answer so far."""
         self.usage = Usage()
         self.is_meaningful = False
-        self.has_said = False
+        self.has_content = False
         """Whether anything of an answer came, be it held back."""
         self.error: dict[str, Any] | None = None
         self._upstream = upstream
@@ -167,8 +195,8 @@ class AnswerTranslator:
         self._writer = WRITE_ANSWER[asked.prompt.dialect](asked, self.losses)
         custom = frozenset(tool.name for tool in asked.prompt.tools if tool.custom)
         self._restored = written.names, custom
-        self._restore = Restore(*self._restored)
-        self._sequence = Sequence()
+        self._restore = AnswerRestorer(*self._restored)
+        self._sequence = BlockSequencer()
         self._frames = FrameSplitter()
         self._tokens = Tokens()
         self._began = Began("", "")
@@ -185,17 +213,17 @@ class AnswerTranslator:
         self._is_over = False
 
     @property
-    def can_go_on(self) -> bool:
+    def can_continue(self) -> bool:
         """Whether another reply may give the calls of this answer: text of it went out, and no call."""
         return self._has_begun and self._calls == 0
 
-    def go_on(self, check: Check | None) -> None:
+    def continue_with(self, check: Check | None) -> None:
         """Another reply of the serve follows, whose calls are those of this answer; what else it says is left out."""
         self.rejected, self.error = None, None
         self._check = check
         self._reader = READ_ANSWER[self._upstream](self.losses)
-        self._restore = Restore(*self._restored)
-        self._sequence = Sequence(self._opened)
+        self._restore = AnswerRestorer(*self._restored)
+        self._sequence = BlockSequencer(self._opened)
         self._frames = FrameSplitter()
         self._muted = set()
         self.is_meaningful = self._is_over = False
@@ -209,7 +237,7 @@ class AnswerTranslator:
         out: list[bytes] = []
         for frame in self._frames.feed(data):
             if frame == b"[DONE]":
-                self._write(self._reader.end(is_said=True), out)
+                self._write(self._reader.finish(is_said=True), out)
                 continue
             payload = loose(frame)
             if isinstance(payload, dict):
@@ -220,45 +248,45 @@ class AnswerTranslator:
         return b"".join(out)
 
     def has_ended(self) -> bool:
-        """Whether the answer came to its own end; what is left to say then is `rest`."""
+        """Whether the answer came to its own end; what is left to say then is `take_rest`."""
         if not self._is_over:
             out: list[bytes] = []
-            self._write(self._reader.end(), out)
+            self._write(self._reader.finish(), out)
             self._pending += b"".join(out)
         return self._is_over
 
-    def rest(self) -> bytes:
+    def take_rest(self) -> bytes:
         rest, self._pending = self._pending, b""
         return rest
 
-    def number(self) -> int:
+    def next_sequence_number(self) -> int:
         """See `StreamReader.number`."""
         return int(getattr(self._writer, "sequence", 0))
 
-    def told(self) -> bytes:
+    def describe_changes(self) -> bytes:
         """What was done to request and answer, for `x-stoker-translation`."""
         lost = (f"lossy:{code}" for code in self.losses.codes)
-        return ",".join(dict.fromkeys((*self.words, *lost))).encode()
+        return ",".join(dict.fromkeys((*self.changes, *lost))).encode()
 
-    def whole(self, body: bytes) -> bytes:
+    def translate_whole(self, body: bytes) -> bytes:
         """An answer that was not streamed. Raises UpstreamError if it is none."""
         payload = loose(body)
         if not isinstance(payload, dict):
-            raise no_answer("no JSON object")
+            raise no_answer("is not a JSON object")
         given, error = payload.get(ANSWERS[self._upstream]), payload.get("error")
         entries = bool(given) if isinstance(given, list) else None
         status, stop = payload.get("status"), payload.get("stop_reason")
         problem = problem_of(self._upstream, is_error(payload), status, stop, entries)
         if problem is not None:
             raise with_reason(problem, error)
-        answer = self._reader.whole(payload)
-        self._restore.whole(answer)
+        answer = self._reader.read_whole(payload)
+        self._restore.restore_whole(answer)
         self._count(answer.tokens)
         if self._check is not None:
             self._check.judge(answer)
             if self._check.is_failed:
                 raise rejection(self._check)
-        return encode(self._writer.whole(answer))
+        return encode(self._writer.write_whole(answer))
 
     def _write(self, events: Iterable[Event], out: list[bytes]) -> None:
         sequence, restore, check = self._sequence, self._restore, self._check
@@ -280,12 +308,12 @@ class AnswerTranslator:
                 case Began(tokens=tokens):
                     if tokens is not None:
                         self._count(tokens)
-                case Opened(at=at, kind=kind) if kind is not Kind.CALL:
+                case Opened(at=at, kind=kind) if kind is not BlockKind.CALL:
                     muted.add(at)
                 case Grew(at=at) | Signed(at=at) | Closed(at=at) if at in muted:
                     pass
                 case Finished() if not self._calls and self._sequence.is_idle:
-                    self.rejected = UpstreamError("the model gave no call in the place of a wrong one", code=REJECTED)
+                    self.rejected = UpstreamError("the model made no new call in place of the wrong one", code=REJECTED)
                     self.error = {}
                 case _:
                     yield event
@@ -295,11 +323,11 @@ class AnswerTranslator:
         self._note(event)
         if isinstance(event, Opened):
             self._opened += 1
-            self._calls += event.kind is Kind.CALL
+            self._calls += event.kind is BlockKind.CALL
         if isinstance(event, Began):
             self._began = event
         elif isinstance(event, Failed):
-            out.append(self._writer.write(Failed(self._words.tell(event.error))))
+            out.append(self._writer.write(Failed(self._upstream_messages.for_client(event.error))))
         elif self._has_begun:
             out.append(self._writer.write(event))
         elif not isinstance(event, Counted):
@@ -312,7 +340,7 @@ class AnswerTranslator:
             case Grew() | Finished():
                 self.is_meaningful = True
             case Opened(kind=kind):
-                self.is_meaningful = self.is_meaningful or kind in (Kind.CALL, Kind.REDACTED)
+                self.is_meaningful = self.is_meaningful or kind in (BlockKind.CALL, BlockKind.REDACTED)
             case Failed() | Ended():
                 self._is_over = True
 
@@ -322,7 +350,7 @@ class AnswerTranslator:
             case Counted(tokens=tokens) | Began(tokens=Tokens() as tokens):
                 self._count(tokens)
             case Grew() | Finished():
-                self.has_said = True
+                self.has_content = True
 
     def _count(self, tokens: Tokens) -> None:
         self._tokens.update(tokens)
@@ -332,5 +360,5 @@ class AnswerTranslator:
 
 def rejection(check: Check) -> UpstreamError:
     """Of an answer that was proved wrong."""
-    text = f"the model's answer failed verification: {', '.join(check.told()) or 'no reason was kept'}"
+    text = f"the model's answer failed verification: {', '.join(check.failed_checks()) or 'no reason was kept'}"
     return UpstreamError(text, code=REJECTED)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from stoker.domain.answer import Opened, Stop
+from stoker.domain.answer import Opened, StopReason
 from stoker.domain.prompt import Choice
-from stoker.request.verify.expect import Expectation, Offered, arguments_of
-from stoker.request.verify.finding import Finding, noted, proved
-from stoker.request.verify.json_value import Broken
+from stoker.request.verify.expectation import Expectation, Offered, arguments_of
+from stoker.request.verify.finding import AnswerFinding, noted, proved
+from stoker.request.verify.json_value import InvalidJson
 
 MAX_IDS = 10_000
 """Calls whose ids are remembered."""
@@ -22,7 +22,7 @@ class CallCheck:
         self._ids: set[str] = set()
         self.count = 0
 
-    def opened(self, call: Opened) -> list[Finding]:
+    def opened(self, call: Opened) -> list[AnswerFinding]:
         """What is wrong before its arguments come."""
         found = [*self._of_choice(call), *self._of_id(call)]
         self.count += 1
@@ -32,7 +32,7 @@ class CallCheck:
             found.append(proved("unknown_tool"))
         return found
 
-    def closed(self, call: Opened, arguments: str) -> list[Finding]:
+    def closed(self, call: Opened, arguments: str) -> list[AnswerFinding]:
         """What is wrong with its arguments.
 
         1. the tool is not known        -> nothing: `opened` said it
@@ -44,45 +44,45 @@ class CallCheck:
         tool = self._expected.tools.get(call.name)
         if tool is None:
             return []  # 1
-        found: list[Finding] = []
+        found: list[AnswerFinding] = []
         if self._expected.was_called(tool.name, arguments):
             found.append(noted("repeated_call", f"{tool.name}: the same call as in the last two turns"))
         if tool.custom or call.custom:
             return found  # 2
         return [*found, *_of_arguments(tool, arguments)]
 
-    def finished(self, stop: Stop) -> list[Finding]:
+    def finished(self, stop: StopReason) -> list[AnswerFinding]:
         """Whether a call that was demanded came. A refusal is an answer too."""
         demanded = self._expected.choice.mode in (Choice.REQUIRED, Choice.NAMED)
-        if not demanded or self.count or stop in (Stop.FILTERED, Stop.PAUSED):
+        if not demanded or self.count or stop in (StopReason.FILTERED, StopReason.PAUSED):
             return []
-        is_callers_cut = self._expected.may_be_cut or (stop is Stop.LENGTH and self._expected.has_small_budget)
-        return [Finding("call_missing", not is_callers_cut, "no call where one was demanded")]
+        is_callers_cut = self._expected.may_be_cut or (stop is StopReason.LENGTH and self._expected.has_small_budget)
+        return [AnswerFinding("call_missing", not is_callers_cut, "no call where one was required")]
 
-    def _of_choice(self, call: Opened) -> list[Finding]:
+    def _of_choice(self, call: Opened) -> list[AnswerFinding]:
         choice = self._expected.choice
         is_other = choice.mode is Choice.NAMED and call.name != choice.name
         is_left_out = choice.allowed is not None and call.name not in choice.allowed
         return [proved("call_forbidden")] if choice.mode is Choice.NONE or is_other or is_left_out else []
 
-    def _of_id(self, call: Opened) -> list[Finding]:
+    def _of_id(self, call: Opened) -> list[AnswerFinding]:
         is_twice = call.id in self._ids
         if call.id and len(self._ids) < MAX_IDS:
             self._ids.add(call.id)
         return [proved("duplicate_id")] if is_twice else []
 
 
-def _of_arguments(tool: Offered, arguments: str) -> list[Finding]:
+def _of_arguments(tool: Offered, arguments: str) -> list[AnswerFinding]:
     value = arguments_of(arguments)
-    if value is Broken.DEPTH:
+    if value is InvalidJson.DEPTH:
         return [proved("too_deep", f"{tool.name}: arguments that are nested too deeply")]
     if not isinstance(value, dict):
-        return [proved("arguments", f"{tool.name}: arguments that are no JSON object")]  # 3
+        return [proved("arguments", f"{tool.name}: arguments that are not a JSON object")]  # 3
     if tool.schema is None:
         return []
     if any(key not in value for key in tool.schema.required()):
         return [proved("missing_key", f"{tool.name}: arguments without a required key")]  # 4
     fit, unchecked = tool.schema.fits(value)
     if fit is False:
-        return [proved("schema", f"{tool.name}: arguments that break its schema")]  # 5
+        return [proved("schema", f"{tool.name}: arguments that violate its schema")]  # 5
     return [noted("schema_unchecked", f"{tool.name}: not checked: {', '.join(unchecked)}")] if fit is None else []

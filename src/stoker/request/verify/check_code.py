@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping
 
 from stoker.request.verify.brackets import are_matched, nesting, without_json_strings, without_python_text
 from stoker.request.verify.check_diff import has_wrong_hunk
-from stoker.request.verify.fences import Block
-from stoker.request.verify.finding import Finding, proved
-from stoker.request.verify.json_value import Broken, read_json
+from stoker.request.verify.fences import CodeBlock
+from stoker.request.verify.finding import AnswerFinding, proved
+from stoker.request.verify.json_value import InvalidJson, read_json
 
 MAX_PYTHON = 64 * 1024
 """Characters: the parser takes some milliseconds for each 10,000."""
@@ -37,7 +37,7 @@ _COMMENT = re.compile(r"//|/\*|#|<")
 _TRAILING_COMMA = re.compile(r",(?=\s{0,200}[\]}])")
 
 
-def check_block(block: Block) -> list[Finding]:
+def check_block(block: CodeBlock) -> list[AnswerFinding]:
     kind = _LABELS.get(block.label)
     return [proved(kind)] if kind is not None and _WRONG[kind](block.text) else []
 
@@ -87,11 +87,11 @@ def _is_wrong_json(text: str) -> bool:
         return False  # 1
     if text[0] not in "{[":
         return not are_matched(bare)  # 2
-    if read_json(text) is not Broken.SYNTAX:
+    if read_json(text) is not InvalidJson.SYNTAX:
         return False  # 3
-    if all(read_json(line) is not Broken.SYNTAX for line in text.split("\n") if line.strip()):
+    if all(read_json(line) is not InvalidJson.SYNTAX for line in text.split("\n") if line.strip()):
         return False
-    return read_json(_TRAILING_COMMA.sub("", text)) is Broken.SYNTAX  # 4
+    return read_json(_TRAILING_COMMA.sub("", text)) is InvalidJson.SYNTAX  # 4
 
 
 _WRONG: Mapping[str, Callable[[str], bool]] = {

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from enum import Enum
 
-from stoker.request.verify.expect import Expectation
-from stoker.request.verify.finding import Finding, noted, proved
-from stoker.request.verify.pieces import Pieces
+from stoker.request.verify.expectation import Expectation
+from stoker.request.verify.finding import AnswerFinding, noted, proved
+from stoker.request.verify.text_buffer import TextBuffer
 
 MAX_SEARCH = 64 * 1024
 """Characters of what a block looks for; a longer one is not looked up."""
@@ -37,14 +37,14 @@ class EditCheck:
     def __init__(self, expected: Expectation) -> None:
         self._expected = expected
         self._at = _At.OUTSIDE
-        self._search = Pieces()
+        self._search = TextBuffer()
         self._lookups = 0
 
     @property
     def is_open(self) -> bool:
         return self._at is not _At.OUTSIDE
 
-    def line(self, line: str) -> list[Finding]:
+    def line(self, line: str) -> list[AnswerFinding]:
         """
         1. a head       -> a block begins; the one before it had to be complete
         2. a divider    -> what is looked for ends
@@ -67,12 +67,12 @@ class EditCheck:
             return [] if was_whole else [proved("edit")]
         return self._body(line)
 
-    def _body(self, line: str) -> list[Finding]:
+    def _body(self, line: str) -> list[AnswerFinding]:
         if self._at is _At.SEARCH and self._search.size <= MAX_SEARCH:
             self._search.add(line + "\n")
         return []
 
-    def _look_up(self) -> list[Finding]:
+    def _look_up(self) -> list[AnswerFinding]:
         self._lookups += 1
         is_skipped = self._search.size > MAX_SEARCH or self._lookups > MAX_LOOKUPS
         is_known = is_skipped or self._expected.shows(self._search.text())

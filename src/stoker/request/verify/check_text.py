@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from stoker.domain.answer import Kind, Stop
+from stoker.domain.answer import BlockKind, StopReason
 from stoker.request.verify.check_code import check_block
 from stoker.request.verify.check_edits import EditCheck
 from stoker.request.verify.check_json import check_json
-from stoker.request.verify.expect import Expectation
+from stoker.request.verify.expectation import Expectation
 from stoker.request.verify.fences import Fences
-from stoker.request.verify.finding import Finding, noted, proved
+from stoker.request.verify.finding import AnswerFinding, noted, proved
 from stoker.request.verify.loops import is_loop
-from stoker.request.verify.markers import TOPICS, Place, markers_in
-from stoker.request.verify.pieces import Pieces, Tail
+from stoker.request.verify.markers import TOPICS, MarkerPlace, markers_in
+from stoker.request.verify.text_buffer import TailBuffer, TextBuffer
 
 MAX_LINE = 64 * 1024
 """Characters; a longer line is looked at in parts of this size."""
@@ -21,7 +21,7 @@ MAX_JSON = 4 * 1024 * 1024
 LOST = "\ufffd"
 LOST_NAMES = ("U+FFFD", "eplacement character", "\\ufffd", "\\uFFFD")
 """An answer that speaks of the character may hold it."""
-_CUTS = (Stop.LENGTH, Stop.CONTEXT)
+_CUTS = (StopReason.LENGTH, StopReason.CONTEXT)
 _OPEN_ENDS = ",;:([{-–—\"'"
 
 
@@ -32,21 +32,21 @@ class TextCheck:
         self._expected = expected
         self._fences = Fences()
         self._edits = EditCheck(expected)
-        self._line = Pieces()
-        self._tail = Tail(MAX_TAIL)
-        self._json = Pieces() if expected.format is not None else None
-        self._found: dict[Finding, None] = {}
+        self._line = TextBuffer()
+        self._tail = TailBuffer(MAX_TAIL)
+        self._json = TextBuffer() if expected.format is not None else None
+        self._found: dict[AnswerFinding, None] = {}
         """What comes often is told once."""
         self._names_lost = False
         self.has_thought = False
         self.has_spoken = False
         self.is_refusal = False
 
-    def opened(self, kind: Kind) -> None:
-        self.has_thought = self.has_thought or kind in (Kind.THINKING, Kind.REDACTED)
-        self.is_refusal = self.is_refusal or kind is Kind.REFUSAL
+    def opened(self, kind: BlockKind) -> None:
+        self.has_thought = self.has_thought or kind in (BlockKind.THINKING, BlockKind.REDACTED)
+        self.is_refusal = self.is_refusal or kind is BlockKind.REFUSAL
 
-    def grew(self, text: str) -> list[Finding]:
+    def grew(self, text: str) -> list[AnswerFinding]:
         """What is new."""
         self.has_spoken = self.has_spoken or not text.isspace()
         self._tail.add(text)
@@ -63,28 +63,28 @@ class TextCheck:
             self._add(part)
         return list(self._found)[known:]
 
-    def break_line(self) -> list[Finding]:
+    def break_line(self) -> list[AnswerFinding]:
         """What follows does not belong to the line before it."""
         known = len(self._found)
         if self._line.size:
             self._end_line()
         return list(self._found)[known:]
 
-    def finished(self, stop: Stop, calls: int) -> list[Finding]:
+    def finished(self, stop: StopReason, calls: int) -> list[AnswerFinding]:
         """What only the end shows.
 
         1. refused, or paused             -> nothing is expected of it
-        2. nothing was said               -> proved, unless there were calls, or the caller wanted no more
+        2. an empty answer               -> proved, unless there were calls, or the caller wanted no more
         3. JSON was asked for             -> see `check_json`; calls may come instead
         4. cut by a limit                 -> proved if it is in the middle and the caller wanted a whole answer
         5. a loop                         -> proved if only the limit ended it: it may have been asked for
         6. a fence, or a search/replace block, that is left open -> proved unless the caller cut it
         """
         found = self.break_line()
-        if stop in (Stop.FILTERED, Stop.PAUSED) or self.is_refusal:
+        if stop in (StopReason.FILTERED, StopReason.PAUSED) or self.is_refusal:
             return found  # 1
         is_cut = stop in _CUTS
-        is_callers = self._expected.may_be_cut or (stop is Stop.LENGTH and self._expected.has_small_budget)
+        is_callers = self._expected.may_be_cut or (stop is StopReason.LENGTH and self._expected.has_small_budget)
         if not self.has_spoken:
             return found if calls else [*found, self._nothing(stop, is_callers)]  # 2
         if self._json is not None and not calls:
@@ -94,25 +94,25 @@ class TextCheck:
             is_middle = self._is_in_the_middle(tail)
             found.append(proved("truncated") if is_middle and not is_callers else noted("length"))  # 4
         if is_loop(tail):
-            found.append(Finding("loop", is_cut and not is_callers, "the end repeats itself"))  # 5
-        is_excused = is_callers or stop is Stop.SEQUENCE
+            found.append(AnswerFinding("loop", is_cut and not is_callers, "the end repeats itself"))  # 5
+        is_excused = is_callers or stop is StopReason.SEQUENCE
         if self._fences.is_left_open:
-            found.append(Finding("open_fence", not is_excused, "a block of code that is not closed"))  # 6
+            found.append(AnswerFinding("open_fence", not is_excused, "a block of code that is not closed"))  # 6
         if self._edits.is_open:
-            found.append(Finding("edit", not is_excused, "a search/replace block that is not complete"))
+            found.append(AnswerFinding("edit", not is_excused, "a search/replace block that is not complete"))
         return found
 
-    def _nothing(self, stop: Stop, is_callers: bool) -> Finding:
-        is_meant = is_callers or stop is Stop.SEQUENCE or self._expected.is_after_results
+    def _nothing(self, stop: StopReason, is_callers: bool) -> AnswerFinding:
+        is_meant = is_callers or stop is StopReason.SEQUENCE or self._expected.is_after_results
         check = "only_thinking" if self.has_thought else "empty"
         return noted(check) if is_meant else proved(check)
 
-    def _of_json(self, is_callers_cut: bool) -> list[Finding]:
+    def _of_json(self, is_callers_cut: bool) -> list[AnswerFinding]:
         assert self._json is not None
         if self._json.size > MAX_JSON:
             return [noted("too_large")]
         found = check_json(self._expected, self._json.text())
-        return [noted(each.check, each.told) for each in found] if is_callers_cut else found
+        return [noted(each.check, each.text) for each in found] if is_callers_cut else found
 
     def _is_in_the_middle(self, tail: str) -> bool:
         return self._fences.is_open or self._edits.is_open or tail[-1].isalnum() or tail[-1] in _OPEN_ENDS
@@ -151,11 +151,11 @@ class TextCheck:
             is_lost = not self._names_lost and not self._expected.mentions(LOST)
             self._tell(proved("replacement") if is_lost else noted("replacement"))
 
-    def _is_leak_in(self, place: Place, line: str) -> bool:
-        if place is not Place.LINE:
-            return place is Place.TEMPLATE
+    def _is_leak_in(self, place: MarkerPlace, line: str) -> bool:
+        if place is not MarkerPlace.LINE:
+            return place is MarkerPlace.TEMPLATE
         return not any(topic in line or self._expected.mentions(topic) for topic in TOPICS)
 
-    def _tell(self, finding: Finding) -> None:
+    def _tell(self, finding: AnswerFinding) -> None:
         """Each once."""
         self._found[finding] = None

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from stoker.request.verify.pieces import Pieces
+from stoker.request.verify.text_buffer import TextBuffer
 
 MAX_BLOCK = 256 * 1024
 """Characters of a block that are kept; a longer one is not judged."""
@@ -20,7 +20,7 @@ _FENCE = re.compile(r"[ \t]*+(`{3,}+|~{3,}+)[ \t]*+([^`\r\n]*+)$")
 """Possessive: a line of 64 KB must not be tried in every division."""
 
 
-class Block(NamedTuple):
+class CodeBlock(NamedTuple):
     """A closed block of code. `label`: the first word after the fence, in lower case."""
 
     label: str
@@ -41,7 +41,7 @@ class Fences:
         self._is_below_text = False
         self._label = ""
         self._has_inner = False
-        self._kept = Pieces()
+        self._kept = TextBuffer()
 
     @property
     def is_left_open(self) -> bool:
@@ -53,7 +53,7 @@ class Fences:
         self._is_below_text = False
         return not self.is_open
 
-    def line(self, line: str) -> Block | None:
+    def line(self, line: str) -> CodeBlock | None:
         """The block that this line closed, if it may be judged. `is_open` is then about what follows."""
         found = _FENCE.match(line)
         is_heading = self._is_below_text and not self.is_open and not line.strip("~ \t")
@@ -64,7 +64,7 @@ class Fences:
             self._keep(line)
         return None
 
-    def _at_fence(self, fence: str, label: str, indent: int, line: str) -> Block | None:
+    def _at_fence(self, fence: str, label: str, indent: int, line: str) -> CodeBlock | None:
         self._depth = max(0, self._depth + (1 if label or not self._depth else -1))
         if not self.is_open:
             self.is_open, self._fence, self._indent = True, fence, indent
@@ -77,7 +77,7 @@ class Fences:
             return None
         self.is_open = False
         is_whole = not self._has_inner and self._kept.size <= MAX_BLOCK
-        return Block(self._label, self._kept.text()) if is_whole else None
+        return CodeBlock(self._label, self._kept.text()) if is_whole else None
 
     def _keep(self, line: str) -> None:
         if self._kept.size > MAX_BLOCK:

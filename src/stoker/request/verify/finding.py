@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 
-class Outcome(StrEnum):
+class AnswerVerdict(StrEnum):
     """What became of an answer."""
 
     OPEN = "open"
@@ -15,7 +15,7 @@ class Outcome(StrEnum):
     FAILED = "failed"
 
 
-class Finding(NamedTuple):
+class AnswerFinding(NamedTuple):
     """One thing that is wrong, or may be. It holds nothing of the prompt or the answer but the name of an offered tool.
 
     check    a word of CHECKS
@@ -24,26 +24,26 @@ class Finding(NamedTuple):
     """
 
     check: str
-    certain: bool
-    told: str
+    is_proved: bool
+    text: str
 
 
 CHECKS = {
     "unknown_tool": "a call of a tool that was not offered",
-    "arguments": "arguments that are no JSON object",
+    "arguments": "arguments that are not a JSON object",
     "missing_key": "arguments without a required key",
-    "schema": "arguments that break the tool's schema",
-    "schema_unchecked": "a schema that could not be checked, or not all of it",
+    "schema": "arguments that violate the tool's schema",
+    "schema_unchecked": "a schema that could not be checked completely",
     "duplicate_id": "two calls with one id",
-    "call_missing": "no call where one was demanded",
-    "call_forbidden": "a call where none was allowed, or another tool than the named one",
+    "call_missing": "no call where one was required",
+    "call_forbidden": "a call where none was allowed, or of another tool than the named one",
     "parallel_calls": "several calls where one at a time was asked for",
     "repeated_call": "the same call as in the last two turns",
     "json": "no JSON where JSON was asked for",
-    "json_schema": "JSON that breaks the wanted schema",
+    "json_schema": "JSON that violates the requested schema",
     "too_deep": "JSON that is nested too deeply to be read",
-    "too_large": "more than can be held",
-    "empty": "nothing was said",
+    "too_large": "more than can be held back",
+    "empty": "an empty answer",
     "only_thinking": "thinking, and no answer",
     "leaked_marker": "a marker of the chat template in the text",
     "replacement": "characters that were lost (U+FFFD)",
@@ -52,18 +52,18 @@ CHECKS = {
     "length": "cut off by the caller's own limit, or at the end of a sentence",
     "open_fence": "a block of code that is not closed",
     "python": "Python that no version can read",
-    "json_fence": "a block of JSON that is none",
-    "diff": "a hunk that is not as long as its header says",
+    "json_fence": "a block labelled JSON that is not JSON",
+    "diff": "a hunk whose length differs from its header",
     "edit": "a search/replace block that is not complete",
-    "edit_unknown": "a search/replace block for text that was not shown",
-    "unfinished": "the answer just stopped",
+    "edit_unknown": "a search/replace block for text that is not in the prompt",
+    "unfinished": "the answer stopped without a reason",
 }
 """Every check, and what it finds."""
 
 
-def proved(check: str, told: str = "") -> Finding:
-    return Finding(check, True, told or CHECKS[check])
+def proved(check: str, told: str = "") -> AnswerFinding:
+    return AnswerFinding(check, True, told or CHECKS[check])
 
 
-def noted(check: str, told: str = "") -> Finding:
-    return Finding(check, False, told or CHECKS[check])
+def noted(check: str, told: str = "") -> AnswerFinding:
+    return AnswerFinding(check, False, told or CHECKS[check])

@@ -13,7 +13,7 @@ LONG_NUMBER = 400
 """Digits beyond which an integer is read as a float: Python refuses to read very long ones."""
 
 
-class Broken(Enum):
+class InvalidJson(Enum):
     """Why there is no value."""
 
     SYNTAX = "syntax"
@@ -22,19 +22,19 @@ class Broken(Enum):
 
 
 def read_json(text: str) -> Any:
-    """The value, or a `Broken`. Linear in the text; raises nothing."""
+    """The value, or a `InvalidJson`. Linear in the text; raises nothing."""
     try:
         return _decode(text)
     except RecursionError:
-        return Broken.DEPTH
+        return InvalidJson.DEPTH
     except (msgspec.MsgspecError, UnicodeError):
         pass
     try:  # half surrogates and very long numbers are JSON all the same
         return json.loads(text, parse_constant=_refuse, parse_int=_integer)
     except RecursionError:
-        return Broken.DEPTH
+        return InvalidJson.DEPTH
     except ValueError:
-        return Broken.SYNTAX
+        return InvalidJson.SYNTAX
 
 
 def _refuse(name: str) -> NoReturn:

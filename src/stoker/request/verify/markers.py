@@ -28,7 +28,7 @@ TOPICS = ("template", "special token", "ChatML", "chat format", "prompt format",
 """Who speaks of these may speak of markers."""
 
 
-class Place(Enum):
+class MarkerPlace(Enum):
     """Where a marker stands."""
 
     TEMPLATE = "template"
@@ -38,19 +38,19 @@ class Place(Enum):
     OTHER = "other"
 
 
-def markers_in(line: str) -> list[tuple[str, Place]]:
+def markers_in(line: str) -> list[tuple[str, MarkerPlace]]:
     """The markers in a line of prose. Linear."""
     if _FIRST.search(line) is None:
         return []
     prose = _INLINE_CODE.sub("``", line).rstrip()
     start = len(prose) - len(prose.lstrip())
     if start > MAX_INDENT:
-        return [(found[0], Place.OTHER) for found in MARKER.finditer(prose)]
+        return [(found[0], MarkerPlace.OTHER) for found in MARKER.finditer(prose)]
     return [(found[0], _place(prose, start, found)) for found in MARKER.finditer(prose)]
 
 
-def _place(prose: str, start: int, found: re.Match[str]) -> Place:
+def _place(prose: str, start: int, found: re.Match[str]) -> MarkerPlace:
     is_glued = prose[found.start() - 1 : found.start()] not in ("", " ", "\t", "(", '"', "'", "*", "“", "«", "/", "`")
     if found.start() == start or found.end() == len(prose) or is_glued:
-        return Place.TEMPLATE
-    return Place.OTHER if _TAG.match(found[0]) else Place.LINE
+        return MarkerPlace.TEMPLATE
+    return MarkerPlace.OTHER if _TAG.match(found[0]) else MarkerPlace.LINE

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from stoker.request.verify.json_value import Broken, read_json
-from stoker.request.verify.schema_rules import Fit, Look, Spent
+from stoker.request.verify.json_value import InvalidJson, read_json
+from stoker.request.verify.schema_rules import Fit, SchemaCheck, StepsExhausted
 
 MAX_SCHEMA = 256 * 1024
 """Bytes of a schema's text; longer ones are not checked."""
@@ -32,14 +32,14 @@ class Schema:
         self._is_renamed = False
 
     def value(self) -> Any:
-        """The schema itself; a `Broken` if it is too long or no JSON."""
+        """The schema itself; a `InvalidJson` if it is too long or no JSON."""
         if not self._read:
             self._read = True
             self._is_renamed = self._text.count(b'"$id"') > 1
             try:
-                self._value = read_json(self._text.decode()) if len(self._text) <= MAX_SCHEMA else Broken.DEPTH
+                self._value = read_json(self._text.decode()) if len(self._text) <= MAX_SCHEMA else InvalidJson.DEPTH
             except UnicodeDecodeError:
-                self._value = Broken.SYNTAX
+                self._value = InvalidJson.SYNTAX
             self._text = b""
         return self._value
 
@@ -52,12 +52,12 @@ class Schema:
     def fits(self, value: Any) -> Fitting:
         """Raises nothing, and takes at most STEPS steps."""
         found = self.value()
-        if isinstance(found, Broken):
+        if isinstance(found, InvalidJson):
             return Fitting(None, ("schema",))
-        look = Look(found, self._is_renamed)
+        look = SchemaCheck(found, self._is_renamed)
         try:
             fit = look.at(found, value)
-        except (Spent, RecursionError):
+        except (StepsExhausted, RecursionError):
             return Fitting(None, tuple(sorted({*look.unchecked, "size"})))
         return Fitting(fit, tuple(sorted(look.unchecked)))
 

@@ -24,11 +24,11 @@ Fit = bool | None
 """None: not known."""
 
 
-class Spent(Exception):
+class StepsExhausted(Exception):
     """The steps are used up."""
 
 
-class Look:
+class SchemaCheck:
     """One look at one value."""
 
     __slots__ = ("_root", "has_renamed_parts", "steps", "unchecked")
@@ -42,7 +42,7 @@ class Look:
     def spend(self, steps: int = 1) -> None:
         self.steps -= steps
         if self.steps < 0:
-            raise Spent
+            raise StepsExhausted
 
     def at(self, schema: Any, value: Any) -> Fit:
         self.spend()
@@ -81,7 +81,7 @@ class Look:
         return found
 
 
-def key(value: Any, look: Look) -> Any:
+def key(value: Any, look: SchemaCheck) -> Any:
     """A hashable key that is equal for equal JSON values: 1 and 1.0 are, 1 and true are not."""
     look.spend()
     if isinstance(value, bool):
@@ -116,7 +116,7 @@ TYPES: Mapping[str, Callable[[Any], bool]] = {
 }
 
 
-def _type(look: Look, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
+def _type(look: SchemaCheck, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
     names = want if isinstance(want, list) else [want]
     if not all(isinstance(name, str) and name in TYPES for name in names):
         return None
@@ -125,25 +125,25 @@ def _type(look: Look, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
     return None if value is None and schema.get("nullable") is True else False  # OpenAPI 3.0's way to say null
 
 
-def _enum(look: Look, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
+def _enum(look: SchemaCheck, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
     if not isinstance(want, list):
         return None
     wanted = key(value, look)
     return any(key(item, look) == wanted for item in want)
 
 
-def _const(look: Look, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
+def _const(look: SchemaCheck, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
     return bool(key(want, look) == key(value, look))
 
 
-def _required(look: Look, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
+def _required(look: SchemaCheck, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
     if not isinstance(want, list) or not all(isinstance(name, str) for name in want):
         return None
     look.spend(len(want))
     return not isinstance(value, dict) or all(name in value for name in want)
 
 
-def _properties(look: Look, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
+def _properties(look: SchemaCheck, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
     if not isinstance(want, dict):
         return None
     if not isinstance(value, dict):
@@ -151,7 +151,7 @@ def _properties(look: Look, want: Any, value: Any, schema: dict[str, Any]) -> Fi
     return every([look.at(want[name], item) for name, item in value.items() if name in want])
 
 
-def _additional(look: Look, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
+def _additional(look: SchemaCheck, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
     known = schema.get("properties", {})
     if not isinstance(value, dict) or want is True:
         return True
@@ -163,11 +163,11 @@ def _additional(look: Look, want: Any, value: Any, schema: dict[str, Any]) -> Fi
     return every([look.at(want, item) for item in rest])
 
 
-def _names(look: Look, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
+def _names(look: SchemaCheck, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
     return every([look.at(want, name) for name in value]) if isinstance(value, dict) else True
 
 
-def _dependent(look: Look, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
+def _dependent(look: SchemaCheck, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
     if not isinstance(want, dict) or not all(isinstance(names, list) for names in want.values()):
         return None
     if not isinstance(value, dict):
@@ -176,7 +176,7 @@ def _dependent(look: Look, want: Any, value: Any, schema: dict[str, Any]) -> Fit
     return all(other in value for name, names in want.items() if name in value for other in names)
 
 
-def _dependent_schemas(look: Look, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
+def _dependent_schemas(look: SchemaCheck, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
     if not isinstance(want, dict):
         return None
     if not isinstance(value, dict):
@@ -184,7 +184,7 @@ def _dependent_schemas(look: Look, want: Any, value: Any, schema: dict[str, Any]
     return every([look.at(part, value) for name, part in want.items() if name in value])
 
 
-def _items(look: Look, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
+def _items(look: SchemaCheck, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
     first = schema.get("prefixItems", [])
     if not isinstance(value, list):
         return True
@@ -193,7 +193,7 @@ def _items(look: Look, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
     return every([look.at(want, item) for item in value[len(first) :]])
 
 
-def _prefix_items(look: Look, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
+def _prefix_items(look: SchemaCheck, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
     if not isinstance(want, list):
         return None
     if not isinstance(value, list):
@@ -201,7 +201,7 @@ def _prefix_items(look: Look, want: Any, value: Any, schema: dict[str, Any]) -> 
     return every([look.at(part, item) for part, item in zip(want, value, strict=False)])
 
 
-def _contains(look: Look, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
+def _contains(look: SchemaCheck, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
     least, most = schema.get("minContains", 1), schema.get("maxContains")
     if not isinstance(value, list):
         return True
@@ -214,21 +214,21 @@ def _contains(look: Look, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
     return True if sure >= least and (most is None or sure + perhaps <= most) else None
 
 
-def _unique(look: Look, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
+def _unique(look: SchemaCheck, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
     if not isinstance(want, bool):
         return None
     return not want or not isinstance(value, list) or len({key(item, look) for item in value}) == len(value)
 
 
-def _all_of(look: Look, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
+def _all_of(look: SchemaCheck, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
     return every([look.at(part, value) for part in want]) if isinstance(want, list) else None
 
 
-def _any_of(look: Look, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
+def _any_of(look: SchemaCheck, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
     return some([look.at(part, value) for part in want]) if isinstance(want, list) and want else None
 
 
-def _one_of(look: Look, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
+def _one_of(look: SchemaCheck, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
     if not isinstance(want, list) or not want:
         return None
     fits = [look.at(part, value) for part in want]
@@ -237,12 +237,12 @@ def _one_of(look: Look, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
     return True if None not in fits else None
 
 
-def _not(look: Look, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
+def _not(look: SchemaCheck, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
     fit = look.at(want, value)
     return None if fit is None else not fit
 
 
-def _if(look: Look, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
+def _if(look: SchemaCheck, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
     holds = look.at(want, value)
     if holds is not None:
         return look.at(schema.get("then" if holds else "else", True), value)
@@ -250,7 +250,7 @@ def _if(look: Look, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
     return both.pop() if len(both) == 1 else None
 
 
-def _ref(look: Look, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
+def _ref(look: SchemaCheck, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
     try:
         return look.at(look.target(want), value) if isinstance(want, str) else None
     except (LookupError, TypeError):
@@ -260,7 +260,7 @@ def _ref(look: Look, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
 def _size(of: type[Any], fits: Callable[[int, Any], bool]) -> Rule:
     """A keyword that counts: characters, items, keys."""
 
-    def rule(look: Look, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
+    def rule(look: SchemaCheck, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
         return None if not is_number(want) else not isinstance(value, of) or fits(len(value), want)
 
     return rule
@@ -269,13 +269,13 @@ def _size(of: type[Any], fits: Callable[[int, Any], bool]) -> Rule:
 def _bound(fits: Callable[[Any, Any], bool]) -> Rule:
     """A keyword that compares numbers."""
 
-    def rule(look: Look, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
+    def rule(look: SchemaCheck, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
         return None if not is_number(want) else not is_number(value) or fits(value, want)
 
     return rule
 
 
-def _multiple(look: Look, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
+def _multiple(look: SchemaCheck, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
     if not is_number(value):
         return True
     whole = isinstance(value, int) and isinstance(want, int) and not isinstance(want, bool) and want > 0
@@ -285,13 +285,13 @@ def _multiple(look: Look, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
 def _unchecked(of: type) -> Rule:
     """A keyword that is not checked, and says nothing of values of other types, nor of an empty object or list."""
 
-    def rule(look: Look, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
+    def rule(look: SchemaCheck, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
         return None if isinstance(value, of) and (value or of not in (dict, list)) else True
 
     return rule
 
 
-Rule = Callable[[Look, Any, Any, dict[str, Any]], Fit]
+Rule = Callable[[SchemaCheck, Any, Any, dict[str, Any]], Fit]
 RULES: Mapping[str, Rule] = {
     "type": _type,
     "enum": _enum,

@@ -11,15 +11,28 @@ In the two holding modes nothing flows any more from the first proved fault on: 
 
 from __future__ import annotations
 
-from stoker.domain.answer import Answer, Closed, Ended, Event, Failed, Finished, Grew, Kind, Opened, Said, Signed, Stop
-from stoker.domain.prompt import Call, Redacted, Refusal, Text, Thinking
+from stoker.domain.answer import (
+    Answer,
+    AnswerBlock,
+    BlockKind,
+    Closed,
+    Ended,
+    Event,
+    Failed,
+    Finished,
+    Grew,
+    Opened,
+    Signed,
+    StopReason,
+)
+from stoker.domain.prompt import Redacted, Refusal, Text, Thinking, ToolCall
 from stoker.domain.tier import HOLDING, Verify
 from stoker.request.verify.check_calls import CallCheck
 from stoker.request.verify.check_text import TextCheck
-from stoker.request.verify.expect import Expectation
-from stoker.request.verify.finding import Finding, Outcome, proved
-from stoker.request.verify.held import Held
-from stoker.request.verify.pieces import Pieces
+from stoker.request.verify.expectation import Expectation
+from stoker.request.verify.finding import AnswerFinding, AnswerVerdict, proved
+from stoker.request.verify.held_events import HeldEvents
+from stoker.request.verify.text_buffer import TextBuffer
 
 MAX_ARGUMENTS = 4 * 1024 * 1024
 """Characters of one call's arguments."""
@@ -39,16 +52,16 @@ class Verifier:
         self._calls = CallCheck(expected)
         self._text = TextCheck(expected)
         self._open: dict[int, Opened] = {}
-        self._arguments: dict[int, Pieces] = {}
-        self._waiting: dict[int, Held] = {}
+        self._arguments: dict[int, TextBuffer] = {}
+        self._waiting: dict[int, HeldEvents] = {}
         """HOLD_TOOLS: by block. HOLD_ALL: all of them under -1."""
-        self._found: dict[Finding, None] = {}
+        self._found: dict[AnswerFinding, None] = {}
         self._is_finished = False
         self._is_failed = False
         self._had_call = False
 
     @property
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[AnswerFinding]:
         """So far, in the order in which they were found, each once."""
         return list(self._found)
 
@@ -57,11 +70,11 @@ class Verifier:
         """Nothing flows any more, and what waited is gone. Never in OFF and OBSERVE."""
         return self._is_failed
 
-    def verdict(self) -> Outcome:
+    def verdict(self) -> AnswerVerdict:
         """OPEN until the answer is finished, unless a fault is proved before; in OFF everything passes."""
-        if any(finding.certain for finding in self._found):
-            return Outcome.FAILED
-        return Outcome.PASSED if self._is_finished else Outcome.OPEN
+        if any(finding.is_proved for finding in self._found):
+            return AnswerVerdict.FAILED
+        return AnswerVerdict.PASSED if self._is_finished else AnswerVerdict.OPEN
 
     def feed(self, event: Event) -> list[Event]:
         """What may flow now, in order; often nothing, sometimes much."""
@@ -70,7 +83,7 @@ class Verifier:
             return [event]
         for finding in self._look(event):
             self._found[finding] = None
-            self._is_failed = self._is_failed or (finding.certain and self._mode in HOLDING)
+            self._is_failed = self._is_failed or (finding.is_proved and self._mode in HOLDING)
         if self._is_failed:
             self._waiting.clear()
             return [event] if isinstance(event, Failed) else []
@@ -82,7 +95,7 @@ class Verifier:
             case _:
                 return [event]
 
-    def _look(self, event: Event) -> list[Finding]:
+    def _look(self, event: Event) -> list[AnswerFinding]:
         match event:
             case Opened():
                 return self._opened(event)
@@ -93,27 +106,27 @@ class Verifier:
             case Finished(stop=stop) if not self._is_finished:
                 return self._finished(stop)
             case Ended() if not self._is_finished:
-                return [*self._finished(Stop.END), proved("unfinished")]
+                return [*self._finished(StopReason.END), proved("unfinished")]
             case _:
                 return []
 
-    def _opened(self, block: Opened) -> list[Finding]:
+    def _opened(self, block: Opened) -> list[AnswerFinding]:
         self._open[block.at] = block
-        if block.kind is Kind.CALL:
+        if block.kind is BlockKind.CALL:
             self._had_call = True
-            self._arguments[block.at] = Pieces()
+            self._arguments[block.at] = TextBuffer()
             return self._calls.opened(block)
         self._text.opened(block.kind)
-        if block.kind is Kind.TEXT and self._had_call:
+        if block.kind is BlockKind.TEXT and self._had_call:
             self._had_call = False
             return self._text.break_line()
         return []
 
-    def _grew(self, at: int, text: str) -> list[Finding]:
+    def _grew(self, at: int, text: str) -> list[AnswerFinding]:
         block = self._open.get(at)
         if block is None:
             return []
-        if block.kind is Kind.TEXT:
+        if block.kind is BlockKind.TEXT:
             return self._text.grew(text)
         arguments = self._arguments.get(at)
         if arguments is None or arguments.size > MAX_ARGUMENTS:
@@ -121,22 +134,22 @@ class Verifier:
         arguments.add(text)
         return [proved("too_large")] if arguments.size > MAX_ARGUMENTS else []
 
-    def _closed(self, at: int) -> list[Finding]:
+    def _closed(self, at: int) -> list[AnswerFinding]:
         block = self._open.pop(at, None)
         arguments = self._arguments.pop(at, None)
         if block is None or arguments is None or arguments.size > MAX_ARGUMENTS:
             return []
         return self._calls.closed(block, arguments.text())
 
-    def _finished(self, stop: Stop) -> list[Finding]:
+    def _finished(self, stop: StopReason) -> list[AnswerFinding]:
         self._is_finished = True
         left = [finding for at in list(self._arguments) for finding in self._closed(at)]
         return [*left, *self._calls.finished(stop), *self._text.finished(stop, self._calls.count)]
 
     def _hold_tools(self, event: Event) -> list[Event]:
         match event:
-            case Opened(at=at, kind=Kind.CALL):
-                self._waiting[at] = Held()
+            case Opened(at=at, kind=BlockKind.CALL):
+                self._waiting[at] = HeldEvents()
                 self._waiting[at].add(event)
                 return []
             case Grew(at=at) | Signed(at=at) if at in self._waiting:
@@ -154,7 +167,7 @@ class Verifier:
     def _hold_all(self, event: Event) -> list[Event]:
         if isinstance(event, Failed):
             return [event]
-        waiting = self._waiting.setdefault(-1, Held())
+        waiting = self._waiting.setdefault(-1, HeldEvents())
         waiting.add(event)
         if self._is_finished:
             return waiting.release()
@@ -165,7 +178,7 @@ class Verifier:
         return []
 
 
-def whole(expected: Expectation, answer: Answer) -> list[Finding]:
+def check_whole_answer(expected: Expectation, answer: Answer) -> list[AnswerFinding]:
     """What is found in an answer that was not streamed: the same as in the same answer streamed."""
     verifier = Verifier(expected, Verify.OBSERVE)
     for event in events_of(answer):
@@ -185,15 +198,15 @@ def events_of(answer: Answer) -> list[Event]:
     return [*events, Finished(answer.stop, answer.sequence)]
 
 
-def _opened(at: int, block: Said) -> tuple[Opened, str]:
+def _opened(at: int, block: AnswerBlock) -> tuple[Opened, str]:
     match block:
-        case Call(id=id, name=name, arguments=arguments, custom=custom):
-            return Opened(at, Kind.CALL, id, name, custom), arguments
+        case ToolCall(id=id, name=name, arguments=arguments, custom=custom):
+            return Opened(at, BlockKind.CALL, id, name, custom), arguments
         case Text(text=text):
-            return Opened(at, Kind.TEXT), text
+            return Opened(at, BlockKind.TEXT), text
         case Thinking(text=text):
-            return Opened(at, Kind.THINKING), text
+            return Opened(at, BlockKind.THINKING), text
         case Redacted(data=data):
-            return Opened(at, Kind.REDACTED), data
+            return Opened(at, BlockKind.REDACTED), data
         case Refusal(text=text):
-            return Opened(at, Kind.REFUSAL), text
+            return Opened(at, BlockKind.REFUSAL), text

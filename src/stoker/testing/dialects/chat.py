@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from stoker.testing.dialects.terms import Stream, Terms, data
-from stoker.testing.script.ask import Ask
+from stoker.testing.script.ask import ScriptedRequest
 
 FINGERPRINT = "scripted"
 _TYPES = {400: "invalid_request_error", 401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
@@ -24,12 +24,12 @@ class OpenAI:
 class Chat(OpenAI):
     """`/v1/chat/completions`."""
 
-    def whole(self, ask: Ask, terms: Terms) -> dict[str, Any]:
+    def whole(self, ask: ScriptedRequest, terms: Terms) -> dict[str, Any]:
         message = {"role": "assistant", "content": terms.whole(), "refusal": None}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(terms)}
         return frame("chatcmpl", "chat.completion", terms) | {"choices": [choice]} | _usage(terms)
 
-    def stream(self, ask: Ask, terms: Terms) -> Stream:
+    def stream(self, ask: ScriptedRequest, terms: Terms) -> Stream:
         start = frame("chatcmpl", "chat.completion.chunk", terms)
         usual = start | ({"usage": None} if ask.include_usage else {})
         opening = data(usual | {"choices": [chunk({"role": "assistant", "content": ""})]})
@@ -42,11 +42,11 @@ class Chat(OpenAI):
 class Completions(OpenAI):
     """`/v1/completions`."""
 
-    def whole(self, ask: Ask, terms: Terms) -> dict[str, Any]:
+    def whole(self, ask: ScriptedRequest, terms: Terms) -> dict[str, Any]:
         start = frame("cmpl", "text_completion", terms)
         return start | {"choices": [_text(terms.whole(), _finish(terms))]} | _usage(terms)
 
-    def stream(self, ask: Ask, terms: Terms) -> Stream:
+    def stream(self, ask: ScriptedRequest, terms: Terms) -> Stream:
         start = frame("cmpl", "text_completion", terms)
         usual = start | ({"usage": None} if ask.include_usage else {})
         finish = data(usual | {"choices": [_text("", _finish(terms))]})
@@ -92,7 +92,7 @@ def _finish(terms: Terms) -> str:
     return "length" if terms.is_cut else "stop"
 
 
-def _last_usage(ask: Ask, start: dict[str, Any], terms: Terms) -> list[bytes]:
+def _last_usage(ask: ScriptedRequest, start: dict[str, Any], terms: Terms) -> list[bytes]:
     """The extra chunk, only where it was asked for."""
     return [data(start | {"choices": []} | _usage(terms))] if ask.include_usage and terms.usage else []
 

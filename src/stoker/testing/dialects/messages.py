@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stoker.testing.dialects.terms import Stream, Terms, named
-from stoker.testing.script.ask import Ask
+from stoker.testing.script.ask import ScriptedRequest
 
 _TYPES = {
     400: "invalid_request_error",
@@ -30,11 +30,11 @@ class Anthropic:
 class Messages(Anthropic):
     """`/v1/messages`. Its `input_tokens` are those that were not cached."""
 
-    def whole(self, ask: Ask, terms: Terms) -> dict[str, Any]:
+    def whole(self, ask: ScriptedRequest, terms: Terms) -> dict[str, Any]:
         content = [{"type": "text", "text": terms.whole()}] if terms.tokens else []
         return envelope(terms, content, _stop(terms), terms.completion)
 
-    def stream(self, ask: Ask, terms: Terms) -> Stream:
+    def stream(self, ask: ScriptedRequest, terms: Terms) -> Stream:
         start = {"type": "message_start", "message": envelope(terms, [], None, min(1, terms.completion))}
         block = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
         delta: dict[str, Any] = {
@@ -55,7 +55,7 @@ class Messages(Anthropic):
 class Count(Anthropic):
     """`/v1/messages/count_tokens`."""
 
-    def whole(self, ask: Ask, terms: Terms) -> dict[str, Any]:
+    def whole(self, ask: ScriptedRequest, terms: Terms) -> dict[str, Any]:
         return {"input_tokens": terms.prompt}
 
 

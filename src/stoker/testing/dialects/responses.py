@@ -8,7 +8,7 @@ import orjson
 
 from stoker.testing.dialects.chat import OpenAI
 from stoker.testing.dialects.terms import Stream, Terms, named
-from stoker.testing.script.ask import Ask
+from stoker.testing.script.ask import ScriptedRequest
 
 _OPENING = 4
 
@@ -16,10 +16,10 @@ _OPENING = 4
 class Responses(OpenAI):
     """`/v1/responses`."""
 
-    def whole(self, ask: Ask, terms: Terms) -> dict[str, Any]:
+    def whole(self, ask: ScriptedRequest, terms: Terms) -> dict[str, Any]:
         return envelope(terms, _end(terms), [_item(terms, _end(terms), terms.whole())])
 
-    def stream(self, ask: Ask, terms: Terms) -> Stream:
+    def stream(self, ask: ScriptedRequest, terms: Terms) -> Stream:
         text = "" if terms.text is None else terms.whole()  # an endless text is not sent four times more
         place = {"item_id": f"msg_{terms.number}", "output_index": 0, "content_index": 0}
         done = _item(terms, _end(terms), text)

@@ -12,8 +12,8 @@ import orjson
 from stoker.testing.dialects.chat import OpenAI, chunk, frame
 from stoker.testing.dialects.telling import Telling, is_json, text_in
 from stoker.testing.dialects.terms import Stream, Terms, data
-from stoker.testing.script.answers import Block, Call, Refusal, Text, Thinking
-from stoker.testing.script.ask import Ask
+from stoker.testing.script.answers import ScriptedBlock, ScriptedCall, ScriptedRefusal, ScriptedText, ScriptedThinking
+from stoker.testing.script.ask import ScriptedRequest
 
 _FINISH = {
     "end": "stop",
@@ -31,17 +31,17 @@ class RichChat(OpenAI):
     def __init__(self, told: Telling) -> None:
         self._told = told
 
-    def whole(self, ask: Ask, terms: Terms) -> dict[str, Any]:
+    def whole(self, ask: ScriptedRequest, terms: Terms) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": None, "refusal": None}
         for block in self._told.blocks:
-            if not isinstance(block, Call) and (field := self._field(block)):
+            if not isinstance(block, ScriptedCall) and (field := self._field(block)):
                 message[field] = (message.get(field) or "") + text_in(block)
         if calls := [one for _, one in self._calls()]:
             message["tool_calls"] = [self._whole_call(*one) for one in calls]
         choice = {"index": 0, "message": message, "logprobs": None} | self._finish()
         return frame("chatcmpl", "chat.completion", terms) | {"choices": [choice]} | self._usage(terms)
 
-    def stream(self, ask: Ask, terms: Terms) -> Stream:
+    def stream(self, ask: ScriptedRequest, terms: Terms) -> Stream:
         quirks = self._told.quirks
         start = frame("chatcmpl", "chat.completion.chunk", terms)
         usual = start | ({"usage": None} if ask.include_usage else {})
@@ -77,7 +77,7 @@ class RichChat(OpenAI):
     def _plain_deltas(self) -> Iterator[dict[str, Any]]:
         """In the order of the blocks; calls that stand together may be interleaved."""
         calls = dict(self._calls())
-        for are_calls, group in groupby(enumerate(self._told.blocks), lambda one: isinstance(one[1], Call)):
+        for are_calls, group in groupby(enumerate(self._told.blocks), lambda one: isinstance(one[1], ScriptedCall)):
             if are_calls:
                 parts = [[{"tool_calls": [one]} for one in self._parts(*calls[at])] for at, _ in group]
                 yield from _in_turn(parts) if "interleave" in self._told.quirks else chain.from_iterable(parts)
@@ -86,35 +86,35 @@ class RichChat(OpenAI):
                     if field := self._field(block):
                         yield from ({field: piece} for piece in self._told.pieces(text_in(block)))
 
-    def _field(self, block: Block) -> str | None:
+    def _field(self, block: ScriptedBlock) -> str | None:
         match block:
-            case Thinking():
+            case ScriptedThinking():
                 return self._told.reasoning_field
-            case Text():
+            case ScriptedText():
                 return "content"
-            case Refusal():
+            case ScriptedRefusal():
                 return "refusal"
         return None
 
     # -- calls -------------------------------------------------------------------------------------------------
 
-    def _calls(self) -> Iterator[tuple[int, tuple[int, Call, str]]]:
+    def _calls(self) -> Iterator[tuple[int, tuple[int, ScriptedCall, str]]]:
         """By the block's place: number among the calls, call, id."""
-        found = [(at, block) for at, block in enumerate(self._told.blocks) if isinstance(block, Call)]
+        found = [(at, block) for at, block in enumerate(self._told.blocks) if isinstance(block, ScriptedCall)]
         for number, (at, call) in enumerate(found):
             yield at, (number, call, self._told.id_of("call", at))
 
-    def _arguments(self, call: Call) -> str:
+    def _arguments(self, call: ScriptedCall) -> str:
         text = text_in(call)
         return json.dumps(text, ensure_ascii=False) if "double_encoded" in self._told.quirks else text
 
-    def _whole_call(self, number: int, call: Call, name: str) -> dict[str, Any]:
+    def _whole_call(self, number: int, call: ScriptedCall, name: str) -> dict[str, Any]:
         arguments: str | orjson.Fragment = self._arguments(call)
         if "arguments_object" in self._told.quirks and is_json(text_in(call)):
             arguments = orjson.Fragment(text_in(call))
         return {"id": name, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
-    def _parts(self, number: int, call: Call, name: str) -> list[dict[str, Any]]:
+    def _parts(self, number: int, call: ScriptedCall, name: str) -> list[dict[str, Any]]:
         """One call, delta by delta."""
         quirks, text = self._told.quirks, self._arguments(call)
         place = {} if "no_index" in quirks else {"index": 0 if "same_index" in quirks else number}

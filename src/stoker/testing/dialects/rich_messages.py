@@ -10,8 +10,14 @@ import orjson
 from stoker.testing.dialects.messages import Anthropic, envelope
 from stoker.testing.dialects.telling import Telling, is_json, text_in
 from stoker.testing.dialects.terms import Stream, Terms, named
-from stoker.testing.script.answers import Block, Call, Redacted, Refusal, Thinking
-from stoker.testing.script.ask import Ask
+from stoker.testing.script.answers import (
+    ScriptedBlock,
+    ScriptedCall,
+    ScriptedRedacted,
+    ScriptedRefusal,
+    ScriptedThinking,
+)
+from stoker.testing.script.ask import ScriptedRequest
 
 SIGNATURE = "scripted-sig-"
 """What every signature that this server mints begins with."""
@@ -37,12 +43,12 @@ class RichMessages(Anthropic):
     def __init__(self, told: Telling) -> None:
         self._told = told
 
-    def whole(self, ask: Ask, terms: Terms) -> dict[str, Any]:
+    def whole(self, ask: ScriptedRequest, terms: Terms) -> dict[str, Any]:
         content = [self._content(at, block) for at, block in enumerate(self._told.blocks)]
         message = envelope(terms, content, None, terms.completion) | self._end()
         return message | {"usage": self._usage(terms, terms.completion)}
 
-    def stream(self, ask: Ask, terms: Terms) -> Stream:
+    def stream(self, ask: ScriptedRequest, terms: Terms) -> Stream:
         early = min(1, terms.completion)
         message = envelope(terms, [], None, early) | {"stop_details": None, "usage": self._usage(terms, early)}
         blocks = [event for at, block in enumerate(self._told.blocks) for event in self._events(at, block)]
@@ -61,36 +67,36 @@ class RichMessages(Anthropic):
             named(self.refuse(500, "scripted failure")),
         )
 
-    def _content(self, at: int, block: Block) -> dict[str, Any]:
+    def _content(self, at: int, block: ScriptedBlock) -> dict[str, Any]:
         """The whole block."""
         match block:
-            case Thinking():
+            case ScriptedThinking():
                 return {"type": "thinking", "thinking": block.text, "signature": _signature(block)}
-            case Redacted():
+            case ScriptedRedacted():
                 return {"type": "redacted_thinking", "data": block.data}
-            case Call():
+            case ScriptedCall():
                 text = text_in(block) or "{}"
                 # as written, where it is JSON: numbers and repeated keys stay what they are
                 given = orjson.Fragment(text) if is_json(text) else text
                 return {"type": "tool_use", "id": self._told.id_of("toolu", at), "name": block.name, "input": given}
         return {"type": "text", "text": block.text}
 
-    def _events(self, at: int, block: Block) -> list[dict[str, Any]]:
+    def _events(self, at: int, block: ScriptedBlock) -> list[dict[str, Any]]:
         content, key, kind = self._content(at, block), "", ""
         match block:
-            case Thinking():
+            case ScriptedThinking():
                 content |= {"thinking": "", "signature": ""}
                 key, kind = "thinking", "thinking_delta"
-            case Call():
+            case ScriptedCall():
                 content |= {"input": {}}
                 key, kind = "partial_json", "input_json_delta"
-            case Redacted():
+            case ScriptedRedacted():
                 pass
             case _:
                 content |= {"text": ""}
                 key, kind = "text", "text_delta"
         deltas = [{"type": kind, key: piece} for piece in self._told.pieces(text_in(block))] if key else []
-        if isinstance(block, Thinking):
+        if isinstance(block, ScriptedThinking):
             deltas.append({"type": "signature_delta", "signature": _signature(block)})
         return [
             {"type": "content_block_start", "index": at, "content_block": content},
@@ -104,7 +110,7 @@ class RichMessages(Anthropic):
     def _end(self) -> dict[str, Any]:
         told = self._told
         reason = _STOP[told.stop]
-        if told.stop == "end" and any(isinstance(one, Refusal) for one in told.blocks):
+        if told.stop == "end" and any(isinstance(one, ScriptedRefusal) for one in told.blocks):
             reason = "refusal"
         details = {"type": "refusal", "category": None, "explanation": None} if reason == "refusal" else None
         matched = told.sequence if told.stop == "sequence" else None
@@ -123,5 +129,5 @@ class RichMessages(Anthropic):
         return usage | {"output_tokens_details": {"thinking_tokens": min(self._told.reasoning, output)}}
 
 
-def _signature(block: Thinking) -> str:
+def _signature(block: ScriptedThinking) -> str:
     return minted(block.text) if block.signature is None else block.signature

@@ -9,8 +9,14 @@ from stoker.testing.dialects.chat import OpenAI
 from stoker.testing.dialects.responses import envelope
 from stoker.testing.dialects.telling import Telling, text_in
 from stoker.testing.dialects.terms import Stream, Terms, named
-from stoker.testing.script.answers import Block, Call, Redacted, Refusal, Thinking
-from stoker.testing.script.ask import Ask
+from stoker.testing.script.answers import (
+    ScriptedBlock,
+    ScriptedCall,
+    ScriptedRedacted,
+    ScriptedRefusal,
+    ScriptedThinking,
+)
+from stoker.testing.script.ask import ScriptedRequest
 
 Event = dict[str, Any]
 _INCOMPLETE = {"length": "max_output_tokens", "context": "max_output_tokens", "filtered": "content_filter"}
@@ -35,10 +41,10 @@ class RichResponses(OpenAI):
     def __init__(self, told: Telling) -> None:
         self._told = told
 
-    def whole(self, ask: Ask, terms: Terms) -> dict[str, Any]:
+    def whole(self, ask: ScriptedRequest, terms: Terms) -> dict[str, Any]:
         return self._response(terms, [one.full for one in self._items()])
 
-    def stream(self, ask: Ask, terms: Terms) -> Stream:
+    def stream(self, ask: ScriptedRequest, terms: Terms) -> Stream:
         items = self._items()
         started = envelope(terms, "in_progress", [])
         last = self._response(terms, [one.full for one in items])
@@ -66,22 +72,22 @@ class RichResponses(OpenAI):
             self._item(at, block, status if at == last else "completed") for at, block in enumerate(self._told.blocks)
         ]
 
-    def _item(self, at: int, block: Block, status: str) -> _Item:
+    def _item(self, at: int, block: ScriptedBlock, status: str) -> _Item:
         match block:
-            case Call():
+            case ScriptedCall():
                 return self._call(at, block, status)
-            case Redacted():
+            case ScriptedRedacted():
                 reasoning = {"type": "reasoning", "id": self._told.id_of("rs", at), "summary": []}
                 return _Item(reasoning, reasoning | {"encrypted_content": block.data})
-            case Thinking() if block.signature is not None:
+            case ScriptedThinking() if block.signature is not None:
                 return self._summary(at, block)
-            case Thinking():
+            case ScriptedThinking():
                 return self._parted(at, block, "rs", "reasoning_text", status)
-            case Refusal():
+            case ScriptedRefusal():
                 return self._parted(at, block, "msg", "refusal", status)
         return self._parted(at, block, "msg", "output_text", status)
 
-    def _parted(self, at: int, block: Block, prefix: str, kind: str, status: str) -> _Item:
+    def _parted(self, at: int, block: ScriptedBlock, prefix: str, kind: str, status: str) -> _Item:
         """An item with one part of text: a message, or open reasoning."""
         name, text = self._told.id_of(prefix, at), text_in(block)
         key = "refusal" if kind == "refusal" else "text"
@@ -106,7 +112,7 @@ class RichResponses(OpenAI):
             ],
         )
 
-    def _summary(self, at: int, block: Thinking) -> _Item:
+    def _summary(self, at: int, block: ScriptedThinking) -> _Item:
         name = self._told.id_of("rs", at)
         place = {"item_id": name, "output_index": at, "summary_index": 0}
         head: dict[str, Any] = {"type": "reasoning", "id": name, "summary": []}
@@ -125,7 +131,7 @@ class RichResponses(OpenAI):
             ],
         )
 
-    def _call(self, at: int, call: Call, status: str) -> _Item:
+    def _call(self, at: int, call: ScriptedCall, status: str) -> _Item:
         name, text = f"fc_{self._told.terms.number}_{at}", text_in(call)
         place = {"item_id": name, "output_index": at}
         head = {"type": "function_call", "id": name, "call_id": self._told.id_of("call", at), "name": call.name}

@@ -10,8 +10,17 @@ import orjson
 
 from stoker.testing.dialects.terms import Terms
 from stoker.testing.script import assistant
-from stoker.testing.script.answers import Answer, Block, Call, Redacted, Stop, Text, Thinking, choose
-from stoker.testing.script.ask import Ask
+from stoker.testing.script.answers import (
+    ScriptedAnswer,
+    ScriptedBlock,
+    ScriptedCall,
+    ScriptedRedacted,
+    ScriptedStop,
+    ScriptedText,
+    ScriptedThinking,
+    choose_answer,
+)
+from stoker.testing.script.ask import ScriptedRequest
 from stoker.testing.script.quirks import named
 from stoker.testing.script.script import Script
 
@@ -21,8 +30,8 @@ class Telling:
     """`terms` are the answer's own: its usage in place of what tokens would have cost."""
 
     terms: Terms
-    blocks: tuple[Block, ...]
-    stop: Stop
+    blocks: tuple[ScriptedBlock, ...]
+    stop: ScriptedStop
     sequence: str | None
     quirks: frozenset[str]
     cut: int
@@ -46,28 +55,28 @@ class Telling:
     def id_of(self, prefix: str, at: int) -> str:
         """Of the block at that place: the call's own, or made from the number of the request."""
         block = self.blocks[at]
-        given = block.id if isinstance(block, Call) else None
+        given = block.id if isinstance(block, ScriptedCall) else None
         return given or f"{prefix}_{self.terms.number}_{at}"
 
 
 _MATCHED = {"vllm": "stop_reason", "sglang": "matched_stop"}
 
 
-def tell(script: Script, ask: Ask, terms: Terms) -> Telling | None:
+def tell(script: Script, ask: ScriptedRequest, terms: Terms) -> Telling | None:
     """None: nothing rich is asked for, the reply is tokens alone."""
-    answer = choose(cast("tuple[Answer, ...]", script.answers), ask.document)
+    answer = choose_answer(cast("tuple[ScriptedAnswer, ...]", script.answers), ask.document)
     if answer is None and script.assistant:
         answer = assistant.answer(ask, script.thinks)
     if terms.text is None or (answer is None and not script.quirks):
         return None
     words = list(terms.words()) if answer is None else None
     if answer is None:
-        answer = Answer(blocks=(Text(terms.whole()),), stop="length" if terms.is_cut else "end")
+        answer = ScriptedAnswer(blocks=(ScriptedText(terms.whole()),), stop="length" if terms.is_cut else "end")
     given = answer.usage
     told = Telling(
         terms=terms,
         blocks=answer.blocks,
-        stop=answer.stop or ("calls" if any(isinstance(one, Call) for one in answer.blocks) else "end"),
+        stop=answer.stop or ("calls" if any(isinstance(one, ScriptedCall) for one in answer.blocks) else "end"),
         sequence=answer.sequence,
         quirks=frozenset((*named(script.quirks), *answer.quirks)),
         cut=answer.cut,
@@ -77,7 +86,7 @@ def tell(script: Script, ask: Ask, terms: Terms) -> Telling | None:
         reasoning_field=script.reasoning_field,
         matched_field=_MATCHED.get(script.engine),
     )
-    thought = sum(len(told.pieces(one.text)) for one in answer.blocks if isinstance(one, Thinking))
+    thought = sum(len(told.pieces(one.text)) for one in answer.blocks if isinstance(one, ScriptedThinking))
     sent = sum(len(told.pieces(text_in(one))) for one in answer.blocks)
     output = sent if script.completion_tokens is None else script.completion_tokens
     facts = replace(
@@ -89,12 +98,12 @@ def tell(script: Script, ask: Ask, terms: Terms) -> Telling | None:
     return replace(told, terms=facts, reasoning=thought if given.reasoning is None else given.reasoning)
 
 
-def text_in(block: Block) -> str:
+def text_in(block: ScriptedBlock) -> str:
     """What is cut into deltas."""
     match block:
-        case Call():
+        case ScriptedCall():
             return str(block.arguments)
-        case Redacted():
+        case ScriptedRedacted():
             return ""
     return block.text
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from stoker.testing.script.ask import Ask
+from stoker.testing.script.ask import ScriptedRequest
 
 BLOCK = 64 * 1024
 """Size of a token's text in an endless reply."""
@@ -64,7 +64,7 @@ class Stream:
 class Voice(Protocol):
     """How one endpoint answers."""
 
-    def whole(self, ask: Ask, terms: Terms) -> dict[str, Any]:
+    def whole(self, ask: ScriptedRequest, terms: Terms) -> dict[str, Any]:
         """The body of a reply that is not streamed."""
 
     def refuse(self, status: int, message: str) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class Voice(Protocol):
 class StreamingVoice(Voice, Protocol):
     """An endpoint that understands `"stream": true`."""
 
-    def stream(self, ask: Ask, terms: Terms) -> Stream: ...
+    def stream(self, ask: ScriptedRequest, terms: Terms) -> Stream: ...
 
 
 @lru_cache(maxsize=64)

@@ -11,13 +11,13 @@ import orjson
 
 from stoker.testing.dialects.chat import OpenAI
 from stoker.testing.dialects.terms import Terms
-from stoker.testing.script.ask import Ask, text_of
+from stoker.testing.script.ask import ScriptedRequest, text_of
 
 
 class Embeddings(OpenAI):
     """`/v1/embeddings`, as floats or (`encoding_format: base64`) packed."""
 
-    def whole(self, ask: Ask, terms: Terms) -> dict[str, Any]:
+    def whole(self, ask: ScriptedRequest, terms: Terms) -> dict[str, Any]:
         given = ask.document.get("input")
         inputs = given if isinstance(given, list) and not (given and isinstance(given[0], int)) else [given]
         packed = ask.document.get("encoding_format") == "base64"
@@ -32,7 +32,7 @@ class Embeddings(OpenAI):
 class Rerank(OpenAI):
     """`/v1/rerank`: the score is the part of the query's words that the document has."""
 
-    def whole(self, ask: Ask, terms: Terms) -> dict[str, Any]:
+    def whole(self, ask: ScriptedRequest, terms: Terms) -> dict[str, Any]:
         query = set(text_of(ask.document.get("query")).split())
         documents = ask.document.get("documents") or []
         scores = [len(query & set(text_of(one).split())) / max(1, len(query)) for one in documents]

@@ -10,9 +10,9 @@ from contextlib import suppress
 from urllib.parse import urlsplit
 
 from stoker.domain.lease import Target
-from stoker.testing.faults.fault import Fault
+from stoker.testing.faults.fault import ServingFault
 from stoker.testing.faults.grafts import GRAFTS
-from stoker.testing.faults.proxy import Proxy
+from stoker.testing.faults.proxy import FaultProxy
 from stoker.testing.faults.table import FAULTS, NONE
 
 
@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     found = parser.parse_args(argv)
     if found.fault is None or found.upstream is None:
         for fault in FAULTS.values():
-            print(f"{fault.name:24} {fault.about} ({' or '.join(sorted(fault.gates))})")
+            print(f"{fault.name:24} {fault.description} ({' or '.join(sorted(fault.checks))})")
         return 0
     url = urlsplit(found.upstream)
     if url.scheme != "http" or not url.hostname:
@@ -37,9 +37,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-async def _run(target: Target, fault: Fault, port: int) -> None:
-    async with Proxy(target, fault, [GRAFTS[name] for name in fault.needs], port) as proxy:
-        print(f"http://127.0.0.1:{proxy.port}: {fault.about}", flush=True)
+async def _run(target: Target, fault: ServingFault, port: int) -> None:
+    async with FaultProxy(target, fault, [GRAFTS[name] for name in fault.needed_abilities], port) as proxy:
+        print(f"http://127.0.0.1:{proxy.port}: {fault.description}", flush=True)
         await proxy.forever()
 
 

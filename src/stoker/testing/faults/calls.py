@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from stoker.testing.faults.fault import Document, Fault, Frames, delta, finish, message
+from stoker.testing.faults.fault import Document, Frames, ServingFault, delta, finish, message
 
 
 def _markup(name: str, arguments: str) -> str:
@@ -225,31 +225,36 @@ _no_id, _one_id = _each_call(_drop_id), _each_call(_same_id)
 _bare = _each_call(_nothing)
 _shared, _unnumbered, _shifted = _each_call(_one_index), _each_call(_no_index), _each_call(_from_one)
 CALLS = (
-    Fault("parser-off", "calls come as text", _CALLS, whole=_as_text, stream=_as_text_stream),
-    Fault("tools-dropped", "tools never reach the model", _CALLS | {"prompt-tokens"}, request=_tools_dropped),
-    Fault("fragment-lost", "a piece of streamed arguments is lost", _CALLS, stream=_fragment_lost),
-    Fault("double-encoded", "arguments are JSON in JSON", _CALLS, whole=_twice, stream=_twice_stream),
-    Fault("arguments-object", "arguments are an object, not text", _CALLS, whole=_as_object, stream=_as_object_stream),
-    Fault("arguments-object-whole", "arguments are an object where an answer is not streamed", _CALLS,
+    ServingFault("parser-off", "calls come as text", _CALLS, whole=_as_text, stream=_as_text_stream),
+    ServingFault("tools-dropped", "tools never reach the model", _CALLS | {"prompt-tokens"}, request=_tools_dropped),
+    ServingFault("fragment-lost", "a piece of streamed arguments is lost", _CALLS, stream=_fragment_lost),
+    ServingFault("double-encoded", "arguments are JSON in JSON", _CALLS, whole=_twice, stream=_twice_stream),
+    ServingFault("arguments-object", "arguments are an object, not text", _CALLS, whole=_as_object,
+                 stream=_as_object_stream),
+    ServingFault("arguments-object-whole", "arguments are an object where an answer is not streamed", _CALLS,
           whole=_as_object),
-    Fault("arguments-null", "arguments are null where an answer is not streamed", _CALLS, whole=_null),
-    Fault("shared-index", "streamed parallel calls share index 0", frozenset(("tool-parallel",)), stream=_shared[1],
-          needs=("parallel",)),
-    Fault("no-index", "streamed calls have no index", _CALLS, stream=_unnumbered[1]),
-    Fault("index-from-one", "the indexes of streamed calls begin with 1", _CALLS, stream=_shifted[1]),
-    Fault("id-per-piece", "each piece of a streamed call has a new id", _CALLS, stream=_new_ids),
-    Fault("empty-id", "calls have no id", _CALLS, whole=_no_id[0], stream=_no_id[1]),
-    Fault("same-id", "parallel calls have the same id", frozenset(("tool-parallel",)), whole=_one_id[0],
-          stream=_one_id[1], needs=("parallel",)),
-    Fault("parallel-lost", "only the first call of several comes", frozenset(("tool-parallel",)), whole=_only_first,
-          stream=_only_first_stream, needs=("parallel",)),
-    Fault("forced-ignored", "tool_choice is not heeded", frozenset(("tool-required", "tool-named")),
+    ServingFault("arguments-null", "arguments are null where an answer is not streamed", _CALLS, whole=_null),
+    ServingFault("shared-index", "streamed parallel calls share index 0", frozenset(("tool-parallel",)),
+                 stream=_shared[1],
+          needed_abilities=("parallel",)),
+    ServingFault("no-index", "streamed calls have no index", _CALLS, stream=_unnumbered[1]),
+    ServingFault("index-from-one", "the indexes of streamed calls begin with 1", _CALLS, stream=_shifted[1]),
+    ServingFault("id-per-piece", "each piece of a streamed call has a new id", _CALLS, stream=_new_ids),
+    ServingFault("empty-id", "calls have no id", _CALLS, whole=_no_id[0], stream=_no_id[1]),
+    ServingFault("same-id", "parallel calls have the same id", frozenset(("tool-parallel",)), whole=_one_id[0],
+          stream=_one_id[1], needed_abilities=("parallel",)),
+    ServingFault("parallel-lost", "only the first call of several comes", frozenset(("tool-parallel",)),
+                 whole=_only_first,
+          stream=_only_first_stream, needed_abilities=("parallel",)),
+    ServingFault("forced-ignored", "tool_choice is not heeded", frozenset(("tool-required", "tool-named")),
           request=_not_forced),
-    Fault("always-calls", "a tool is called where none is needed", frozenset(("tool-abstain",)), whole=_always_calls,
+    ServingFault("always-calls", "a tool is called where none is needed", frozenset(("tool-abstain",)),
+                 whole=_always_calls,
           stream=_always_calls_stream),
-    Fault("bare-empty", "a tool without parameters gets empty arguments", frozenset(("tool-bare",)), whole=_bare[0],
+    ServingFault("bare-empty", "a tool without parameters gets empty arguments", frozenset(("tool-bare",)),
+                 whole=_bare[0],
           stream=_empty_arguments),
-    Fault("finish-after-calls", "calls end with finish reason stop", _CALLS, whole=_stop_reason,
+    ServingFault("finish-after-calls", "calls end with finish reason stop", _CALLS, whole=_stop_reason,
           stream=_stop_reason_stream),
-    Fault("schema-ignored", "response_format is dropped", frozenset(("json-schema",)), request=_form_dropped),
+    ServingFault("schema-ignored", "response_format is dropped", frozenset(("json-schema",)), request=_form_dropped),
 )  # fmt: skip

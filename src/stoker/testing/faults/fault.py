@@ -10,13 +10,13 @@ Frames = list[Document | None]
 """Of a stream of Chat Completions; None is `[DONE]`."""
 
 
-class Fault(NamedTuple):
+class ServingFault(NamedTuple):
     """`request` sees every POST with messages, `whole` and `stream` the chat answers with what was asked for,
     `page` every other JSON that is answered. A fault with `stream` or `lines` holds a stream back until it is whole."""
 
     name: str
-    about: str
-    gates: frozenset[str]
+    description: str
+    checks: frozenset[str]
     """Any of these may name it."""
     request: Callable[[str, Document], None] | None = None
     """Path, document."""
@@ -30,23 +30,23 @@ class Fault(NamedTuple):
     status: Callable[[int], int] | None = None
     shortens: bool = False
     """What is refused as too long is cut and sent again."""
-    stays: bool = False
+    keeps_generating: bool = False
     """The upstream goes on when the client leaves."""
     mixes: bool = False
     """Answers of concurrent requests get each other's text."""
     every: int = 1
-    """Only one chat request in so many has it."""
+    """Only one chat request in `every` has it."""
     share: float = 1.0
-    """Only so many chat requests have it, by chance."""
+    """The share of chat requests that have it, by chance."""
     delay: float = 0.0
     """Seconds that a chat request waits."""
-    is_engines: bool = False
+    needs_real_engine: bool = False
     """Only a real engine shows it: one that renders templates, samples, and counts what it runs."""
-    needs: tuple[str, ...] = ()
+    needed_abilities: tuple[str, ...] = ()
     """Grafts without which it cannot be seen."""
 
 
-class Graft(NamedTuple):
+class PlayedAbility(NamedTuple):
     """An ability that the proxy plays. `answer` gives the message instead of the upstream; None: ask the upstream."""
 
     name: str

@@ -9,7 +9,7 @@ from typing import Any
 
 from stoker.measure.preflight import pictures
 from stoker.measure.preflight.checks.image import PICTURES
-from stoker.testing.faults.fault import Document, Frames, Graft, message
+from stoker.testing.faults.fault import Document, Frames, PlayedAbility, message
 
 _BY_URL = {pictures.url(picture.drawn): picture.wanted for picture in PICTURES}
 _BY_QUESTION = {picture.asked for picture in PICTURES}
@@ -89,12 +89,12 @@ def _switch(path: str, page: Any) -> Any:
     return page
 
 
-GRAFTS: Mapping[str, Graft] = {
+GRAFTS: Mapping[str, PlayedAbility] = {
     graft.name: graft
     for graft in (
-        Graft("vision", answer=_sees, page=_vision),
-        Graft("blind", answer=_blind),
-        Graft("parallel", answer=_calls_twice),
-        Graft("thinking", whole=_thinks, stream=_thinks_stream, page=_switch),
+        PlayedAbility("vision", answer=_sees, page=_vision),
+        PlayedAbility("blind", answer=_blind),
+        PlayedAbility("parallel", answer=_calls_twice),
+        PlayedAbility("thinking", whole=_thinks, stream=_thinks_stream, page=_switch),
     )
 }

@@ -12,8 +12,8 @@ import msgspec
 
 from stoker.domain.lease import Target
 from stoker.testing.faults import upstream
-from stoker.testing.faults.fault import Document, Fault, Frames, Graft, both, message
-from stoker.testing.faults.upstream import Head
+from stoker.testing.faults.fault import Document, Frames, PlayedAbility, ServingFault, both, message
+from stoker.testing.faults.upstream import UpstreamHead
 
 CHAT = "/v1/chat/completions"
 _MOST = 64 * 2**20
@@ -21,13 +21,15 @@ _WAIT = 0.05
 """Seconds that an answer waits for another one to be mixed with."""
 
 
-class Proxy:
+class FaultProxy:
     """`async with Proxy(target, fault) as proxy`: listens on loopback at `proxy.port`."""
 
-    def __init__(self, target: Target, fault: Fault, grafts: Sequence[Graft] = (), port: int = 0) -> None:
+    def __init__(
+        self, target: Target, fault: ServingFault, grafts: Sequence[PlayedAbility] = (), port: int = 0
+    ) -> None:
         self.target = target
         self.fault = fault
-        self.grafts = tuple(grafts)
+        self.abilities = tuple(grafts)
         self.port = port
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -37,7 +39,7 @@ class Proxy:
         self._texts: list[str] = []
         """Of answers that were given while others were under way."""
 
-    async def __aenter__(self) -> Proxy:
+    async def __aenter__(self) -> FaultProxy:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, limit=_MOST)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
@@ -101,19 +103,19 @@ class Proxy:
         finally:
             self._busy -= 1
 
-    def _due(self) -> Fault:
+    def _due(self) -> ServingFault:
         """What is done to the next chat request."""
         self._number += 1
         is_due = self._number % self.fault.every == 0 and self._dice.random() < self.fault.share
-        return self.fault if is_due else Fault("none", "", frozenset())
+        return self.fault if is_due else ServingFault("none", "", frozenset())
 
-    def _holds_back(self, asked: Document, fault: Fault) -> bool:
-        grafted = any(graft.stream for graft in self.grafts) or self._played(asked) is not None
+    def _holds_back(self, asked: Document, fault: ServingFault) -> bool:
+        grafted = any(graft.stream for graft in self.abilities) or self._played(asked) is not None
         return bool(fault.stream or fault.lines or fault.mixes or fault.shortens or fault.status or grafted)
 
     async def _page(self, writer: asyncio.StreamWriter, method: str, path: str, body: bytes) -> None:
         head, content = await self._fetch(method, path, body)
-        hooks = [graft.page for graft in self.grafts if graft.page] + ([self.fault.page] if self.fault.page else [])
+        hooks = [graft.page for graft in self.abilities if graft.page] + ([self.fault.page] if self.fault.page else [])
         if hooks and head.status == 200 and "json" in head.kind:
             page = msgspec.json.decode(content)
             for hook in hooks:
@@ -122,7 +124,7 @@ class Proxy:
             content = msgspec.json.encode(page)
         await _send(writer, head, content)
 
-    async def _fetch(self, method: str, path: str, body: bytes) -> tuple[Head, bytes]:
+    async def _fetch(self, method: str, path: str, body: bytes) -> tuple[UpstreamHead, bytes]:
         """The reply with the fault's status; with `shortens`, after cutting what was too long."""
         head, content = await upstream.whole(self.target, method, path, body)
         asked = _document(body)
@@ -135,7 +137,7 @@ class Proxy:
         return head, content
 
     async def _whole(
-        self, writer: asyncio.StreamWriter, path: str, given: Document, asked: Document, fault: Fault
+        self, writer: asyncio.StreamWriter, path: str, given: Document, asked: Document, fault: ServingFault
     ) -> None:
         played = self._played(asked)
         if played is None:
@@ -146,17 +148,17 @@ class Proxy:
             reply = msgspec.json.decode(content)
         else:
             reply = _reply(asked, played)
-        for graft in self.grafts:
+        for graft in self.abilities:
             if graft.whole is not None:
                 graft.whole(asked, reply)
         if fault.mixes:
             (await self._mixed(str(message(reply).get("content") or "")))[0](given, reply)
         if fault.whole is not None:
             fault.whole(given, reply)
-        await _send(writer, Head(200, "application/json"), msgspec.json.encode(reply))
+        await _send(writer, UpstreamHead(200, "application/json"), msgspec.json.encode(reply))
 
     async def _held(
-        self, writer: asyncio.StreamWriter, path: str, given: Document, asked: Document, fault: Fault
+        self, writer: asyncio.StreamWriter, path: str, given: Document, asked: Document, fault: ServingFault
     ) -> None:
         played = self._played(asked)
         if played is None:
@@ -167,7 +169,7 @@ class Proxy:
             frames: Frames = [_document(data) for data in _events(content)]
         else:
             frames = _frames(asked, played)
-        for graft in self.grafts:
+        for graft in self.abilities:
             if graft.stream is not None:
                 frames = graft.stream(asked, frames)
         if fault.mixes:
@@ -177,7 +179,9 @@ class Proxy:
         if fault.stream is not None:
             frames = fault.stream(given, frames)
         lines = (fault.lines or _lines)(frames)
-        await _send(writer, Head(200, "text/event-stream"), b"".join(b"data: " + line + b"\n\n" for line in lines))
+        await _send(
+            writer, UpstreamHead(200, "text/event-stream"), b"".join(b"data: " + line + b"\n\n" for line in lines)
+        )
 
     async def _passed(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: str, sent: bytes) -> None:
         """As it comes. When the client leaves, the upstream's connection is closed, unless the fault is not to."""
@@ -185,7 +189,7 @@ class Proxy:
             pump = group.create_task(self._pump(writer, path, sent))
             watch = group.create_task(_left(reader))
             await asyncio.wait((pump, watch), return_when=asyncio.FIRST_COMPLETED)
-            if not pump.done() and not self.fault.stays:
+            if not pump.done() and not self.fault.keeps_generating:
                 pump.cancel()
             if pump.done():
                 watch.cancel()
@@ -196,10 +200,10 @@ class Proxy:
                 if writer.transport.is_closing():
                     continue  # read on: the upstream is not told
                 with suppress(OSError):
-                    writer.write(_head(part) if isinstance(part, Head) else part)
+                    writer.write(_head(part) if isinstance(part, UpstreamHead) else part)
 
     def _played(self, asked: Document) -> Document | None:
-        for graft in self.grafts:
+        for graft in self.abilities:
             if graft.answer is not None and (found := graft.answer(asked)) is not None:
                 return found
         return None
@@ -271,12 +275,12 @@ def _lines(frames: Frames) -> list[bytes]:
     return [b"[DONE]" if one is None else msgspec.json.encode(one) for one in frames]
 
 
-def _head(head: Head) -> bytes:
+def _head(head: UpstreamHead) -> bytes:
     """Until the connection's end."""
     return f"HTTP/1.1 {head.status} Said\r\ncontent-type: {head.kind}\r\nconnection: close\r\n\r\n".encode()
 
 
-async def _send(writer: asyncio.StreamWriter, head: Head, content: bytes) -> None:
+async def _send(writer: asyncio.StreamWriter, head: UpstreamHead, content: bytes) -> None:
     lines = f"HTTP/1.1 {head.status} Said\r\ncontent-type: {head.kind}\r\ncontent-length: {len(content)}\r\n"
     writer.write(lines.encode() + b"connection: close\r\n\r\n" + content)
     await writer.drain()

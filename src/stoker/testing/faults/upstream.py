@@ -12,13 +12,13 @@ import httptools
 from stoker.domain.lease import Target
 
 
-class Head(NamedTuple):
+class UpstreamHead(NamedTuple):
     status: int
     kind: str
     """Content type, lower case."""
 
 
-async def ask(target: Target, method: str, path: str, body: bytes) -> AsyncGenerator[Head | bytes]:
+async def ask(target: Target, method: str, path: str, body: bytes) -> AsyncGenerator[UpstreamHead | bytes]:
     """The head, then the body's pieces. Raises OSError; ends silently where the reply breaks off."""
     reader, writer = await asyncio.open_connection(target.host, target.port)
     try:
@@ -32,7 +32,7 @@ async def ask(target: Target, method: str, path: str, body: bytes) -> AsyncGener
             parser.feed_data(data)
             if told.has_head and not told.is_told:
                 told.is_told = True
-                yield Head(parser.get_status_code(), told.kind)
+                yield UpstreamHead(parser.get_status_code(), told.kind)
             pieces, told.pieces = told.pieces, []
             for piece in pieces:
                 yield piece
@@ -49,18 +49,18 @@ def _request(target: Target, method: str, path: str, body: bytes) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
 
 
-async def whole(target: Target, method: str, path: str, body: bytes) -> tuple[Head, bytes]:
+async def whole(target: Target, method: str, path: str, body: bytes) -> tuple[UpstreamHead, bytes]:
     """502 where nothing comes."""
-    head, pieces = Head(502, "application/json"), []
+    head, pieces = UpstreamHead(502, "application/json"), []
     try:
         async with aclosing(ask(target, method, path, body)) as coming:
             async for part in coming:
-                if isinstance(part, Head):
+                if isinstance(part, UpstreamHead):
                     head = part
                 else:
                     pieces.append(part)
     except OSError:
-        return Head(502, "application/json"), b'{"error":{"message":"the upstream cannot be reached"}}'
+        return UpstreamHead(502, "application/json"), b'{"error":{"message":"the upstream cannot be reached"}}'
     return head, b"".join(pieces)
 
 

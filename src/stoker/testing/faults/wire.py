@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stoker.testing.faults.fault import Document, Fault, Frames, delta, finish
+from stoker.testing.faults.fault import Document, Frames, ServingFault, delta, finish
 
 
 def _stop_dropped(path: str, document: Document) -> None:
@@ -99,22 +99,23 @@ def _smaller(path: str, page: Any) -> Any:
 _USAGE = frozenset(("usage",))
 _FRAMES = frozenset(("frames",))
 WIRE = (
-    Fault("stop-ignored", "stop strings are dropped", frozenset(("stop",)), request=_stop_dropped),
-    Fault("usage-missing", "no usage", _USAGE | {"prompt-tokens"}, whole=_no_usage, stream=_no_usage_stream),
-    Fault("usage-stream-wrong", "streams count more tokens than they carry", _USAGE, stream=_more_in_stream),
-    Fault("usage-sum-wrong", "total is not prompt plus completion", _USAGE, whole=_wrong_sum),
-    Fault("usage-cached-wrong", "more tokens cached than the prompt has", _USAGE, whole=_cached),
-    Fault("usage-unasked", "a usage chunk that nobody asked for", _FRAMES, stream=_unasked),
-    Fault("finish-wrong", "finish reason length instead of stop", frozenset(("eos",)), whole=_length,
+    ServingFault("stop-ignored", "stop strings are dropped", frozenset(("stop",)), request=_stop_dropped),
+    ServingFault("usage-missing", "no usage", _USAGE | {"prompt-tokens"}, whole=_no_usage, stream=_no_usage_stream),
+    ServingFault("usage-stream-wrong", "streams count more tokens than they carry", _USAGE, stream=_more_in_stream),
+    ServingFault("usage-sum-wrong", "total is not prompt plus completion", _USAGE, whole=_wrong_sum),
+    ServingFault("usage-cached-wrong", "more tokens cached than the prompt has", _USAGE, whole=_cached),
+    ServingFault("usage-unasked", "a usage chunk that nobody asked for", _FRAMES, stream=_unasked),
+    ServingFault("finish-wrong", "finish reason length instead of stop", frozenset(("eos",)), whole=_length,
           stream=_length_stream),
-    Fault("no-done", "streams end without [DONE]", _FRAMES, stream=_no_done),
-    Fault("finish-twice", "two finish reasons in a stream", _FRAMES, stream=_finish_twice),
-    Fault("role-only", "streams carry no text", _FRAMES, stream=_roles_only),
-    Fault("end-lost", "the last pieces of a stream are lost", _FRAMES | {"stop"}, stream=_end_lost),
-    Fault("wrong-id", "another model id is listed", frozenset(("model",)), page=_other_id),
-    Fault("context-overstated", "twice the real context is advertised", frozenset(("over-context", "needle")),
-          page=_smaller, is_engines=True),
-    Fault("cancel-lost", "the engine goes on when its client leaves", frozenset(("cancel",)), stays=True,
-          is_engines=True),
-    Fault("bleed", "concurrent requests get each other's text", frozenset(("bleed",)), mixes=True),
+    ServingFault("no-done", "streams end without [DONE]", _FRAMES, stream=_no_done),
+    ServingFault("finish-twice", "two finish reasons in a stream", _FRAMES, stream=_finish_twice),
+    ServingFault("role-only", "streams carry no text", _FRAMES, stream=_roles_only),
+    ServingFault("end-lost", "the last pieces of a stream are lost", _FRAMES | {"stop"}, stream=_end_lost),
+    ServingFault("wrong-id", "another model id is listed", frozenset(("model",)), page=_other_id),
+    ServingFault("context-overstated", "twice the real context is advertised", frozenset(("over-context", "needle")),
+          page=_smaller, needs_real_engine=True),
+    ServingFault("cancel-lost", "the engine goes on when its client leaves", frozenset(("cancel",)),
+                 keeps_generating=True,
+          needs_real_engine=True),
+    ServingFault("bleed", "concurrent requests get each other's text", frozenset(("bleed",)), mixes=True),
 )  # fmt: skip

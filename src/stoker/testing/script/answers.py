@@ -16,25 +16,25 @@ class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     """As in JSON, less nothing: an unknown field is an error."""
 
 
-class Thinking(_Record, frozen=True, tag_field="type", tag="thinking"):
+class ScriptedThinking(_Record, frozen=True, tag_field="type", tag="thinking"):
     text: str
     signature: str | None = None
     """None: in Messages the server mints one, elsewhere there is none."""
 
 
-class Redacted(_Record, frozen=True, tag_field="type", tag="redacted"):
+class ScriptedRedacted(_Record, frozen=True, tag_field="type", tag="redacted"):
     data: str
 
 
-class Text(_Record, frozen=True, tag_field="type", tag="text"):
+class ScriptedText(_Record, frozen=True, tag_field="type", tag="text"):
     text: str
 
 
-class Refusal(_Record, frozen=True, tag_field="type", tag="refusal"):
+class ScriptedRefusal(_Record, frozen=True, tag_field="type", tag="refusal"):
     text: str
 
 
-class Call(_Record, frozen=True, tag_field="type", tag="call"):
+class ScriptedCall(_Record, frozen=True, tag_field="type", tag="call"):
     name: str
     arguments: str | dict[str, Any] = "{}"
     """Text once it is read, sent as it is. An object is given as JSON with its keys in order."""
@@ -45,11 +45,11 @@ class Call(_Record, frozen=True, tag_field="type", tag="call"):
             msgspec.structs.force_setattr(self, "arguments", json.dumps(self.arguments, ensure_ascii=False))
 
 
-Block = Thinking | Redacted | Text | Refusal | Call
-Stop = Literal["end", "length", "calls", "sequence", "filtered", "context"]
+ScriptedBlock = ScriptedThinking | ScriptedRedacted | ScriptedText | ScriptedRefusal | ScriptedCall
+ScriptedStop = Literal["end", "length", "calls", "sequence", "filtered", "context"]
 
 
-class Usage(_Record, frozen=True):
+class ScriptedUsage(_Record, frozen=True):
     """Tokens to report; None: what the script says, or what was sent. `input` counts those cached and written."""
 
     input: int | None = None
@@ -59,13 +59,13 @@ class Usage(_Record, frozen=True):
     reasoning: int | None = None
 
 
-class Answer(_Record, frozen=True):
-    """One reply. `docs/testing.md` says what each field means."""
+class ScriptedAnswer(_Record, frozen=True):
+    """One reply. `docs/reference/testing-kit.md` says what each field means."""
 
-    blocks: tuple[Block, ...]
-    stop: Stop | None = None
+    blocks: tuple[ScriptedBlock, ...]
+    stop: ScriptedStop | None = None
     sequence: str | None = None
-    usage: Usage = Usage()
+    usage: ScriptedUsage = ScriptedUsage()
     cut: Annotated[int, msgspec.Meta(ge=0)] = 8
     """Characters per delta; 0: all in one."""
     quirks: tuple[str, ...] = ()
@@ -75,13 +75,13 @@ class Answer(_Record, frozen=True):
         checked(self.quirks)
 
 
-Answers = str | Sequence[Answer | Mapping[str, Any]]
+ScriptedAnswers = str | Sequence[ScriptedAnswer | Mapping[str, Any]]
 """A JSON file's path, the JSON itself, or the list."""
 
 
-def read(given: Answers) -> tuple[Answer, ...]:
+def read_answers(given: ScriptedAnswers) -> tuple[ScriptedAnswer, ...]:
     """Raises ValueError, saying where, for what is no list of answers."""
-    kind = tuple[Answer, ...]
+    kind = tuple[ScriptedAnswer, ...]
     try:
         if not isinstance(given, str):
             return msgspec.convert([msgspec.to_builtins(one) for one in given], kind)
@@ -97,12 +97,12 @@ def read(given: Answers) -> tuple[Answer, ...]:
         raise ValueError(f"answers: {error}") from None
 
 
-def written(answers: Sequence[Answer]) -> str:
+def answers_json(answers: Sequence[ScriptedAnswer]) -> str:
     """The JSON that `read` takes."""
     return msgspec.json.encode(answers).decode()
 
 
-def choose(answers: Sequence[Answer], document: Mapping[str, Any]) -> Answer | None:
+def choose_answer(answers: Sequence[ScriptedAnswer], document: Mapping[str, Any]) -> ScriptedAnswer | None:
     """1. the first whose `when` is in what came since the last assistant turn  2. of those without `when`, the one
     numbered as many as there were assistant turns, at most the last  3. none."""
     turns, said = _history(document)

@@ -15,7 +15,7 @@ _MARK = re.compile(r"(?:^|\s)script:(?P<changes>[^\n]*)")
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class ScriptedRequest:
     """One inference request, as far as the scripted server looks at it."""
 
     dialect: Dialect
@@ -44,7 +44,7 @@ class Ask:
         return found
 
 
-def read(dialect: Dialect, body: bytes) -> Ask:
+def read_request(dialect: Dialect, body: bytes) -> ScriptedRequest:
     """Raises ValueError if the body is no JSON object."""
     try:
         document = orjson.loads(body)
@@ -54,7 +54,7 @@ def read(dialect: Dialect, body: bytes) -> Ask:
         raise ValueError("the body is not a JSON object")
     options = document.get("stream_options")
     limits = (document.get(name) for name in ("max_completion_tokens", "max_output_tokens", "max_tokens"))
-    return Ask(
+    return ScriptedRequest(
         dialect=dialect,
         document=document,
         stream=document.get("stream") is True,

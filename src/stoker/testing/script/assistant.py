@@ -11,8 +11,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from stoker.testing.script.answers import Answer, Block, Call, Stop, Text, Thinking, Usage
-from stoker.testing.script.ask import Ask, last_user_text, text_of
+from stoker.testing.script.answers import (
+    ScriptedAnswer,
+    ScriptedBlock,
+    ScriptedCall,
+    ScriptedStop,
+    ScriptedText,
+    ScriptedThinking,
+    ScriptedUsage,
+)
+from stoker.testing.script.ask import ScriptedRequest, last_user_text, text_of
 
 TOKEN = 3
 """Characters."""
@@ -60,39 +68,41 @@ def refusal(document: Mapping[str, Any], context: int) -> str | None:
     return None
 
 
-def answer(ask: Ask, thinks: bool) -> Answer:
+def answer(ask: ScriptedRequest, thinks: bool) -> ScriptedAnswer:
     """What it says, cut where the request wants it cut. It thinks unless `enable_thinking` is off."""
     document = ask.document
     switch = document.get("chat_template_kwargs")
     is_off = isinstance(switch, dict) and switch.get("enable_thinking") is False
     asked = last_user_text(document)
-    blocks: list[Block] = []
+    blocks: list[ScriptedBlock] = []
     if thinks and not is_off:
-        blocks.append(Thinking(f"They ask: {' '.join(asked.split())[-60:]} I know that, and I answer in brief."))
-    said = _calls(document, asked) or [Text(_text(document, asked))]
-    stop: Stop = "calls" if isinstance(said[0], Call) else "end"
+        blocks.append(
+            ScriptedThinking(f"They ask: {' '.join(asked.split())[-60:]} I know that, and I answer in brief.")
+        )
+    said = _calls(document, asked) or [ScriptedText(_text(document, asked))]
+    stop: ScriptedStop = "calls" if isinstance(said[0], ScriptedCall) else "end"
     sequence = None
-    if isinstance(said[0], Text):
+    if isinstance(said[0], ScriptedText):
         text, sequence = _stopped(said[0].text, document)
-        said, stop = [Text(text)], "sequence" if sequence else "end"
+        said, stop = [ScriptedText(text)], "sequence" if sequence else "end"
     blocks, was_cut = _cut([*blocks, *said], ask.max_tokens)
-    usage = Usage(input=prompt_tokens(document))
-    return Answer(tuple(blocks), stop="length" if was_cut else stop, sequence=sequence, usage=usage, cut=TOKEN)
+    usage = ScriptedUsage(input=prompt_tokens(document))
+    return ScriptedAnswer(tuple(blocks), stop="length" if was_cut else stop, sequence=sequence, usage=usage, cut=TOKEN)
 
 
 def _tokens(text: str) -> Sequence[str]:
     return [text[at : at + TOKEN] for at in range(0, len(text), TOKEN)]
 
 
-def _cut(blocks: list[Block], limit: int | None) -> tuple[list[Block], bool]:
+def _cut(blocks: list[ScriptedBlock], limit: int | None) -> tuple[list[ScriptedBlock], bool]:
     """The first tokens, and whether there were more."""
-    found: list[Block] = []
+    found: list[ScriptedBlock] = []
     left = limit
     for block in blocks:
-        text = str(block.arguments) if isinstance(block, Call) else getattr(block, "text", "")
+        text = str(block.arguments) if isinstance(block, ScriptedCall) else getattr(block, "text", "")
         count = len(_tokens(text))
         if left is not None and count > left:
-            if left and isinstance(block, Text | Thinking):
+            if left and isinstance(block, ScriptedText | ScriptedThinking):
                 found.append(type(block)(text[: left * TOKEN]))
             return found, True
         found.append(block)
@@ -111,7 +121,7 @@ def _stopped(text: str, document: Mapping[str, Any]) -> tuple[str, str | None]:
 # -- calls -----------------------------------------------------------------------------------------------------------
 
 
-def _calls(document: Mapping[str, Any], asked: str) -> list[Block]:
+def _calls(document: Mapping[str, Any], asked: str) -> list[ScriptedBlock]:
     """1. a result is there, or calls are forbidden: none  2. what the question wants  3. what the caller forces."""
     choice = document.get("tool_choice")
     offered = dict(map(_function, document.get("tools") or ()))
@@ -120,11 +130,11 @@ def _calls(document: Mapping[str, Any], asked: str) -> list[Block]:
     for pattern, name, parameter in _WANTED:
         if name in offered and (found := pattern.search(asked)) is not None:
             values = [int(one) if one.isdigit() else one for one in found.groups()]
-            return [Call(name, {parameter: value} if parameter else {}) for value in values or [""]]  # 2
+            return [ScriptedCall(name, {parameter: value} if parameter else {}) for value in values or [""]]  # 2
     forced = choice.get("function", choice).get("name") if isinstance(choice, dict) else None
     if choice in ("required", "any") or forced in offered:  # 3
         name = forced if forced in offered else next(iter(offered))
-        return [Call(name, instance(offered[name]))]
+        return [ScriptedCall(name, instance(offered[name]))]
     return []
 
 

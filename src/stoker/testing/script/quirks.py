@@ -43,6 +43,6 @@ def named(text: str) -> tuple[str, ...]:
 
 
 def table() -> str:
-    """The table of quirks in docs/testing.md."""
+    """The table of quirks in docs/reference/testing-kit.md."""
     rows = [f"| `{name}` | {dialect} | {how} |" for name, (dialect, how) in QUIRKS.items()]
     return "\n".join(["| quirk | dialect | what shows |", "|---|---|---|", *rows])

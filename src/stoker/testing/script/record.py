@@ -14,7 +14,7 @@ MAX_BODIES = 64 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedRequest:
     """One request as it came. Header names are in lower case; `path` has its query."""
 
     method: str
@@ -31,7 +31,7 @@ class Recorded:
 
 
 @dataclass(slots=True)
-class Counters:
+class RequestCounters:
     """Inference requests by what became of them. `started` = `finished` + `disconnected` + `broken` + `in_flight`."""
 
     started: int = 0
@@ -54,21 +54,21 @@ class Counters:
     generated_tokens: int = 0
 
 
-class Books:
+class RequestLog:
     """Keeps the counters and the last requests, and wakes who waits for a count."""
 
     def __init__(self) -> None:
-        self.counters = Counters()
-        self._kept: deque[Recorded] = deque()
+        self.counters = RequestCounters()
+        self._kept: deque[RecordedRequest] = deque()
         self._bytes = 0
-        self._waiting: list[tuple[Callable[[Counters], bool], asyncio.Future[None]]] = []
+        self._waiting: list[tuple[Callable[[RequestCounters], bool], asyncio.Future[None]]] = []
 
     @property
-    def requests(self) -> list[Recorded]:
+    def requests(self) -> list[RecordedRequest]:
         """Oldest first; all but those to /health and /control."""
         return list(self._kept)
 
-    def keep(self, request: Recorded, limit: int) -> None:
+    def keep(self, request: RecordedRequest, limit: int) -> None:
         self._kept.append(request)
         self._bytes += len(request.body)
         while self._kept and (len(self._kept) > limit or self._bytes > MAX_BODIES):
@@ -93,7 +93,7 @@ class Books:
             if not waiter[1].done():
                 waiter[1].set_result(None)
 
-    async def until(self, holds: Callable[[Counters], bool], timeout: float) -> None:
+    async def until(self, holds: Callable[[RequestCounters], bool], timeout: float) -> None:
         """Returns when the counters satisfy `holds`. Raises TimeoutError with the counters as they are."""
         if holds(self.counters):
             return

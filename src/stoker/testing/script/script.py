@@ -9,7 +9,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, get_args, get_type_hints
 
-from stoker.testing.script.answers import Answer, read, written
+from stoker.testing.script.answers import ScriptedAnswer, answers_json, read_answers
 from stoker.testing.script.quirks import named
 
 
@@ -19,7 +19,7 @@ def _says(default: object, meaning: str, *, one_of: tuple[str, ...] = ()) -> Any
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """How the server behaves. Times are seconds. `docs/testing.md` holds the same list as a table.
+    """How the server behaves. Times are seconds. `docs/reference/testing-kit.md` holds the same list as a table.
 
     Counts of events mean *steps*: each token's event is one, then each closing event (finish, usage, `[DONE]`, ...);
     the opening events (role chunk, `message_start`, ...) are not counted. A reply that is not streamed has two steps,
@@ -61,7 +61,7 @@ class Script:
     hash_body: bool = _says(True, "send the request body's SHA-256 as header x-body-sha256")
 
     # What a rich reply is
-    answers: str | Sequence[Answer | Mapping[str, Any]] = _says(
+    answers: str | Sequence[ScriptedAnswer | Mapping[str, Any]] = _says(
         (), "rich answers instead of tokens: a JSON file, or the JSON itself"
     )
     assistant: bool = _says(
@@ -119,8 +119,8 @@ class Script:
         """Raises ValueError for an unknown quirk and for answers that are none; `answers` are a tuple afterwards."""
         if self.quirks:
             named(self.quirks)
-        if self.answers and not isinstance(self.answers[0], Answer):
-            object.__setattr__(self, "answers", read(self.answers))
+        if self.answers and not isinstance(self.answers[0], ScriptedAnswer):
+            object.__setattr__(self, "answers", read_answers(self.answers))
 
     def amended(self, changes: Mapping[str, object]) -> Script:
         """With these fields changed. Text is parsed; raises ValueError for an unknown field or a wrong value."""
@@ -155,7 +155,7 @@ def is_switch(name: str) -> bool:
 
 
 def table() -> str:
-    """The table of flags in docs/testing.md."""
+    """The table of flags in docs/reference/testing-kit.md."""
     rows = ["| flag | default | meaning |", "|---|---|---|"]
     for one in fields(Script):
         default = "" if one.default in (None, "", ()) else _flag(one, one.default)[-1]
@@ -169,7 +169,7 @@ def _flag(one: Field[Any], given: Any) -> list[str]:
     if is_switch(one.name):
         return [flag_name(one.name) if given else "--no-" + flag_name(one.name)[2:]]
     if one.name == "answers":
-        return [flag_name(one.name), written(given)]
+        return [flag_name(one.name), answers_json(given)]
     if isinstance(given, tuple):
         return [flag_name(one.name), ",".join(map(str, given))]
     if given is None:
@@ -195,7 +195,7 @@ def _value(name: str, given: object) -> Any:
     if name not in known:
         raise ValueError(f"no such field of the script: {name!r}; there are: {', '.join(known)}")
     if name == "answers":
-        return () if given in (None, "none") else read(given)  # type: ignore[arg-type]  # refuses all else
+        return () if given in (None, "none") else read_answers(given)  # type: ignore[arg-type]  # refuses all else
     kind = _kind(name)
     value: Any = _parsed(name, kind, given) if isinstance(given, str) else _typed(name, kind, given)
     choices: tuple[str, ...] = next(f for f in fields(Script) if f.name == name).metadata["one_of"]

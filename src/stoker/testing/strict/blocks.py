@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from stoker.testing.strict import fields, images
-from stoker.testing.strict.rules import Asked, blocks_of
+from stoker.testing.strict.rules import StrictRequest, blocks_of
 
 EXTRA = "Extra inputs are not permitted"
 MISSING = "Field required"
 
 
-def form(asked: Asked) -> Iterator[str]:
+def form(asked: StrictRequest) -> Iterator[str]:
     """After this the messages and the tools are lists of objects, and each block has a type."""
     messages = asked.document["messages"]
     if not isinstance(messages, list) or not messages:
@@ -30,7 +30,7 @@ def form(asked: Asked) -> Iterator[str]:
         yield "tools: Input should be a valid list"
 
 
-def blocks(asked: Asked) -> Iterator[str]:
+def blocks(asked: StrictRequest) -> Iterator[str]:
     has_beta = asked.request.header("anthropic-beta") is not None
     for turn in asked.turns:
         for at, block in enumerate(turn.blocks):
@@ -51,7 +51,7 @@ def blocks(asked: Asked) -> Iterator[str]:
         yield from _block(f"system.{at}", block, fields.IN_SYSTEM)
 
 
-def texts(asked: Asked) -> Iterator[str]:
+def texts(asked: StrictRequest) -> Iterator[str]:
     for turn in asked.turns:
         if asked.document["messages"][turn.at]["content"] in ("", []):
             if turn is not asked.turns[-1] or turn.role != "assistant":
@@ -65,7 +65,7 @@ def texts(asked: Asked) -> Iterator[str]:
         yield from _texts("system", asked.document["system"])
 
 
-def images_are_what_they_say(asked: Asked) -> Iterator[str]:
+def images_are_what_they_say(asked: StrictRequest) -> Iterator[str]:
     for turn in asked.turns:
         for at, block in enumerate(turn.blocks):
             place = f"messages.{turn.at}.content.{at}"

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from stoker.testing.strict import fields
-from stoker.testing.strict.rules import Asked, Rule
+from stoker.testing.strict.rules import Rule, StrictRequest
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _MOST_STOPS = 4
 _LONGEST_ID = 64
 
 
-def top_level(asked: Asked) -> Iterator[str]:
+def top_level(asked: StrictRequest) -> Iterator[str]:
     yield from (f"Unrecognized request argument supplied: {name}" for name in asked.document if name not in fields.CHAT)
     if {"max_tokens", "max_completion_tokens"} <= asked.document.keys():
         yield "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported."
@@ -26,7 +26,7 @@ def top_level(asked: Asked) -> Iterator[str]:
         yield f"Invalid 'stop': array too long. Expected an array with maximum length {_MOST_STOPS}."
 
 
-def form(asked: Asked) -> Iterator[str]:
+def form(asked: StrictRequest) -> Iterator[str]:
     """After this messages and tools are lists of objects."""
     for name in ("messages", "tools"):
         given = asked.document.get(name, [] if name == "tools" else None)
@@ -34,7 +34,7 @@ def form(asked: Asked) -> Iterator[str]:
             yield f"Invalid type for '{name}': expected an array of objects."
 
 
-def names(asked: Asked) -> Iterator[str]:
+def names(asked: StrictRequest) -> Iterator[str]:
     places = [("tools", at, one) for at, one in enumerate(asked.document.get("tools", []))]
     for number, message in enumerate(asked.document["messages"]):
         places += [(f"messages[{number}].tool_calls", at, one) for at, one in enumerate(_calls(message))]
@@ -45,7 +45,7 @@ def names(asked: Asked) -> Iterator[str]:
             yield f"Invalid '{place}[{at}].function.name': string does not match pattern '{pattern}'."
 
 
-def results(asked: Asked) -> Iterator[str]:
+def results(asked: StrictRequest) -> Iterator[str]:
     """1. a result follows the calls that it answers  2. its content is text  3. no call is left without one"""
     waiting: set[str] = set()
     called: set[str] = set()

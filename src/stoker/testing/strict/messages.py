@@ -7,19 +7,19 @@ from collections.abc import Iterator
 
 from stoker.testing.strict import blocks, fields, turns
 from stoker.testing.strict.blocks import EXTRA, MISSING, known, unknown
-from stoker.testing.strict.rules import Asked, Rule
+from stoker.testing.strict.rules import Rule, StrictRequest
 
 _LETTERS = re.compile(r"[a-zA-Z0-9_-]+")
 _SERVER_TOOL = re.compile(r"[a-z_]+_\d{8}")
 _LEAST_BUDGET = 1024
 
 
-def headers(asked: Asked) -> Iterator[str]:
+def headers(asked: StrictRequest) -> Iterator[str]:
     if not asked.request.header("anthropic-version"):
         yield "anthropic-version: header is required"
 
 
-def top_level(asked: Asked) -> Iterator[str]:
+def top_level(asked: StrictRequest) -> Iterator[str]:
     there = fields.COUNT if asked.is_count else fields.MESSAGES
     if asked.request.header("anthropic-beta"):
         there |= fields.BETA
@@ -28,7 +28,7 @@ def top_level(asked: Asked) -> Iterator[str]:
     yield from (f"{name}: {MISSING}" for name in needed if name not in asked.document)
 
 
-def names(asked: Asked) -> Iterator[str]:
+def names(asked: StrictRequest) -> Iterator[str]:
     """Of tools at most 128 letters, of calls 200; the API has no known bound for ids."""
     for at, tool in enumerate(asked.document.get("tools", [])):
         if tool.get("type") not in (None, "custom"):
@@ -53,7 +53,7 @@ def names(asked: Asked) -> Iterator[str]:
                 yield from _name(f"{place}.tool_use_id", block["tool_use_id"], None)
 
 
-def sampling(asked: Asked) -> Iterator[str]:
+def sampling(asked: StrictRequest) -> Iterator[str]:
     limit, heat = asked.document.get("max_tokens", 0), asked.document.get("temperature")
     if type(limit) is not int or limit < 0:
         yield "max_tokens: Input should be a whole number of 0 or more"
@@ -64,7 +64,7 @@ def sampling(asked: Asked) -> Iterator[str]:
         yield "stop_sequences: each stop sequence must contain non-whitespace"
 
 
-def thinking(asked: Asked) -> Iterator[str]:
+def thinking(asked: StrictRequest) -> Iterator[str]:
     given, choice = asked.document.get("thinking"), asked.document.get("tool_choice") or {}
     config = given if isinstance(given, dict) else {}
     kind = config.get("type")
@@ -112,7 +112,7 @@ def _name(place: str, name: object, most: int | None) -> Iterator[str]:
         yield f"{place}: String should have at most {most} characters"
 
 
-def _budget(budget: object, asked: Asked) -> Iterator[str]:
+def _budget(budget: object, asked: StrictRequest) -> Iterator[str]:
     if type(budget) is not int or budget < _LEAST_BUDGET:
         yield f"thinking.enabled.budget_tokens: Input should be greater than or equal to {_LEAST_BUDGET}"
     elif not asked.is_count and asked.document["max_tokens"] <= budget:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from stoker.testing.script.record import Recorded
+from stoker.testing.script.record import RecordedRequest
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class StrictTurn:
     """One message of Anthropic's; a plain text is one block."""
 
     at: int
@@ -23,27 +23,28 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Asked:
+class StrictRequest:
     """A request, as rules see it."""
 
     document: dict[str, Any]
-    request: Recorded
+    request: RecordedRequest
     is_count: bool = False
     """Whether it only counts tokens."""
 
     @cached_property
-    def turns(self) -> list[Turn]:
+    def turns(self) -> list[StrictTurn]:
         """Only once the form of the messages was looked at."""
         return [
-            Turn(at, one["role"], blocks_of(one["content"])) for at, one in enumerate(self.document.get("messages", ()))
+            StrictTurn(at, one["role"], blocks_of(one["content"]))
+            for at, one in enumerate(self.document.get("messages", ()))
         ]
 
 
-Rule = Callable[[Asked], Iterator[str]]
+Rule = Callable[[StrictRequest], Iterator[str]]
 """Says what is wrong; a rule may rely on what those before it looked at."""
 
 
-def first(rules: Sequence[Rule], asked: Asked) -> str | None:
+def first(rules: Sequence[Rule], asked: StrictRequest) -> str | None:
     """The first complaint."""
     return next((why for rule in rules for why in rule(asked)), None)
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from stoker.testing.script.ask import Ask
-from stoker.testing.script.record import Recorded
+from stoker.testing.script.ask import ScriptedRequest
+from stoker.testing.script.record import RecordedRequest
 from stoker.testing.script.script import Script
 from stoker.testing.strict import chat, messages
-from stoker.testing.strict.rules import Asked, first
+from stoker.testing.strict.rules import StrictRequest, first
 
 _MESSAGES, _COUNT = "/v1/messages", "/v1/messages/count_tokens"
 
 
-def refusal(script: Script, path: str, request: Recorded, ask: Ask) -> str | None:
+def refusal(script: Script, path: str, request: RecordedRequest, ask: ScriptedRequest) -> str | None:
     """What the API would say to a request that it refuses with 400."""
     if script.strict_messages and path in (_MESSAGES, _COUNT):
-        return first(messages.RULES, Asked(ask.document, request, is_count=path == _COUNT))
+        return first(messages.RULES, StrictRequest(ask.document, request, is_count=path == _COUNT))
     if script.strict_chat and path == "/v1/chat/completions":
-        return first(chat.RULES, Asked(ask.document, request))
+        return first(chat.RULES, StrictRequest(ask.document, request))
     return None

@@ -7,20 +7,20 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from stoker.testing.dialects.rich_messages import SIGNATURE, minted
-from stoker.testing.strict.rules import Asked, Turn
+from stoker.testing.strict.rules import StrictRequest, StrictTurn
 
-_NONE = Turn(-1, "", [])
+_NONE = StrictTurn(-1, "", [])
 _BY_TEXT = re.compile(re.escape(SIGNATURE) + "[0-9a-f]{16}")
 _THINKING = ("thinking", "redacted_thinking")
 
 
-def ids_are_unique(asked: Asked) -> Iterator[str]:
+def ids_are_unique(asked: StrictRequest) -> Iterator[str]:
     ids = [block["id"] for turn in asked.turns for block in turn.of("tool_use")]
     if len(set(ids)) < len(ids):
         yield "messages: `tool_use` ids must be unique"
 
 
-def calls_are_answered(asked: Asked) -> Iterator[str]:
+def calls_are_answered(asked: StrictRequest) -> Iterator[str]:
     """In the very next turn, which is the user's."""
     for turn, following in pairwise([*asked.turns, _NONE]):
         answered = {block["tool_use_id"] for block in following.of("tool_result")}
@@ -32,7 +32,7 @@ def calls_are_answered(asked: Asked) -> Iterator[str]:
             )
 
 
-def results_have_calls(asked: Asked) -> Iterator[str]:
+def results_have_calls(asked: StrictRequest) -> Iterator[str]:
     for before, turn in pairwise([_NONE, *asked.turns]):
         calls = {block["id"] for block in before.of("tool_use")}
         seen: set[str] = set()
@@ -50,14 +50,14 @@ def results_have_calls(asked: Asked) -> Iterator[str]:
             seen.add(name)
 
 
-def results_come_first(asked: Asked) -> Iterator[str]:
+def results_come_first(asked: StrictRequest) -> Iterator[str]:
     for turn in asked.turns:
         for at, (before, block) in enumerate(pairwise(turn.blocks), 1):
             if block["type"] == "tool_result" and before["type"] != "tool_result":
                 yield f"messages.{turn.at}.content.{at}: `tool_result` blocks must come first in the content"
 
 
-def signatures_are_ours(asked: Asked) -> Iterator[str]:
+def signatures_are_ours(asked: StrictRequest) -> Iterator[str]:
     """One that follows from a text must fit it too: a block comes back as it was."""
     for turn in asked.turns:
         for at, block in enumerate(turn.blocks):
@@ -68,7 +68,7 @@ def signatures_are_ours(asked: Asked) -> Iterator[str]:
                     yield f"messages.{turn.at}.content.{at}: Invalid `signature` in `thinking` block"
 
 
-def last_text_ends(asked: Asked) -> Iterator[str]:
+def last_text_ends(asked: StrictRequest) -> Iterator[str]:
     last = asked.turns[-1]
     if last.role == "assistant" and last.blocks and last.blocks[-1]["type"] == "text":
         text = str(last.blocks[-1]["text"])
@@ -76,7 +76,7 @@ def last_text_ends(asked: Asked) -> Iterator[str]:
             yield "messages: final assistant content cannot end with trailing whitespace"
 
 
-def starts_with_thinking(asked: Asked) -> Iterator[str]:
+def starts_with_thinking(asked: StrictRequest) -> Iterator[str]:
     """Of the turn whose calls are being answered, when thinking is enabled with a budget."""
     last = next((turn for turn in reversed(asked.turns) if turn.role == "assistant"), _NONE)
     if last.of("tool_use") and last.blocks[0]["type"] not in _THINKING:

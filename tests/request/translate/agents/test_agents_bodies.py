@@ -14,25 +14,25 @@ from bench.agents.heard import Said, said
 
 from stoker.domain.dialect import Dialect
 from stoker.request.translate.neutral.calls import short_name, spelt_id
-from stoker.request.translate.neutral.thinking import Signer
-from stoker.request.translate.neutral.traits import Traits, traits
+from stoker.request.translate.neutral.capabilities import Capabilities, capabilities_of
+from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.request.translate.translate import PATHS, Written, read_prompt, write_prompt
 from stoker.testing.script import ask
-from stoker.testing.script.record import Recorded
+from stoker.testing.script.record import RecordedRequest
 from stoker.testing.script.script import Script
 from stoker.testing.strict.strictness import refusal
 
 BODIES = {path.stem: json.loads(path.read_text()) for path in sorted(Path(__file__).parent.glob("*.json"))}
-SIGNER = Signer((b"k" * 32,))
+SIGNER = ThinkingSigner((b"k" * 32,))
 STRICT = Script(strict_chat=True, strict_messages=True)
 SERVES = [
-    pytest.param(traits(engine, dialect, cloud), id=f"{dialect.value}-{'cloud' if cloud else engine}")
+    pytest.param(capabilities_of(engine, dialect, cloud), id=f"{dialect.value}-{'cloud' if cloud else engine}")
     for dialect in PATHS
     for engine, cloud in (("openai", True), ("llama.cpp", False), ("vllm", False))
 ]
 
 
-def written(name: str, serve: Traits) -> Written:
+def written(name: str, serve: Capabilities) -> Written:
     given = BODIES[name]
     prompt, losses = read_prompt(Dialect(given["dialect"]), json.dumps(given["body"]).encode())
     return write_prompt(prompt, losses, serve, SIGNER)
@@ -49,7 +49,7 @@ def kinds(found: list[Said], kind: str) -> list[Said]:
 
 @pytest.mark.parametrize("serve", SERVES)
 @pytest.mark.parametrize("name", BODIES)
-def test_calls_and_results_reach_every_serve_with_their_ids_and_in_their_order(name: str, serve: Traits) -> None:
+def test_calls_and_results_reach_every_serve_with_their_ids_and_in_their_order(name: str, serve: Capabilities) -> None:
     arrived = said(serve.dialect, json.loads(written(name, serve).body))
     was = told(name)
     assert [one.id for one in kinds(arrived, "call")] == [spelt_id(one.id) for one in kinds(was, "call")]
@@ -59,7 +59,7 @@ def test_calls_and_results_reach_every_serve_with_their_ids_and_in_their_order(n
 
 @pytest.mark.parametrize("serve", SERVES)
 @pytest.mark.parametrize("name", BODIES)
-def test_what_is_written_can_be_read_again_and_loses_nothing_more(name: str, serve: Traits) -> None:
+def test_what_is_written_can_be_read_again_and_loses_nothing_more(name: str, serve: Capabilities) -> None:
     first = written(name, serve)
     prompt, _ = read_prompt(serve.dialect, first.body)
     again = write_prompt(prompt, first.losses, serve, SIGNER)
@@ -70,15 +70,15 @@ def test_what_is_written_can_be_read_again_and_loses_nothing_more(name: str, ser
 @pytest.mark.parametrize("dialect", [Dialect.CHAT, Dialect.MESSAGES])
 @pytest.mark.parametrize("name", BODIES)
 def test_a_strict_api_refuses_nothing_of_it(name: str, dialect: Dialect) -> None:
-    body = written(name, traits("openai", dialect, cloud=True, given={"custom_tools": False})).body
-    request = Recorded("POST", PATHS[dialect], (("anthropic-version", "2023-06-01"),), body)
-    assert refusal(STRICT, PATHS[dialect], request, ask.read(dialect, body)) is None
+    body = written(name, capabilities_of("openai", dialect, cloud=True, given={"custom_tools": False})).body
+    request = RecordedRequest("POST", PATHS[dialect], (("anthropic-version", "2023-06-01"),), body)
+    assert refusal(STRICT, PATHS[dialect], request, ask.read_request(dialect, body)) is None
 
 
 @pytest.mark.parametrize("name", [name for name in BODIES if name != "aider"])
 def test_the_tools_that_it_calls_are_among_those_that_the_serve_is_given(name: str) -> None:
     for dialect in PATHS:
-        body = written(name, traits("vllm", dialect, cloud=False)).body
+        body = written(name, capabilities_of("vllm", dialect, cloud=False)).body
         given = {tool["name"] for tool in tools(body)}
         called = {one.text for one in kinds(said(dialect, json.loads(body)), "call")}
         assert called <= given
@@ -90,7 +90,9 @@ def tools(body: bytes) -> list[dict[str, Any]]:
 
 def test_tools_that_come_as_an_item_are_tools() -> None:
     """Codex under the names of OpenAI's newest models."""
-    names = {tool["name"] for tool in tools(written("codex-code", traits("vllm", Dialect.CHAT, cloud=False)).body)}
+    names = {
+        tool["name"] for tool in tools(written("codex-code", capabilities_of("vllm", Dialect.CHAT, cloud=False)).body)
+    }
     assert short_name("functions.exec", 64) in names
 
 
@@ -98,5 +100,5 @@ def test_tools_that_come_as_an_item_are_tools() -> None:
 def test_thinking_that_anthropic_signed_goes_back_to_it_and_to_engines_as_text(name: str) -> None:
     thoughts = [one.text for one in kinds(told(name), "thinking")]
     assert len(thoughts) == 3
-    local = json.loads(written(name, traits("vllm", Dialect.CHAT, cloud=False)).body)
+    local = json.loads(written(name, capabilities_of("vllm", Dialect.CHAT, cloud=False)).body)
     assert [one.text for one in kinds(said(Dialect.CHAT, local), "thinking")] == thoughts

@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from stoker.domain.answer import Answer, Closed, Event, Grew, Kind, Opened
+from stoker.domain.answer import Answer, BlockKind, Closed, Event, Grew, Opened
 from stoker.domain.dialect import Dialect
-from stoker.domain.prompt import Call
-from stoker.request.translate.neutral.thinking import Signer
-from stoker.request.translate.neutral.traits import traits
-from stoker.request.translate.restore import Restore, once, unwrapped
+from stoker.domain.prompt import ToolCall
+from stoker.request.translate.neutral.capabilities import capabilities_of
+from stoker.request.translate.neutral.thinking import ThinkingSigner
+from stoker.request.translate.restore import AnswerRestorer, once, unwrapped
 from stoker.request.translate.translate import PATHS, read_prompt, write_prompt
 from stoker.testing.script import ask
-from stoker.testing.script.record import Recorded
+from stoker.testing.script.record import RecordedRequest
 from stoker.testing.script.script import Script
 from stoker.testing.strict.strictness import refusal
 
-SIGNER = Signer((b"k" * 32,))
+SIGNER = ThinkingSigner((b"k" * 32,))
 HELLO = [{"role": "user", "content": "hi"}]
 CLAUDE_CODE_USER = json.dumps({"device_id": "0" * 64, "account_uuid": "", "session_id": "1" * 36})
 SCHEMA = {"type": "object", "properties": {}}
@@ -79,7 +79,7 @@ def test_that_all_thinking_is_kept_need_not_be_asked_for(edits: list[dict[str, A
 def test_openai_gets_a_hash_of_a_users_id_that_it_would_refuse(dialect: Dialect) -> None:
     given = {"model": "a", "max_tokens": 9, "messages": HELLO, "metadata": {"user_id": CLAUDE_CODE_USER}}
     prompt, losses = read_prompt(Dialect.MESSAGES, json.dumps(given).encode())
-    written = write_prompt(prompt, losses, traits("openai", dialect, cloud=True), SIGNER)
+    written = write_prompt(prompt, losses, capabilities_of("openai", dialect, cloud=True), SIGNER)
     assert json.loads(written.body)["user"] == hashlib.sha256(CLAUDE_CODE_USER.encode()).hexdigest()
     assert not written.losses.codes
     assert prompt.settings["user"] == CLAUDE_CODE_USER
@@ -87,10 +87,10 @@ def test_openai_gets_a_hash_of_a_users_id_that_it_would_refuse(dialect: Dialect)
 
 def test_a_short_id_of_a_user_stays_and_anthropic_gets_any() -> None:
     body = json.dumps({"model": "a", "messages": HELLO, "user": "me"}).encode()
-    cloud = traits("openai", Dialect.RESPONSES, cloud=True)
+    cloud = capabilities_of("openai", Dialect.RESPONSES, cloud=True)
     assert json.loads(write_prompt(*read_prompt(Dialect.CHAT, body), cloud, SIGNER).body)["user"] == "me"
     body = json.dumps({"model": "a", "messages": HELLO, "user": CLAUDE_CODE_USER}).encode()
-    anthropic = traits("openai", Dialect.MESSAGES, cloud=True)
+    anthropic = capabilities_of("openai", Dialect.MESSAGES, cloud=True)
     written = json.loads(write_prompt(*read_prompt(Dialect.CHAT, body), anthropic, SIGNER).body)
     assert written["metadata"] == {"user_id": CLAUDE_CODE_USER}
 
@@ -98,7 +98,9 @@ def test_a_short_id_of_a_user_stays_and_anthropic_gets_any() -> None:
 def test_the_strict_server_refuses_such_an_id_as_openai_does() -> None:
     body = json.dumps({"model": "a", "messages": HELLO, "user": "u" * 65}).encode()
     path = PATHS[Dialect.CHAT]
-    said = refusal(Script(strict_chat=True), path, Recorded("POST", path, (), body), ask.read(Dialect.CHAT, body))
+    said = refusal(
+        Script(strict_chat=True), path, RecordedRequest("POST", path, (), body), ask.read_request(Dialect.CHAT, body)
+    )
     assert said == "Invalid 'user': string too long. Expected a string with maximum length 64."
 
 
@@ -106,8 +108,8 @@ def test_the_strict_server_refuses_such_an_id_as_openai_does() -> None:
 
 
 def streamed(*pieces: str, custom: frozenset[str] = frozenset()) -> list[Event]:
-    restore = Restore({}, custom)
-    events = [Opened(0, Kind.CALL, "t", "run"), *(Grew(0, piece) for piece in pieces), Closed(0)]
+    restore = AnswerRestorer({}, custom)
+    events = [Opened(0, BlockKind.CALL, "t", "run"), *(Grew(0, piece) for piece in pieces), Closed(0)]
     return [out for event in events for out in restore.feed(event)][1:-1]
 
 
@@ -119,9 +121,9 @@ def test_arguments_that_came_as_a_string_are_unwrapped_for_every_client(size: in
     pieces = [TWICE[at : at + size] for at in range(0, len(TWICE), size)]
     assert streamed(*pieces) == [Grew(0, '{"cmd": "ls"}')]
     assert streamed(" ", *pieces) == [Grew(0, '{"cmd": "ls"}')]
-    answer = Answer("", "", [Call("t", "run", TWICE)])
-    Restore({}, frozenset()).whole(answer)
-    assert answer.blocks == [Call("t", "run", '{"cmd": "ls"}')]
+    answer = Answer("", "", [ToolCall("t", "run", TWICE)])
+    AnswerRestorer({}, frozenset()).restore_whole(answer)
+    assert answer.blocks == [ToolCall("t", "run", '{"cmd": "ls"}')]
 
 
 def test_other_arguments_go_on_piece_by_piece_as_soon_as_they_are_seen_to_be_no_string() -> None:

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from stoker.domain.answer import (
     Answer,
+    AnswerBlock,
     Began,
+    BlockKind,
     Closed,
     Counted,
     Ended,
@@ -19,21 +21,19 @@ from stoker.domain.answer import (
     Failed,
     Finished,
     Grew,
-    Kind,
     Opened,
-    Said,
-    Stop,
+    StopReason,
     Tokens,
 )
 from stoker.domain.errors import CapacityError, ClientError, UpstreamError
-from stoker.domain.prompt import Call, Refusal, Text, Thinking
+from stoker.domain.prompt import Refusal, Text, Thinking, ToolCall
 from stoker.request.translate.chat import read_answer
-from stoker.request.translate.chat.read_answer import AnswerReader
+from stoker.request.translate.chat.read_answer import ChatAnswerReader
 from stoker.request.translate.neutral import calls
-from stoker.request.translate.neutral.corners import Losses
-from stoker.request.translate.neutral.sequence import Sequence
+from stoker.request.translate.neutral.block_sequencer import BlockSequencer
+from stoker.request.translate.neutral.gaps import Losses
 
-SAID = {Kind.TEXT: Text, Kind.THINKING: Thinking, Kind.REFUSAL: Refusal}
+SAID = {BlockKind.TEXT: Text, BlockKind.THINKING: Thinking, BlockKind.REFUSAL: Refusal}
 
 
 def chunk(finish: str | None = None, **delta: Any) -> dict[str, Any]:
@@ -53,10 +53,10 @@ def call(
 
 def read(*payloads: dict[str, Any], finish: str | None = "stop") -> list[Event]:
     """All events, a stream with a proper end; each block is opened once, closed once, and grows in between."""
-    reader = AnswerReader(Losses())
+    reader = ChatAnswerReader(Losses())
     out = [event for payload in payloads for event in reader.read(payload)]
     out += reader.read(chunk(finish)) if finish is not None else []
-    out += reader.end()
+    out += reader.finish()
     opened, closed = set(), set()
     for event in out:
         if isinstance(event, Opened):
@@ -70,20 +70,20 @@ def read(*payloads: dict[str, Any], finish: str | None = "stop") -> list[Event]:
     return out
 
 
-def folded(*payloads: dict[str, Any], finish: str | None = "stop") -> list[Said]:
+def folded(*payloads: dict[str, Any], finish: str | None = "stop") -> list[AnswerBlock]:
     """The blocks as a writer sees them: one at a time."""
-    sequence = Sequence()
-    blocks: list[Said] = []
+    sequence = BlockSequencer()
+    blocks: list[AnswerBlock] = []
     for event in read(*payloads, finish=finish):
         for out in sequence.feed(event):
             if isinstance(out, Opened):
                 assert out.at == len(blocks)
-                is_call = out.kind is Kind.CALL
-                blocks.append(Call(out.id, out.name, "", out.custom) if is_call else SAID[out.kind](""))
+                is_call = out.kind is BlockKind.CALL
+                blocks.append(ToolCall(out.id, out.name, "", out.custom) if is_call else SAID[out.kind](""))
             elif isinstance(out, Grew):
                 assert out.at == len(blocks) - 1
                 block = blocks[-1]
-                if isinstance(block, Call):
+                if isinstance(block, ToolCall):
                     block.arguments += out.text
                 elif isinstance(block, Text | Thinking | Refusal):
                     block.text += out.text
@@ -97,7 +97,7 @@ def finished(*payloads: dict[str, Any], finish: str | None = "stop") -> Finished
 
 def whole(finish: Any = "stop", **message: Any) -> Answer:
     payload = {"id": "chatcmpl-1", "model": "m", "choices": [{"index": 0, "message": message, "finish_reason": finish}]}
-    return AnswerReader(Losses()).whole(payload)
+    return ChatAnswerReader(Losses()).read_whole(payload)
 
 
 # -- text and thinking --------------------------------------------------------------------------------------------
@@ -105,9 +105,14 @@ def whole(finish: Any = "stop", **message: Any) -> Answer:
 
 def test_a_stream_begins_grows_and_ends() -> None:
     assert read(chunk(role="assistant", content=""), chunk(content="He"), chunk(content="y")) == [
-        Began("chatcmpl-1", "m"), Opened(0, Kind.TEXT), Grew(0, "He"), Grew(0, "y"), Closed(0), Finished(Stop.END),
+        Began("chatcmpl-1", "m"),
+        Opened(0, BlockKind.TEXT),
+        Grew(0, "He"),
+        Grew(0, "y"),
+        Closed(0),
+        Finished(StopReason.END),
         Ended(),
-    ]  # fmt: skip
+    ]
 
 
 def test_litellm_30014_the_first_text_is_not_swallowed() -> None:
@@ -146,13 +151,13 @@ def test_a_refusal_is_a_block_of_its_own() -> None:
 
 def test_litellm_13638_later_fragments_without_id_and_name_belong_to_the_call() -> None:
     later = {"index": 0, "id": None, "type": None, "function": {"name": None, "arguments": ": 'San '}"}}
-    assert folded(call(0, "c", "f", '{"a"'), chunk(tool_calls=[later])) == [Call("c", "f", "{\"a\": 'San '}")]
+    assert folded(call(0, "c", "f", '{"a"'), chunk(tool_calls=[later])) == [ToolCall("c", "f", "{\"a\": 'San '}")]
 
 
 def test_litellm_25836_a_whole_call_in_one_delta_keeps_its_arguments() -> None:
-    assert folded(call(0, "c", "f", '{"a":1}')) == [Call("c", "f", '{"a":1}')]
+    assert folded(call(0, "c", "f", '{"a":1}')) == [ToolCall("c", "f", '{"a":1}')]
     given = [{"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"a":1}'}}]
-    assert whole(tool_calls=given).blocks == [Call("c", "f", '{"a":1}')]
+    assert whole(tool_calls=given).blocks == [ToolCall("c", "f", '{"a":1}')]
 
 
 def test_litellm_29491_a_large_argument_in_many_fragments_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,51 +180,51 @@ def test_litellm_29491_a_large_argument_in_many_fragments_is_whole(monkeypatch: 
     payloads = [call(0, "c", "f", "")]
     for at, fragment in enumerate(fragments):  # the id and the name each time: whether it is another call is asked anew
         payloads.append(call(0, f"c{at}" if at % 2 else "c", "f", fragment))
-    assert folded(*payloads, call(1, "d", "g", "{}")) == [Call("c", "f", text), Call("d", "g", "{}")]
+    assert folded(*payloads, call(1, "d", "g", "{}")) == [ToolCall("c", "f", text), ToolCall("d", "g", "{}")]
     assert len(text) <= looked <= len(text) + 10
 
 
 @pytest.mark.parametrize("indices", [(0, 1, 2), (0, 0, 0), (None, None, None)])
 def test_litellm_15307_calls_back_to_back_are_calls_of_their_own(indices: tuple[int | None, ...]) -> None:
     payloads = [call(index, f"c{n}", "f", f'{{"n":{n}}}') for n, index in enumerate(indices)]
-    assert folded(*payloads) == [Call(f"c{n}", "f", f'{{"n":{n}}}') for n in range(3)]
+    assert folded(*payloads) == [ToolCall(f"c{n}", "f", f'{{"n":{n}}}') for n in range(3)]
     pieces = [piece for payload in payloads for piece in payload["choices"][0]["delta"]["tool_calls"]]
-    assert folded(chunk(tool_calls=pieces)) == [Call(f"c{n}", "f", f'{{"n":{n}}}') for n in range(3)]
+    assert folded(chunk(tool_calls=pieces)) == [ToolCall(f"c{n}", "f", f'{{"n":{n}}}') for n in range(3)]
 
 
 @pytest.mark.parametrize("index", [0, None])
 def test_calls_without_ids_are_calls_of_their_own_and_get_ids(index: int | None) -> None:
     found = folded(*(call(index, None, "f", f'{{"n":{n}}}') for n in range(2)))
-    assert found == [Call("call_chatcmpl-1_0", "f", '{"n":0}'), Call("call_chatcmpl-1_1", "f", '{"n":1}')]
+    assert found == [ToolCall("call_chatcmpl-1_0", "f", '{"n":0}'), ToolCall("call_chatcmpl-1_1", "f", '{"n":1}')]
 
 
 def test_an_id_is_made_even_where_the_answer_has_none() -> None:
     payload = call(0, None, "f", "{}")
     del payload["id"]
-    assert folded(payload) == [Call("call_0", "f", "{}")]
+    assert folded(payload) == [ToolCall("call_0", "f", "{}")]
     answer = whole(tool_calls=[{"function": {"name": "f"}}], content="a")
-    assert answer.blocks == [Text("a"), Call("call_chatcmpl-1_1", "f", "")]
+    assert answer.blocks == [Text("a"), ToolCall("call_chatcmpl-1_1", "f", "")]
 
 
 @pytest.mark.parametrize("index", [0, None])
 def test_nanoclaw_1241_the_same_id_and_name_on_each_delta_is_one_call(index: int | None) -> None:
     payloads = [call(index, "c", "f", piece) for piece in ('{"a":', "1", "}", "", "\n")]
-    assert folded(*payloads) == [Call("c", "f", '{"a":1}\n')]
+    assert folded(*payloads) == [ToolCall("c", "f", '{"a":1}\n')]
 
 
 @pytest.mark.parametrize("id", [None, "", "other"])
 def test_a_name_that_is_repeated_is_no_other_call(id: str | None) -> None:
-    assert folded(call(0, "c", "f", '{"a":'), call(0, id, "f", "1}")) == [Call("c", "f", '{"a":1}')]
+    assert folded(call(0, "c", "f", '{"a":'), call(0, id, "f", "1}")) == [ToolCall("c", "f", '{"a":1}')]
 
 
 def test_another_id_with_another_name_is_another_call_even_before_any_arguments() -> None:
-    assert folded(call(0, "a", "f", ""), call(0, "b", "g", "{}")) == [Call("a", "f", ""), Call("b", "g", "{}")]
+    assert folded(call(0, "a", "f", ""), call(0, "b", "g", "{}")) == [ToolCall("a", "f", ""), ToolCall("b", "g", "{}")]
 
 
 def test_an_id_that_comes_before_the_name_is_kept() -> None:
-    assert folded(call(0, "c"), call(0, None, "f", "{}")) == [Call("c", "f", "{}")]
+    assert folded(call(0, "c"), call(0, None, "f", "{}")) == [ToolCall("c", "f", "{}")]
     assert folded(call(0, None, None, '{"a"'), call(0, "c", None, ":"), call(0, None, "f", "1}")) == [
-        Call("c", "f", '{"a":1}')
+        ToolCall("c", "f", '{"a":1}')
     ]
 
 
@@ -228,7 +233,11 @@ def test_by_reading_serving_py_pieces_of_several_calls_may_be_mixed() -> None:
         call(0, "a", "f", '{"x":'), call(1, "b", "g", '{"y":"\\'), call(2, "c", "h", "{"), call(1, None, None, '"}'),
         call(0, None, None, "1}"), call(1, None, None, '"}'), call(2, None, None, "}"),
     ]  # fmt: skip
-    assert folded(*payloads) == [Call("a", "f", '{"x":1}'), Call("b", "g", '{"y":"\\"}"}'), Call("c", "h", "{}")]
+    assert folded(*payloads) == [
+        ToolCall("a", "f", '{"x":1}'),
+        ToolCall("b", "g", '{"y":"\\"}"}'),
+        ToolCall("c", "h", "{}"),
+    ]
 
 
 def test_without_indexes_pieces_go_by_their_id() -> None:
@@ -238,49 +247,58 @@ def test_without_indexes_pieces_go_by_their_id() -> None:
         call(None, "a", None, "1}"),
         call(None, "b", None, "2}"),
     ]
-    assert folded(*payloads) == [Call("a", "f", '{"x":1}'), Call("b", "g", '{"y":2}')]
+    assert folded(*payloads) == [ToolCall("a", "f", '{"x":1}'), ToolCall("b", "g", '{"y":2}')]
 
 
 def test_a_call_closes_when_something_else_begins_behind_its_arguments() -> None:
     found = read(call(0, "a", "f", "{}"), chunk(content="and"), call(1, "b", "f", '{"x"'), chunk(content="then"))
     assert found[1:-3] == [
-        Opened(0, Kind.CALL, "a", "f"), Grew(0, "{}"), Closed(0), Opened(1, Kind.TEXT), Grew(1, "and"), Closed(1),
-        Opened(2, Kind.CALL, "b", "f"), Grew(2, '{"x"'), Opened(3, Kind.TEXT), Grew(3, "then"), Closed(3),
-    ]  # fmt: skip
+        Opened(0, BlockKind.CALL, "a", "f"),
+        Grew(0, "{}"),
+        Closed(0),
+        Opened(1, BlockKind.TEXT),
+        Grew(1, "and"),
+        Closed(1),
+        Opened(2, BlockKind.CALL, "b", "f"),
+        Grew(2, '{"x"'),
+        Opened(3, BlockKind.TEXT),
+        Grew(3, "then"),
+        Closed(3),
+    ]
     assert found[-3] == Closed(2)
 
 
 def test_what_comes_behind_a_closed_call_is_dropped() -> None:
     assert folded(call(0, "a", "f", "{}"), call(1, "b", "g", "{}"), call(0, None, None, "}")) == [
-        Call("a", "f", "{}"), Call("b", "g", "{}"),
+        ToolCall("a", "f", "{}"), ToolCall("b", "g", "{}"),
     ]  # fmt: skip
 
 
 def test_a_call_that_never_got_a_name_is_still_given() -> None:
-    assert folded(call(0, "c", None, '{"a":1}'), chunk(content="x")) == [Text("x"), Call("c", "", '{"a":1}')]
+    assert folded(call(0, "c", None, '{"a":1}'), chunk(content="x")) == [Text("x"), ToolCall("c", "", '{"a":1}')]
 
 
 @pytest.mark.parametrize("piece", [{}, {"index": 0}, {"index": 0, "function": {"arguments": ""}}, {"function": 7}])
 def test_a_piece_of_nothing_is_no_call(piece: dict[str, Any]) -> None:
     found = read(chunk(content="a"), chunk(tool_calls=[piece, 3]), chunk(content="b"))
-    assert found[-2] == Finished(Stop.END)
+    assert found[-2] == Finished(StopReason.END)
     assert folded(chunk(content="a"), chunk(tool_calls=[piece]), chunk(content="b")) == [Text("ab")]
 
 
 def test_arguments_may_come_as_an_object() -> None:
     assert folded(call(0, "c", "f", {"a": [1, "ü"]}), call(1, "d", "f", [1])) == [
-        Call("c", "f", '{"a":[1,"ü"]}'),
-        Call("d", "f", ""),
+        ToolCall("c", "f", '{"a":[1,"ü"]}'),
+        ToolCall("d", "f", ""),
     ]
     given = [{"id": "c", "function": {"name": "f", "arguments": {"a": 1}}}, {"id": "d", "function": None}]
-    assert whole(tool_calls=given).blocks == [Call("c", "f", '{"a":1}'), Call("d", "", "")]
+    assert whole(tool_calls=given).blocks == [ToolCall("c", "f", '{"a":1}'), ToolCall("d", "", "")]
 
 
 def test_a_call_of_a_custom_tool_is_read_streamed_and_whole() -> None:
     first = {"index": 0, "id": "c", "type": "custom", "custom": {"name": "sh", "input": "ls []"}}
     second = {"index": 1, "id": "d", "type": "custom", "custom": {"name": "sh", "input": "pwd"}}
     later = {"index": 0, "custom": {"input": " -l"}}
-    expected = [Call("c", "sh", "ls [] -l", custom=True), Call("d", "sh", "pwd", custom=True)]
+    expected = [ToolCall("c", "sh", "ls [] -l", custom=True), ToolCall("d", "sh", "pwd", custom=True)]
     assert folded(*(chunk(tool_calls=[piece]) for piece in (first, second, later))) == expected
     first["custom"] = {"name": "sh", "input": "ls [] -l"}
     assert whole(tool_calls=[first, second]).blocks == expected
@@ -288,17 +306,17 @@ def test_a_call_of_a_custom_tool_is_read_streamed_and_whole() -> None:
 
 def test_the_old_spelling_of_a_call_is_read_too() -> None:
     payloads = [chunk(function_call={"name": "f", "arguments": '{"a"'}), chunk(function_call={"arguments": ":1}"})]
-    assert folded(*payloads, finish="function_call") == [Call("call_chatcmpl-1_0", "f", '{"a":1}')]
-    assert finished(*payloads, finish="function_call").stop is Stop.CALLS
+    assert folded(*payloads, finish="function_call") == [ToolCall("call_chatcmpl-1_0", "f", '{"a":1}')]
+    assert finished(*payloads, finish="function_call").stop is StopReason.CALLS
     answer = whole("function_call", function_call={"name": "f", "arguments": "{}"})
-    assert (answer.blocks, answer.stop) == ([Call("call_chatcmpl-1_0", "f", "{}")], Stop.CALLS)
+    assert (answer.blocks, answer.stop) == ([ToolCall("call_chatcmpl-1_0", "f", "{}")], StopReason.CALLS)
 
 
 def test_calls_beyond_the_most_are_dropped_and_do_not_spill(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(read_answer, "MOST_CALLS", 2)
     payloads = [call(None, f"c{n}", "f", '{"n":') for n in range(4)]
     found = folded(*payloads, call(None, None, None, "late"))
-    assert found == [Call("c0", "f", '{"n":'), Call("c1", "f", '{"n":')]
+    assert found == [ToolCall("c0", "f", '{"n":'), ToolCall("c1", "f", '{"n":')]
 
 
 # -- the end ------------------------------------------------------------------------------------------------------
@@ -306,52 +324,59 @@ def test_calls_beyond_the_most_are_dropped_and_do_not_spill(monkeypatch: pytest.
 
 @pytest.mark.parametrize(
     ("reason", "stop"),
-    [("stop", Stop.END), ("length", Stop.LENGTH), ("tool_calls", Stop.CALLS), ("function_call", Stop.CALLS),
-     ("content_filter", Stop.FILTERED), ("model_length", Stop.CONTEXT), ("something new", Stop.END)],
-)  # fmt: skip
-def test_every_reason_is_read_and_content_filter_is_not_null(reason: str, stop: Stop) -> None:
+    [
+        ("stop", StopReason.END),
+        ("length", StopReason.LENGTH),
+        ("tool_calls", StopReason.CALLS),
+        ("function_call", StopReason.CALLS),
+        ("content_filter", StopReason.FILTERED),
+        ("model_length", StopReason.CONTEXT),
+        ("something new", StopReason.END),
+    ],
+)
+def test_every_reason_is_read_and_content_filter_is_not_null(reason: str, stop: StopReason) -> None:
     assert finished(finish=reason) == Finished(stop)
     assert whole(reason).stop is stop
 
 
 @pytest.mark.parametrize("reason", ["stop", "eos", "tool_calls"])
 def test_stop_after_calls_means_the_calls(reason: str) -> None:
-    assert finished(call(0, "c", "f", "{}"), finish=reason) == Finished(Stop.CALLS)
-    assert finished(chunk("stop"), call(0, "c", "f", "{}"), finish=None) == Finished(Stop.CALLS)
-    assert whole(reason, tool_calls=[{"id": "c", "function": {"name": "f"}}]).stop is Stop.CALLS
+    assert finished(call(0, "c", "f", "{}"), finish=reason) == Finished(StopReason.CALLS)
+    assert finished(chunk("stop"), call(0, "c", "f", "{}"), finish=None) == Finished(StopReason.CALLS)
+    assert whole(reason, tool_calls=[{"id": "c", "function": {"name": "f"}}]).stop is StopReason.CALLS
 
 
 def test_length_inside_a_call_stays_length() -> None:
-    assert finished(call(0, "c", "f", '{"a'), finish="length") == Finished(Stop.LENGTH)
+    assert finished(call(0, "c", "f", '{"a'), finish="length") == Finished(StopReason.LENGTH)
 
 
 @pytest.mark.parametrize("field", ["stop_reason", "matched_stop"])
 def test_the_stop_string_that_came_is_told(field: str) -> None:
     for matched, found in (
-        ("END", Finished(Stop.SEQUENCE, "END")),
-        (151645, Finished(Stop.END)),
-        (None, Finished(Stop.END)),
+        ("END", Finished(StopReason.SEQUENCE, "END")),
+        (151645, Finished(StopReason.END)),
+        (None, Finished(StopReason.END)),
     ):
         payload = chunk("stop", content="a")
         payload["choices"][0][field] = matched
         assert finished(payload, finish=None) == found
         message = {"choices": [{"message": {"content": "a"}, "finish_reason": "stop", field: matched}]}
-        answer = AnswerReader(Losses()).whole(message)
+        answer = ChatAnswerReader(Losses()).read_whole(message)
         assert (answer.stop, answer.sequence) == (found.stop, found.sequence)
     payload["choices"][0][field] = "END"
-    assert finished(call(0, "c", "f", "{}"), payload, finish=None) == Finished(Stop.CALLS)
+    assert finished(call(0, "c", "f", "{}"), payload, finish=None) == Finished(StopReason.CALLS)
 
 
 def test_a_stream_without_a_reason_has_no_end() -> None:
     assert read(chunk(content="a"), finish=None)[-1] == Grew(0, "a")
-    assert AnswerReader(Losses()).end() == []
+    assert ChatAnswerReader(Losses()).finish() == []
 
 
 def test_after_the_end_nothing_is_said() -> None:
-    reader = AnswerReader(Losses())
+    reader = ChatAnswerReader(Losses())
     reader.read(chunk("stop", content="a"))
-    assert reader.end()[-1] == Ended()
-    assert reader.end() == reader.read(chunk(content="late")) == []
+    assert reader.finish()[-1] == Ended()
+    assert reader.finish() == reader.read(chunk(content="late")) == []
 
 
 @pytest.mark.parametrize(
@@ -363,12 +388,12 @@ def test_after_the_end_nothing_is_said() -> None:
     ],
 )
 def test_an_error_in_the_stream_is_a_failure_and_no_end(error: Any, kind: type) -> None:
-    reader = AnswerReader(Losses())
+    reader = ChatAnswerReader(Losses())
     reader.read(chunk(content="a"))
     (failed,) = reader.read({"error": error})
     assert isinstance(failed, Failed)
     assert isinstance(failed.error, kind)
-    assert reader.end() == reader.read(chunk("stop")) == []
+    assert reader.finish() == reader.read(chunk("stop")) == []
 
 
 # -- usage --------------------------------------------------------------------------------------------------------
@@ -384,7 +409,7 @@ def test_litellm_28354_usage_with_its_details_is_read_streamed_and_whole() -> No
     last = {"id": "chatcmpl-1", "choices": [], "usage": USAGE}
     tokens = Tokens(1000, 800, 50, 20, 5)
     assert Counted(tokens) in read(chunk("stop", content="a"), last, finish=None)
-    assert AnswerReader(Losses()).whole(last).tokens == tokens
+    assert ChatAnswerReader(Losses()).read_whole(last).tokens == tokens
 
 
 def test_envoy_2239_usage_on_every_chunk_is_a_total_each_time() -> None:
@@ -411,7 +436,7 @@ def test_counts_that_are_none_are_unknown() -> None:
     }
     assert read({"usage": usage})[1] == Counted(Tokens())
     assert not any(isinstance(event, Counted) for event in read({"usage": None, "prompt_progress": 3}))
-    assert AnswerReader(Losses()).whole({}).tokens == Tokens()
+    assert ChatAnswerReader(Losses()).read_whole({}).tokens == Tokens()
 
 
 # -- whole answers ------------------------------------------------------------------------------------------------
@@ -421,17 +446,17 @@ def test_a_whole_answer_has_all_its_blocks() -> None:
     given = [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]
     answer = whole("tool_calls", reasoning="hm", content="a", refusal="no", tool_calls=given)
     assert answer == Answer(
-        "chatcmpl-1", "m", [Thinking("hm"), Text("a"), Refusal("no"), Call("c", "f", "{}")], Stop.CALLS
+        "chatcmpl-1", "m", [Thinking("hm"), Text("a"), Refusal("no"), ToolCall("c", "f", "{}")], StopReason.CALLS
     )
 
 
 def test_a_whole_answer_without_a_reason_ended() -> None:
-    assert whole(None, content="a").stop is Stop.END
+    assert whole(None, content="a").stop is StopReason.END
 
 
 @pytest.mark.parametrize("choices", [None, [], [3], {}, [{}], [{"message": "x"}]])
 def test_a_whole_answer_of_nothing_is_empty(choices: Any) -> None:
-    assert AnswerReader(Losses()).whole({"choices": choices}).blocks == []
+    assert ChatAnswerReader(Losses()).read_whole({"choices": choices}).blocks == []
 
 
 # -- any upstream -------------------------------------------------------------------------------------------------
@@ -467,7 +492,7 @@ def test_whatever_comes_is_read_block_by_block_and_nothing_is_raised(payloads: l
     assert found[-1] == Ended()
     assert folded(*payloads) is not None
     for payload in payloads:
-        assert isinstance(AnswerReader(Losses()).whole(payload), Answer)
+        assert isinstance(ChatAnswerReader(Losses()).read_whole(payload), Answer)
 
 
 @given(st.data())
@@ -494,22 +519,22 @@ def test_any_cut_of_an_answer_gives_the_same_blocks(data: st.DataObject) -> None
     assert folded(*payloads) == [
         Thinking(thought),
         Text(text),
-        *(Call(f"c{n}", "f", a) for n, a in enumerate(arguments)),
+        *(ToolCall(f"c{n}", "f", a) for n, a in enumerate(arguments)),
     ]
 
 
 def test_the_end_said_without_a_reason_is_an_end() -> None:
     """Some engines send `[DONE]` and no finish_reason; the end of the connection alone is none."""
-    reader = AnswerReader(Losses())
+    reader = ChatAnswerReader(Losses())
     reader.read(chunk(content="hi"))
-    assert reader.end() == []
-    assert reader.end(is_said=True)[-2:] == [Finished(Stop.END), Ended()]
-    assert AnswerReader(Losses()).end(is_said=True) == []
+    assert reader.finish() == []
+    assert reader.finish(is_said=True)[-2:] == [Finished(StopReason.END), Ended()]
+    assert ChatAnswerReader(Losses()).finish(is_said=True) == []
 
 
 def test_an_answer_that_the_engine_gave_up_has_no_normal_end() -> None:
-    reader = AnswerReader(Losses())
+    reader = ChatAnswerReader(Losses())
     reader.read(chunk(content="hi"))
     (failed,) = reader.read(chunk("abort"))
     assert isinstance(failed, Failed)
-    assert reader.end(is_said=True) == []
+    assert reader.finish(is_said=True) == []

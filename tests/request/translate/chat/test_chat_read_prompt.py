@@ -13,27 +13,27 @@ from hypothesis import strategies as st
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.prompt import (
+    AnswerFormat,
     Audio,
     Block,
-    Call,
     Choice,
     Document,
-    Format,
     Image,
     Prompt,
     Reasoning,
     Refusal,
-    Result,
     Role,
     Text,
     Thinking,
     Tool,
+    ToolCall,
     ToolChoice,
+    ToolResult,
     Turn,
 )
 from stoker.request.translate.chat.read_prompt import SETTINGS, read_prompt
 from stoker.request.translate.neutral.calls import spelt_id
-from stoker.request.translate.neutral.corners import LOST, Losses
+from stoker.request.translate.neutral.gaps import LOSSY, Losses
 from stoker.request.translate.neutral.json_text import Raw
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(40)).decode()
@@ -50,7 +50,7 @@ def read(*messages: dict[str, Any], **fields: Any) -> tuple[Prompt, list[str]]:
 def read_bytes(body: bytes) -> tuple[Prompt, list[str]]:
     losses = Losses()
     prompt = read_prompt(body, losses)
-    assert set(losses.codes) <= set(LOST)
+    assert set(losses.codes) <= set(LOSSY)
     return prompt, list(losses.codes)
 
 
@@ -102,7 +102,7 @@ def test_xuan_191_a_list_of_parts_is_kept_for_every_role() -> None:
     given = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
     for role in ("system", "user", "assistant"):
         assert blocks({"role": role, "content": given}) == [Text("a"), Text("b")]
-    assert blocks({"role": "tool", "tool_call_id": "c", "content": given}) == [Result("c", [Text("a"), Text("b")])]
+    assert blocks({"role": "tool", "tool_call_id": "c", "content": given}) == [ToolResult("c", [Text("a"), Text("b")])]
 
 
 @pytest.mark.parametrize("content", ["", None, []])
@@ -187,12 +187,12 @@ def test_claude_code_router_1041_past_thinking_stays_with_its_turn_even_empty(fi
 def test_vllm_38738_an_assistant_with_calls_needs_no_content() -> None:
     for content in ({}, {"content": None}, {"content": ""}, {"content": []}):
         found = blocks({"role": "assistant", "tool_calls": [WEATHER, CLOCK]} | content)
-        assert found == [Call("call_1", "weather", '{"city": "Ulm"}'), Call("call_2", "clock", "")]
+        assert found == [ToolCall("call_1", "weather", '{"city": "Ulm"}'), ToolCall("call_2", "clock", "")]
 
 
 def test_an_assistant_says_thinking_text_refusal_calls_in_this_order() -> None:
     message = {"role": "assistant", "tool_calls": [CLOCK], "refusal": "no", "content": "a", "reasoning": "hm"}
-    assert blocks(message) == [Thinking("hm"), Text("a"), Refusal("no"), Call("call_2", "clock", "")]
+    assert blocks(message) == [Thinking("hm"), Text("a"), Refusal("no"), ToolCall("call_2", "clock", "")]
 
 
 @pytest.mark.parametrize("arguments", ['{"a":1.0, "ü": 12345678901234567890123}', "{bad", "null", "7"])
@@ -201,16 +201,18 @@ def test_arguments_are_kept_as_they_were_written(arguments: str) -> None:
     body = '{"model":"m","messages":[{"role":"assistant","tool_calls":[' + call + "]}]}"
     for spelt in (json.dumps(arguments), arguments):
         if spelt != "{bad":
-            assert read_bytes((body % spelt).encode())[0].turns[0].blocks == [Call("c", "f", arguments)]
+            assert read_bytes((body % spelt).encode())[0].turns[0].blocks == [ToolCall("c", "f", arguments)]
 
 
 def test_a_call_without_arguments_has_none() -> None:
-    assert blocks({"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "f"}}]}) == [Call("c", "f", "")]
+    assert blocks({"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "f"}}]}) == [
+        ToolCall("c", "f", "")
+    ]
 
 
 def test_a_call_of_a_custom_tool_holds_any_text() -> None:
     call = {"id": "c", "type": "custom", "custom": {"name": "sh", "input": "ls {"}}
-    assert blocks({"role": "assistant", "tool_calls": [call]}) == [Call("c", "sh", "ls {", custom=True)]
+    assert blocks({"role": "assistant", "tool_calls": [call]}) == [ToolCall("c", "sh", "ls {", custom=True)]
 
 
 def test_a_call_of_nothing_is_refused() -> None:
@@ -224,8 +226,8 @@ def test_an_id_that_we_spelt_is_itself_again() -> None:
     prompt, _ = read(
         {"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": spelt_id(id), "content": ""}
     )
-    assert prompt.turns[0].blocks[0] == Call(id, "weather", '{"city": "Ulm"}')
-    assert prompt.turns[1].blocks == [Result(id, [])]
+    assert prompt.turns[0].blocks[0] == ToolCall(id, "weather", '{"city": "Ulm"}')
+    assert prompt.turns[1].blocks == [ToolResult(id, [])]
 
 
 def test_results_in_a_row_and_what_the_user_says_then_are_one_turn() -> None:
@@ -236,7 +238,7 @@ def test_results_in_a_row_and_what_the_user_says_then_are_one_turn() -> None:
         USER,
     )
     assert prompt.turns[1] == Turn(
-        Role.USER, [Result("call_2", [Text("noon")]), Result("call_1", [Text("rain")]), Text("hi")]
+        Role.USER, [ToolResult("call_2", [Text("noon")]), ToolResult("call_1", [Text("rain")]), Text("hi")]
     )
     assert codes == []
 
@@ -248,25 +250,29 @@ def test_results_go_before_what_the_user_said_between_them() -> None:
         USER,
         {"role": "tool", "tool_call_id": "call_2", "content": "noon"},
     )
-    assert prompt.turns[1].blocks == [Result("call_1", [Text("rain")]), Result("call_2", [Text("noon")]), Text("hi")]
+    assert prompt.turns[1].blocks == [
+        ToolResult("call_1", [Text("rain")]),
+        ToolResult("call_2", [Text("noon")]),
+        Text("hi"),
+    ]
     assert codes == ["result_order"]
 
 
 def test_our_own_mark_of_an_error_is_an_error_again() -> None:
     tool = {"role": "tool", "tool_call_id": "c"}
     assert blocks(tool | {"content": "[tool error] no such file"}) == [
-        Result("c", [Text("no such file")], is_error=True)
+        ToolResult("c", [Text("no such file")], is_error=True)
     ]
-    assert blocks(tool | {"content": "see [tool error] 3"}) == [Result("c", [Text("see [tool error] 3")])]
-    assert blocks(tool | {"content": None}) == [Result("c", [])]
+    assert blocks(tool | {"content": "see [tool error] 3"}) == [ToolResult("c", [Text("see [tool error] 3")])]
+    assert blocks(tool | {"content": None}) == [ToolResult("c", [])]
     body = json.dumps({"model": "m", "messages": [tool | {"content": "[tool error] x"}]}).encode()
-    assert read_prompt(body, Losses(), error_prefix="").turns[0].blocks == [Result("c", [Text("[tool error] x")])]
+    assert read_prompt(body, Losses(), error_prefix="").turns[0].blocks == [ToolResult("c", [Text("[tool error] x")])]
 
 
 def test_an_image_in_a_result_stays_an_image() -> None:
     content = [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}]
     tool = {"role": "tool", "tool_call_id": "c", "content": content}
-    assert blocks(tool) == [Result("c", [Image("image/png", PNG)])]
+    assert blocks(tool) == [ToolResult("c", [Image("image/png", PNG)])]
 
 
 def test_the_old_spelling_of_calls_is_read_too() -> None:
@@ -276,15 +282,15 @@ def test_the_old_spelling_of_calls_is_read_too() -> None:
         functions=[{"name": "clock", "parameters": {"type": "object"}}],
         function_call={"name": "clock"},
     )
-    assert prompt.turns[0].blocks == [Call("call_clock", "clock", "{}")]
-    assert prompt.turns[1].blocks == [Result("call_clock", [Text("noon")])]
+    assert prompt.turns[0].blocks == [ToolCall("call_clock", "clock", "{}")]
+    assert prompt.turns[1].blocks == [ToolResult("call_clock", [Text("noon")])]
     assert prompt.tools == [Tool("clock", None, Raw(b'{"type": "object"}'))]
     assert prompt.tool_choice == ToolChoice(Choice.NAMED, "clock")
     assert codes == []
 
 
 def test_a_result_that_names_no_call_is_an_orphan_and_no_error() -> None:
-    assert blocks({"role": "tool", "content": "x"}) == [Result("call_", [Text("x")])]
+    assert blocks({"role": "tool", "content": "x"}) == [ToolResult("call_", [Text("x")])]
 
 
 def test_an_assistant_at_the_end_is_the_beginning_of_the_answer() -> None:
@@ -411,13 +417,13 @@ def test_a_stream_tells_its_usage_only_where_asked() -> None:
         (None, None),
         ({"type": "text"}, None),
         ({}, None),
-        ({"type": "json_object"}, Format()),
-        ({"type": "json_schema"}, Format()),
+        ({"type": "json_object"}, AnswerFormat()),
+        ({"type": "json_schema"}, AnswerFormat()),
         ({"type": "json_schema", "json_schema": {"name": "n", "schema": {"a": 1}, "strict": True, "description": "d"}},
-         Format(Raw(b'{"a": 1}'), "n", True, "d")),
+         AnswerFormat(Raw(b'{"a": 1}'), "n", True, "d")),
     ],
 )  # fmt: skip
-def test_the_form_of_the_answer_is_read(given: Any, found: Format | None) -> None:
+def test_the_form_of_the_answer_is_read(given: Any, found: AnswerFormat | None) -> None:
     assert read(response_format=given)[0].format == found
 
 

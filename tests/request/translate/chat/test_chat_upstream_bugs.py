@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.domain.dialect import Dialect
-from stoker.request.translate.neutral.dialogue import Asked
-from stoker.request.translate.neutral.thinking import Signer
-from stoker.request.translate.neutral.traits import Traits, traits
+from stoker.request.translate.neutral.capabilities import Capabilities, capabilities_of
+from stoker.request.translate.neutral.protocols import AnswerContext
+from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.request.translate.translate import AnswerTranslator, Written, read_prompt, write_prompt
 
-SIGNER = Signer((b"k",))
-SERVE = traits("vllm", Dialect.CHAT, cloud=False)
+SIGNER = ThinkingSigner((b"k",))
+SERVE = capabilities_of("vllm", Dialect.CHAT, cloud=False)
 TOOL = {"name": "f", "input_schema": {"type": "object"}}
 
 
-def ask(client: Dialect = Dialect.MESSAGES, to: Traits = SERVE, **fields: Any) -> tuple[Written, dict[str, Any]]:
+def ask(client: Dialect = Dialect.MESSAGES, to: Capabilities = SERVE, **fields: Any) -> tuple[Written, dict[str, Any]]:
     given = {"model": "m", "max_tokens": 100, "messages": [{"role": "user", "content": "hi"}]} | fields
     written = write_prompt(*read_prompt(client, json.dumps(given).encode()), to, SIGNER)
     return written, json.loads(written.body)
@@ -28,7 +28,7 @@ def ask(client: Dialect = Dialect.MESSAGES, to: Traits = SERVE, **fields: Any) -
 
 def translator(client: Dialect = Dialect.MESSAGES) -> AnswerTranslator:
     written, _ = ask(client)
-    return AnswerTranslator(Dialect.CHAT, written, Asked(written.asked, "req_1", 1700000000, SIGNER, "m"))
+    return AnswerTranslator(Dialect.CHAT, written, AnswerContext(written.asked, "req_1", 1700000000, SIGNER, "m"))
 
 
 def chunk(finish: str | None = None, **delta: Any) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def events(*payloads: dict[str, Any], cuts: tuple[int, ...] = ()) -> list[dict[s
     for start, end in zip((0, *cuts), (*cuts, len(body)), strict=True):
         out += made.feed(body[start:end])
     assert made.has_ended()
-    return [json.loads(line[6:]) for line in (out + made.rest()).splitlines() if line.startswith(b"data: ")]
+    return [json.loads(line[6:]) for line in (out + made.take_rest()).splitlines() if line.startswith(b"data: ")]
 
 
 def folded(*payloads: dict[str, Any], cuts: tuple[int, ...] = ()) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def folded(*payloads: dict[str, Any], cuts: tuple[int, ...] = ()) -> dict[str, A
 def whole(finish: str = "stop", usage: Any = None, **message: Any) -> dict[str, Any]:
     choice = {"index": 0, "message": message, "finish_reason": finish}
     payload = {"id": "chatcmpl-1", "model": "m", "choices": [choice], "usage": usage}
-    found: dict[str, Any] = json.loads(translator().whole(json.dumps(payload).encode()))
+    found: dict[str, Any] = json.loads(translator().translate_whole(json.dumps(payload).encode()))
     return found
 
 
@@ -271,7 +271,7 @@ def test_a_chat_request_to_messages_keeps_what_both_can_say() -> None:
         "parallel_tool_calls": False,
         "stop": "END",
     }
-    to = traits("vllm", Dialect.MESSAGES, cloud=False)
+    to = capabilities_of("vllm", Dialect.MESSAGES, cloud=False)
     written, document = ask(Dialect.CHAT, to, messages=history, temperature=1.5, **fields)
     assert "be brief" in json.dumps(document["system"])
     calling, answered = document["messages"][1:]

@@ -12,7 +12,9 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from stoker.domain.answer import (
     Answer,
+    AnswerBlock,
     Began,
+    BlockKind,
     Closed,
     Counted,
     Ended,
@@ -20,36 +22,40 @@ from stoker.domain.answer import (
     Failed,
     Finished,
     Grew,
-    Kind,
     Opened,
-    Said,
     Signed,
-    Stop,
+    StopReason,
     Tokens,
 )
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import UpstreamError
-from stoker.domain.prompt import Call, Prompt, Redacted, Refusal, Text, Thinking
-from stoker.request.translate.chat.write_answer import STOPS, AnswerWriter, usage_of
-from stoker.request.translate.neutral.corners import LOST, Losses
-from stoker.request.translate.neutral.dialogue import Asked
-from stoker.request.translate.neutral.thinking import OURS, Signer
+from stoker.domain.prompt import Prompt, Redacted, Refusal, Text, Thinking, ToolCall
+from stoker.request.translate.chat.write_answer import STOPS, ChatAnswerWriter, usage_of
+from stoker.request.translate.neutral.gaps import LOSSY, Losses
+from stoker.request.translate.neutral.protocols import AnswerContext
+from stoker.request.translate.neutral.thinking import OURS, ThinkingSigner
 
-KINDS = {Text: Kind.TEXT, Thinking: Kind.THINKING, Refusal: Kind.REFUSAL, Redacted: Kind.REDACTED, Call: Kind.CALL}
+KINDS = {
+    Text: BlockKind.TEXT,
+    Thinking: BlockKind.THINKING,
+    Refusal: BlockKind.REFUSAL,
+    Redacted: BlockKind.REDACTED,
+    ToolCall: BlockKind.CALL,
+}
 
 
-def writer(wants_usage: bool = False, both: bool = False) -> AnswerWriter:
+def writer(wants_usage: bool = False, both: bool = False) -> ChatAnswerWriter:
     prompt = Prompt(Dialect.CHAT, "asked", [], stream=True, wants_usage=wants_usage)
-    asked = Asked(prompt, "req_1", 1700000000, Signer((b"k",)), "served", both_reasoning_fields=both)
-    return AnswerWriter(asked, Losses())
+    asked = AnswerContext(prompt, "req_1", 1700000000, ThinkingSigner((b"k",)), "served", both_reasoning_fields=both)
+    return ChatAnswerWriter(asked, Losses())
 
 
-def events(*said: Said, stop: Stop = Stop.END, sequence: str | None = None) -> list[Event]:
+def events(*said: AnswerBlock, stop: StopReason = StopReason.END, sequence: str | None = None) -> list[Event]:
     """The same answer as events, each text in two pieces."""
     out: list[Event] = [Began("abc", "m")]
     for at, block in enumerate(said):
-        call = block if isinstance(block, Call) else Call("", "", "")
-        text = call.arguments if isinstance(block, Call) else getattr(block, "text", getattr(block, "data", ""))
+        call = block if isinstance(block, ToolCall) else ToolCall("", "", "")
+        text = call.arguments if isinstance(block, ToolCall) else getattr(block, "text", getattr(block, "data", ""))
         out.append(Opened(at, KINDS[type(block)], call.id, call.name, call.custom))
         out += [Grew(at, piece) for piece in (text[:2], text[2:]) if piece]
         if isinstance(block, Thinking) and block.signature:
@@ -67,10 +73,10 @@ def sdk(body: bytes, content_type: bytes = b"application/json") -> openai.OpenAI
     )
 
 
-def chunks(made: AnswerWriter, *told: Event) -> list[ChatCompletionChunk]:
+def chunks(made: ChatAnswerWriter, *told: Event) -> list[ChatCompletionChunk]:
     body = b"".join(made.write(event) for event in told)
     assert body.endswith(b"data: [DONE]\n\n")
-    assert set(made.losses.codes) <= set(LOST)
+    assert set(made.losses.codes) <= set(LOSSY)
     return list(sdk(body, made.content_type).chat.completions.create(model="m", messages=[], stream=True))
 
 
@@ -98,21 +104,21 @@ def folded(found: list[ChatCompletionChunk]) -> dict[str, Any]:
     return message | ({"tool_calls": calls} if calls else {}) | {"finish_reason": finish}
 
 
-def whole(made: AnswerWriter, answer: Answer) -> dict[str, Any]:
+def whole(made: ChatAnswerWriter, answer: Answer) -> dict[str, Any]:
     """The same of an answer that was not streamed."""
-    found = made.whole(answer)
+    found = made.write_whole(answer)
     ChatCompletion.model_validate(found, strict=True)
     choice = found["choices"][0]
     message = {name: value for name, value in choice["message"].items() if name != "role" and value is not None}
     return {"content": ""} | message | {"finish_reason": choice["finish_reason"]}
 
 
-ANSWERS: list[list[Said]] = [
+ANSWERS: list[list[AnswerBlock]] = [
     [Text("Hello, \"world\"\n")],
     [Thinking("hm, well"), Text("Hi")],
     [Text("a"), Text("b"), Refusal("I won't")],
-    [Call("c1", "f", '{"a": 1}'), Call("c2", "g", ""), Call("c3", "f", "{}")],
-    [Text("so"), Call("c1", "sh", "ls {", custom=True), Call("c2", "sh", "", custom=True)],
+    [ToolCall("c1", "f", '{"a": 1}'), ToolCall("c2", "g", ""), ToolCall("c3", "f", "{}")],
+    [Text("so"), ToolCall("c1", "sh", "ls {", custom=True), ToolCall("c2", "sh", "", custom=True)],
     [Redacted("xx"), Text("Hi")],
     [],
 ]  # fmt: skip
@@ -120,7 +126,7 @@ ANSWERS: list[list[Said]] = [
 
 @pytest.mark.parametrize("said", ANSWERS)
 @pytest.mark.parametrize("both", [False, True])
-def test_a_stream_says_what_the_whole_answer_says(said: list[Said], both: bool) -> None:
+def test_a_stream_says_what_the_whole_answer_says(said: list[AnswerBlock], both: bool) -> None:
     streamed, made = writer(both=both), writer(both=both)
     assert folded(chunks(streamed, *events(*said))) == whole(made, Answer("abc", "m", said))
     assert list(streamed.losses.codes) == list(made.losses.codes)
@@ -133,7 +139,7 @@ def test_both_names_of_thinking_are_written_where_asked() -> None:
 
 
 def test_every_chunk_begins_the_same() -> None:
-    found = chunks(writer(), *events(Text("Hi"), Call("c", "f", "{}")))
+    found = chunks(writer(), *events(Text("Hi"), ToolCall("c", "f", "{}")))
     assert {(c.id, c.object, c.created, c.model) for c in found} == {
         ("chatcmpl-abc", "chat.completion.chunk", 1700000000, "m"),
     }
@@ -142,13 +148,15 @@ def test_every_chunk_begins_the_same() -> None:
 
 
 def test_an_answer_that_the_serve_did_not_name_gets_the_request_s_name() -> None:
-    (first, *_) = chunks(writer(), Began("", ""), Finished(Stop.END), Ended())
+    (first, *_) = chunks(writer(), Began("", ""), Finished(StopReason.END), Ended())
     assert (first.id, first.model) == ("chatcmpl-req_1", "served")
-    assert writer().whole(Answer("chatcmpl-7", ""))["id"] == "chatcmpl-7"
+    assert writer().write_whole(Answer("chatcmpl-7", ""))["id"] == "chatcmpl-7"
 
 
 def test_litellm_15307_three_calls_are_three_calls_with_their_names_once() -> None:
-    found = chunks(writer(), *events(*(Call(f"c{n}", "f", f'{{"n": {n}}}') for n in range(3)), stop=Stop.CALLS))
+    found = chunks(
+        writer(), *events(*(ToolCall(f"c{n}", "f", f'{{"n": {n}}}') for n in range(3)), stop=StopReason.CALLS)
+    )
     pieces = [call for chunk in found for choice in chunk.choices for call in choice.delta.tool_calls or []]
     assert [(p.index, p.id) for p in pieces if p.id] == [(0, "c0"), (1, "c1"), (2, "c2")]
     assert [p.function.name for p in pieces if p.function is not None and p.function.name] == ["f", "f", "f"]
@@ -170,13 +178,13 @@ def test_a_client_that_did_not_ask_sees_nothing_of_usage() -> None:
 
 
 def test_usage_that_is_not_known_is_not_told() -> None:
-    told = (Began("a", "m", Tokens(input=7)), Finished(Stop.END), Ended())
+    told = (Began("a", "m", Tokens(input=7)), Finished(StopReason.END), Ended())
     assert all(chunk.usage is None for chunk in chunks(writer(wants_usage=True), *told))
-    assert "usage" not in writer().whole(Answer("a", "m", tokens=Tokens(input=7)))
+    assert "usage" not in writer().write_whole(Answer("a", "m", tokens=Tokens(input=7)))
 
 
 def test_what_was_known_early_counts() -> None:
-    told = (Began("a", "m", Tokens(input=7)), Counted(Tokens(output=1)), Finished(Stop.END), Ended())
+    told = (Began("a", "m", Tokens(input=7)), Counted(Tokens(output=1)), Finished(StopReason.END), Ended())
     last = chunks(writer(wants_usage=True), *told)[-1]
     assert last.usage is not None
     assert last.usage.total_tokens == 8
@@ -193,11 +201,11 @@ def test_what_was_known_early_counts() -> None:
 )  # fmt: skip
 def test_details_of_usage_are_told_as_far_as_they_are_known(tokens: Tokens, details: dict[str, Any]) -> None:
     assert usage_of(tokens) == {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7} | details
-    assert writer().whole(Answer("a", "m", tokens=tokens))["usage"] == usage_of(tokens)
+    assert writer().write_whole(Answer("a", "m", tokens=tokens))["usage"] == usage_of(tokens)
 
 
-@pytest.mark.parametrize("stop", Stop)
-def test_every_reason_has_a_word_of_the_dialect(stop: Stop) -> None:
+@pytest.mark.parametrize("stop", StopReason)
+def test_every_reason_has_a_word_of_the_dialect(stop: StopReason) -> None:
     assert folded(chunks(writer(), *events(stop=stop)))["finish_reason"] == STOPS[stop]
     assert whole(writer(), Answer("a", "m", stop=stop))["finish_reason"] == STOPS[stop]
 
@@ -208,8 +216,8 @@ def test_a_stream_whose_reason_never_came_ends_with_stop() -> None:
 
 def test_which_stop_string_came_cannot_be_told() -> None:
     streamed, made = writer(), writer()
-    chunks(streamed, *events(stop=Stop.SEQUENCE, sequence="END"))
-    made.whole(Answer("a", "m", stop=Stop.SEQUENCE, sequence="END"))
+    chunks(streamed, *events(stop=StopReason.SEQUENCE, sequence="END"))
+    made.write_whole(Answer("a", "m", stop=StopReason.SEQUENCE, sequence="END"))
     assert list(streamed.losses.codes) == list(made.losses.codes) == ["stop_string"]
 
 
@@ -217,11 +225,11 @@ def test_which_stop_string_came_cannot_be_told() -> None:
 def test_a_signature_is_lost_unless_it_is_ours(signature: str, codes: list[str]) -> None:
     streamed, made = writer(), writer()
     chunks(streamed, *events(Thinking("hm", signature)))
-    made.whole(Answer("a", "m", [Thinking("hm", signature)]))
+    made.write_whole(Answer("a", "m", [Thinking("hm", signature)]))
     assert list(streamed.losses.codes) == list(made.losses.codes) == codes
 
 
-@pytest.mark.parametrize("told", [lambda made, error: made.write(Failed(error)), AnswerWriter.fail])
+@pytest.mark.parametrize("told", [lambda made, error: made.write(Failed(error)), ChatAnswerWriter.fail])
 def test_a_failure_is_an_error_to_the_sdk_and_no_end(told: Any) -> None:
     made = writer()
     body = made.write(Began("abc", "m")) + made.ping() + told(made, UpstreamError("it broke"))
@@ -231,7 +239,9 @@ def test_a_failure_is_an_error_to_the_sdk_and_no_end(told: Any) -> None:
 
 
 def test_the_sdk_reads_a_whole_answer() -> None:
-    body = json.dumps(writer().whole(Answer("abc", "m", [Text("Hi"), Call("c", "f", "{}")], Stop.CALLS))).encode()
+    body = json.dumps(
+        writer().write_whole(Answer("abc", "m", [Text("Hi"), ToolCall("c", "f", "{}")], StopReason.CALLS))
+    ).encode()
     found = sdk(body).chat.completions.create(model="m", messages=[])
     assert (found.id, found.choices[0].message.content) == ("chatcmpl-abc", "Hi")
     assert found.choices[0].message.tool_calls is not None

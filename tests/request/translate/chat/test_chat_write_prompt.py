@@ -17,34 +17,34 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.prompt import (
     SETTINGS,
+    AnswerFormat,
     Audio,
     Block,
-    Call,
     Choice,
     Document,
-    Format,
     Image,
     Prompt,
     Reasoning,
     Redacted,
     Refusal,
-    Result,
     Role,
     Text,
     Thinking,
     Tool,
+    ToolCall,
     ToolChoice,
+    ToolResult,
     Turn,
 )
 from stoker.request.translate.chat.read_prompt import read_prompt
 from stoker.request.translate.chat.write_prompt import write_prompt
-from stoker.request.translate.neutral.corners import LOST, Losses
+from stoker.request.translate.neutral.capabilities import Capabilities, capabilities_of
+from stoker.request.translate.neutral.gaps import LOSSY, Losses
 from stoker.request.translate.neutral.json_text import Raw, encode
-from stoker.request.translate.neutral.traits import Traits, traits
 
-LOCAL = traits("vllm", Dialect.CHAT, cloud=False)
-LLAMA = traits("llama.cpp", Dialect.CHAT, cloud=False)
-CLOUD = traits("openai", Dialect.CHAT, cloud=True)
+LOCAL = capabilities_of("vllm", Dialect.CHAT, cloud=False)
+LLAMA = capabilities_of("llama.cpp", Dialect.CHAT, cloud=False)
+CLOUD = capabilities_of("openai", Dialect.CHAT, cloud=True)
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(40)).decode()
 PICTURE = Image("image/png", PNG)
 SHOWN = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}
@@ -53,15 +53,15 @@ ONE = [Tool("f", "d", OBJECT)]
 
 
 def write(
-    *turns: Turn, to: Traits = LOCAL, dialect: Dialect = Dialect.MESSAGES, **fields: Any
+    *turns: Turn, to: Capabilities = LOCAL, dialect: Dialect = Dialect.MESSAGES, **fields: Any
 ) -> tuple[dict[str, Any], list[str]]:
     losses = Losses()
     document = write_prompt(Prompt(dialect, "m", list(turns), **fields), to, losses)
-    assert set(losses.codes) <= set(LOST)
+    assert set(losses.codes) <= set(LOSSY)
     return msgspec.json.decode(encode(document)), list(losses.codes)
 
 
-def messages(*turns: Turn, to: Traits = LOCAL) -> tuple[list[dict[str, Any]], list[str]]:
+def messages(*turns: Turn, to: Capabilities = LOCAL) -> tuple[list[dict[str, Any]], list[str]]:
     document, codes = write(*turns, to=to)
     return document["messages"], codes
 
@@ -110,7 +110,7 @@ def test_every_kind_of_block_has_a_part() -> None:
 
 
 def test_results_come_first_in_their_order_then_the_user() -> None:
-    found, codes = messages(user(Text("go on"), Result("b", [Text("1"), Text("2")]), Result("a", [])))
+    found, codes = messages(user(Text("go on"), ToolResult("b", [Text("1"), Text("2")]), ToolResult("a", [])))
     assert found == [
         {"role": "tool", "tool_call_id": "b", "content": "1\n2"},
         {"role": "tool", "tool_call_id": "a", "content": ""},
@@ -120,16 +120,16 @@ def test_results_come_first_in_their_order_then_the_user() -> None:
 
 
 def test_an_error_is_told_in_the_text_and_read_back() -> None:
-    found, codes = messages(user(Result("a", [Text("no such file")], is_error=True)))
+    found, codes = messages(user(ToolResult("a", [Text("no such file")], is_error=True)))
     assert found == [{"role": "tool", "tool_call_id": "a", "content": "[tool error] no such file"}]
     assert codes == ["result_error"]
     back = read_prompt(json.dumps({"model": "m", "messages": found}).encode(), Losses())
-    assert back.turns == [user(Result("a", [Text("no such file")], is_error=True))]
+    assert back.turns == [user(ToolResult("a", [Text("no such file")], is_error=True))]
 
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_litellm_25476_llama_22536_images_of_a_result_stay_images(count: int) -> None:
-    turn = user(Result("a", [Text("see"), *[PICTURE] * count]))
+    turn = user(ToolResult("a", [Text("see"), *[PICTURE] * count]))
     found, codes = messages(turn)
     assert found == [
         {"role": "tool", "tool_call_id": "a", "content": "see"},
@@ -141,11 +141,11 @@ def test_litellm_25476_llama_22536_images_of_a_result_stay_images(count: int) ->
         {"role": "tool", "tool_call_id": "a", "content": [{"type": "text", "text": "see"}, *[SHOWN] * count]}
     ]
     assert codes == []
-    assert messages(user(Result("a", [PICTURE])), to=LLAMA)[0][0]["content"] == [SHOWN]
+    assert messages(user(ToolResult("a", [PICTURE])), to=LLAMA)[0][0]["content"] == [SHOWN]
 
 
 def test_a_file_of_a_result_is_not_lost() -> None:
-    found, codes = messages(user(Result("a", [PICTURE, Document("application/pdf", "QUJD")])), to=LLAMA)
+    found, codes = messages(user(ToolResult("a", [PICTURE, Document("application/pdf", "QUJD")])), to=LLAMA)
     file = {"type": "file", "file": {"filename": "document", "file_data": "data:application/pdf;base64,QUJD"}}
     assert found == [
         {"role": "tool", "tool_call_id": "a", "content": [SHOWN]},
@@ -167,17 +167,17 @@ def test_a_document_by_its_address_is_refused() -> None:
         messages(user(Document(url="https://a.b/c.pdf")))
 
 
-@pytest.mark.parametrize("block", [Call("a", "f", "{}"), Thinking("hm"), Redacted("x")])
+@pytest.mark.parametrize("block", [ToolCall("a", "f", "{}"), Thinking("hm"), Redacted("x")])
 def test_what_only_the_model_may_say_is_told_when_somebody_else_says_it(block: Block) -> None:
     assert messages(user(Text("a"), block))[1] == ["foreign_block"]
 
 
 def test_a_result_among_the_words_of_the_model_is_told() -> None:
-    assert messages(assistant(Result("a", [])))[1] == ["foreign_block"]
+    assert messages(assistant(ToolResult("a", [])))[1] == ["foreign_block"]
 
 
 def test_an_assistant_says_thinking_text_and_calls_in_one_message() -> None:
-    turn = assistant(Thinking("h"), Thinking("m"), Text("a"), Call("c1", "f", '{"a":1}'), Call("c2", "g", ""))
+    turn = assistant(Thinking("h"), Thinking("m"), Text("a"), ToolCall("c1", "f", '{"a":1}'), ToolCall("c2", "g", ""))
     (message,), codes = messages(turn)
     assert message == {
         "role": "assistant",
@@ -193,7 +193,7 @@ def test_an_assistant_says_thinking_text_and_calls_in_one_message() -> None:
 
 
 def test_text_behind_a_call_is_moved_before_it() -> None:
-    (message,), codes = messages(assistant(Call("c", "f", "{}"), Text("a")))
+    (message,), codes = messages(assistant(ToolCall("c", "f", "{}"), Text("a")))
     assert message["content"] == "a"
     assert codes == ["order"]
 
@@ -202,7 +202,7 @@ def test_claude_code_router_1041_past_thinking_goes_back_on_tool_turns_even_empt
     """Three rounds of a tool loop: DeepSeek refuses a turn whose `reasoning_content` is not there."""
     turns = [user(Text("go"))]
     for at, thought in enumerate(("first", "", "third")):
-        turns += [assistant(Thinking(thought), Call(f"c{at}", "f", "{}")), user(Result(f"c{at}", [Text("ok")]))]
+        turns += [assistant(Thinking(thought), ToolCall(f"c{at}", "f", "{}")), user(ToolResult(f"c{at}", [Text("ok")]))]
     found = [message for message in messages(*turns)[0] if message["role"] == "assistant"]
     assert [message["reasoning_content"] for message in found] == ["first", "", "third"]
 
@@ -210,7 +210,7 @@ def test_claude_code_router_1041_past_thinking_goes_back_on_tool_turns_even_empt
 @pytest.mark.parametrize(("field", "codes"), [("reasoning", []), ("", ["thinking"])])
 def test_past_thinking_goes_where_the_serve_reads_it(field: str, codes: list[str]) -> None:
     (message,), found = messages(
-        assistant(Thinking("hm"), Text("a")), to=traits("vllm", Dialect.CHAT, False, {"thinking_field": field})
+        assistant(Thinking("hm"), Text("a")), to=capabilities_of("vllm", Dialect.CHAT, False, {"thinking_field": field})
     )
     assert {name for name in message if "reasoning" in name} == ({field} if field else set())
     assert found == codes
@@ -221,7 +221,7 @@ def test_thinking_that_only_its_maker_can_read_is_lost() -> None:
 
 
 def test_vllm_38738_an_assistant_with_calls_and_no_text_has_null_content() -> None:
-    (message,), _ = messages(assistant(Call("c", "f", "{}")))
+    (message,), _ = messages(assistant(ToolCall("c", "f", "{}")))
     assert message["content"] is None
 
 
@@ -237,12 +237,12 @@ def test_a_refusal_is_text_to_a_local_template_which_knows_no_refusals() -> None
 
 SAID = st.text(min_size=1, max_size=6)
 USERS = st.builds(
-    lambda ids, texts: user(*(Result(id, [Text(text)]) for id, text in ids.items()), *map(Text, texts)),
+    lambda ids, texts: user(*(ToolResult(id, [Text(text)]) for id, text in ids.items()), *map(Text, texts)),
     st.dictionaries(SAID, SAID.filter(lambda text: not text.startswith("[tool")), max_size=2),
     st.lists(SAID, min_size=2, max_size=2) | st.just([]),
 ).filter(lambda turn: turn.blocks != [])
 ASSISTANTS = st.builds(
-    lambda thought, text, calls: assistant(*map(Thinking, thought), Text(text), *(Call(*call) for call in calls)),
+    lambda thought, text, calls: assistant(*map(Thinking, thought), Text(text), *(ToolCall(*call) for call in calls)),
     st.lists(SAID, max_size=1), SAID, st.lists(st.tuples(SAID, SAID, SAID), max_size=2),
 )  # fmt: skip
 
@@ -283,7 +283,7 @@ def test_a_schema_without_its_type_gets_one(schema: Raw | None, written: Any) ->
 
 def test_a_custom_tool_is_a_function_of_one_text_where_the_serve_knows_none() -> None:
     tool = Tool("sh", "d", custom=True, grammar={"type": "grammar"})
-    turn = assistant(Call("c", "sh", "ls {", custom=True))
+    turn = assistant(ToolCall("c", "sh", "ls {", custom=True))
     document, codes = write(turn, tools=[tool], tool_choice=ToolChoice(Choice.NAMED, "sh"))
     assert document["messages"][0]["tool_calls"][0]["function"]["arguments"] == '{"input":"ls {"}'
     assert document["tools"][0]["function"]["parameters"]["required"] == ["input"]
@@ -372,7 +372,7 @@ def test_usage_is_always_asked_for_so_that_it_is_known() -> None:
 
 
 @pytest.mark.parametrize(("to", "field"), [(LOCAL, "max_tokens"), (CLOUD, "max_completion_tokens")])
-def test_the_output_limit_has_one_name(to: Traits, field: str) -> None:
+def test_the_output_limit_has_one_name(to: Capabilities, field: str) -> None:
     document, _ = write(max_tokens=5, to=to)
     assert {name: value for name, value in document.items() if name.startswith("max")} == {field: 5}
 
@@ -393,13 +393,13 @@ def test_litellm_34589_stop_strings_are_translated_and_empty_ones_left_out() -> 
 @pytest.mark.parametrize(
     ("format", "written"),
     [
-        (Format(), {"type": "json_object"}),
-        (Format(Raw(b"{}")), {"type": "json_schema", "json_schema": {"name": "answer", "schema": {}}}),
-        (Format(Raw(b"{}"), "n", False, "d"), {"type": "json_schema", "json_schema": {
+        (AnswerFormat(), {"type": "json_object"}),
+        (AnswerFormat(Raw(b"{}")), {"type": "json_schema", "json_schema": {"name": "answer", "schema": {}}}),
+        (AnswerFormat(Raw(b"{}"), "n", False, "d"), {"type": "json_schema", "json_schema": {
             "name": "n", "schema": {}, "strict": False, "description": "d"}}),
     ],
 )  # fmt: skip
-def test_the_form_of_the_answer_is_written(format: Format, written: dict[str, Any]) -> None:
+def test_the_form_of_the_answer_is_written(format: AnswerFormat, written: dict[str, Any]) -> None:
     assert write(format=format)[0]["response_format"] == written
 
 
@@ -430,7 +430,7 @@ def test_how_much_to_think_is_a_switch_and_an_effort(
 
 
 def test_where_nothing_can_be_said_of_thinking_that_is_told() -> None:
-    document, codes = write(reasoning=Reasoning(effort="low"), to=Traits(Dialect.CHAT, thinking_switch="none"))
+    document, codes = write(reasoning=Reasoning(effort="low"), to=Capabilities(Dialect.CHAT, thinking_switch="none"))
     assert (document, codes) == ({"model": "m", "messages": []}, ["reasoning"])
 
 
@@ -447,7 +447,7 @@ def test_the_switch_joins_what_the_client_says_to_the_template() -> None:
     [("native", {}), ("continue", {"continue_final_message": True, "add_generation_prompt": False})],
 )
 def test_a_begun_answer_goes_on(prefill: str, written: dict[str, Any]) -> None:
-    to = traits("sglang", Dialect.CHAT, False, {"prefill": prefill})
+    to = capabilities_of("sglang", Dialect.CHAT, False, {"prefill": prefill})
     document, _ = write(assistant(Text("Once")), continues=True, to=to)
     assert document == {"model": "m", "messages": [{"role": "assistant", "content": "Once"}]} | written
 

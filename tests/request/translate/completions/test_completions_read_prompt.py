@@ -11,13 +11,13 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.prompt import Prompt, Role, Text, Turn
 from stoker.request.translate.completions.read_prompt import SETTINGS, read_prompt
-from stoker.request.translate.neutral.corners import LOST, Losses
+from stoker.request.translate.neutral.gaps import LOSSY, Losses
 
 
 def read(**fields: Any) -> tuple[Prompt, list[str]]:
     losses = Losses()
     prompt = read_prompt(json.dumps({"model": "m", "prompt": "say hi"} | fields).encode(), losses)
-    assert set(losses.codes) <= set(LOST)
+    assert set(losses.codes) <= set(LOSSY)
     return prompt, list(losses.codes)
 
 
@@ -41,7 +41,7 @@ def test_an_empty_prompt_is_a_turn_without_words() -> None:
 
 @pytest.mark.parametrize(
     ("prompt", "told"),
-    [(["a", "b", "c"], "3 prompts"), ([1, 2, 3], "token numbers"), ([[1, 2], [3]], "token numbers"),
+    [(["a", "b", "c"], "3 prompts"), ([1, 2, 3], "token ids"), ([[1, 2], [3]], "token numbers"),
      ([], "must be a string"), (None, "must be a string"), (7, "must be a string"), ([None], "must be a string"),
      ([True], "must be a string")],
 )  # fmt: skip

@@ -13,7 +13,9 @@ from openai.types import Completion
 
 from stoker.domain.answer import (
     Answer,
+    AnswerBlock,
     Began,
+    BlockKind,
     Closed,
     Counted,
     Ended,
@@ -21,42 +23,42 @@ from stoker.domain.answer import (
     Failed,
     Finished,
     Grew,
-    Kind,
     Opened,
-    Said,
     Signed,
-    Stop,
+    StopReason,
     Tokens,
 )
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import UpstreamError
-from stoker.domain.prompt import Call, Prompt, Redacted, Refusal, Text, Thinking
-from stoker.request.translate.completions.write_answer import STOPS, AnswerWriter
-from stoker.request.translate.neutral.corners import LOST, Losses
-from stoker.request.translate.neutral.dialogue import Asked
-from stoker.request.translate.neutral.thinking import Signer
+from stoker.domain.prompt import Prompt, Redacted, Refusal, Text, Thinking, ToolCall
+from stoker.request.translate.completions.write_answer import STOPS, CompletionsAnswerWriter
+from stoker.request.translate.neutral.gaps import LOSSY, Losses
+from stoker.request.translate.neutral.protocols import AnswerContext
+from stoker.request.translate.neutral.thinking import ThinkingSigner
 
-BLOCKS: list[tuple[Said, Kind, str]] = [
-    (Thinking("hm"), Kind.THINKING, "thinking"),
-    (Redacted("xx"), Kind.REDACTED, "thinking_redacted"),
-    (Call("c1", "f", "{}"), Kind.CALL, "call"),
-    (Refusal("no"), Kind.REFUSAL, "refusal"),
+BLOCKS: list[tuple[AnswerBlock, BlockKind, str]] = [
+    (Thinking("hm"), BlockKind.THINKING, "thinking"),
+    (Redacted("xx"), BlockKind.REDACTED, "thinking_redacted"),
+    (ToolCall("c1", "f", "{}"), BlockKind.CALL, "call"),
+    (Refusal("no"), BlockKind.REFUSAL, "refusal"),
 ]
 
 
-def writer(wants_usage: bool = False) -> AnswerWriter:
+def writer(wants_usage: bool = False) -> CompletionsAnswerWriter:
     prompt = Prompt(Dialect.COMPLETIONS, "asked", [], stream=True, wants_usage=wants_usage)
-    return AnswerWriter(Asked(prompt, "req_1", 1700000000, Signer((b"k",)), "served"), Losses())
+    return CompletionsAnswerWriter(
+        AnswerContext(prompt, "req_1", 1700000000, ThinkingSigner((b"k",)), "served"), Losses()
+    )
 
 
-def block(kind: Kind, *pieces: str, at: int = 0) -> list[Event]:
+def block(kind: BlockKind, *pieces: str, at: int = 0) -> list[Event]:
     return [Opened(at, kind, "c1", "f"), *(Grew(at, piece) for piece in pieces), Closed(at)]
 
 
-def stream(made: AnswerWriter, *events: Event, stop: Stop = Stop.END) -> bytes:
+def stream(made: CompletionsAnswerWriter, *events: Event, stop: StopReason = StopReason.END) -> bytes:
     told = [Began("abc", "m"), *events, Finished(stop), Counted(Tokens(input=7, output=2)), Ended()]
     out = b"".join(made.write(event) for event in told)
-    assert set(made.losses.codes) <= set(LOST)
+    assert set(made.losses.codes) <= set(LOSSY)
     return out
 
 
@@ -68,7 +70,7 @@ def sdk(body: bytes, content_type: bytes) -> openai.OpenAI:
     )
 
 
-def read(made: AnswerWriter, body: bytes) -> list[Completion]:
+def read(made: CompletionsAnswerWriter, body: bytes) -> list[Completion]:
     return list(sdk(body, made.content_type).completions.create(model="m", prompt="x", stream=True))
 
 
@@ -79,7 +81,7 @@ def folded(chunks: Sequence[Completion]) -> tuple[str, str | None]:
 
 def test_the_sdk_reads_the_text_of_a_stream() -> None:
     made = writer()
-    body = stream(made, *block(Kind.TEXT, "Hel", 'lo "\n'))
+    body = stream(made, *block(BlockKind.TEXT, "Hel", 'lo "\n'))
     chunks = read(made, body)
     assert folded(chunks) == ('Hello "\n', "stop")
     assert {(c.id, c.object, c.created, c.model) for c in chunks} == {("cmpl-abc", "text_completion", 1700000000, "m")}
@@ -90,7 +92,7 @@ def test_the_sdk_reads_the_text_of_a_stream() -> None:
 
 def test_usage_has_a_chunk_of_its_own_where_the_client_asked() -> None:
     made = writer(wants_usage=True)
-    *chunks, last = read(made, stream(made, *block(Kind.TEXT, "Hi")))
+    *chunks, last = read(made, stream(made, *block(BlockKind.TEXT, "Hi")))
     assert last.choices == []
     assert last.usage is not None
     assert (last.usage.prompt_tokens, last.usage.completion_tokens, last.usage.total_tokens) == (7, 2, 9)
@@ -99,46 +101,50 @@ def test_usage_has_a_chunk_of_its_own_where_the_client_asked() -> None:
 
 def test_usage_that_is_not_known_is_not_told() -> None:
     made = writer(wants_usage=True)
-    out = b"".join(made.write(event) for event in (Began("abc", "m", Tokens(input=7)), Finished(Stop.END), Ended()))
+    out = b"".join(
+        made.write(event) for event in (Began("abc", "m", Tokens(input=7)), Finished(StopReason.END), Ended())
+    )
     assert [chunk.usage for chunk in read(made, out)] == [None]
 
 
 def test_what_is_known_early_counts() -> None:
     made = writer(wants_usage=True)
-    events = (Began("abc", "m", Tokens(input=7)), Counted(Tokens(output=1)), Finished(Stop.END), Ended())
+    events = (Began("abc", "m", Tokens(input=7)), Counted(Tokens(output=1)), Finished(StopReason.END), Ended())
     last = read(made, b"".join(made.write(event) for event in events))[-1]
     assert last.usage is not None
     assert last.usage.total_tokens == 8
 
 
 @pytest.mark.parametrize(("said", "kind", "code"), BLOCKS)
-def test_what_is_no_text_is_a_loss(said: Said, kind: Kind, code: str) -> None:
+def test_what_is_no_text_is_a_loss(said: AnswerBlock, kind: BlockKind, code: str) -> None:
     made, whole = writer(), writer()
-    chunks = read(made, stream(made, *block(Kind.TEXT, "a"), *block(kind, "no", at=1), *block(Kind.TEXT, "b", at=2)))
-    answer = whole.whole(Answer("abc", "m", [Text("a"), said, Text("b")]))
-    text = "anob" if kind is Kind.REFUSAL else "ab"
+    chunks = read(
+        made, stream(made, *block(BlockKind.TEXT, "a"), *block(kind, "no", at=1), *block(BlockKind.TEXT, "b", at=2))
+    )
+    answer = whole.write_whole(Answer("abc", "m", [Text("a"), said, Text("b")]))
+    text = "anob" if kind is BlockKind.REFUSAL else "ab"
     assert folded(chunks)[0] == answer["choices"][0]["text"] == text
     assert list(made.losses.codes) == list(whole.losses.codes) == [code]
 
 
 def test_the_signature_of_dropped_thinking_is_no_further_loss() -> None:
     made = writer()
-    stream(made, Opened(0, Kind.THINKING), Grew(0, "hm"), Signed(0, "sig"), Closed(0))
+    stream(made, Opened(0, BlockKind.THINKING), Grew(0, "hm"), Signed(0, "sig"), Closed(0))
     assert list(made.losses.codes) == ["thinking"]
 
 
-@pytest.mark.parametrize("stop", Stop)
-def test_every_reason_has_a_word_of_the_dialect(stop: Stop) -> None:
+@pytest.mark.parametrize("stop", StopReason)
+def test_every_reason_has_a_word_of_the_dialect(stop: StopReason) -> None:
     made = writer()
     chunks = read(made, stream(made, stop=stop))
-    whole = Completion.model_validate(writer().whole(Answer("abc", "m", stop=stop)), strict=True)
+    whole = Completion.model_validate(writer().write_whole(Answer("abc", "m", stop=stop)), strict=True)
     assert folded(chunks)[1] == whole.choices[0].finish_reason == STOPS[stop]
 
 
 def test_which_stop_string_came_cannot_be_told() -> None:
     made, whole = writer(), writer()
-    made.write(Finished(Stop.SEQUENCE, "END"))
-    whole.whole(Answer("abc", "m", stop=Stop.SEQUENCE, sequence="END"))
+    made.write(Finished(StopReason.SEQUENCE, "END"))
+    whole.write_whole(Answer("abc", "m", stop=StopReason.SEQUENCE, sequence="END"))
     assert list(made.losses.codes) == list(whole.losses.codes) == ["stop_string"]
 
 
@@ -150,7 +156,7 @@ def test_a_stream_whose_reason_never_came_ends_with_stop() -> None:
 def test_the_sdk_reads_a_whole_answer() -> None:
     made = writer()
     answer = Answer("", "", [Text("Hi"), Text(" you")], tokens=Tokens(input=7, cached=3, output=2))
-    body = json.dumps(made.whole(answer)).encode()
+    body = json.dumps(made.write_whole(answer)).encode()
     found = sdk(body, b"application/json").completions.create(model="m", prompt="x")
     assert (found.id, found.model, found.choices[0].text) == ("cmpl-req_1", "served", "Hi you")
     assert found.usage is not None
@@ -159,10 +165,10 @@ def test_the_sdk_reads_a_whole_answer() -> None:
 
 
 def test_a_whole_answer_without_counts_has_no_usage() -> None:
-    assert "usage" not in writer().whole(Answer("a", "m", [Text("Hi")]))
+    assert "usage" not in writer().write_whole(Answer("a", "m", [Text("Hi")]))
 
 
-@pytest.mark.parametrize("told", [lambda made, error: made.write(Failed(error)), AnswerWriter.fail])
+@pytest.mark.parametrize("told", [lambda made, error: made.write(Failed(error)), CompletionsAnswerWriter.fail])
 def test_a_failure_is_an_error_to_the_sdk(told: Any) -> None:
     made = writer()
     body = made.write(Began("abc", "m")) + made.ping() + told(made, UpstreamError("it broke"))

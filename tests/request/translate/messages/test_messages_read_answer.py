@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from stoker.domain.answer import (
     Answer,
     Began,
+    BlockKind,
     Closed,
     Counted,
     Ended,
@@ -20,17 +21,16 @@ from stoker.domain.answer import (
     Failed,
     Finished,
     Grew,
-    Kind,
     Opened,
     Signed,
-    Stop,
+    StopReason,
     Tokens,
 )
 from stoker.domain.errors import CapacityError, ClientError, UpstreamError
-from stoker.domain.prompt import Call, Redacted, Text, Thinking
-from stoker.request.translate.messages.read_answer import AnswerReader
-from stoker.request.translate.neutral.corners import LOST, Losses
-from stoker.request.translate.neutral.sequence import Sequence
+from stoker.domain.prompt import Redacted, Text, Thinking, ToolCall
+from stoker.request.translate.messages.read_answer import MessagesAnswerReader
+from stoker.request.translate.neutral.block_sequencer import BlockSequencer
+from stoker.request.translate.neutral.gaps import LOSSY, Losses
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
@@ -59,16 +59,16 @@ def change(reason: str | None = "end_turn", usage: Any = None, **fields: Any) ->
 
 def read(*payloads: dict[str, Any]) -> tuple[list[Event], list[str]]:
     losses = Losses()
-    reader = AnswerReader(losses)
+    reader = MessagesAnswerReader(losses)
     out = [event for payload in payloads for event in reader.read(payload)]
-    assert set(losses.codes) <= set(LOST)
+    assert set(losses.codes) <= set(LOSSY)
     return out, list(losses.codes)
 
 
-def said(events: Iterable[Event]) -> list[tuple[Kind, str]]:
+def said(events: Iterable[Event]) -> list[tuple[BlockKind, str]]:
     """Kind and text of each block, as a writer gets them."""
-    sequence = Sequence()
-    found: list[tuple[Kind, str]] = []
+    sequence = BlockSequencer()
+    found: list[tuple[BlockKind, str]] = []
     for given_ in events:
         for event in sequence.feed(given_):
             if isinstance(event, Opened):
@@ -91,10 +91,10 @@ def test_a_whole_stream() -> None:
     )  # fmt: skip
     assert events == [
         Began("msg_1", "m", Tokens(input=3)),
-        Opened(0, Kind.THINKING), Grew(0, "hm"), Signed(0, "s"), Closed(0),
-        Opened(1, Kind.TEXT), Grew(1, "a"), Closed(1),
-        Opened(2, Kind.CALL, "t", "f"), Grew(2, '{"a"'), Grew(2, ":1}"), Closed(2),
-        Counted(Tokens(input=3, output=7)), Finished(Stop.CALLS), Ended(),
+        Opened(0, BlockKind.THINKING), Grew(0, "hm"), Signed(0, "s"), Closed(0),
+        Opened(1, BlockKind.TEXT), Grew(1, "a"), Closed(1),
+        Opened(2, BlockKind.CALL, "t", "f"), Grew(2, '{"a"'), Grew(2, ":1}"), Closed(2),
+        Counted(Tokens(input=3, output=7)), Finished(StopReason.CALLS), Ended(),
     ]  # fmt: skip
     assert lost == []
 
@@ -104,12 +104,12 @@ def test_litellm_30014_what_stands_in_the_start_of_a_block_is_not_swallowed() ->
         BEGIN, start(0, "text", text="Hi"), delta(0, "text_delta", text="!"), stop(0),
         start(1, "thinking", thinking="h"), stop(1), start(2, "redacted_thinking", data="d"), stop(2),
     )  # fmt: skip
-    assert said(events) == [(Kind.TEXT, "Hi!"), (Kind.THINKING, "h"), (Kind.REDACTED, "d")]
+    assert said(events) == [(BlockKind.TEXT, "Hi!"), (BlockKind.THINKING, "h"), (BlockKind.REDACTED, "d")]
 
 
 @pytest.mark.parametrize(("input", "text"), [({"a": 1.0}, '{"a":1.0}'), ('{"a":1}', '{"a":1}'), ({}, ""), (None, "")])
 def test_litellm_25836_arguments_in_the_start_of_a_call_are_kept(input: Any, text: str) -> None:
-    assert said(read(start(0, "tool_use", id="t", name="f", input=input), stop(0))[0]) == [(Kind.CALL, text)]
+    assert said(read(start(0, "tool_use", id="t", name="f", input=input), stop(0))[0]) == [(BlockKind.CALL, text)]
 
 
 def test_litellm_15307_calls_in_a_row_are_calls_of_their_own() -> None:
@@ -118,14 +118,14 @@ def test_litellm_15307_calls_in_a_row_are_calls_of_their_own() -> None:
         for at in range(3)
         for event in (start(at, "tool_use", id=f"t{at}", name="f"), delta(at, "input_json_delta", partial_json="{}"))
     ]
-    assert said(read(*calls, *(stop(at) for at in range(3)))[0]) == [(Kind.CALL, "{}")] * 3
+    assert said(read(*calls, *(stop(at) for at in range(3)))[0]) == [(BlockKind.CALL, "{}")] * 3
 
 
 def test_litellm_29491_long_arguments_arrive_whole() -> None:
     text = json.dumps({"a": "x" * 200_000})
     pieces = [text[at : at + 67] for at in range(0, len(text), 67)]
     deltas = (delta(0, "input_json_delta", partial_json=piece) for piece in pieces)
-    assert said(read(start(0, "tool_use", id="t", name="f"), *deltas, stop(0))[0]) == [(Kind.CALL, text)]
+    assert said(read(start(0, "tool_use", id="t", name="f"), *deltas, stop(0))[0]) == [(BlockKind.CALL, text)]
 
 
 # -- what serves get wrong ----------------------------------------------------------------------------------------
@@ -137,8 +137,14 @@ def test_a_delta_of_another_kind_than_its_block_begins_one_of_its_own_that_goes_
         delta(0, "signature_delta", signature="s"), delta(0, "text_delta", text="b"), stop(0),
     )  # fmt: skip
     assert events == [
-        Opened(0, Kind.THINKING), Grew(0, "hm"), Closed(0), Opened(1, Kind.TEXT), Grew(1, "a"), Grew(1, "b"), Closed(1),
-    ]  # fmt: skip
+        Opened(0, BlockKind.THINKING),
+        Grew(0, "hm"),
+        Closed(0),
+        Opened(1, BlockKind.TEXT),
+        Grew(1, "a"),
+        Grew(1, "b"),
+        Closed(1),
+    ]
 
 
 def test_what_stands_between_the_pieces_of_a_call_does_not_cut_it() -> None:
@@ -146,14 +152,14 @@ def test_what_stands_between_the_pieces_of_a_call_does_not_cut_it() -> None:
         start(0, "tool_use", id="t", name="f"), delta(0, "input_json_delta", partial_json='{"a'),
         delta(0, "text_delta", text="x"), delta(0, "input_json_delta", partial_json='":1}'), stop(0),
     )  # fmt: skip
-    assert said(events) == [(Kind.CALL, '{"a":1}'), (Kind.TEXT, "x")]
+    assert said(events) == [(BlockKind.CALL, '{"a":1}'), (BlockKind.TEXT, "x")]
 
 
 def test_a_block_that_was_never_opened_is_one_block() -> None:
     events, _ = read(delta(3, "text_delta", text="a"), delta(3, "text_delta", text="b"), stop(3), stop(3))
-    assert events == [Opened(0, Kind.TEXT), Grew(0, "a"), Grew(0, "b"), Closed(0)]
+    assert events == [Opened(0, BlockKind.TEXT), Grew(0, "a"), Grew(0, "b"), Closed(0)]
     call = read(delta(0, "input_json_delta", partial_json="{"), delta(0, "input_json_delta", partial_json="}"))[0]
-    assert said(call) == [(Kind.CALL, "{}")]
+    assert said(call) == [(BlockKind.CALL, "{}")]
 
 
 def test_an_index_that_is_used_again_is_another_block_even_while_both_wait() -> None:
@@ -161,12 +167,12 @@ def test_an_index_that_is_used_again_is_another_block_even_while_both_wait() -> 
         start(0, "text", text="a"), start(1, "text", text="b"), stop(1), start(1, "text", text="c"),
         start(1, "text", text="d"), change(), STOP,
     )  # fmt: skip
-    assert said(events) == [(Kind.TEXT, text) for text in "abcd"]
+    assert said(events) == [(BlockKind.TEXT, text) for text in "abcd"]
 
 
 def test_blocks_that_stay_open_close_with_the_message() -> None:
     events, _ = read(BEGIN, start(0, "text", text="a"), start(1, "server_tool_use"), change(), STOP)
-    assert events[-3:] == [Closed(0), Finished(Stop.END), Ended()]
+    assert events[-3:] == [Closed(0), Finished(StopReason.END), Ended()]
 
 
 def test_blocks_of_the_vendors_own_are_dropped_with_all_that_comes_of_them() -> None:
@@ -174,24 +180,27 @@ def test_blocks_of_the_vendors_own_are_dropped_with_all_that_comes_of_them() -> 
         start(0, "server_tool_use", id="s"), delta(0, "input_json_delta", partial_json="{}"), stop(0),
         start(1, "text", text="a"), stop(1),
     )  # fmt: skip
-    assert (said(events), lost) == ([(Kind.TEXT, "a")], ["foreign_block"])
+    assert (said(events), lost) == ([(BlockKind.TEXT, "a")], ["foreign_block"])
 
 
 def test_citations_are_told() -> None:
     assert read(start(0, "text", citations=[{}]))[1] == ["citations"]
-    assert read(start(0, "text"), delta(0, "citations_delta", citation={})) == ([Opened(0, Kind.TEXT)], ["citations"])
+    assert read(start(0, "text"), delta(0, "citations_delta", citation={})) == (
+        [Opened(0, BlockKind.TEXT)],
+        ["citations"],
+    )
 
 
 def test_axonhub_1105_a_signature_goes_to_thinking_alone() -> None:
     events, _ = read(start(0, "text"), delta(0, "signature_delta", signature="s"), delta(7, "signature_delta"))
-    assert events == [Opened(0, Kind.TEXT)]
+    assert events == [Opened(0, BlockKind.TEXT)]
     events, _ = read(start(0, "thinking"), delta(0, "signature_delta", signature=""))
-    assert events == [Opened(0, Kind.THINKING)]
+    assert events == [Opened(0, BlockKind.THINKING)]
 
 
 def test_litellm_33315_empty_deltas_and_unknown_ones_are_nothing() -> None:
     assert read(start(0, "text"), delta(0, "text_delta", text=""), delta(0, "new_delta", text="a"))[0] == [
-        Opened(0, Kind.TEXT)
+        Opened(0, BlockKind.TEXT)
     ]
 
 
@@ -205,47 +214,47 @@ def test_a_second_beginning_is_none() -> None:
 @pytest.mark.parametrize(
     ("reason", "stop_"),
     [
-        ("end_turn", Stop.END),
-        ("max_tokens", Stop.LENGTH),
-        ("stop_sequence", Stop.SEQUENCE),
-        ("tool_use", Stop.CALLS),
-        ("pause_turn", Stop.PAUSED),
-        ("refusal", Stop.FILTERED),
-        ("model_context_window_exceeded", Stop.CONTEXT),
-        ("unheard_of", Stop.END),
+        ("end_turn", StopReason.END),
+        ("max_tokens", StopReason.LENGTH),
+        ("stop_sequence", StopReason.SEQUENCE),
+        ("tool_use", StopReason.CALLS),
+        ("pause_turn", StopReason.PAUSED),
+        ("refusal", StopReason.FILTERED),
+        ("model_context_window_exceeded", StopReason.CONTEXT),
+        ("unheard_of", StopReason.END),
     ],
 )
-def test_why_it_ended(reason: str, stop_: Stop) -> None:
+def test_why_it_ended(reason: str, stop_: StopReason) -> None:
     assert read(change(reason), STOP)[0] == [Finished(stop_), Ended()]
-    assert AnswerReader(Losses()).whole({"stop_reason": reason}).stop is stop_
+    assert MessagesAnswerReader(Losses()).read_whole({"stop_reason": reason}).stop is stop_
 
 
 def test_the_stop_string_and_the_details_of_a_refusal() -> None:
     events, lost = read(change("stop_sequence", stop_sequence="END"), change("refusal", stop_details={"a": 1}), STOP)
-    assert events == [Finished(Stop.FILTERED), Ended()]
+    assert events == [Finished(StopReason.FILTERED), Ended()]
     assert lost == ["stop_details"]
-    assert read(change("stop_sequence", stop_sequence="END"), STOP)[0][0] == Finished(Stop.SEQUENCE, "END")
+    assert read(change("stop_sequence", stop_sequence="END"), STOP)[0][0] == Finished(StopReason.SEQUENCE, "END")
 
 
 def test_who_ends_a_turn_with_calls_means_the_calls() -> None:
     call = start(0, "tool_use", id="t", name="f")
-    assert Finished(Stop.CALLS) in read(call, stop(0), change("end_turn"), STOP)[0]
-    assert Finished(Stop.LENGTH) in read(call, stop(0), change("max_tokens"), STOP)[0]
-    whole = AnswerReader(Losses()).whole({"content": [{"type": "tool_use"}], "stop_reason": "end_turn"})
-    assert whole.stop is Stop.CALLS
+    assert Finished(StopReason.CALLS) in read(call, stop(0), change("end_turn"), STOP)[0]
+    assert Finished(StopReason.LENGTH) in read(call, stop(0), change("max_tokens"), STOP)[0]
+    whole = MessagesAnswerReader(Losses()).read_whole({"content": [{"type": "tool_use"}], "stop_reason": "end_turn"})
+    assert whole.stop is StopReason.CALLS
 
 
 def test_a_message_that_stops_without_a_reason_has_ended_all_the_same() -> None:
-    assert read(start(0, "text", text="a"), STOP)[0][-2:] == [Finished(Stop.END), Ended()]
+    assert read(start(0, "text", text="a"), STOP)[0][-2:] == [Finished(StopReason.END), Ended()]
 
 
 def test_the_connections_end_is_the_end_only_after_a_reason() -> None:
-    reader = AnswerReader(Losses())
+    reader = MessagesAnswerReader(Losses())
     reader.read(start(0, "text", text="a"))
-    assert reader.end() == []
+    assert reader.finish() == []
     reader.read(change())
-    assert reader.end() == [Closed(0), Finished(Stop.END), Ended()]
-    assert (reader.end(), reader.read(start(1, "text"))) == ([], [])
+    assert reader.finish() == [Closed(0), Finished(StopReason.END), Ended()]
+    assert (reader.finish(), reader.read(start(1, "text"))) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -292,7 +301,7 @@ def test_litellm_28354_what_was_cached_is_part_of_the_input() -> None:
     details = {"output_tokens": 9, "output_tokens_details": {"thinking_tokens": 4}}
     expected = Tokens(input=1000, cached=700, written=100, output=9, reasoning=4)
     assert totals(CACHED, details) == expected
-    assert AnswerReader(Losses()).whole({"usage": {**CACHED, **details}}).tokens == expected
+    assert MessagesAnswerReader(Losses()).read_whole({"usage": {**CACHED, **details}}).tokens == expected
 
 
 @pytest.mark.parametrize("later", [{}, {"cache_read_input_tokens": None, "cache_creation_input_tokens": None}])
@@ -315,7 +324,7 @@ def test_a_count_that_is_none_is_unknown(usage: Any) -> None:
 
 def test_a_whole_answer() -> None:
     losses = Losses()
-    answer = AnswerReader(losses).whole({
+    answer = MessagesAnswerReader(losses).read_whole({
         "id": "msg_1", "model": "m", "stop_reason": "stop_sequence", "stop_sequence": "END",
         "content": [
             {"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "redacted_thinking", "data": "d"},
@@ -327,10 +336,21 @@ def test_a_whole_answer() -> None:
         ],
         "stop_details": {"type": "refusal"},
     })  # fmt: skip
-    assert answer == Answer("msg_1", "m", [
-        Thinking("hm", "s"), Redacted("d"), Text("a"), Text("b"), Call("t", "f", "{}"), Call("u", "f", '{"a":1}'),
-        Call("v", "f", '{"b":1.0,"a":2}'),
-    ], Stop.SEQUENCE, "END")  # fmt: skip
+    assert answer == Answer(
+        "msg_1",
+        "m",
+        [
+            Thinking("hm", "s"),
+            Redacted("d"),
+            Text("a"),
+            Text("b"),
+            ToolCall("t", "f", "{}"),
+            ToolCall("u", "f", '{"a":1}'),
+            ToolCall("v", "f", '{"b":1.0,"a":2}'),
+        ],
+        StopReason.SEQUENCE,
+        "END",
+    )
     assert list(losses.codes) == ["citations", "foreign_block", "stop_details"]
 
 
@@ -356,7 +376,7 @@ def test_nothing_that_may_come_raises(payloads: list[dict[str, Any]]) -> None:
     for payload in payloads:
         events, _ = read(payload, *payloads, {"type": "message_stop"})
         assert sum(isinstance(event, Ended | Failed) for event in events) == 1
-        assert isinstance(AnswerReader(Losses()).whole(payload), Answer)
+        assert isinstance(MessagesAnswerReader(Losses()).read_whole(payload), Answer)
 
 
 @given(st.lists(EVENTS, max_size=30))

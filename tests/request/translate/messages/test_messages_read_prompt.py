@@ -11,23 +11,23 @@ import pytest
 
 from stoker.domain.errors import ClientError
 from stoker.domain.prompt import (
-    Call,
     Choice,
     Document,
     Image,
     Prompt,
     Reasoning,
     Redacted,
-    Result,
     Role,
     Text,
     Thinking,
+    ToolCall,
     ToolChoice,
+    ToolResult,
     Turn,
 )
 from stoker.request.translate.messages.read_prompt import read_prompt
 from stoker.request.translate.neutral.calls import spelt_id
-from stoker.request.translate.neutral.corners import LOST, Losses
+from stoker.request.translate.neutral.gaps import LOSSY, Losses
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(40)).decode()
 PDF = base64.b64encode(b"%PDF-1.7" + bytes(40)).decode()
@@ -38,7 +38,7 @@ def read(**fields: Any) -> tuple[Prompt, list[str]]:
     losses = Losses()
     document = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}], **fields}
     prompt = read_prompt(json.dumps(document).encode(), losses)
-    assert set(losses.codes) <= set(LOST)
+    assert set(losses.codes) <= set(LOSSY)
     return prompt, list(losses.codes)
 
 
@@ -121,14 +121,14 @@ def test_results_come_before_the_text_of_their_turn_and_of_the_turns_that_are_on
         {"role": "user", "content": "a"},
         {"role": "user", "content": [{"type": "text", "text": "b"}, result, {"type": "text", "text": "c"}]},
     )
-    assert found == [Turn(Role.USER, [Result("t", [Text("r")]), Text("a"), Text("b"), Text("c")])]
+    assert found == [Turn(Role.USER, [ToolResult("t", [Text("r")]), Text("a"), Text("b"), Text("c")])]
     assert lost == ["result_order"]
 
 
 def test_results_that_come_first_lose_no_order() -> None:
     result = {"type": "tool_result", "tool_use_id": "t", "content": "r"}
     blocks, lost = said(result, {**result, "tool_use_id": "u"}, {"type": "text", "text": "b"})
-    assert [type(block) for block in blocks] == [Result, Result, Text]
+    assert [type(block) for block in blocks] == [ToolResult, ToolResult, Text]
     assert lost == []
 
 
@@ -169,9 +169,9 @@ def test_a_conversation_with_thinking_calls_and_results() -> None:
         Thinking("hm", "s"),
         Redacted("d"),
         Text("look"),
-        Call("t1", "f", json.dumps({"b": 1.0, "a": "ü"})),
+        ToolCall("t1", "f", json.dumps({"b": 1.0, "a": "ü"})),
     ]
-    assert found[1].blocks == [Result("t1", [Text("r"), Image("image/png", PNG)], is_error=True)]
+    assert found[1].blocks == [ToolResult("t1", [Text("r"), Image("image/png", PNG)], is_error=True)]
     assert lost == []
 
 
@@ -181,27 +181,27 @@ def test_arguments_keep_their_bytes() -> None:
         b'[{"type":"tool_use","id":"t","name":"f","input": {"n":12345678901234567890123, "x":1.0, "x":2} }]}]}'
     )
     (call,) = read_prompt(body, Losses()).turns[0].blocks
-    assert isinstance(call, Call)
+    assert isinstance(call, ToolCall)
     assert call.arguments == '{"n":12345678901234567890123, "x":1.0, "x":2}'
 
 
 @pytest.mark.parametrize("given", [{}, {"input": None}, {"input": {}}])
 def test_a_call_without_input_has_no_arguments(given: dict[str, Any]) -> None:
     blocks, _ = said({"type": "tool_use", "id": "t", "name": "f", **given}, role="assistant")
-    assert blocks == [Call("t", "f", "{}")]
+    assert blocks == [ToolCall("t", "f", "{}")]
 
 
 def test_ids_that_were_spelt_for_messages_are_themselves_again() -> None:
     blocks, _ = said({"type": "tool_use", "id": spelt_id("functions.f:0"), "name": "f", "input": {}}, role="assistant")
     assert blocks[0].id == "functions.f:0"
     blocks, _ = said({"type": "tool_result", "tool_use_id": spelt_id("functions.f:0")})
-    assert blocks == [Result("functions.f:0", [])]
+    assert blocks == [ToolResult("functions.f:0", [])]
 
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_litellm_25476_images_of_a_result_stay_images(count: int) -> None:
     blocks, _ = said({"type": "tool_result", "tool_use_id": "t", "content": [PICTURE] * count})
-    assert blocks == [Result("t", [Image("image/png", PNG)] * count)]
+    assert blocks == [ToolResult("t", [Image("image/png", PNG)] * count)]
 
 
 def test_an_image_is_what_its_bytes_are() -> None:
@@ -285,7 +285,7 @@ def test_blocks_of_the_vendors_own_are_dropped_and_told(kind: str) -> None:
 def test_a_tool_reference_in_a_result_is_dropped_and_told() -> None:
     reference = {"type": "tool_reference", "tool_name": "f"}
     blocks, lost = said({"type": "tool_result", "tool_use_id": "t", "content": [reference]})
-    assert (blocks, lost) == ([Result("t", [])], ["foreign_block"])
+    assert (blocks, lost) == ([ToolResult("t", [])], ["foreign_block"])
 
 
 CALL = {"type": "tool_use", "id": "t", "name": "f", "input": {}}

@@ -11,7 +11,9 @@ from pydantic import TypeAdapter
 
 from stoker.domain.answer import (
     Answer,
+    AnswerBlock,
     Began,
+    BlockKind,
     Closed,
     Counted,
     Ended,
@@ -19,40 +21,38 @@ from stoker.domain.answer import (
     Failed,
     Finished,
     Grew,
-    Kind,
     Opened,
-    Said,
     Signed,
-    Stop,
+    StopReason,
     Tokens,
 )
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import UpstreamError
-from stoker.domain.prompt import Call, Prompt, Redacted, Refusal, Text, Thinking
-from stoker.request.translate.messages.write_answer import AnswerWriter
+from stoker.domain.prompt import Prompt, Redacted, Refusal, Text, Thinking, ToolCall
+from stoker.request.translate.messages.write_answer import MessagesAnswerWriter
 from stoker.request.translate.neutral.calls import read_id
-from stoker.request.translate.neutral.corners import LOST, Losses
-from stoker.request.translate.neutral.dialogue import Asked
+from stoker.request.translate.neutral.gaps import LOSSY, Losses
 from stoker.request.translate.neutral.json_text import encode
-from stoker.request.translate.neutral.thinking import OURS, Signer
+from stoker.request.translate.neutral.protocols import AnswerContext
+from stoker.request.translate.neutral.thinking import OURS, ThinkingSigner
 
-SIGNER = Signer((b"key",))
+SIGNER = ThinkingSigner((b"key",))
 EVENT: TypeAdapter[RawMessageStreamEvent] = TypeAdapter(RawMessageStreamEvent)
 DELTAS = {
     "text": "text_delta", "thinking": "thinking_delta", "tool_use": "input_json_delta", "redacted_thinking": "none",
 }  # fmt: skip
 
 
-def writer(input_tokens: int | None = None) -> AnswerWriter:
+def writer(input_tokens: int | None = None) -> MessagesAnswerWriter:
     prompt = Prompt(Dialect.MESSAGES, "asked", [])
-    return AnswerWriter(Asked(prompt, "req_1", 0, SIGNER, "served", input_tokens), Losses())
+    return MessagesAnswerWriter(AnswerContext(prompt, "req_1", 0, SIGNER, "served", input_tokens), Losses())
 
 
 def stream(*events: Event, input_tokens: int | None = None) -> list[dict[str, Any]]:
     """The stream's events; each has a name, and is one that the SDK knows."""
     one = writer(input_tokens)
     out = b"".join(one.write(event) for event in events).decode()
-    assert set(one.losses.codes) <= set(LOST)
+    assert set(one.losses.codes) <= set(LOSSY)
     found = []
     for frame in out.split("\n\n")[:-1]:
         name, data = frame.split("\n")
@@ -111,50 +111,50 @@ def events_of(answer: Answer) -> list[Event]:
     for at, block in enumerate(answer.blocks):
         match block:
             case Text(text=text):
-                out += (Opened(at, Kind.TEXT), Grew(at, text))
+                out += (Opened(at, BlockKind.TEXT), Grew(at, text))
             case Refusal(text=text):
-                out += (Opened(at, Kind.REFUSAL), Grew(at, text))
+                out += (Opened(at, BlockKind.REFUSAL), Grew(at, text))
             case Thinking(text=text, signature=signature):
-                out += (Opened(at, Kind.THINKING), Grew(at, text), *([Signed(at, signature)] if signature else []))
+                out += (Opened(at, BlockKind.THINKING), Grew(at, text), *([Signed(at, signature)] if signature else []))
             case Redacted(data=data):
-                out += (Opened(at, Kind.REDACTED), Grew(at, data))
-            case Call(id=id, name=name, arguments=arguments):
-                out += (Opened(at, Kind.CALL, id, name), *(Grew(at, piece) for piece in arguments))
+                out += (Opened(at, BlockKind.REDACTED), Grew(at, data))
+            case ToolCall(id=id, name=name, arguments=arguments):
+                out += (Opened(at, BlockKind.CALL, id, name), *(Grew(at, piece) for piece in arguments))
         out.append(Closed(at))
     return [*out, Counted(answer.tokens), Finished(answer.stop, answer.sequence), Ended()]
 
 
 def whole(answer: Answer, input_tokens: int | None = None) -> dict[str, Any]:
     one = writer(input_tokens)
-    found: dict[str, Any] = json.loads(encode(one.whole(answer)))
+    found: dict[str, Any] = json.loads(encode(one.write_whole(answer)))
     Message.model_validate(found, strict=True)
-    assert set(one.losses.codes) <= set(LOST)
+    assert set(one.losses.codes) <= set(LOSSY)
     return found
 
 
-ANSWERS: list[list[Said]] = [
+ANSWERS: list[list[AnswerBlock]] = [
     [],
     [Text("Hi")],
     [Thinking("hm"), Text("a")],
     [Thinking("hm", "foreign")],
     [Redacted("d"), Text("a")],
     [Refusal("no")],
-    [Call("t", "f", "{}")],
-    [Call("t", "f", "")],
-    [Call("t", "f", "null")],
-    [Call("t", "f", ' {"a":{"b":[1]}}')],
-    [Call("t", "f", '"{\\"a\\":1}"')],
-    [Call("t", "f", '[{"a":1}]')],
-    [Call("t", "f", "7")],
-    [Call("t", "f", "no json")],
-    [Call("t1", "f", '{"a":1}'), Call("t2", "g", '{"a":1}'), Call("t3", "f", '{"a":1}')],
-    [Text("a"), Call("functions.f:0", "f", '{"city":"San José"}'), Text("b")],
+    [ToolCall("t", "f", "{}")],
+    [ToolCall("t", "f", "")],
+    [ToolCall("t", "f", "null")],
+    [ToolCall("t", "f", ' {"a":{"b":[1]}}')],
+    [ToolCall("t", "f", '"{\\"a\\":1}"')],
+    [ToolCall("t", "f", '[{"a":1}]')],
+    [ToolCall("t", "f", "7")],
+    [ToolCall("t", "f", "no json")],
+    [ToolCall("t1", "f", '{"a":1}'), ToolCall("t2", "g", '{"a":1}'), ToolCall("t3", "f", '{"a":1}')],
+    [Text("a"), ToolCall("functions.f:0", "f", '{"city":"San José"}'), Text("b")],
 ]
 
 
 @pytest.mark.parametrize("blocks", ANSWERS)
-def test_a_stream_folds_to_what_the_whole_answer_is(blocks: list[Said]) -> None:
-    answer = Answer("msg_1", "m", blocks, Stop.END, None, Tokens(10, 4, 2, 7, 3))
+def test_a_stream_folds_to_what_the_whole_answer_is(blocks: list[AnswerBlock]) -> None:
+    answer = Answer("msg_1", "m", blocks, StopReason.END, None, Tokens(10, 4, 2, 7, 3))
     assert folded(stream(*events_of(answer))) == whole(answer)
 
 
@@ -165,7 +165,7 @@ def test_litellm_30014_the_first_text_is_not_swallowed(text: str) -> None:
 
 def test_litellm_13638_later_pieces_of_arguments_are_no_text() -> None:
     payloads = stream(
-        Began("i", "m"), Opened(0, Kind.CALL, "t", "f"), Grew(0, '{"city"'), Grew(0, ": 'San "), Closed(0)
+        Began("i", "m"), Opened(0, BlockKind.CALL, "t", "f"), Grew(0, '{"city"'), Grew(0, ": 'San "), Closed(0)
     )
     deltas = [event["delta"] for event in payloads if event["type"] == "content_block_delta"]
     assert [delta["type"] for delta in deltas] == ["input_json_delta"] * 2
@@ -176,7 +176,7 @@ def test_litellm_29491_arguments_of_200_kb_in_3000_pieces_arrive_whole() -> None
     arguments = json.dumps({"a": "x" * 200_000})
     pieces = [Grew(0, arguments[at : at + 67]) for at in range(0, len(arguments), 67)]
     payloads = stream(
-        Began("i", "m"), Opened(0, Kind.CALL, "t", "f"), *pieces, Closed(0), Finished(Stop.CALLS), Ended()
+        Began("i", "m"), Opened(0, BlockKind.CALL, "t", "f"), *pieces, Closed(0), Finished(StopReason.CALLS), Ended()
     )
     assert folded(payloads)["content"][0]["input"] == json.loads(arguments)
     assert len(payloads) == len(pieces) + 5
@@ -184,7 +184,7 @@ def test_litellm_29491_arguments_of_200_kb_in_3000_pieces_arrive_whole() -> None
 
 def test_arguments_are_live_as_soon_as_they_begin_as_an_object() -> None:
     one = writer()
-    one.write(Opened(0, Kind.CALL, "t", "f"))
+    one.write(Opened(0, BlockKind.CALL, "t", "f"))
     assert one.write(Grew(0, " \n")) == b""
     assert b'" \\n{"' in one.write(Grew(0, "{"))
     assert b'"}"' in one.write(Grew(0, "}"))
@@ -192,13 +192,13 @@ def test_arguments_are_live_as_soon_as_they_begin_as_an_object() -> None:
 
 def test_arguments_that_are_a_string_are_held_to_their_end_whatever_their_pieces_begin_with() -> None:
     one = writer()
-    one.write(Opened(0, Kind.CALL, "t", "f"))
+    one.write(Opened(0, BlockKind.CALL, "t", "f"))
     assert [one.write(Grew(0, piece)) for piece in ('"', '{\\"a\\":', '{}}"')] == [b"", b"", b""]
     assert b'"partial_json":"{\\"a\\":{}}"' in one.write(Closed(0))
 
 
 def test_ids_of_calls_are_spelt_in_letters_that_messages_takes() -> None:
-    (call,) = whole(Answer("", "", [Call("functions.f:0", "f", "{}")]))["content"]
+    (call,) = whole(Answer("", "", [ToolCall("functions.f:0", "f", "{}")]))["content"]
     assert read_id(call["id"]) == "functions.f:0"
 
 
@@ -208,7 +208,7 @@ def test_ids_of_calls_are_spelt_in_letters_that_messages_takes() -> None:
 def test_ccr_866_every_block_of_thinking_is_signed_and_the_signature_fits_its_text() -> None:
     for found in (
         folded(stream(*events_of(Answer("", "m", [Thinking("hm")])))),
-        folded(stream(Began("", ""), Opened(0, Kind.THINKING), Grew(0, "h"), Grew(0, "m"), Closed(0), Ended())),
+        folded(stream(Began("", ""), Opened(0, BlockKind.THINKING), Grew(0, "h"), Grew(0, "m"), Closed(0), Ended())),
         whole(Answer("", "", [Thinking("hm")])),
     ):
         (block,) = found["content"]
@@ -228,9 +228,15 @@ def test_axonhub_1105_each_signature_stands_right_before_the_end_of_its_own_bloc
 
 def test_what_is_redacted_stands_in_the_start_of_its_block_even_if_it_is_empty_or_comes_in_pieces() -> None:
     payloads = stream(
-        Began("", ""), Opened(0, Kind.REDACTED), Closed(0), Opened(1, Kind.REDACTED), Grew(1, "d"), Grew(1, "e"),
-        Closed(1), Ended(),
-    )  # fmt: skip
+        Began("", ""),
+        Opened(0, BlockKind.REDACTED),
+        Closed(0),
+        Opened(1, BlockKind.REDACTED),
+        Grew(1, "d"),
+        Grew(1, "e"),
+        Closed(1),
+        Ended(),
+    )
     assert folded(payloads)["content"] == [
         {"type": "redacted_thinking", "data": ""},
         {"type": "redacted_thinking", "data": "de"},
@@ -243,37 +249,39 @@ def test_what_is_redacted_stands_in_the_start_of_its_block_even_if_it_is_empty_o
 @pytest.mark.parametrize(
     ("stop", "reason"),
     [
-        (Stop.END, "end_turn"),
-        (Stop.LENGTH, "max_tokens"),
-        (Stop.CONTEXT, "model_context_window_exceeded"),
-        (Stop.CALLS, "tool_use"),
-        (Stop.FILTERED, "refusal"),
-        (Stop.PAUSED, "pause_turn"),
+        (StopReason.END, "end_turn"),
+        (StopReason.LENGTH, "max_tokens"),
+        (StopReason.CONTEXT, "model_context_window_exceeded"),
+        (StopReason.CALLS, "tool_use"),
+        (StopReason.FILTERED, "refusal"),
+        (StopReason.PAUSED, "pause_turn"),
     ],
 )
-def test_langwatch_6207_every_end_has_its_reason(stop: Stop, reason: str) -> None:
+def test_langwatch_6207_every_end_has_its_reason(stop: StopReason, reason: str) -> None:
     answer = Answer("", "", [Text("a")], stop)
     assert whole(answer)["stop_reason"] == reason
     assert folded(stream(*events_of(answer)))["stop_reason"] == reason
 
 
 def test_the_stop_string_is_told() -> None:
-    answer = Answer("", "", [], Stop.SEQUENCE, "END")
+    answer = Answer("", "", [], StopReason.SEQUENCE, "END")
     for found in (whole(answer), folded(stream(*events_of(answer)))):
         assert (found["stop_reason"], found["stop_sequence"]) == ("stop_sequence", "END")
 
 
-@pytest.mark.parametrize(("stop", "reason"), [(Stop.END, "refusal"), (Stop.LENGTH, "max_tokens")])
-def test_a_refusal_is_text_and_the_reason(stop: Stop, reason: str) -> None:
+@pytest.mark.parametrize(("stop", "reason"), [(StopReason.END, "refusal"), (StopReason.LENGTH, "max_tokens")])
+def test_a_refusal_is_text_and_the_reason(stop: StopReason, reason: str) -> None:
     answer = Answer("", "", [Refusal("no")], stop)
     for found in (whole(answer), folded(stream(*events_of(answer)))):
         assert (found["content"], found["stop_reason"]) == ([{"type": "text", "text": "no"}], reason)
 
 
 def test_a_call_that_was_cut_off_is_never_silently_empty() -> None:
-    answer = Answer("", "", [Call("t", "f", '{"a":1,"city":"San J'), Call("u", "f", '{"city":"San J')], Stop.LENGTH)
+    answer = Answer(
+        "", "", [ToolCall("t", "f", '{"a":1,"city":"San J'), ToolCall("u", "f", '{"city":"San J')], StopReason.LENGTH
+    )
     one = writer()
-    found = one.whole(answer)
+    found = one.write_whole(answer)
     assert [json.loads(bytes(block["input"])) for block in found["content"]] == [{"a": 1}, {"_raw": '{"city":"San J'}]
     assert (found["stop_reason"], list(one.losses.codes)) == ("max_tokens", ["truncated_call", "arguments"])
     payloads = stream(*events_of(answer))
@@ -338,6 +346,6 @@ def test_what_was_counted_before_stands_where_the_serve_counts_nothing() -> None
 
 
 def test_vllm_serving_a_message_delta_comes_even_if_nothing_was_counted() -> None:
-    assert [event["type"] for event in stream(Began("", ""), Finished(Stop.END), Ended())] == [
+    assert [event["type"] for event in stream(Began("", ""), Finished(StopReason.END), Ended())] == [
         "message_start", "message_delta", "message_stop",
     ]  # fmt: skip

@@ -9,43 +9,43 @@ import pytest
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.prompt import (
+    AnswerFormat,
     Audio,
     Block,
-    Call,
     Choice,
     Document,
-    Format,
     Image,
     Prompt,
     Raw,
     Reasoning,
     Redacted,
     Refusal,
-    Result,
     Role,
     Text,
     Thinking,
     Tool,
+    ToolCall,
     ToolChoice,
+    ToolResult,
     Turn,
 )
 from stoker.request.translate.messages.write_prompt import write_prompt
 from stoker.request.translate.neutral.calls import read_id
-from stoker.request.translate.neutral.corners import LOST, Losses
+from stoker.request.translate.neutral.capabilities import Capabilities, capabilities_of
+from stoker.request.translate.neutral.gaps import LOSSY, Losses
 from stoker.request.translate.neutral.json_text import encode
-from stoker.request.translate.neutral.traits import Traits, traits
 
-LOCAL = traits("vllm", Dialect.MESSAGES, cloud=False)
-CLOUD = traits("openai", Dialect.MESSAGES, cloud=True)
+LOCAL = capabilities_of("vllm", Dialect.MESSAGES, cloud=False)
+CLOUD = capabilities_of("openai", Dialect.MESSAGES, cloud=True)
 USER = Turn(Role.USER, [Text("hi")])
 TOOL = Tool("f", "d", Raw(b'{"type":"object", "n":1.0}'))
 
 
-def write(*turns: Turn, serve: Traits = CLOUD, **fields: Any) -> tuple[dict[str, Any], list[str]]:
+def write(*turns: Turn, serve: Capabilities = CLOUD, **fields: Any) -> tuple[dict[str, Any], list[str]]:
     losses = Losses()
     prompt = Prompt(Dialect.CHAT, "m", list(turns) or [USER], **fields)
     found = json.loads(encode(write_prompt(prompt, serve, losses)))
-    assert set(losses.codes) <= set(LOST)
+    assert set(losses.codes) <= set(LOSSY)
     return found, list(losses.codes)
 
 
@@ -58,7 +58,7 @@ def test_the_least_request_has_a_limit() -> None:
     assert write() == ({"model": "m", "max_tokens": 32_000, "messages": [{"role": "user", "content": "hi"}]}, [])
     assert write(serve=LOCAL)[0]["max_tokens"] == 4096
     assert write(max_tokens=0)[0]["max_tokens"] == 0
-    assert write(serve=Traits(Dialect.MESSAGES, default_limit=7))[0]["max_tokens"] == 7
+    assert write(serve=Capabilities(Dialect.MESSAGES, default_limit=7))[0]["max_tokens"] == 7
 
 
 def test_system_turns_in_front_are_the_system_prompt_and_later_ones_stay_in_place() -> None:
@@ -78,13 +78,13 @@ def test_ai_5576_empty_texts_are_left_out_and_a_turn_of_nothing_else_says_so() -
 
 
 def test_vllm_38738_a_turn_of_calls_alone_has_no_text() -> None:
-    content, _ = blocks(Role.ASSISTANT, Text(""), Call("t", "f", "{}"))
+    content, _ = blocks(Role.ASSISTANT, Text(""), ToolCall("t", "f", "{}"))
     assert content == [{"type": "tool_use", "id": "t", "name": "f", "input": {}}]
 
 
 def test_what_an_assistant_says() -> None:
     content, lost = blocks(
-        Role.ASSISTANT, Thinking("hm", "s"), Redacted("d"), Text("a"), Refusal("no"), Call("t", "f", '{"b":1.0}')
+        Role.ASSISTANT, Thinking("hm", "s"), Redacted("d"), Text("a"), Refusal("no"), ToolCall("t", "f", '{"b":1.0}')
     )
     assert content == [
         {"type": "thinking", "thinking": "hm", "signature": "s"},
@@ -99,9 +99,9 @@ def test_what_an_assistant_says() -> None:
 def test_what_a_user_says() -> None:
     content, lost = blocks(
         Role.USER,
-        Result("t", [Text("r")], is_error=True),
-        Result("u", [Text("r"), Image("image/png", "AAAA", detail="high")]),
-        Result("v", [Text("")]),
+        ToolResult("t", [Text("r")], is_error=True),
+        ToolResult("u", [Text("r"), Image("image/png", "AAAA", detail="high")]),
+        ToolResult("v", [Text("")]),
         Image(url="https://example.com/a.png", detail="auto"),
         Audio("wav", "AAAA"),
     )
@@ -117,7 +117,7 @@ def test_what_a_user_says() -> None:
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_litellm_25476_images_of_a_result_are_written_as_images(count: int) -> None:
-    content, _ = blocks(Role.USER, Result("t", [Image("image/png", "AAAA")] * count))
+    content, _ = blocks(Role.USER, ToolResult("t", [Image("image/png", "AAAA")] * count))
     assert [piece["type"] for piece in content[0]["content"]] == ["image"] * count
 
 
@@ -139,8 +139,8 @@ def test_documents(document: Document, source: Any) -> None:
 
 
 def test_ids_are_spelt_as_messages_takes_them_and_the_same_in_call_and_result() -> None:
-    call, _ = blocks(Role.ASSISTANT, Call("functions.f:0", "f", "{}"))
-    result, _ = blocks(Role.USER, Result("functions.f:0", []))
+    call, _ = blocks(Role.ASSISTANT, ToolCall("functions.f:0", "f", "{}"))
+    result, _ = blocks(Role.USER, ToolResult("functions.f:0", []))
     assert call[0]["id"] == result[0]["tool_use_id"]
     assert read_id(call[0]["id"]) == "functions.f:0"
 
@@ -156,12 +156,12 @@ def test_ids_are_spelt_as_messages_takes_them_and_the_same_in_call_and_result() 
     ],
 )
 def test_vllm_serving_arguments_that_are_no_object_break_nothing(arguments: str, given: Any, lost: list[str]) -> None:
-    content, told = blocks(Role.ASSISTANT, Call("t", "f", arguments))
+    content, told = blocks(Role.ASSISTANT, ToolCall("t", "f", arguments))
     assert (content[0]["input"], told) == (given, lost)
 
 
 def test_a_call_of_a_custom_tool_has_its_text_as_input() -> None:
-    content, lost = blocks(Role.ASSISTANT, Call("t", "f", "any text", custom=True))
+    content, lost = blocks(Role.ASSISTANT, ToolCall("t", "f", "any text", custom=True))
     assert (content[0]["input"], lost) == ({"input": "any text"}, ["custom_tool"])
 
 
@@ -267,7 +267,7 @@ def test_a_stream_is_asked_for() -> None:
         (LOCAL, Reasoning(True), {"type": "adaptive"}, None),
     ],
 )
-def test_how_much_to_think(serve: Traits, asked: Reasoning, thinking: Any, effort: str | None) -> None:
+def test_how_much_to_think(serve: Capabilities, asked: Reasoning, thinking: Any, effort: str | None) -> None:
     found, lost = write(serve=serve, reasoning=asked)
     assert found.get("thinking") == thinking
     assert found.get("output_config") == (None if effort is None else {"effort": effort})
@@ -297,7 +297,7 @@ def test_anthropic_takes_no_forced_call_together_with_thinking(mode: Choice) -> 
 
 
 def test_the_form_of_the_answer() -> None:
-    found, lost = write(format=Format(Raw(b'{"type":"object"}'), name="n"), reasoning=Reasoning(effort="low"))
+    found, lost = write(format=AnswerFormat(Raw(b'{"type":"object"}'), name="n"), reasoning=Reasoning(effort="low"))
     form = {"type": "json_schema", "schema": {"type": "object"}}
     assert (found["output_config"], lost) == ({"effort": "low", "format": form}, [])
 
@@ -305,17 +305,17 @@ def test_the_form_of_the_answer() -> None:
 @pytest.mark.parametrize(
     ("form", "lost"),
     [
-        (Format(Raw(b"{}"), strict=True), []),
-        (Format(Raw(b"{}"), strict=False), ["format_fields"]),
-        (Format(Raw(b"{}"), description="d"), ["format_fields"]),
+        (AnswerFormat(Raw(b"{}"), strict=True), []),
+        (AnswerFormat(Raw(b"{}"), strict=False), ["format_fields"]),
+        (AnswerFormat(Raw(b"{}"), description="d"), ["format_fields"]),
     ],
 )
-def test_what_messages_cannot_say_of_a_form_is_told(form: Format, lost: list[str]) -> None:
+def test_what_messages_cannot_say_of_a_form_is_told(form: AnswerFormat, lost: list[str]) -> None:
     assert write(format=form)[1] == lost
 
 
 def test_any_json_object_is_asked_for_in_words_behind_the_system_prompt() -> None:
-    found, lost = write(Turn(Role.SYSTEM, [Text("a")]), USER, format=Format())
+    found, lost = write(Turn(Role.SYSTEM, [Text("a")]), USER, format=AnswerFormat())
     assert [text["text"] for text in found["system"]] == ["a", "Answer with one JSON object and nothing else."]
     assert ("output_config" in found, lost) == (False, ["json_object"])
 

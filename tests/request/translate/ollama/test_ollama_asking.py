@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from stoker.domain.errors import ClientError
-from stoker.domain.prompt import Format, Prompt, Reasoning
-from stoker.request.translate.neutral.corners import LOST, Losses
-from stoker.request.translate.ollama.asking import EFFORTS, wants_unload
+from stoker.domain.prompt import AnswerFormat, Prompt, Reasoning
+from stoker.request.translate.neutral.gaps import LOSSY, Losses
 from stoker.request.translate.ollama.read_prompt import read_prompt
+from stoker.request.translate.ollama.request_fields import EFFORTS, wants_unload
 
 
 def read(**fields: Any) -> tuple[Prompt, list[str]]:
     losses = Losses()
     prompt = read_prompt(json.dumps({"model": "m"} | fields).encode(), losses)
-    assert set(losses.codes) <= set(LOST)
+    assert set(losses.codes) <= set(LOSSY)
     return prompt, list(losses.codes)
 
 
@@ -98,7 +98,7 @@ def test_an_answer_has_no_form_unless_one_is_asked_for(given: dict[str, Any]) ->
 
 
 def test_a_form_is_any_json_or_a_schema_as_it_was_written() -> None:
-    assert read(format="json")[0].format == Format()
+    assert read(format="json")[0].format == AnswerFormat()
     schema = b'{ "type":"object", "b":1,"a":2}'
     found = read_prompt(b'{"model":"m","format":%b}' % schema, Losses()).format
     assert found is not None

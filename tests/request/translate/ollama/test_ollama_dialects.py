@@ -6,7 +6,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from stoker.config.build import SPOKEN as BY_ENGINE
-from stoker.config.fields import DialectWord
+from stoker.config.tables.value_types import DialectWord
 from stoker.domain.dialect import ENDPOINTS, SPOKEN, Dialect
 from stoker.domain.serve import Serve
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from stoker.request.translate.ollama.listing import SPEAKS, Model, ps, show, tags, version
+from stoker.request.translate.ollama.listing import SPEAKS, OllamaModel, ps, show, tags, version
 
-KNOWN: Model = {
+KNOWN: OllamaModel = {
     "name": "qwen3:8b", "size": 5_000_000_000, "modified_at": 1700000000.5, "digest": "sha256:" + "ab" * 32,
     "context": 8192, "family": "qwen3", "parameters": 8_190_000_000, "quantization": "Q4_K_M",
     "capabilities": ["completion", "tools"], "expires_at": 1700000300,
 }  # fmt: skip
-UNKNOWN: Model = {
+UNKNOWN: OllamaModel = {
     "name": "x", "size": None, "modified_at": None, "digest": None, "context": None, "family": None,
     "parameters": None, "quantization": None, "capabilities": [], "expires_at": None,
 }  # fmt: skip

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 
-from stoker.domain.prompt import Call
-from stoker.request.translate.ollama.pairing import Waiting
+from stoker.domain.prompt import ToolCall
+from stoker.request.translate.ollama.result_matching import UnansweredCalls
 
 
-def waiting(*calls: tuple[str, str]) -> Waiting:
-    found = Waiting()
+def waiting(*calls: tuple[str, str]) -> UnansweredCalls:
+    found = UnansweredCalls()
     for id, name in calls:
-        found.add(Call(id, name, "{}"))
+        found.add(ToolCall(id, name, "{}"))
     return found
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
-from stoker.domain.prompt import Format, Image, Prompt, Reasoning, Role, Text, Turn
-from stoker.request.translate.neutral.corners import LOST, Losses
+from stoker.domain.prompt import AnswerFormat, Image, Prompt, Reasoning, Role, Text, Turn
+from stoker.request.translate.neutral.gaps import LOSSY, Losses
 from stoker.request.translate.ollama.read_generate import read_generate
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(20)).decode()
@@ -20,7 +20,7 @@ PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(20)).decode()
 def read(**fields: Any) -> tuple[Prompt, list[str]]:
     losses = Losses()
     prompt = read_generate(json.dumps({"model": "m"} | fields).encode(), losses)
-    assert set(losses.codes) <= set(LOST)
+    assert set(losses.codes) <= set(LOSSY)
     return prompt, list(losses.codes)
 
 
@@ -46,7 +46,7 @@ def test_what_is_no_image_is_refused_by_its_place() -> None:
 def test_options_format_and_thinking_are_those_of_chat() -> None:
     prompt = read(prompt="x", stream=False, options={"num_predict": 5, "top_k": 3}, format="json", think="low")[0]
     assert (prompt.max_tokens, prompt.settings, prompt.stream) == (5, {"top_k": 3}, False)
-    assert (prompt.format, prompt.reasoning) == (Format(), Reasoning(effort="low"))
+    assert (prompt.format, prompt.reasoning) == (AnswerFormat(), Reasoning(effort="low"))
 
 
 @pytest.mark.parametrize(("field", "value"), [("suffix", "end"), ("raw", True), ("template", "{{ .Prompt }}")])

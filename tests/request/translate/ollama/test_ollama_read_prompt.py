@@ -10,8 +10,8 @@ import pytest
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
-from stoker.domain.prompt import Block, Call, Image, Prompt, Result, Role, Text, Thinking, Turn
-from stoker.request.translate.neutral.corners import LOST, Losses
+from stoker.domain.prompt import Block, Image, Prompt, Role, Text, Thinking, ToolCall, ToolResult, Turn
+from stoker.request.translate.neutral.gaps import LOSSY, Losses
 from stoker.request.translate.ollama.read_prompt import read_prompt
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(20)).decode()
@@ -26,7 +26,7 @@ def read(*messages: dict[str, Any], **fields: Any) -> tuple[Prompt, list[str]]:
 def read_bytes(body: bytes) -> tuple[Prompt, list[str]]:
     losses = Losses()
     prompt = read_prompt(body, losses)
-    assert set(losses.codes) <= set(LOST)
+    assert set(losses.codes) <= set(LOSSY)
     return prompt, list(losses.codes)
 
 
@@ -43,7 +43,7 @@ def blocks(*messages: dict[str, Any]) -> list[Block]:
 
 
 def results(*messages: dict[str, Any]) -> list[tuple[str, str]]:
-    found = [block for block in blocks(*messages) if isinstance(block, Result)]
+    found = [block for block in blocks(*messages) if isinstance(block, ToolResult)]
     return [(result.id, "".join(b.text for b in result.content if isinstance(b, Text))) for result in found]
 
 
@@ -107,29 +107,29 @@ def test_thinking_comes_first_and_calls_last() -> None:
     assert blocks({"role": "assistant", "thinking": "hm", "content": "so", "tool_calls": [WEATHER, CLOCK]}) == [
         Thinking("hm"),
         Text("so"),
-        Call("call_0_0", "weather", '{"city": "Ulm"}'),
-        Call("call_0_1", "clock", "{}"),
+        ToolCall("call_0_0", "weather", '{"city": "Ulm"}'),
+        ToolCall("call_0_1", "clock", "{}"),
     ]
 
 
 def test_an_id_that_the_client_kept_is_the_calls() -> None:
     assert blocks({"role": "assistant", "tool_calls": [WEATHER | {"id": "call_x"}]}) == [
-        Call("call_x", "weather", '{"city": "Ulm"}')
+        ToolCall("call_x", "weather", '{"city": "Ulm"}')
     ]
 
 
 def test_arguments_stay_as_they_were_written() -> None:
     written = '{ "b" :1.50,"a":"\\u00e4", "n":12345678901234567890 }'
     body = '{"model":"m","messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":%s}}]}]}'
-    assert read_bytes((body % written).encode())[0].turns[0].blocks == [Call("call_0_0", "f", written)]
+    assert read_bytes((body % written).encode())[0].turns[0].blocks == [ToolCall("call_0_0", "f", written)]
 
 
 @pytest.mark.parametrize(("given", "text"), [(None, ""), ('{"a": 1}', '{"a": 1}')])
 def test_no_arguments_and_arguments_in_a_string_are_read(given: Any, text: str) -> None:
     assert blocks({"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": given}}]}) == [
-        Call("call_0_0", "f", text)
+        ToolCall("call_0_0", "f", text)
     ]
-    assert blocks({"role": "assistant", "tool_calls": [{"function": {"name": "f"}}]}) == [Call("call_0_0", "f", "")]
+    assert blocks({"role": "assistant", "tool_calls": [{"function": {"name": "f"}}]}) == [ToolCall("call_0_0", "f", "")]
 
 
 def test_arguments_that_are_no_object_are_refused_by_their_place() -> None:
@@ -173,8 +173,8 @@ def test_a_result_belongs_to_the_last_calls_and_never_to_earlier_ones() -> None:
         {"role": "user", "content": "and?"},
         {"role": "tool", "tool_name": "clock", "content": "13"},
     )[0]
-    assert prompt.turns[1].blocks == [Result("call_0_0", [Text("12")])]
-    assert prompt.turns[3].blocks == [Text("and?"), Result("call_2_0", [Text("13")])]
+    assert prompt.turns[1].blocks == [ToolResult("call_0_0", [Text("12")])]
+    assert prompt.turns[3].blocks == [Text("and?"), ToolResult("call_2_0", [Text("13")])]
 
 
 def test_calls_of_one_turn_in_two_messages_all_wait() -> None:
@@ -191,7 +191,7 @@ def test_a_result_without_a_call_keeps_an_id_that_no_call_has() -> None:
 
 def test_a_result_may_hold_images() -> None:
     assert blocks(CALLED, {"role": "tool", "images": [PNG], "content": "seen"}) == [
-        Result("call_0_0", [Image(media_type="image/png", data=PNG), Text("seen")])
+        ToolResult("call_0_0", [Image(media_type="image/png", data=PNG), Text("seen")])
     ]
 
 

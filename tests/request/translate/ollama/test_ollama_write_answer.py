@@ -10,7 +10,9 @@ import pytest
 
 from stoker.domain.answer import (
     Answer,
+    AnswerBlock,
     Began,
+    BlockKind,
     Closed,
     Counted,
     Ended,
@@ -18,39 +20,43 @@ from stoker.domain.answer import (
     Failed,
     Finished,
     Grew,
-    Kind,
     Opened,
-    Said,
     Signed,
-    Stop,
+    StopReason,
     Tokens,
 )
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import UpstreamError
-from stoker.domain.prompt import Call, Prompt, Redacted, Refusal, Text, Thinking
-from stoker.request.translate.neutral.corners import LOST, Losses
-from stoker.request.translate.neutral.dialogue import Asked
+from stoker.domain.prompt import Prompt, Redacted, Refusal, Text, Thinking, ToolCall
+from stoker.request.translate.neutral.gaps import LOSSY, Losses
 from stoker.request.translate.neutral.json_text import encode
-from stoker.request.translate.neutral.thinking import Signer
-from stoker.request.translate.ollama.write_answer import AnswerWriter, load_answer, rfc3339
+from stoker.request.translate.neutral.protocols import AnswerContext
+from stoker.request.translate.neutral.thinking import ThinkingSigner
+from stoker.request.translate.ollama.write_answer import OllamaAnswerWriter, load_answer, rfc3339
 
 CREATED = "2023-11-14T22:13:20Z"
-SIGNER = Signer((b"k",))
-KINDS = {Text: Kind.TEXT, Thinking: Kind.THINKING, Refusal: Kind.REFUSAL, Redacted: Kind.REDACTED, Call: Kind.CALL}
+SIGNER = ThinkingSigner((b"k",))
+KINDS = {
+    Text: BlockKind.TEXT,
+    Thinking: BlockKind.THINKING,
+    Refusal: BlockKind.REFUSAL,
+    Redacted: BlockKind.REDACTED,
+    ToolCall: BlockKind.CALL,
+}
 
 
-def writer(generate: bool = False) -> AnswerWriter:
+def writer(generate: bool = False) -> OllamaAnswerWriter:
     dialect = Dialect.OLLAMA_GENERATE if generate else Dialect.OLLAMA_CHAT
-    asked = Asked(Prompt(dialect, "asked", [], stream=True), "req_1", 1700000000, SIGNER, "served")
-    return AnswerWriter(asked, Losses(), generate)
+    asked = AnswerContext(Prompt(dialect, "asked", [], stream=True), "req_1", 1700000000, SIGNER, "served")
+    return OllamaAnswerWriter(asked, Losses(), generate)
 
 
 def events(answer: Answer, size: int = 3) -> list[Event]:
     """A stream that says the same."""
     out: list[Event] = [Began(answer.id, answer.model)]
     for at, said in enumerate(answer.blocks):
-        text = said.arguments if isinstance(said, Call) else said.data if isinstance(said, Redacted) else said.text
-        call = said if isinstance(said, Call) else Call("", "", "")
+        text = said.arguments if isinstance(said, ToolCall) else said.data if isinstance(said, Redacted) else said.text
+        call = said if isinstance(said, ToolCall) else ToolCall("", "", "")
         out.append(Opened(at, KINDS[type(said)], call.id, call.name))
         out += (Grew(at, text[cut : cut + size]) for cut in range(0, len(text), size))
         if isinstance(said, Thinking) and said.signature:
@@ -59,10 +65,10 @@ def events(answer: Answer, size: int = 3) -> list[Event]:
     return [*out, Finished(answer.stop, answer.sequence), Counted(answer.tokens), Ended()]
 
 
-def lines(made: AnswerWriter, told: list[Event]) -> list[dict[str, Any]]:
+def lines(made: OllamaAnswerWriter, told: list[Event]) -> list[dict[str, Any]]:
     out = b"".join(made.write(event) for event in told)
     assert out.endswith(b"\n")
-    assert set(made.losses.codes) <= set(LOST)
+    assert set(made.losses.codes) <= set(LOSSY)
     return [json.loads(line) for line in out.splitlines()]
 
 
@@ -81,13 +87,13 @@ def folded(found: list[dict[str, Any]]) -> dict[str, Any]:
 
 ANSWERS = [
     Answer("a", "m", [Text("Hello \n\u2028 you")], tokens=Tokens(input=7, output=2)),
-    Answer("a", "m", [Thinking("let me see"), Text("4")], stop=Stop.LENGTH, tokens=Tokens(input=7)),
-    Answer("a", "m", [Text("I'll look"), Call("c1", "weather", '{"city": "Ulm"}'), Call("", "clock", "")],
-           stop=Stop.CALLS),
-    Answer("a", "m", [Refusal("no, never")], stop=Stop.FILTERED),
+    Answer("a", "m", [Thinking("let me see"), Text("4")], stop=StopReason.LENGTH, tokens=Tokens(input=7)),
+    Answer("a", "m", [Text("I'll look"), ToolCall("c1", "weather", '{"city": "Ulm"}'), ToolCall("", "clock", "")],
+           stop=StopReason.CALLS),
+    Answer("a", "m", [Refusal("no, never")], stop=StopReason.FILTERED),
     Answer("a", "m", [Thinking("x", "theirs"), Thinking("y", SIGNER.sign("m", "y")), Redacted("zzz"), Text("t")]),
-    Answer("a", "m", [Call("c1", "f", '{"a": [1, 2'), Text("and")], stop=Stop.CONTEXT),
-    Answer("a", "m", [Call("c1", "f", "no JSON")], stop=Stop.SEQUENCE, sequence="END"),
+    Answer("a", "m", [ToolCall("c1", "f", '{"a": [1, 2'), Text("and")], stop=StopReason.CONTEXT),
+    Answer("a", "m", [ToolCall("c1", "f", "no JSON")], stop=StopReason.SEQUENCE, sequence="END"),
     Answer("a", "", []),
 ]  # fmt: skip
 
@@ -96,7 +102,7 @@ ANSWERS = [
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_a_stream_folds_to_the_whole_answer(answer: Answer, generate: bool) -> None:
     made, whole = writer(generate), writer(generate)
-    assert folded(lines(made, events(answer))) == json.loads(encode(whole.whole(answer)))
+    assert folded(lines(made, events(answer))) == json.loads(encode(whole.write_whole(answer)))
     assert set(made.losses.codes) == set(whole.losses.codes)
 
 
@@ -122,7 +128,7 @@ def test_generate_answers_without_a_message() -> None:
 
 
 def test_counts_are_told_only_where_they_are_known() -> None:
-    told = [Began("a", "m", Tokens(input=7)), Finished(Stop.END), Ended()]
+    told = [Began("a", "m", Tokens(input=7)), Finished(StopReason.END), Ended()]
     (line,) = lines(writer(), told)
     assert line["prompt_eval_count"] == 7
     assert "eval_count" not in line
@@ -131,7 +137,7 @@ def test_counts_are_told_only_where_they_are_known() -> None:
 
 def test_a_call_goes_out_whole_when_it_is_closed() -> None:
     made = writer()
-    for event in (Began("a", "m"), Opened(0, Kind.CALL, "c1", "f"), Grew(0, '{"a":'), Grew(0, " 1.50}")):
+    for event in (Began("a", "m"), Opened(0, BlockKind.CALL, "c1", "f"), Grew(0, '{"a":'), Grew(0, " 1.50}")):
         assert made.write(event) == b""
     line = made.write(Closed(0))
     assert b'"arguments":{"a": 1.50}' in line
@@ -143,7 +149,7 @@ def test_a_call_goes_out_whole_when_it_is_closed() -> None:
 
 
 def test_calls_are_numbered_and_an_id_is_told_only_where_there_is_one() -> None:
-    told = events(Answer("a", "m", [Call("", "f", "{}"), Text("and"), Call("c", "g", '{"x": null}')]))
+    told = events(Answer("a", "m", [ToolCall("", "f", "{}"), Text("and"), ToolCall("c", "g", '{"x": null}')]))
     assert [line["message"]["tool_calls"] for line in lines(writer(), told) if "tool_calls" in line["message"]] == [
         [{"function": {"index": 0, "name": "f", "arguments": {}}}],
         [{"id": "c", "function": {"index": 1, "name": "g", "arguments": {"x": None}}}],
@@ -152,37 +158,37 @@ def test_calls_are_numbered_and_an_id_is_told_only_where_there_is_one() -> None:
 
 @pytest.mark.parametrize(
     ("said", "chat", "generate"),
-    [(Call("c", "f", '{"a": 1'), ["truncated_call"], ["call"]), (Call("c", "f", "{}"), [], ["call"]),
+    [(ToolCall("c", "f", '{"a": 1'), ["truncated_call"], ["call"]), (ToolCall("c", "f", "{}"), [], ["call"]),
      (Refusal("no"), ["refusal"], ["refusal"]), (Redacted("x"), ["thinking_redacted"], ["thinking_redacted"]),
      (Thinking("x", "theirs"), ["signature"], ["signature"]), (Thinking("x", SIGNER.sign("m", "x")), [], []),
      (Thinking("x"), [], []), (Text("x"), [], [])],
 )  # fmt: skip
-def test_what_cannot_be_said_is_a_loss(said: Said, chat: list[str], generate: list[str]) -> None:
+def test_what_cannot_be_said_is_a_loss(said: AnswerBlock, chat: list[str], generate: list[str]) -> None:
     for makes_text, expected in ((False, chat), (True, generate)):
         made, whole = writer(makes_text), writer(makes_text)
         lines(made, events(Answer("a", "m", [said])))
-        whole.whole(Answer("a", "m", [said]))
+        whole.write_whole(Answer("a", "m", [said]))
         assert list(made.losses.codes) == list(whole.losses.codes) == expected
 
 
 def test_arguments_that_are_no_object_are_kept_as_they_came() -> None:
     made = writer()
-    called = lines(made, events(Answer("a", "m", [Call("c", "f", "x y")])))[0]["message"]["tool_calls"][0]
+    called = lines(made, events(Answer("a", "m", [ToolCall("c", "f", "x y")])))[0]["message"]["tool_calls"][0]
     assert called["function"]["arguments"] == {"_raw": "x y"}
     assert "arguments" in made.losses.codes
 
 
-@pytest.mark.parametrize("stop", Stop)
-def test_an_answer_ends_by_itself_or_by_its_length(stop: Stop) -> None:
+@pytest.mark.parametrize("stop", StopReason)
+def test_an_answer_ends_by_itself_or_by_its_length(stop: StopReason) -> None:
     made = writer()
     line = lines(made, events(Answer("a", "m", stop=stop)))[-1]
-    assert line["done_reason"] == ("length" if stop in (Stop.LENGTH, Stop.CONTEXT) else "stop")
-    assert list(made.losses.codes) == (["stop_reason"] if stop is Stop.FILTERED else [])
+    assert line["done_reason"] == ("length" if stop in (StopReason.LENGTH, StopReason.CONTEXT) else "stop")
+    assert list(made.losses.codes) == (["stop_reason"] if stop is StopReason.FILTERED else [])
 
 
 def test_which_stop_string_came_cannot_be_told() -> None:
     made = writer()
-    lines(made, events(Answer("a", "m", stop=Stop.SEQUENCE, sequence="END")))
+    lines(made, events(Answer("a", "m", stop=StopReason.SEQUENCE, sequence="END")))
     assert list(made.losses.codes) == ["stop_string"]
 
 
@@ -223,6 +229,6 @@ def test_times_are_utc_to_the_second() -> None:
 def test_long_arguments_in_many_pieces_cost_linear_time() -> None:
     text = json.dumps({"a": "x" * 1_000_000})
     began = time.process_time()
-    line = lines(writer(), events(Answer("a", "m", [Call("c", "f", text)]), size=10))[0]
+    line = lines(writer(), events(Answer("a", "m", [ToolCall("c", "f", text)]), size=10))[0]
     assert time.process_time() - began < 5.0
     assert line["message"]["tool_calls"][0]["function"]["arguments"] == json.loads(text)

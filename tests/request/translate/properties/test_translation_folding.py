@@ -21,9 +21,9 @@ from tests.request.translate.properties.sdk_folds import Folds, Plain, partly, s
 from tests.request.translate.properties.stream_grammars import GRAMMARS
 from tests.request.translate.properties.translation_worlds import OWN, SEEDS, SHORT, UPSTREAMS, World, cut, worlds
 
-from stoker.domain.answer import Answer, Stop
+from stoker.domain.answer import Answer, StopReason
 from stoker.domain.dialect import Dialect
-from stoker.domain.prompt import Call, Refusal, Text, Thinking
+from stoker.domain.prompt import Refusal, Text, Thinking, ToolCall
 from stoker.request.translate.neutral.calls import read_id
 
 SDK = (Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES)
@@ -83,7 +83,7 @@ def _same(
     for _ in range(chunkings - 1):
         assert _stream(upstream, client, world, cut(raw, rng), more) == first, "the same bytes, however they came"
     assert GRAMMARS[client](first).end == "end"
-    body = translator(upstream, client, **more).whole(world.whole)
+    body = translator(upstream, client, **more).translate_whole(world.whole)
     whole = folds.whole(client, body)
     if more and not counts:
         whole.pop("usage", None)
@@ -130,7 +130,7 @@ def _says(message: Plain, client: Dialect, answer: Answer) -> None:
     assert thinking == "".join(block.text for block in answer.blocks if isinstance(block, Thinking))
     if client is not Dialect.MESSAGES:
         assert refusal == "".join(block.text for block in answer.blocks if isinstance(block, Refusal))
-    made = [block for block in answer.blocks if isinstance(block, Call)]
+    made = [block for block in answer.blocks if isinstance(block, ToolCall)]
     assert [(read_id(id), name) for id, name, _ in calls] == [(call.id, _own(call.name)) for call in made]
     for (_, _, told), call in zip(calls, made, strict=True):
         assert told == partly(call.arguments) or told == {"_raw": call.arguments}
@@ -151,19 +151,23 @@ def _stop_of(answer: Answer, client: Dialect) -> str:
     refused = any(isinstance(block, Refusal) for block in answer.blocks)
     match client:
         case Dialect.CHAT:
-            names = {Stop.LENGTH: "length", Stop.CONTEXT: "length", Stop.CALLS: "tool_calls",
-                     Stop.FILTERED: "content_filter"}  # fmt: skip
+            names = {StopReason.LENGTH: "length", StopReason.CONTEXT: "length", StopReason.CALLS: "tool_calls",
+                     StopReason.FILTERED: "content_filter"}  # fmt: skip
             return names.get(stop, "stop")
         case Dialect.MESSAGES:
             names = {
-                Stop.LENGTH: "max_tokens", Stop.CONTEXT: "model_context_window_exceeded", Stop.CALLS: "tool_use",
-                Stop.FILTERED: "refusal", Stop.PAUSED: "pause_turn", Stop.SEQUENCE: "stop_sequence",
-                Stop.END: "refusal" if refused else "end_turn",
-            }  # fmt: skip
+                StopReason.LENGTH: "max_tokens",
+                StopReason.CONTEXT: "model_context_window_exceeded",
+                StopReason.CALLS: "tool_use",
+                StopReason.FILTERED: "refusal",
+                StopReason.PAUSED: "pause_turn",
+                StopReason.SEQUENCE: "stop_sequence",
+                StopReason.END: "refusal" if refused else "end_turn",
+            }
             return names[stop]
-    if stop in (Stop.LENGTH, Stop.CONTEXT):
+    if stop in (StopReason.LENGTH, StopReason.CONTEXT):
         return "max_output_tokens"
-    return "content_filter" if stop is Stop.FILTERED and not refused else ""
+    return "content_filter" if stop is StopReason.FILTERED and not refused else ""
 
 
 Heard = tuple[str, str, str, list[tuple[str, str, Any]], str, tuple[int, int, int] | None]
@@ -248,7 +252,7 @@ def _same_by_hand(upstream: Dialect, client: Dialect, world: World, rng: Random,
     for _ in range(chunkings - 1):
         assert _stream(upstream, client, world, cut(raw, rng), {}) == first
     assert GRAMMARS[client](first).end == "end"
-    whole = json.loads(translator(upstream, client).whole(world.whole))
+    whole = json.loads(translator(upstream, client).translate_whole(world.whole))
     said = _folded_completion(first) if client is Dialect.COMPLETIONS else _folded_ollama(first)
     assert said == whole
     texts = "".join(block.text for block in world.answer.blocks if isinstance(block, Text | Refusal))

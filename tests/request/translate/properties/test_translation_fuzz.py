@@ -24,12 +24,14 @@ from tests.request.translate.properties.translation_worlds import UPSTREAMS, Wor
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError, UpstreamError
+from stoker.request.translate.neutral.capabilities import capabilities_of
 from stoker.request.translate.neutral.json_text import loose
-from stoker.request.translate.neutral.traits import traits
 from stoker.request.translate.translate import read_prompt, write_prompt
 
 PAIRS = [(upstream, client) for upstream in UPSTREAMS for client in CLIENTS]
-SERVES = [traits(engine, dialect, cloud) for dialect in UPSTREAMS for engine, cloud in (("vllm", False), ("", True))]
+SERVES = [
+    capabilities_of(engine, dialect, cloud) for dialect in UPSTREAMS for engine, cloud in (("vllm", False), ("", True))
+]
 SOME = settings(
     max_examples=200, derandomize=True, deadline=None, database=None, phases=[Phase.generate, Phase.shrink],
     suppress_health_check=list(HealthCheck),
@@ -174,7 +176,7 @@ def test_a_changed_whole_answer_is_written_or_told_to_be_none(upstream: Dialect,
             document = changed(document, rng, value)
         body = json.dumps(document).encode()
         with contextlib.suppress(UpstreamError):
-            told = translator(upstream, client).whole(garbled(body, rng) if rng.random() < 0.2 else body)
+            told = translator(upstream, client).translate_whole(garbled(body, rng) if rng.random() < 0.2 else body)
             assert isinstance(loose(told), dict)
 
     holds()
@@ -211,7 +213,7 @@ def test_a_deep_answer_is_read_or_left_out(upstream: Dialect, client: Dialect, d
         out = through(client, translator(upstream, client), frames)
         assert out.endswith(b"\n")
         try:
-            told = translator(upstream, client).whole(wholes[upstream].replace("%s", given_).encode())
+            told = translator(upstream, client).translate_whole(wholes[upstream].replace("%s", given_).encode())
         except UpstreamError:
             continue
         assert told.startswith(b"{")

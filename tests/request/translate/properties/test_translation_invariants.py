@@ -21,9 +21,9 @@ from tests.request.translate.properties.translation_worlds import (
     worlds,
 )
 
-from stoker.domain.answer import Answer, Stop, Tokens
+from stoker.domain.answer import Answer, StopReason, Tokens
 from stoker.domain.dialect import Dialect
-from stoker.domain.prompt import Call, Text
+from stoker.domain.prompt import Text, ToolCall
 
 PAIRS = [(upstream, client) for upstream in UPSTREAMS for client in CLIENTS]
 TEXTS = (Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES)
@@ -69,7 +69,7 @@ def test_a_stream_cut_at_any_byte_ends_in_order_or_with_one_error(upstream: Dial
         if not any(end in kept for end in _ENDS[upstream]):
             assert told.end == "error", "what never said why it ends did not end"
         if client in TEXTS:
-            made = [block for block in world.answer.blocks if isinstance(block, Call)]
+            made = [block for block in world.answer.blocks if isinstance(block, ToolCall)]
             assert len(told.calls) <= len(made)
             for given_, call in zip(told.calls, made, strict=False):
                 _begins(call.arguments, given_, upstream)
@@ -115,7 +115,7 @@ def test_arguments_are_the_upstreams_own(upstream: Dialect, client: Dialect) -> 
         pieces = cut(b"".join(world.frames), Random(seed))
         told = GRAMMARS[client](through(client, translator(upstream, client), pieces))
         assert told.end == "end"
-        made = [block.arguments for block in world.answer.blocks if isinstance(block, Call)]
+        made = [block.arguments for block in world.answer.blocks if isinstance(block, ToolCall)]
         if client in TEXTS and upstream is not Dialect.MESSAGES:
             assert told.calls == made
         elif client in TEXTS:
@@ -172,15 +172,15 @@ def test_what_a_custom_tool_is_given_is_the_text_itself(upstream: Dialect, clien
     @given(text=SAYINGS, before=SAYINGS, seed=SEEDS)
     def holds(text: str, before: str, seed: str) -> None:
         rng = Random(seed)
-        calls = [Call("a", "g", json.dumps({"input": text})), Call("b", "f", '{"x":1}')]
-        answer = Answer("i", "m", [Text(before), *calls], Stop.CALLS, tokens=Tokens(1, None, None, 2, None))
+        calls = [ToolCall("a", "g", json.dumps({"input": text})), ToolCall("b", "f", '{"x":1}')]
+        answer = Answer("i", "m", [Text(before), *calls], StopReason.CALLS, tokens=Tokens(1, None, None, 2, None))
         streamed, whole = RENDERERS[upstream]
         frames, body = streamed(answer, rng), json.dumps(whole(answer, rng)).encode()
         more = _CUSTOM[client]
         told = GRAMMARS[client](through(client, translator(upstream, client, **more), cut(b"".join(frames), rng)))
         assert told.calls[0] == text
         assert json.loads(told.calls[1]) == {"x": 1}
-        found = json.loads(translator(upstream, client, **more).whole(body))
+        found = json.loads(translator(upstream, client, **more).translate_whole(body))
         if client is Dialect.CHAT:
             made, other = found["choices"][0]["message"]["tool_calls"]
             assert (made["type"], made["custom"]) == ("custom", {"name": "g", "input": text})

@@ -72,7 +72,7 @@ def test_a_long_argument_is_held_once_or_a_few_times(upstream: Dialect, client: 
         for frame in given:
             one.feed(frame)
         one.has_ended()
-        one.rest()
+        one.take_rest()
         held, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -97,7 +97,7 @@ def test_a_frame_that_never_ends_is_searched_once() -> None:
     finally:
         sys.setprofile(None)
     assert calls < 40 * PIECES
-    assert one.rest() == b""
+    assert one.take_rest() == b""
 
 
 def test_interleaved_calls_are_looked_at_once() -> None:

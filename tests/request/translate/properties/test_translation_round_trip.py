@@ -21,8 +21,8 @@ from tests.request.translate.properties.sdk_fields import Field, Schema
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
-from stoker.request.translate.neutral.corners import LOST
-from stoker.request.translate.neutral.traits import Traits, traits
+from stoker.request.translate.neutral.capabilities import Capabilities, capabilities_of
+from stoker.request.translate.neutral.gaps import LOSSY
 from stoker.request.translate.translate import read_prompt, write_prompt
 
 SOME = settings(
@@ -95,13 +95,13 @@ _NAMED = [
 ]
 
 
-def _kinds(dialect: Dialect) -> dict[bool, Traits]:
+def _kinds(dialect: Dialect) -> dict[bool, Capabilities]:
     """By whether the serve is one's own."""
-    own = traits("openai", dialect, cloud=False, given={"tool_images": True})
-    return {True: own, False: traits("openai", dialect, cloud=True)}
+    own = capabilities_of("openai", dialect, cloud=False, given={"tool_images": True})
+    return {True: own, False: capabilities_of("openai", dialect, cloud=True)}
 
 
-def _there(document: Any, client: Dialect, serve: Traits) -> tuple[bytes, set[str]]:
+def _there(document: Any, client: Dialect, serve: Capabilities) -> tuple[bytes, set[str]]:
     prompt, losses = read_prompt(client, json.dumps(document).encode())
     written = write_prompt(prompt, losses, serve, SIGNER)
     return written.body, set(written.losses.codes)
@@ -120,7 +120,7 @@ def test_each_field_of_the_sdk_has_a_word(name: str) -> None:
     assert known - set(fields) == set(), "the table names what the SDK does not have"
     words = {schema.word(field) or "" for field in fields}
     assert {word.partition(":")[0] for word in words} <= {"same", "lost", "refused", "aside"}
-    assert {word[5:] for word in words if word.startswith("lost:")} <= set(LOST)
+    assert {word[5:] for word in words if word.startswith("lost:")} <= set(LOSSY)
 
 
 @pytest.mark.parametrize(("name", "field", "word"), _NAMED)

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from stoker.domain.answer import Answer, Said, Stop, Tokens
+from stoker.domain.answer import Answer, AnswerBlock, StopReason, Tokens
 from stoker.domain.dialect import Dialect
-from stoker.domain.prompt import Call, Redacted, Refusal, Text, Thinking
+from stoker.domain.prompt import Redacted, Refusal, Text, Thinking, ToolCall
 
 UPSTREAMS = (Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES)
 SHORT, OWN = "weather_in_a_pl_0123abcd", "weather in a plâce"
@@ -72,13 +72,13 @@ def tokens(draw: st.DrawFn, upstream: Dialect) -> Tokens:
 def answers(draw: st.DrawFn, upstream: Dialect) -> Answer:
     """Chat has one text, and one order; the others have blocks."""
     calls = [
-        Call(draw(IDS).format(at), draw(NAMES), draw(arguments())) for at in range(draw(st.integers(0, 3)))
+        ToolCall(draw(IDS).format(at), draw(NAMES), draw(arguments())) for at in range(draw(st.integers(0, 3)))
     ]  # fmt: skip
     signed = st.sampled_from(("", "EqQBCgIYAhIkmF8=")) if upstream is Dialect.MESSAGES else st.just("")
     thinking = st.builds(Thinking, SAYINGS, signed)
     text = st.builds(Text, SAYINGS)
     refusal = st.builds(Refusal, SAYINGS)
-    blocks: list[Said] = []
+    blocks: list[AnswerBlock] = []
     if upstream is Dialect.CHAT:
         blocks = [block for kind in (thinking, text, refusal) if (block := draw(st.none() | kind)) is not None]
         blocks += calls
@@ -88,17 +88,17 @@ def answers(draw: st.DrawFn, upstream: Dialect) -> Answer:
         blocks = draw(st.lists(kinds, max_size=4))
         for call in calls:
             blocks.insert(draw(st.integers(0, len(blocks))), call)
-        calls = [block for block in blocks if isinstance(block, Call)]
-    stops = [Stop.LENGTH, Stop.FILTERED, Stop.CALLS if calls else Stop.END]
+        calls = [block for block in blocks if isinstance(block, ToolCall)]
+    stops = [StopReason.LENGTH, StopReason.FILTERED, StopReason.CALLS if calls else StopReason.END]
     if upstream is Dialect.MESSAGES:
-        stops += [Stop.PAUSED, Stop.CONTEXT, Stop.SEQUENCE]
+        stops += [StopReason.PAUSED, StopReason.CONTEXT, StopReason.SEQUENCE]
     elif upstream is Dialect.CHAT and not calls:
-        stops.append(Stop.SEQUENCE)
+        stops.append(StopReason.SEQUENCE)
     stop = draw(st.sampled_from(stops))
     last = blocks[-1] if blocks else None
-    if stop is Stop.LENGTH and isinstance(last, Call) and upstream is not Dialect.MESSAGES:
+    if stop is StopReason.LENGTH and isinstance(last, ToolCall) and upstream is not Dialect.MESSAGES:
         last.arguments = last.arguments[: draw(st.integers(1, len(last.arguments)))]
-    sequence = draw(SAYINGS) if stop is Stop.SEQUENCE else None
+    sequence = draw(SAYINGS) if stop is StopReason.SEQUENCE else None
     id = {Dialect.CHAT: "chatcmpl-1", Dialect.MESSAGES: "msg_1", Dialect.RESPONSES: "resp_1"}[upstream]
     return Answer(id, "some-model", blocks, stop, sequence, draw(tokens(upstream)))
 
@@ -167,8 +167,8 @@ class Framing:
 # -- chat ---------------------------------------------------------------------------------------------------------
 
 _CHAT_STOPS = {
-    Stop.END: "stop", Stop.SEQUENCE: "stop", Stop.LENGTH: "length", Stop.CALLS: "tool_calls",
-    Stop.FILTERED: "content_filter",
+    StopReason.END: "stop", StopReason.SEQUENCE: "stop", StopReason.LENGTH: "length", StopReason.CALLS: "tool_calls",
+    StopReason.FILTERED: "content_filter",
 }  # fmt: skip
 
 
@@ -214,7 +214,7 @@ def chat_stream(answer: Answer, rng: Random) -> list[bytes]:
 def _chat_saying(answer: Answer, rng: Random) -> list[dict[str, Any]]:
     names = rng.choice((("reasoning_content",), ("reasoning",), ("reasoning", "reasoning_content")))
     out: list[dict[str, Any]] = []
-    calls: list[Call] = []
+    calls: list[ToolCall] = []
     for block in answer.blocks:
         match block:
             case Thinking(text=text):
@@ -226,7 +226,7 @@ def _chat_saying(answer: Answer, rng: Random) -> list[dict[str, Any]]:
                 out += told
             case Refusal(text=text):
                 out += ({"refusal": piece} for piece in pieces(text, rng))
-            case Call():
+            case ToolCall():
                 calls.append(block)
     for delta in out:
         if rng.random() < 0.1:
@@ -234,7 +234,7 @@ def _chat_saying(answer: Answer, rng: Random) -> list[dict[str, Any]]:
     return out + _chat_calls(calls, rng)
 
 
-def _chat_calls(calls: list[Call], rng: Random) -> list[dict[str, Any]]:
+def _chat_calls(calls: list[ToolCall], rng: Random) -> list[dict[str, Any]]:
     if len(calls) > 1 and rng.random() < 0.1:  # all of them in one chunk
         return [{"tool_calls": [_chat_call(at, call, call.arguments) for at, call in enumerate(calls)]}]
     queues = [_chat_call_pieces(at, call, len(calls) == 1, rng) for at, call in enumerate(calls)]
@@ -248,11 +248,11 @@ def _chat_calls(calls: list[Call], rng: Random) -> list[dict[str, Any]]:
     return out
 
 
-def _chat_call(at: int, call: Call, text: str) -> dict[str, Any]:
+def _chat_call(at: int, call: ToolCall, text: str) -> dict[str, Any]:
     return {"index": at, "id": call.id, "type": "function", "function": {"name": call.name, "arguments": text}}
 
 
-def _chat_call_pieces(at: int, call: Call, is_alone: bool, rng: Random) -> list[dict[str, Any]]:
+def _chat_call_pieces(at: int, call: ToolCall, is_alone: bool, rng: Random) -> list[dict[str, Any]]:
     texts = pieces(call.arguments, rng)
     habit = rng.choice(("plain", "plain", "whole", "id again", "all again", "nulls", "eager"))
     if habit == "whole":
@@ -293,7 +293,7 @@ def chat_whole(answer: Answer, rng: Random) -> dict[str, Any]:
                 message["content"] = text
             case Refusal(text=text):
                 message["refusal"] = text
-    calls = [block for block in answer.blocks if isinstance(block, Call)]
+    calls = [block for block in answer.blocks if isinstance(block, ToolCall)]
     if calls:
         message["tool_calls"] = [_chat_call(at, call, call.arguments) for at, call in enumerate(calls)]
     choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": _CHAT_STOPS[answer.stop]}
@@ -306,9 +306,14 @@ def chat_whole(answer: Answer, rng: Random) -> dict[str, Any]:
 # -- messages -----------------------------------------------------------------------------------------------------
 
 _MESSAGES_STOPS = {
-    Stop.END: "end_turn", Stop.LENGTH: "max_tokens", Stop.SEQUENCE: "stop_sequence", Stop.CALLS: "tool_use",
-    Stop.PAUSED: "pause_turn", Stop.FILTERED: "refusal", Stop.CONTEXT: "model_context_window_exceeded",
-}  # fmt: skip
+    StopReason.END: "end_turn",
+    StopReason.LENGTH: "max_tokens",
+    StopReason.SEQUENCE: "stop_sequence",
+    StopReason.CALLS: "tool_use",
+    StopReason.PAUSED: "pause_turn",
+    StopReason.FILTERED: "refusal",
+    StopReason.CONTEXT: "model_context_window_exceeded",
+}
 
 
 def messages_stream(answer: Answer, rng: Random) -> list[bytes]:
@@ -337,7 +342,7 @@ def messages_stream(answer: Answer, rng: Random) -> list[bytes]:
     return [framing.frame(event, event["type"]) for event in events]
 
 
-def _messages_block(index: int, block: Said, rng: Random) -> list[dict[str, Any]]:
+def _messages_block(index: int, block: AnswerBlock, rng: Random) -> list[dict[str, Any]]:
     deltas: list[dict[str, Any]] = []
     match block:
         case Thinking(text=text, signature=signature):
@@ -351,7 +356,7 @@ def _messages_block(index: int, block: Said, rng: Random) -> list[dict[str, Any]
             told = pieces(text, rng)
             start = {"type": "text", "text": told.pop(0) if rng.random() < 0.1 else ""}
             deltas = [{"type": "text_delta", "text": piece} for piece in told]
-        case Call(id=id, name=name, arguments=text):
+        case ToolCall(id=id, name=name, arguments=text):
             start = {"type": "tool_use", "id": id, "name": name, "input": {}}
             given = json.loads(text)
             if given and rng.random() < 0.1:
@@ -388,7 +393,7 @@ def messages_whole(answer: Answer, rng: Random) -> dict[str, Any]:
                 content.append({"type": "redacted_thinking", "data": data})
             case Text(text=text):
                 content.append({"type": "text", "text": text, "citations": None})
-            case Call(id=id, name=name, arguments=text):
+            case ToolCall(id=id, name=name, arguments=text):
                 content.append({"type": "tool_use", "id": id, "name": name, "input": json.loads(text)})
     return {
         "id": answer.id, "type": "message", "role": "assistant", "model": answer.model, "content": content,
@@ -399,7 +404,7 @@ def messages_whole(answer: Answer, rng: Random) -> dict[str, Any]:
 
 # -- responses ----------------------------------------------------------------------------------------------------
 
-_CUT = {Stop.LENGTH: "max_output_tokens", Stop.FILTERED: "content_filter"}
+_CUT = {StopReason.LENGTH: "max_output_tokens", StopReason.FILTERED: "content_filter"}
 
 
 def responses_stream(answer: Answer, rng: Random) -> list[bytes]:
@@ -444,7 +449,7 @@ def _items(answer: Answer) -> list[dict[str, Any]]:
                     out[-1]["content"].append(part)
                 else:
                     out.append({"id": f"msg_{at}", "type": "message", "role": "assistant", "content": [part]})
-            case Call(id=id, name=name, arguments=text):
+            case ToolCall(id=id, name=name, arguments=text):
                 out.append({"id": f"fc_{at}", "type": "function_call", "call_id": id, "name": name, "arguments": text})
     return [item | {"status": "completed"} for item in out]
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from stoker.domain.dialect import Dialect
-from stoker.request.translate.neutral.dialogue import Asked
-from stoker.request.translate.neutral.thinking import Signer
-from stoker.request.translate.neutral.traits import traits
+from stoker.request.translate.neutral.capabilities import capabilities_of
+from stoker.request.translate.neutral.protocols import AnswerContext
+from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.request.translate.translate import AnswerTranslator, read_prompt, write_prompt
 
-SIGNER = Signer((b"k" * 32,))
+SIGNER = ThinkingSigner((b"k" * 32,))
 SPAWN = {"type": "function", "name": "spawn", "parameters": {"type": "object"}}
 ASKED = {
     "model": "m",
@@ -32,9 +32,9 @@ ASKED = {
 def translated(**fields: Any) -> tuple[dict[str, Any], AnswerTranslator]:
     """What a chat serve is sent, and what reads its answer."""
     prompt, losses = read_prompt(Dialect.RESPONSES, json.dumps(ASKED | fields).encode())
-    written = write_prompt(prompt, losses, traits("llama.cpp", Dialect.CHAT, False), SIGNER)
+    written = write_prompt(prompt, losses, capabilities_of("llama.cpp", Dialect.CHAT, False), SIGNER)
     assert list(written.losses.codes) == []
-    answer = AnswerTranslator(Dialect.CHAT, written, Asked(prompt, "req_1", 1, SIGNER, "m"))
+    answer = AnswerTranslator(Dialect.CHAT, written, AnswerContext(prompt, "req_1", 1, SIGNER, "m"))
     return json.loads(written.body), answer
 
 
@@ -59,7 +59,7 @@ def test_a_call_comes_back_with_its_own_name_and_namespace(is_streamed: bool) ->
         assert b'"namespace":"agents"' in body.partition(b"output_item.done")[0]
     else:
         choice = {"message": {"tool_calls": calls}, "finish_reason": "tool_calls"}
-        output = json.loads(answer.whole(json.dumps({"choices": [choice]}).encode()))["output"]
+        output = json.loads(answer.translate_whole(json.dumps({"choices": [choice]}).encode()))["output"]
     assert [(item["name"], item.get("namespace")) for item in output] == [
         ("spawn", "agents"),
         ("spawn", "others"),

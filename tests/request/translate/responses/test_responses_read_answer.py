@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from stoker.domain.answer import (
     Answer,
+    AnswerBlock,
     Began,
+    BlockKind,
     Closed,
     Counted,
     Ended,
@@ -20,17 +22,15 @@ from stoker.domain.answer import (
     Failed,
     Finished,
     Grew,
-    Kind,
     Opened,
-    Said,
     Signed,
-    Stop,
+    StopReason,
     Tokens,
 )
 from stoker.domain.errors import ClientError, UpstreamError
-from stoker.domain.prompt import Call, Refusal, Text, Thinking
-from stoker.request.translate.neutral.corners import LOST, Losses
-from stoker.request.translate.responses.read_answer import AnswerReader
+from stoker.domain.prompt import Refusal, Text, Thinking, ToolCall
+from stoker.request.translate.neutral.gaps import LOSSY, Losses
+from stoker.request.translate.responses.read_answer import ResponsesAnswerReader
 
 Payload = dict[str, Any]
 CREATED = {"type": "response.created", "response": {"id": "resp_1", "model": "m", "usage": None, "error": None}}
@@ -73,15 +73,15 @@ def reasoning(*thoughts: str, id: str = "i", summary: tuple[str, ...] = (), seal
 
 
 def events(*payloads: Payload, lost: list[str] | None = None) -> list[Event]:
-    reader = AnswerReader(Losses())
+    reader = ResponsesAnswerReader(Losses())
     out = [event for payload in payloads for event in reader.read(payload)]
-    assert reader.end() == []
+    assert reader.finish() == []
     assert list(reader.losses.codes) == (lost or [])
-    assert set(reader.losses.codes) <= set(LOST)
+    assert set(reader.losses.codes) <= set(LOSSY)
     return out
 
 
-def folded(out: list[Event]) -> list[Said]:
+def folded(out: list[Event]) -> list[AnswerBlock]:
     """The blocks that events make, with the grammar of events held to."""
     blocks: dict[int, Opened] = {}
     texts: dict[int, list[str]] = {}
@@ -99,7 +99,7 @@ def folded(out: list[Event]) -> list[Said]:
                 texts[at].append(text)
             case Signed(at=at, signature=signature):
                 assert at not in closed
-                assert blocks[at].kind is Kind.THINKING
+                assert blocks[at].kind is BlockKind.THINKING
                 signatures[at] = signature
             case Closed(at=at):
                 assert at in blocks
@@ -110,18 +110,18 @@ def folded(out: list[Event]) -> list[Said]:
     return [_said(opened, "".join(texts[at]), signatures.get(at, "")) for at, opened in blocks.items()]
 
 
-def _said(opened: Opened, text: str, signature: str) -> Said:
+def _said(opened: Opened, text: str, signature: str) -> AnswerBlock:
     match opened.kind:
-        case Kind.TEXT:
+        case BlockKind.TEXT:
             return Text(text)
-        case Kind.REFUSAL:
+        case BlockKind.REFUSAL:
             return Refusal(text)
-        case Kind.THINKING:
+        case BlockKind.THINKING:
             return Thinking(text, signature)
-    return Call(opened.id, opened.name, text, opened.custom)
+    return ToolCall(opened.id, opened.name, text, opened.custom)
 
 
-def said(*payloads: Payload, lost: list[str] | None = None) -> list[Said]:
+def said(*payloads: Payload, lost: list[str] | None = None) -> list[AnswerBlock]:
     return folded(events(*payloads, lost=lost))
 
 
@@ -157,31 +157,34 @@ def test_a_whole_stream_as_openai_sends_it() -> None:
     )
     assert found == [
         Began("resp_1", "m"),
-        Opened(0, Kind.THINKING), Grew(0, "hm"), Grew(0, "\n\nso"), Signed(0, "gAAAA"), Closed(0),
-        Opened(1, Kind.TEXT), Grew(1, "Hel"), Grew(1, "lo"), Closed(1),
-        Opened(2, Kind.CALL, "call_1", "f"), Grew(2, '{"a":'), Grew(2, "1}"), Closed(2),
-        Counted(Tokens(1000, 800, 5, 20, 7)), Finished(Stop.CALLS), Ended(),
+        Opened(0, BlockKind.THINKING), Grew(0, "hm"), Grew(0, "\n\nso"), Signed(0, "gAAAA"), Closed(0),
+        Opened(1, BlockKind.TEXT), Grew(1, "Hel"), Grew(1, "lo"), Closed(1),
+        Opened(2, BlockKind.CALL, "call_1", "f"), Grew(2, '{"a":'), Grew(2, "1}"), Closed(2),
+        Counted(Tokens(1000, 800, 5, 20, 7)), Finished(StopReason.CALLS), Ended(),
     ]  # fmt: skip
 
 
 def test_nothing_is_read_behind_the_terminal_event() -> None:
-    assert events(CREATED, completed(), delta("output_text", "x"), completed())[1:] == [Finished(Stop.END), Ended()]
+    assert events(CREATED, completed(), delta("output_text", "x"), completed())[1:] == [
+        Finished(StopReason.END),
+        Ended(),
+    ]
 
 
 @pytest.mark.parametrize(
     ("details", "stop"),
     [
-        ({"reason": "max_output_tokens"}, Stop.LENGTH),
-        ({"reason": "content_filter"}, Stop.FILTERED),
-        (None, Stop.LENGTH),
+        ({"reason": "max_output_tokens"}, StopReason.LENGTH),
+        ({"reason": "content_filter"}, StopReason.FILTERED),
+        (None, StopReason.LENGTH),
     ],
 )
-def test_an_incomplete_response_is_an_end_langwatch_6207(details: Any, stop: Stop) -> None:
+def test_an_incomplete_response_is_an_end_langwatch_6207(details: Any, stop: StopReason) -> None:
     end = completed(kind="incomplete", incomplete_details=details)
     assert events(CREATED, delta("output_text", "x"), end)[-2:] == [Finished(stop), Ended()]
     by_status = {**end, "type": "response.completed"}
     assert events(CREATED, by_status)[-2:] == [Finished(stop), Ended()]
-    whole = AnswerReader(Losses()).whole(end["response"])
+    whole = ResponsesAnswerReader(Losses()).read_whole(end["response"])
     assert whole.stop is stop
 
 
@@ -191,8 +194,8 @@ def test_a_response_cut_in_its_call_tells_the_length_and_keeps_what_came() -> No
         delta("function_call_arguments", '{"a'),
         completed(call('{"a'), kind="incomplete"),
     )
-    assert folded(found) == [Call("call_1", "f", '{"a')]
-    assert found[-2:] == [Finished(Stop.LENGTH), Ended()]
+    assert folded(found) == [ToolCall("call_1", "f", '{"a')]
+    assert found[-2:] == [Finished(StopReason.LENGTH), Ended()]
 
 
 # -- as others send it --------------------------------------------------------------------------------------------
@@ -201,19 +204,25 @@ def test_a_response_cut_in_its_call_tells_the_length_and_keeps_what_came() -> No
 def test_arguments_only_in_done_are_one_piece_litellm_25321() -> None:
     arguments = '{"city": "Z\u00fcrich"}'
     found = events(CREATED, item("added", call()), done("function_call_arguments", "arguments", arguments))
-    assert found[1:] == [Opened(0, Kind.CALL, "call_1", "f"), Grew(0, arguments), Closed(0)]
+    assert found[1:] == [Opened(0, BlockKind.CALL, "call_1", "f"), Grew(0, arguments), Closed(0)]
 
 
 def test_arguments_only_in_the_done_item_are_one_piece() -> None:
-    assert said(item("added", call()), item("done", call('{"a":1}'))) == [Call("call_1", "f", '{"a":1}')]
-    assert said(item("done", call({"a": 1}))) == [Call("call_1", "f", '{"a":1}')]
+    assert said(item("added", call()), item("done", call('{"a":1}'))) == [ToolCall("call_1", "f", '{"a":1}')]
+    assert said(item("done", call({"a": 1}))) == [ToolCall("call_1", "f", '{"a":1}')]
 
 
 def test_a_stream_that_begins_with_a_delta_loses_none_litellm_22102() -> None:
     found = events(delta("output_text", "Hi"), delta("output_text", " there"), completed(message("Hi there")))
     assert found == [
-        Began("", ""), Opened(0, Kind.TEXT), Grew(0, "Hi"), Grew(0, " there"), Closed(0), Finished(Stop.END), Ended(),
-    ]  # fmt: skip
+        Began("", ""),
+        Opened(0, BlockKind.TEXT),
+        Grew(0, "Hi"),
+        Grew(0, " there"),
+        Closed(0),
+        Finished(StopReason.END),
+        Ended(),
+    ]
 
 
 def test_every_call_becomes_a_call_litellm_19368() -> None:
@@ -225,19 +234,19 @@ def test_every_call_becomes_a_call_litellm_19368() -> None:
             item("done", call("{}", id=f"fc_{index}", call_id=f"c{index}"), index),
         ]
     found = events(CREATED, *payloads, completed())
-    assert folded(found) == [Call(f"c{index}", "f", "{}") for index in range(3)]
-    assert Finished(Stop.CALLS) in found
+    assert folded(found) == [ToolCall(f"c{index}", "f", "{}") for index in range(3)]
+    assert Finished(StopReason.CALLS) in found
 
 
 def test_a_call_of_a_custom_tool_has_any_text() -> None:
     given = {"type": "custom_tool_call", "id": "i", "call_id": "c", "name": "p", "input": ""}
     full = {**given, "input": "*** Begin"}
-    expected = [Call("c", "p", "*** Begin", custom=True)]
+    expected = [ToolCall("c", "p", "*** Begin", custom=True)]
     assert said(item("added", given), delta("custom_tool_call_input", "*** "),
                 delta("custom_tool_call_input", "Begin"), item("done", full)) == expected  # fmt: skip
     assert said(item("added", given), done("custom_tool_call_input", "input", "*** Begin")) == expected
     assert said(delta("custom_tool_call_input", "*** Begin"), completed(full)) == expected
-    unnamed = [Call("i", "", "*** Begin", custom=True)]
+    unnamed = [ToolCall("i", "", "*** Begin", custom=True)]
     assert said(delta("custom_tool_call_input", "*** Begin"), completed()) == unnamed
 
 
@@ -249,25 +258,27 @@ def test_pieces_of_a_call_wait_for_its_name() -> None:
         done("function_call_arguments", "arguments", '{"a":1}', name="f"),
         item("done", call('{"a":1}')),
     )
-    assert found[1:] == [Opened(0, Kind.CALL, "call_1", "f"), Grew(0, '{"a":1}'), Closed(0)]
+    assert found[1:] == [Opened(0, BlockKind.CALL, "call_1", "f"), Grew(0, '{"a":1}'), Closed(0)]
 
 
 def test_pieces_of_a_call_that_is_over_are_dropped() -> None:
     over = done("function_call_arguments", "arguments", "{}")
-    assert said(item("added", call()), over, delta("function_call_arguments", "x"), over) == [Call("call_1", "f", "{}")]
+    assert said(item("added", call()), over, delta("function_call_arguments", "x"), over) == [
+        ToolCall("call_1", "f", "{}")
+    ]
 
 
 def test_a_call_that_never_got_an_item_is_still_a_call() -> None:
     found = events(done("function_call_arguments", "arguments", "{}", name="f"), completed())
-    assert folded(found) == [Call("i", "f", "{}")]
-    assert Finished(Stop.CALLS) in found
+    assert folded(found) == [ToolCall("i", "f", "{}")]
+    assert Finished(StopReason.CALLS) in found
 
 
 def test_a_call_announced_without_its_call_id_gets_it_when_it_is_done() -> None:
     early = {**call(), "call_id": None}
     found = said(item("added", early), delta("function_call_arguments", "{}"), item("done", call("{}")))
-    assert found == [Call("call_1", "f", "{}")]
-    assert said(item("added", early), item("done", {**early, "arguments": "{}"})) == [Call("i", "f", "{}")]
+    assert found == [ToolCall("call_1", "f", "{}")]
+    assert said(item("added", early), item("done", {**early, "arguments": "{}"})) == [ToolCall("i", "f", "{}")]
 
 
 def test_text_never_streamed_comes_with_its_done() -> None:
@@ -284,7 +295,7 @@ def test_what_the_terminal_event_alone_holds_is_given_out() -> None:
         delta("output_text", "Hi", "a", 0),
         completed(message("Hi", id="a"), message("again", id="b"), call("{}", id="c"), reasoning("hm", id="d")),
     )
-    assert folded(found) == [Text("Hi"), Text("again"), Call("call_1", "f", "{}"), Thinking("hm")]
+    assert folded(found) == [Text("Hi"), Text("again"), ToolCall("call_1", "f", "{}"), Thinking("hm")]
 
 
 def test_text_that_was_streamed_is_not_said_again_by_later_events() -> None:
@@ -323,7 +334,7 @@ def test_items_that_all_have_the_same_index_are_told_apart_by_their_ids() -> Non
         item("done", call("{}", id="b")),
         completed(message("Hi", id="a"), call("{}", id="b")),
     )
-    assert found == [Text("Hi"), Call("call_1", "f", "{}")]
+    assert found == [Text("Hi"), ToolCall("call_1", "f", "{}")]
 
 
 def test_items_without_an_index_are_found_by_any_id() -> None:
@@ -333,7 +344,7 @@ def test_items_without_an_index_are_found_by_any_id() -> None:
         item("added", call(id=""), None),
         item("done", call("{}", id=""), None),
     )
-    assert found == [Text("Hi"), Call("call_1", "f", "{}")]
+    assert found == [Text("Hi"), ToolCall("call_1", "f", "{}")]
 
 
 def test_a_final_output_in_another_order_is_matched_by_call_id() -> None:
@@ -342,7 +353,7 @@ def test_a_final_output_in_another_order_is_matched_by_call_id() -> None:
         delta("function_call_arguments", "{}", "", 0),
         completed(message("Hi", id="new"), call("{}", id="other", call_id="c1")),
     )
-    assert found == [Call("c1", "f", "{}"), Text("Hi")]
+    assert found == [ToolCall("c1", "f", "{}"), Text("Hi")]
 
 
 def test_an_item_announced_late_is_the_one_that_already_grew() -> None:
@@ -409,7 +420,7 @@ def test_of_an_item_with_words_and_summary_one_is_given() -> None:
 def test_a_signature_comes_from_the_done_item_alone_right_before_the_end() -> None:
     early = {**reasoning(), "encrypted_content": "partial"}
     found = events(CREATED, item("added", early), delta("reasoning_text", "hm"), item("done", reasoning(sealed="s")))
-    assert found[1:] == [Opened(0, Kind.THINKING), Grew(0, "hm"), Signed(0, "s"), Closed(0)]
+    assert found[1:] == [Opened(0, BlockKind.THINKING), Grew(0, "hm"), Signed(0, "s"), Closed(0)]
 
 
 def test_thinking_without_words_keeps_its_signature() -> None:
@@ -474,7 +485,7 @@ def test_a_stream_without_its_end_has_none() -> None:
 def test_what_was_not_counted_is_unknown(usage: Any) -> None:
     counted = [event for event in events(completed(usage=usage)) if isinstance(event, Counted)]
     assert counted == ([Counted(Tokens())] if isinstance(usage, dict) else [])
-    assert AnswerReader(Losses()).whole({"usage": usage}).tokens == Tokens()
+    assert ResponsesAnswerReader(Losses()).read_whole({"usage": usage}).tokens == Tokens()
 
 
 # -- whole --------------------------------------------------------------------------------------------------------
@@ -488,17 +499,17 @@ def test_a_whole_answer_is_what_its_stream_would_be() -> None:
     ]  # fmt: skip
     usage = {"input_tokens": 3, "output_tokens": 4}
     losses = Losses()
-    answer = AnswerReader(losses).whole({"id": "resp_1", "model": "m", "output": output, "usage": usage})
-    blocks: list[Said] = [
-        Thinking("hm", "s"), Text("Hi"), Refusal("no"), Call("call_1", "f", "{}"), Call("c2", "p", "any", True),
+    answer = ResponsesAnswerReader(losses).read_whole({"id": "resp_1", "model": "m", "output": output, "usage": usage})
+    blocks: list[AnswerBlock] = [
+        Thinking("hm", "s"), Text("Hi"), Refusal("no"), ToolCall("call_1", "f", "{}"), ToolCall("c2", "p", "any", True),
     ]  # fmt: skip
-    assert answer == Answer("resp_1", "m", blocks, Stop.CALLS, None, Tokens(3, None, None, 4))
+    assert answer == Answer("resp_1", "m", blocks, StopReason.CALLS, None, Tokens(3, None, None, 4))
     assert list(losses.codes) == ["foreign_block"]
     assert said(completed(*output), lost=["foreign_block"]) == blocks
 
 
 def test_a_whole_answer_of_nothing_is_empty() -> None:
-    assert AnswerReader(Losses()).whole({}) == Answer("", "")
+    assert ResponsesAnswerReader(Losses()).read_whole({}) == Answer("", "")
 
 
 # -- hostile ------------------------------------------------------------------------------------------------------
@@ -548,11 +559,11 @@ PAYLOADS = st.fixed_dictionaries(
 @settings(max_examples=150, deadline=None)
 @given(st.lists(PAYLOADS, max_size=12))
 def test_whatever_comes_nothing_is_raised_and_events_keep_their_grammar(payloads: list[Payload]) -> None:
-    reader = AnswerReader(Losses())
+    reader = ResponsesAnswerReader(Losses())
     folded([event for payload in [*payloads, completed()] for event in reader.read(payload)])
     for payload in payloads:
-        AnswerReader(Losses()).whole(payload)
-        AnswerReader(Losses()).whole({"output": [payload.get("item")]})
+        ResponsesAnswerReader(Losses()).read_whole(payload)
+        ResponsesAnswerReader(Losses()).read_whole({"output": [payload.get("item")]})
 
 
 def test_large_arguments_in_many_pieces_cost_linear_time_litellm_29491() -> None:
@@ -561,7 +572,7 @@ def test_large_arguments_in_many_pieces_cost_linear_time_litellm_29491() -> None
         begin = time.perf_counter()
         found = said(*pieces, item("done", call(json.dumps("x" * 200 * count))))
         taken = time.perf_counter() - begin
-        assert found == [Call("call_1", "f", "x" * 200 * count)]
+        assert found == [ToolCall("call_1", "f", "x" * 200 * count)]
         return taken
 
     seconds(100)

@@ -11,26 +11,26 @@ import pytest
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.prompt import (
+    AnswerFormat,
     Audio,
     Block,
-    Call,
     Choice,
     Document,
-    Format,
     Image,
     Prompt,
     Reasoning,
     Refusal,
-    Result,
     Role,
     Text,
     Thinking,
     Tool,
+    ToolCall,
     ToolChoice,
+    ToolResult,
     Turn,
 )
 from stoker.request.translate.neutral.calls import spelt_id
-from stoker.request.translate.neutral.corners import LOST, Losses
+from stoker.request.translate.neutral.gaps import LOSSY, Losses
 from stoker.request.translate.neutral.json_text import Raw
 from stoker.request.translate.responses.read_prompt import read_prompt
 
@@ -40,7 +40,7 @@ PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAW
 def read(**fields: Any) -> tuple[Prompt, list[str]]:
     losses = Losses()
     prompt = read_prompt(json.dumps({"model": "m", "input": "hi", **fields}).encode(), losses)
-    assert set(losses.codes) <= set(LOST)
+    assert set(losses.codes) <= set(LOSSY)
     return prompt, list(losses.codes)
 
 
@@ -123,14 +123,17 @@ def test_what_the_assistant_did_in_a_row_is_one_turn() -> None:
     )
     assert found == [
         Turn(Role.USER, [Text("hi")]),
-        Turn(Role.ASSISTANT, [Thinking("hm"), Text("ok"), Call("call_1", "f", '{"a": 1}'), Call("call_2", "f", "{}")]),
-        Turn(Role.USER, [Result("call_1", [Text("12")]), Result("call_2", [Text("13")]), Text("and?")]),
+        Turn(
+            Role.ASSISTANT,
+            [Thinking("hm"), Text("ok"), ToolCall("call_1", "f", '{"a": 1}'), ToolCall("call_2", "f", "{}")],
+        ),
+        Turn(Role.USER, [ToolResult("call_1", [Text("12")]), ToolResult("call_2", [Text("13")]), Text("and?")]),
     ]
 
 
 def test_results_come_before_what_else_the_user_says() -> None:
     prompt, lost = read(input=[call(), said("wait"), output()])
-    assert prompt.turns[1].blocks == [Result("call_1", [Text("12")]), Text("wait")]
+    assert prompt.turns[1].blocks == [ToolResult("call_1", [Text("12")]), Text("wait")]
     assert lost == ["result_order"]
 
 
@@ -156,21 +159,21 @@ def test_what_is_sealed_is_kept_for_whoever_may_open_it() -> None:
 
 
 def test_a_call_is_known_by_its_call_id_not_by_the_items() -> None:
-    assert turns(call())[0].blocks == [Call("call_1", "f", '{"a": 1}')]
-    assert turns({**call(), "call_id": None})[0].blocks == [Call("fc_1", "f", '{"a": 1}')]
+    assert turns(call())[0].blocks == [ToolCall("call_1", "f", '{"a": 1}')]
+    assert turns({**call(), "call_id": None})[0].blocks == [ToolCall("fc_1", "f", '{"a": 1}')]
 
 
 def test_an_id_that_was_spelt_anew_is_itself_again() -> None:
     id = "functions.f:0"
     found = turns(call(spelt_id(id)), output(spelt_id(id)))
-    assert found[0].blocks == [Call(id, "f", '{"a": 1}')]
-    assert found[1].blocks == [Result(id, [Text("12")])]
+    assert found[0].blocks == [ToolCall(id, "f", '{"a": 1}')]
+    assert found[1].blocks == [ToolResult(id, [Text("12")])]
 
 
 def test_arguments_are_the_text_that_was_written() -> None:
     text = '{"big": 12345678901234567890, "b": 1.0, "b": 2}'
-    assert turns(call(arguments=text))[0].blocks == [Call("call_1", "f", text)]
-    assert turns(call(arguments={"a": [1]}))[0].blocks == [Call("call_1", "f", '{"a": [1]}')]
+    assert turns(call(arguments=text))[0].blocks == [ToolCall("call_1", "f", text)]
+    assert turns(call(arguments={"a": [1]}))[0].blocks == [ToolCall("call_1", "f", '{"a": [1]}')]
 
 
 def test_calls_of_custom_tools_hold_any_text() -> None:
@@ -178,8 +181,8 @@ def test_calls_of_custom_tools_hold_any_text() -> None:
         {"type": "custom_tool_call", "call_id": "c", "name": "patch", "input": "*** Begin"},
         {"type": "custom_tool_call_output", "call_id": "c", "output": "done"},
     )
-    assert found[0].blocks == [Call("c", "patch", "*** Begin", custom=True)]
-    assert found[1].blocks == [Result("c", [Text("done")], custom=True)]
+    assert found[0].blocks == [ToolCall("c", "patch", "*** Begin", custom=True)]
+    assert found[1].blocks == [ToolResult("c", [Text("done")], custom=True)]
 
 
 def test_a_result_may_hold_images_and_files() -> None:
@@ -189,22 +192,24 @@ def test_a_result_may_hold_images_and_files() -> None:
         {"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERi0x"},
     ]
     result = turns(call(), output(given=parts))[1].blocks[0]
-    assert result == Result(
+    assert result == ToolResult(
         "call_1",
         [Text("see"), Image("image/png", PNG, detail="low"), Document("application/pdf", "JVBERi0x", title="a.pdf")],
     )
 
 
 def test_a_result_that_begins_with_our_mark_is_an_errors() -> None:
-    assert turns(call(), output(given="[tool error] no"))[1].blocks == [Result("call_1", [Text("no")], is_error=True)]
-    assert turns(call(), output(given="[tool error] "))[1].blocks == [Result("call_1", [], is_error=True)]
+    assert turns(call(), output(given="[tool error] no"))[1].blocks == [
+        ToolResult("call_1", [Text("no")], is_error=True)
+    ]
+    assert turns(call(), output(given="[tool error] "))[1].blocks == [ToolResult("call_1", [], is_error=True)]
     losses = Losses()
     body = json.dumps({"model": "m", "input": [output(given="[tool error] no")]}).encode()
-    assert read_prompt(body, losses, "").turns[0].blocks == [Result("call_1", [Text("[tool error] no")])]
+    assert read_prompt(body, losses, "").turns[0].blocks == [ToolResult("call_1", [Text("[tool error] no")])]
 
 
 def test_a_result_without_an_output_is_empty() -> None:
-    assert turns({**output(None, None), "name": None})[0].blocks == [Result("", [])]
+    assert turns({**output(None, None), "name": None})[0].blocks == [ToolResult("", [])]
 
 
 # -- parts --------------------------------------------------------------------------------------------------------
@@ -388,7 +393,7 @@ def test_the_tools_of_a_namespace_and_calls_of_them_are_named_with_it() -> None:
     prompt, lost = read(tools=tools, input=[call(namespace="n")])
     assert [(tool.name, tool.namespace) for tool in prompt.tools] == [("n.f", "n"), ("n.g", "n")]
     (called,) = prompt.turns[0].blocks
-    assert isinstance(called, Call)
+    assert isinstance(called, ToolCall)
     assert called.name.startswith("n.")
     assert lost == []
 
@@ -506,11 +511,11 @@ def test_an_effort_is_a_word() -> None:
         (None, None),
         ({"format": None}, None),
         ({"format": {"type": "text"}}, None),
-        ({"format": {"type": "json_object"}}, Format()),
-        ({"format": {"type": "json_schema", "name": "n", "schema": None}}, Format(None, "n")),
+        ({"format": {"type": "json_object"}}, AnswerFormat()),
+        ({"format": {"type": "json_schema", "name": "n", "schema": None}}, AnswerFormat(None, "n")),
     ],
 )
-def test_every_form_of_an_answer_is_read(given: Any, format: Format | None) -> None:
+def test_every_form_of_an_answer_is_read(given: Any, format: AnswerFormat | None) -> None:
     assert read(text=given)[0].format == format
 
 
@@ -520,7 +525,7 @@ def test_a_schema_of_the_answer_is_kept_byte_for_byte() -> None:
         b'"description":"d","schema":{"b":1,  "a":2}}}}'
     )
     format = read_prompt(body, Losses()).format
-    assert format == Format(Raw(b'{"b":1,  "a":2}'), "n", strict=True, description="d")
+    assert format == AnswerFormat(Raw(b'{"b":1,  "a":2}'), "n", strict=True, description="d")
 
 
 def test_an_unknown_form_is_refused() -> None:

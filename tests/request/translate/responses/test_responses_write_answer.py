@@ -15,7 +15,9 @@ from pydantic import TypeAdapter
 
 from stoker.domain.answer import (
     Answer,
+    AnswerBlock,
     Began,
+    BlockKind,
     Closed,
     Counted,
     Ended,
@@ -23,19 +25,16 @@ from stoker.domain.answer import (
     Failed,
     Finished,
     Grew,
-    Kind,
     Opened,
-    Said,
     Signed,
-    Stop,
+    StopReason,
     Tokens,
 )
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import UpstreamError
 from stoker.domain.prompt import (
-    Call,
+    AnswerFormat,
     Choice,
-    Format,
     Image,
     Prompt,
     Reasoning,
@@ -45,38 +44,45 @@ from stoker.domain.prompt import (
     Text,
     Thinking,
     Tool,
+    ToolCall,
     ToolChoice,
     Turn,
 )
 from stoker.request.codec.frames import parse, split
-from stoker.request.translate.neutral.corners import LOST, Losses
-from stoker.request.translate.neutral.dialogue import Asked
+from stoker.request.translate.neutral.gaps import LOSSY, Losses
 from stoker.request.translate.neutral.json_text import Raw, encode
-from stoker.request.translate.neutral.thinking import Signer
-from stoker.request.translate.responses.read_answer import AnswerReader
+from stoker.request.translate.neutral.protocols import AnswerContext
+from stoker.request.translate.neutral.thinking import ThinkingSigner
+from stoker.request.translate.responses.read_answer import ResponsesAnswerReader
 from stoker.request.translate.responses.read_prompt import read_prompt
-from stoker.request.translate.responses.write_answer import AnswerWriter
+from stoker.request.translate.responses.write_answer import ResponsesAnswerWriter
 
 EVENTS: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
-SIGNER = Signer((b"k" * 32,))
+SIGNER = ThinkingSigner((b"k" * 32,))
 TOKENS = Tokens(input=10, cached=4, written=1, output=7, reasoning=2)
 NO_TOKENS = Tokens()
-BLOCKS: list[Said] = [
-    Thinking("hm", "sig"), Text("Hello"), Text("again"), Call("call_1", "f", '{"a":1}'),
-    Call("call_2", "p", "*** Begin", custom=True), Redacted("secret"), Refusal("no"), Text(""), Thinking(""),
-    Call("call_3", "f", ""),
+BLOCKS: list[AnswerBlock] = [
+    Thinking("hm", "sig"), Text("Hello"), Text("again"), ToolCall("call_1", "f", '{"a":1}'),
+    ToolCall("call_2", "p", "*** Begin", custom=True), Redacted("secret"), Refusal("no"), Text(""), Thinking(""),
+    ToolCall("call_3", "f", ""),
 ]  # fmt: skip
-KINDS = {Text: Kind.TEXT, Thinking: Kind.THINKING, Redacted: Kind.REDACTED, Refusal: Kind.REFUSAL, Call: Kind.CALL}
+KINDS = {
+    Text: BlockKind.TEXT,
+    Thinking: BlockKind.THINKING,
+    Redacted: BlockKind.REDACTED,
+    Refusal: BlockKind.REFUSAL,
+    ToolCall: BlockKind.CALL,
+}
 SIMPLE = Prompt(Dialect.RESPONSES, "m", [Turn(Role.USER, [Text("hi")])])
 
 
-def writer(prompt: Prompt = SIMPLE) -> AnswerWriter:
-    return AnswerWriter(Asked(prompt, "req1", 1700000000, SIGNER, "asked-model"), Losses())
+def writer(prompt: Prompt = SIMPLE) -> ResponsesAnswerWriter:
+    return ResponsesAnswerWriter(AnswerContext(prompt, "req1", 1700000000, SIGNER, "asked-model"), Losses())
 
 
-def pieces(block: Said) -> list[str]:
+def pieces(block: AnswerBlock) -> list[str]:
     match block:
-        case Call(arguments=text) | Redacted(data=text):
+        case ToolCall(arguments=text) | Redacted(data=text):
             pass
         case _:
             text = block.text
@@ -87,12 +93,15 @@ def pieces(block: Said) -> list[str]:
 
 
 def events(
-    blocks: Sequence[Said], stop: Stop = Stop.END, tokens: Tokens = TOKENS, sequence: str | None = None
+    blocks: Sequence[AnswerBlock],
+    stop: StopReason = StopReason.END,
+    tokens: Tokens = TOKENS,
+    sequence: str | None = None,
 ) -> Iterator[Event]:
     yield Began("resp_up", "model-up")
     for at, block in enumerate(blocks):
-        if isinstance(block, Call):
-            yield Opened(at, Kind.CALL, block.id, block.name, block.custom)
+        if isinstance(block, ToolCall):
+            yield Opened(at, BlockKind.CALL, block.id, block.name, block.custom)
         else:
             yield Opened(at, KINDS[type(block)])
         for piece in pieces(block):
@@ -106,7 +115,7 @@ def events(
 
 
 def stream(
-    blocks: Sequence[Said], stop: Stop = Stop.END, tokens: Tokens = TOKENS, prompt: Prompt = SIMPLE
+    blocks: Sequence[AnswerBlock], stop: StopReason = StopReason.END, tokens: Tokens = TOKENS, prompt: Prompt = SIMPLE
 ) -> tuple[bytes, list[dict[str, Any]]]:
     told = writer(prompt)
     data = b"".join(told.write(event) for event in events(blocks, stop, tokens))
@@ -130,10 +139,10 @@ def payloads(data: bytes) -> list[dict[str, Any]]:
 
 
 def whole(
-    blocks: Sequence[Said], stop: Stop = Stop.END, tokens: Tokens = TOKENS, prompt: Prompt = SIMPLE
+    blocks: Sequence[AnswerBlock], stop: StopReason = StopReason.END, tokens: Tokens = TOKENS, prompt: Prompt = SIMPLE
 ) -> dict[str, Any]:
     answer = Answer("resp_up", "model-up", list(blocks), stop, None, tokens)
-    found: dict[str, Any] = json.loads(encode(writer(prompt).whole(answer)))
+    found: dict[str, Any] = json.loads(encode(writer(prompt).write_whole(answer)))
     Response.model_validate(found, strict=True)
     return found
 
@@ -148,7 +157,13 @@ def by_sdk(data: bytes, kind: str = "text/event-stream") -> openai.OpenAI:
 
 
 def test_events_come_in_the_dialects_own_order() -> None:
-    blocks: list[Said] = [Thinking("hm"), Text("Hi"), Refusal("no"), Call("c", "f", "{}"), Call("d", "p", "x", True)]
+    blocks: list[AnswerBlock] = [
+        Thinking("hm"),
+        Text("Hi"),
+        Refusal("no"),
+        ToolCall("c", "f", "{}"),
+        ToolCall("d", "p", "x", True),
+    ]
     _, found = stream(blocks)
     part = ["response.content_part.added", "", "response.content_part.done"]
 
@@ -170,7 +185,7 @@ def test_events_come_in_the_dialects_own_order() -> None:
 
 
 def test_every_frame_is_one_by_the_sdks_types_in_strict_mode_litellm_28899() -> None:
-    for stop in Stop:
+    for stop in StopReason:
         for tokens in (TOKENS, NO_TOKENS, Tokens(input=1, output=2)):
             stream(BLOCKS, stop, tokens)
             whole(BLOCKS, stop, tokens)
@@ -211,7 +226,9 @@ def test_no_delta_comes_outside_its_item_litellm_22102() -> None:
 
 
 def test_calls_are_told_in_full_litellm_19368() -> None:
-    _, found = stream([Call("call_1", "f", '{"a":1}'), Call("call_2", "p", "text", custom=True)], Stop.CALLS)
+    _, found = stream(
+        [ToolCall("call_1", "f", '{"a":1}'), ToolCall("call_2", "p", "text", custom=True)], StopReason.CALLS
+    )
     done = [payload for payload in found if payload["type"].endswith((".done", ".completed"))]
     assert {"arguments": '{"a":1}', "name": "f", "item_id": "fc_req1_0"}.items() <= done[0].items()
     assert done[1]["item"] == {
@@ -227,13 +244,13 @@ def test_calls_are_told_in_full_litellm_19368() -> None:
 
 
 def test_a_call_without_arguments_has_none_of_them_rather_than_no_text() -> None:
-    _, found = stream([Call("c", "f", "")])
+    _, found = stream([ToolCall("c", "f", "")])
     assert [payload["delta"] for payload in found if payload["type"].endswith("arguments.delta")] == ["{}"]
     assert found[-1]["response"]["output"][0]["arguments"] == "{}"
 
 
 def test_calls_without_an_id_get_one_each() -> None:
-    _, found = stream([Call("", "f", "{}"), Call("", "f", "{}")])
+    _, found = stream([ToolCall("", "f", "{}"), ToolCall("", "f", "{}")])
     ids = [item["call_id"] for item in found[-1]["response"]["output"]]
     assert len(set(ids)) == 2
     assert all(ids)
@@ -241,7 +258,7 @@ def test_calls_without_an_id_get_one_each() -> None:
 
 @pytest.mark.parametrize("tokens", [TOKENS, NO_TOKENS])
 @pytest.mark.parametrize("blocks", [BLOCKS, [Text("Hello")], []])
-def test_the_official_sdk_folds_the_stream_to_the_whole_answer(blocks: list[Said], tokens: Tokens) -> None:
+def test_the_official_sdk_folds_the_stream_to_the_whole_answer(blocks: list[AnswerBlock], tokens: Tokens) -> None:
     data, _ = stream(blocks, tokens=tokens)
     with by_sdk(data).responses.stream(model="m", input="x") as told:
         list(told)
@@ -256,23 +273,23 @@ def test_the_official_sdk_folds_the_stream_to_the_whole_answer(blocks: list[Said
 
 
 @pytest.mark.parametrize("blocks", [BLOCKS, [Text("Hello")]])
-def test_the_official_sdk_reads_the_whole_answer(blocks: list[Said]) -> None:
+def test_the_official_sdk_reads_the_whole_answer(blocks: list[AnswerBlock]) -> None:
     found = by_sdk(encode(whole(blocks)), "application/json").responses.create(model="m", input="x")
     assert found.to_dict() == whole(blocks)
 
 
-@pytest.mark.parametrize("stop", list(Stop))
-def test_streamed_and_whole_say_the_same(stop: Stop) -> None:
+@pytest.mark.parametrize("stop", list(StopReason))
+def test_streamed_and_whole_say_the_same(stop: StopReason) -> None:
     for blocks in (BLOCKS, BLOCKS[:2]):
         assert stream(blocks, stop)[1][-1]["response"] == whole(blocks, stop)
 
 
 @pytest.mark.parametrize("with_refusal", [False, True])
-@pytest.mark.parametrize("stop", list(Stop))
-def test_why_it_ended(stop: Stop, with_refusal: bool) -> None:
+@pytest.mark.parametrize("stop", list(StopReason))
+def test_why_it_ended(stop: StopReason, with_refusal: bool) -> None:
     blocks = [Text("a"), Refusal("no") if with_refusal else Text("b")]
-    reason = {Stop.LENGTH: "max_output_tokens", Stop.CONTEXT: "max_output_tokens"}.get(stop)
-    if stop is Stop.FILTERED and not with_refusal:
+    reason = {StopReason.LENGTH: "max_output_tokens", StopReason.CONTEXT: "max_output_tokens"}.get(stop)
+    if stop is StopReason.FILTERED and not with_refusal:
         reason = "content_filter"
     status = "completed" if reason is None else "incomplete"
     _, found = stream(blocks, stop)
@@ -284,7 +301,7 @@ def test_why_it_ended(stop: Stop, with_refusal: bool) -> None:
 
 
 def test_the_sdk_reads_an_incomplete_stream() -> None:
-    data, _ = stream([Text("Hel")], Stop.LENGTH)
+    data, _ = stream([Text("Hel")], StopReason.LENGTH)
     with by_sdk(data).responses.stream(model="m", input="x") as told:
         last = list(told)[-1]
     assert last.type == "response.incomplete"
@@ -292,12 +309,12 @@ def test_the_sdk_reads_an_incomplete_stream() -> None:
 
 
 def test_our_own_reader_reads_what_we_write() -> None:
-    _, found = stream([Thinking("hm"), Text("Hi"), Call("c", "f", "{}")], Stop.CALLS)
-    reader = AnswerReader(Losses())
+    _, found = stream([Thinking("hm"), Text("Hi"), ToolCall("c", "f", "{}")], StopReason.CALLS)
+    reader = ResponsesAnswerReader(Losses())
     out = [event for payload in found for event in reader.read(payload)]
     assert [event.text for event in out if isinstance(event, Grew)] == ["h", "m", "H", "i", "{", "}"]
-    assert out[-3:] == [Counted(TOKENS), Finished(Stop.CALLS), Ended()]
-    answer = AnswerReader(Losses()).whole(whole([Text("Hi"), Refusal("no")]))
+    assert out[-3:] == [Counted(TOKENS), Finished(StopReason.CALLS), Ended()]
+    answer = ResponsesAnswerReader(Losses()).read_whole(whole([Text("Hi"), Refusal("no")]))
     assert answer.blocks == [Text("Hi"), Refusal("no")]
 
 
@@ -305,8 +322,8 @@ def test_our_own_reader_reads_what_we_write() -> None:
 
 
 def test_thinking_comes_back_from_a_client_that_drops_its_text_cliproxyapi_3451() -> None:
-    blocks: list[Said] = [Thinking("hm", "sig"), Redacted("secret"), Call("c", "f", "{}")]
-    _, found = stream(blocks, Stop.CALLS)
+    blocks: list[AnswerBlock] = [Thinking("hm", "sig"), Redacted("secret"), ToolCall("c", "f", "{}")]
+    _, found = stream(blocks, StopReason.CALLS)
     for item in found[-1]["response"]["output"]:  # as Codex does
         item.pop("id")
         item.pop("content", None)
@@ -317,7 +334,7 @@ def test_thinking_comes_back_from_a_client_that_drops_its_text_cliproxyapi_3451(
     assert first.text == second.text == ""
     assert SIGNER.open(first.signature) == {"text": "hm", "signature": "sig"}
     assert SIGNER.open(second.signature) == {"redacted": "secret"}
-    assert call == Call("c", "f", "{}")
+    assert call == ToolCall("c", "f", "{}")
 
 
 def test_what_is_sealed_is_told_when_the_item_is_done_not_before() -> None:
@@ -376,7 +393,7 @@ def test_every_form_and_choice_can_be_repeated() -> None:
     image = Turn(Role.SYSTEM, [Image(url="https://x/a.png")])
     for choice in (ToolChoice(Choice.NONE), ToolChoice(Choice.AUTO, allowed=["f", "p"])):
         prompt = Prompt(
-            Dialect.RESPONSES, "m", [image], tools, choice, format=Format(), reasoning=Reasoning(effort="low")
+            Dialect.RESPONSES, "m", [image], tools, choice, format=AnswerFormat(), reasoning=Reasoning(effort="low")
         )
         response = whole([], prompt=prompt)
         assert response["instructions"] is None
@@ -425,13 +442,13 @@ def test_early_usage_is_kept() -> None:
 
 def test_which_stop_string_came_is_lost() -> None:
     told = writer()
-    for event in events([Text("a")], Stop.SEQUENCE, sequence="END"):
+    for event in events([Text("a")], StopReason.SEQUENCE, sequence="END"):
         told.write(event)
     assert list(told.losses.codes) == ["stop_string"]
     told = writer()
-    told.whole(Answer("", "", [], Stop.SEQUENCE, "END"))
+    told.write_whole(Answer("", "", [], StopReason.SEQUENCE, "END"))
     assert list(told.losses.codes) == ["stop_string"]
-    assert set(told.losses.codes) <= set(LOST)
+    assert set(told.losses.codes) <= set(LOSSY)
 
 
 # -- failures and silence -----------------------------------------------------------------------------------------
@@ -467,7 +484,7 @@ def test_events_without_an_open_item_are_nothing() -> None:
 
 @pytest.mark.parametrize("hostile", ["line\n\ndata: [DONE]\r\n\r\n", "\u2028 \U0001f600 \x00", '"quoted"'])
 def test_whatever_the_text_holds_each_event_is_one_frame(hostile: str) -> None:
-    _, found = stream([Text(hostile), Call("c", "f", encode(hostile).decode())])
+    _, found = stream([Text(hostile), ToolCall("c", "f", encode(hostile).decode())])
     assert found[-1]["response"]["output"][0]["content"][0]["text"] == hostile
 
 
@@ -476,10 +493,10 @@ def test_a_large_call_in_many_pieces_costs_linear_time_litellm_29491() -> None:
         told = writer()
         told.write(Began("", ""))
         begin = time.perf_counter()
-        told.write(Opened(0, Kind.CALL, "c", "f"))
+        told.write(Opened(0, BlockKind.CALL, "c", "f"))
         for _ in range(count):
             told.write(Grew(0, "x" * 200))
-        data = told.write(Finished(Stop.CALLS)) + told.write(Ended())
+        data = told.write(Finished(StopReason.CALLS)) + told.write(Ended())
         taken = time.perf_counter() - begin
         assert data.count(b"x" * 200 * count) == 3
         return taken

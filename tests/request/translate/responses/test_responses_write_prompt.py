@@ -12,44 +12,44 @@ from pydantic import TypeAdapter
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.prompt import (
+    AnswerFormat,
     Audio,
     Block,
-    Call,
     Choice,
     Document,
-    Format,
     Image,
     Prompt,
     Reasoning,
     Redacted,
     Refusal,
-    Result,
     Role,
     Text,
     Thinking,
     Tool,
+    ToolCall,
     ToolChoice,
+    ToolResult,
     Turn,
 )
-from stoker.request.translate.neutral.corners import LOST, Losses
+from stoker.request.translate.neutral.capabilities import Capabilities, capabilities_of
+from stoker.request.translate.neutral.gaps import LOSSY, Losses
 from stoker.request.translate.neutral.json_text import Raw, encode
 from stoker.request.translate.neutral.thinking import OURS
-from stoker.request.translate.neutral.traits import Traits, traits
 from stoker.request.translate.responses.read_prompt import read_prompt
 from stoker.request.translate.responses.write_prompt import write_prompt
 
-LOCAL = traits("vllm", Dialect.RESPONSES, cloud=False)
-CLOUD = traits("openai", Dialect.RESPONSES, cloud=True)
+LOCAL = capabilities_of("vllm", Dialect.RESPONSES, cloud=False)
+CLOUD = capabilities_of("openai", Dialect.RESPONSES, cloud=True)
 GRAMMAR = {"type": "grammar", "grammar": {"syntax": "lark", "definition": "start: /a/"}}
 USER = Turn(Role.USER, [Text("hi")])
 TOOL = Tool("f", "d", Raw(b'{"type":"object","properties":{}}'))
 CUSTOM = Tool("p", "d", custom=True, grammar=GRAMMAR)
 
 
-def write(prompt: Prompt, serve: Traits = LOCAL) -> tuple[dict[str, Any], list[str]]:
+def write(prompt: Prompt, serve: Capabilities = LOCAL) -> tuple[dict[str, Any], list[str]]:
     losses = Losses()
     document = json.loads(encode(write_prompt(prompt, serve, losses)))
-    assert set(losses.codes) <= set(LOST)
+    assert set(losses.codes) <= set(LOSSY)
     assert document["store"] is False
     return document, list(losses.codes)
 
@@ -58,7 +58,7 @@ def asked(*turns: Turn, dialect: Dialect = Dialect.CHAT, **fields: Any) -> Promp
     return Prompt(dialect, "m", list(turns) or [USER], **fields)
 
 
-def items(*turns: Turn, serve: Traits = LOCAL, dialect: Dialect = Dialect.CHAT) -> list[dict[str, Any]]:
+def items(*turns: Turn, serve: Capabilities = LOCAL, dialect: Dialect = Dialect.CHAT) -> list[dict[str, Any]]:
     document, lost = write(asked(*turns, dialect=dialect), serve)
     assert lost == []
     return list(document["input"])
@@ -93,7 +93,7 @@ def test_a_system_turn_with_an_image_is_no_instructions() -> None:
 
 
 def test_an_assistants_turn_keeps_its_order() -> None:
-    blocks: list[Block] = [Thinking("hm"), Text("a"), Call("c", "f", ""), Text("b"), Refusal("no")]
+    blocks: list[Block] = [Thinking("hm"), Text("a"), ToolCall("c", "f", ""), Text("b"), Refusal("no")]
     assert items(Turn(Role.ASSISTANT, blocks)) == [
         {"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]},
         message("assistant", "a"),
@@ -109,19 +109,19 @@ def test_an_image_of_the_assistant_stays_one() -> None:
 
 
 def test_results_come_first_each_for_its_call() -> None:
-    turn = Turn(Role.USER, [Result("c", [Text("1"), Text("2")]), Text("and?"), Result("d", [])])
+    turn = Turn(Role.USER, [ToolResult("c", [Text("1"), Text("2")]), Text("and?"), ToolResult("d", [])])
     assert items(turn) == [
         {"type": "function_call_output", "call_id": "c", "output": "1\n2"},
         {"type": "function_call_output", "call_id": "d", "output": ""},
         message("user", "and?"),
     ]
-    assert [item["type"] for item in items(Turn(Role.USER, [Result("c", [])]))] == ["function_call_output"]
+    assert [item["type"] for item in items(Turn(Role.USER, [ToolResult("c", [])]))] == ["function_call_output"]
     assert items(Turn(Role.USER, [])) == [message("user", "")]
 
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_images_of_a_result_stay_images(count: int) -> None:
-    result = Result("c", [Image("image/png", "aGk=", detail="low")] * count)
+    result = ToolResult("c", [Image("image/png", "aGk=", detail="low")] * count)
     image = {"type": "input_image", "image_url": "data:image/png;base64,aGk=", "detail": "low"}
     assert items(Turn(Role.USER, [result]))[0]["output"] == [image] * count
 
@@ -137,11 +137,11 @@ def test_images_of_a_result_stay_images(count: int) -> None:
     ],
 )  # fmt: skip
 def test_an_errors_result_is_marked(content: list[Block], output: Any) -> None:
-    document, lost = write(asked(Turn(Role.USER, [Result("c", content, is_error=True)])))
+    document, lost = write(asked(Turn(Role.USER, [ToolResult("c", content, is_error=True)])))
     assert document["input"][0]["output"] == output
     assert lost == ["result_error"]
     again = read_prompt(encode(document), Losses()).turns[0].blocks[0]
-    assert isinstance(again, Result)
+    assert isinstance(again, ToolResult)
     assert again.is_error
 
 
@@ -250,8 +250,8 @@ def test_a_function_is_flat_and_has_a_schema() -> None:
 
 def test_a_custom_tool_stays_one_where_the_serve_takes_it() -> None:
     turns = [
-        Turn(Role.ASSISTANT, [Call("c", "p", "text", custom=True)]),
-        Turn(Role.USER, [Result("c", [Text("ok")], custom=True)]),
+        Turn(Role.ASSISTANT, [ToolCall("c", "p", "text", custom=True)]),
+        Turn(Role.USER, [ToolResult("c", [Text("ok")], custom=True)]),
     ]
     choice = ToolChoice(Choice.NAMED, "p")
     document, lost = write(asked(*turns, tools=[CUSTOM, Tool("q", custom=True)], tool_choice=choice), CLOUD)
@@ -270,8 +270,8 @@ def test_a_custom_tool_stays_one_where_the_serve_takes_it() -> None:
 
 def test_elsewhere_a_custom_tool_is_a_function_with_one_input() -> None:
     turns = [
-        Turn(Role.ASSISTANT, [Call("c", "p", "text", custom=True)]),
-        Turn(Role.USER, [Result("c", [Text("ok")], custom=True)]),
+        Turn(Role.ASSISTANT, [ToolCall("c", "p", "text", custom=True)]),
+        Turn(Role.USER, [ToolResult("c", [Text("ok")], custom=True)]),
     ]
     choice = ToolChoice(Choice.NAMED, "p")
     document, lost = write(asked(*turns, tools=[CUSTOM, Tool("q", custom=True)], tool_choice=choice))
@@ -341,13 +341,13 @@ def test_there_are_no_stop_strings() -> None:
 @pytest.mark.parametrize(
     ("format", "sent"),
     [
-        (Format(), {"type": "json_object"}),
-        (Format(Raw(b'{"a":1}')), {"type": "json_schema", "name": "answer", "schema": {"a": 1}}),
-        (Format(Raw(b"{}"), "n", True, "d"),
+        (AnswerFormat(), {"type": "json_object"}),
+        (AnswerFormat(Raw(b'{"a":1}')), {"type": "json_schema", "name": "answer", "schema": {"a": 1}}),
+        (AnswerFormat(Raw(b"{}"), "n", True, "d"),
          {"type": "json_schema", "name": "n", "schema": {}, "strict": True, "description": "d"}),
     ],
 )  # fmt: skip
-def test_the_form_of_the_answer_is_flat(format: Format, sent: dict[str, Any]) -> None:
+def test_the_form_of_the_answer_is_flat(format: AnswerFormat, sent: dict[str, Any]) -> None:
     document, _ = write(asked(format=format, settings={"verbosity": "low"}))
     assert document["text"] == {"format": sent, "verbosity": "low"}
 
@@ -380,7 +380,7 @@ def test_what_of_thinking_cannot_be_said_is_told() -> None:
     document, lost = write(asked(reasoning=Reasoning(enabled=True, budget=4000, shown=False)))
     assert document["reasoning"] == {"effort": "medium"}
     assert lost == ["budget", "display"]
-    mute = Traits(Dialect.RESPONSES, thinking_switch="none")
+    mute = Capabilities(Dialect.RESPONSES, thinking_switch="none")
     assert write(asked(reasoning=Reasoning(effort="low")), mute)[1] == ["reasoning"]
 
 
@@ -395,7 +395,7 @@ def test_settings_that_responses_has_are_sent_and_others_told() -> None:
 
 
 @pytest.mark.parametrize(("serve", "given", "lost"), [(LOCAL, True, []), (CLOUD, False, []), (CLOUD, True, ["store"])])
-def test_a_wish_to_store_is_not_passed_on(serve: Traits, given: bool, lost: list[str]) -> None:
+def test_a_wish_to_store_is_not_passed_on(serve: Capabilities, given: bool, lost: list[str]) -> None:
     assert write(asked(settings={"store": given}), serve)[1] == lost
 
 
@@ -432,14 +432,14 @@ def everything() -> dict[str, Any]:
 
 def test_what_is_read_is_written_again() -> None:
     prompt = read_prompt(encode(everything()), losses := Losses())
-    document, lost = write(prompt, Traits(Dialect.RESPONSES, thinking_switch="effort"))
+    document, lost = write(prompt, Capabilities(Dialect.RESPONSES, thinking_switch="effort"))
     assert document == everything()
     assert not losses.codes
     assert lost == []
 
 
 @pytest.mark.parametrize("serve", [LOCAL, CLOUD])
-def test_the_request_is_one_by_the_official_sdk(serve: Traits) -> None:
+def test_the_request_is_one_by_the_official_sdk(serve: Capabilities) -> None:
     document, _ = write(read_prompt(encode(everything()), Losses()), serve)
     del document["stream"]
     found: Any = TypeAdapter(ResponseCreateParamsNonStreaming).validate_python(document)

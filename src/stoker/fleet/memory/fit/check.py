@@ -13,17 +13,17 @@ from stoker.fleet.memory.device import Accounting, Device, chosen
 from stoker.fleet.memory.fit import gguf, hf_config, rules
 from stoker.fleet.memory.fit.estimate import (
     Estimate,
+    FitPlan,
     Need,
-    Plan,
     estimate,
     largest_context,
     largest_parallel,
     needed,
 )
-from stoker.fleet.memory.fit.rules import Kind, Remark
+from stoker.fleet.memory.fit.rules import Remark, RemarkKind
 from stoker.fleet.memory.fit.shape import Shape, UnreadableModel
-from stoker.fleet.memory.fit.verdict import Answer, Verdict, judge, worst
-from stoker.fleet.memory.host import Host
+from stoker.fleet.memory.fit.verdict import FitAnswer, FitVerdict, judge, worst
+from stoker.fleet.memory.host import HostMemory
 from stoker.fleet.memory.ledger import AIM
 
 # Bits per weight of llama.cpp's usual mixtures, largest first.
@@ -32,26 +32,26 @@ MAIN_MEMORY = "main memory"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FitRow:
     """One place that the model takes memory of."""
 
     place: str
     need: Need
-    verdict: Verdict
+    verdict: FitVerdict
     free: int | None
     device: Device | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class FitReport:
     """Everything that is known before a start. `problems` are reasons not to start: one sentence each."""
 
     serve: str
     shape: Shape
-    plan: Plan
+    plan: FitPlan
     estimate: Estimate
-    rows: tuple[Row, ...]
-    verdict: Verdict
+    rows: tuple[FitRow, ...]
+    verdict: FitVerdict
     problems: tuple[str, ...]
     remarks: tuple[Remark, ...]
     context: int | None
@@ -90,7 +90,7 @@ def devices_for(serve: Serve, slot: Slot | None, devices: Sequence[Device]) -> l
     return chosen(devices, slot.devices if slot is not None else ())
 
 
-def plan_of(serve: Serve, shape: Shape, devices: int) -> Plan:
+def plan_of(serve: Serve, shape: Shape, devices: int) -> FitPlan:
     """How the serve would run this model on a slot of so many devices."""
     tuning = serve.tuning
     context, used = serve.context, devices
@@ -101,7 +101,7 @@ def plan_of(serve: Serve, shape: Shape, devices: int) -> Plan:
             used = 0
     elif devices:
         used = (tuning.tensor_parallel or 1) * (tuning.pipeline_parallel or 1)
-    return Plan(
+    return FitPlan(
         engine=serve.engine,
         context=context,
         parallel=serve.parallel,
@@ -126,7 +126,7 @@ def credited(devices: Sequence[Device], accounting: Accounting | None, pids: Col
     ]
 
 
-def examine(serve: Serve, devices: Sequence[Device], main: Host, shape: Shape | None = None) -> Report:
+def examine(serve: Serve, devices: Sequence[Device], main: HostMemory, shape: Shape | None = None) -> FitReport:
     """Judge a serve against its slot's devices (none: main memory). Raises UnreadableModel; blocks while it reads."""
     shape = read(serve.model) if shape is None else shape
     plan = plan_of(serve, shape, len(devices))
@@ -148,13 +148,13 @@ def examine(serve: Serve, devices: Sequence[Device], main: Host, shape: Shape | 
         for remark in rules.remarks(rules.subject(device, shape, plan.engine, plan.quantization))
     ]
     problems += [
-        f"{remark.says} ({remark.date}, {remark.source})" for remark in remarks if remark.kind is Kind.UNSUPPORTED
+        f"{remark.says} ({remark.date}, {remark.source})" for remark in remarks if remark.kind is RemarkKind.UNSUPPORTED
     ]
-    if verdict.answer is Answer.TOO_LARGE:
+    if verdict.answer is FitAnswer.TOO_LARGE:
         where = next(row.place for row in rows if row.verdict is verdict)
         problems.insert(0, f"serve '{serve.name}' is too large by {_size(verdict.short)} for {where}")
     room = verdict.room
-    return Report(
+    return FitReport(
         serve.name, shape, plan, found, tuple(rows), verdict, tuple(problems), tuple(remarks),
         context=largest_context(shape, plan, room) if room is not None else None,
         parallel=largest_parallel(shape, plan, room) if room is not None else None,
@@ -162,25 +162,25 @@ def examine(serve: Serve, devices: Sequence[Device], main: Host, shape: Shape | 
     )  # fmt: skip
 
 
-def _row(device: Device, found: Estimate, fraction: float | None) -> Row:
+def _row(device: Device, found: Estimate, fraction: float | None) -> FitRow:
     need = found.device or Need()
     verdict = judge(need.total, device.total, fraction or AIM)
     place = f"{device.vendor} {device.index}: {device.name}" if device.vendor else device.name
-    return Row(place, need, verdict, device.free, device)
+    return FitRow(place, need, verdict, device.free, device)
 
 
-def _main(need: Need, main: Host) -> Row:
-    return Row(MAIN_MEMORY, need, judge(need.total, main.total, most=main.available), main.available)
+def _main(need: Need, main: HostMemory) -> FitRow:
+    return FitRow(MAIN_MEMORY, need, judge(need.total, main.total, most=main.available), main.available)
 
 
 def _share_problems(device: Device, fraction: float | None) -> list[str]:
-    """An engine that is told to take a share of a device refuses to start when less is free."""
+    """An engine with a configured share of a device refuses to start when less is free."""
     if fraction is None or device.total is None or device.free is None or fraction * device.total <= device.free:
         return []
     largest = int(device.free / device.total * 100) / 100
     return [
         f"`memory_fraction = {fraction:g}` asks for {_size(int(fraction * device.total))} of {device.name} and "
-        f"{_size(device.free)} are free: set it to {largest:.2f} or less, or end who holds the rest"
+        f"{_size(device.free)} are free: set it to {largest:.2f} or less, or free the rest"
     ]
 
 
@@ -188,7 +188,7 @@ def _size(count: int) -> str:
     return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"
 
 
-def _smaller(shape: Shape, plan: Plan, devices: Sequence[Device], room: int) -> str | None:
+def _smaller(shape: Shape, plan: FitPlan, devices: Sequence[Device], room: int) -> str | None:
     """What would fit with this context and this many at once."""
     rest = needed(
         replace(shape, weights=0, embedding=0, layers=tuple(replace(la, weights=0) for la in shape.layers)), plan

@@ -26,9 +26,9 @@ CONTEXT_CEILING = 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class EngineOverhead:
     """What an engine takes beside weights and cache. Rounded up from what their logs show for models of 1 to 70
-    billion parameters; `docs/memory.md` says how far off that may be."""
+    billion parameters; `docs/how-it-works/memory.md` says how far off that may be."""
 
     on_device: int
     """Bytes per device: driver context, kernels, captured graphs."""
@@ -40,15 +40,15 @@ class Engine:
 
 
 ENGINES = {
-    "llama.cpp": Engine(on_device=400 * MIB, on_host=32 * MIB, batch=512, activations=32),
-    "vllm": Engine(on_device=2 * GIB, on_host=2 * GIB, batch=8192, activations=24),
-    "sglang": Engine(on_device=2 * GIB, on_host=2 * GIB, batch=8192, activations=24),
-    "openai": Engine(on_device=1 * GIB, on_host=1 * GIB, batch=2048, activations=24),
+    "llama.cpp": EngineOverhead(on_device=400 * MIB, on_host=32 * MIB, batch=512, activations=32),
+    "vllm": EngineOverhead(on_device=2 * GIB, on_host=2 * GIB, batch=8192, activations=24),
+    "sglang": EngineOverhead(on_device=2 * GIB, on_host=2 * GIB, batch=8192, activations=24),
+    "openai": EngineOverhead(on_device=1 * GIB, on_host=1 * GIB, batch=2048, activations=24),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class FitPlan:
     """How the model is to run. None: the engine's own choice."""
 
     engine: str = "llama.cpp"
@@ -89,7 +89,7 @@ class Estimate:
     host: Need
 
 
-def estimate(shape: Shape, plan: Plan) -> Estimate:
+def estimate(shape: Shape, plan: FitPlan) -> Estimate:
     """What it will need once its cache is full and it has worked on its longest batch."""
     engine = ENGINES.get(plan.engine, ENGINES["openai"])
     context = plan.context or shape.context or 4096
@@ -122,7 +122,7 @@ def estimate(shape: Shape, plan: Plan) -> Estimate:
     return Estimate(context, device, host)
 
 
-def _placed(shape: Shape, plan: Plan) -> tuple[Sequence[Layer], Sequence[Layer]]:
+def _placed(shape: Shape, plan: FitPlan) -> tuple[Sequence[Layer], Sequence[Layer]]:
     """Layers on devices, and in main memory. llama.cpp puts the last ones on devices."""
     if (
         plan.engine != "llama.cpp"
@@ -135,7 +135,7 @@ def _placed(shape: Shape, plan: Plan) -> tuple[Sequence[Layer], Sequence[Layer]]
     return shape.layers[cut:], shape.layers[:cut]
 
 
-def _cache(layers: Sequence[Layer], plan: Plan, context: int, batch: int, split: int) -> int:
+def _cache(layers: Sequence[Layer], plan: FitPlan, context: int, batch: int, split: int) -> int:
     """Bytes on one of `split` devices that share each layer's heads."""
     size = CACHE_BYTES.get(plan.cache_type, 2.0)
     padded = -(-context // STEP) * STEP
@@ -147,7 +147,7 @@ def _cache(layers: Sequence[Layer], plan: Plan, context: int, batch: int, split:
     return int(total)
 
 
-def _working(shape: Shape, plan: Plan, context: int, batch: int, engine: Engine) -> int:
+def _working(shape: Shape, plan: FitPlan, context: int, batch: int, engine: EngineOverhead) -> int:
     """Bytes that one step works in: hidden states, scores over the vocabulary, and llama.cpp's attention mask."""
     hidden = batch * (shape.width or 0) * engine.activations
     if plan.engine == "llama.cpp":
@@ -155,7 +155,7 @@ def _working(shape: Shape, plan: Plan, context: int, batch: int, engine: Engine)
     return hidden + plan.parallel * (shape.vocabulary or 0) * 8
 
 
-def _scale(shape: Shape, plan: Plan) -> float:
+def _scale(shape: Shape, plan: FitPlan) -> float:
     """What the engine makes of the weights on disk while it loads them."""
     if plan.engine == "llama.cpp":
         return 1.0
@@ -166,13 +166,13 @@ def _scale(shape: Shape, plan: Plan) -> float:
     return 0.5 if shape.precision == "F32" else 1.0  # engines load 32-bit weights as 16-bit ones
 
 
-def needed(shape: Shape, plan: Plan) -> int:
+def needed(shape: Shape, plan: FitPlan) -> int:
     """Bytes where it counts: per device, or of main memory."""
     found = estimate(shape, plan)
     return found.host.total if found.device is None else found.device.total
 
 
-def largest_context(shape: Shape, plan: Plan, room: int) -> int | None:
+def largest_context(shape: Shape, plan: FitPlan, room: int) -> int | None:
     """Tokens of one request, in steps of 256 and at most what the model was trained for, so that `plan.parallel` of
     them fit into `room` bytes (per device). None: not even the smallest does."""
     most = (shape.context or CONTEXT_CEILING) // STEP
@@ -182,7 +182,7 @@ def largest_context(shape: Shape, plan: Plan, room: int) -> int | None:
     return found * STEP if found else None
 
 
-def largest_parallel(shape: Shape, plan: Plan, room: int) -> int | None:
+def largest_parallel(shape: Shape, plan: FitPlan, room: int) -> int | None:
     """Requests at once at `plan.context`, 1024 at most. None: not even one."""
     return _largest(1024, lambda n: needed(shape, replace(plan, parallel=n)) <= room) or None
 

@@ -35,7 +35,7 @@ _TYPES = {
     29: ("IQ1_M", 256, 56), 30: ("BF16", 1, 2), 34: ("TQ1_0", 256, 54), 35: ("TQ2_0", 256, 66), 39: ("MXFP4", 32, 17),
     40: ("NVFP4", 64, 36),
 }  # fmt: skip
-# One layer in so many looks at everything, the others only at the sliding window; llama.cpp has this in its code.
+# One layer in so many has full attention, the others a sliding window; llama.cpp has this in its code.
 _PERIOD = {"gemma2": 2, "gemma3": 6, "gemma3n": 5, "gpt-oss": 2, "cohere2": 4, "exaone4": 4, "llama4": 4, "olmo2": 4}
 
 
@@ -165,7 +165,7 @@ class _Reader:
 
     def header(self) -> Header:
         if self._take(4) != b"GGUF":
-            raise UnreadableModel(f"{self._path} is no GGUF file: download it again, or name another one")
+            raise UnreadableModel(f"{self._path} is not a GGUF file: download it again, or name another one")
         version = self._number("I")
         if version not in (2, 3):
             raise self._broken(f"its version is {version}, this reads 2 and 3")

@@ -31,7 +31,7 @@ def read(directory: str) -> Shape:
     facts: dict[str, Any] = {**config, **text} if isinstance(text, dict) else config
     count = whole(facts, "num_hidden_layers", "n_layer", "num_layers")
     if count is None or not 0 < count <= MOST_LAYERS:
-        raise UnreadableModel(f"{folder / 'config.json'} has no `num_hidden_layers`: this is no language model")
+        raise UnreadableModel(f"{folder / 'config.json'} has no `num_hidden_layers`: this is not a language model")
     weights, parameters, kinds, notes = _weights(folder)
     quantized = config.get("quantization_config") or facts.get("quantization_config")
     method, block = _quantization(quantized) if isinstance(quantized, dict) else (None, None)
@@ -140,7 +140,7 @@ def _tensors(path: Path) -> list[tuple[str, int]]:
             size = os.fstat(file.fileno()).st_size
             length = int.from_bytes(file.read(8), "little")
             if not 2 <= length <= min(HEADER_LIMIT, size - 8):
-                raise UnreadableModel(f"{path} is no safetensors file, or cut off: download it again")
+                raise UnreadableModel(f"{path} is not a safetensors file, or cut off: download it again")
             header = _parse(path, file.read(length))
     except OSError as error:
         raise UnreadableModel(f"{path} cannot be read ({error.strerror}): check its permissions") from error

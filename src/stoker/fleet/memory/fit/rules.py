@@ -18,7 +18,7 @@ CONDITIONS = frozenset(("vendor", "arch", "arch_from", "arch_below", "precision"
 _SIXTEEN = ("F32", "F16", "BF16")
 
 
-class Kind(StrEnum):
+class RemarkKind(StrEnum):
     GOOD = "good"
     POOR = "poor"
     UNSUPPORTED = "unsupported"
@@ -29,15 +29,15 @@ class Remark:
     """What a rule says about one model on one device."""
 
     rule: str
-    kind: Kind
+    kind: RemarkKind
     says: str
     date: datetime.date
     source: str
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
-    """What rules look at. None: unknown, and fulfils no condition."""
+class RuleSubject:
+    """What rules can match. None: unknown, and matches no condition."""
 
     vendor: str
     arch: str | None
@@ -54,7 +54,7 @@ def table() -> Mapping[str, Any]:
     return tomllib.loads(text)
 
 
-def subject(device: Device, shape: Shape, engine: str, quantization: str | None = None) -> Subject:
+def subject(device: Device, shape: Shape, engine: str, quantization: str | None = None) -> RuleSubject:
     """`quantization`: what the engine makes of 16-bit weights while loading."""
     if shape.format == "gguf":
         precision = "gguf"
@@ -64,25 +64,25 @@ def subject(device: Device, shape: Shape, engine: str, quantization: str | None 
         precision = "fp8-block"
     else:
         precision = shape.precision.lower()
-    return Subject(device.vendor, device.arch, precision, shape.is_moe, engine)
+    return RuleSubject(device.vendor, device.arch, precision, shape.is_moe, engine)
 
 
-def remarks(about: Subject) -> list[Remark]:
+def remarks(about: RuleSubject) -> list[Remark]:
     """Every rule that holds, the grave ones first."""
     found = [
-        Remark(rule["id"], Kind(rule["kind"]), rule["says"], rule["date"], rule["source"])
+        Remark(rule["id"], RemarkKind(rule["kind"]), rule["says"], rule["date"], rule["source"])
         for rule in table()["rule"]
         if holds(rule["when"], about)
     ]
-    return sorted(found, key=lambda remark: list(Kind).index(remark.kind), reverse=True)
+    return sorted(found, key=lambda remark: list(RemarkKind).index(remark.kind), reverse=True)
 
 
-def suits(about: Subject) -> str | None:
-    """What to look for on such a device; None: no rule says."""
+def suits(about: RuleSubject) -> str | None:
+    """Recommended precisions for such a device; None: no rule."""
     return next((entry["says"] for entry in table()["suits"] if holds(entry["when"], about)), None)
 
 
-def holds(when: Mapping[str, Any], about: Subject) -> bool:
+def holds(when: Mapping[str, Any], about: RuleSubject) -> bool:
     """Whether every condition is fulfilled. Raises ValueError for a condition that does not exist."""
     unknown = set(when) - CONDITIONS
     if unknown:

@@ -25,7 +25,7 @@ class Layer:
     elements: int = 0
     """Cached numbers per token and head: key and value together."""
     window: int | None = None
-    """Tokens that it looks back; None: all."""
+    """Size of the attention window in tokens; None: all."""
     state: int = 0
     """Bytes per sequence, however long it is (state-space and linear attention layers)."""
 

@@ -8,10 +8,10 @@ from enum import StrEnum
 from stoker.fleet.memory.ledger import AIM
 
 TIGHT = 0.90
-"""Share of the whole from which on a fit is tight: what is aimed at lies between this and AIM."""
+"""Share of the memory from which on a fit counts as tight."""
 
 
-class Answer(StrEnum):
+class FitAnswer(StrEnum):
     FITS = "fits"
     TIGHT = "tight"
     """Between 90 and 95 %: as aimed at, with no room for more."""
@@ -20,8 +20,8 @@ class Answer(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    answer: Answer
+class FitVerdict:
+    answer: FitAnswer
     need: int
     room: int | None
     """What may be used of `total`."""
@@ -33,7 +33,7 @@ class Verdict:
         return max(0, self.need - self.room) if self.room is not None else 0
 
 
-def judge(need: int, total: int | None, ceiling: float = AIM, most: int | None = None) -> Verdict:
+def judge(need: int, total: int | None, ceiling: float = AIM, most: int | None = None) -> FitVerdict:
     """Whether `need` fits into the share `ceiling` of `total`, and into `most` where that is given.
 
     1. total unknown           -> unknown
@@ -42,18 +42,18 @@ def judge(need: int, total: int | None, ceiling: float = AIM, most: int | None =
     4. otherwise               -> fits
     """
     if total is None:
-        return Verdict(Answer.UNKNOWN, need, None, None)  # 1
+        return FitVerdict(FitAnswer.UNKNOWN, need, None, None)  # 1
     room = int(total * ceiling)
     if most is not None:
         room = min(room, most)
     if need > room:
-        return Verdict(Answer.TOO_LARGE, need, room, total)  # 2
+        return FitVerdict(FitAnswer.TOO_LARGE, need, room, total)  # 2
     if need > min(total * TIGHT, room * TIGHT / AIM):
-        return Verdict(Answer.TIGHT, need, room, total)  # 3
-    return Verdict(Answer.FITS, need, room, total)  # 4
+        return FitVerdict(FitAnswer.TIGHT, need, room, total)  # 3
+    return FitVerdict(FitAnswer.FITS, need, room, total)  # 4
 
 
-def worst(verdicts: list[Verdict]) -> Verdict:
+def worst(verdicts: list[FitVerdict]) -> FitVerdict:
     """The one that decides, of several places: too large before unknown before tight."""
-    order = (Answer.TOO_LARGE, Answer.UNKNOWN, Answer.TIGHT, Answer.FITS)
+    order = (FitAnswer.TOO_LARGE, FitAnswer.UNKNOWN, FitAnswer.TIGHT, FitAnswer.FITS)
     return min(verdicts, key=lambda verdict: (order.index(verdict.answer), -verdict.short))

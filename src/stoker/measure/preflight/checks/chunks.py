@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from stoker.domain.answer import Stop
+from stoker.domain.answer import StopReason
 from stoker.measure.preflight import text_damage, wire_flaws
-from stoker.measure.preflight.check import About, Gate, Seen, failed, passed, say, short
-from stoker.measure.requests.client import Heard, Talk
+from stoker.measure.preflight.check import CheckContext, CheckResult, PreflightCheck, ask, failed, passed, quoted
+from stoker.measure.requests.client import ModelClient, ModelReply
 
 LONG, BRIEF = 96, 640
 """Tokens: of a text, and of a short answer with the thoughts before it."""
@@ -17,45 +17,45 @@ _LEAST = 12
 """Characters from which a difference says something."""
 
 
-async def _chunks(talk: Talk, about: About) -> Seen:
+async def _chunks(client: ModelClient, ctx: CheckContext) -> CheckResult:
     """One after the other, so that equal questions have equal answers. A difference counts if it is damage by its
     form, and comes again."""
     compared = 0
-    for question, limit, fields in _asked(about):
-        whole = await say(talk, about, question, max_tokens=limit, is_cut=True, **fields)
+    for question, limit, fields in _asked(ctx):
+        whole = await ask(client, ctx, question, max_tokens=limit, is_cut=True, **fields)
         for _ in range(2):
-            flow = await say(talk, about, question, stream=True, max_tokens=limit, is_cut=True, **fields)
-            if (order := wire_flaws.order_fault(flow))[0]:
+            flow = await ask(client, ctx, question, stream=True, max_tokens=limit, is_cut=True, **fields)
+            if (order := wire_flaws.order_flaw(flow))[0]:
                 return failed(*order)
             why, sentence = _difference(flow, whole)
             if why:
-                again = await say(talk, about, question, max_tokens=limit, is_cut=True, **fields)
+                again = await ask(client, ctx, question, max_tokens=limit, is_cut=True, **fields)
                 if _difference(flow, again)[0]:
                     return failed(why, sentence)
             compared += (flow.text.strip(), flow.thinking.strip()) == (whole.text.strip(), whole.thinking.strip())
-    n = 2 * len(_asked(about))
+    n = 2 * len(_asked(ctx))
     if not compared:
         return passed("no damage seen, but answers vary too much to compare pieces")
     return passed(f"{compared} of {n} streams carry exactly what the whole answer has", n=n)
 
 
-def _asked(about: About) -> list[tuple[str, int, Mapping[str, Any]]]:
+def _asked(ctx: CheckContext) -> list[tuple[str, int, Mapping[str, Any]]]:
     found: list[tuple[str, int, Mapping[str, Any]]] = [
-        (about.wording.prose[0], LONG, {}), (about.wording.long, LONG, {}),
+        (ctx.wording.prose[0], LONG, {}), (ctx.wording.long, LONG, {}),
     ]  # fmt: skip
-    if about.facts.thinks:
-        found.append((about.wording.brief[1], BRIEF, {"chat_template_kwargs": {"enable_thinking": True}}))
+    if ctx.facts.thinks:
+        found.append((ctx.wording.brief[1], BRIEF, {"chat_template_kwargs": {"enable_thinking": True}}))
     return found
 
 
-def _difference(flow: Heard, whole: Heard) -> tuple[str, str]:
+def _difference(flow: ModelReply, whole: ModelReply) -> tuple[str, str]:
     """(what happened to the text or to the thoughts, a sentence that shows the place)"""
-    has_ended = flow.answer.stop is whole.answer.stop is Stop.END
-    is_equal = has_ended and flow.timed.tokens.output == whole.timed.tokens.output
+    has_ended = flow.answer.stop is whole.answer.stop is StopReason.END
+    is_equal = has_ended and flow.timing.tokens.output == whole.timing.tokens.output
     for what, one, other in (("text", flow.text, whole.text), ("thoughts", flow.thinking, whole.thinking)):
         if kind := damage(one, other) or ("lost" if is_equal and _lacks_end(one, other) else ""):
-            at = max(0, text_damage.shared(one, other) - 20)
-            return kind, f"{what} in a stream: {short(one[at:], 50)}, not streamed {short(other[at:], 50)}"
+            at = max(0, text_damage.common_prefix(one, other) - 20)
+            return kind, f"{what} in a stream: {quoted(one[at:], 50)}, not streamed {quoted(other[at:], 50)}"
     return "", ""
 
 
@@ -90,7 +90,7 @@ def _is_within(part: str, whole: str) -> bool:
 
 
 CHUNKS = (
-    Gate(
+    PreflightCheck(
         "chunks",
         "a stream carries what the whole answer has, thoughts too: nothing lost, doubled or out of order",
         "damage that comes less than once in the six streams; damage of an engine whose answers vary at temperature 0",

@@ -7,19 +7,19 @@ from functools import partial
 
 from stoker.measure.preflight import filler
 from stoker.measure.preflight.check import (
-    About,
-    Gate,
-    Seen,
-    absent,
-    document,
-    each,
+    CheckContext,
+    CheckResult,
+    PreflightCheck,
+    ask,
+    chat_request,
     failed,
-    is_too_few,
+    is_rate_below,
+    not_applicable,
     passed,
-    say,
-    short,
+    quoted,
+    run_concurrently,
 )
-from stoker.measure.requests.client import Talk
+from stoker.measure.requests.client import ModelClient
 
 DEPTHS = (0.1, 0.5, 0.9)
 MOST = 16_384
@@ -30,110 +30,110 @@ _PROBE = 12
 """Sentences of the texts by which a sentence is measured."""
 
 
-async def _per_sentence(talk: Talk, about: About) -> tuple[float, float]:
+async def _per_sentence(client: ModelClient, ctx: CheckContext) -> tuple[float, float]:
     """(tokens of a sentence, tokens of everything else in a prompt), by the server's own count."""
-    dice = about.dice("measure")
+    dice = ctx.dice("measure")
     counts = []
     for size in (_PROBE, 3 * _PROBE):
-        heard = await say(talk, about, " ".join(filler.sentences(dice, size)), max_tokens=1)
-        counts.append(heard.timed.tokens.input)
+        reply = await ask(client, ctx, " ".join(filler.sentences(dice, size)), max_tokens=1)
+        counts.append(reply.timing.tokens.input)
     if counts[0] is None or counts[1] is None or counts[1] <= counts[0]:
         return 0.0, 0.0
     each_one = (counts[1] - counts[0]) / (2 * _PROBE)
     return each_one, counts[0] - _PROBE * each_one
 
 
-def sizes(about: About) -> list[int]:
+def sizes(ctx: CheckContext) -> list[int]:
     """Prompt tokens of the texts that are asked about."""
-    context = about.facts.context
-    if about.needle_ctx:
-        return sorted({about.needle_ctx // 2, about.needle_ctx})
+    context = ctx.facts.context
+    if ctx.needle_ctx:
+        return sorted({ctx.needle_ctx // 2, ctx.needle_ctx})
     most = min(MOST, int(0.95 * context) - _ROOM) if context else 2000
-    wanted = {most // 2 if size == 0 else most if size < 0 else min(size, most) for size in about.wording.needles}
+    wanted = {most // 2 if size == 0 else most if size < 0 else min(size, most) for size in ctx.wording.needles}
     return sorted(wanted)
 
 
-async def _needle(talk: Talk, about: About) -> Seen:
+async def _needle(client: ModelClient, ctx: CheckContext) -> CheckResult:
     """1. the text fits  2. all of it is counted  3. the words are found, at each depth and at all"""
-    wanted = sizes(about)
-    context, dice = about.facts.context, about.dice("needle")
+    wanted = sizes(ctx)
+    context, dice = ctx.facts.context, ctx.dice("needle")
     if context and wanted[-1] + _ROOM > context:  # 1
         return failed("small", f"{wanted[-1]:,} tokens were asked for, the context is {context:,}", context=context)
-    tokens, rest = await _per_sentence(talk, about)
+    tokens, rest = await _per_sentence(client, ctx)
     if not tokens:
-        return failed("uncounted", "usage.prompt_tokens is missing or stands still: lengths cannot be checked")
+        return failed("uncounted", "usage.prompt_tokens is missing or constant: lengths cannot be checked")
     asks, words, at = [], [], []
     for size in wanted:
         for depth in DEPTHS:
             for _ in range(2):
-                word, other = about.words(dice, 2)
-                owner, stranger = dice.sample(about.wording.owners, 2)
-                facts = [(depth, about.wording.fact.format(owner=owner, word=word)),
-                         (dice.random(), about.wording.fact.format(owner=stranger, word=other))]  # fmt: skip
+                word, other = ctx.words(dice, 2)
+                owner, stranger = dice.sample(ctx.wording.owners, 2)
+                facts = [(depth, ctx.wording.fact.format(owner=owner, word=word)),
+                         (dice.random(), ctx.wording.fact.format(owner=stranger, word=other))]  # fmt: skip
                 count = max(4, math.ceil((size - rest) / tokens))
-                text = filler.hidden(dice, count, facts)
-                asks.append(f"{text}\n\n{about.wording.question.format(owner=owner)}")
+                text = filler.text_with_facts(dice, count, facts)
+                asks.append(f"{text}\n\n{ctx.wording.question.format(owner=owner)}")
                 words.append(word)
                 at.append((size, depth))
-    heard = await each(about, [partial(say, talk, about, text, max_tokens=64) for text in asks])
-    least = min((one.timed.tokens.input or 0) / size for one, (size, _) in zip(heard, at, strict=True))
-    right = [word in one.text.lower() for word, one in zip(words, heard, strict=True)]
+    replies = await run_concurrently(ctx, [partial(ask, client, ctx, text, max_tokens=64) for text in asks])
+    least = min((one.timing.tokens.input or 0) / size for one, (size, _) in zip(replies, at, strict=True))
+    right = [word in one.text.lower() for word, one in zip(words, replies, strict=True)]
     numbers = {"passed": sum(right), "n": len(right), "tokens": wanted[-1], "counted": round(least, 3)}
     told = f"{sum(right)} of {len(right)} found in texts of {', '.join(f'{size:,}' for size in wanted)} tokens"
     if least < 0.95:  # 2
         return failed("truncated", f"{told}; only {least:.0%} of a prompt's tokens were counted", **numbers)
     for depth in DEPTHS:  # 3
         there = [ok for ok, (_, deep) in zip(right, at, strict=True) if deep == depth]
-        if is_too_few(sum(there), len(there), 0.75):
+        if is_rate_below(sum(there), len(there), 0.75):
             return failed("depth", f"{told}; at {depth:.0%} depth {sum(there)} of {len(there)}", **numbers)
     for size in wanted:
         there = [ok for ok, (long, _) in zip(right, at, strict=True) if long == size]
-        if is_too_few(sum(there), len(there), 0.75):
+        if is_rate_below(sum(there), len(there), 0.75):
             return failed("depth", f"{told}; of those with {size:,} tokens {sum(there)}", **numbers)
-    if is_too_few(sum(right), len(right), 0.85):
-        wrong = next(one.text for ok, one in zip(right, heard, strict=True) if not ok)
-        return failed("lost", f"{told}; one answer was {short(wrong)}", **numbers)
+    if is_rate_below(sum(right), len(right), 0.85):
+        wrong = next(one.text for ok, one in zip(right, replies, strict=True) if not ok)
+        return failed("lost", f"{told}; one answer was {quoted(wrong)}", **numbers)
     return passed(told, **numbers)
 
 
-async def _over(talk: Talk, about: About) -> Seen:
+async def _over(client: ModelClient, ctx: CheckContext) -> CheckResult:
     """1. near the limit is accepted  2. beyond it is refused with 4xx, in both dialects"""
-    context = about.facts.context
+    context = ctx.facts.context
     if context is None:
-        return absent("the serve does not say how long its context is")
-    tokens, rest = await _per_sentence(talk, about)
+        return not_applicable("the serve does not report its context length")
+    tokens, rest = await _per_sentence(client, ctx)
     if not tokens:
-        return failed("uncounted", "usage.prompt_tokens is missing or stands still: lengths cannot be checked")
-    dice, near = about.dice("over"), ""
+        return failed("uncounted", "usage.prompt_tokens is missing or constant: lengths cannot be checked")
+    dice, near = ctx.dice("over"), ""
     if context <= MOST:
         text = " ".join(filler.sentences(dice, int((0.93 * context - rest) / tokens)))
-        heard = await talk.ask(document(about, text, max_tokens=4))
-        if not heard.timed.is_ok:  # 1
-            return failed("near", f"93 % of the context was not accepted: {heard.timed.failure}")
-        near = f"{heard.timed.tokens.input or 0:,} of {context:,} tokens accepted, "
+        reply = await client.ask(chat_request(ctx, text, max_tokens=4))
+        if not reply.timing.is_ok:  # 1
+            return failed("near", f"93 % of the context was not accepted: {reply.timing.failure}")
+        near = f"{reply.timing.tokens.input or 0:,} of {context:,} tokens accepted, "
     text = " ".join(filler.sentences(dice, int(1.15 * context / tokens) + 8))
-    answers = {"chat": await talk.ask(document(about, text, max_tokens=4))}
-    if about.messages is not None:
+    answers = {"chat": await client.ask(chat_request(ctx, text, max_tokens=4))}
+    if ctx.messages is not None:
         turns = [{"role": "user", "content": text}]
-        answers["messages"] = await about.messages.ask({"messages": turns, "max_tokens": 4})
-    for dialect, heard in answers.items():  # 2
-        if heard.timed.is_ok:
-            counted = heard.timed.tokens.input
+        answers["messages"] = await ctx.messages.ask({"messages": turns, "max_tokens": 4})
+    for dialect, reply in answers.items():  # 2
+        if reply.timing.is_ok:
+            counted = reply.timing.tokens.input
             return failed("accepted", f"{dialect}: a prompt beyond the context was answered ({counted} tokens counted)")
-        if not 400 <= heard.timed.status < 500:
-            return failed("status", f"{dialect}: a prompt beyond the context ends with {heard.timed.failure}, not 4xx")
+        if not 400 <= reply.timing.status < 500:
+            return failed("status", f"{dialect}: a prompt beyond the context ends with {reply.timing.failure}, not 4xx")
     return passed(f"{near}beyond it refused in {' and '.join(answers)}")
 
 
 CONTEXT = (
-    Gate(
+    PreflightCheck(
         "needle",
         "words hidden in long texts are found, and the whole text is counted",
         "lengths over --needle-ctx (16,384 tokens by itself); words the model overlooks now and then",
         _needle,
         seconds=1800.0,
     ),
-    Gate(
+    PreflightCheck(
         "over-context",
         "near the limit accepted, beyond it refused",
         "a limit that the serve does not tell; one that holds for long answers only",

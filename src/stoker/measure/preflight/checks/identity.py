@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from stoker.measure.preflight.check import About, Gate, Seen, failed, passed
-from stoker.measure.requests.client import Talk
+from stoker.measure.preflight.check import CheckContext, CheckResult, PreflightCheck, failed, passed
+from stoker.measure.requests.client import ModelClient
 
 
-async def _model(talk: Talk, about: About) -> Seen:
+async def _model(client: ModelClient, ctx: CheckContext) -> CheckResult:
     """1. healthy  2. the list has the exact id  3. the context is the promised one  4. answers bear its name"""
-    facts = about.facts
+    facts = ctx.facts
     if facts.health not in (200, 404):  # 1: an engine without such a path is none the worse
         return failed("health", f"/health answers {facts.health or 'nothing'}")
     if facts.model not in facts.listed:  # 2
         shown = ", ".join(facts.listed[:4]) or "nothing"
         return failed("id", f"/v1/models shows {shown}, not '{facts.model}'")
     told = "unknown" if facts.context is None else f"{facts.context:,}"
-    if facts.expected and facts.context and facts.context < facts.expected:  # 3
-        text = f"its context is {facts.context:,} tokens, the configuration promises {facts.expected:,}"
+    if facts.configured_context and facts.context and facts.context < facts.configured_context:  # 3
+        text = f"its context is {facts.context:,} tokens, the configuration promises {facts.configured_context:,}"
         return failed("context", text, context=facts.context)
-    if other := next((name for name in facts.answers_as if not is_same(name, facts.aliases)), None):  # 4
+    if other := next((name for name in facts.reported_models if not is_same(name, facts.aliases)), None):  # 4
         return failed("other", f"'{facts.model}' was asked for, and answers say that they are from '{other}'")
     return passed(f"'{facts.model}' is listed, context {told}", context=facts.context)
 
@@ -36,7 +36,7 @@ def _plain(name: str) -> str:
 
 
 IDENTITY = (
-    Gate(
+    PreflightCheck(
         "model",
         "health, exact id and context in /v1/models",
         "another model that bears the right name everywhere",

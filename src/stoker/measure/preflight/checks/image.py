@@ -6,8 +6,18 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from stoker.measure.preflight import pictures
-from stoker.measure.preflight.check import About, Gate, Seen, absent, document, each, failed, passed, say
-from stoker.measure.requests.client import Talk
+from stoker.measure.preflight.check import (
+    CheckContext,
+    CheckResult,
+    PreflightCheck,
+    ask,
+    chat_request,
+    failed,
+    not_applicable,
+    passed,
+    run_concurrently,
+)
+from stoker.measure.requests.client import ModelClient
 
 
 class Picture(NamedTuple):
@@ -29,21 +39,21 @@ def content(picture: Picture) -> list[dict[str, Any]]:
     return [{"type": "text", "text": picture.asked}, shown]
 
 
-async def _images(talk: Talk, about: About) -> Seen:
+async def _images(client: ModelClient, ctx: CheckContext) -> CheckResult:
     """1. a serve that does not say whether it takes pictures may refuse them  2. the question without the picture has
     another answer  3. two of three are seen"""
-    if not about.facts.tells_modalities and "image" not in about.facts.modalities:  # 1
-        probe = await talk.ask(document(about, [{"role": "user", "content": content(PICTURES[0])}], max_tokens=1))
-        if not probe.timed.is_ok:
+    if not ctx.facts.reports_modalities and "image" not in ctx.facts.modalities:  # 1
+        probe = await client.ask(chat_request(ctx, [{"role": "user", "content": content(PICTURES[0])}], max_tokens=1))
+        if not probe.timing.is_ok:
             said = f" ({probe.refusal[:120]})" if probe.refusal else ""
-            return absent(f"it refuses pictures: {probe.timed.failure}{said}")
-    seeing = [partial(say, talk, about, [{"role": "user", "content": content(one)}]) for one in PICTURES]
-    blind = [partial(say, talk, about, one.asked) for one in PICTURES]
-    heard = await each(about, [*seeing, *blind])
-    with_, without = heard[: len(PICTURES)], heard[len(PICTURES) :]
+            return not_applicable(f"it refuses pictures: {probe.timing.failure}{said}")
+    seeing = [partial(ask, client, ctx, [{"role": "user", "content": content(one)}]) for one in PICTURES]
+    blind = [partial(ask, client, ctx, one.asked) for one in PICTURES]
+    replies = await run_concurrently(ctx, [*seeing, *blind])
+    with_, without = replies[: len(PICTURES)], replies[len(PICTURES) :]
     seen = sum(one.wanted in answer.text.lower() for one, answer in zip(PICTURES, with_, strict=True))
     guessed = sum(one.wanted in answer.text.lower() for one, answer in zip(PICTURES, without, strict=True))
-    tokens = (with_[0].timed.tokens.input or 0) - (without[0].timed.tokens.input or 0)
+    tokens = (with_[0].timing.tokens.input or 0) - (without[0].timing.tokens.input or 0)
     numbers = {"passed": seen, "n": len(PICTURES), "guessed": guessed, "tokens": tokens}
     if seen < 2 or seen <= guessed:  # 2, 3
         why = "dropped" if tokens <= 0 else "blind"
@@ -52,13 +62,13 @@ async def _images(talk: Talk, about: About) -> Seen:
     return passed(f"{seen} of {len(PICTURES)} seen, {guessed} guessed without the picture", **numbers)
 
 
-def _sees(about: About) -> str:
-    says_no = about.facts.tells_modalities and "image" not in about.facts.modalities
+def _sees(ctx: CheckContext) -> str:
+    says_no = ctx.facts.reports_modalities and "image" not in ctx.facts.modalities
     return "the serve says that it takes text only" if says_no else ""
 
 
 IMAGE = (
-    Gate(
+    PreflightCheck(
         "image",
         "three small pictures are seen, and not guessed",
         "pictures of other sizes and kinds; several in one message",

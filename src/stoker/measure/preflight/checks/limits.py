@@ -5,9 +5,18 @@ from __future__ import annotations
 from functools import partial
 from typing import NamedTuple
 
-from stoker.domain.answer import Stop
-from stoker.measure.preflight.check import About, Gate, Seen, each, failed, passed, say, short
-from stoker.measure.requests.client import Heard, Talk
+from stoker.domain.answer import StopReason
+from stoker.measure.preflight.check import (
+    CheckContext,
+    CheckResult,
+    PreflightCheck,
+    ask,
+    failed,
+    passed,
+    quoted,
+    run_concurrently,
+)
+from stoker.measure.requests.client import ModelClient, ModelReply
 
 LIMITS = (8, 16, 32)
 SLACK = 2
@@ -17,7 +26,7 @@ SLACK = 2
 class _Cut(NamedTuple):
     limit: int
     stream: bool
-    heard: Heard
+    heard: ModelReply
 
     @property
     def way(self) -> str:
@@ -25,38 +34,41 @@ class _Cut(NamedTuple):
 
     @property
     def counted(self) -> int | None:
-        return self.heard.timed.tokens.output
+        return self.heard.timing.tokens.output
 
     @property
     def is_heeded(self) -> bool:
         """In the server's own count; its tokens may be of several words."""
         counted = self.counted
-        return self.heard.answer.stop is Stop.LENGTH and counted is not None and counted <= self.limit + SLACK
+        return self.heard.answer.stop is StopReason.LENGTH and counted is not None and counted <= self.limit + SLACK
 
     @property
     def words(self) -> int:
         """Each is a token at least."""
-        return len(self.heard.shown.split())
+        return len(self.heard.visible_text.split())
 
 
-async def _limits(talk: Talk, about: About) -> Seen:
+async def _limits(client: ModelClient, ctx: CheckContext) -> CheckResult:
     """1. no more words than tokens allowed  2. no more tokens counted  3. what was cut says so  4. and counts so"""
     cases = [(limit, stream) for limit in LIMITS for stream in (False, True)]
-    asks = [partial(say, talk, about, about.wording.long, stream=s, max_tokens=n, is_cut=True) for n, s in cases]
-    cuts = [_Cut(n, s, heard) for (n, s), heard in zip(cases, await each(about, asks), strict=True)]
+    asks = [partial(ask, client, ctx, ctx.wording.long, stream=s, max_tokens=n, is_cut=True) for n, s in cases]
+    cuts = [_Cut(n, s, reply) for (n, s), reply in zip(cases, await run_concurrently(ctx, asks), strict=True)]
     for cut in cuts:
         if cut.words > 1.5 * cut.limit + 4 and not cut.is_heeded:  # 1
-            return failed("ignored", f"{cut.way}: {cut.words} words came: {short(cut.heard.shown)}")
+            return failed("ignored", f"{cut.way}: {cut.words} words came: {quoted(cut.heard.visible_text)}")
     for cut in cuts:
         if (cut.counted or 0) > cut.limit + SLACK:  # 2
-            is_same = len({len(one.heard.shown) for one in cuts}) == 1 and cut.heard.answer.stop is not Stop.LENGTH
-            why = "ignored" if is_same and len(cut.heard.shown) > 8 * cut.limit else "counts"
-            return failed(why, f"{cut.way}: {cut.counted} tokens are counted for {short(cut.heard.shown)}")
+            is_same = (
+                len({len(one.heard.visible_text) for one in cuts}) == 1
+                and cut.heard.answer.stop is not StopReason.LENGTH
+            )
+            why = "ignored" if is_same and len(cut.heard.visible_text) > 8 * cut.limit else "counts"
+            return failed(why, f"{cut.way}: {cut.counted} tokens are counted for {quoted(cut.heard.visible_text)}")
     surely = [one for one in cuts if _was_cut(one, cuts)]
     for cut in surely:
-        if cut.heard.answer.stop is not Stop.LENGTH:  # 3
-            return failed("reason", f"{cut.way}: cut at {short(cut.heard.shown[-30:])}, but the finish reason is "
-                          f"{cut.heard.answer.stop.value}")  # fmt: skip
+        if cut.heard.answer.stop is not StopReason.LENGTH:  # 3
+            end, reason = quoted(cut.heard.visible_text[-30:]), cut.heard.answer.stop.value
+            return failed("reason", f"{cut.way}: the answer was cut at {end}, but its finish reason is {reason}")
     low = [one for one in surely if one.counted is not None and one.counted < one.limit // 2]
     if len(low) > len(surely) // 2:  # 4
         return failed("counts", f"{low[0].way}: it was cut there, but only {low[0].counted} tokens are counted")
@@ -67,12 +79,14 @@ async def _limits(talk: Talk, about: About) -> Seen:
 
 def _was_cut(cut: _Cut, cuts: list[_Cut]) -> bool:
     """With a higher limit the same question has a much longer answer."""
-    most = max((len(one.heard.shown) for one in cuts if one.limit > cut.limit and one.stream == cut.stream), default=0)
-    return len(cut.heard.shown) < 0.7 * most
+    most = max(
+        (len(one.heard.visible_text) for one in cuts if one.limit > cut.limit and one.stream == cut.stream), default=0
+    )
+    return len(cut.heard.visible_text) < 0.7 * most
 
 
 MAX_TOKENS = (
-    Gate(
+    PreflightCheck(
         "max-tokens",
         "max_tokens is heeded, the finish reason says length, the count fits",
         "limits over 32 tokens; a wrong finish reason where the model ends before any limit",

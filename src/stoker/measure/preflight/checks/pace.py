@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import asyncio
 
-from stoker.measure.preflight.check import About, Gate, NoAnswer, Seen, absent, failed, passed, say
-from stoker.measure.requests.client import Heard, Talk
+from stoker.measure.preflight.check import (
+    CheckContext,
+    CheckResult,
+    PreflightCheck,
+    RequestFailed,
+    ask,
+    failed,
+    not_applicable,
+    passed,
+)
+from stoker.measure.requests.client import ModelClient, ModelReply
 
 FEW, MANY = 8, 128
 """Tokens of two answers to one question; of a fast server the longer one has more."""
@@ -16,7 +25,7 @@ ENOUGH = 2.0
 """Seconds of writing that have to be held back, all streams together. A machine that is busy makes bursts of streams
 that take some hundredths of a second, again and again."""
 LEAST = 0.015
-"""Seconds that the longer answer has to take more: below that nobody could tell."""
+"""Seconds that the longer answer has to take more; less cannot be measured."""
 TICK = 0.002
 AWAKE, LEAST_AWAKE = 0.25, 5
 """Of the writing time, how long this program may have been kept from running; streams in which it was not, at least."""
@@ -24,77 +33,77 @@ HELD = 0.25
 """The share of its writing time over which an answer comes at least, unless it was held back."""
 
 
-async def _pace(talk: Talk, about: About) -> Seen:
+async def _pace(client: ModelClient, ctx: CheckContext) -> CheckResult:
     """A short answer says how long it takes to begin. A long one that is written in `t` more arrives over `t`, unless
     its first piece waits for its last. One that does is proof enough: a busy machine makes bursts, too.
     """
-    await _timed(talk, about, FEW)  # the first one may be slow
-    few: list[Heard] = []
-    many: list[Heard] = []
+    await _timed(client, ctx, FEW)  # the first one may be slow
+    few: list[ModelReply] = []
+    many: list[ModelReply] = []
     is_awake: list[bool] = []
     tokens = MANY
     for at in range(MOST_TRIES):
         if at < TRIES:
-            few.append(await _timed(talk, about, FEW))
-        one, pause = await _watched(talk, about, tokens)
+            few.append(await _timed(client, ctx, FEW))
+        one, pause = await _watched(client, ctx, tokens)
         many.append(one)
-        began = min(one.timed.ttft or 0.0 for one in few)
-        written = (many[-1].timed.e2e or 0.0) - began
+        began = min(one.timing.ttft or 0.0 for one in few)
+        written = (many[-1].timing.e2e or 0.0) - began
         if not at and written < FAST:
             tokens, many = MORE, []
             continue
         if _span(many[-1]) >= HELD * written and written >= LEAST:
-            return passed(f"the first piece comes after {(many[-1].timed.ttft or 0.0) * 1000:.0f} ms, the last after "
-                          f"{(many[-1].timed.e2e or 0.0) * 1000:.0f} ms", seconds=round(began, 4))  # fmt: skip
+            return passed(f"the first piece comes after {(many[-1].timing.ttft or 0.0) * 1000:.0f} ms, the last after "
+                          f"{(many[-1].timing.e2e or 0.0) * 1000:.0f} ms", seconds=round(began, 4))  # fmt: skip
         is_awake.append(pause < AWAKE * written)
-        longer = min(one.timed.e2e or 0.0 for one in many) - min(one.timed.e2e or 0.0 for one in few)
+        longer = min(one.timing.e2e or 0.0 for one in many) - min(one.timing.e2e or 0.0 for one in few)
         if at + 1 >= TRIES and (longer < LEAST or longer * sum(is_awake) > ENOUGH):
             break
     if longer < LEAST:
-        return absent(f"too fast to tell: {tokens} tokens take {longer * 1000:.0f} ms longer than {FEW}")
+        return not_applicable(f"too fast to tell: {tokens} tokens take {longer * 1000:.0f} ms longer than {FEW}")
     if sum(is_awake) < LEAST_AWAKE:
-        return absent("this machine is too busy to tell: it wakes up too late to see single pieces")
+        return not_applicable("this machine is too busy for this check: it cannot see single pieces")
     one = min(many, key=_span)
-    rate = f"{one.timed.tokens.output or one.timed.chunks} tokens within {_span(one) * 1000:.1f} ms"
+    rate = f"{one.timing.tokens.output or one.timing.chunks} tokens within {_span(one) * 1000:.1f} ms"
     text = f"each of {len(many)} long streams begins {longer * 1000:.0f} ms later, then comes in a burst: {rate}"
     return failed("held", text, seconds=round(longer, 4))
 
 
-async def _timed(talk: Talk, about: About, tokens: int) -> Heard:
-    return await say(talk, about, about.wording.long, stream=True, max_tokens=tokens, is_cut=True)
+async def _timed(client: ModelClient, ctx: CheckContext, tokens: int) -> ModelReply:
+    return await ask(client, ctx, ctx.wording.long, stream=True, max_tokens=tokens, is_cut=True)
 
 
-async def _watched(talk: Talk, about: About, tokens: int) -> tuple[Heard, float]:
+async def _watched(client: ModelClient, ctx: CheckContext, tokens: int) -> tuple[ModelReply, float]:
     """The stream, and the longest time for which this program did not run meanwhile: then all pieces come at once."""
     pause, error = 0.0, None
 
     async def tick() -> None:
         nonlocal pause
-        last = talk.clock()
+        last = client.clock()
         while True:
             await asyncio.sleep(TICK)
-            now = talk.clock()
+            now = client.clock()
             pause, last = max(pause, now - last), now
 
     async with asyncio.TaskGroup() as group:
         ticking = group.create_task(tick())
         try:
-            heard = await _timed(talk, about, tokens)
-        except NoAnswer as found:
+            reply = await _timed(client, ctx, tokens)
+        except RequestFailed as found:
             error = found
         ticking.cancel()
     if error is not None:
         raise error
-    return heard, pause
+    return reply, pause
 
 
-def _span(heard: Heard) -> float:
+def _span(reply: ModelReply) -> float:
     """Seconds from the first piece to the last."""
-    return (heard.timed.last or 0.0) - (heard.timed.first or 0.0)
+    return (reply.timing.last or 0.0) - (reply.timing.first or 0.0)
 
 
 PACE = (
-    Gate(
+    PreflightCheck(
         "pace",
         "a stream comes as it is written, not in one burst at its end",
         "a buffer that holds back less than three quarters of an answer; a server that writes them within 15 ms",

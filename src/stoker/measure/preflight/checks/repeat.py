@@ -7,9 +7,18 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from stoker.measure.preflight import text_damage, wire_flaws
-from stoker.measure.preflight.check import About, Gate, Repeat, Seen, failed, passed, say, short
+from stoker.measure.preflight.check import (
+    CheckContext,
+    CheckResult,
+    PreflightCheck,
+    RepeatedRequest,
+    ask,
+    failed,
+    passed,
+    quoted,
+)
 from stoker.measure.preflight.checks.unicode import TEXTS
-from stoker.measure.requests.client import Talk
+from stoker.measure.requests.client import ModelClient
 
 TIMES, PROMPTS = 24, 4
 TOKENS = 24
@@ -23,24 +32,24 @@ _FEW = 3
 _ROUNDS = 3
 
 
-async def _repeats(talk: Talk, about: About) -> list[Repeat]:
+async def _repeats(client: ModelClient, ctx: CheckContext) -> list[RepeatedRequest]:
     """Asked once for all gates of this file; kept in `about`."""
-    return about.repeats or await _more(talk, about)
+    return ctx.repeats or await _more(client, ctx)
 
 
-async def _more(talk: Talk, about: About) -> list[Repeat]:
+async def _more(client: ModelClient, ctx: CheckContext) -> list[RepeatedRequest]:
     """Another round. Prompts come in an order without a period, and each equally often."""
     order = [at for at in range(PROMPTS) for _ in range(TIMES // PROMPTS)]
-    about.dice(f"repeat {len(about.repeats)}").shuffle(order)
+    ctx.dice(f"repeat {len(ctx.repeats)}").shuffle(order)
     for prompt in order:
-        heard = await say(talk, about, _questions(about)[prompt], stream=True, max_tokens=TOKENS, is_cut=True)
-        about.repeats.append(Repeat(prompt, heard))
-    return about.repeats
+        reply = await ask(client, ctx, _questions(ctx)[prompt], stream=True, max_tokens=TOKENS, is_cut=True)
+        ctx.repeats.append(RepeatedRequest(prompt, reply))
+    return ctx.repeats
 
 
-def _questions(about: About) -> list[str]:
+def _questions(ctx: CheckContext) -> list[str]:
     """Two that models answer in words of their own, two that are hard for those that know their answers by heart."""
-    wording = about.wording
+    wording = ctx.wording
     hard = (" ".join(wording.words[:96:4]), TEXTS[1])
     return [wording.prose[0], wording.prose[7], *(wording.echo.format(words=text) for text in hard)]
 
@@ -48,37 +57,40 @@ def _questions(about: About) -> list[str]:
 # -- the same model --------------------------------------------------------------------------------------------------
 
 
-async def _same(talk: Talk, about: About) -> Seen:
+async def _same(client: ModelClient, ctx: CheckContext) -> CheckResult:
     """1. one name  2. equal prompts cost the same  3. answers that differ early, on several prompts, are another's
     4. as recorded, at least one"""
-    repeats = await _repeats(talk, about)
+    repeats = await _repeats(client, ctx)
     n = len(repeats)
-    if len(names := Counter(name for one in repeats for name in wire_flaws.models(one.heard))) > 1:  # 1
+    if len(names := Counter(name for one in repeats for name in wire_flaws.named_models(one.reply))) > 1:  # 1
         told = ", ".join(f"'{name}' {count} times" for name, count in names.most_common(4))
         return failed("names", f"answers to {n} equal requests say that they are from {told}", n=n)
     for prompt in range(PROMPTS):
-        costs = Counter(one.heard.timed.tokens.input for one in repeats if one.prompt == prompt)
+        costs = Counter(one.reply.timing.tokens.input for one in repeats if one.prompt == prompt)
         if len(costs) > 1:  # 2
             return failed("tokens", f"one prompt costs {' or '.join(f'{cost} tokens' for cost in costs)}", n=n)
-    odd = strangers([(one.prompt, one.heard.shown) for one in repeats])
+    odd = strangers([(one.prompt, one.reply.visible_text) for one in repeats])
     if odd:  # 3
         one = repeats[odd[0]]
-        usual = Counter(other.heard.shown for other in repeats if other.prompt == one.prompt).most_common(1)[0][0]
-        text = f"{len(odd)} of {n} answers are of another kind: {short(one.heard.shown, 40)}, mostly {short(usual, 40)}"
+        usual = Counter(other.reply.visible_text for other in repeats if other.prompt == one.prompt).most_common(1)[0][
+            0
+        ]
+        example = quoted(one.reply.visible_text, 40)
+        text = f"{len(odd)} of {n} answers are of another kind: {example}, mostly {quoted(usual, 40)}"
         return failed("answers", text, n=n, passed=n - len(odd))
     marks = _marks(repeats)
-    known = {name: mark for name, mark in marks.items() if name in about.baseline}
-    if known and all(about.baseline[name] != mark for name, mark in known.items()):  # 4
+    known = {name: mark for name, mark in marks.items() if name in ctx.baseline}
+    if known and all(ctx.baseline[name] != mark for name, mark in known.items()):  # 4
         return failed("changed", f"none of {len(known)} answers begins as it was recorded", n=n, **marks)
     told = "; as recorded" if known else ""
     return passed(f"{n} equal requests, one model as far as answers tell{told}", n=n, passed=n, **marks)
 
 
-def _marks(repeats: Sequence[Repeat]) -> dict[str, int]:
+def _marks(repeats: Sequence[RepeatedRequest]) -> dict[str, int]:
     """A number for the usual answer to each prompt, by which --baseline knows it again."""
     usual = {}
     for prompt in range(PROMPTS):
-        text = Counter(one.heard.shown for one in repeats if one.prompt == prompt).most_common(1)[0][0]
+        text = Counter(one.reply.visible_text for one in repeats if one.prompt == prompt).most_common(1)[0][0]
         usual[f"answer-{prompt + 1}"] = zlib.crc32(text.encode())
     return usual
 
@@ -96,7 +108,7 @@ def strangers(answers: Sequence[tuple[int, str]]) -> list[int]:
         usual, count = Counter(text for _, text in own).most_common(1)[0]
         if count <= len(own) / 2:
             continue
-        found += [at for at, text in own if text_damage.shared(text, usual) < len(usual) / 2]
+        found += [at for at, text in own if text_damage.common_prefix(text, usual) < len(usual) / 2]
     touched = {answers[at][0] for at in found}
     return sorted(found) if len(found) >= 2 and len(touched) >= min(2, len(prompts)) else []
 
@@ -104,9 +116,9 @@ def strangers(answers: Sequence[tuple[int, str]]) -> list[int]:
 # -- never much slower -----------------------------------------------------------------------------------------------
 
 
-async def _even(talk: Talk, about: About) -> Seen:
+async def _even(client: ModelClient, ctx: CheckContext) -> CheckResult:
     """Suspicion calls for more rounds: a period has to go on, and what has none has to come again in each."""
-    repeats = await _repeats(talk, about)
+    repeats = await _repeats(client, ctx)
     while True:
         beyond = _beyond(repeats)
         slow = {at for at, seconds in enumerate(beyond) if seconds > 0}
@@ -119,15 +131,15 @@ async def _even(talk: Talk, about: About) -> Seen:
             return failed("periodic", f"every {_nth(period)} request takes up to {most:.2f} s longer", **numbers)
         if len(rounds) == _ROUNDS:
             break
-        repeats = await _more(talk, about)
+        repeats = await _more(client, ctx)
     if sum(seconds > OFTEN for seconds in beyond) < (_FEW - 1) * _ROUNDS:
         return passed(f"{len(repeats)} equal requests, uneven by {most:.2f} s at most, without a period", **numbers)
     return failed("often", f"{len(slow)} of {len(repeats)} equal requests take up to {most:.2f} s longer", **numbers)
 
 
-def _beyond(repeats: Sequence[Repeat]) -> list[float]:
+def _beyond(repeats: Sequence[RepeatedRequest]) -> list[float]:
     """Seconds that each slow request took more than its prompt usually does; 0: it was not slow."""
-    took = [one.heard.timed.ended - one.heard.timed.t0 for one in repeats]
+    took = [one.reply.timing.ended - one.reply.timing.t0 for one in repeats]
     usual = {}
     for prompt in range(PROMPTS):
         times = sorted(seconds for seconds, one in zip(took, repeats, strict=True) if one.prompt == prompt)
@@ -140,7 +152,7 @@ def _beyond(repeats: Sequence[Repeat]) -> list[float]:
     ]
 
 
-def _firsts(repeats: Sequence[Repeat]) -> set[int]:
+def _firsts(repeats: Sequence[RepeatedRequest]) -> set[int]:
     """The first request of each prompt: it may well be slow."""
     prompts = [one.prompt for one in repeats]
     return {prompts.index(prompt) for prompt in set(prompts)}
@@ -162,14 +174,14 @@ def _nth(period: int) -> str:
 
 
 REPEAT = (
-    Gate(
+    PreflightCheck(
         "same-model",
         "equal requests are answered by the same model, under one name",
         "another model that answers every request in the same way and under the right name (--baseline does); "
         "one that answers fewer than one request in ten",
         _same,
     ),
-    Gate(
+    PreflightCheck(
         "even-times",
         "none of 24 equal requests is much slower than the others, again and again",
         "less than 0.08 s or half a request; fewer than one request in eight; what all requests have in common",

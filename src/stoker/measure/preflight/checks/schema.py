@@ -6,42 +6,51 @@ import json
 from functools import partial
 from typing import Any
 
-from stoker.measure.json_schema import misfit
-from stoker.measure.preflight.check import About, Gate, Seen, each, failed, passed, say, short
-from stoker.measure.requests.client import Talk
+from stoker.measure.json_schema import schema_violation
+from stoker.measure.preflight.check import (
+    CheckContext,
+    CheckResult,
+    PreflightCheck,
+    ask,
+    failed,
+    passed,
+    quoted,
+    run_concurrently,
+)
+from stoker.measure.requests.client import ModelClient
 
 
-async def _schemas(talk: Talk, about: About) -> Seen:
-    forms = about.wording.forms
+async def _schemas(client: ModelClient, ctx: CheckContext) -> CheckResult:
+    forms = ctx.wording.forms
 
     def asked_for(at: int) -> dict[str, Any]:
         form = forms[at]
         wanted = {"name": form.name.replace("-", "_"), "strict": True, "schema": form.schema}
         return {"type": "json_schema", "json_schema": wanted}
 
-    asks = [partial(say, talk, about, form.asked, stream=stream, response_format=asked_for(at))
+    asks = [partial(ask, client, ctx, form.question, stream=stream, response_format=asked_for(at))
             for at, form in enumerate(forms) for stream in (False, True)]  # fmt: skip
-    heard = await each(about, asks)
+    replies = await run_concurrently(ctx, asks)
     right = 0
-    for at, one in enumerate(heard):
+    for at, one in enumerate(replies):
         form = forms[at // 2]
         try:
             value = json.loads(one.text)
         except ValueError:
-            return failed("text", f"{form.name}: no JSON, but {short(one.text)}", passed=right, n=len(heard))
-        if bad := misfit(value, form.schema):
-            return failed("schema", f"{form.name}: {bad}; {short(one.text)}", passed=right, n=len(heard))
+            return failed("text", f"{form.name}: no JSON, but {quoted(one.text)}", passed=right, n=len(replies))
+        if bad := schema_violation(value, form.schema):
+            return failed("schema", f"{form.name}: {bad}; {quoted(one.text)}", passed=right, n=len(replies))
         right += 1
-    return passed(f"{len(forms)} schemas kept, streamed and not", passed=right, n=len(heard))
+    return passed(f"{len(forms)} schemas kept, streamed and not", passed=right, n=len(replies))
 
 
-def _takes_forms(about: About) -> str:
-    refused = about.facts.refused.get("json_schema")
+def _takes_forms(ctx: CheckContext) -> str:
+    refused = ctx.facts.refused_features.get("json_schema")
     return f"it refuses response_format: {refused}" if refused else ""
 
 
 SCHEMA = (
-    Gate(
+    PreflightCheck(
         "json-schema",
         "five schemas are kept by every answer",
         "keywords that the five schemas do not use; whether values are true",

@@ -7,44 +7,55 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from stoker.domain.prompt import Call
-from stoker.measure.json_schema import misfit
+from stoker.domain.prompt import ToolCall
+from stoker.measure.json_schema import schema_violation
 from stoker.measure.preflight import text_damage, wire_flaws
-from stoker.measure.preflight.check import About, Gate, Seen, each, failed, is_too_few, passed, say, short, user
-from stoker.measure.preflight.wordings import Case, Tool, weather_tool
-from stoker.measure.requests.client import Heard, Talk
+from stoker.measure.preflight.check import (
+    CheckContext,
+    CheckResult,
+    PreflightCheck,
+    ask,
+    failed,
+    is_rate_below,
+    passed,
+    quoted,
+    run_concurrently,
+    user_turn,
+)
+from stoker.measure.preflight.wordings import OfferedTool, ToolQuestion, weather_tool
+from stoker.measure.requests.client import ModelClient, ModelReply
 
 BATCH = 8
 _NAMED = ("index", "ids", "id", "object", "double", "finish")
-"""What is told as it is, also where only the stream has it."""
+"""Flaws that keep their name even if only the stream has them."""
 
 
-def fault(heard: Heard, tools: Sequence[Tool], wanted: int = 1) -> tuple[str, str]:
+def call_flaw(replies: ModelReply, tools: Sequence[OfferedTool], wanted: int = 1) -> tuple[str, str]:
     """(why, sentence) of what is wrong with the form of the calls; ("", ""): nothing."""
-    if text_damage.SPECIAL.search(heard.text) is not None or (not heard.calls and '"arguments"' in heard.text):
-        return "text", f"the call came as text: {short(heard.text)}"
-    if (found := wire_flaws.call_fault(heard))[0]:
+    if text_damage.SPECIAL.search(replies.text) is not None or (not replies.calls and '"arguments"' in replies.text):
+        return "text", f"the call came as text: {quoted(replies.text)}"
+    if (found := wire_flaws.call_flaw(replies))[0]:
         return found
-    if not heard.calls:
-        return "none", f"no call came, but {short(heard.text)}"
-    if len(heard.calls) < wanted:
-        return "few", f"{len(heard.calls)} call instead of {wanted}"
+    if not replies.calls:
+        return "none", f"no call came, but {quoted(replies.text)}"
+    if len(replies.calls) < wanted:
+        return "few", f"{len(replies.calls)} call instead of {wanted}"
     by_name = {tool.name: tool for tool in tools}
-    for call in heard.calls:
+    for call in replies.calls:
         if call.name not in by_name:
             return "name", f"it called {call.name!r}, which nobody offered"
         arguments = parsed(call)
         if not isinstance(arguments, dict):
             kind = "double" if isinstance(arguments, str) else "broken"
-            return kind, f"the arguments are no JSON object: {short(call.arguments)}"
-        if bad := misfit(arguments, by_name[call.name].schema, "arguments"):
+            return kind, f"the arguments are no JSON object: {quoted(call.arguments)}"
+        if bad := schema_violation(arguments, by_name[call.name].schema, "arguments"):
             return "schema", bad
-    if (finish := wire_flaws.finish(heard)) != "tool_calls":
+    if (finish := wire_flaws.finish_reason(replies)) != "tool_calls":
         return "finish", f"the finish reason after a call is {finish!r}"
     return "", ""
 
 
-def parsed(call: Call) -> Any:
+def parsed(call: ToolCall) -> Any:
     """None: no JSON."""
     try:
         return json.loads(call.arguments)
@@ -52,77 +63,78 @@ def parsed(call: Call) -> Any:
         return None
 
 
-def is_right(heard: Heard, name: str, arguments: Mapping[str, Any]) -> bool:
-    return [(call.name, parsed(call)) for call in heard.calls] == [(name, dict(arguments))]
+def is_right(replies: ModelReply, name: str, arguments: Mapping[str, Any]) -> bool:
+    return [(call.name, parsed(call)) for call in replies.calls] == [(name, dict(arguments))]
 
 
-async def _asked(talk: Talk, about: About, cases: Sequence[Case], **fields: Any) -> Seen:
+async def _asked(client: ModelClient, ctx: CheckContext, cases: Sequence[ToolQuestion], **fields: Any) -> CheckResult:
     """Each case streamed and not: form always right (zero failures), values as a rate, both ways the same."""
-    both = [partial(say, talk, about, case.asked, stream=stream, tools=[tool.chat for tool in case.tools], **fields)
+    both = [partial(ask, client, ctx, case.question, stream=stream, tools=[tool.chat for tool in case.tools], **fields)
             for case in cases for stream in (False, True)]  # fmt: skip
-    heard = await each(about, both)
+    replies = await run_concurrently(ctx, both)
     right, ignored = 0, list[str]()
-    for at, one in enumerate(heard):
+    for at, one in enumerate(replies):
         case, way = cases[at // 2], "streamed" if at % 2 else "not streamed"
-        why, sentence = fault(one, case.tools)
-        if why == "none" and len(cases) > 1 and not heard[at - at % 2].calls and one.text.strip():
+        why, sentence = call_flaw(one, case.tools)
+        if why == "none" and len(cases) > 1 and not replies[at - at % 2].calls and one.text.strip():
             ignored.append(sentence)  # some models do without the tool now and then
             continue
         if why:
-            if at % 2 and why not in _NAMED and not fault(heard[at - 1], case.tools)[0]:
+            if at % 2 and why not in _NAMED and not call_flaw(replies[at - 1], case.tools)[0]:
                 why = "stream"
-            return failed(why, f"{way}: {sentence}", passed=right, n=len(heard))
+            return failed(why, f"{way}: {sentence}", passed=right, n=len(replies))
         right += is_right(one, case.name, case.arguments)
-    for whole, flow in zip(heard[::2], heard[1::2], strict=True):
+    for whole, flow in zip(replies[::2], replies[1::2], strict=True):
         if [(c.name, parsed(c)) for c in whole.calls] != [(c.name, parsed(c)) for c in flow.calls]:
-            return failed("stream", "the same question gives another call when it is streamed", n=len(heard))
-    numbers = {"passed": right, "n": len(heard)}
-    if is_too_few(right, len(heard), 0.8):
-        if len(ignored) == len(heard):
+            return failed("stream", "the same question gives another call when it is streamed", n=len(replies))
+    numbers = {"passed": right, "n": len(replies)}
+    if is_rate_below(right, len(replies), 0.8):
+        if len(ignored) == len(replies):
             return failed("none", ignored[0], **numbers)
-        return failed("values", f"{right} of {len(heard)} calls had the right tool and values", **numbers)
-    return passed(f"{right} of {len(heard)} right, streamed and not", **numbers)
+        return failed("values", f"{right} of {len(replies)} calls had the right tool and values", **numbers)
+    return passed(f"{right} of {len(replies)} right, streamed and not", **numbers)
 
 
-def _weather(about: About, city: str) -> Case:
-    tool = weather_tool(about.wording)
-    return Case(about.wording.weather.format(city=city), (tool,), tool.name, {"city": city})
+def _weather(ctx: CheckContext, city: str) -> ToolQuestion:
+    tool = weather_tool(ctx.wording)
+    return ToolQuestion(ctx.wording.weather.format(city=city), (tool,), tool.name, {"city": city})
 
 
-async def _single(talk: Talk, about: About) -> Seen:
-    cities = about.dice("single").sample(about.wording.cities, 2)
-    return await _asked(talk, about, [*(_weather(about, city) for city in cities), *about.wording.singles])
+async def _single(client: ModelClient, ctx: CheckContext) -> CheckResult:
+    cities = ctx.dice("single").sample(ctx.wording.cities, 2)
+    return await _asked(client, ctx, [*(_weather(ctx, city) for city in cities), *ctx.wording.singles])
 
 
-async def _batch(talk: Talk, about: About) -> Seen:
+async def _batch(client: ModelClient, ctx: CheckContext) -> CheckResult:
     """All at once, whatever the limit is elsewhere: each its own city."""
-    cities = about.dice("batch").sample(about.wording.cities, BATCH)
-    cases = [_weather(about, city) for city in cities]
-    heard = await each(
-        about,
-        [partial(say, talk, about, case.asked, stream=bool(at % 2), tools=[tool.chat for tool in case.tools])
+    cities = ctx.dice("batch").sample(ctx.wording.cities, BATCH)
+    cases = [_weather(ctx, city) for city in cities]
+    replies = await run_concurrently(
+        ctx,
+        [partial(ask, client, ctx, case.question, stream=bool(at % 2), tools=[tool.chat for tool in case.tools])
          for at, case in enumerate(cases)],
         at_once=BATCH,
     )  # fmt: skip
     right = 0
-    for case, one in zip(cases, heard, strict=True):
-        why, sentence = fault(one, case.tools)
+    for case, one in zip(cases, replies, strict=True):
+        why, sentence = call_flaw(one, case.tools)
         if why:
             return failed(why, f"in a batch of {BATCH}: {sentence}", passed=right, n=BATCH)
         right += is_right(one, case.name, case.arguments)
-    if is_too_few(right, BATCH, 0.8):
+    if is_rate_below(right, BATCH, 0.8):
         return failed("values", f"in a batch of {BATCH}: {right} calls had the right city", passed=right, n=BATCH)
     return passed(f"{right} of {BATCH} right, all at once", passed=right, n=BATCH)
 
 
-async def _parallel(talk: Talk, about: About) -> Seen:
-    one, two = about.dice("parallel").sample(about.wording.cities, 2)
-    tool = weather_tool(about.wording)
-    asked = about.wording.parallel.format(one=one, two=two)
-    heard = await each(about, [partial(say, talk, about, asked, stream=s, tools=[tool.chat], parallel_tool_calls=True)
-                               for s in (False, True)])  # fmt: skip
-    for found in heard:
-        why, sentence = fault(found, [tool], wanted=2)
+async def _parallel(client: ModelClient, ctx: CheckContext) -> CheckResult:
+    one, two = ctx.dice("parallel").sample(ctx.wording.cities, 2)
+    tool = weather_tool(ctx.wording)
+    asked = ctx.wording.parallel.format(one=one, two=two)
+    asks = [partial(ask, client, ctx, asked, stream=s, tools=[tool.chat], parallel_tool_calls=True)
+            for s in (False, True)]  # fmt: skip
+    replies = await run_concurrently(ctx, asks)
+    for found in replies:
+        why, sentence = call_flaw(found, [tool], wanted=2)
         if why:
             return failed(why, sentence)
         if {str(parsed(call)["city"]) for call in found.calls} != {one, two}:
@@ -130,160 +142,162 @@ async def _parallel(talk: Talk, about: About) -> Seen:
     return passed("two calls in one answer, streamed and not")
 
 
-async def _abstain(talk: Talk, about: About) -> Seen:
-    tools = [tool.chat for tool in about.wording.named.tools]
-    asked = [partial(say, talk, about, text, stream=s, tools=tools)
-             for text in about.wording.abstains for s in (False, True)]  # fmt: skip
-    heard = await each(about, asked)
-    calls = sum(bool(one.calls) for one in heard)
-    if is_too_few(len(heard) - calls, len(heard), 0.8):
-        return failed("called", f"{calls} of {len(heard)} questions that need no tool got a call", n=len(heard))
-    return passed(f"{len(heard) - calls} of {len(heard)} answered without a call", n=len(heard))
+async def _abstain(client: ModelClient, ctx: CheckContext) -> CheckResult:
+    tools = [tool.chat for tool in ctx.wording.named.tools]
+    asked = [partial(ask, client, ctx, text, stream=s, tools=tools)
+             for text in ctx.wording.abstains for s in (False, True)]  # fmt: skip
+    replies = await run_concurrently(ctx, asked)
+    calls = sum(bool(one.calls) for one in replies)
+    if is_rate_below(len(replies) - calls, len(replies), 0.8):
+        return failed("called", f"{calls} of {len(replies)} questions that need no tool got a call", n=len(replies))
+    return passed(f"{len(replies) - calls} of {len(replies)} answered without a call", n=len(replies))
 
 
-async def _required(talk: Talk, about: About) -> Seen:
-    city = about.dice("required").choice(about.wording.cities)
-    return await _asked(talk, about, [_weather(about, city)], tool_choice="required")
+async def _required(client: ModelClient, ctx: CheckContext) -> CheckResult:
+    city = ctx.dice("required").choice(ctx.wording.cities)
+    return await _asked(client, ctx, [_weather(ctx, city)], tool_choice="required")
 
 
-async def _named(talk: Talk, about: About) -> Seen:
-    case = about.wording.named
+async def _named(client: ModelClient, ctx: CheckContext) -> CheckResult:
+    case = ctx.wording.named
     choice = {"type": "function", "function": {"name": case.name}}
-    return await _asked(talk, about, [case], tool_choice=choice)
+    return await _asked(client, ctx, [case], tool_choice=choice)
 
 
-async def _none(talk: Talk, about: About) -> Seen:
-    case = about.wording.named
+async def _none(client: ModelClient, ctx: CheckContext) -> CheckResult:
+    case = ctx.wording.named
     tools = [tool.chat for tool in case.tools]
-    heard = await each(about, [partial(say, talk, about, case.asked, stream=s, tools=tools, tool_choice="none")
-                               for s in (False, True)])  # fmt: skip
-    for one in heard:
+    asks = [partial(ask, client, ctx, case.question, stream=s, tools=tools, tool_choice="none")
+            for s in (False, True)]  # fmt: skip
+    replies = await run_concurrently(ctx, asks)
+    for one in replies:
         if one.calls:
             return failed("called", "tool_choice none, and it called a tool")
-        if text_damage.leaked(one.text):
-            return failed("text", f"tool_choice none, and a call came as text: {short(one.text)}")
+        if text_damage.leaked_token(one.text):
+            return failed("text", f"tool_choice none, and a call came as text: {quoted(one.text)}")
     return passed("text alone, streamed and not")
 
 
-async def _bare(talk: Talk, about: About) -> Seen:
-    case = about.wording.bare
-    heard = await each(about, [partial(say, talk, about, case.asked, stream=s, tools=[tool.chat for tool in case.tools])
-                               for s in (False, True)])  # fmt: skip
-    for one in heard:
+async def _bare(client: ModelClient, ctx: CheckContext) -> CheckResult:
+    case = ctx.wording.bare
+    asks = [partial(ask, client, ctx, case.question, stream=s, tools=[tool.chat for tool in case.tools])
+            for s in (False, True)]  # fmt: skip
+    replies = await run_concurrently(ctx, asks)
+    for one in replies:
         if one.calls and one.calls[0].arguments.strip() in ("", "null", '""'):
             return failed("empty", f"the arguments are {one.calls[0].arguments!r}, not {{}}")
-        why, sentence = fault(one, case.tools)
+        why, sentence = call_flaw(one, case.tools)
         if why:
             return failed(why, sentence)
         if parsed(one.calls[0]) != {}:
-            return failed("values", f"a tool without parameters got {short(one.calls[0].arguments)}")
+            return failed("values", f"a tool without parameters got {quoted(one.calls[0].arguments)}")
     return passed("arguments are {}, streamed and not")
 
 
-async def _round_trip(talk: Talk, about: About) -> Seen:
+async def _round_trip(client: ModelClient, ctx: CheckContext) -> CheckResult:
     """The result as text and as a list of parts, and in the other dialect; the answer must tell what only it says."""
-    tool, dice = weather_tool(about.wording), about.dice("round trip")
+    tool, dice = weather_tool(ctx.wording), ctx.dice("round trip")
     wrong = []
     for form in ("text", "list", "messages"):
-        if form == "messages" and about.messages is None:
+        if form == "messages" and ctx.messages is None:
             continue
-        city, degrees = dice.choice(about.wording.cities), dice.randint(11, 39)
-        told = about.wording.told.format(degrees=degrees)
-        asked = about.wording.weather.format(city=city)
+        city, degrees = dice.choice(ctx.wording.cities), dice.randint(11, 39)
+        told = ctx.wording.tool_result.format(degrees=degrees)
+        asked = ctx.wording.weather.format(city=city)
         if form == "messages":
-            heard = await _told_in_messages(about, tool, asked, city, told)
+            reply = await _told_in_messages(ctx, tool, asked, city, told)
         else:
             call = {"id": "call_a1b2c3", "type": "function",
                     "function": {"name": tool.name, "arguments": json.dumps({"city": city})}}  # fmt: skip
             content: Any = told if form == "text" else [{"type": "text", "text": told}]
-            turns = [user(asked), {"role": "assistant", "content": "", "tool_calls": [call]},
+            turns = [user_turn(asked), {"role": "assistant", "content": "", "tool_calls": [call]},
                      {"role": "tool", "tool_call_id": "call_a1b2c3", "content": content}]  # fmt: skip
-            heard = await say(talk, about, turns, tools=[tool.chat])
-        if str(degrees) not in heard.text:
-            wrong.append(f"{form}: {short(heard.text or heard.timed.failure)} does not tell {degrees}")
+            reply = await ask(client, ctx, turns, tools=[tool.chat])
+        if str(degrees) not in reply.text:
+            wrong.append(f"{form}: {quoted(reply.text or reply.timing.failure)} does not tell {degrees}")
     if wrong:
         return failed("lost", "; ".join(wrong))
     return passed("the answer tells what the tool said, however the result was written")
 
 
-async def _told_in_messages(about: About, tool: Tool, asked: str, city: str, told: str) -> Heard:
-    if about.messages is None:
-        raise ValueError("needs the other dialect")
+async def _told_in_messages(ctx: CheckContext, tool: OfferedTool, asked: str, city: str, told: str) -> ModelReply:
+    if ctx.messages is None:
+        raise ValueError("the serve does not speak the Messages API")
     use = {"type": "tool_use", "id": "toolu_a1b2c3", "name": tool.name, "input": {"city": city}}
     result = {"type": "tool_result", "tool_use_id": "toolu_a1b2c3", "content": told}
-    turns = [user(asked), {"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
-    offered = {"name": tool.name, "description": tool.about, "input_schema": tool.schema}
-    asked_for = {"messages": turns, "tools": [offered], "max_tokens": about.wording.limit, "temperature": 0}
-    return await about.messages.ask(asked_for)
+    turns = [user_turn(asked), {"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
+    offered = {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
+    asked_for = {"messages": turns, "tools": [offered], "max_tokens": ctx.wording.limit, "temperature": 0}
+    return await ctx.messages.ask(asked_for)
 
 
-def _has_tools(about: About) -> str:
-    if "tools" in about.facts.refused:
-        return f"it refuses tools: {about.facts.refused['tools']}"
-    template = about.facts.props.get("chat_template")
+def _has_tools(ctx: CheckContext) -> str:
+    if "tools" in ctx.facts.refused_features:
+        return f"it refuses tools: {ctx.facts.refused_features['tools']}"
+    template = ctx.facts.props.get("chat_template")
     if isinstance(template, str) and template and "tool" not in template:
         return "its chat template knows no tools"
     return ""
 
 
 TOOLS = (
-    Gate(
+    PreflightCheck(
         "tool-single",
         "the right call with arguments that fit, streamed and not the same",
         "calls that are well-formed and unwise; a fault that only other tools or long arguments show",
         _single,
         _has_tools,
     ),
-    Gate(
+    PreflightCheck(
         "tool-batch",
         "eight calls at once, each its own",
         "more than eight calls at once",
         _batch,
         _has_tools,
     ),
-    Gate(
+    PreflightCheck(
         "tool-parallel",
         "two calls in one answer",
         "three or more calls in one answer; a model that never calls two",
         _parallel,
         _has_tools,
     ),
-    Gate(
+    PreflightCheck(
         "tool-abstain",
         "no call where none is needed",
         "calls that are not needed in longer conversations",
         _abstain,
         _has_tools,
     ),
-    Gate(
+    PreflightCheck(
         "tool-required",
         "tool_choice required gives a call",
         "tools that do not fit the question",
         _required,
         _has_tools,
     ),
-    Gate(
+    PreflightCheck(
         "tool-named",
         "a tool chosen by name is called",
         "a choice that is not the natural one",
         _named,
         _has_tools,
     ),
-    Gate(
+    PreflightCheck(
         "tool-none",
         "tool_choice none gives text",
         "a tool chosen later in the conversation",
         _none,
         _has_tools,
     ),
-    Gate(
+    PreflightCheck(
         "tool-bare",
         "a tool without parameters gets {}",
         "tools whose parameters are all optional",
         _bare,
         _has_tools,
     ),
-    Gate(
+    PreflightCheck(
         "tool-round-trip",
         "a tool's result reaches the answer",
         "results that are long, not text, or several",

@@ -7,45 +7,56 @@ from collections.abc import Sequence
 from functools import partial
 
 from stoker.measure.preflight import wire_flaws
-from stoker.measure.preflight.check import About, Gate, Seen, absent, document, each, failed, passed, say, short
-from stoker.measure.requests.client import Heard, Talk
+from stoker.measure.preflight.check import (
+    CheckContext,
+    CheckResult,
+    PreflightCheck,
+    ask,
+    chat_request,
+    failed,
+    not_applicable,
+    passed,
+    quoted,
+    run_concurrently,
+)
+from stoker.measure.requests.client import ModelClient, ModelReply
 
 TEXTS = ("Größe naïve façade Übermut", "Zürich 東京 Москва", "café 🙂 señor 👍🏽")
 
 
-async def _letters(talk: Talk, about: About) -> Seen:
+async def _letters(client: ModelClient, ctx: CheckContext) -> CheckResult:
     """1. each event is whole UTF-8 by itself, in every answer of this run  2. the same streamed and not
     3. no letter is lost or spelled in another encoding"""
-    asks = [partial(say, talk, about, about.wording.echo.format(words=text), stream=s)
+    asks = [partial(ask, client, ctx, ctx.wording.echo.format(words=text), stream=s)
             for text in TEXTS for s in (False, True)]  # fmt: skip
-    heard = [*await each(about, asks), *await _forced(talk, about)]
-    flaws = [flaw for one in heard if (flaw := wire_flaws.bytes_fault(one))[0]]
-    for why, sentence in [*flaws, *about.flaws]:  # 1
-        return failed(why, sentence, n=len(heard))
-    beyond = sum(not one.text.isascii() for one in heard)
-    for whole, flow in zip(heard[::2], heard[1::2], strict=True):
+    replies = [*await run_concurrently(ctx, asks), *await _forced(client, ctx)]
+    flaws = [flaw for one in replies if (flaw := wire_flaws.bytes_flaw(one))[0]]
+    for why, sentence in [*flaws, *ctx.wire_flaws]:  # 1
+        return failed(why, sentence, n=len(replies))
+    beyond = sum(not one.text.isascii() for one in replies)
+    for whole, flow in zip(replies[::2], replies[1::2], strict=True):
         if "�" in flow.text and "�" not in whole.text:  # 2
-            return failed("cut", f"U+FFFD in a stream: {short(flow.text)}; not streamed {short(whole.text)}")
-    for at, one in enumerate(heard[: 2 * len(TEXTS)]):
+            return failed("cut", f"U+FFFD in a stream: {quoted(flow.text)}; not streamed {quoted(whole.text)}")
+    for at, one in enumerate(replies[: 2 * len(TEXTS)]):
         if bad := mangled(TEXTS[at // 2], one.text):  # 3
             return failed(
                 "mangled", f"{'streamed' if at % 2 else 'not streamed'}: {bad!r} in place of {TEXTS[at // 2]!r}"
             )
     if not beyond:
-        return absent("no answer held a letter beyond ASCII: the model wrote none when asked to")
-    return passed(f"{beyond} of {len(heard)} answers with letters beyond ASCII, each event whole", n=len(heard))
+        return not_applicable("no answer held a letter beyond ASCII: the model wrote none when asked to")
+    return passed(f"{beyond} of {len(replies)} answers with letters beyond ASCII, each event whole", n=len(replies))
 
 
-async def _forced(talk: Talk, about: About) -> Sequence[Heard]:
+async def _forced(client: ModelClient, ctx: CheckContext) -> Sequence[ModelReply]:
     """A form whose only value has such letters: what cannot repeat them has to write them. Empty: it is refused."""
     value = {"type": "string", "enum": [" ".join(TEXTS)]}
     schema = {"type": "object", "properties": {"text": value}, "required": ["text"], "additionalProperties": False}
     form = {"type": "json_schema", "json_schema": {"name": "letters", "strict": True, "schema": schema}}
-    if "json_schema" in about.facts.refused:
+    if "json_schema" in ctx.facts.refused_features:
         return ()
     asked = f"Answer in JSON: {json.dumps({'text': value['enum'][0]}, ensure_ascii=False)}"
-    both = [await talk.ask(document(about, asked, stream=s, response_format=form)) for s in (False, True)]
-    return both if all(one.timed.is_ok for one in both) else ()
+    both = [await client.ask(chat_request(ctx, asked, stream=s, response_format=form)) for s in (False, True)]
+    return both if all(one.timing.is_ok for one in both) else ()
 
 
 def mangled(wanted: str, text: str) -> str:
@@ -68,7 +79,7 @@ def mangled(wanted: str, text: str) -> str:
 
 
 LETTERS = (
-    Gate(
+    PreflightCheck(
         "unicode",
         "letters beyond ASCII come through, each event of a stream whole by itself",
         "letters that the model does not write when asked to (reads that cut a letter are legal)",

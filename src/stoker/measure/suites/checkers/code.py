@@ -6,21 +6,21 @@ import re
 from collections.abc import Callable
 
 from stoker.domain.answer import Answer
-from stoker.measure.suites.check_kinds import Code
-from stoker.measure.suites.checkers.plain_text import PASSED, Grade, said
-from stoker.measure.suites.sandbox.sandbox import End, Ran
+from stoker.measure.suites.check_kinds import CodeCheck
+from stoker.measure.suites.checkers.plain_text import PASSED, Grade, answer_text
+from stoker.measure.suites.sandbox.sandbox import SandboxOutcome, SandboxResult
 
-Run = Callable[[str, str], Ran]
+RunProgram = Callable[[str, str], SandboxResult]
 """(code, tests): `sandbox.run`."""
 _FENCE = re.compile(r"^[ \t]*```([\w+-]*)[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
 _PYTHON = ("", "python", "python3", "py")
 
 
-class Broken(Exception):
+class CheckBroken(Exception):
     """The check could not be made: it says nothing about the model."""
 
 
-def program(check: Code, text: str) -> str:
+def find_program(check: CodeCheck, text: str) -> str:
     """1. the first fence that defines what was asked for  2. the longest fence  3. the whole text."""
     found: list[str] = [
         body for language, body in _FENCE.findall(text) if language.lower() in ("", "python", "py", "python3")
@@ -30,9 +30,9 @@ def program(check: Code, text: str) -> str:
     return (defining or sorted(found, key=len, reverse=True) or [text])[0]
 
 
-def code(check: Code, answer: Answer, run: Run) -> Grade:
-    """Raises Broken: the sandbox could not run it."""
-    ran = run(program(check, said(answer)), check.tests)
-    if ran.end is End.BROKEN:
-        raise Broken(ran.told)
-    return PASSED if ran.end is End.PASSED else Grade(False, ran.told)
+def check_code(check: CodeCheck, answer: Answer, run: RunProgram) -> Grade:
+    """Raises CheckBroken: the sandbox could not run it."""
+    ran = run(find_program(check, answer_text(answer)), check.tests)
+    if ran.end is SandboxOutcome.BROKEN:
+        raise CheckBroken(ran.message)
+    return PASSED if ran.end is SandboxOutcome.PASSED else Grade(False, ran.message)

@@ -10,8 +10,8 @@ import re
 from typing import NamedTuple
 
 from stoker.domain.answer import Answer
-from stoker.measure.suites.check_kinds import Edit
-from stoker.measure.suites.checkers.plain_text import PASSED, Grade, said
+from stoker.measure.suites.check_kinds import EditBlocksCheck
+from stoker.measure.suites.checkers.plain_text import PASSED, Grade, answer_text
 
 _MARKS = {
     "search": re.compile(r"<{5,9} SEARCH\s*"),
@@ -21,18 +21,18 @@ _MARKS = {
 _NEXT = {"": "search", "search": "replace", "replace": "end"}
 
 
-class Block(NamedTuple):
+class EditBlock(NamedTuple):
     search: str
     replace: str
 
 
-class Unfit(Exception):
+class EditError(Exception):
     """The blocks cannot be read, or do not apply."""
 
 
-def blocks(text: str) -> list[Block]:
-    """Raises Unfit: a block is open at the end, or there is none."""
-    found: list[Block] = []
+def parse_blocks(text: str) -> list[EditBlock]:
+    """Raises EditError: the last block is not closed, or there is no block."""
+    found: list[EditBlock] = []
     parts: dict[str, list[str]] = {}
     state = ""
     for line in text.splitlines():
@@ -42,24 +42,24 @@ def blocks(text: str) -> list[Block]:
             if state == "search":
                 parts = {"search": [], "replace": []}
             elif not state:
-                found.append(Block("\n".join(parts["search"]), "\n".join(parts["replace"])))
+                found.append(EditBlock("\n".join(parts["search"]), "\n".join(parts["replace"])))
         elif state:
             parts[state].append(line)
     if state:
-        raise Unfit(f"block {len(found) + 1} does not end")
+        raise EditError(f"block {len(found) + 1} does not end")
     if not found:
-        raise Unfit("no search/replace block")
+        raise EditError("no search/replace block")
     return found
 
 
-def apply(source: str, found: list[Block]) -> str:
-    """One after the other. Raises Unfit: what is searched for is empty, not there, or there more than once."""
+def apply_blocks(source: str, found: list[EditBlock]) -> str:
+    """One after the other. Raises EditError: the search text is empty, missing, or found more than once."""
     lines = source.splitlines()
     for number, block in enumerate(found, 1):
         search = block.search.splitlines()
         places = [at for at in range(len(lines)) if _same(lines[at : at + len(search)], search)] if search else []
         if len(places) != 1:
-            raise Unfit(f"block {number} is found {len(places)} times")
+            raise EditError(f"block {number} is found {len(places)} times")
         lines[places[0] : places[0] + len(search)] = block.replace.splitlines()
     return "\n".join(lines)
 
@@ -68,11 +68,11 @@ def _same(one: list[str], other: list[str]) -> bool:
     return [line.rstrip() for line in one] == [line.rstrip() for line in other]
 
 
-def edit(check: Edit, answer: Answer) -> Grade:
+def check_edit(check: EditBlocksCheck, answer: Answer) -> Grade:
     """1. does not apply  2. gives something else."""
     try:
-        result = apply(check.source, blocks(said(answer)))
-    except Unfit as error:  # 1
+        result = apply_blocks(check.source, parse_blocks(answer_text(answer)))
+    except EditError as error:  # 1
         return Grade(False, str(error))
     same = _same(result.strip("\n").splitlines(), check.wanted.strip("\n").splitlines())
-    return PASSED if same else Grade(False, "applies, and gives another text")  # 2
+    return PASSED if same else Grade(False, "applies, but gives another text")  # 2

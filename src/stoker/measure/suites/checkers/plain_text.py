@@ -10,7 +10,15 @@ from typing import NamedTuple
 
 from stoker.domain.answer import Answer
 from stoker.domain.prompt import Text
-from stoker.measure.suites.check_kinds import Contains, Copy, Exact, Facts, Line, Needle, Number
+from stoker.measure.suites.check_kinds import (
+    ContainsCheck,
+    CopyCheck,
+    ExactCheck,
+    FactsCheck,
+    LineCheck,
+    NeedleCheck,
+    NumberCheck,
+)
 
 _NUMBER = re.compile(r"(?<![\w.,])[-\u2212]?\d[\d,]*(?:\.\d+)?")
 _STRONG = re.compile(r"\\boxed\{([^{}]*)\}|\*\*([^*\n]+)\*\*")
@@ -21,69 +29,69 @@ _MARKS = " \t\n.,;:!*`'\"\u201c\u201d\u2018\u2019()[]"
 
 class Grade(NamedTuple):
     passed: bool
-    told: str = ""
+    reason: str = ""
     """Why not, in a few words."""
 
 
 PASSED = Grade(True)
 
 
-def said(answer: Answer) -> str:
+def answer_text(answer: Answer) -> str:
     """The text that a reader sees, composed characters, no space around it."""
     text = "".join(block.text for block in answer.blocks if isinstance(block, Text))
     return unicodedata.normalize("NFC", text).strip()
 
 
-def short(text: str, most: int = 40) -> str:
+def quoted(text: str, most: int = 40) -> str:
     """For telling."""
     flat = " ".join(text.split())
     return repr(flat if len(flat) <= most else flat[: most - 3] + "...")
 
 
-def find(text: str, phrase: str, start: int = 0) -> int:
+def find_phrase(text: str, phrase: str, start: int = 0) -> int:
     """Where a whole word or phrase begins, without regard to case and the width of spaces; -1: nowhere."""
     parts = [re.escape(part) for part in phrase.casefold().split()]
     found = re.compile(r"(?<!\w)" + r"\s+".join(parts) + r"(?!\w)").search(text.casefold(), start)
     return -1 if found is None else found.start()
 
 
-def has(text: str, phrase: str) -> bool:
-    return find(text, unicodedata.normalize("NFC", phrase)) >= 0
+def has_phrase(text: str, phrase: str) -> bool:
+    return find_phrase(text, unicodedata.normalize("NFC", phrase)) >= 0
 
 
 # -- the checks ----------------------------------------------------------------------------------------------------
 
 
-def copy(check: Copy, answer: Answer) -> Grade:
+def check_copy(check: CopyCheck, answer: Answer) -> Grade:
     """1. the same  2. the same in quotes  3. with a full stop after it."""
-    text, wanted = said(answer), unicodedata.normalize("NFC", check.text).strip()
+    text, wanted = answer_text(answer), unicodedata.normalize("NFC", check.text).strip()
     forms = [text]
     if text[:1] + text[-1:] in _QUOTES and len(text) > 1:  # 2
         forms.append(text[1:-1].strip())
     forms += [form[:-1] for form in forms if form.endswith(".")]  # 3
-    return PASSED if wanted in forms else Grade(False, f"no copy: {short(text)}")
+    return PASSED if wanted in forms else Grade(False, f"no copy: {quoted(text)}")
 
 
-def contains(check: Contains, answer: Answer) -> Grade:
-    text = said(answer)
-    if bad := next((word for word in check.none if has(text, word)), None):
-        return Grade(False, f"holds {short(bad)}")
-    if check.any and not any(has(text, word) for word in check.any):
-        return Grade(False, f"holds none of {len(check.any)} words: {short(text)}")
+def check_contains(check: ContainsCheck, answer: Answer) -> Grade:
+    text = answer_text(answer)
+    if bad := next((word for word in check.none if has_phrase(text, word)), None):
+        return Grade(False, f"holds {quoted(bad)}")
+    if check.any and not any(has_phrase(text, word) for word in check.any):
+        return Grade(False, f"holds none of {len(check.any)} words: {quoted(text)}")
     at = 0
     for word in check.all:
-        place = find(text, unicodedata.normalize("NFC", word), at)
+        place = find_phrase(text, unicodedata.normalize("NFC", word), at)
         if place < 0:
-            return Grade(False, f"misses {short(word)}: {short(text)}")
+            return Grade(False, f"misses {quoted(word)}: {quoted(text)}")
         at = place + 1 if check.ordered else 0
     return PASSED
 
 
-def number(check: Number, answer: Answer) -> Grade:
-    found = _result(said(answer))
+def check_number(check: NumberCheck, answer: Answer) -> Grade:
+    found = _result(answer_text(answer))
     if found is None:
-        return Grade(False, f"no number: {short(said(answer))}")
-    return PASSED if found == Decimal(check.value) else Grade(False, f"{found} and not {check.value}")
+        return Grade(False, f"no number: {quoted(answer_text(answer))}")
+    return PASSED if found == Decimal(check.value) else Grade(False, f"{found} instead of {check.value}")
 
 
 def _result(text: str) -> Decimal | None:
@@ -105,40 +113,40 @@ def _decimal(text: str) -> Decimal | None:
         return None
 
 
-def exact(check: Exact, answer: Answer) -> Grade:
+def check_exact(check: ExactCheck, answer: Answer) -> Grade:
     """1. the whole text  2. the rest of the line after the last `Answer:`."""
-    text = said(answer)
+    text = answer_text(answer)
     tail = re.split(r"answer\W*:", text, flags=re.IGNORECASE)[-1].strip(_MARKS).split("\n", 1)[0]
     wanted = {_bare(value) for value in check.values}
-    return PASSED if wanted & {_bare(text), _bare(tail)} else Grade(False, f"no such answer: {short(tail)}")
+    return PASSED if wanted & {_bare(text), _bare(tail)} else Grade(False, f"no such answer: {quoted(tail)}")
 
 
 def _bare(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).strip(_MARKS).casefold().split())
 
 
-def needle(check: Needle, answer: Answer) -> Grade:
-    text = said(answer)
-    if not has(text, check.value):
-        return Grade(False, f"not found: {short(text)}")
-    if wrong := next((decoy for decoy in check.decoys if has(text, decoy)), None):
-        return Grade(False, f"also told {short(wrong)}")
+def check_needle(check: NeedleCheck, answer: Answer) -> Grade:
+    text = answer_text(answer)
+    if not has_phrase(text, check.value):
+        return Grade(False, f"not found: {quoted(text)}")
+    if wrong := next((decoy for decoy in check.decoys if has_phrase(text, decoy)), None):
+        return Grade(False, f"also named {quoted(wrong)}")
     return PASSED
 
 
-def facts(check: Facts, answer: Answer) -> Grade:
-    text = said(answer)
-    kept = sum(any(has(text, wording) for wording in fact) for fact in check.facts)
+def check_facts(check: FactsCheck, answer: Answer) -> Grade:
+    text = answer_text(answer)
+    kept = sum(any(has_phrase(text, wording) for wording in fact) for fact in check.facts)
     return PASSED if kept >= check.least else Grade(False, f"{kept} of {len(check.facts)} facts, {check.least} wanted")
 
 
-def line(check: Line, answer: Answer) -> Grade:
+def check_line(check: LineCheck, answer: Answer) -> Grade:
     """1. the lines that it calls so  2. if none, the numbers that could be one. There has to be one, and the right."""
-    text = said(answer)
+    text = answer_text(answer)
     named = [int(found) for found in _LINE.findall(text)]  # 1
     numbers = named or [int(found) for found in re.findall(r"(?<![\w.])\d{1,6}(?![\w])", text)]  # 2
     places = sorted({value for value in numbers if 1 <= value <= check.of})
-    return PASSED if places == [check.line] else Grade(False, f"{_listed(places)} and not line {check.line}")
+    return PASSED if places == [check.line] else Grade(False, f"{_listed(places)} instead of line {check.line}")
 
 
 def _listed(places: Sequence[int]) -> str:

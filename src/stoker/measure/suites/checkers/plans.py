@@ -1,6 +1,6 @@
-"""The structural grade of a plan: is it one, for this task? Whether it is wise, nobody here can say. Pure.
+"""The structural grade of a plan. It does not judge whether the plan is wise. Pure.
 
-steps      so many numbered steps as were asked for
+steps      the requested number of steps
 numbered   1, 2, 3 and so on
 distinct   no step twice
 verbs      steps that have a verb of the plan's domain
@@ -16,8 +16,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from stoker.domain.answer import Answer
-from stoker.measure.suites.check_kinds import Plan
-from stoker.measure.suites.checkers.plain_text import Grade, has, said
+from stoker.measure.suites.check_kinds import PlanCheck
+from stoker.measure.suites.checkers.plain_text import Grade, answer_text, has_phrase
 
 _STEP = re.compile(r" ?(?:#{1,6} *)?(?:\*\*|__)?(?:step +)?(\d{1,2})(?:[.):]|\*\*)+ *(.*)", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+")
@@ -73,7 +73,7 @@ ACTIONS = (
 """What people do in plans, in the form without an ending. Many are nouns, too: it says that a step may be one."""
 
 
-class Graded(NamedTuple):
+class PlanGrade(NamedTuple):
     steps: int
     shares: Mapping[str, float]
     """By criterion, 0 to 1."""
@@ -100,12 +100,12 @@ def steps(text: str) -> list[tuple[int, str]]:
     return [(number, "\n".join(lines).strip()) for number, lines in found]
 
 
-def graded(check: Plan, text: str) -> Graded:
+def grade_plan(check: PlanCheck, text: str) -> PlanGrade:
     """By every criterion; one that a check says nothing of is met. Without a step, none is."""
     found = steps(text)
     bodies = [body for _, body in found]
-    verbs = forms(tuple(check.verbs) or ACTIONS)
-    named = [any(has(text, wording) for wording in mention) for mention in check.mentions]
+    verbs = verb_forms(tuple(check.verbs) or ACTIONS)
+    named = [any(has_phrase(text, wording) for wording in mention) for mention in check.mentions]
     kept = [_comes_before(bodies, *pair) for pair in check.order]
     shares = {
         "steps": float(check.least <= len(found) <= check.most),
@@ -115,11 +115,11 @@ def graded(check: Plan, text: str) -> Graded:
         "mentions": _share(named),
         "order": _share(kept),
     }
-    return Graded(len(found), shares if found else dict.fromkeys(shares, 0.0))
+    return PlanGrade(len(found), shares if found else dict.fromkeys(shares, 0.0))
 
 
-def plan(check: Plan, answer: Answer) -> Grade:
-    found = graded(check, said(answer))
+def check_plan(check: PlanCheck, answer: Answer) -> Grade:
+    found = grade_plan(check, answer_text(answer))
     missed = [name for name, share in found.shares.items() if share < 1.0]
     return Grade(found.passed, f"{found.steps} steps; misses {', '.join(missed)}" if missed else "")
 
@@ -130,12 +130,12 @@ def _share(kept: list[bool]) -> float:
 
 def _comes_before(bodies: list[str], one: str, other: str) -> bool:
     """Both are there, and the one is named in an earlier step."""
-    first = [next((at for at, body in enumerate(bodies) if has(body, word)), None) for word in (one, other)]
+    first = [next((at for at, body in enumerate(bodies) if has_phrase(body, word)), None) for word in (one, other)]
     return first[0] is not None and first[1] is not None and first[0] < first[1]
 
 
 @lru_cache(maxsize=64)
-def forms(verbs: tuple[str, ...]) -> frozenset[str]:
+def verb_forms(verbs: tuple[str, ...]) -> frozenset[str]:
     """Each verb with its regular endings."""
     found: set[str] = set()
     for verb in verbs:

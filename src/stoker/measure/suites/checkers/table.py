@@ -5,50 +5,59 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from stoker.domain.answer import Answer, Stop
+from stoker.domain.answer import Answer, StopReason
 from stoker.measure.suites import check_kinds
-from stoker.measure.suites.checkers.code import Broken, Run, code
-from stoker.measure.suites.checkers.edits import edit
-from stoker.measure.suites.checkers.form import form
-from stoker.measure.suites.checkers.plain_text import Grade, contains, copy, exact, facts, line, needle, number
-from stoker.measure.suites.checkers.plans import plan
-from stoker.measure.suites.checkers.structured import abstain, calls, json_value
+from stoker.measure.suites.checkers.code import CheckBroken, RunProgram, check_code
+from stoker.measure.suites.checkers.edits import check_edit
+from stoker.measure.suites.checkers.form import check_format
+from stoker.measure.suites.checkers.plain_text import (
+    Grade,
+    check_contains,
+    check_copy,
+    check_exact,
+    check_facts,
+    check_line,
+    check_needle,
+    check_number,
+)
+from stoker.measure.suites.checkers.plans import check_plan
+from stoker.measure.suites.checkers.structured import check_abstain, check_calls, check_json
 
 Checker = Callable[[Any, Answer], Grade]
 
-CHECKERS: Mapping[type[check_kinds.Kind], Checker] = {
-    check_kinds.Calls: calls,
-    check_kinds.Abstain: abstain,
-    check_kinds.Json: json_value,
-    check_kinds.Number: number,
-    check_kinds.Copy: copy,
-    check_kinds.Exact: exact,
-    check_kinds.Contains: contains,
-    check_kinds.Needle: needle,
-    check_kinds.Facts: facts,
-    check_kinds.Format: form,
-    check_kinds.Line: line,
-    check_kinds.Edit: edit,
-    check_kinds.Plan: plan,
+CHECKERS: Mapping[type[check_kinds.CheckKind], Checker] = {
+    check_kinds.CallsCheck: check_calls,
+    check_kinds.AbstainCheck: check_abstain,
+    check_kinds.JsonCheck: check_json,
+    check_kinds.NumberCheck: check_number,
+    check_kinds.CopyCheck: check_copy,
+    check_kinds.ExactCheck: check_exact,
+    check_kinds.ContainsCheck: check_contains,
+    check_kinds.NeedleCheck: check_needle,
+    check_kinds.FactsCheck: check_facts,
+    check_kinds.FormatCheck: check_format,
+    check_kinds.LineCheck: check_line,
+    check_kinds.EditBlocksCheck: check_edit,
+    check_kinds.PlanCheck: check_plan,
 }
-UNENDED = {Stop.LENGTH: "the answer was cut off", Stop.CONTEXT: "the context was full"}
+UNENDED = {StopReason.LENGTH: "the answer was cut off", StopReason.CONTEXT: "the context was full"}
 
 
-def judge(check: check_kinds.Check, answer: Answer, run: Run) -> Grade:
+def check_answer(check: check_kinds.FixtureCheck, answer: Answer, run: RunProgram) -> Grade:
     """1. it never ended  2. all of several  3. a program, by running it  4. the table.
 
-    Raises Broken where the check could not be made, whatever the reason: that is no word about the model.
+    Raises CheckBroken where the check could not be made, whatever the reason: that is no word about the model.
     """
     try:
         if answer.stop in UNENDED:  # 1
             return Grade(False, UNENDED[answer.stop])
-        if isinstance(check, check_kinds.All):  # 2
+        if isinstance(check, check_kinds.AllChecks):  # 2
             grades = (CHECKERS[type(one)](one, answer) for one in check.checks)
             return next((grade for grade in grades if not grade.passed), Grade(True))
-        if isinstance(check, check_kinds.Code):  # 3
-            return code(check, answer, run)
+        if isinstance(check, check_kinds.CodeCheck):  # 3
+            return check_code(check, answer, run)
         return CHECKERS[type(check)](check, answer)  # 4
-    except Broken:
+    except CheckBroken:
         raise
     except Exception as error:
-        raise Broken(f"{type(check).__name__.lower()}: {type(error).__name__}: {error}"[:200]) from error
+        raise CheckBroken(f"{type(check).__name__.lower()}: {type(error).__name__}: {error}"[:200]) from error

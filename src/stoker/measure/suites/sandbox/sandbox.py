@@ -38,7 +38,7 @@ LIMITS = {
 NOBODY = 65534
 
 
-class End(StrEnum):
+class SandboxOutcome(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     """The program is wrong, ended itself, took too long or said too much."""
@@ -46,55 +46,58 @@ class End(StrEnum):
     """It never came to run: the sandbox's fault."""
 
 
-class Ran(NamedTuple):
-    end: End
-    told: str = ""
+class SandboxResult(NamedTuple):
+    end: SandboxOutcome
+    message: str = ""
     output: bytes = b""
     """What it said, at most OUTPUT bytes."""
     seconds: float = 0.0
     isolation: str = ""
-    """`own network, processes and user`, or what there is less of."""
+    """`own network, processes and user`, or what is missing."""
 
 
-class Way(NamedTuple):
+class IsolationMethod(NamedTuple):
     """One way to start it."""
 
-    told: str
+    description: str
     prefix: tuple[str, ...] = ()
     user: int | None = None
 
 
-def run(code: str, tests: str) -> Ran:
+def run_program(code: str, tests: str) -> SandboxResult:
     """Blocks, for WALL seconds at most once it runs. Never raises because of the program."""
     try:
-        return _run(way(), code, tests)
+        return _run(isolation_method(), code, tests)
     except (OSError, ValueError) as error:
-        return Ran(End.BROKEN, f"the sandbox cannot start: {error}"[:200])
+        return SandboxResult(SandboxOutcome.BROKEN, f"the sandbox cannot start: {error}"[:200])
 
 
 @cache
-def way() -> Way:
+def isolation_method() -> IsolationMethod:
     """The first way by which an empty program passes; the last one, if none does."""
     ways = list(_ways())
     for one in ways[:-1]:
         try:
-            if _run(one, "", "").end is End.PASSED:
+            if _run(one, "", "").end is SandboxOutcome.PASSED:
                 return one
         except (OSError, ValueError):
             continue
     return ways[-1]
 
 
-def _ways() -> list[Way]:
+def _ways() -> list[IsolationMethod]:
     """1. as nobody, in namespaces  2. in namespaces  3. as nobody  4. as we are."""
     unshare = shutil.which("unshare")
     own = (unshare, "-r", "-n", "-p", "-f", "--kill-child") if unshare else ()
     users = [NOBODY, None] if os.geteuid() == 0 else [None]
-    spaces = [Way("own network, processes and user", own, user) for user in users if own]
-    return [*spaces, *(Way("no network of its own: unshare is not granted here", (), user) for user in users)]
+    spaces = [IsolationMethod("own network, processes and user", own, user) for user in users if own]
+    return [
+        *spaces,
+        *(IsolationMethod("no own network: unshare is not permitted here", (), user) for user in users),
+    ]
 
 
-def _run(chosen: Way, code: str, tests: str) -> Ran:
+def _run(chosen: IsolationMethod, code: str, tests: str) -> SandboxResult:
     with tempfile.TemporaryDirectory(prefix="stoker-sandbox-", ignore_cleanup_errors=True) as directory:
         if chosen.user is not None:
             os.chown(directory, chosen.user, chosen.user)
@@ -107,17 +110,17 @@ def _run(chosen: Way, code: str, tests: str) -> Ran:
         finally:
             os.close(writing)
         try:
-            return _watch(process, reading, _order(code, tests, writing))._replace(isolation=chosen.told)
+            return _watch(process, reading, _order(code, tests, writing))._replace(isolation=chosen.description)
         finally:
             _end(process)
             os.close(reading)
 
 
 def _inside() -> str:
-    return (files("stoker.measure.suites.sandbox.sandbox") / "inside.py").read_text()
+    return (files("stoker.measure.suites.sandbox") / "inside.py").read_text()
 
 
-def _start(chosen: Way, directory: str, descriptor: int) -> subprocess.Popen[bytes]:
+def _start(chosen: IsolationMethod, directory: str, descriptor: int) -> subprocess.Popen[bytes]:
     more: dict[str, Any] = {}
     if chosen.user is not None:
         more = {"user": chosen.user, "group": chosen.user, "extra_groups": []}
@@ -175,7 +178,7 @@ class _Heard:
         return self.words[len(b"ready\n") :].partition(b"\n")[0].decode("utf-8", "replace")
 
     def listen(self) -> str:
-        """Until there is a verdict or nobody is left to give one. Gives what ended it too early, or nothing."""
+        """Wait for a verdict, or until all pipes are closed. Returns what ended the wait too early; empty: nothing."""
         with self._pipes:
             while self._pipes.get_map() and not self.last:
                 left = self.until - time.monotonic()
@@ -212,21 +215,23 @@ class _Heard:
         return data
 
 
-def _watch(process: subprocess.Popen[bytes], reading: int, order: bytes) -> Ran:
+def _watch(process: subprocess.Popen[bytes], reading: int, order: bytes) -> SandboxResult:
     """1. never ready  2. passed  3. failed, with its reason  4. said too much  5. took too long  6. ended itself."""
-    heard = _Heard(process, reading, order)
-    early = heard.listen()
-    output, seconds = heard.output[:OUTPUT], round(time.monotonic() - heard.began, 3)
-    if not heard.is_ready:  # 1
-        why = "no sign of life" if early else output.decode("utf-8", "replace").strip()[-160:]
-        return Ran(End.BROKEN, f"the sandbox did not start: {why}", output, seconds)
-    verdict, _, why = heard.last.partition(" ")
+    reply = _Heard(process, reading, order)
+    early = reply.listen()
+    output, seconds = reply.output[:OUTPUT], round(time.monotonic() - reply.began, 3)
+    if not reply.is_ready:  # 1
+        why = "no output" if early else output.decode("utf-8", "replace").strip()[-160:]
+        return SandboxResult(SandboxOutcome.BROKEN, f"the sandbox did not start: {why}", output, seconds)
+    verdict, _, why = reply.last.partition(" ")
     if verdict == "passed":  # 2
-        return Ran(End.PASSED, "", output, seconds)
+        return SandboxResult(SandboxOutcome.PASSED, "", output, seconds)
     if verdict == "failed":  # 3
-        return Ran(End.FAILED, why, output, seconds)
+        return SandboxResult(SandboxOutcome.FAILED, why, output, seconds)
     if early == "output":  # 4
-        return Ran(End.FAILED, f"said more than {OUTPUT} bytes", output, seconds)
+        return SandboxResult(SandboxOutcome.FAILED, f"wrote more than {OUTPUT} bytes", output, seconds)
     if early == "time":  # 5
-        return Ran(End.FAILED, f"took longer than {WALL:g} s", output, seconds)
-    return Ran(End.FAILED, "ended without a result: a limit was reached, or it stopped itself", output, seconds)  # 6
+        return SandboxResult(SandboxOutcome.FAILED, f"took longer than {WALL:g} s", output, seconds)
+    return SandboxResult(
+        SandboxOutcome.FAILED, "ended without a result: it reached a limit, or exited", output, seconds
+    )  # 6

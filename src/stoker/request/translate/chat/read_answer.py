@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from stoker.domain.answer import (
     Answer,
     Began,
+    BlockKind,
     Closed,
     Counted,
     Ended,
@@ -23,23 +24,27 @@ from stoker.domain.answer import (
     Failed,
     Finished,
     Grew,
-    Kind,
     Opened,
-    Stop,
+    StopReason,
     Tokens,
 )
 from stoker.domain.errors import UpstreamError
-from stoker.domain.prompt import Call, Refusal, Text, Thinking
+from stoker.domain.prompt import Refusal, Text, Thinking, ToolCall
 from stoker.request.codec.frames import as_error, is_error
 from stoker.request.translate.neutral.calls import Balance
-from stoker.request.translate.neutral.corners import Losses
-from stoker.request.translate.neutral.dialogue import number, part
+from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import encode
+from stoker.request.translate.neutral.protocols import number, part
 
 STOPS = {
-    "stop": Stop.END, "length": Stop.LENGTH, "tool_calls": Stop.CALLS, "function_call": Stop.CALLS,
-    "content_filter": Stop.FILTERED, "model_length": Stop.CONTEXT, "eos": Stop.END,
-}  # fmt: skip
+    "stop": StopReason.END,
+    "length": StopReason.LENGTH,
+    "tool_calls": StopReason.CALLS,
+    "function_call": StopReason.CALLS,
+    "content_filter": StopReason.FILTERED,
+    "model_length": StopReason.CONTEXT,
+    "eos": StopReason.END,
+}
 _ABORTED = "abort"
 """SGLang's reason for an answer that was cut off: it must not look like an end."""
 MOST_CALLS = 1024
@@ -77,7 +82,7 @@ class _Call:
         return not self.is_custom and self.balance.is_complete()
 
 
-class AnswerReader:
+class ChatAnswerReader:
     """See the module's docstring."""
 
     __slots__ = (
@@ -93,7 +98,7 @@ class AnswerReader:
         self._id = ""
         self._open: int | None = None
         """The open block that is no call."""
-        self._kind: Kind | None = None
+        self._kind: BlockKind | None = None
         self._next = 0
         self._by_index: dict[int, _Call] = {}
         self._by_id: dict[str, _Call] = {}
@@ -124,7 +129,7 @@ class AnswerReader:
             reason = choice.get("finish_reason")
             if reason == _ABORTED:
                 self._is_over = True
-                return [Failed(UpstreamError("the engine gave the answer up", code="upstream_error"))]
+                return [Failed(UpstreamError("the engine aborted the answer", code="upstream_error"))]
             if isinstance(reason, str) and reason:
                 self._finish = reason, matched_of(choice)
         tokens = tokens_of(payload)
@@ -132,7 +137,7 @@ class AnswerReader:
             out.append(Counted(tokens))
         return out
 
-    def end(self, is_said: bool = False) -> list[Event]:
+    def finish(self, is_said: bool = False) -> list[Event]:
         if self._finish is None and is_said and self._has_choice:
             self._finish = "stop", None
         if self._is_over or self._finish is None:
@@ -148,7 +153,7 @@ class AnswerReader:
         out += (Finished(*stop_of(*self._finish, bool(self._order))), Ended())
         return out
 
-    def whole(self, payload: dict[str, Any]) -> Answer:
+    def read_whole(self, payload: dict[str, Any]) -> Answer:
         choices = payload.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
         message = choice.get("message")
@@ -167,7 +172,7 @@ class AnswerReader:
         for call in calls:
             piece = _piece(call)
             id = piece.id or made_id(answer.id, len(answer.blocks))
-            answer.blocks.append(Call(id, piece.name, piece.text, piece.is_custom))
+            answer.blocks.append(ToolCall(id, piece.name, piece.text, piece.is_custom))
         reason = _text(choice.get("finish_reason")) or "stop"
         answer.stop, answer.sequence = stop_of(reason, matched_of(choice), bool(calls))
         answer.tokens = tokens_of(payload) or Tokens()
@@ -177,17 +182,17 @@ class AnswerReader:
 
     def _delta(self, delta: dict[str, Any], out: list[Event]) -> None:
         if thought := thinking_of(delta):
-            self._say(Kind.THINKING, thought, out)
+            self._say(BlockKind.THINKING, thought, out)
         if text := text_of(delta.get("content")):
-            self._say(Kind.TEXT, text, out)
+            self._say(BlockKind.TEXT, text, out)
         if refusal := _text(delta.get("refusal")):
-            self._say(Kind.REFUSAL, refusal, out)
+            self._say(BlockKind.REFUSAL, refusal, out)
         for call in _list(delta.get("tool_calls")):
             self._call(_piece(call), out)
         if isinstance(delta.get("function_call"), dict):
             self._call(_piece({"index": 0, "function": delta["function_call"]}), out)
 
-    def _say(self, kind: Kind, text: str, out: list[Event]) -> None:
+    def _say(self, kind: BlockKind, text: str, out: list[Event]) -> None:
         if self._kind is not kind:
             self._close(out)
             self._close_complete(out)
@@ -247,7 +252,7 @@ class AnswerReader:
     def _name(self, call: _Call, out: list[Event]) -> None:
         """Its name is known: the block opens, with what came before."""
         call.at = self._place()
-        out.append(Opened(call.at, Kind.CALL, call.id or made_id(self._id, call.at), call.name, call.is_custom))
+        out.append(Opened(call.at, BlockKind.CALL, call.id or made_id(self._id, call.at), call.name, call.is_custom))
         if call.arguments:
             out.append(Grew(call.at, "".join(call.arguments)))
 
@@ -263,13 +268,13 @@ class AnswerReader:
         return self._next - 1
 
 
-def stop_of(reason: str, matched: Any, has_calls: bool) -> tuple[Stop, str | None]:
+def stop_of(reason: str, matched: Any, has_calls: bool) -> tuple[StopReason, str | None]:
     """Why it ended, and the stop string that came. Engines that say `stop` after calls mean the calls."""
-    stop = STOPS.get(reason, Stop.END)
-    if stop is Stop.END and has_calls:
-        return Stop.CALLS, None
+    stop = STOPS.get(reason, StopReason.END)
+    if stop is StopReason.END and has_calls:
+        return StopReason.CALLS, None
     if reason == "stop" and isinstance(matched, str):
-        return Stop.SEQUENCE, matched
+        return StopReason.SEQUENCE, matched
     return stop, None
 
 

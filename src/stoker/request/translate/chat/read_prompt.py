@@ -12,28 +12,28 @@ import msgspec
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.prompt import (
+    AnswerFormat,
     Audio,
     Block,
-    Call,
     Choice,
     Document,
-    Format,
     Prompt,
     Reasoning,
     Refusal,
-    Result,
     Role,
     Text,
     Thinking,
     Tool,
+    ToolCall,
     ToolChoice,
+    ToolResult,
     Turn,
 )
 from stoker.request.translate.neutral import media
 from stoker.request.translate.neutral.calls import read_id
-from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.capabilities import Capabilities
+from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import Raw, is_there, shaped
-from stoker.request.translate.neutral.traits import Traits
 
 _NONE = Raw()
 
@@ -149,7 +149,7 @@ _ROLES = {
 }  # fmt: skip
 
 
-def read_prompt(body: bytes, losses: Losses, error_prefix: str = Traits(Dialect.CHAT).error_prefix) -> Prompt:
+def read_prompt(body: bytes, losses: Losses, error_prefix: str = Capabilities(Dialect.CHAT).error_prefix) -> Prompt:
     """Raises ClientError 400. `error_prefix`: a tool message that begins with it is an error's."""
     asked = shaped(_request, body, "")
     if any(name not in _KNOWN for name in shaped(_fields, body, "")):
@@ -208,10 +208,10 @@ def _add(turns: list[Turn], raw: Raw, where: str, losses: Losses, error_prefix: 
 
 def _order(turn: Turn, losses: Losses) -> None:
     """A user's results come first."""
-    results = [block for block in turn.blocks if isinstance(block, Result)]
-    if any(not isinstance(block, Result) for block in turn.blocks[: len(results)]):
+    results = [block for block in turn.blocks if isinstance(block, ToolResult)]
+    if any(not isinstance(block, ToolResult) for block in turn.blocks[: len(results)]):
         losses.add("result_order")
-        turn.blocks = [*results, *(block for block in turn.blocks if not isinstance(block, Result))]
+        turn.blocks = [*results, *(block for block in turn.blocks if not isinstance(block, ToolResult))]
 
 
 def _assistant(message: _Message, where: str, losses: Losses) -> list[Block]:
@@ -226,16 +226,16 @@ def _assistant(message: _Message, where: str, losses: Losses) -> list[Block]:
         blocks.append(_call(call, f"{where}.tool_calls[{at}]"))
     if message.function_call is not None:
         name = message.function_call.name
-        blocks.append(Call(f"call_{name}", name, _arguments(message.function_call.arguments, where)))
+        blocks.append(ToolCall(f"call_{name}", name, _arguments(message.function_call.arguments, where)))
     return blocks
 
 
-def _call(call: _Call, where: str) -> Call:
+def _call(call: _Call, where: str) -> ToolCall:
     if call.custom is not None:
-        return Call(read_id(call.id), call.custom.name, call.custom.input, custom=True)
+        return ToolCall(read_id(call.id), call.custom.name, call.custom.input, custom=True)
     if call.function is None:
         raise ClientError(f"'{where}.function' is missing", code="bad_field", param=f"{where}.function")
-    return Call(read_id(call.id), call.function.name, _arguments(call.function.arguments, where))
+    return ToolCall(read_id(call.id), call.function.name, _arguments(call.function.arguments, where))
 
 
 def _arguments(raw: Raw, where: str) -> str:
@@ -244,14 +244,14 @@ def _arguments(raw: Raw, where: str) -> str:
     return shaped(_text, text, f"{where}.function.arguments") if text[:1] == b'"' else text.decode()
 
 
-def _result(message: _Message, where: str, losses: Losses, error_prefix: str) -> Result:
+def _result(message: _Message, where: str, losses: Losses, error_prefix: str) -> ToolResult:
     content = _content(message.content, where, losses)
     first = content[0] if content else None
     is_error = isinstance(first, Text) and bool(error_prefix) and first.text.startswith(error_prefix)
     if is_error and isinstance(first, Text):
         content[0] = Text(first.text[len(error_prefix) :])
     id = message.tool_call_id or f"call_{message.name or ''}"
-    return Result(read_id(id), content, is_error)
+    return ToolResult(read_id(id), content, is_error)
 
 
 def _content(content: str | list[Raw] | None, where: str, losses: Losses) -> list[Block]:
@@ -283,14 +283,14 @@ def _block(raw: Raw, where: str, losses: Losses) -> Block:
             return Audio(_string(audio.get("format"), f"{place}.format"), _string(audio.get("data"), f"{place}.data"))
         case "file":
             return _file(part.file or {}, f"{where}.file")
-    text = f"'{where}.type' is {part.type[:40]!r}, which no other dialect knows"
+    text = f"'{where}.type' is {part.type[:40]!r}, which cannot be translated to another dialect"
     raise ClientError(text, code="bad_field", param=f"{where}.type")
 
 
 def _file(file: dict[str, Any], where: str) -> Document:
     data = file.get("file_data")
     if not isinstance(data, str):
-        text = f"'{where}' names a file that is kept elsewhere: send it as 'file_data'"
+        text = f"'{where}' refers to a file stored elsewhere: send it as 'file_data'"
         raise ClientError(text, code="bad_field", param=where)
     kind, content = media.data_uri(data, where) if data.startswith("data:") else ("", data)
     title = file.get("filename")
@@ -364,15 +364,17 @@ class _Schema(msgspec.Struct):
 _schema = msgspec.json.Decoder(_Schema)
 
 
-def _format(given: dict[str, Raw] | None) -> Format | None:
+def _format(given: dict[str, Raw] | None) -> AnswerFormat | None:
     if given is None:
         return None
     kind = shaped(_text, given.get("type", Raw(b'""')), "response_format.type")
     if kind == "json_object":
-        return Format()
+        return AnswerFormat()
     if kind == "json_schema":
         found = shaped(_schema, given.get("json_schema", Raw(b"{}")), "response_format.json_schema")
-        return Format(found.schema if is_there(found.schema) else None, found.name, found.strict, found.description)
+        return AnswerFormat(
+            found.schema if is_there(found.schema) else None, found.name, found.strict, found.description
+        )
     if kind in ("text", ""):
         return None
     text = f"'response_format.type' is {kind[:40]!r}: text, json_object or json_schema is expected"

@@ -7,6 +7,7 @@ from typing import Any
 from stoker.domain.answer import (
     Answer,
     Began,
+    BlockKind,
     Closed,
     Counted,
     Ended,
@@ -14,29 +15,33 @@ from stoker.domain.answer import (
     Failed,
     Finished,
     Grew,
-    Kind,
     Opened,
     Signed,
-    Stop,
+    StopReason,
     Tokens,
 )
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
-from stoker.domain.prompt import Call, Redacted, Refusal, Text, Thinking
-from stoker.request.codec.speak import error_event, ping
-from stoker.request.translate.neutral.corners import Losses
-from stoker.request.translate.neutral.dialogue import Asked, is_known, prefixed
+from stoker.domain.prompt import Redacted, Refusal, Text, Thinking, ToolCall
+from stoker.request.codec.own_replies import error_event, ping
+from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import encode
+from stoker.request.translate.neutral.protocols import AnswerContext, is_known, prefixed
 from stoker.request.translate.neutral.thinking import OURS
 
 STOPS = {
-    Stop.END: "stop", Stop.SEQUENCE: "stop", Stop.PAUSED: "stop", Stop.LENGTH: "length", Stop.CONTEXT: "length",
-    Stop.CALLS: "tool_calls", Stop.FILTERED: "content_filter",
-}  # fmt: skip
+    StopReason.END: "stop",
+    StopReason.SEQUENCE: "stop",
+    StopReason.PAUSED: "stop",
+    StopReason.LENGTH: "length",
+    StopReason.CONTEXT: "length",
+    StopReason.CALLS: "tool_calls",
+    StopReason.FILTERED: "content_filter",
+}
 _TEXT = b'"choices":[{"index":0,"delta":{"content":%b},"logprobs":null,"finish_reason":null}]%b}\n\n'
 
 
-class AnswerWriter:
+class ChatAnswerWriter:
     """Chunks end with `[DONE]`; usage comes in a chunk of its own before it, if the client asked for it."""
 
     content_type = b"text/event-stream; charset=utf-8"
@@ -54,13 +59,13 @@ class AnswerWriter:
         "losses",
     )
 
-    def __init__(self, asked: Asked, losses: Losses) -> None:
+    def __init__(self, asked: AnswerContext, losses: Losses) -> None:
         self.losses = losses
         self._asked = asked
         self._head = b""
         """What every chunk begins with."""
         self._tail = b',"usage":null' if asked.prompt.wants_usage else b""
-        self._kind: Kind | None = None
+        self._kind: BlockKind | None = None
         self._calls = -1
         self._is_custom = False
         self._is_empty = False
@@ -99,7 +104,7 @@ class AnswerWriter:
     def ping(self) -> bytes:
         return ping(Dialect.CHAT)
 
-    def whole(self, answer: Answer) -> dict[str, Any]:
+    def write_whole(self, answer: Answer) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": None, "refusal": None}
         calls: list[dict[str, Any]] = []
         texts: list[str] = []
@@ -142,26 +147,26 @@ class AnswerWriter:
         id = prefixed(id, "chatcmpl-", asked.request_id)
         return {"id": id, "object": kind, "created": asked.created, "model": model or asked.model}
 
-    def _open(self, kind: Kind, event: Opened) -> bytes:
+    def _open(self, kind: BlockKind, event: Opened) -> bytes:
         self._kind = kind
-        if kind is Kind.REDACTED:
+        if kind is BlockKind.REDACTED:
             self.losses.add("thinking_redacted")
-        if kind is not Kind.CALL:
+        if kind is not BlockKind.CALL:
             return b""
         self._calls += 1
         self._is_custom, self._is_empty = event.custom, not event.custom
-        call = _call(Call(event.id, event.name, "", event.custom), "")
+        call = _call(ToolCall(event.id, event.name, "", event.custom), "")
         return self._chunk({"tool_calls": [{"index": self._calls, **call}]})
 
     def _grow(self, text: str) -> bytes:
         match self._kind:
-            case Kind.TEXT:
+            case BlockKind.TEXT:
                 return self._head + _TEXT % (encode(text), self._tail)
-            case Kind.THINKING:
+            case BlockKind.THINKING:
                 return self._chunk(self._thought(text))
-            case Kind.REFUSAL:
+            case BlockKind.REFUSAL:
                 return self._chunk({"refusal": text})
-            case Kind.CALL:
+            case BlockKind.CALL:
                 self._is_empty = False
                 more = {"custom": {"input": text}} if self._is_custom else {"function": {"arguments": text}}
                 return self._chunk({"tool_calls": [{"index": self._calls, **more}]})
@@ -177,7 +182,7 @@ class AnswerWriter:
         return b'%b"choices":[%b]%b}\n\n' % (self._head, encode(choice), self._tail)
 
     def _end(self) -> bytes:
-        stop = self._finish.stop if self._finish is not None else Stop.END
+        stop = self._finish.stop if self._finish is not None else StopReason.END
         out = self._chunk({}, STOPS[stop])
         if self._asked.prompt.wants_usage and is_known(self._tokens):
             out += b'%b"choices":[],"usage":%b}\n\n' % (self._head, encode(usage_of(self._tokens)))
@@ -205,7 +210,7 @@ def usage_of(tokens: Tokens) -> dict[str, Any]:
     return out
 
 
-def _call(call: Call, nothing: str) -> dict[str, Any]:
+def _call(call: ToolCall, nothing: str) -> dict[str, Any]:
     """`nothing`: how arguments are written that are not there."""
     if call.custom:
         return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": call.arguments}}

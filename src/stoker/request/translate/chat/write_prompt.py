@@ -7,30 +7,30 @@ from typing import Any
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.prompt import (
+    AnswerFormat,
     Audio,
     Block,
-    Call,
     Choice,
     Document,
-    Format,
     Image,
     Prompt,
     Redacted,
     Refusal,
-    Result,
     Role,
     Text,
     Thinking,
     Tool,
+    ToolCall,
     ToolChoice,
+    ToolResult,
     Turn,
 )
 from stoker.request.translate.neutral import media
-from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.capabilities import Capabilities
+from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import encode
 from stoker.request.translate.neutral.schemas import INPUT, typed
 from stoker.request.translate.neutral.thinking import effort_of, is_on, note_effort
-from stoker.request.translate.neutral.traits import Traits
 
 _EVERYWHERE = ("temperature", "top_p", "seed", "frequency_penalty", "presence_penalty", "logit_bias", "logprobs",
                "top_logprobs")  # fmt: skip
@@ -42,7 +42,7 @@ _CLOUD = ("user", "metadata", "service_tier", "store", "prediction", "verbosity"
           "safety_identifier")  # fmt: skip
 
 
-def write_prompt(prompt: Prompt, traits: Traits, losses: Losses) -> dict[str, Any]:
+def write_prompt(prompt: Prompt, traits: Capabilities, losses: Losses) -> dict[str, Any]:
     """The document to send. Raises ClientError 400 where it holds the address of a document."""
     messages: list[dict[str, Any]] = []
     for turn in prompt.turns:
@@ -72,7 +72,7 @@ def write_prompt(prompt: Prompt, traits: Traits, losses: Losses) -> dict[str, An
 # -- messages ---------------------------------------------------------------------------------------------------
 
 
-def _messages(turn: Turn, traits: Traits, losses: Losses) -> list[dict[str, Any]]:
+def _messages(turn: Turn, traits: Capabilities, losses: Losses) -> list[dict[str, Any]]:
     if turn.role is Role.SYSTEM:
         return [{"role": "system", "content": _system(turn.blocks, traits, losses)}]
     if turn.role is Role.ASSISTANT:
@@ -80,7 +80,7 @@ def _messages(turn: Turn, traits: Traits, losses: Losses) -> list[dict[str, Any]
     out: list[dict[str, Any]] = []
     rest: list[dict[str, Any]] = []
     for block in turn.blocks:
-        if isinstance(block, Result):
+        if isinstance(block, ToolResult):
             message, shown = _result(block, traits, losses)
             out.append(message)
             rest += shown
@@ -91,14 +91,14 @@ def _messages(turn: Turn, traits: Traits, losses: Losses) -> list[dict[str, Any]
     return out
 
 
-def _system(blocks: list[Block], traits: Traits, losses: Losses) -> Any:
+def _system(blocks: list[Block], traits: Capabilities, losses: Losses) -> Any:
     texts = [block.text for block in blocks if isinstance(block, Text)]
     if len(texts) == len(blocks):
         return "\n\n".join(texts)
     return [_part(block, traits, losses) for block in blocks]
 
 
-def _result(result: Result, traits: Traits, losses: Losses) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _result(result: ToolResult, traits: Capabilities, losses: Losses) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The tool message, and what of the result has to follow in the user's."""
     texts: list[str] = []
     inside: list[dict[str, Any]] = []
@@ -125,7 +125,7 @@ def _result(result: Result, traits: Traits, losses: Losses) -> tuple[dict[str, A
     return {"role": "tool", "tool_call_id": result.id, "content": content}, shown
 
 
-def _assistant(blocks: list[Block], traits: Traits, losses: Losses) -> dict[str, Any]:
+def _assistant(blocks: list[Block], traits: Capabilities, losses: Losses) -> dict[str, Any]:
     """Thinking, then text, then calls: chat knows no other order."""
     message: dict[str, Any] = {"role": "assistant", "content": None}
     parts: list[dict[str, Any]] = []
@@ -140,7 +140,7 @@ def _assistant(blocks: list[Block], traits: Traits, losses: Losses) -> dict[str,
                 losses.add("thinking_redacted")
             case Refusal(text=text) if not traits.local:
                 refusals.append(text)
-            case Call():
+            case ToolCall():
                 calls.append(_call(block, traits, losses))
             case _:
                 if calls:
@@ -161,7 +161,7 @@ def _assistant(blocks: list[Block], traits: Traits, losses: Losses) -> dict[str,
     return message
 
 
-def _call(call: Call, traits: Traits, losses: Losses) -> dict[str, Any]:
+def _call(call: ToolCall, traits: Capabilities, losses: Losses) -> dict[str, Any]:
     if call.custom and traits.custom_tools:
         return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": call.arguments}}
     arguments = call.arguments
@@ -171,7 +171,7 @@ def _call(call: Call, traits: Traits, losses: Losses) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments or "{}"}}
 
 
-def _part(block: Block, traits: Traits, losses: Losses) -> dict[str, Any]:
+def _part(block: Block, traits: Capabilities, losses: Losses) -> dict[str, Any]:
     match block:
         case Text(text=text):
             return {"type": "text", "text": text}
@@ -191,13 +191,13 @@ def _part(block: Block, traits: Traits, losses: Losses) -> dict[str, Any]:
     return {"type": "text", "text": ""}
 
 
-def _document(document: Document, traits: Traits, losses: Losses) -> dict[str, Any]:
+def _document(document: Document, traits: Capabilities, losses: Losses) -> dict[str, Any]:
     text = media.text_of(document)
     if text is not None:
         losses.add("document")
         return {"type": "text", "text": f"{document.title}\n{text}" if document.title else text}
     if document.url:
-        text = "a document is given by its address, which chat cannot pass on: send it as base64, or as text"
+        text = "the request gives a document by its URL, which chat cannot pass on: send it as base64, or as text"
         raise ClientError(text, code="bad_field")
     file = {"filename": document.title or "document", "file_data": f"data:{document.media_type};base64,{document.data}"}
     return {"type": "file", "file": file}
@@ -213,7 +213,7 @@ def _short(parts: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
 # -- tools ------------------------------------------------------------------------------------------------------
 
 
-def _tools(out: dict[str, Any], prompt: Prompt, traits: Traits, losses: Losses) -> None:
+def _tools(out: dict[str, Any], prompt: Prompt, traits: Capabilities, losses: Losses) -> None:
     choice = prompt.tool_choice
     tools = prompt.tools
     allowed = None if choice is None or choice.allowed is None else frozenset(choice.allowed)
@@ -231,7 +231,7 @@ def _tools(out: dict[str, Any], prompt: Prompt, traits: Traits, losses: Losses) 
         out["parallel_tool_calls"] = prompt.parallel_calls
 
 
-def _choice(choice: ToolChoice, prompt: Prompt, traits: Traits) -> Any:
+def _choice(choice: ToolChoice, prompt: Prompt, traits: Capabilities) -> Any:
     customs = {tool.name for tool in prompt.tools if tool.custom and traits.custom_tools}
     if choice.allowed is not None and not traits.local:
         allowed = [_named(name, customs) for name in choice.allowed]
@@ -245,7 +245,7 @@ def _named(name: str, customs: set[str]) -> dict[str, Any]:
     return {"type": kind, kind: {"name": name}}
 
 
-def _tool(tool: Tool, traits: Traits, losses: Losses) -> dict[str, Any]:
+def _tool(tool: Tool, traits: Capabilities, losses: Losses) -> dict[str, Any]:
     if tool.custom and traits.custom_tools:
         custom = {"name": tool.name, "description": tool.description, "format": tool.grammar}
         return {"type": "custom", "custom": {key: value for key, value in custom.items() if value is not None}}
@@ -265,7 +265,7 @@ def _tool(tool: Tool, traits: Traits, losses: Losses) -> dict[str, Any]:
 # -- settings -----------------------------------------------------------------------------------------------------
 
 
-def _stop(out: dict[str, Any], stop: list[str], traits: Traits, losses: Losses) -> None:
+def _stop(out: dict[str, Any], stop: list[str], traits: Capabilities, losses: Losses) -> None:
     wanted = [text for text in stop if text]
     if traits.stop_strings and len(wanted) > traits.stop_strings:
         losses.add("stop")
@@ -274,7 +274,7 @@ def _stop(out: dict[str, Any], stop: list[str], traits: Traits, losses: Losses) 
         out["stop"] = wanted
 
 
-def _format(format: Format) -> dict[str, Any]:
+def _format(format: AnswerFormat) -> dict[str, Any]:
     if format.schema is None:
         return {"type": "json_object"}
     schema: dict[str, Any] = {"name": format.name or "answer", "schema": format.schema}
@@ -285,7 +285,7 @@ def _format(format: Format) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": schema}
 
 
-def _reasoning(out: dict[str, Any], prompt: Prompt, traits: Traits, losses: Losses) -> None:
+def _reasoning(out: dict[str, Any], prompt: Prompt, traits: Capabilities, losses: Losses) -> None:
     asked = prompt.reasoning
     if asked is None:
         return
@@ -308,7 +308,7 @@ def _reasoning(out: dict[str, Any], prompt: Prompt, traits: Traits, losses: Loss
         losses.add("reasoning")
 
 
-def _settings(out: dict[str, Any], prompt: Prompt, traits: Traits, losses: Losses) -> None:
+def _settings(out: dict[str, Any], prompt: Prompt, traits: Capabilities, losses: Losses) -> None:
     for name, value in prompt.settings.items():
         if name == "repetition_penalty" and traits.local:
             out[traits.repetition_field] = value

@@ -13,7 +13,7 @@ import msgspec
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.prompt import Block, Prompt, Role, Text, Turn
-from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import Raw, shaped
 
 DEFAULT_LIMIT = 16
@@ -81,7 +81,7 @@ def _refuse(asked: _Request) -> None:
     if asked.suffix:
         raise _error("suffix", "needs a serve that speaks completions: this model answers in chat turns")
     if asked.echo:
-        raise _error("echo", "needs a serve that speaks completions: here the answer does not hold the prompt")
+        raise _error("echo", "needs a serve that speaks completions: this model cannot repeat the prompt in its answer")
     for name in ("n", "best_of"):
         if getattr(asked, name) not in (None, 1):
             raise _error(name, "must be 1 for this model: its serve gives one answer")
@@ -97,9 +97,9 @@ def _text(prompt: Any) -> str:
     if isinstance(first, str) and len(prompt) == 1:
         return first  # 2
     if isinstance(first, str):
-        raise _error("prompt", f"holds {len(prompt)} prompts: send one prompt at a time")  # 3
+        raise _error("prompt", f"holds {len(prompt)} prompts: send one prompt per request")  # 3
     if type(first) is int or isinstance(first, list):
-        raise _error("prompt", "holds token numbers: send text, since tokens mean nothing to another engine")  # 4
+        raise _error("prompt", "contains token ids: send text, because token ids mean nothing to another engine")  # 4
     raise _error("prompt", "must be a string, or a list of one string")  # 5
 
 

@@ -7,44 +7,54 @@ from typing import Any
 from stoker.domain.answer import (
     Answer,
     Began,
+    BlockKind,
     Counted,
     Ended,
     Event,
     Failed,
     Finished,
     Grew,
-    Kind,
     Opened,
-    Stop,
+    StopReason,
     Tokens,
 )
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
 from stoker.domain.prompt import Redacted, Refusal, Text, Thinking
-from stoker.request.codec.speak import error_event, ping
+from stoker.request.codec.own_replies import error_event, ping
 from stoker.request.translate.chat.write_answer import note_stop, usage_of
-from stoker.request.translate.neutral.corners import Losses
-from stoker.request.translate.neutral.dialogue import Asked, is_known, prefixed
+from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import encode
+from stoker.request.translate.neutral.protocols import AnswerContext, is_known, prefixed
 
 STOPS = {
-    Stop.END: "stop", Stop.SEQUENCE: "stop", Stop.PAUSED: "stop", Stop.CALLS: "stop", Stop.LENGTH: "length",
-    Stop.CONTEXT: "length", Stop.FILTERED: "content_filter",
-}  # fmt: skip
-_LOST = {Kind.THINKING: "thinking", Kind.REDACTED: "thinking_redacted", Kind.CALL: "call", Kind.REFUSAL: "refusal"}
+    StopReason.END: "stop",
+    StopReason.SEQUENCE: "stop",
+    StopReason.PAUSED: "stop",
+    StopReason.CALLS: "stop",
+    StopReason.LENGTH: "length",
+    StopReason.CONTEXT: "length",
+    StopReason.FILTERED: "content_filter",
+}
+_LOST = {
+    BlockKind.THINKING: "thinking",
+    BlockKind.REDACTED: "thinking_redacted",
+    BlockKind.CALL: "call",
+    BlockKind.REFUSAL: "refusal",
+}
 """What of a block is lost: a refusal its name, the others all."""
-_SAID = (Kind.TEXT, Kind.REFUSAL)
+_SAID = (BlockKind.TEXT, BlockKind.REFUSAL)
 _CHUNK = b'%b"choices":[{"index":0,"text":%b,"logprobs":null,"finish_reason":%b}]%b}\n\n'
 
 
-class AnswerWriter:
+class CompletionsAnswerWriter:
     """Chunks end with `[DONE]`; usage comes in a chunk of its own before it, if the client asked for it."""
 
     content_type = b"text/event-stream; charset=utf-8"
 
     __slots__ = ("_asked", "_finish", "_head", "_is_said", "_tail", "_tokens", "losses")
 
-    def __init__(self, asked: Asked, losses: Losses) -> None:
+    def __init__(self, asked: AnswerContext, losses: Losses) -> None:
         self.losses = losses
         self._asked = asked
         self._head = b""
@@ -80,21 +90,21 @@ class AnswerWriter:
     def ping(self) -> bytes:
         return ping(Dialect.COMPLETIONS)
 
-    def whole(self, answer: Answer) -> dict[str, Any]:
+    def write_whole(self, answer: Answer) -> dict[str, Any]:
         texts: list[str] = []
         for block in answer.blocks:
             match block:
                 case Text(text=text):
                     texts.append(text)
                 case Refusal(text=text):
-                    self._open(Kind.REFUSAL)
+                    self._open(BlockKind.REFUSAL)
                     texts.append(text)
                 case Thinking():
-                    self._open(Kind.THINKING)
+                    self._open(BlockKind.THINKING)
                 case Redacted():
-                    self._open(Kind.REDACTED)
+                    self._open(BlockKind.REDACTED)
                 case _:
-                    self._open(Kind.CALL)
+                    self._open(BlockKind.CALL)
         note_stop(Finished(answer.stop, answer.sequence), self.losses)
         choice = {"index": 0, "text": "".join(texts), "logprobs": None, "finish_reason": STOPS[answer.stop]}
         out = self._frame(answer.id, answer.model) | {"choices": [choice]}
@@ -112,7 +122,7 @@ class AnswerWriter:
         id = prefixed(id, "cmpl-", asked.request_id)
         return {"id": id, "object": "text_completion", "created": asked.created, "model": model or asked.model}
 
-    def _open(self, kind: Kind) -> None:
+    def _open(self, kind: BlockKind) -> None:
         self._is_said = kind in _SAID
         if kind in _LOST:
             self.losses.add(_LOST[kind])
@@ -121,7 +131,7 @@ class AnswerWriter:
         return _CHUNK % (self._head, encode(text), encode(finish), self._tail)
 
     def _end(self) -> bytes:
-        stop = self._finish.stop if self._finish is not None else Stop.END
+        stop = self._finish.stop if self._finish is not None else StopReason.END
         out = self._chunk("", STOPS[stop])
         if self._asked.prompt.wants_usage and is_known(self._tokens):
             out += b'%b"choices":[],"usage":%b}\n\n' % (self._head, encode(usage_of(self._tokens)))

@@ -6,7 +6,9 @@ from typing import Any, NamedTuple
 
 from stoker.domain.answer import (
     Answer,
+    AnswerBlock,
     Began,
+    BlockKind,
     Closed,
     Counted,
     Ended,
@@ -14,30 +16,36 @@ from stoker.domain.answer import (
     Failed,
     Finished,
     Grew,
-    Kind,
     Opened,
-    Said,
     Signed,
-    Stop,
+    StopReason,
     Tokens,
 )
-from stoker.domain.prompt import Call, Redacted, Text, Thinking
+from stoker.domain.prompt import Redacted, Text, Thinking, ToolCall
 from stoker.request.codec.frames import as_error, is_error
-from stoker.request.translate.neutral.corners import Losses
-from stoker.request.translate.neutral.dialogue import number, part
+from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import encode
+from stoker.request.translate.neutral.protocols import number, part
 
 STOPS = {
-    "end_turn": Stop.END, "max_tokens": Stop.LENGTH, "stop_sequence": Stop.SEQUENCE, "tool_use": Stop.CALLS,
-    "pause_turn": Stop.PAUSED, "refusal": Stop.FILTERED, "model_context_window_exceeded": Stop.CONTEXT,
-}  # fmt: skip
+    "end_turn": StopReason.END,
+    "max_tokens": StopReason.LENGTH,
+    "stop_sequence": StopReason.SEQUENCE,
+    "tool_use": StopReason.CALLS,
+    "pause_turn": StopReason.PAUSED,
+    "refusal": StopReason.FILTERED,
+    "model_context_window_exceeded": StopReason.CONTEXT,
+}
 _KINDS = {
-    "text": Kind.TEXT, "thinking": Kind.THINKING, "redacted_thinking": Kind.REDACTED, "tool_use": Kind.CALL,
-}  # fmt: skip
-_FIELDS = {Kind.TEXT: "text", Kind.THINKING: "thinking", Kind.REDACTED: "data"}
+    "text": BlockKind.TEXT,
+    "thinking": BlockKind.THINKING,
+    "redacted_thinking": BlockKind.REDACTED,
+    "tool_use": BlockKind.CALL,
+}
+_FIELDS = {BlockKind.TEXT: "text", BlockKind.THINKING: "thinking", BlockKind.REDACTED: "data"}
 _PIECES = {
-    "text_delta": (Kind.TEXT, "text"), "thinking_delta": (Kind.THINKING, "thinking"),
-    "input_json_delta": (Kind.CALL, "partial_json"),
+    "text_delta": (BlockKind.TEXT, "text"), "thinking_delta": (BlockKind.THINKING, "thinking"),
+    "input_json_delta": (BlockKind.CALL, "partial_json"),
 }  # fmt: skip
 
 
@@ -45,10 +53,10 @@ class _Block(NamedTuple):
     """An open block; `kind` None: it is dropped."""
 
     at: int
-    kind: Kind | None
+    kind: BlockKind | None
 
 
-class AnswerReader:
+class MessagesAnswerReader:
     """Blocks of kinds that nobody else knows are dropped. A delta whose block was never opened opens it. One of another
     kind than its block ends that and begins another; but what stands between the pieces of a call does not end it.
     """
@@ -85,10 +93,10 @@ class AnswerReader:
                 return self._change(payload)
             case "message_stop":
                 self._finish = self._finish or Finished(self._stop(""))
-                return self.end()
+                return self.finish()
         return []
 
-    def end(self, is_said: bool = False) -> list[Event]:
+    def finish(self, is_said: bool = False) -> list[Event]:
         if self._is_over or self._finish is None:
             return []
         self._is_over = True
@@ -97,13 +105,13 @@ class AnswerReader:
             out += self._close(index)
         return [*out, self._finish, Ended()]
 
-    def whole(self, payload: dict[str, Any]) -> Answer:
+    def read_whole(self, payload: dict[str, Any]) -> Answer:
         answer = Answer(_text(payload.get("id")), _text(payload.get("model")))
         content = payload.get("content")
         for block in content if isinstance(content, list) else ():
             if isinstance(block, dict) and (said := self._said(block)) is not None:
                 answer.blocks.append(said)
-        self._has_calls = any(isinstance(block, Call) for block in answer.blocks)
+        self._has_calls = any(isinstance(block, ToolCall) for block in answer.blocks)
         answer.stop = self._stop(_text(payload.get("stop_reason")))
         answer.sequence = payload["stop_sequence"] if isinstance(payload.get("stop_sequence"), str) else None
         if isinstance(payload.get("stop_details"), dict):
@@ -129,7 +137,7 @@ class AnswerReader:
             return out
         if block.get("citations"):
             self.losses.add("citations")
-        if kind is Kind.CALL:
+        if kind is BlockKind.CALL:
             out.append(Opened(at, kind, _text(block.get("id")), _text(block.get("name"))))
             given = block.get("input")
             text = _arguments(given) if given else ""  # some engines put the arguments here, and send no delta
@@ -140,12 +148,12 @@ class AnswerReader:
 
     def _grow(self, index: int, delta: dict[str, Any]) -> list[Event]:
         name = _text(delta.get("type"))
-        at, known = self._open.get(index, (0, Kind.REFUSAL))  # a kind that no delta has
+        at, known = self._open.get(index, (0, BlockKind.REFUSAL))  # a kind that no delta has
         if known is None:
             return []
         if name == "signature_delta":
             signature = _text(delta.get("signature"))
-            return [Signed(at, signature)] if known is Kind.THINKING and signature else []
+            return [Signed(at, signature)] if known is BlockKind.THINKING and signature else []
         if name == "citations_delta":
             self.losses.add("citations")
         if name not in _PIECES:
@@ -156,16 +164,16 @@ class AnswerReader:
             return []
         if known is kind:
             return [Grew(at, text)]
-        if known is Kind.CALL:
+        if known is BlockKind.CALL:
             at = self._number()
             return [Opened(at, kind), Grew(at, text), Closed(at)]
         out = self._close(index)
         at = self._place(index, kind)
         return [*out, Opened(at, kind), Grew(at, text)]
 
-    def _place(self, index: int, kind: Kind | None) -> int:
+    def _place(self, index: int, kind: BlockKind | None) -> int:
         block = self._open[index] = _Block(self._number(), kind)
-        self._has_calls = self._has_calls or kind is Kind.CALL
+        self._has_calls = self._has_calls or kind is BlockKind.CALL
         return block.at
 
     def _number(self) -> int:
@@ -176,10 +184,10 @@ class AnswerReader:
         block = self._open.pop(index, None)
         return [] if block is None or block.kind is None else [Closed(block.at)]
 
-    def _stop(self, reason: str) -> Stop:
+    def _stop(self, reason: str) -> StopReason:
         """Engines that end a turn with calls mean the calls."""
-        stop = STOPS.get(reason, Stop.END)
-        return Stop.CALLS if stop is Stop.END and self._has_calls else stop
+        stop = STOPS.get(reason, StopReason.END)
+        return StopReason.CALLS if stop is StopReason.END and self._has_calls else stop
 
     def _change(self, payload: dict[str, Any]) -> list[Event]:
         delta = _object(payload.get("delta"))
@@ -200,7 +208,7 @@ class AnswerReader:
         tokens.update(self._tokens)
         return tokens
 
-    def _said(self, block: dict[str, Any]) -> Said | None:
+    def _said(self, block: dict[str, Any]) -> AnswerBlock | None:
         match block.get("type"):
             case "text":
                 if block.get("citations"):
@@ -211,7 +219,7 @@ class AnswerReader:
             case "redacted_thinking":
                 return Redacted(_text(block.get("data")))
             case "tool_use":
-                return Call(_text(block.get("id")), _text(block.get("name")), _arguments(block.get("input")))
+                return ToolCall(_text(block.get("id")), _text(block.get("name")), _arguments(block.get("input")))
         self.losses.add("foreign_block")
         return None
 

@@ -14,26 +14,26 @@ import msgspec
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.prompt import (
+    AnswerFormat,
     Block,
-    Call,
     Choice,
     Document,
-    Format,
     Image,
     Prompt,
     Reasoning,
     Redacted,
-    Result,
     Role,
     Text,
     Thinking,
     Tool,
+    ToolCall,
     ToolChoice,
+    ToolResult,
     Turn,
 )
 from stoker.request.translate.neutral import media
 from stoker.request.translate.neutral.calls import read_id
-from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import Raw, is_there, shaped
 
 _NONE = Raw()
@@ -148,8 +148,8 @@ _SHOWN: frozenset[type[Block]] = frozenset((Text, Image, Document))
 """What a result may hold."""
 _SAID: dict[Role, frozenset[type[Block]]] = {
     Role.SYSTEM: frozenset((Text,)),
-    Role.USER: _SHOWN | {Result},
-    Role.ASSISTANT: _SHOWN | {Thinking, Redacted, Call},
+    Role.USER: _SHOWN | {ToolResult},
+    Role.ASSISTANT: _SHOWN | {Thinking, Redacted, ToolCall},
 }
 """What each role may say."""
 _TOOL_FIELDS = ("defer_loading", "input_examples", "allowed_callers", "eager_input_streaming")
@@ -210,10 +210,10 @@ def _add(turns: list[Turn], raw: Raw, where: str, losses: Losses) -> None:
 
 
 def _results_first(turn: Turn, losses: Losses) -> None:
-    results = [block for block in turn.blocks if isinstance(block, Result)]
-    if any(not isinstance(block, Result) for block in turn.blocks[: len(results)]):
+    results = [block for block in turn.blocks if isinstance(block, ToolResult)]
+    if any(not isinstance(block, ToolResult) for block in turn.blocks[: len(results)]):
         losses.add("result_order")
-        turn.blocks = [*results, *(block for block in turn.blocks if not isinstance(block, Result))]
+        turn.blocks = [*results, *(block for block in turn.blocks if not isinstance(block, ToolResult))]
 
 
 def _content(content: str | list[Raw] | None, where: str, losses: Losses, said: frozenset[type[Block]]) -> list[Block]:
@@ -227,7 +227,7 @@ def _content(content: str | list[Raw] | None, where: str, losses: Losses, said: 
         block = _read(raw, f"{where}[{at}]", losses)
         if block is not None and type(block) not in said:
             place = f"{where}[{at}].type"
-            raise ClientError(f"'{place}' is not one that may stand here", code="bad_field", param=place)
+            raise ClientError(f"'{place}' is not allowed here", code="bad_field", param=place)
         if block is not None:
             blocks.append(block)
     return blocks
@@ -257,13 +257,13 @@ def _read(raw: Raw, where: str, losses: Losses) -> Block | None:
             return Redacted(block.data)
         case "tool_use":
             arguments = bytes(block.input) if is_there(block.input) else b"{}"
-            return Call(read_id(block.id), block.name, arguments.decode())
+            return ToolCall(read_id(block.id), block.name, arguments.decode())
         case "tool_result":
             if isinstance(block.content, dict):
                 place = f"{where}.content"
                 raise ClientError(f"'{place}' must be a string or a list", code="bad_field", param=place)
             content = _content(block.content, f"{where}.content", losses, _SHOWN)
-            return Result(read_id(block.tool_use_id), content, bool(block.is_error))
+            return ToolResult(read_id(block.tool_use_id), content, bool(block.is_error))
         case "search_result":
             losses.add("search_result")
             found = shaped(_search_result, raw, where)
@@ -283,7 +283,7 @@ def _image(source: dict[str, Any], where: str) -> Image:
             return media.image(_string(source, "data", where), f"{where}.data")
         case "url":
             return media.from_url(_string(source, "url", where), f"{where}.url")
-    text = f"'{where}' is kept elsewhere: send the image as base64, or as a url"
+    text = f"'{where}' refers to an image stored elsewhere: send the image as base64, or as a URL"
     raise ClientError(text, code="bad_image", param=where)
 
 
@@ -308,7 +308,7 @@ def _document(block: _Block, where: str, losses: Losses) -> Block:
             if len(texts) < len(pieces):
                 losses.add("document")  # images among the texts
             return Document(media_type="text/plain", text="\n".join(texts), title=title)
-    text = f"'{where}' names a file that is kept elsewhere: send it as base64 or text"
+    text = f"'{where}' refers to a file stored elsewhere: send it as base64 or text"
     raise ClientError(text, code="bad_field", param=where)
 
 
@@ -340,10 +340,10 @@ def _choice(given: _Choice | None) -> ToolChoice | None:
     return ToolChoice(mode, given.name)
 
 
-def _format(given: _Output | None) -> Format | None:
+def _format(given: _Output | None) -> AnswerFormat | None:
     if given is None or given.format is None:
         return None
-    return Format(given.format.schema if is_there(given.format.schema) else None)
+    return AnswerFormat(given.format.schema if is_there(given.format.schema) else None)
 
 
 def _reasoning(asked: _Request, losses: Losses) -> Reasoning | None:

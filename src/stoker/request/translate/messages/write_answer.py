@@ -12,47 +12,52 @@ from typing import Any
 from stoker.domain.answer import (
     Answer,
     Began,
+    BlockKind,
     Closed,
     Counted,
     Event,
     Failed,
     Finished,
     Grew,
-    Kind,
     Opened,
     Signed,
-    Stop,
+    StopReason,
     Tokens,
 )
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
 from stoker.domain.prompt import Redacted, Refusal, Text, Thinking
-from stoker.request.codec.speak import error_event, ping
+from stoker.request.codec.own_replies import error_event, ping
 from stoker.request.translate.neutral.calls import as_object, is_plain_start, spelt_id
-from stoker.request.translate.neutral.corners import Losses
-from stoker.request.translate.neutral.dialogue import Asked, prefixed
+from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import encode
+from stoker.request.translate.neutral.protocols import AnswerContext, prefixed
 from stoker.request.translate.neutral.thinking import Signature
 
 STOPS = {
-    Stop.END: "end_turn", Stop.SEQUENCE: "stop_sequence", Stop.PAUSED: "pause_turn", Stop.LENGTH: "max_tokens",
-    Stop.CONTEXT: "model_context_window_exceeded", Stop.CALLS: "tool_use", Stop.FILTERED: "refusal",
-}  # fmt: skip
+    StopReason.END: "end_turn",
+    StopReason.SEQUENCE: "stop_sequence",
+    StopReason.PAUSED: "pause_turn",
+    StopReason.LENGTH: "max_tokens",
+    StopReason.CONTEXT: "model_context_window_exceeded",
+    StopReason.CALLS: "tool_use",
+    StopReason.FILTERED: "refusal",
+}
 _OPENINGS = {
-    Kind.TEXT: b'{"type":"text","text":""}', Kind.REFUSAL: b'{"type":"text","text":""}',
-    Kind.THINKING: b'{"type":"thinking","thinking":"","signature":""}',
+    BlockKind.TEXT: b'{"type":"text","text":""}', BlockKind.REFUSAL: b'{"type":"text","text":""}',
+    BlockKind.THINKING: b'{"type":"thinking","thinking":"","signature":""}',
 }  # fmt: skip
 _DELTAS = {
-    Kind.TEXT: b'{"type":"text_delta","text":%b}', Kind.REFUSAL: b'{"type":"text_delta","text":%b}',
-    Kind.THINKING: b'{"type":"thinking_delta","thinking":%b}',
-    Kind.CALL: b'{"type":"input_json_delta","partial_json":%b}',
+    BlockKind.TEXT: b'{"type":"text_delta","text":%b}', BlockKind.REFUSAL: b'{"type":"text_delta","text":%b}',
+    BlockKind.THINKING: b'{"type":"thinking_delta","thinking":%b}',
+    BlockKind.CALL: b'{"type":"input_json_delta","partial_json":%b}',
 }  # fmt: skip
 _START = b'event: content_block_start\ndata: {"type":"content_block_start","index":%d,"content_block":%b}\n\n'
 _DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":%b}\n\n'
 _STOP = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n'
 
 
-class AnswerWriter:
+class MessagesAnswerWriter:
     """See the module's docstring."""
 
     content_type = b"text/event-stream; charset=utf-8"
@@ -62,11 +67,11 @@ class AnswerWriter:
         "losses",
     )  # fmt: skip
 
-    def __init__(self, asked: Asked, losses: Losses) -> None:
+    def __init__(self, asked: AnswerContext, losses: Losses) -> None:
         self.losses = losses
         self._asked = asked
         self._model = asked.model
-        self._kind = Kind.TEXT
+        self._kind = BlockKind.TEXT
         self._held: list[str] | None = None
         """A call's arguments, while it is not sure that they are an object; what is redacted, until it is whole."""
         self._is_plain: bool | None = None
@@ -74,7 +79,7 @@ class AnswerWriter:
         self._signature: Signature | None = None
         self._signed = ""
         self._tokens = Tokens(input=asked.input_tokens)
-        self._finish = Finished(Stop.END)
+        self._finish = Finished(StopReason.END)
         self._is_refused = False
 
     def write(self, event: Event) -> bytes:
@@ -105,11 +110,11 @@ class AnswerWriter:
     def ping(self) -> bytes:
         return ping(Dialect.MESSAGES)
 
-    def whole(self, answer: Answer) -> dict[str, Any]:
+    def write_whole(self, answer: Answer) -> dict[str, Any]:
         self._model = answer.model or self._asked.model
         self._tokens.update(answer.tokens)
         content: list[dict[str, Any]] = []
-        cut = answer.stop in (Stop.LENGTH, Stop.CONTEXT)
+        cut = answer.stop in (StopReason.LENGTH, StopReason.CONTEXT)
         for block in answer.blocks:
             match block:
                 case Text(text=text):
@@ -157,27 +162,27 @@ class AnswerWriter:
     def _open(self, event: Opened) -> bytes:
         self._kind = event.kind
         match event.kind:
-            case Kind.CALL:
+            case BlockKind.CALL:
                 self._held, self._is_plain = [], None
                 block = {"type": "tool_use", "id": spelt_id(event.id), "name": event.name, "input": {}}
                 return _START % (event.at, encode(block))
-            case Kind.REDACTED:  # its data stands in the start
+            case BlockKind.REDACTED:  # its data stands in the start
                 self._held = []
                 return b""
-            case Kind.THINKING:
+            case BlockKind.THINKING:
                 self._signature, self._signed = self._asked.signer.begin(self._model), ""
-            case Kind.REFUSAL:
+            case BlockKind.REFUSAL:
                 self._is_refused = True
         return _START % (event.at, _OPENINGS[event.kind])
 
     def _grow(self, at: int, text: str) -> bytes:
         match self._kind:
-            case Kind.REDACTED if self._held is not None:
+            case BlockKind.REDACTED if self._held is not None:
                 self._held.append(text)
                 return b""
-            case Kind.THINKING if self._signature is not None:
+            case BlockKind.THINKING if self._signature is not None:
                 self._signature.update(text)
-            case Kind.CALL if self._held is not None:
+            case BlockKind.CALL if self._held is not None:
                 self._held.append(text)
                 if self._is_plain is None:
                     self._is_plain = is_plain_start(text)
@@ -188,14 +193,14 @@ class AnswerWriter:
 
     def _close(self, at: int) -> bytes:
         out = b""
-        if self._kind is Kind.THINKING and self._signature is not None:
+        if self._kind is BlockKind.THINKING and self._signature is not None:
             signature = self._signed or self._signature.finish(self._model)
             out = _DELTA % (at, encode({"type": "signature_delta", "signature": signature}))
-        elif self._kind is Kind.REDACTED and self._held is not None:
+        elif self._kind is BlockKind.REDACTED and self._held is not None:
             out = _START % (at, encode({"type": "redacted_thinking", "data": "".join(self._held)}))
-        elif self._kind is Kind.CALL and self._held:
+        elif self._kind is BlockKind.CALL and self._held:
             given = bytes(as_object("".join(self._held), self.losses)).decode()
-            out = _DELTA % (at, _DELTAS[Kind.CALL] % encode(given))
+            out = _DELTA % (at, _DELTAS[BlockKind.CALL] % encode(given))
         self._held = self._signature = None
         return out + _STOP % at
 
@@ -204,8 +209,8 @@ class AnswerWriter:
         event = {"type": "message_delta", "delta": delta, "usage": usage_of(self._tokens)}
         return _named(event) + b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 
-    def _stop(self, stop: Stop) -> str:
-        return STOPS[Stop.FILTERED if self._is_refused and stop is Stop.END else stop]
+    def _stop(self, stop: StopReason) -> str:
+        return STOPS[StopReason.FILTERED if self._is_refused and stop is StopReason.END else stop]
 
 
 def usage_of(tokens: Tokens) -> dict[str, Any]:

@@ -5,29 +5,29 @@ from __future__ import annotations
 from typing import Any
 
 from stoker.domain.prompt import (
+    AnswerFormat,
     Audio,
     Block,
-    Call,
     Choice,
     Document,
-    Format,
     Image,
     Prompt,
     Reasoning,
     Redacted,
     Refusal,
-    Result,
     Role,
     Text,
     Thinking,
     Tool,
+    ToolCall,
+    ToolResult,
     Turn,
 )
 from stoker.request.translate.neutral.calls import as_object, spelt_id
-from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.capabilities import Capabilities
+from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.schemas import INPUT, typed
 from stoker.request.translate.neutral.thinking import budget_of, claude_effort_of, is_on, note_effort
-from stoker.request.translate.neutral.traits import Traits
 
 _JSON_PLEASE = "Answer with one JSON object and nothing else."
 _OWN = ("top_p", "top_k")
@@ -38,7 +38,7 @@ _HARMLESS = ("store", "prompt_cache_key", "safety_identifier")
 _CHOICES = {Choice.AUTO: "auto", Choice.NONE: "none", Choice.REQUIRED: "any", Choice.NAMED: "tool"}
 
 
-def write_prompt(prompt: Prompt, traits: Traits, losses: Losses) -> dict[str, Any]:
+def write_prompt(prompt: Prompt, traits: Capabilities, losses: Losses) -> dict[str, Any]:
     """The document to send."""
     limit = prompt.max_tokens if prompt.max_tokens is not None else traits.default_limit
     out: dict[str, Any] = {"model": prompt.model, "max_tokens": limit}
@@ -74,7 +74,7 @@ def _texts(turns: list[Turn]) -> list[dict[str, Any]]:
     return [{"type": "text", "text": block.text} for block in blocks if isinstance(block, Text) and block.text]
 
 
-def _message(turn: Turn, traits: Traits, losses: Losses) -> dict[str, Any]:
+def _message(turn: Turn, traits: Capabilities, losses: Losses) -> dict[str, Any]:
     blocks = [written for block in turn.blocks if (written := _block(block, traits, losses)) is not None]
     content: Any = blocks
     if len(blocks) == 1 and blocks[0]["type"] == "text":
@@ -84,7 +84,7 @@ def _message(turn: Turn, traits: Traits, losses: Losses) -> dict[str, Any]:
     return {"role": turn.role.value, "content": content}
 
 
-def _block(block: Block, traits: Traits, losses: Losses) -> dict[str, Any] | None:
+def _block(block: Block, traits: Capabilities, losses: Losses) -> dict[str, Any] | None:
     """One block; None: it is lost, or empty."""
     match block:
         case Text(text=text):
@@ -103,20 +103,20 @@ def _block(block: Block, traits: Traits, losses: Losses) -> dict[str, Any] | Non
             return {"type": "thinking", "thinking": text, "signature": signature}
         case Redacted(data=data):
             return {"type": "redacted_thinking", "data": data}
-        case Call():
+        case ToolCall():
             return _call(block, losses)
         case _:
             return _result(block, traits, losses)
 
 
-def _call(call: Call, losses: Losses) -> dict[str, Any]:
+def _call(call: ToolCall, losses: Losses) -> dict[str, Any]:
     arguments = as_object(call.arguments, losses) if not call.custom else {"input": call.arguments}
     if call.custom:
         losses.add("custom_tool")
     return {"type": "tool_use", "id": spelt_id(call.id), "name": call.name, "input": arguments}
 
 
-def _result(result: Result, traits: Traits, losses: Losses) -> dict[str, Any]:
+def _result(result: ToolResult, traits: Capabilities, losses: Losses) -> dict[str, Any]:
     out: dict[str, Any] = {"type": "tool_result", "tool_use_id": spelt_id(result.id)}
     blocks = [written for block in result.content if (written := _block(block, traits, losses)) is not None]
     if len(blocks) == 1 and blocks[0]["type"] == "text":
@@ -190,7 +190,7 @@ def _tool(tool: Tool, losses: Losses) -> dict[str, Any]:
 # -- settings -----------------------------------------------------------------------------------------------------
 
 
-def _thinking(out: dict[str, Any], asked: Reasoning | None, limit: int, traits: Traits, losses: Losses) -> None:
+def _thinking(out: dict[str, Any], asked: Reasoning | None, limit: int, traits: Capabilities, losses: Losses) -> None:
     """1. switched off  2. a budget, kept if it is a legal one  3. an effort: for Claude its own word, with adaptive
     thinking; for a local engine a budget that leaves half of the limit to the answer  4. on, and nothing more.
     """
@@ -221,14 +221,14 @@ def _thinking(out: dict[str, Any], asked: Reasoning | None, limit: int, traits: 
         out["thinking"]["display"] = "summarized" if asked.shown else "omitted"
 
 
-def _format(out: dict[str, Any], format: Format | None, losses: Losses) -> None:
+def _format(out: dict[str, Any], format: AnswerFormat | None, losses: Losses) -> None:
     if format is not None and (format.description is not None or format.strict is False):
         losses.add("format_fields")
     if format is not None and format.schema is not None:
         out.setdefault("output_config", {})["format"] = {"type": "json_schema", "schema": format.schema}
 
 
-def _settings(out: dict[str, Any], prompt: Prompt, traits: Traits, losses: Losses) -> None:
+def _settings(out: dict[str, Any], prompt: Prompt, traits: Capabilities, losses: Losses) -> None:
     for name, value in prompt.settings.items():
         if (name in _OWN and traits.sampling) or (traits.local and name in _LOCAL):
             out[name] = value

@@ -1,7 +1,9 @@
 """What every dialect is read into and written from, and what several dialects share.
 
-dialogue   the protocols of readers and writers     corners    the table of places where dialects do not meet
-traits     what a serve is like where dialects leave room
+protocols        the protocols of readers and writers
+gaps             the table of places where dialects differ, and what is lost there
+capabilities     what a serve takes where its dialect leaves room
 calls, thinking, media, schemas   tool calls; reasoning and its signatures; images; tools' arguments
-sequence   one open block at a time                 json_text  decoding, with errors that say where
+block_sequencer  one open block at a time
+json_text        decoding, with errors that name the place
 """

@@ -16,7 +16,7 @@ import re
 import msgspec
 from pydantic_core import from_json
 
-from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import encode, is_json, loose
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+\Z")

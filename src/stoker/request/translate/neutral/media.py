@@ -36,7 +36,7 @@ def image(data: str, where: str) -> Image:
     """An image of base64 data, by what it is. Raises ClientError 400 `bad_image`."""
     kind = sniff(data) if is_base64(data) else None
     if kind is None or not kind.startswith("image/"):
-        text = f"'{where}' is no image: base64 of PNG, JPEG, GIF, WebP or BMP is expected"
+        text = f"'{where}' is not an image: base64 of PNG, JPEG, GIF, WebP or BMP is expected"
         raise ClientError(text, code="bad_image", param=where)
     return Image(media_type=kind, data=data)
 
@@ -52,7 +52,7 @@ def from_url(url: str, where: str) -> Image:
         return Image(url=url)
     if len(url) >= _HEAD and is_base64(url):
         return image(url, where)
-    text = f"'{where}' is neither a data URI nor an http(s) address"
+    text = f"'{where}' is neither a data URI nor an http(s) URL"
     raise ClientError(text, code="bad_image", param=where)
 
 
@@ -60,7 +60,7 @@ def data_uri(url: str, where: str) -> tuple[str, str]:
     """(media type as it claims, base64 data). Raises ClientError 400 `bad_image`."""
     head = _DATA.match(url)
     if head is None or not head[3]:
-        raise ClientError(f"'{where}' is no data URI in base64", code="bad_image", param=where)
+        raise ClientError(f"'{where}' is not a base64 data URI", code="bad_image", param=where)
     return head[1].lower(), url[head.end() :]
 
 

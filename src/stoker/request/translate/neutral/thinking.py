@@ -16,7 +16,7 @@ import hmac
 from msgspec.json import decode
 
 from stoker.domain.prompt import Reasoning
-from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import encode
 
 OURS = "stoker1."
@@ -29,7 +29,7 @@ _CLAUDE_EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "
 _OPENAI_EFFORTS = {"max": "xhigh"}
 
 
-class Signer:
+class ThinkingSigner:
     """Signs with the first of its keys and knows what any of them signed."""
 
     __slots__ = ("_keys",)

@@ -2,8 +2,8 @@
 
 read_prompt    a client's /api/chat -> Prompt
 read_generate  a client's /api/generate -> Prompt
-asking         what both ask alike: options, format, thinking, keep_alive
-pairing        which call a tool's result belongs to, without ids
+request_fields  what both requests share: options, format, thinking, keep_alive
+result_matching which call a tool's result belongs to, without ids
 write_answer   events, or Answer -> a client's answer, for either; the answer to a request that only loads
 listing        /api/tags, /api/show, /api/ps, /api/version
 """

@@ -19,7 +19,7 @@ _UNKNOWN_DIGEST = "0" * 64  # `ollama list` cuts 12 characters off, and crashes 
 _ARCHITECTURE = "unknown"  # clients look for the context under `ARCHITECTURE.context_length`: some name has to stand
 
 
-class Model(TypedDict):
+class OllamaModel(TypedDict):
     """What is known of a model; None: not known."""
 
     name: str
@@ -41,17 +41,17 @@ class Model(TypedDict):
     """Unix seconds; None: stays."""
 
 
-def tags(models: Iterable[Model]) -> dict[str, Any]:
+def tags(models: Iterable[OllamaModel]) -> dict[str, Any]:
     """What could be asked."""
     return {"models": [_head(model) | {"modified_at": _modified(model)} for model in models]}
 
 
-def ps(models: Iterable[Model]) -> dict[str, Any]:
+def ps(models: Iterable[OllamaModel]) -> dict[str, Any]:
     """What is loaded."""
     return {"models": [_head(model) | _loaded(model) for model in models]}
 
 
-def show(model: Model) -> dict[str, Any]:
+def show(model: OllamaModel) -> dict[str, Any]:
     """One model. `license`, `modelfile` and `template` are Ollama's own files, and empty."""
     context = model["context"]
     return {
@@ -70,13 +70,13 @@ def version() -> dict[str, Any]:
     return {"version": SPEAKS}
 
 
-def _head(model: Model) -> dict[str, Any]:
+def _head(model: OllamaModel) -> dict[str, Any]:
     digest = (model["digest"] or _UNKNOWN_DIGEST).removeprefix("sha256:")
     size = model["size"] or 0  # a number to every client; Ollama writes 0 for models that it does not hold itself
     return {"name": model["name"], "model": model["name"], "size": size, "digest": digest, "details": _details(model)}
 
 
-def _loaded(model: Model) -> dict[str, Any]:
+def _loaded(model: OllamaModel) -> dict[str, Any]:
     expires = model["expires_at"]
     return {
         "expires_at": _NEVER if expires is None else rfc3339(expires),
@@ -85,7 +85,7 @@ def _loaded(model: Model) -> dict[str, Any]:
     }
 
 
-def _details(model: Model) -> dict[str, Any]:
+def _details(model: OllamaModel) -> dict[str, Any]:
     """Texts, empty where nothing is known, as Ollama's own are."""
     family, parameters = model["family"] or "", model["parameters"]
     return {
@@ -98,7 +98,7 @@ def _details(model: Model) -> dict[str, Any]:
     }
 
 
-def _info(model: Model) -> dict[str, Any]:
+def _info(model: OllamaModel) -> dict[str, Any]:
     """The Python client takes no answer without it, if only an empty one."""
     architecture = model["family"] or _ARCHITECTURE
     info: dict[str, Any] = {"general.architecture": architecture}
@@ -114,6 +114,6 @@ def _label(count: int) -> str:
     return f"{count / 1e9:.1f}B" if count >= 1e9 else f"{count / 1e6:.2f}M"
 
 
-def _modified(model: Model) -> str:
+def _modified(model: OllamaModel) -> str:
     modified = model["modified_at"]
     return _UNKNOWN_TIME if modified is None else rfc3339(modified)

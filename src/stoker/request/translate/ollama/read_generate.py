@@ -9,13 +9,13 @@ import msgspec
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.prompt import Prompt, Role, Text, Turn
-from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import shaped
-from stoker.request.translate.ollama.asking import Asking, note_unknown, prompt_of
 from stoker.request.translate.ollama.read_prompt import pictures
+from stoker.request.translate.ollama.request_fields import OllamaRequest, note_unknown, prompt_of
 
 
-class _Request(Asking):
+class _Request(OllamaRequest):
     prompt: str | None = None
     suffix: str | None = None
     system: str | None = None

@@ -10,13 +10,13 @@ import msgspec
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
-from stoker.domain.prompt import Block, Call, Prompt, Result, Role, Text, Thinking, Tool, Turn
+from stoker.domain.prompt import Block, Prompt, Role, Text, Thinking, Tool, ToolCall, ToolResult, Turn
 from stoker.request.translate.neutral import media
 from stoker.request.translate.neutral.calls import read_id
-from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import Raw, is_there, shaped
-from stoker.request.translate.ollama.asking import Asking, note_unknown, prompt_of
-from stoker.request.translate.ollama.pairing import Waiting
+from stoker.request.translate.ollama.request_fields import OllamaRequest, note_unknown, prompt_of
+from stoker.request.translate.ollama.result_matching import UnansweredCalls
 
 _NONE = Raw()
 
@@ -49,7 +49,7 @@ class _Tool(msgspec.Struct):
     function: _Function
 
 
-class _Request(Asking):
+class _Request(OllamaRequest):
     messages: list[Raw] | None = None
     tools: list[_Tool] | None = None
 
@@ -71,7 +71,7 @@ def read_prompt(body: bytes, losses: Losses) -> Prompt:
     asked = shaped(_request, body, "")
     note_unknown(body, _Request, losses)
     turns: list[Turn] = []
-    waiting = Waiting()
+    waiting = UnansweredCalls()
     for at, raw in enumerate(asked.messages or ()):
         message = shaped(_message, raw, f"messages[{at}]")
         role = _role(message, f"messages[{at}].role")
@@ -79,7 +79,7 @@ def read_prompt(body: bytes, losses: Losses) -> Prompt:
         if is_another:
             turns.append(Turn(role, []))
         if is_another and role is Role.ASSISTANT:
-            waiting = Waiting()
+            waiting = UnansweredCalls()
         turns[-1].blocks += _blocks(message, at, waiting)
     tools = [_tool(tool.function) for tool in asked.tools or ()]
     return prompt_of(asked, Dialect.OLLAMA_CHAT, turns, tools, losses)
@@ -93,7 +93,7 @@ def _role(message: _Message, where: str) -> Role:
     return role
 
 
-def _blocks(message: _Message, at: int, waiting: Waiting) -> list[Block]:
+def _blocks(message: _Message, at: int, waiting: UnansweredCalls) -> list[Block]:
     where = f"messages[{at}]"
     content = pictures(message.images, f"{where}.images")
     if message.content:
@@ -101,7 +101,7 @@ def _blocks(message: _Message, at: int, waiting: Waiting) -> list[Block]:
     match message.role.lower():
         case "tool":
             id = waiting.take(message.tool_call_id or "", message.tool_name or message.name or "")
-            return [Result(id or message.tool_call_id or f"result_{at}", content)]
+            return [ToolResult(id or message.tool_call_id or f"result_{at}", content)]
         case "assistant":
             thought: list[Block] = [Thinking(message.thinking)] if message.thinking else []
             calls = [_call(call, at, n) for n, call in enumerate(message.tool_calls or ())]
@@ -109,7 +109,7 @@ def _blocks(message: _Message, at: int, waiting: Waiting) -> list[Block]:
                 waiting.add(call)
             return [*thought, *content, *calls]
         case "system" | "developer" if message.images:  # every template's system turn is text
-            text = f"'{where}.images': a system message holds text alone; send images in a user message"
+            text = f"'{where}.images': a system message may contain only text; send images in a user message"
             raise ClientError(text, code="bad_field", param=f"{where}.images")
     return content
 
@@ -119,9 +119,11 @@ def pictures(images: list[str] | None, where: str) -> list[Block]:
     return [media.image(data, f"{where}[{n}]") for n, data in enumerate(images or ())]
 
 
-def _call(call: _Call, at: int, n: int) -> Call:
+def _call(call: _Call, at: int, n: int) -> ToolCall:
     where = f"messages[{at}].tool_calls[{n}].function.arguments"
-    return Call(read_id(call.id) or f"call_{at}_{n}", call.function.name, _arguments(call.function.arguments, where))
+    return ToolCall(
+        read_id(call.id) or f"call_{at}_{n}", call.function.name, _arguments(call.function.arguments, where)
+    )
 
 
 def _arguments(raw: Raw, where: str) -> str:

@@ -12,52 +12,52 @@ from typing import Any
 from stoker.domain.answer import (
     Answer,
     Began,
+    BlockKind,
     Closed,
     Counted,
     Event,
     Failed,
     Finished,
     Grew,
-    Kind,
     Opened,
     Signed,
-    Stop,
+    StopReason,
     Tokens,
 )
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
-from stoker.domain.prompt import Call, Redacted, Refusal, Text, Thinking
-from stoker.request.codec.speak import error_event
+from stoker.domain.prompt import Redacted, Refusal, Text, Thinking, ToolCall
+from stoker.request.codec.own_replies import error_event
 from stoker.request.translate.chat.write_answer import note_stop
 from stoker.request.translate.neutral.calls import as_object
-from stoker.request.translate.neutral.corners import Losses
-from stoker.request.translate.neutral.dialogue import Asked
+from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import encode
+from stoker.request.translate.neutral.protocols import AnswerContext
 from stoker.request.translate.neutral.thinking import OURS
 
-_LENGTH = (Stop.LENGTH, Stop.CONTEXT)
+_LENGTH = (StopReason.LENGTH, StopReason.CONTEXT)
 
 
-class AnswerWriter:
+class OllamaAnswerWriter:
     """`generate`: for /api/generate, whose answers are `response` and hold no calls; else for /api/chat."""
 
     content_type = b"application/x-ndjson"
 
     __slots__ = ("_asked", "_call", "_calls", "_finish", "_generate", "_head", "_kind", "_pieces", "_tokens", "losses")
 
-    def __init__(self, asked: Asked, losses: Losses, generate: bool) -> None:
+    def __init__(self, asked: AnswerContext, losses: Losses, generate: bool) -> None:
         self.losses = losses
         self._asked = asked
         self._generate = generate
         self._head = self._start(asked.model)
         """What every line begins with."""
-        self._kind: Kind | None = None
+        self._kind: BlockKind | None = None
         self._call: Opened | None = None
         self._pieces: list[str] = []
         """Of the open call's arguments."""
         self._calls = 0
         self._tokens = Tokens()
-        self._finish = Finished(Stop.END)
+        self._finish = Finished(StopReason.END)
 
     def write(self, event: Event) -> bytes:
         match event:
@@ -88,7 +88,7 @@ class AnswerWriter:
     def ping(self) -> bytes:
         return self._line(self._said() | {"done": False})
 
-    def whole(self, answer: Answer) -> dict[str, Any]:
+    def write_whole(self, answer: Answer) -> dict[str, Any]:
         texts: list[str] = []
         thoughts: list[str] = []
         calls: list[dict[str, Any]] = []
@@ -104,7 +104,7 @@ class AnswerWriter:
                     thoughts.append(text)
                 case Redacted():
                     self.losses.add("thinking_redacted")
-                case Call() if self._generate:
+                case ToolCall() if self._generate:
                     self.losses.add("call")
                 case _:
                     calls.append(self._called(len(calls), block.id, block.name, block.arguments))
@@ -126,22 +126,22 @@ class AnswerWriter:
 
     def _open(self, event: Opened) -> None:
         match event.kind:
-            case Kind.REDACTED:
+            case BlockKind.REDACTED:
                 self.losses.add("thinking_redacted")
-            case Kind.REFUSAL:
+            case BlockKind.REFUSAL:
                 self.losses.add("refusal")
-            case Kind.CALL if self._generate:
+            case BlockKind.CALL if self._generate:
                 self.losses.add("call")
-            case Kind.CALL:
+            case BlockKind.CALL:
                 self._call = event
 
     def _grow(self, text: str) -> bytes:
         match self._kind:
-            case Kind.TEXT | Kind.REFUSAL:
+            case BlockKind.TEXT | BlockKind.REFUSAL:
                 return self._line(self._said(text) | {"done": False})
-            case Kind.THINKING:
+            case BlockKind.THINKING:
                 return self._line(self._said("", {"thinking": text}) | {"done": False})
-            case Kind.CALL if self._call is not None:
+            case BlockKind.CALL if self._call is not None:
                 self._pieces.append(text)
         return b""
 
@@ -167,7 +167,7 @@ class AnswerWriter:
 
     def _end(self, finished: Finished, tokens: Tokens) -> dict[str, Any]:
         note_stop(finished, self.losses)
-        if finished.stop is Stop.FILTERED:
+        if finished.stop is StopReason.FILTERED:
             self.losses.add("stop_reason")
         out: dict[str, Any] = {"done": True, "done_reason": "length" if finished.stop in _LENGTH else "stop"}
         counts = {"prompt_eval_count": tokens.input, "eval_count": tokens.output}

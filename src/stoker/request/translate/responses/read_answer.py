@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from stoker.domain.answer import (
     Answer,
     Began,
+    BlockKind,
     Closed,
     Counted,
     Ended,
@@ -24,15 +25,14 @@ from stoker.domain.answer import (
     Failed,
     Finished,
     Grew,
-    Kind,
     Opened,
     Signed,
     Tokens,
 )
-from stoker.domain.prompt import Call, Refusal, Text, Thinking
+from stoker.domain.prompt import Refusal, Text, Thinking, ToolCall
 from stoker.request.codec.frames import as_error, is_error
-from stoker.request.translate.neutral.corners import Losses
-from stoker.request.translate.responses.whole import (
+from stoker.request.translate.neutral.gaps import Losses
+from stoker.request.translate.responses.whole_answer import (
     BETWEEN,
     id_of,
     list_of,
@@ -45,7 +45,7 @@ from stoker.request.translate.responses.whole import (
 
 
 class _Piece(NamedTuple):
-    kind: Kind
+    kind: BlockKind
     whole: str
     """The field of its `.done`."""
     place: str
@@ -53,22 +53,22 @@ class _Piece(NamedTuple):
 
 
 _PIECES = {
-    "output_text": _Piece(Kind.TEXT, "text", "content_index"),
-    "refusal": _Piece(Kind.REFUSAL, "refusal", "content_index"),
-    "reasoning_text": _Piece(Kind.THINKING, "text", "content_index"),
-    "reasoning_summary_text": _Piece(Kind.THINKING, "text", "summary_index"),
-    "function_call_arguments": _Piece(Kind.CALL, "arguments", ""),
-    "custom_tool_call_input": _Piece(Kind.CALL, "input", ""),
+    "output_text": _Piece(BlockKind.TEXT, "text", "content_index"),
+    "refusal": _Piece(BlockKind.REFUSAL, "refusal", "content_index"),
+    "reasoning_text": _Piece(BlockKind.THINKING, "text", "content_index"),
+    "reasoning_summary_text": _Piece(BlockKind.THINKING, "text", "summary_index"),
+    "function_call_arguments": _Piece(BlockKind.CALL, "arguments", ""),
+    "custom_tool_call_input": _Piece(BlockKind.CALL, "input", ""),
 }
 """By the middle of their events' names."""
 _CALLS = ("function_call", "custom_tool_call")
-_KINDS = {Text: Kind.TEXT, Refusal: Kind.REFUSAL, Thinking: Kind.THINKING}
+_KINDS = {Text: BlockKind.TEXT, Refusal: BlockKind.REFUSAL, Thinking: BlockKind.THINKING}
 
 
 class _Block:
     __slots__ = ("at", "is_closed", "kind")
 
-    def __init__(self, at: int, kind: Kind) -> None:
+    def __init__(self, at: int, kind: BlockKind) -> None:
         self.at = at
         self.kind = kind
         self.is_closed = False
@@ -86,7 +86,7 @@ class _Item:
         """Empty: a piece of it came, and nothing yet that says what it is."""
         self.is_done = False
         self.blocks: list[_Block] = []
-        self.by_place: dict[tuple[Kind, int], _Block] = {}
+        self.by_place: dict[tuple[BlockKind, int], _Block] = {}
         self.thought: _Block | None = None
         self.source = ""
         """Which of its two kinds of thinking came first."""
@@ -102,7 +102,7 @@ class _Item:
         """Pieces of a call that came before its name."""
 
 
-class AnswerReader:
+class ResponsesAnswerReader:
     """See the module's docstring."""
 
     __slots__ = ("_began", "_by_id", "_by_index", "_has_calls", "_is_over", "_items", "_next", "losses")
@@ -142,15 +142,15 @@ class AnswerReader:
                 self._read_piece(kind, payload, out)
         return out
 
-    def end(self, is_said: bool = False) -> list[Event]:
+    def finish(self, is_said: bool = False) -> list[Event]:
         """Nothing: the terminal event said it all, or the answer has no proper end."""
         return []
 
-    def whole(self, payload: dict[str, Any]) -> Answer:
+    def read_whole(self, payload: dict[str, Any]) -> Answer:
         answer = Answer(text_of(payload.get("id")), text_of(payload.get("model")))
         for item in list_of(payload.get("output")):
             answer.blocks += said_of(item, self.losses)
-        has_calls = any(isinstance(block, Call) for block in answer.blocks)
+        has_calls = any(isinstance(block, ToolCall) for block in answer.blocks)
         answer.stop = stop_of(payload, payload.get("status") == "incomplete", has_calls)
         answer.tokens = tokens_of(payload) or Tokens()
         return answer
@@ -201,14 +201,14 @@ class AnswerReader:
         self._learn(item, given)
         came = {kind: sum(block.kind is kind for block in item.blocks) for kind in _KINDS.values()}
         for said in said_of(given, self.losses):
-            if isinstance(said, Call):
+            if isinstance(said, ToolCall):
                 self._settle_call(item, said.arguments, out)
                 continue
-            kind = _KINDS.get(type(said), Kind.TEXT)
+            kind = _KINDS.get(type(said), BlockKind.TEXT)
             came[kind] -= 1
             if came[kind] < 0:
                 block = self._open(item, kind, out)
-                if kind is Kind.THINKING:
+                if kind is BlockKind.THINKING:
                     item.thought = block
                 if text := getattr(said, "text", ""):
                     out.append(Grew(block.at, text))
@@ -243,16 +243,16 @@ class AnswerReader:
         place = payload.get(piece.place)
         place = place if type(place) is int else 0
         match piece.kind:
-            case Kind.CALL:
+            case BlockKind.CALL:
                 item.name = item.name or text_of(payload.get("name"))
                 item.is_custom = item.is_custom or name == "custom_tool_call_input"
                 self._call(item, text, is_whole, out)
-            case Kind.THINKING:
+            case BlockKind.THINKING:
                 self._think(item, name, place, text, is_whole, out)
             case _:
                 self._say(item, piece.kind, place, text, is_whole, out)
 
-    def _say(self, item: _Item, kind: Kind, place: int, text: str, is_whole: bool, out: list[Event]) -> None:
+    def _say(self, item: _Item, kind: BlockKind, place: int, text: str, is_whole: bool, out: list[Event]) -> None:
         block = item.by_place.get((kind, place))
         if block is None:
             if not text:
@@ -270,7 +270,7 @@ class AnswerReader:
         if item.source != source or not text or (is_whole and place in item.places):
             return
         if item.thought is None:
-            item.thought = self._open(item, Kind.THINKING, out)
+            item.thought = self._open(item, BlockKind.THINKING, out)
         elif item.place != place:
             text = BETWEEN + text
         item.place = place
@@ -294,14 +294,14 @@ class AnswerReader:
         """With what came before its name."""
         if item.call is None:
             self._has_calls = True
-            item.call = _Block(self._place(), Kind.CALL)
+            item.call = _Block(self._place(), BlockKind.CALL)
             item.blocks.append(item.call)
-            out.append(Opened(item.call.at, Kind.CALL, item.call_id or item.id, item.name, item.is_custom))
+            out.append(Opened(item.call.at, BlockKind.CALL, item.call_id or item.id, item.name, item.is_custom))
             if item.held:
                 out.append(Grew(item.call.at, "".join(item.held)))
         return item.call
 
-    def _open(self, item: _Item, kind: Kind, out: list[Event]) -> _Block:
+    def _open(self, item: _Item, kind: BlockKind, out: list[Event]) -> _Block:
         block = _Block(self._place(), kind)
         item.blocks.append(block)
         out.append(Opened(block.at, kind))

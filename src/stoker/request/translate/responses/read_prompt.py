@@ -19,27 +19,27 @@ import msgspec
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.prompt import (
+    AnswerFormat,
     Audio,
     Block,
-    Call,
     Document,
-    Format,
     Image,
     Prompt,
     Reasoning,
     Refusal,
-    Result,
     Role,
     Text,
     Thinking,
     Tool,
+    ToolCall,
+    ToolResult,
     Turn,
 )
 from stoker.request.translate.neutral import media
 from stoker.request.translate.neutral.calls import read_id
-from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.capabilities import Capabilities
+from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import Raw, is_there, shaped
-from stoker.request.translate.neutral.traits import Traits
 from stoker.request.translate.responses.tools import qualified, read_choice, read_tools
 
 _NONE = Raw()
@@ -166,7 +166,9 @@ _fields = msgspec.json.Decoder(dict[str, Raw])
 _ROLES = {"system": Role.SYSTEM, "developer": Role.SYSTEM, "user": Role.USER, "assistant": Role.ASSISTANT}
 
 
-def read_prompt(body: bytes, losses: Losses, error_prefix: str = Traits(Dialect.RESPONSES).error_prefix) -> Prompt:
+def read_prompt(
+    body: bytes, losses: Losses, error_prefix: str = Capabilities(Dialect.RESPONSES).error_prefix
+) -> Prompt:
     """Raises ClientError 400. `error_prefix`: a call's output that begins with it is an error's."""
     asked = shaped(_request, body, "")
     _refuse_stateful(asked)
@@ -198,7 +200,7 @@ def read_prompt(body: bytes, losses: Losses, error_prefix: str = Traits(Dialect.
 def _refuse_stateful(asked: _Request) -> None:
     for name, instead in STATEFUL.items():
         if getattr(asked, name) not in (None, False):
-            text = f"'{name}' needs what is stored elsewhere, and nothing is stored for this model: {instead}"
+            text = f"'{name}' refers to stored data, and Stoker stores nothing: {instead}"
             raise ClientError(text, code="stateful", param=name)
 
 
@@ -267,11 +269,11 @@ class _Turns:
             raise ClientError(text, code="bad_field", param=f"{where}.role")
         self._add(role, _content(message.content, f"{where}.content", self._losses))
 
-    def _call(self, raw: Raw, where: str, custom: bool) -> Call:
+    def _call(self, raw: Raw, where: str, custom: bool) -> ToolCall:
         call = shaped(_call_item, raw, where)
         name = qualified(call.namespace or "", call.name or "")
         arguments = call.input or "" if custom else _arguments(call.arguments, f"{where}.arguments")
-        return Call(read_id(call.call_id or call.id or ""), name, arguments, custom)
+        return ToolCall(read_id(call.call_id or call.id or ""), name, arguments, custom)
 
     def _result(self, raw: Raw, where: str, custom: bool) -> None:
         given = shaped(_call_item, raw, where)
@@ -281,7 +283,7 @@ class _Turns:
         if is_error and isinstance(first, Text):
             text = first.text[len(self._error_prefix) :]
             content[:1] = [Text(text)] if text else []
-        self._add(Role.USER, [Result(read_id(given.call_id or ""), content, is_error, custom)])
+        self._add(Role.USER, [ToolResult(read_id(given.call_id or ""), content, is_error, custom)])
 
     def _add(self, role: Role, blocks: list[Block]) -> None:
         last = self._turns[-1] if self._turns else None
@@ -292,10 +294,10 @@ class _Turns:
 
     def _results_first(self, turn: Turn) -> None:
         """4. Items that go on with results behind a message of the user tell them late."""
-        results = [block for block in turn.blocks if isinstance(block, Result)]
+        results = [block for block in turn.blocks if isinstance(block, ToolResult)]
         if results != turn.blocks[: len(results)]:
             self._losses.add("result_order")
-            turn.blocks = [*results, *(block for block in turn.blocks if not isinstance(block, Result))]
+            turn.blocks = [*results, *(block for block in turn.blocks if not isinstance(block, ToolResult))]
 
 
 def _thinking(item: _Reasoning) -> Thinking:
@@ -368,21 +370,23 @@ def _file(part: _Part, where: str) -> Document:
 
 
 def _kept_elsewhere(where: str, field: str) -> ClientError:
-    text = f"'{where}' names a file that is kept elsewhere: send it as '{field}'"
+    text = f"'{where}' refers to a file stored elsewhere: send it as '{field}'"
     return ClientError(text, code="bad_field", param=where)
 
 
 # -- settings -----------------------------------------------------------------------------------------------------
 
 
-def _format(text: _TextConfig | None) -> Format | None:
+def _format(text: _TextConfig | None) -> AnswerFormat | None:
     given = text.format if text is not None else None
     if given is None or given.type == "text":
         return None
     if given.type == "json_object":
-        return Format()
+        return AnswerFormat()
     if given.type == "json_schema":
-        return Format(given.schema if is_there(given.schema) else None, given.name, given.strict, given.description)
+        return AnswerFormat(
+            given.schema if is_there(given.schema) else None, given.name, given.strict, given.description
+        )
     what = f"'text.format.type' is {given.type[:40]!r}: text, json_object or json_schema is expected"
     raise ClientError(what, code="bad_field", param="text.format.type")
 

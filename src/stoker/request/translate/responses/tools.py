@@ -8,7 +8,7 @@ import msgspec
 
 from stoker.domain.errors import ClientError
 from stoker.domain.prompt import Choice, Tool, ToolChoice
-from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import Raw, is_there, shaped
 
 

@@ -13,31 +13,35 @@ from typing import Any, NamedTuple
 
 from stoker.domain.answer import (
     Answer,
+    AnswerBlock,
     Began,
+    BlockKind,
     Counted,
     Ended,
     Event,
     Failed,
     Finished,
     Grew,
-    Kind,
     Opened,
-    Said,
     Signed,
-    Stop,
+    StopReason,
     Tokens,
 )
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
-from stoker.domain.prompt import Call, Prompt, Redacted, Refusal, Text, Thinking
-from stoker.request.codec.speak import error_event, ping
-from stoker.request.translate.neutral.corners import Losses
-from stoker.request.translate.neutral.dialogue import Asked, is_known, prefixed
+from stoker.domain.prompt import Prompt, Redacted, Refusal, Text, Thinking, ToolCall
+from stoker.request.codec.own_replies import error_event, ping
+from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import Raw, encode
+from stoker.request.translate.neutral.protocols import AnswerContext, is_known, prefixed
 from stoker.request.translate.responses.tools import choice_of, own_name, tool_of
 from stoker.request.translate.responses.write_prompt import format_of, instructions_of, is_instructions
 
-CUT = {Stop.LENGTH: "max_output_tokens", Stop.CONTEXT: "max_output_tokens", Stop.FILTERED: "content_filter"}
+CUT = {
+    StopReason.LENGTH: "max_output_tokens",
+    StopReason.CONTEXT: "max_output_tokens",
+    StopReason.FILTERED: "content_filter",
+}
 """Why a response is incomplete; after any other stop it is completed."""
 
 
@@ -54,15 +58,19 @@ class _Shape(NamedTuple):
 
 
 _SHAPES = {
-    Kind.TEXT: _Shape("msg_", "output_text", "text", True),
-    Kind.REFUSAL: _Shape("msg_", "refusal", "refusal", True),
-    Kind.THINKING: _Shape("rs_", "reasoning_text", "text", True),
-    Kind.REDACTED: _Shape("rs_", "", "", False),
-    Kind.CALL: _Shape("fc_", "function_call_arguments", "arguments", False),
+    BlockKind.TEXT: _Shape("msg_", "output_text", "text", True),
+    BlockKind.REFUSAL: _Shape("msg_", "refusal", "refusal", True),
+    BlockKind.THINKING: _Shape("rs_", "reasoning_text", "text", True),
+    BlockKind.REDACTED: _Shape("rs_", "", "", False),
+    BlockKind.CALL: _Shape("fc_", "function_call_arguments", "arguments", False),
 }
 _KINDS = {
-    Text: Kind.TEXT, Refusal: Kind.REFUSAL, Thinking: Kind.THINKING, Redacted: Kind.REDACTED, Call: Kind.CALL,
-}  # fmt: skip
+    Text: BlockKind.TEXT,
+    Refusal: BlockKind.REFUSAL,
+    Thinking: BlockKind.THINKING,
+    Redacted: BlockKind.REDACTED,
+    ToolCall: BlockKind.CALL,
+}
 _CUSTOM = _Shape("ctc_", "custom_tool_call_input", "input", False)
 _TAIL = b',"sequence_number":%d}\n\n'
 _TEXT_TAIL = b',"logprobs":[]' + _TAIL
@@ -82,25 +90,25 @@ class _Open:
             self.place["content_index"] = 0
         kind = f"response.{self.shape.event}.delta"
         self.head = b'event: %b\ndata: %b,"delta":' % (kind.encode(), encode({"type": kind, **self.place})[:-1])
-        self.tail = _TEXT_TAIL if opened.kind is Kind.TEXT else _TAIL
+        self.tail = _TEXT_TAIL if opened.kind is BlockKind.TEXT else _TAIL
         self.texts: list[str] = []
         self.signature = ""
 
-    def said(self) -> Said:
+    def said(self) -> AnswerBlock:
         text, opened = "".join(self.texts), self.opened
         match opened.kind:
-            case Kind.TEXT:
+            case BlockKind.TEXT:
                 return Text(text)
-            case Kind.REFUSAL:
+            case BlockKind.REFUSAL:
                 return Refusal(text)
-            case Kind.THINKING:
+            case BlockKind.THINKING:
                 return Thinking(text, self.signature)
-            case Kind.REDACTED:
+            case BlockKind.REDACTED:
                 return Redacted(text)
-        return Call(opened.id, opened.name, text, opened.custom)
+        return ToolCall(opened.id, opened.name, text, opened.custom)
 
 
-class AnswerWriter:
+class ResponsesAnswerWriter:
     """See the module's docstring."""
 
     content_type = b"text/event-stream; charset=utf-8"
@@ -110,7 +118,7 @@ class AnswerWriter:
         "sequence",
     )  # fmt: skip
 
-    def __init__(self, asked: Asked, losses: Losses) -> None:
+    def __init__(self, asked: AnswerContext, losses: Losses) -> None:
         self.losses = losses
         self.sequence = 0
         """The next event's number."""
@@ -121,7 +129,7 @@ class AnswerWriter:
         self._open: _Open | None = None
         self._items: list[Raw] = []
         self._tokens = Tokens()
-        self._finish = Finished(Stop.END)
+        self._finish = Finished(StopReason.END)
         self._is_refused = False
 
     def write(self, event: Event) -> bytes:
@@ -151,7 +159,7 @@ class AnswerWriter:
     def ping(self) -> bytes:
         return ping(Dialect.RESPONSES)
 
-    def whole(self, answer: Answer) -> dict[str, Any]:
+    def write_whole(self, answer: Answer) -> dict[str, Any]:
         self._id = prefixed(answer.id, "resp_", self._asked.request_id)
         self._model = answer.model or self._asked.model
         self._tokens = answer.tokens
@@ -180,7 +188,7 @@ class AnswerWriter:
     def _start(self, event: Opened) -> bytes:
         at = len(self._items)
         block = self._open = _Open(event, f"{_shape(event).prefix}{self._asked.request_id}_{at}", at)
-        self._is_refused = self._is_refused or event.kind is Kind.REFUSAL
+        self._is_refused = self._is_refused or event.kind is BlockKind.REFUSAL
         item = self._item(block.said(), block.id, "in_progress")
         out = self._event("response.output_item.added", output_index=at, item=_begun(item))
         if block.shape.in_part:
@@ -203,14 +211,14 @@ class AnswerWriter:
         if block is None:
             return b""
         out = b""
-        if block.opened.kind is Kind.CALL and not block.opened.custom and not block.texts:
+        if block.opened.kind is BlockKind.CALL and not block.opened.custom and not block.texts:
             out = self._grow("{}")  # a call without arguments has none of them, not no text
         shape, text, at = block.shape, "".join(block.texts), len(self._items)
         if shape.event:
             whole: dict[str, Any] = {shape.field: text}
-            if block.opened.kind is Kind.TEXT:
+            if block.opened.kind is BlockKind.TEXT:
                 whole["logprobs"] = []
-            elif block.opened.kind is Kind.CALL:
+            elif block.opened.kind is BlockKind.CALL:
                 whole["name"] = block.opened.name
             out += self._event(f"response.{shape.event}.done", **block.place, **whole)
         if shape.in_part:
@@ -242,7 +250,7 @@ class AnswerWriter:
     def _status(self, is_last: bool) -> str:
         """Of the response, and of the item that its end cut off."""
         stop = self._finish.stop
-        is_cut = stop in CUT and not (stop is Stop.FILTERED and self._is_refused)
+        is_cut = stop in CUT and not (stop is StopReason.FILTERED and self._is_refused)
         return "incomplete" if is_cut and is_last else "completed"
 
     def _note_stop(self) -> None:
@@ -268,14 +276,14 @@ class AnswerWriter:
             **echo(self._asked.prompt),
         }
 
-    def _item(self, said: Said, id: str, status: str) -> dict[str, Any]:
+    def _item(self, said: AnswerBlock, id: str, status: str) -> dict[str, Any]:
         match said:
             case Thinking(text=text, signature=signature):
                 sealed = self._asked.signer.seal(self._model, text, signature)
                 return {**_reasoning(id, sealed, status), "content": [_part(_shape(said), text)]}
             case Redacted(data=data):
                 return _reasoning(id, self._asked.signer.seal(self._model, "", redacted=data), status)
-            case Call():
+            case ToolCall():
                 return _call(said, id, status) | self._group(said.name)
         content = [_part(_shape(said), said.text)]
         return {"id": id, "type": "message", "status": status, "role": "assistant", "content": content}
@@ -322,9 +330,9 @@ def usage_of(tokens: Tokens) -> dict[str, Any]:
     }
 
 
-def _shape(block: Opened | Said) -> _Shape:
+def _shape(block: Opened | AnswerBlock) -> _Shape:
     match block:
-        case Opened(kind=Kind.CALL, custom=True) | Call(custom=True):
+        case Opened(kind=BlockKind.CALL, custom=True) | ToolCall(custom=True):
             return _CUSTOM
         case Opened(kind=kind):
             return _SHAPES[kind]
@@ -332,7 +340,7 @@ def _shape(block: Opened | Said) -> _Shape:
 
 
 def _part(shape: _Shape, text: str) -> dict[str, Any]:
-    more: dict[str, Any] = {"annotations": [], "logprobs": []} if shape is _SHAPES[Kind.TEXT] else {}
+    more: dict[str, Any] = {"annotations": [], "logprobs": []} if shape is _SHAPES[BlockKind.TEXT] else {}
     return {"type": shape.event, shape.field: text, **more}
 
 
@@ -340,7 +348,7 @@ def _reasoning(id: str, sealed: str, status: str) -> dict[str, Any]:
     return {"id": id, "type": "reasoning", "status": status, "summary": [], "encrypted_content": sealed}
 
 
-def _call(call: Call, id: str, status: str) -> dict[str, Any]:
+def _call(call: ToolCall, id: str, status: str) -> dict[str, Any]:
     out: dict[str, Any] = {"id": id, "status": status, "call_id": call.id or f"call_{id}", "name": call.name}
     if call.custom:
         return out | {"type": "custom_tool_call", "input": call.arguments}

@@ -7,29 +7,29 @@ from typing import Any
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.prompt import (
+    AnswerFormat,
     Audio,
     Block,
-    Call,
     Document,
-    Format,
     Image,
     Prompt,
     Redacted,
     Refusal,
-    Result,
     Role,
     Text,
     Thinking,
     Tool,
+    ToolCall,
     ToolChoice,
+    ToolResult,
     Turn,
 )
 from stoker.request.translate.neutral import media
-from stoker.request.translate.neutral.corners import Losses
+from stoker.request.translate.neutral.capabilities import Capabilities
+from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import encode
 from stoker.request.translate.neutral.schemas import INPUT, typed
 from stoker.request.translate.neutral.thinking import OURS, effort_of, is_on, note_effort
-from stoker.request.translate.neutral.traits import Traits
 from stoker.request.translate.responses.tools import choice_of, tool_of
 
 LEAST_LIMIT = 16
@@ -40,7 +40,7 @@ _SETTINGS = ("temperature", "top_p", "top_logprobs", "user", "metadata", "servic
              "safety_identifier")  # fmt: skip
 
 
-def write_prompt(prompt: Prompt, traits: Traits, losses: Losses) -> dict[str, Any]:
+def write_prompt(prompt: Prompt, traits: Capabilities, losses: Losses) -> dict[str, Any]:
     """The document to send."""
     turns = prompt.turns
     out: dict[str, Any] = {"model": prompt.model, "store": False}
@@ -82,7 +82,7 @@ class _Items:
 
     __slots__ = ("_items", "_losses", "_openai_signed", "_thoughts", "_traits")
 
-    def __init__(self, prompt: Prompt, traits: Traits, losses: Losses) -> None:
+    def __init__(self, prompt: Prompt, traits: Capabilities, losses: Losses) -> None:
         self._traits = traits
         self._losses = losses
         self._openai_signed = prompt.dialect is Dialect.RESPONSES
@@ -103,10 +103,10 @@ class _Items:
         return self._items
 
     def _user(self, blocks: list[Block]) -> None:
-        results = [block for block in blocks if isinstance(block, Result)]
+        results = [block for block in blocks if isinstance(block, ToolResult)]
         self._items += (self._result(result) for result in results)
         if len(results) < len(blocks) or not blocks:
-            rest: list[Block] = [block for block in blocks if not isinstance(block, Result)]
+            rest: list[Block] = [block for block in blocks if not isinstance(block, ToolResult)]
             self._items.append(_message("user", self._content(rest)))
 
     def _assistant(self, block: Block) -> None:
@@ -119,7 +119,7 @@ class _Items:
                 self._items.append(_message("assistant", text))
             case Refusal(text=text):
                 self._items.append(_message("assistant", [{"type": "refusal", "refusal": text}]))
-            case Call():
+            case ToolCall():
                 self._items.append(self._call(block))
             case _:
                 self._items.append(_message("assistant", self._content([block])))
@@ -144,7 +144,7 @@ class _Items:
             return False
         return self._openai_signed or signature.startswith(_FERNET)
 
-    def _call(self, call: Call) -> dict[str, Any]:
+    def _call(self, call: ToolCall) -> dict[str, Any]:
         if call.custom and self._traits.custom_tools:
             return {"type": "custom_tool_call", "call_id": call.id, "name": call.name, "input": call.arguments}
         arguments = call.arguments or "{}"
@@ -153,7 +153,7 @@ class _Items:
             arguments = encode({"input": call.arguments}).decode()
         return {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": arguments}
 
-    def _result(self, result: Result) -> dict[str, Any]:
+    def _result(self, result: ToolResult) -> dict[str, Any]:
         """Texts alone are one string: every engine takes that."""
         parts = self._parts(result.content)
         if result.is_error:
@@ -212,7 +212,7 @@ def _message(role: str, content: str | list[dict[str, Any]]) -> dict[str, Any]:
 # -- tools --------------------------------------------------------------------------------------------------------
 
 
-def _tools(out: dict[str, Any], prompt: Prompt, traits: Traits, losses: Losses) -> None:
+def _tools(out: dict[str, Any], prompt: Prompt, traits: Capabilities, losses: Losses) -> None:
     choice = prompt.tool_choice
     tools = prompt.tools
     if choice is not None and choice.allowed is not None and traits.local:
@@ -234,7 +234,7 @@ def _tools(out: dict[str, Any], prompt: Prompt, traits: Traits, losses: Losses) 
         out["parallel_tool_calls"] = prompt.parallel_calls
 
 
-def _tool(tool: Tool, strict: bool | None, traits: Traits, losses: Losses) -> dict[str, Any]:
+def _tool(tool: Tool, strict: bool | None, traits: Capabilities, losses: Losses) -> dict[str, Any]:
     """`strict`: where the tool says nothing of it. Responses takes silence for true, the other dialects for false."""
     if tool.custom and traits.custom_tools:
         return tool_of(tool)
@@ -253,7 +253,7 @@ def _tool(tool: Tool, strict: bool | None, traits: Traits, losses: Losses) -> di
 # -- settings -----------------------------------------------------------------------------------------------------
 
 
-def format_of(format: Format) -> dict[str, Any]:
+def format_of(format: AnswerFormat) -> dict[str, Any]:
     """As `text.format` says it."""
     if format.schema is None:
         return {"type": "json_object"}
@@ -262,7 +262,7 @@ def format_of(format: Format) -> dict[str, Any]:
     return out | {name: value for name, value in more.items() if value is not None}
 
 
-def _reasoning(out: dict[str, Any], prompt: Prompt, traits: Traits, losses: Losses) -> None:
+def _reasoning(out: dict[str, Any], prompt: Prompt, traits: Capabilities, losses: Losses) -> None:
     """An effort; engines of one's own get the switch of their templates too."""
     asked = prompt.reasoning
     if asked is None:
@@ -285,7 +285,7 @@ def _reasoning(out: dict[str, Any], prompt: Prompt, traits: Traits, losses: Loss
         out["include"] = ["reasoning.encrypted_content"]
 
 
-def _settings(out: dict[str, Any], prompt: Prompt, traits: Traits, losses: Losses) -> None:
+def _settings(out: dict[str, Any], prompt: Prompt, traits: Capabilities, losses: Losses) -> None:
     for name, value in prompt.settings.items():
         if name == "service_tier" and prompt.dialect is Dialect.MESSAGES:
             losses.add(name)  # a tier of another vendor

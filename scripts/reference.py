@@ -1,0 +1,142 @@
+"""The tables of docs/reference that are made from the code.   scripts/reference.py [--write]
+
+Fills what stands between `<!-- generated: NAME -->` and `<!-- end generated -->`. Without --write it says which pages
+are not in step, and exits 1 if one is not.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import typer.main
+
+from stoker.cli.main import app
+from stoker.config.effective import schema
+from stoker.measure.preflight.table import CHECKS
+from stoker.testing.script import quirks, script
+
+REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
+BLOCK = re.compile(r"(<!-- generated: (\w+)(?: ([\w ]+))? -->\n).*?(<!-- end generated -->)", re.DOTALL)
+LARGE = 2**31
+WORDS = {"string": "text", "boolean": "true or false", "object": "table"}
+
+
+def keys_of(table: str) -> str:
+    """The keys of one table of the configuration, or with no name the sections of the file."""
+    found = schema()
+    properties = found["$defs"][table]["properties"] if table else found["properties"]
+    rows = ["| key | type | default | meaning |", "|---|---|---|---|"]
+    for key, node in properties.items():
+        meaning = node.get("description", "").replace("|", "\\|")
+        rows.append(f"| `{key}` | {kind_of(node)} | {default_of(node)} | {meaning} |")
+    return "\n".join(rows)
+
+
+def kind_of(node: dict[str, Any]) -> str:
+    """The type of a key in words."""
+    if "anyOf" in node:
+        return " or ".join(kind_of(option) for option in node["anyOf"])
+    if "enum" in node:
+        return " or ".join(f"`{word}`" for word in node["enum"])
+    if "const" in node:
+        return f"`{node['const']}`"
+    kind = node.get("type", "table")
+    if isinstance(kind, list):
+        return " or ".join(dict.fromkeys(kind_of({**node, "type": one}) for one in kind if one != "null"))
+    if kind == "array":
+        item = kind_of(node.get("items", {}))
+        return f"list of {item}" if "`" in item else f"list of {item}s"
+    if kind in ("integer", "number"):
+        return ("whole number" if kind == "integer" else "number") + bounds(node)
+    if kind == "object" and "$ref" in node.get("additionalProperties", {}):
+        return "tables by name"
+    if kind == "object" and "additionalProperties" in node and node["additionalProperties"] is not False:
+        return f"table of {kind_of(node['additionalProperties'])}s"
+    return measure_of(node.get("examples", [])) or WORDS.get(kind, str(kind))
+
+
+def measure_of(examples: list[Any]) -> str:
+    """`size` or `duration` with the words that may stand instead; empty: neither."""
+    texts = [text for text in examples if isinstance(text, str)]
+    words = [f'`"{text}"`' for text in texts if text.isalpha()]
+    sizes, times = (any(re.fullmatch(unit, text) for text in texts) for unit in (r"[\d.]+[KMGT]?i?B", r"\d+(ms|s|m|h)"))
+    return " or ".join([*(["size"] if sizes else ["duration"] if times else []), *words]) if sizes or times else ""
+
+
+def bounds(node: dict[str, Any]) -> str:
+    low, high = node.get("minimum", node.get("exclusiveMinimum")), node.get("maximum")
+    if high is not None and high < LARGE:
+        return f", {'above ' if 'exclusiveMinimum' in node else ''}{low:g} to {high:g}"
+    return f", at least {low:g}" if low else ""
+
+
+def default_of(node: dict[str, Any]) -> str:
+    default = node.get("default")
+    return "\N{EN DASH}" if default is None else "empty" if default == {} else f"`{json.dumps(default)}`"
+
+
+SHARED = {"--config", "--state", "--json", "--dry-run", "--help"}
+"""Options that many commands have: described once, at the top of the page."""
+
+
+def options_of(words: str) -> str:
+    """Arguments and options of one command, but for those that many commands share."""
+    command: Any = typer.main.get_command(app)
+    for word in words.split():
+        command = command.commands[word]
+    rows = []
+    for parameter in command.params:
+        if SHARED.isdisjoint(parameter.opts):
+            rows.append(f"| {spelling_of(parameter)} | {(parameter.help or '').replace('|', chr(92) + '|')} |")
+    return "\n".join(["| option | meaning |", "|---|---|", *rows]) if rows else "Only the shared options."
+
+
+def spelling_of(parameter: Any) -> str:
+    names = [name for name in (*parameter.opts, *parameter.secondary_opts) if name.startswith("-")]
+    value = parameter.metavar or ("TEXT" if parameter.bare_type is str else "N")
+    if not names:
+        return f"`{parameter.metavar or parameter.name.upper()}`"
+    return ", ".join(f"`{name}`" if parameter.is_flag else f"`{name} {value}`" for name in names)
+
+
+def gates(_: str) -> str:
+    rows = ["| check | proves | cannot see |", "|---|---|---|"]
+    return "\n".join([*rows, *(f"| `{gate.name}` | {gate.proves} | {gate.cannot_see} |" for gate in CHECKS)])
+
+
+TABLES: dict[str, Callable[[str], str]] = {
+    "config": keys_of,
+    "gates": gates,
+    "options": options_of,
+    "script": lambda _: script.table(),
+    "quirks": lambda _: quirks.table(),
+}
+
+
+def filled(text: str) -> str:
+    """The page with its tables as they should be. Blocks of other scripts stay as they are."""
+
+    def fill(block: re.Match[str]) -> str:
+        make = TABLES.get(block[2])
+        return block[0] if make is None else f"{block[1]}{make(block[3] or '').strip()}\n{block[4]}"
+
+    return BLOCK.sub(fill, text)
+
+
+def main() -> int:
+    stale = [page for page in sorted(REFERENCE.glob("*.md")) if page.read_text() != filled(page.read_text())]
+    for page in stale:
+        if "--write" in sys.argv[1:]:
+            page.write_text(filled(page.read_text()))
+        else:
+            print(f"docs/reference/{page.name} is not in step: run scripts/reference.py --write")
+    return int(bool(stale) and "--write" not in sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

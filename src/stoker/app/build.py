@@ -1,0 +1,137 @@
+"""Builds the parts, from the bottom up, and closes them.
+
+A part is given what it needs when it is built, and nothing later. What it has to say goes to the event bus; `observers`
+subscribes to it when all parts are there.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+from typing import NamedTuple
+
+from stoker.app.clock import SystemClock
+from stoker.app.configuration import ActiveConfiguration
+from stoker.app.context import BuildContext, RunOptions
+from stoker.app.event_bus import EventBus
+from stoker.app.fleet_parts import FleetParts, build_fleet
+from stoker.app.flow_setup import FlowSetup
+from stoker.app.observers import DecisionObserver, Observer
+from stoker.app.parts import GatewayParts, ProgramParts
+from stoker.app.quality_parts import QualityParts, build_quality
+from stoker.app.reload import Reloader
+from stoker.app.store_parts import StoreParts, build_store
+from stoker.exchange.carrier import Carrier
+from stoker.exchange.formatter import Formatter
+from stoker.fleet.memory.host import host_memory
+from stoker.fleet.monitoring.watchdog_view import ConductorView
+from stoker.fleet.watchdog.watchdog import WatchdogLoop
+from stoker.gateway.admin import Admin
+from stoker.gateway.decisions import DecisionPages
+from stoker.gateway.flow import Flow
+from stoker.gateway.front import Endpoints, Front
+from stoker.gateway.models import ModelList
+from stoker.gateway.ollama import OllamaEndpoints
+from stoker.gateway.status import StatusReport, StatusSources
+from stoker.promotion.promotions import Promotions
+from stoker.request.accept.access_control import AccessControl
+from stoker.request.relay.pool import ConnectionPool
+from stoker.request.translate.neutral.thinking import ThinkingSigner
+from stoker.store.overrides import Overrides
+from stoker.store.state import StateDir
+
+log = logging.getLogger("stoker.app")
+
+
+class Program(NamedTuple):
+    """All parts, and the front that is served."""
+
+    parts: ProgramParts
+    front: Front
+
+
+def build(active: ActiveConfiguration, state: StateDir, options: RunOptions) -> Program:
+    """Call it on a running loop. `close_parts` ends what it returns."""
+    bus, pool = EventBus(), ConnectionPool()
+    context = BuildContext(active, state, options, SystemClock(), bus.publish)
+    store = build_store(context)
+    fleet = build_fleet(context)
+    promotions = _build_promotions(context, store, fleet)
+    quality = build_quality(context, store, fleet, pool)
+    gateway = _build_gateway(context, pool, store, fleet, promotions, quality)
+    view = ConductorView(fleet.conductor, gateway.flow.work, fleet.supervisor.is_asleep)
+    watchdog = WatchdogLoop(
+        context.settings.watchdog, view, fleet.probe, fleet.conductor, context.clock, logging.getLogger("stoker.fleet")
+    )
+    parts = ProgramParts(store, fleet, promotions, quality, gateway, watchdog)
+    front = _build_front(context, parts)
+    bus.subscribe(Observer(parts, active, options.announce).on_event)
+    return Program(parts, front)
+
+
+async def close_parts(parts: ProgramParts, leave_running: bool) -> None:
+    """After requests were drained: end what still runs, from the top down, and write what is not on disk yet."""
+    parts.promotions.close()
+    parts.fleet.prewarmer.begin(None)
+    await parts.quality.grader.close()
+    await parts.quality.collector.close()
+    await parts.fleet.conductor.close(leave_running)
+    await parts.fleet.warm.close()
+    parts.store.writer.shutdown()
+    parts.gateway.pool.close()
+    parts.gateway.flow.close()
+    parts.store.decisions.close()
+
+
+def _build_promotions(context: BuildContext, store: StoreParts, fleet: FleetParts) -> Promotions:
+    overrides = Overrides(context.directory / "overrides.json")
+    promotions = Promotions(overrides, fleet.conductor, context.clock, context.notify, store.results.find)
+    promotions.configure(context.settings.aliases, context.settings.serves)
+    return promotions
+
+
+def _build_gateway(
+    context: BuildContext, pool: ConnectionPool, store: StoreParts, fleet: FleetParts, promotions: Promotions,
+    quality: QualityParts,
+) -> GatewayParts:  # fmt: skip
+    formatter = Formatter(_thinking_signer(context.state), context.clock.wall)
+    carrier = Carrier(fleet.conductor, pool, formatter, context.clock, _warn_of, fleet.supervisor.conversations)
+    setup = FlowSetup(fleet, quality, promotions, carrier, store.metrics.routed, host_memory().total)
+    decisions = DecisionObserver(store.decisions, promotions, store.metrics, quality.collector)
+    flow = Flow(setup.apply(context.active.current), carrier, context.clock, decisions.on_decision)
+    return GatewayParts(pool, setup, flow, AccessControl(context.settings.front_door))
+
+
+def _build_front(context: BuildContext, parts: ProgramParts) -> Front:
+    store, quality, flow = parts.store, parts.quality, parts.gateway.flow
+    conversations = parts.fleet.supervisor.conversations
+    sources = StatusSources(
+        store.events.recent,
+        parts.watchdog.report,
+        parts.fleet.supervisor.statistics,
+        parts.fleet.warm.statistics,
+        conversations.statistics,
+        quality.grader.status,
+        quality.classifier_model.status,
+        parts.promotions.status,
+    )
+    reloader = Reloader(context.active, context.options.read, parts)
+    conductor, clock = parts.fleet.conductor, context.clock
+    decisions = DecisionPages(store.decisions, quality.grader.grade_of)
+    endpoints = Endpoints(
+        Admin(conductor, flow, clock, decisions, reloader.reload, parts.promotions),
+        StatusReport(conductor, flow, store.decisions, store.metrics, clock, sources),
+        ModelList(conductor),
+        OllamaEndpoints(store.metrics.observe_legacy),
+    )
+    return Front(flow, parts.gateway.door, endpoints, store.metrics.observe_refusal)
+
+
+def _thinking_signer(state: StateDir) -> ThinkingSigner:
+    """Signs the thinking of local models. What was signed with the key before the last rotation is still accepted."""
+    keys = (state.signing_key(), state.earlier_signing_key())
+    return ThinkingSigner(tuple(hmac.digest(key, b"thinking", "sha256") for key in keys if key is not None))
+
+
+def _warn_of(serve: str, text: str) -> None:
+    log.warning("serve %s: %s", serve, text)

@@ -1,0 +1,84 @@
+"""The configuration that is in effect, and what follows from it alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from stoker.domain.access import Settings
+from stoker.domain.serve import Serve, Slot, on_devices
+from stoker.fleet.engines.placement import placed
+from stoker.fleet.warm.keeper import budget
+from stoker.request.decide.aliases import with_aliases
+from stoker.request.decide.names import Names
+from stoker.store.profile import Rows, configured_rows
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """Everything that a reload may change."""
+
+    settings: Settings
+    rows: Rows
+    """The quality profile."""
+    warm_budget: int
+    """Bytes of host memory for the warm pool."""
+
+
+def first_configuration(settings: Settings) -> Configuration:
+    """Of a start. Raises StokerError if the quality profile cannot be read."""
+    rows = configured_rows(settings.router, settings.paths.state)
+    return Configuration(settings, rows, budget(settings.warm))
+
+
+def next_configuration(old: Configuration, settings: Settings) -> Configuration:
+    """Of a reload. Raises as `first_configuration`.
+
+    `memory = "auto"` means what was free at the start: how much is free now depends on what is warm already.
+    """
+    rows = configured_rows(settings.router, settings.paths.state)
+    is_same = settings.warm.memory == old.settings.warm.memory
+    return Configuration(settings, rows, old.warm_budget if is_same else budget(settings.warm))
+
+
+class ActiveConfiguration:
+    """Holds the configuration in effect. A reload replaces it once all parts follow the new one."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._current = configuration
+
+    @property
+    def current(self) -> Configuration:
+        return self._current
+
+    @property
+    def settings(self) -> Settings:
+        return self._current.settings
+
+    def replace(self, configuration: Configuration) -> None:
+        self._current = configuration
+
+    def slot(self, name: str | None) -> Slot | None:
+        """The slot of that name; None: there is none."""
+        return next((slot for slot in self.settings.slots if slot.name == name), None)
+
+
+def placed_serves(settings: Settings) -> list[Serve]:
+    """The serves with their slot's devices in their environment, and with their caches in the vault if it is used."""
+    slots = {slot.name: slot for slot in settings.slots}
+    paths = settings.paths
+    serves = [placed(serve, paths.vault) for serve in settings.serves] if paths.placement else settings.serves
+    return [on_devices(serve, slots[serve.slot]) if serve.slot in slots else serve for serve in serves]
+
+
+def names_of(settings: Settings, serves: Iterable[Serve]) -> Names:
+    """The model names that requests may use: those of `serves`, with their aliases, and those of tiers.
+
+    Clouds have no name if `allow_cloud` is off.
+    """
+    router = settings.router
+    if router is None:
+        return Names(serves)
+    forbidden = {tier.serve for tier in router.tiers if tier.cloud and not router.allow_cloud}
+    tiers = {tier.name: tier.serve for tier in router.tiers if tier.name != tier.serve}
+    return Names(serve for serve in with_aliases(serves, tiers) if serve.name not in forbidden)

@@ -1,0 +1,51 @@
+"""What parts are built with, whichever room they are in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from stoker.app.configuration import ActiveConfiguration
+from stoker.domain.access import Settings
+from stoker.domain.events import Notify
+from stoker.domain.protocols import Clock
+from stoker.store.state import StateDir
+
+Announce = Callable[[str], None]
+"""Shows a line to whoever started the program."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What the command line says beside the configuration."""
+
+    announce: Announce = print
+    read: Callable[[], Settings] | None = None
+    """Reads the configuration again; None: there is no file."""
+    force: frozenset[str] = frozenset()
+    """Rejected and blocked serves that may run."""
+    leave_running: bool = False
+    """Serves outlive the program."""
+    resume: bool = False
+    """What ran last in each slot is started again, as after a reboot."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildContext:
+    """`notify` publishes an event; nobody listens before all parts are built."""
+
+    active: ActiveConfiguration
+    state: StateDir
+    options: RunOptions
+    clock: Clock
+    notify: Notify
+
+    @property
+    def settings(self) -> Settings:
+        return self.active.settings
+
+    @property
+    def directory(self) -> Path:
+        """Of the state."""
+        return Path(self.settings.paths.state)

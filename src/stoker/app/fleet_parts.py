@@ -1,0 +1,66 @@
+"""The fleet: what starts, swaps and watches serves."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+
+from stoker.app.configuration import placed_serves
+from stoker.app.context import BuildContext
+from stoker.domain.events import PredictionsChanged
+from stoker.fleet.monitoring.engine_work import EngineWork
+from stoker.fleet.monitoring.external_serves import ExternalServeFinder, health_check
+from stoker.fleet.monitoring.watchdog_view import counters
+from stoker.fleet.supervision.serve_registry import FleetContext
+from stoker.fleet.supervision.supervisor import Supervisor
+from stoker.fleet.swapping.conductor import Conductor
+from stoker.fleet.warm.keeper import WarmKeeper
+from stoker.fleet.watchdog.probe import HttpProbe
+from stoker.routing.prewarm import Prewarmer
+from stoker.store.journal import SwapJournal
+
+log = logging.getLogger("stoker.fleet")
+
+
+@dataclass(frozen=True, slots=True)
+class FleetParts:
+    """Everything that runs serves, except the watchdog, which also needs to see requests."""
+
+    prewarmer: Prewarmer
+    warm: WarmKeeper
+    supervisor: Supervisor
+    journal: SwapJournal
+    conductor: Conductor
+    external: ExternalServeFinder
+    probe: HttpProbe
+    engine_work: EngineWork
+
+
+def build_fleet(context: BuildContext) -> FleetParts:
+    """Starts no serve. Pinned models are read into memory from here on."""
+    settings, clock, notify = context.settings, context.clock, context.notify
+    serves = placed_serves(settings)
+    prewarmer = Prewarmer(lambda: notify(PredictionsChanged()), clock.now, asyncio.get_running_loop().call_later)
+    budget, predict = context.active.current.warm_budget, settings.warm.predict
+    warm = WarmKeeper(budget, serves, log, predict, predictions=prewarmer.predictions)
+    supervisor = Supervisor(
+        FleetContext(settings.paths, clock, log, context.state.signing_key, context.active.slot, notify),
+        warm,
+        settings.conversations,
+    )
+    supervisor.conversations.reload(settings.conversations, settings.serves)
+    journal = SwapJournal(context.directory / "swaps")
+    conductor = Conductor(settings.slots, serves, supervisor, clock, notify, journal)
+    conductor.force(context.options.force)
+    probe = HttpProbe(counters, supervisor.circumstances)
+    return FleetParts(
+        prewarmer,
+        warm,
+        supervisor,
+        journal,
+        conductor,
+        ExternalServeFinder(conductor, health_check(clock)),
+        probe,
+        EngineWork(lambda: conductor.running, probe.counters),
+    )

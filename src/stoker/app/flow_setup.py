@@ -1,0 +1,128 @@
+"""Makes the settings of the request path from a configuration: names, tiers, secrets, limits.
+
+A configuration without tiers has no dispatcher. Across a reload, the router keeps what it knows of tiers that stay.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+
+from stoker.app.clock import SystemClock
+from stoker.app.configuration import Configuration, names_of
+from stoker.app.fleet_parts import FleetParts
+from stoker.app.quality_parts import QualityParts
+from stoker.config.warnings import secrets_of
+from stoker.domain.access import Settings
+from stoker.domain.routing import RouterSettings
+from stoker.domain.serve import Serve
+from stoker.domain.spending import cloud_costs
+from stoker.exchange.carrier import Carrier
+from stoker.gateway.settings import FlowSettings, keys_of
+from stoker.promotion.promotions import Promotions
+from stoker.request.accept.budget import budget_for
+from stoker.request.decide.names import Names
+from stoker.request.relay.image_fetcher import ImageFetcher
+from stoker.routing.classifier import classifier
+from stoker.routing.collaborators import Collaborators
+from stoker.routing.dispatch import Dispatcher
+from stoker.routing.router import TierRouter
+from stoker.store.profile import unconfigured_rows
+from stoker.store.routed import RoutedCounts
+
+log = logging.getLogger("stoker.app")
+
+
+class FlowSetup:
+    """Owns the router, which lives as long as tiers are configured. `memory`: bytes of this machine; None: unknown."""
+
+    def __init__(
+        self,
+        fleet: FleetParts,
+        quality: QualityParts,
+        promotions: Promotions,
+        carrier: Carrier,
+        counts: RoutedCounts,
+        memory: int | None,
+    ) -> None:
+        self._fleet = fleet
+        self._quality = quality
+        self._promotions = promotions
+        self._carrier = carrier
+        self._counts = counts
+        self._memory = memory
+        self._router: TierRouter | None = None
+
+    def apply(self, new: Configuration, before: Collection[Serve] = ()) -> FlowSettings:
+        """Make all parts of routing follow this configuration; the result is for `Flow.configure`.
+
+        `before`: the serves that were configured until now.
+        """
+        settings = new.settings
+        dispatcher = self._dispatcher(new, before)
+        # `settings.serves` has every cloud, allowed or not: their keys are secrets, too.
+        secrets = [secret for serve in settings.serves for secret in secrets_of(serve)]
+        return FlowSettings(
+            settings.front_door,
+            self.names(settings),
+            dispatcher,
+            ImageFetcher(settings.media),
+            (*keys_of(settings.front_door, settings.serves), *secrets),
+            budget_for(settings.front_door, self._memory),
+        )
+
+    def names(self, settings: Settings) -> Names:
+        """Model names, with each alias at the serve to which it was moved."""
+        return names_of(settings, self._promotions.serves)
+
+    def allowed(self) -> set[tuple[str, str]]:
+        """Tier and class of each measurement by which a tier may serve."""
+        return set() if self._router is None else self._router.allowed()
+
+    def _dispatcher(self, new: Configuration, before: Collection[Serve]) -> Dispatcher | None:
+        router = new.settings.router
+        self._counts.set_clouds(cloud_costs(router))
+        if router is None:
+            self._router = None
+            self._quality.collector.begin(None)
+            self._collaborators(new, None)
+            return None
+        for problem in unconfigured_rows(new.rows, [tier.name for tier in router.tiers], router.known):
+            log.warning("%s", problem)
+        self._quality.evidence.on_measured(new.rows)
+        tier_router = self._follow(router, new.settings, before)
+        return Dispatcher(self._carrier, tier_router, self._collaborators(new, tier_router), SystemClock.now)
+
+    def _follow(self, router: RouterSettings, settings: Settings, before: Collection[Serve]) -> TierRouter:
+        """Create the router, or configure the one that exists; identify running serves that it did not know."""
+        collector, existing = self._quality.collector, self._router
+        if existing is None:
+            residency = self._fleet.conductor.residency
+            created = TierRouter(router, settings.serves, self._quality.evidence, residency, SystemClock.now)
+            classifier()  # loaded now, not with the first request
+            self._router = created
+            collector.begin(created)
+            for name in self._fleet.conductor.running:
+                collector.on_ready(name)
+            return created
+        old = set(existing.settings.serves)
+        existing.configure(router, settings.serves)
+        collector.begin(existing)
+        for name in self._fleet.conductor.running:
+            if name not in old and existing.serve(name) in before:  # one that changed restarts, and is identified then
+                collector.on_ready(name)
+        return existing
+
+    def _collaborators(self, new: Configuration, router: TierRouter | None) -> Collaborators:
+        quality, prewarmer = self._quality, self._fleet.prewarmer
+        grades, classifies = quality.grader.begin(router), quality.classifier_model.begin(router)
+        quality.notice.update()
+        prewarmer.begin(router)
+        predicts = router is not None and new.settings.warm.predict and new.warm_budget > 0
+        return Collaborators(
+            quality.grader if grades else None,
+            quality.classifier_model if classifies else None,
+            prewarmer if predicts else None,
+            self._fleet.engine_work.is_working,
+            new.settings.front_door.stall_timeout,
+        )

@@ -1,0 +1,134 @@
+"""What happened, and who does what then: one place for all events, one for the end of each request."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import assert_never
+
+from stoker.app.configuration import ActiveConfiguration
+from stoker.app.event_texts import move_text, swap_seconds, swap_text
+from stoker.app.parts import ProgramParts
+from stoker.domain.decision import Decision
+from stoker.domain.events import (
+    AliasMoved,
+    Event,
+    MemoryMeasured,
+    OperatorActed,
+    PredictionsChanged,
+    PromotionWatchEnded,
+    RollbackNotSaved,
+    ServeAdopted,
+    ServeDisconnected,
+    ServeExited,
+    ServeIdentified,
+    ServeParked,
+    ServeRestarted,
+    SwapEnded,
+)
+from stoker.domain.swap import SwapReport
+from stoker.promotion.promotions import Promotions
+from stoker.quality.collector import EvidenceCollector
+from stoker.store.decisions import DecisionLog
+from stoker.store.metrics import Metrics
+
+log = logging.getLogger("stoker.app")
+
+
+class DecisionObserver:
+    """Gets the record of each request once, when it is over."""
+
+    def __init__(
+        self, decisions: DecisionLog, promotions: Promotions, metrics: Metrics, collector: EvidenceCollector
+    ) -> None:
+        self._decisions = decisions
+        self._promotions = promotions
+        self._metrics = metrics
+        self._collector = collector
+
+    def on_decision(self, decision: Decision) -> None:
+        self._decisions.record(decision)
+        self._promotions.observe(decision)
+        self._metrics.observe(decision)
+        if decision.routed is not None:
+            self._collector.observe(decision.routed)
+
+
+class Observer:
+    """Subscribes to the event bus once all parts are built. `announce` shows a line to whoever started the program."""
+
+    def __init__(self, parts: ProgramParts, active: ActiveConfiguration, announce: Callable[[str], None]) -> None:
+        self._store = parts.store
+        self._note = parts.store.events.note
+        self._fleet = parts.fleet
+        self._quality = parts.quality
+        self._gateway = parts.gateway
+        self._watchdog = parts.watchdog
+        self._active = active
+        self._announce = announce
+        self._announced_failures: set[str] = set()
+
+    def on_event(self, event: Event) -> None:
+        match event:
+            case SwapEnded(report):
+                self._on_swap(report)
+            case ServeAdopted(serve):
+                self._quality.collector.on_ready(serve)
+                self._announce(f"adopted {serve}, which was still running")
+                self._note("adopted", serve, "it was still running")
+            case ServeExited(serve, detail):
+                self._quality.collector.on_stopped(serve)
+                self._note("exited", serve, detail)
+                self._watchdog.exited(serve, detail)
+                self._fleet.external.on_lost(serve)
+            case ServeDisconnected(host, port):
+                self._gateway.pool.drop(host, port)
+            case ServeRestarted(serve, reason):
+                self._note("restarted", serve, reason)
+            case ServeParked(serve, reason):
+                self._note("parked", serve, reason)
+            case MemoryMeasured(serve, size):
+                self._fleet.conductor.measured(serve, size)
+            case OperatorActed(serve):
+                self._watchdog.forget(serve)
+            case ServeIdentified():
+                self._quality.notice.update()
+            case PredictionsChanged():
+                self._fleet.supervisor.end_sleepers(self._fleet.warm.foresee())
+            case AliasMoved():
+                flow, names = self._gateway.flow, self._gateway.setup.names(self._active.settings)
+                flow.configure(replace(flow.settings, names=names))
+                self._note(event.cause.value, event.serve, move_text(event))
+            case RollbackNotSaved(serve, problem):
+                self._note("rollback", serve, f"it is not on disk: {problem}")
+            case PromotionWatchEnded():
+                self._store.results.save_watch(event)
+            case _:
+                assert_never(event)
+
+    def _on_swap(self, report: SwapReport) -> None:
+        metrics, collector = self._store.metrics, self._quality.collector
+        name = report.serve or ",".join(report.victims)
+        metrics.observe_swap(name, report.slot, report.outcome, report.phases, report.start_kind)
+        seconds = swap_seconds(report)
+        log.info("swap %d: %s %s after %.3f s %s", report.generation, name, report.outcome, seconds, report.phases)
+        self._note(report.outcome, name, swap_text(report))
+        for victim in report.victims:
+            collector.on_stopped(victim)
+        if report.serve is None:
+            return
+        if report.outcome == "ready":
+            collector.on_ready(report.serve)
+            self._store.residents.remember(report.slot, report.serve)
+            self._announced_failures.discard(report.serve)
+        elif report.outcome == "failed":
+            metrics.observe_load_failure(report.serve)
+            self._announce_failure(report.serve, report.error)
+
+    def _announce_failure(self, serve: str, error: str) -> None:
+        """Once, and only of serves that nobody asked for: for the others a request or an operator has the error."""
+        known = self._fleet.conductor.residency.serve(serve)
+        if known is not None and known.keep_loaded and serve not in self._announced_failures:
+            self._announced_failures.add(serve)
+            self._announce(f"{serve} did not start: {error}")

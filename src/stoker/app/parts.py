@@ -1,0 +1,37 @@
+"""All parts of the program, as one frozen record per room."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stoker.app.fleet_parts import FleetParts
+from stoker.app.flow_setup import FlowSetup
+from stoker.app.quality_parts import QualityParts
+from stoker.app.store_parts import StoreParts
+from stoker.fleet.watchdog.watchdog import WatchdogLoop
+from stoker.gateway.flow import Flow
+from stoker.promotion.promotions import Promotions
+from stoker.request.accept.access_control import AccessControl
+from stoker.request.relay.pool import ConnectionPool
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayParts:
+    """The way of a request."""
+
+    pool: ConnectionPool
+    setup: FlowSetup
+    flow: Flow
+    door: AccessControl
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramParts:
+    """Everything but the front, which is built on it."""
+
+    store: StoreParts
+    fleet: FleetParts
+    promotions: Promotions
+    quality: QualityParts
+    gateway: GatewayParts
+    watchdog: WatchdogLoop

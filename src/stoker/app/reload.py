@@ -1,0 +1,92 @@
+"""A new configuration: what changed (pure), and who follows it, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from stoker.app.configuration import ActiveConfiguration, Configuration, next_configuration, placed_serves
+from stoker.app.parts import ProgramParts
+from stoker.domain.access import Settings
+from stoker.domain.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationChanges:
+    """How two configurations differ. Serves by name."""
+
+    changed: tuple[str, ...]
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    routing: bool
+    """Whether tiers are chosen by other rules or measurements."""
+    problems: tuple[str, ...]
+    """What differs, and takes effect only after a restart."""
+
+
+def compare(old: Configuration, new: Configuration) -> ConfigurationChanges:
+    before = {serve.name: serve for serve in old.settings.serves}
+    after = {serve.name: serve for serve in new.settings.serves}
+    return ConfigurationChanges(
+        tuple(sorted(name for name in before.keys() & after.keys() if before[name] != after[name])),
+        tuple(sorted(after.keys() - before.keys())),
+        tuple(sorted(before.keys() - after.keys())),
+        (old.settings.router, old.rows) != (new.settings.router, new.rows),
+        tuple(_needs_restart(old.settings, new.settings)),
+    )
+
+
+def _needs_restart(old: Settings, new: Settings) -> list[str]:
+    problems: list[str] = []
+    if (old.front_door.host, old.front_door.port) != (new.front_door.host, new.front_door.port):
+        problems.append("front_door.host and port change only with a restart")
+    if old.front_door.prefixes != new.front_door.prefixes:
+        problems.append("front_door.prefixes change only with a restart")
+    if old.paths != new.paths:
+        problems.append("[paths] change only with a restart")
+    return problems
+
+
+class Reloader:
+    """`read` reads the configuration again; None: this program has no file."""
+
+    def __init__(self, active: ActiveConfiguration, read: Callable[[], Settings] | None, parts: ProgramParts) -> None:
+        self._active = active
+        self._read = read
+        self._parts = parts
+
+    def reload(self) -> dict[str, Any]:
+        """Read the configuration again and apply what changed. Raises ConfigError, and changes nothing then."""
+        if self._read is None:
+            raise ConfigError(["this Stoker runs without a configuration file: there is nothing to reload"])
+        old = self._active.current
+        new = next_configuration(old, self._read())
+        changes = compare(old, new)
+        allowed = self._parts.gateway.setup.allowed()
+        self._apply(new, changes)
+        lapsed = sorted(allowed - self._parts.gateway.setup.allowed())
+        return {
+            "changed": list(changes.changed),
+            "added": list(changes.added),
+            "removed": list(changes.removed),
+            "routing": changes.routing,
+            "lapsed": [{"tier": tier, "class": name} for tier, name in lapsed],
+            "problems": list(changes.problems),
+        }
+
+    def _apply(self, new: Configuration, changes: ConfigurationChanges) -> None:
+        settings, parts = new.settings, self._parts
+        fleet, gateway = parts.fleet, parts.gateway
+        serves = placed_serves(settings)
+        fleet.conductor.reload(settings.slots, serves)
+        fleet.supervisor.conversations.reload(settings.conversations, settings.serves)
+        parts.promotions.configure(settings.aliases, settings.serves)
+        gateway.flow.configure(gateway.setup.apply(new, self._active.settings.serves))
+        gateway.door.configure(settings.front_door)
+        for name in changes.changed:
+            parts.watchdog.forget(name)
+        parts.watchdog.configure(settings.watchdog)
+        fleet.external.configure(settings.serves)
+        fleet.supervisor.end_sleepers(fleet.warm.reload(new.warm_budget, serves, settings.warm.predict))
+        self._active.replace(new)

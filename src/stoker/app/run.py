@@ -1,0 +1,146 @@
+"""Runs the program in the foreground until a signal.
+
+`run` holds the state directory's lock and opens both doors (TCP, and the control socket that needs no key). `_serve`
+takes over what an earlier Stoker left running, and serves. The end is a readable list: refuse requests that wait, let
+streams end, cut what is left, stop the serves (or leave them), write the last decisions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import uvicorn
+
+from stoker.app.build import build, close_parts
+from stoker.app.configuration import ActiveConfiguration, Configuration, first_configuration
+from stoker.app.context import Announce, RunOptions
+from stoker.app.parts import ProgramParts
+from stoker.app.resume import to_resume
+from stoker.domain.access import FrontDoor, Settings
+from stoker.domain.errors import StokerError
+from stoker.gateway.front import Front
+from stoker.gateway.log_file import logging_to
+from stoker.gateway.server import BACKLOG, Server, close, event_loop, listen
+from stoker.request.accept.connection import WireProtocol
+from stoker.store.state import StateDir
+
+GC_THRESHOLD = 20_000
+"""Objects between two garbage collections: a request leaves about ten, so one comes every two thousand requests."""
+
+
+def run(
+    settings: Settings,
+    *,
+    leave_running: bool = False,
+    resume: bool = False,
+    announce: Announce = print,
+    reload: Callable[[], Settings] | None = None,
+    force: frozenset[str] = frozenset(),
+) -> int:
+    """Serve in the foreground until SIGTERM or Ctrl-C. Returns 0 after an orderly end, 1 if it could not start.
+
+    `leave_running`: serves outlive the program. `resume`: what ran last in each slot is started again, as after a
+    reboot. `reload` reads the configuration again. `force`: rejected and blocked serves that may run.
+
+    A second signal ends now: streams are cut, serves are killed, within 2 s in all.
+    """
+    options = RunOptions(announce, reload, force, leave_running, resume)
+    with contextlib.ExitStack() as held:
+        try:
+            configuration = first_configuration(settings)
+            state = StateDir(Path(settings.paths.state))
+            state.lock()
+            held.callback(state.close)
+            held.enter_context(logging_to(Path(settings.paths.logs), settings.paths.log_bytes))
+            sockets = [listen(settings.front_door.host, settings.front_door.port), state.bind_socket()]
+        except (StokerError, OSError) as error:
+            announce(f"stoker: {error}")
+            return 1
+        held.callback(close, sockets)
+        if state.note is not None:
+            announce(state.note)
+        try:
+            return event_loop()(_main(configuration, state, options, sockets))
+        except KeyboardInterrupt:  # before uvicorn took the signals over
+            return 130
+
+
+async def _main(
+    configuration: Configuration, state: StateDir, options: RunOptions, sockets: list[socket.socket]
+) -> int:
+    """Build, open, wait for the signal, close. On cancel the same, without waiting for streams."""
+    active = ActiveConfiguration(configuration)
+    parts, front = build(active, state, options)
+    gc.collect()
+    gc.freeze()  # what lives as long as the program is never collected
+    gc.set_threshold(GC_THRESHOLD, 20, 20)
+    door = configuration.settings.front_door
+    server = Server(
+        _uvicorn_config(front, door),
+        parts.fleet.conductor,
+        door.shutdown_grace,
+        lambda: _announce_open(active.settings.front_door, options.announce),
+        parts.quality.grader.stop,
+        options.leave_running,
+    )
+    with server.signals_taken():
+        try:
+            await _serve(parts, active, options, server, sockets)
+        finally:
+            await close_parts(parts, options.leave_running)
+    options.announce("stopped; the serves keep running" if options.leave_running else "stopped")
+    return 0
+
+
+async def _serve(
+    parts: ProgramParts, active: ActiveConfiguration, options: RunOptions, server: Server, sockets: list[socket.socket]
+) -> None:
+    # The doors are bound but not read yet: clients that connect meanwhile wait, and meet what was adopted.
+    fleet = parts.fleet
+    recovering = {swap.slot for swap in fleet.journal.left()}
+    await fleet.conductor.begin()
+    if options.resume:
+        for slot, serve in to_resume(parts.store.residents.last(), fleet.conductor.scheduler.slots, recovering):
+            options.announce(f"resuming {serve} in slot {slot}")
+            fleet.conductor.preload(serve)
+    loop = asyncio.get_running_loop()
+    fleet.external.configure(active.settings.serves)
+    watching = [
+        loop.create_task(parts.watchdog.run(), name="watchdog"),
+        loop.create_task(fleet.external.run(), name="external"),
+    ]
+    try:
+        await server.serve(sockets)
+    finally:
+        for task in watching:
+            task.cancel()
+        await asyncio.gather(*watching, return_exceptions=True)
+
+
+def _announce_open(door: FrontDoor, announce: Announce) -> None:
+    announce(f"listening on http://{door.host}:{door.port}")
+    if not door.auth and door.host not in ("127.0.0.1", "::1", "localhost"):
+        announce(f'warning: auth = "none" on {door.host}: whoever reaches this port may use your models')
+
+
+def _uvicorn_config(front: Front, door: FrontDoor) -> uvicorn.Config:
+    return uvicorn.Config(
+        front,  # type: ignore[arg-type]  # WireProtocol knows what it is
+        interface="asgi3",
+        http=WireProtocol,
+        ws="none",
+        loop="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        backlog=BACKLOG,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=max(1, round(door.shutdown_grace) + 2),
+    )

@@ -1,0 +1,38 @@
+"""What is written down, in memory and on disk."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from stoker.app.context import BuildContext
+from stoker.app.promotion_results import PromotionResults
+from stoker.app.resume import Residents
+from stoker.store.decisions import DecisionLog
+from stoker.store.events import Events
+from stoker.store.metrics import Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class StoreParts:
+    """Whatever keeps records."""
+
+    writer: ThreadPoolExecutor
+    """One thread, so that the last write wins."""
+    decisions: DecisionLog
+    metrics: Metrics
+    events: Events
+    residents: Residents
+    results: PromotionResults
+
+
+def build_store(context: BuildContext) -> StoreParts:
+    writer = ThreadPoolExecutor(1, "state")
+    return StoreParts(
+        writer,
+        DecisionLog(context.state.decisions_path, context.settings.paths.decisions),
+        Metrics(),
+        Events(context.clock.wall),
+        Residents(context.directory, writer),
+        PromotionResults(context.directory, writer, context.clock.wall),
+    )

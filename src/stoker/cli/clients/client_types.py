@@ -1,0 +1,63 @@
+"""A client, and its blocks of settings.
+
+In a block's text `<name>` stands for a value (`fill.values` has them all), written as the block's format wants it:
+quoted for a shell, as JSON in JSON, YAML and TOML. Two rules beside that: `<key>` is the name of a variable and goes
+in as it is; a line with a value that is not known is left out, so no block may depend on such a line. Lines for a
+shell end without a comment: an interactive zsh would take it for arguments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from stoker.domain.dialect import Dialect
+
+
+class BlockFormat(StrEnum):
+    """How a block is written, and so how values are quoted in it."""
+
+    SHELL = "shell"
+    JSON = "json"
+    YAML = "yaml"
+    TOML = "toml"
+    PYTHON = "python"
+    FORM = "form"
+    """Fields of a settings page: `field: value`, nothing quoted."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsBlock:
+    """One text to paste. `where`: a file's path, a page's place in menus; empty for a shell."""
+
+    format: BlockFormat
+    text: str
+    where: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """One client, and the settings that it needs."""
+
+    name: str
+    title: str
+    provider: str
+    """What the client itself calls this kind of provider."""
+    dialect: Dialect
+    blocks: tuple[SettingsBlock, ...]
+    tried: str = ""
+    """The version that was run with exactly these blocks; empty: written from its documentation."""
+    at_root: bool = False
+    """It adds `/v1` itself."""
+    is_coding: bool = True
+    """It edits code: temperature 0 unless the serve says otherwise."""
+    sets_temperature: bool = True
+    """False: it ignores settings and sends its own."""
+    takes_reply_off: bool = False
+    """Its window is prompt and reply together, and it takes the reply off itself: it gets the serve's whole ceiling.
+    Others get the recommended context."""
+    plain_names: bool = False
+    """Model ids with a slash do not work with it."""
+    own_prompt: int | None = None
+    """Tokens of its own instructions and tools in each request: measured, at four bytes a token."""
+    notes: tuple[str, ...] = ()

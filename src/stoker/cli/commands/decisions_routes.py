@@ -1,0 +1,108 @@
+"""`stoker decisions --routes`: what routing did, by class and tier."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stoker.cli.console import figures, terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stoker.domain.decision import Decision
+    from stoker.domain.tier import Cost, ProfileRow
+    from stoker.measure.routing_report import SilentFailures, TierRoute
+
+UNGRADED = "not measured: no answer was graded (see [router.shadow], and `routing.shadow` in /status)"
+_COLUMNS = ("CLASS", "TIER", "TRIED", "FIRST", "ACCEPTED", "RATE (95 %)", "ESCALATED", "REPAIRS", "COST", "SAVED",
+            "FINDINGS")  # fmt: skip
+_RIGHT = ("TRIED", "FIRST", "ACCEPTED", "RATE (95 %)", "ESCALATED", "REPAIRS", "COST", "SAVED")
+
+
+def show(decisions: Sequence[Decision], clouds: Sequence[Cost], live: Sequence[ProfileRow] = ()) -> None:
+    """`clouds`: the rates of the cloud tiers; none, and nothing is saved against them. `live`: what was graded."""
+    from stoker.measure.routing_report import silent_failures_by_class, tier_routes, total_route, total_silent_failures
+
+    rows = tier_routes(decisions, clouds)
+    if not rows:
+        terminal.say("no routed requests are recorded yet")
+        terminal.note('such requests ask for the model "auto" or "auto:CLASS"; try it: stoker route "PROMPT"')
+        return
+    whole = total_route(rows)
+    terminal.table(_COLUMNS, [*map(_cells, rows), ("all", *_cells(whole)[1:])], right=_RIGHT)
+    untried = _untried(decisions)
+    none = f"; {untried} of them {'was' if untried == 1 else 'were'} sent to no tier" if untried else ""
+    terminal.say(f"\n{_count(decisions)} of {len(decisions)} recorded requests were routed{none}")
+    classes = silent_failures_by_class(live)
+    terminal.say(f"silent failures  {_wrong(total_silent_failures(classes.values()))}")
+    for name, one in classes.items() if len(classes) > 1 else ():
+        terminal.say(f"  {name:<15}{_wrong(one)}")
+    terminal.say(f"saved            {_told(whole)}")
+
+
+def document(decisions: Sequence[Decision], clouds: Sequence[Cost], live: Sequence[ProfileRow] = ()) -> dict[str, Any]:
+    """The same for programs. Unknown rates and costs are null."""
+    from stoker.measure.routing_report import silent_failures_by_class, tier_routes, total_route, total_silent_failures
+
+    rows, classes = tier_routes(decisions, clouds), silent_failures_by_class(live)
+    failures = None
+    if classes:
+        by_class = {name: _share(one) for name, one in classes.items()}
+        failures = {**_share(total_silent_failures(classes.values())), "classes": by_class}
+    return {
+        "recorded": len(decisions), "routed": _count(decisions), "untried": _untried(decisions),
+        "rows": [_row(row) for row in rows], "total": _row(total_route(rows)), "silent_failures": failures,
+    }  # fmt: skip
+
+
+def _count(decisions: Sequence[Decision]) -> int:
+    return sum(decision.routed is not None for decision in decisions)
+
+
+def _untried(decisions: Sequence[Decision]) -> int:
+    """No tier might serve them, or none could be asked."""
+    return sum(decision.routed is not None and not decision.routed.attempts for decision in decisions)
+
+
+def _row(row: TierRoute) -> dict[str, Any]:
+    import msgspec
+
+    bounds = row.accept_interval if row.first else None
+    made: dict[str, Any] = msgspec.to_builtins(row)
+    return made | {
+        "accept_rate": row.accept_rate, "accept_interval": None if bounds is None else [bounds.low, bounds.high],
+        "escalation_rate": row.escalation_rate,
+    }  # fmt: skip
+
+
+def _share(one: SilentFailures) -> dict[str, Any]:
+    return {"wrong": one.wrong, "graded": one.graded, "rate": one.rate, "interval": list(one.interval)}
+
+
+def _wrong(one: SilentFailures) -> str:
+    if one.rate is None:
+        return UNGRADED
+    low, high = one.interval
+    what = "answer" if one.graded == 1 else "answers"
+    return f"{one.wrong} of {one.graded} graded {what} wrong: {one.rate:.3f} ({low:.3f}-{high:.3f})"
+
+
+def _cells(row: TierRoute) -> tuple[str, ...]:
+    rate = figures.UNKNOWN
+    if row.accept_rate is not None:
+        rate = f"{row.accept_rate:.2f} ({row.accept_interval.low:.2f}-{row.accept_interval.high:.2f})"
+    found = ", ".join(f"{check} {count}" for check, count in sorted(row.findings.items(), key=lambda one: -one[1]))
+    return (
+        row.task, row.tier, str(row.requests), str(row.first), str(row.accepted), rate, str(row.escalated),
+        str(row.repairs), _money(row.cost), _money(row.saved), found or figures.UNKNOWN,
+    )  # fmt: skip
+
+
+def _money(value: float | None) -> str:
+    return figures.UNKNOWN if value is None else f"{value:.4g}"
+
+
+def _told(whole: TierRoute) -> str:
+    if whole.saved is None or whole.always_cloud is None:
+        return "unknown: no tier of this configuration is a cloud, or no answer's tokens are known"
+    return f"{_money(whole.saved)} of the {_money(whole.always_cloud)} that the dearest cloud tier would have cost"

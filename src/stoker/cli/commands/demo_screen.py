@@ -1,0 +1,61 @@
+"""What `stoker up --demo` prints: the address, the models, and lines to copy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stoker.domain.access import Settings
+
+
+def base_url(settings: Settings) -> str:
+    """What clients put in front of `/chat/completions`; a wildcard address is reached over loopback."""
+    host = settings.front_door.host
+    if host in ("0.0.0.0", "::", ""):
+        host = "127.0.0.1"
+    if ":" in host:
+        host = f"[{host}]"
+    return f"http://{host}:{settings.front_door.port}/v1"
+
+
+def screen(settings: Settings) -> str:
+    """The demo's announcement. One slot, so asking for the other model swaps."""
+    url = base_url(settings)
+    models = "\n".join(
+        f"  {serve.name:<8}" + (f" also as {', '.join(serve.aliases)}" if serve.aliases else "")
+        for serve in settings.serves
+    )
+    names = [serve.name for serve in settings.serves]
+    first, second = names[0], names[-1]
+    return f"""
+Stoker answers at {url}
+
+Models (one slot: asking for the other one swaps):
+{models}
+
+Try it in another terminal:
+
+  curl {url}/chat/completions -H 'content-type: application/json' \\
+    -d '{{"model": "{first}", "messages": [{{"role": "user", "content": "hello"}}]}}'
+
+  # pip install openai
+  from openai import OpenAI
+  client = OpenAI(base_url="{url}", api_key="none")
+  for chunk in client.chat.completions.create(
+      model="{second}", stream=True, messages=[{{"role": "user", "content": "hello"}}]
+  ):
+      print(chunk.choices[0].delta.content or "", end="", flush=True)
+
+  # pip install anthropic
+  from anthropic import Anthropic
+  client = Anthropic(base_url="{url.removesuffix("/v1")}", api_key="none")
+  with client.messages.stream(
+      model="{first}", max_tokens=64, messages=[{{"role": "user", "content": "hello"}}]
+  ) as stream:
+      for text in stream.text_stream:
+          print(text, end="", flush=True)
+
+See what it does: stoker slot status --state {settings.paths.state}
+                  stoker decisions --state {settings.paths.state}
+Ctrl-C ends it, and the models with it.
+"""

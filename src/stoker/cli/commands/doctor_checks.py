@@ -1,0 +1,358 @@
+"""The checks of `doctor`. Each covers one part: its health, how to fix it, and the next command."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import sys
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stoker.cli.console import figures
+from stoker.cli.machine import discover
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stoker.domain.access import FrontDoor, Paths, Settings
+    from stoker.domain.serve import Serve
+    from stoker.fleet.memory.device import DeviceProbe
+    from stoker.fleet.memory.host import HostMemory
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_TIGHT, _FULL = 5 * 2**30, 200 * 2**20
+
+
+class DoctorHealth(StrEnum):
+    """WARN: it works, but probably not as meant. FAIL: it does not work."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorFinding:
+    """One part. `fix` and `next` (a command) are given for everything that is not ok."""
+
+    part: str
+    health: DoctorHealth
+    detail: str
+    fix: str = ""
+    next: str = ""
+
+
+def python() -> DoctorFinding:
+    """Interpreter and platform: Linux is what is tested."""
+    version = ".".join(str(n) for n in sys.version_info[:3])
+    system: str = sys.platform
+    if system == "linux":
+        return DoctorFinding("python", DoctorHealth.OK, f"Python {version} on Linux")
+    return DoctorFinding(
+        "python", DoctorHealth.WARN, f"Python {version} on {system}: only Linux is tested",
+        "best effort here; run it on Linux, or in a Linux container", "stoker up --demo",
+    )  # fmt: skip
+
+
+def platform() -> list[DoctorFinding]:
+    """What the program uses where the system has it: pidfd, unix sockets, uvloop."""
+    findings = []
+    if hasattr(os, "pidfd_open"):
+        findings.append(DoctorFinding("pidfd", DoctorHealth.OK, "the end of a process is noticed at once"))
+    else:
+        findings.append(
+            DoctorFinding(
+                "pidfd",
+                DoctorHealth.WARN,
+                "not available: the end of a process is noticed by polling",
+                "use Linux 5.3 or newer with Python 3.11 or newer",
+                "stoker doctor",
+            )
+        )
+    if hasattr(socket, "AF_UNIX"):
+        findings.append(DoctorFinding("unix sockets", DoctorHealth.OK, "commands can reach a running Stoker"))
+    else:
+        findings.append(
+            DoctorFinding(
+                "unix sockets",
+                DoctorHealth.FAIL,
+                "not available: commands cannot reach a running Stoker",
+                "use Linux, or Windows Subsystem for Linux",
+                "stoker doctor",
+            )
+        )
+    if discover.is_importable("uvloop"):
+        findings.append(DoctorFinding("uvloop", DoctorHealth.OK, "importable"))
+    else:
+        findings.append(
+            DoctorFinding(
+                "uvloop",
+                DoctorHealth.WARN,
+                "not importable: the slower event loop of the standard library is used",
+                "install it",
+                "pip install uvloop",
+            )
+        )
+    return findings
+
+
+def state_directory(state: Path, running: int | None) -> DoctorFinding:
+    """`running` is the pid of the Stoker that answers there."""
+    part = "state directory"
+    place = next((p for p in (state, *state.parents) if p.exists()), Path("/"))
+    if not os.access(place, os.W_OK | os.X_OK) or not place.is_dir():
+        return DoctorFinding(
+            part, DoctorHealth.FAIL, f"{state}: this user cannot write to {place}",
+            "give it to this user, or set [paths] state elsewhere", f"sudo chown -R $(id -un) {place}",
+        )  # fmt: skip
+    if not state.exists():
+        return DoctorFinding(part, DoctorHealth.OK, f"{state} (created by the first `stoker up`)")
+    if state.stat().st_mode & 0o022:
+        return DoctorFinding(
+            part, DoctorHealth.FAIL, f"{state}: other users can write to it", "close it", f"chmod 700 {state}"
+        )
+    if running is not None:
+        return DoctorFinding(part, DoctorHealth.OK, f"{state}, locked by the running Stoker (pid {running})")
+    holder = _lock_holder(state / "lock")
+    if holder is not None:
+        return DoctorFinding(
+            part, DoctorHealth.WARN, f"{state}: locked by {holder}, which does not answer on its socket",
+            "wait if it has just started; otherwise end it", "stoker serves status",
+        )  # fmt: skip
+    return DoctorFinding(part, DoctorHealth.OK, f"{state}, not locked")
+
+
+def _lock_holder(lock: Path) -> str | None:
+    import fcntl
+
+    try:
+        with lock.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                pid = file.read(32).decode("ascii", "replace").strip()
+                return f"pid {pid}" if pid.isdigit() else "another process"
+    except FileNotFoundError:
+        return None
+    return None
+
+
+def port(front_door: FrontDoor, running: int | None) -> DoctorFinding:
+    """Free, or ours."""
+    from stoker.cli.machine import ports
+
+    where = f"{front_door.host}:{front_door.port}"
+    try:
+        if ports.is_free(front_door.host, front_door.port):
+            return DoctorFinding("port", DoctorHealth.OK, f"{where} is free")
+    except OSError as error:
+        return DoctorFinding(
+            "port", DoctorHealth.FAIL, f"cannot listen on {where}: {error.strerror or error}",
+            "set [front_door] host and port to an address of this machine", "stoker config check",
+        )  # fmt: skip
+    if running is not None:
+        return DoctorFinding("port", DoctorHealth.OK, f"{where} is used by the running Stoker (pid {running})")
+    return DoctorFinding(
+        "port", DoctorHealth.FAIL, f"{where} is in use by {ports.holder(front_door.port)}",
+        "end that program, or listen elsewhere", f"stoker up --port {min(front_door.port + 1, 65535)}",
+    )  # fmt: skip
+
+
+def access(front_door: FrontDoor) -> DoctorFinding:
+    """Who may ask, against who can reach the port."""
+    where = f"listens on {front_door.host}"
+    if front_door.host in _LOOPBACK:
+        keys = f"{len(front_door.keys)} keys" if front_door.keys and front_door.auth else "no key is needed"
+        return DoctorFinding("keys", DoctorHealth.OK, f"{where}: only this machine reaches it; {keys}")
+    if front_door.auth and front_door.keys:
+        return DoctorFinding(
+            "keys", DoctorHealth.OK, f"{where}: other machines reach it with one of {len(front_door.keys)} keys"
+        )
+    return DoctorFinding(
+        "keys", DoctorHealth.WARN, f"{where}: everybody who reaches the port can use and administer Stoker",
+        'add keys to [front_door] and remove auth = "none"', "stoker config check",
+    )  # fmt: skip
+
+
+def engines(serves: Sequence[Serve], found: Sequence[discover.InstalledEngine]) -> DoctorFinding:
+    """llama.cpp where a serve needs it; the rest by name."""
+    from stoker.domain.serve import Driver
+
+    names = ", ".join(dict.fromkeys(e.name for e in found if e.name != "docker")) or "none"
+    own = [s for s in serves if s.engine == "llama.cpp" and s.cmd is None and s.driver is Driver.PROCESS]
+    on_path = any(e.name == "llama.cpp" for e in found)
+    embedded = any(e.name == "llama.cpp, embedded" for e in found)
+    lacking = [
+        s.name for s in own if not ((on_path and s.embedded is not True) or (embedded and s.embedded is not False))
+    ]
+    if lacking:
+        return DoctorFinding(
+            "engines", DoctorHealth.FAIL, f"found: {names}; no llama.cpp for {', '.join(lacking)}",
+            "put llama-server on PATH, or install the embedded one", "pip install xllamacpp",
+        )  # fmt: skip
+    missing = [
+        f"{s.name}: {s.cmd[0]}"
+        for s in serves
+        if s.cmd and "{" not in s.cmd[0] and shutil.which(s.cmd[0], path=_search(s)) is None
+    ]
+    if missing:
+        return DoctorFinding(
+            "engines", DoctorHealth.FAIL, f"found: {names}; no such command: {', '.join(missing)}",
+            "install it, or write its full path into cmd", "stoker config check",
+        )  # fmt: skip
+    return DoctorFinding("engines", DoctorHealth.OK, f"found: {names}")
+
+
+def _search(serve: Serve) -> str | None:
+    return serve.env.get("PATH")
+
+
+def weights(serve: Serve) -> DoctorFinding:
+    """Of a llama.cpp serve: there, readable, and a GGUF file."""
+    part, path = f"weights of {serve.name}", Path(serve.model)
+    if not path.exists():
+        return DoctorFinding(
+            part,
+            DoctorHealth.FAIL,
+            f"{path} does not exist",
+            "put the file there, or correct `model`",
+            "stoker config show",
+        )
+    if not os.access(path, os.R_OK) or path.is_dir():
+        what = "is a directory" if path.is_dir() else "cannot be read by this user"
+        return DoctorFinding(part, DoctorHealth.FAIL, f"{path} {what}", "name a readable GGUF file", f"ls -l {path}")
+    if not discover.has_magic(path):
+        return DoctorFinding(
+            part, DoctorHealth.FAIL, f"{path} is not a GGUF file (it does not begin with GGUF)",
+            "download it again; the file may be an LFS pointer or an error page", f"head -c 100 {path}",
+        )  # fmt: skip
+    return DoctorFinding(part, DoctorHealth.OK, f"{path}, {figures.size(path.stat().st_size)}")
+
+
+def devices(settings: Settings, found: Sequence[discover.Gpu]) -> DoctorFinding:
+    """Slots with devices that do not exist, and slots without serves."""
+    known = {str(gpu.index) for gpu in found} | {gpu.uuid for gpu in found}
+    seen = ", ".join(f"{gpu.index}: {gpu.name}" for gpu in found) or "no GPU"
+    absent = [f"{slot.name}: {device}" for slot in settings.slots for device in slot.devices if device not in known]
+    if absent:
+        return DoctorFinding(
+            "slots", DoctorHealth.WARN, f"found {seen}; not found: {', '.join(absent)}",
+            "correct `devices` of the slot, or install the driver", "nvidia-smi --list-gpus",
+        )  # fmt: skip
+    unused = [slot.name for slot in settings.slots if all(serve.slot != slot.name for serve in settings.serves)]
+    if unused and settings.serves:
+        return DoctorFinding(
+            "slots", DoctorHealth.WARN, f"no serve uses: {', '.join(unused)}",
+            "set `slot` of a serve to it, or remove the slot", "stoker config show",
+        )  # fmt: skip
+    return DoctorFinding("slots", DoctorHealth.OK, f"found {seen}; {len(settings.slots)} slots")
+
+
+def accelerators(probe: DeviceProbe, main: HostMemory) -> DoctorFinding:
+    """Name, memory and driver of every accelerator, and whether the driver shows memory by process."""
+    part = "accelerators"
+    found, notes = probe.devices(), probe.notes()
+    words = [
+        f"{device.vendor} {device.index}: {device.name}, {figures.size(device.free)} of "
+        f"{figures.size(device.total)} free, {device.driver or 'unknown'} driver"
+        for device in found
+    ]
+    detail = "; ".join(words) or f"none found: models run on processors and {figures.size(main.total)} of main memory"
+    if notes:
+        return DoctorFinding(part, DoctorHealth.WARN, f"{detail}; {'; '.join(notes)}", "see the details", "stoker fit")
+    if found and probe.by_process() is None:
+        return DoctorFinding(
+            part, DoctorHealth.WARN, f"{detail}; the driver does not show who uses their memory",
+            "without it Stoker uses `memory` of serves, and estimates", "stoker fit",
+        )  # fmt: skip
+    return DoctorFinding(part, DoctorHealth.OK, detail)
+
+
+def serve(serve: Serve, paths: Paths) -> DoctorFinding | None:
+    """What would keep the serve from starting, checked as before a switch; None: nothing, or only its weights."""
+    from stoker.domain.serve import Driver
+    from stoker.fleet.engines.placement import placement_problems
+    from stoker.fleet.supervision import preflight
+
+    if serve.driver is Driver.EXTERNAL:
+        return None
+    weights_alone = set(_weights_problems(serve))
+    found = [
+        p for p in preflight.problems(serve, (serve.port or 0,), (), with_conflicts=False) if p not in weights_alone
+    ]
+    if paths.placement:
+        found += placement_problems(serve, paths.vault)
+    if serve.driver is Driver.SYSTEMD and not os.path.isdir("/run/systemd/system"):
+        found.append("the serve is a systemd unit, but systemd does not run on this machine")
+    if not found:
+        return None
+    own = f"serve '{serve.name}': "
+    detail = "; ".join(problem.removeprefix(own) for problem in found)
+    return DoctorFinding(
+        f"serve {serve.name}",
+        DoctorHealth.FAIL,
+        detail,
+        "correct this; the serve cannot start",
+        f"stoker serves up {serve.name}",
+    )
+
+
+def _weights_problems(serve: Serve) -> list[str]:
+    from stoker.fleet.engines import weight_files
+
+    return weight_files.problems(serve) if serve.engine == "llama.cpp" and serve.model else []
+
+
+def disk(part: str, folder: Path, command: str) -> DoctorFinding:
+    """Room where models or logs go; of a directory that is not there yet, where it would be."""
+    place = next((p for p in (folder, *folder.parents) if p.exists()), Path("/"))
+    free = shutil.disk_usage(place).free
+    words = f"{folder}: {figures.size(free)} free"
+    if free >= _TIGHT:
+        return DoctorFinding(part, DoctorHealth.OK, words)
+    health = DoctorHealth.FAIL if free < _FULL else DoctorHealth.WARN
+    return DoctorFinding(part, health, words, "free some space, or point [paths] at another disk", command)
+
+
+def containers(serves: Sequence[Serve]) -> DoctorFinding:
+    """Docker, its daemon and a Compose, where a serve is a container; information only if none is."""
+    import asyncio
+
+    from stoker.domain.serve import Driver
+    from stoker.fleet.drivers.docker import Docker, DockerFailed, DockerFault
+
+    part, needed = "docker", any(serve.driver is Driver.COMPOSE for serve in serves)
+    docker = Docker(os.environ)
+
+    async def ask() -> tuple[str, bool]:
+        return await docker.version(), await docker.has_compose()
+
+    try:
+        version, has_plugin = asyncio.run(ask())
+    except DockerFailed as failure:
+        if not needed:
+            return DoctorFinding(part, DoctorHealth.OK, f"{failure.fault.value}; only container serves need it")
+        command = {
+            DockerFault.NOT_INSTALLED: "sudo apt install docker.io docker-compose",
+            DockerFault.NO_PERMISSION: "sudo usermod -aG docker $(id -un)",
+        }.get(failure.fault, "sudo systemctl start docker")
+        return DoctorFinding(part, DoctorHealth.FAIL, failure.fault.value, failure.message, command)
+    compose = "docker compose" if has_plugin else "docker-compose" if shutil.which("docker-compose") else ""
+    words = [word for serve in serves for word in serve.up or ()]
+    if not compose and any(word == "compose" or word.endswith("docker-compose") for word in words):
+        return DoctorFinding(
+            part, DoctorHealth.FAIL, f"daemon {version}; no Docker Compose, and a serve's `up` needs it",
+            "install the plugin, or docker-compose", "sudo apt install docker-compose",
+        )  # fmt: skip
+    return DoctorFinding(part, DoctorHealth.OK, f"daemon {version}; {compose or 'no Docker Compose'}")
+
+
+def completion(home: Path) -> DoctorFinding:
+    """Information only: whether the shell completes stoker's commands."""
+    places = (".bash_completions/stoker.sh", ".zfunc/_stoker", ".config/fish/completions/stoker.fish")
+    there = next((place for place in places if (home / place).exists()), None)
+    words = f"installed (~/{there})" if there else "not installed; if you want it: stoker --install-completion"
+    return DoctorFinding("shell completion", DoctorHealth.OK, words)

@@ -1,0 +1,114 @@
+"""A decision as a readable story. Content-free, as the decision is."""
+
+from __future__ import annotations
+
+from stoker.cli.console import figures
+from stoker.domain.decision import Decision
+from stoker.domain.printable import one_line
+
+OUTCOMES = {
+    "open": "still open, or the process ended before it was finished",
+    "served": "answered completely",
+    "client_left": "the client left before the end",
+    "refused": "refused before anything was generated",
+    "upstream_failed": "the model server failed",
+    "cut": "ended by Stoker: a drain timeout, a shutdown or an operator",
+    "stalled": "ended because the model server or the client stopped sending",
+    "bug": "an internal error of Stoker; search its log for this id",
+}
+
+BY = {
+    "declared": "the caller's declaration", "rules": "its form", "learned": "its text", "model": "the classifier model",
+    "default": "default: no signs of a class",
+}  # fmt: skip
+"""What decided the class of a request."""
+
+
+def describe(decision: Decision) -> str:
+    """One fact per line, in the order in which they happened."""
+    facts = [
+        ("arrived", f"{figures.moment(decision.at)}, {decision.endpoint}{' (streamed)' if decision.stream else ''}"),
+        ("asked for", f"'{decision.model}'" + (f", with key '{decision.key}'" if decision.key else ", without a key")),
+        *_routed(decision),
+        *_candidates(decision),
+        ("waited", f"{figures.seconds(decision.queued)} for a place or a load" if decision.queued else "not at all"),
+        ("attempts", str(decision.attempts)),
+        ("first token", _after(decision.ttft)),
+        ("whole reply", _after(decision.latency)),
+        ("tokens", _tokens(decision)),
+        ("outcome", _outcome(decision)),
+        *_like_it(decision),
+        ("edits made", decision.translation.replace(",", ", ").replace("  ", " ") or "none: passed through unchanged"),
+    ]
+    lines = [f"  {name:<12} {one_line(words)}".rstrip() for name, words in facts]
+    return "\n".join([f"request {one_line(decision.id)}", *lines])
+
+
+def _candidates(decision: Decision) -> list[tuple[str, str]]:
+    if not decision.candidates:
+        return [("candidates", f"none considered{f'; {decision.serve} used' if decision.serve else ''}")]
+    told = []
+    for place, candidate in enumerate(decision.candidates):
+        taken = "used" if decision.attempts else "chosen, but not called"
+        words = f"dropped: {candidate.dropped}" if candidate.dropped else taken
+        told.append(("candidates" if place == 0 else "", f"{candidate.serve}: {words}"))
+    return told
+
+
+def _routed(decision: Decision) -> list[tuple[str, str]]:
+    """How a request that named a task got its tier."""
+    routed = decision.routed
+    if routed is None:
+        return []
+    notes = f": {', '.join(routed.notes)}" if routed.notes else ""
+    told = [("task", f"{routed.task}, by {BY.get(routed.source, routed.source)}{notes}")]
+    told += [("tiers" if place == 0 else "", why) for place, why in enumerate(routed.why)]
+    for place, one in enumerate(routed.attempts):
+        found = f"; found: {', '.join(one.findings)}" if one.findings else ""
+        again = f"; asked for a repair {one.repairs} time{'s' if one.repairs > 1 else ''}" if one.repairs else ""
+        spent = "" if one.seconds is None else f" after {figures.seconds(one.seconds)}"
+        cost = "" if one.cost is None else f", cost {one.cost:.6g}"
+        told.append(("tried" if place == 0 else "", f"{one.tier}: {one.outcome}{spent}{cost}{again}{found}"))
+    if routed.tier:
+        told.append(("answered", f"{routed.tier}, checks: {routed.verify}"))
+    if routed.graded:
+        told.append(("graded", routed.graded))
+    return told
+
+
+def _like_it(decision: Decision) -> list[tuple[str, str]]:
+    if not decision.unrecorded:
+        return []
+    return [("", f"{decision.unrecorded} more refusals like it came before, without records of their own")]
+
+
+def _after(value: float | None) -> str:
+    return "unknown" if value is None else f"after {figures.seconds(value)}"
+
+
+def _tokens(decision: Decision) -> str:
+    if not decision.attempts:
+        return "none: no model server was asked"
+    if decision.input_tokens is None and decision.output_tokens is None:
+        return "unknown: the model server reported no usage"
+    cached = f" ({decision.cached_tokens} of them cached)" if decision.cached_tokens else ""
+    said = f"{figures.number(decision.input_tokens)} in{cached}, {figures.number(decision.output_tokens)} out"
+    output, first, whole = decision.output_tokens, decision.ttft, decision.latency
+    # The first token's time is the prompt's: the rate is that of the tokens after it.
+    if (
+        decision.stream
+        and output is not None
+        and output > 1
+        and first is not None
+        and whole is not None
+        and whole > first
+    ):
+        said += f", {(output - 1) / (whole - first):.1f} tokens/s after the first"
+    return said
+
+
+def _outcome(decision: Decision) -> str:
+    said = f"{decision.outcome}: {OUTCOMES.get(decision.outcome, 'unknown to this version')}"
+    if decision.status:
+        said += f"; status {decision.status}"
+    return said + (f", because {decision.reason}" if decision.reason else "")

@@ -1,0 +1,25 @@
+"""The live grades of the tiers, as the running Stoker last saved them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stoker.cli.console import terminal
+from stoker.cli.console.installation import Installation
+from stoker.domain.errors import ConfigError
+
+if TYPE_CHECKING:
+    from stoker.store.profile import Rows
+
+
+def live_rows(installation: Installation) -> Rows:
+    """Also works if Stoker does not run. A file that cannot be read is reported, and counts as empty."""
+    from stoker.store.live_grades import path_of, read
+
+    try:
+        return read(path_of(installation.state))[0]
+    except ConfigError as error:
+        terminal.note(f"stoker: {error.message}")
+    except OSError as error:
+        terminal.note(f"stoker: {path_of(installation.state)} cannot be read: {error.strerror}")
+    return {}

@@ -1,0 +1,158 @@
+"""`stoker serves experiment`: one serve from parameters, in the foreground, without touching a configuration."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stoker.cli.commands import demo_screen
+from stoker.cli.console import terminal
+from stoker.cli.console.errors import UsageError
+
+if TYPE_CHECKING:
+    from stoker.domain.access import Settings
+    from stoker.domain.serve import Serve
+
+
+def experiment(
+    model: Annotated[str, typer.Option("--model", help="Weights: a GGUF file; with --cmd, whatever {model} means.")],
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Port for clients.")],
+    gpu: Annotated[
+        str | None,
+        typer.Option("--gpu", metavar="UUID_OR_INDEX", help="The only GPU that it may use; index in PCI order."),
+    ] = None,
+    served_name: Annotated[
+        str | None, typer.Option("--served-name", help="Model name for clients. Default: derived from the model.")
+    ] = None,
+    context: Annotated[int, typer.Option("--context", min=1, help="Tokens that one request may use.")] = 4096,
+    parallel: Annotated[int, typer.Option("--parallel", min=1, help="How many requests it runs at once.")] = 4,
+    cmd: Annotated[
+        str | None,
+        typer.Option("--cmd", help="Any server with an OpenAI-like API: 'vllm serve {model} --port {port}'."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would run, and change nothing.")] = False,
+    extra: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- ARGS...]", help="Further arguments for the engine.")
+    ] = None,
+) -> None:
+    """Run one serve from parameters, until Ctrl-C. Reads and changes no configuration."""
+    serve = serve_for(model, gpu, served_name, context, parallel, cmd, tuple(extra or ()))
+    if dry_run:
+        from stoker.cli.commands.dry_run import command_line
+
+        started = command_line(serve)
+        terminal.say(f"would listen on http://127.0.0.1:{port}/v1 and start:\n  {started}")
+        return
+    from stoker.app.run import run
+    from stoker.cli.commands.up import announcer, require_port
+
+    state = Path(tempfile.mkdtemp(prefix="stoker-experiment-"))
+    settings = settings_for(serve, port, gpu, state)
+    require_port(settings)
+    code = 1
+    try:
+        code = run(
+            settings,
+            leave_running=False,
+            announce=announcer(settings, screen(settings)),
+            reload=None,
+            force=frozenset((serve.name,)),
+        )
+    finally:
+        if code == 0:
+            shutil.rmtree(state)
+        else:
+            terminal.note(f"the log is kept: {state / 'logs' / (serve.name + '.log')}")
+    raise typer.Exit(code)
+
+
+def serve_for(
+    model: str,
+    gpu: str | None,
+    served_name: str | None,
+    context: int,
+    parallel: int,
+    cmd: str | None,
+    extra: tuple[str, ...],
+) -> Serve:
+    """The one serve. Raises UsageError for weights that are not there and a command without a port."""
+    from stoker.config.build import SPOKEN
+    from stoker.domain.serve import Serve, Status
+
+    if cmd is None:
+        weights = Path(model.removeprefix("file:")).expanduser().absolute()
+        if not weights.is_file():
+            raise UsageError(
+                f"--model {model}: there is no such file; name a GGUF file, or give the server's command with --cmd"
+            )
+        model = str(weights)
+    elif "{port}" not in cmd:
+        raise UsageError("--cmd must contain {port}; Stoker fills in a free port")
+    name = served_name or slug(model)
+    engine = "llama.cpp" if cmd is None else "openai"
+    return Serve(
+        name=slug(name),
+        engine=engine,
+        model=model,
+        served_name=name,
+        slot="experiment",
+        context=context,
+        parallel=parallel,
+        max_active=parallel,
+        status=Status.EXPERIMENT,
+        cmd=None if cmd is None else (*shlex.split(cmd), *extra),
+        extra_args=extra if cmd is None else (),
+        env=visible(gpu),
+        keep_loaded=True,
+        dialects=SPOKEN[engine],
+        directory=os.getcwd(),
+    )
+
+
+def settings_for(serve: Serve, port: int, gpu: str | None, state: Path) -> Settings:
+    """A front door on loopback, one slot, one serve."""
+    from stoker.domain.access import FrontDoor, Paths, Settings
+    from stoker.domain.serve import Slot
+
+    return Settings(
+        front_door=FrontDoor(port=port),
+        paths=Paths(state=str(state), logs=str(state / "logs"), vault=str(state / "vault")),
+        slots=(Slot("experiment", devices=(gpu,) if gpu else ()),),
+        serves=(serve,),
+    )
+
+
+def screen(settings: Settings) -> str:
+    """Where it answers, and how it would be measured."""
+    serve, url = settings.serves[0], demo_screen.base_url(settings)
+    name = shlex.quote(serve.served_name)
+    return (
+        f"\nexperiment '{serve.name}' answers at {url} as model '{serve.served_name}'\n"
+        f"what it goes through: stoker serves status --state {settings.paths.state}\n"
+        "preflight it:\n"
+        f"  stoker eval preflight --base-url {url} --model {name}\n"
+    )
+
+
+def visible(gpu: str | None) -> dict[str, str]:
+    """Environment that shows one GPU only; indexes count in PCI order, as nvidia-smi does."""
+    if gpu is None:
+        return {}
+    if os.path.exists("/dev/kfd") and not os.path.exists("/dev/nvidiactl"):
+        return {"HIP_VISIBLE_DEVICES" if gpu.isdigit() else "ROCR_VISIBLE_DEVICES": gpu}
+    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": gpu}
+
+
+def slug(text: str) -> str:
+    """A serve name from a path or model id: its last part, lower case, without ending, quantisation and shard."""
+    name = text.rstrip("/").rsplit("/", 1)[-1].lower().removesuffix(".gguf")
+    name = re.sub(r"-\d{5}-of-\d{5}$", "", name)
+    name = re.sub(r"[-_.](i?q\d[a-z0-9_]*|bf16|f16|f32|mxfp4)$", "", name)
+    return re.sub(r"[^a-z0-9._-]+", "-", name).strip("-._") or "model"

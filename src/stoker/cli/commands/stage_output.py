@@ -1,0 +1,166 @@
+"""What `stoker stage` prints: the plan, the lines for the configuration, the list."""
+
+from __future__ import annotations
+
+import json as jsons
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stoker.cli.console import figures, terminal
+
+if TYPE_CHECKING:
+    from stoker.domain.serve import Serve
+    from stoker.fleet.stage.orders import Order
+    from stoker.fleet.stage.stager import Staged, StagePlan
+
+_COLUMNS = ("MODEL", "SIZE", "FILES", "SHA256", "USED BY")
+
+
+def show_plan(vault: Path, order: Order, plan: StagePlan, json: bool) -> None:
+    """What would happen, and what of it is known."""
+    from stoker.fleet.stage.decision import StageAnswer
+
+    sight = plan.sight
+    if json:
+        terminal.emit({
+            "model": f"vault:{order.name}", "path": order.path_of(str(vault)), "source": str(order.source),
+            "files": [{"name": item.name, "source": str(item.source), "bytes": plan.found[item.name].size}
+                      for item in order.items],
+            "bytes": sight.size, "kept": sight.kept, "vault": sight.used, "quota": sight.quota, "room": sight.room,
+            "answer": plan.decision.answer, "why": plan.decision.why,
+        })  # fmt: skip
+        return
+    for item in order.items:
+        size = figures.size(plan.found[item.name].size)
+        terminal.say(f"{item.source}  ->  {order.path_of(str(vault), item.name)}  {size}")
+    left = f", {figures.size(sight.kept)} of them are here already" if sight.kept else ""
+    quota = f" of {figures.size(sight.quota)}" if sight.quota is not None else ""
+    terminal.say(f"{figures.size(sight.size)} in all{left}; the vault holds {figures.size(sight.used)}{quota}, "
+                 f"its disk may take {figures.size(max(0, sight.room))}")  # fmt: skip
+    if plan.decision.answer is StageAnswer.NOTHING:
+        terminal.say(plan.decision.why)
+
+
+def show_staged(order: Order, result: Staged, serves: Sequence[Serve], json: bool) -> None:
+    """What came, the lines for the configuration, and what to type next."""
+    lines, following = _lines(order, result, serves), _next(result, serves)
+    size = sum(result.sizes.values())
+    if json:
+        terminal.emit({
+            "model": f"vault:{result.name}", "path": str(result.path), "source": str(order.source),
+            "fetched": result.fetched, "bytes": size, "seconds": round(result.seconds, 3),
+            "files": [{"name": name, "bytes": result.sizes[name], "sha256": digest, "verified": name in result.proved}
+                      for name, digest in result.sha256.items()],
+            "toml": "\n".join(lines), "next": following,
+        })  # fmt: skip
+        return
+    files = f"{len(result.sizes)} file{'s' * (len(result.sizes) != 1)}, {figures.size(size)}"
+    if result.fetched:
+        terminal.say(f"vault:{result.name} is staged: {files}, after {figures.seconds(result.seconds)}")
+    else:
+        terminal.say(f"vault:{result.name} is already there, unchanged: {files}; nothing was fetched")
+    for name, digest in _weights(result).items():
+        terminal.say(f"  {digest}  {name}{'  (as given)' if name in result.proved else ''}")
+    terminal.say()
+    terminal.say("for stoker.toml:")
+    terminal.say()
+    for line in lines:
+        terminal.say(f"    {line}" if line else "")
+    terminal.say()
+    for line in following:
+        terminal.say(f"next: {line}")
+
+
+def show_list(vault: Path, state: Path, serves: Sequence[Serve], json: bool) -> None:
+    """What is in the vault, and what was begun."""
+    from stoker.fleet.rehydrate.file_hasher import FileHasher
+    from stoker.fleet.stage import vault as vaults
+    from stoker.fleet.stage.staging_area import staging_areas
+
+    hashes = FileHasher(state)
+    found = vaults.models(vault)
+    known = {model.name: {model.key(f): hashes.cached(f) for f in model.weights} for model in found}
+    users = {model.name: vaults.users(model, serves) for model in found}
+    begun = staging_areas(vault)
+    if json:
+        terminal.emit({
+            "vault": str(vault), "bytes": vaults.used(vault),
+            "models": [{"model": f"vault:{m.name}", "path": str(m.path), "bytes": m.size, "files": len(m.files),
+                        "missing": m.missing, "sha256": known[m.name], "used_by": users[m.name]} for m in found],
+            "unfinished": [{"model": f"vault:{box.name}", "bytes": box.size, "source": _origin(box.note)}
+                           for box in begun],
+        })  # fmt: skip
+        return
+    rows = [
+        (
+            f"vault:{model.name}", figures.size(model.size),
+            f"{len(model.files)}" + (f" of {len(model.files) + model.missing}" if model.missing else ""),
+            _digest(known[model.name]), ", ".join(users[model.name]) or figures.UNKNOWN,
+        )
+        for model in found
+    ]  # fmt: skip
+    if rows:
+        terminal.table(_COLUMNS, rows, right=_COLUMNS[1:3])
+    else:
+        terminal.say(f"{vault} is empty")
+    for box in begun:
+        terminal.say(f"begun: vault:{box.name}, {figures.size(box.size)} so far, from {_origin(box.note) or '?'}")
+    terminal.say(f"{figures.size(vaults.used(vault))} in {vault}")
+
+
+def _origin(note: Any) -> str | None:
+    return note.source if note is not None else None
+
+
+def _digest(known: dict[str, str | None]) -> str:
+    """The beginning of the one digest; of several, how many are known."""
+    digests = [digest for digest in known.values() if digest is not None]
+    if len(known) == 1 and digests:
+        return f"{digests[0][:12]}…"
+    return f"{len(digests)} of {len(known)} known" if digests else figures.UNKNOWN
+
+
+def _weights(result: Staged) -> dict[str, str]:
+    """The files that a serve should name: of a folder only the weights."""
+    from stoker.fleet.rehydrate.sources import is_file
+
+    found = {name: digest for name, digest in result.sha256.items() if is_file(name)}
+    return found or dict(result.sha256)
+
+
+def _lines(order: Order, result: Staged, serves: Sequence[Serve]) -> list[str]:
+    """Of a serve that has this model already only what it may lack."""
+    pairs = [f"{jsons.dumps(name)} = {jsons.dumps(digest)}" for name, digest in _weights(result).items()]
+    digests = [f"sha256 = {{ {pairs[0]} }}"] if len(pairs) == 1 else ["[serve.sha256]", *pairs]
+    users = _users(result, serves)
+    if users:
+        return [f"# in serve '{users[0]}', at its end", *digests]
+    lines = ["[[serve]]", f"name = {jsons.dumps(_serve_name(result))}"]
+    lines += ['engine = "vllm"   # or "sglang"'] if order.is_folder else []
+    lines += [f"model = {jsons.dumps(f'vault:{result.name}')}"]
+    if not order.source.query:  # a signed address is no place to come back to
+        lines += [f"source = {jsons.dumps(str(order.source))}"]
+    return [*lines, *digests]
+
+
+def _next(result: Staged, serves: Sequence[Serve]) -> list[str]:
+    users = _users(result, serves)
+    name = users[0] if users else _serve_name(result)
+    fit = name if users else shlex.quote(str(result.path))
+    return [f"stoker fit {fit}", f"stoker gate {name} --for ALIAS, then stoker promote ALIAS {name}"]
+
+
+def _users(result: Staged, serves: Sequence[Serve]) -> list[str]:
+    return [serve.name for serve in serves if serve.model == str(result.path)]
+
+
+def _serve_name(result: Staged) -> str:
+    from stoker.disk.split_gguf import parse_part
+
+    file = result.path.name
+    split = parse_part(file)
+    stem = split.stem if split is not None else re.sub(r"\.(gguf|safetensors|bin|pth?)$", "", file)
+    return re.sub(r"[^a-z0-9._-]+", "-", stem.lower()).strip("-._")[:64] or "model"

@@ -1,0 +1,104 @@
+"""Progress of a download: a bar with speed and time left on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol
+
+from stoker.cli.console import figures, terminal
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from stoker.fleet.stage.stager import Moved
+
+LINE_INTERVAL = 10.0
+"""Seconds between two lines without a terminal."""
+
+
+class DownloadDisplay(Protocol):
+    """Shows progress."""
+
+    def show(self, moved: Moved) -> None: ...
+
+
+def display(quiet: bool) -> AbstractContextManager[DownloadDisplay]:
+    if quiet:
+        return nullcontext(_Silence())
+    return _Bar() if terminal.is_live(stderr=True) else nullcontext(DownloadLines())
+
+
+class _Silence:
+    def show(self, moved: Moved) -> None:
+        pass
+
+
+class DownloadLines:
+    """A line at the first word, then every EVERY seconds, then one when all is there."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._began: tuple[float, int] | None = None
+        self._said = 0.0
+
+    def show(self, moved: Moved) -> None:
+        now = self._clock()
+        if self._began is None:
+            self._began = (now, moved.done)
+        elif moved.file and now - self._said < LINE_INTERVAL:
+            return
+        self._said = now
+        terminal.note(self._words(moved, now - self._began[0], moved.done - self._began[1]))
+
+    def _words(self, moved: Moved, elapsed: float, came: int) -> str:
+        if not moved.file:
+            return f"{figures.size(moved.done)} fetched, checking sha256"
+        share = f"{100 * moved.done // moved.total:3d} %  " if moved.total else ""
+        whole = f" of {figures.size(moved.total)}" if moved.total is not None else ""
+        if elapsed <= 0 or came <= 0:
+            return f"{share}{moved.file}  {figures.size(moved.done)}{whole}"
+        speed = came / elapsed
+        left = f", {figures.seconds((moved.total - moved.done) / speed)} left" if moved.total is not None else ""
+        return f"{share}{moved.file}  {figures.size(moved.done)}{whole}, {figures.size(int(speed))}/s{left}"
+
+
+class _Bar:
+    """Redrawn, and gone at the end."""
+
+    def __init__(self) -> None:
+        self._progress: Progress | None = None
+
+    def __enter__(self) -> _Bar:
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+            TransferSpeedColumn,
+        )  # fmt: skip
+
+        self._progress = Progress(
+            TextColumn("{task.description}", markup=False), BarColumn(bar_width=24), DownloadColumn(binary_units=True),
+            TransferSpeedColumn(), TimeRemainingColumn(), console=terminal.console(stderr=True), transient=True,
+        )  # fmt: skip
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    def show(self, moved: Moved) -> None:
+        if self._progress is None:
+            return
+        words = moved.file or "checking sha256"
+        if not self._progress.task_ids:  # what was there before it began is no speed
+            self._progress.add_task(words, total=moved.total, completed=moved.done)
+            return
+        self._progress.update(self._progress.task_ids[0], description=words, total=moved.total, completed=moved.done)

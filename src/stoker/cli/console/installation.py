@@ -1,0 +1,145 @@
+"""The installation that a command works on: its configuration file, state directory and socket."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stoker.cli.console.errors import UsageError, unknown_serve
+from stoker.domain.errors import ConfigError
+
+if TYPE_CHECKING:
+    from stoker.cli.console.control import Control
+    from stoker.domain.access import Settings
+    from stoker.domain.serve import Serve
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """A state directory, and its configuration if there is one."""
+
+    state: Path
+    logs: Path
+    start: str
+    """The command that starts Stoker here."""
+    settings: Settings | None = None
+
+    @property
+    def socket(self) -> Path:
+        return socket_of(self.state)
+
+    def control(self) -> Control:
+        """A client for the `up` that runs here. The first call raises NotRunning if none does."""
+        from stoker.cli.console.control import Control
+
+        demo = demo_state()
+        start = self.start
+        if self.state != demo and os.path.exists(socket_of(demo)):
+            start += f" (a demo is running too: add --state {shlex.quote(str(demo))} to reach it)"
+        return Control(self.socket, start)
+
+    def running_name(self, name: str) -> str:
+        """The serve's own name in the running Stoker, from any of its names. Raises UsageError with the nearest one."""
+        with self.control() as control:
+            status = control.status()
+        found = status.serve(name)
+        if found is None:
+            raise unknown_serve(name, [serve.name for serve in status.serves], "the running Stoker")
+        return found.name
+
+    def serve(self, name: str) -> Serve:
+        """A configured serve by any of its names. Raises UsageError with the nearest one."""
+        serves = self.settings.serves if self.settings else ()
+        found = next((s for s in serves if s.name == name), None) or next(
+            (s for s in serves if name in s.names()), None
+        )
+        if found is None:
+            where = self.settings.source or "the demo" if self.settings else str(self.state)
+            raise unknown_serve(name, (s.name for s in serves), where)
+        return found
+
+
+def demo_state() -> Path:
+    """The demo's own state directory, so that it can run beside a configured Stoker."""
+    from stoker.config.paths import default_state
+
+    return default_state() / "demo"
+
+
+def socket_of(state: Path) -> Path:
+    """The socket where the `up` of this state directory listens for commands."""
+    from stoker.store.state import StateDir
+
+    return StateDir(state).socket_path
+
+
+def load_settings(config: str | None) -> Settings:
+    """The configuration from `--config` or the search order. Raises ConfigError with every problem.
+
+    Also checks that the engines support the settings of their serves.
+    """
+    from stoker.config.load import find, load
+    from stoker.fleet.engines.plan import unsupported
+
+    settings = load(find(config))
+    problems = [f"{settings.source}: {text}" for serve in settings.serves for text in unsupported(serve)]
+    if problems:
+        raise ConfigError(problems)
+    return settings
+
+
+def config_warnings(settings: Settings) -> list[str]:
+    """What is allowed but probably not meant: one sentence each."""
+    from stoker.config.warnings import warnings
+    from stoker.fleet.engines import plan
+
+    found = warnings(settings) + undecidable_conditions(settings)
+    return found + [f"serve '{serve.name}': {text}" for serve in settings.serves for text in plan.cautions(serve)]
+
+
+def undecidable_conditions(settings: Settings) -> list[str]:
+    """Conditions of gates that nothing can decide, and what they need: one sentence each."""
+    if not settings.gates:
+        return []
+    from stoker.domain.task import CLASSES
+    from stoker.measure.gate import measurements
+    from stoker.measure.suites import fixture
+
+    classes = settings.router.known if settings.router is not None else CLASSES
+    conditions = [(gate.name, one) for gate in settings.gates for one in gate.conditions]
+    is_of_class = any(measurements.class_of(one, classes) for _, one in conditions)
+    fixtures = fixture.sizes(fixture.shipped_fixtures()) if is_of_class else {}
+    return [
+        f"gate '{name}' cannot be decided: {text}"
+        for name, one in conditions
+        if (text := measurements.why_undecidable(one, fixtures, classes))
+    ]
+
+
+def find_installation(config: str | None, state: str | None = None) -> Installation:
+    """The installation that a command works on. Without a configuration file, a running demo is found.
+
+    Raises ConfigError (no file, or one with problems) and UsageError (no such state directory).
+    """
+    if state is not None:
+        where = Path(state).expanduser().absolute()
+        if not where.is_dir():
+            raise UsageError(f"--state {state}: there is no such directory; a running `stoker up` creates it")
+        return Installation(
+            where, where / "logs", "stoker up --demo" if where == demo_state() else "stoker up --config FILE"
+        )
+    from stoker.config.load import find, load
+
+    try:
+        path = find(config)
+    except ConfigError:
+        demo = demo_state()
+        if config is None and not os.environ.get("STOKER_CONFIG") and (demo / "lock").exists():
+            return Installation(demo, demo / "logs", "stoker up --demo")
+        raise
+    settings = load(path)
+    start = f"stoker up --config {shlex.quote(str(path))}"
+    return Installation(Path(settings.paths.state), Path(settings.paths.logs), start, settings)

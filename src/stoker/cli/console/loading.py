@@ -1,0 +1,131 @@
+"""Loads and unloads serves through a running Stoker, with progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+import typer
+
+from stoker.cli.console import figures, load_progress, terminal
+from stoker.cli.console.answers import ServeStatus, StatusAnswer, SwitchAnswer
+from stoker.cli.console.control import Control
+from stoker.cli.console.installation import Installation
+from stoker.domain.access import Settings
+from stoker.domain.errors import StokerError
+from stoker.domain.serve import Status as Standing
+
+INTERRUPTED = 130
+
+
+@dataclass(slots=True)
+class LoadOutcome:
+    """What happened to each serve."""
+
+    done: list[dict[str, object]] = field(default_factory=list)
+    left_alone: list[str] = field(default_factory=list)
+    failed: list[dict[str, object]] = field(default_factory=list)
+
+    def document(self) -> dict[str, object]:
+        return {"done": self.done, "left_alone": self.left_alone, "failed": self.failed}
+
+    def fail(self, name: str, error: StokerError, quiet: bool) -> None:
+        self.failed.append({"serve": name, "error": {"message": error.message, "code": error.code}})
+        if not quiet:
+            terminal.note(f"stoker: {name}: {error.message}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What is done to each serve, and how it is reported."""
+
+    run: Callable[[Control, str], SwitchAnswer | None]
+    is_done: Callable[[ServeStatus], bool]
+    already: str
+    """What a serve is that needs no step."""
+    watch_with: str
+    """The command that shows how it goes on after Ctrl-C."""
+
+
+def load_serves(
+    installation: Installation, names: list[str], force: bool, drain_timeout: float | None, quiet: bool
+) -> LoadOutcome:
+    """Load each of `names` in turn, with progress. A serve that is ready is left alone.
+
+    A failure of one does not stop the others. Raises NotRunning before the first.
+    """
+    step = _Step(
+        run=lambda worker, name: worker.switch(name, force, drain_timeout),
+        is_done=lambda serve: serve.state == "ready",
+        already="is already ready",
+        watch_with="stoker slot status",
+    )
+    return _each(installation, names, step, quiet)
+
+
+def unload_serves(
+    installation: Installation, names: list[str], drain_timeout: float | None, quiet: bool
+) -> LoadOutcome:
+    """Drain and stop each of `names` in turn, as `load_serves` does. A serve that is stopped is left alone."""
+
+    def unload(worker: Control, name: str) -> None:
+        worker.unload(name, drain_timeout)
+
+    step = _Step(unload, lambda serve: serve.is_gone, "is already stopped", "stoker serves status {name}")
+    return _each(installation, names, step, quiet)
+
+
+def _each(installation: Installation, names: list[str], step: _Step, quiet: bool) -> LoadOutcome:
+    outcome = LoadOutcome()
+    control = installation.control()
+    for name in names:
+        serve = control.status().serve(name)
+        if serve is not None and step.is_done(serve):
+            outcome.left_alone.append(name)
+            if not quiet:
+                terminal.say(f"{name} {step.already}")
+            continue
+        try:
+            switched = load_progress.watch(control, name, partial(_run, step, name), quiet)
+        except StokerError as error:
+            outcome.fail(name, error, quiet)
+            continue
+        except KeyboardInterrupt:
+            terminal.note(f"stopped watching {name}; see how it goes on: {step.watch_with.format(name=name)}")
+            raise typer.Exit(INTERRUPTED) from None
+        times = {} if switched is None else {"seconds": switched.seconds, "phases": switched.phases}
+        outcome.done.append({"serve": name, **times})
+        if not quiet:
+            terminal.say(f"{name} is stopped" if switched is None else _ready_line(name, switched))
+    return outcome
+
+
+def _run(step: _Step, name: str, worker: Control) -> SwitchAnswer | None:
+    return step.run(worker, name)
+
+
+def serves_to_load(settings: Settings | None, status: StatusAnswer) -> list[str]:
+    """What `serves up` loads without a name: every serve that fits without stopping another.
+
+    1. Serves without a slot, and those with `keep_loaded`.
+    2. For an empty slot: its baseline, else its first serve with status production.
+    Rejected and blocked serves have to be named.
+    """
+    kept = {s.name for s in settings.serves if s.keep_loaded} if settings else set()
+    baselines = {s.name: s.baseline for s in settings.slots} if settings else {}
+    willing = [s for s in status.serves if s.status not in (Standing.REJECTED, Standing.BLOCKED)]
+    names = [s.name for s in willing if s.slot is None or s.name in kept]
+    for slot in status.slots:
+        here = [s for s in willing if s.slot == slot.name]
+        if slot.resident or slot.swap or any(s.name in kept for s in here):
+            continue
+        first = [s.name for s in here if s.name == baselines.get(slot.name)]
+        first += [s.name for s in here if s.status == Standing.PRODUCTION]
+        names += first[:1]
+    return names
+
+
+def _ready_line(name: str, switched: SwitchAnswer) -> str:
+    phases = [f"{phase} {figures.seconds(spent)}" for phase, spent in switched.phases.items() if spent]
+    return f"{name} is ready after {figures.seconds(switched.seconds)}" + (f" ({', '.join(phases)})" if phases else "")

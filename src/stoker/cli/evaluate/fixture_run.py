@@ -1,0 +1,62 @@
+"""Fixtures for a running serve, asked and graded with a progress line."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stoker.cli.evaluate.interruptible import run_interruptible
+from stoker.cli.evaluate.progress import ProgressLine
+from stoker.measure.requests.client import ModelClient
+from stoker.measure.statistics.stats import Sprt, SprtVerdict
+from stoker.measure.suites import fixture, grading
+from stoker.measure.suites.time_left import TimeLeft
+
+if TYPE_CHECKING:
+    from stoker.cli.evaluate.running_serve import RunningServe
+    from stoker.measure.suites.fixture import Fixture
+    from stoker.measure.suites.grading import GradedFixture, GradingProgress
+
+
+def fixtures_for(known: RunningServe, suites: Path | None, names: Iterable[str]) -> list[Fixture]:
+    """Those in the directory `suites`, else the shipped ones in the wording that the model knows. `names`: every class
+    there is."""
+    if suites is not None:
+        return fixture.read_fixtures(suites, list(names))
+    return fixture.shipped_fixtures(fixture.wording_for(known.subject.fingerprint.parts.get("model", "")))
+
+
+def grade_with_progress(
+    known: RunningServe,
+    fixtures: Sequence[Fixture],
+    done: Sequence[GradedFixture],
+    label: str,
+    on_step: Callable[[GradingProgress], None],
+    quiet: bool,
+    test: Callable[[], Sprt] = Sprt,
+) -> list[GradedFixture]:
+    """Ask and grade what is not among `done`. Raises KeyboardInterrupt on Ctrl-C; `on_step` got every grade by then."""
+    left = TimeLeft(fixture.sizes(fixtures))
+    last = time.monotonic()
+    is_whole = test is not Sprt
+
+    def on_progress(step: GradingProgress) -> None:
+        nonlocal last
+        on_step(step)
+        now = time.monotonic()
+        # A test that is never over asks every fixture, whatever the verdict.
+        left.on_graded(step._replace(verdict=SprtVerdict.UNDECIDED) if is_whole else step, now - last)
+        last = now
+        line.show(f"{label}: {step.graded.task_class}", left.share, left.seconds)
+
+    async def run() -> list[GradedFixture]:
+        client = ModelClient(known.target)
+        try:
+            return await grading.grade_fixtures(fixtures, grading.fixture_asker(client), done, on_progress, test=test)
+        finally:
+            client.close()
+
+    with ProgressLine(quiet, "at most") as line:
+        return run_interruptible(run())

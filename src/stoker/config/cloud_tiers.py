@@ -1,0 +1,48 @@
+"""A tier with a `base_url` becomes an external serve, usually a cloud."""
+
+from __future__ import annotations
+
+from stoker.config.inheritance import ServeEntry
+from stoker.config.local_address import is_local
+from stoker.config.tables.file import File, ServeTable
+from stoker.config.tables.router import TierTable
+
+ACTIVE = 64
+"""Requests in flight: a cloud runs many at once, and says itself when it has enough (429)."""
+
+
+def cloud_entries(file: File) -> list[ServeEntry]:
+    """One entry per [[tier]] with a `base_url` and without a `serve`, in the file's order."""
+    return [
+        ServeEntry(index, _table(tier), (index,), section="tier")
+        for index, tier in enumerate(file.tier)
+        if is_cloud(tier)
+    ]
+
+
+def is_cloud(tier: TierTable) -> bool:
+    """Whether it is written with a `base_url` of its own."""
+    return tier.base_url is not None and tier.serve is None
+
+
+def is_trusted(tier: TierTable) -> bool:
+    """Whether it is a cloud: as `cloud` says, else by its address. A tier on this machine or in a private
+    network is measured like any local tier.
+    """
+    return not is_local(tier.base_url or "") if tier.cloud is None else tier.cloud
+
+
+def _table(tier: TierTable) -> ServeTable:
+    active = tier.max_active or ACTIVE
+    return ServeTable.model_validate(
+        {
+            "base_url": tier.base_url,
+            "dialects": [tier.dialect or "chat"],
+            "health": "/v1/models",  # which every cloud has, where `/health` may be anything
+            "translation": {"cloud": is_trusted(tier)},
+            "parallel": active,
+            "max_active": active,
+            **{key: value for key in ("name", "key") if (value := getattr(tier, key)) is not None},
+            **({} if tier.model is None else {"served_name": tier.model}),
+        }
+    )

@@ -1,0 +1,149 @@
+"""The effective values, in the form of the file: show(), to_toml(), schema(). Secrets are shown as their source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from stoker.config.rules.serves import COMMAND_IGNORES, CONTAINER_IGNORES, EXTERNAL_IGNORES
+from stoker.config.tables.file import (
+    ConversationsTable,
+    File,
+    FrontDoorTable,
+    KeyTable,
+    PathsTable,
+    RequiresTable,
+    ServeTable,
+    SlotTable,
+    SwapTable,
+    WarmTable,
+    WatchdogTable,
+)
+from stoker.config.tables.gates import AliasTable, GateTable
+from stoker.config.tables.media import MediaTable
+from stoker.config.tables.router import show_router, show_tier
+from stoker.config.tables.translation import show_translation
+from stoker.config.toml_writer import render
+from stoker.config.warnings import is_secret_variable, secret_words
+from stoker.domain.access import FrontDoor, Settings
+from stoker.domain.serve import Driver, Serve, Status
+
+HIDDEN = "***"
+
+
+def show(settings: Settings) -> dict[str, object]:
+    """Every effective value, JSON-able, in the shape of the file; what is unset is left out.
+
+    Environment values and arguments that look like secrets are shown as `***`.
+    """
+    slots = {slot.name: SlotTable.show(slot, swap=SwapTable.show(slot.swap)) for slot in settings.slots}
+    router, serves = settings.router, {serve.name: serve for serve in settings.serves}
+    shown = {
+        "front_door": _front_door(settings.front_door),
+        "paths": PathsTable.show(settings.paths),
+        "slots": slots,
+        "serve": [_serve(serve) for serve in settings.serves if not serve.from_tier],
+        "warm": WarmTable.show(settings.warm),
+        "watchdog": WatchdogTable.show(settings.watchdog),
+        "conversations": ConversationsTable.show(settings.conversations),
+        "gate": {
+            gate.name: GateTable.show(gate, conditions=[one.text for one in gate.conditions]) for gate in settings.gates
+        },
+        "alias": {alias.name: AliasTable.show(alias) for alias in settings.aliases}
+        | {name: {"serve": meant} for name, meant in (router.aliases if router is not None else {}).items()},
+        "media": MediaTable.show(settings.media),
+        "router": None if router is None else show_router(router),
+        "tier": None if router is None else [show_tier(tier, serves) for tier in router.tiers],
+    }
+    return _given(shown)
+
+
+def to_toml(settings: Settings) -> str:
+    """show() as a file. Loaded from the same directory it gives the same settings, but for what show() hides."""
+    return render(show(settings))
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema (2020-12) of the file; `docs/reference/stoker.schema.json` is this."""
+    found = File.model_json_schema()
+    tidy = _tidy(found)
+    assert isinstance(tidy, dict)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **tidy, "title": "stoker.toml"}
+
+
+def _tidy(node: Any) -> Any:
+    """Without null, which TOML does not have; without titles and whole tables of defaults, which their keys repeat."""
+    if isinstance(node, list):
+        return [_tidy(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    options = [option for option in node.get("anyOf", ()) if option.get("type") != "null"]
+    if len(options) == 1:
+        node = {**options[0], **{key: value for key, value in node.items() if key != "anyOf"}}
+    return {
+        key: _tidy(value)
+        for key, value in node.items()
+        if not (key == "title" and isinstance(value, str))
+        and not (key == "default" and (value is None or "$ref" in node))
+    }
+
+
+def _front_door(door: FrontDoor) -> dict[str, Any]:
+    keys = [KeyTable.show(key, value=key.value.source, scope=key.scope.name.lower()) for key in door.keys]
+    # Without keys, "keys" would be wrong, and the file may not contain it.
+    auth = ("keys" if door.keys else None) if door.auth else "none"
+    return FrontDoorTable.show(door, auth=auth, keys=keys)
+
+
+def _serve(serve: Serve) -> dict[str, Any]:
+    """Without the keys that have no effect for this serve."""
+    is_held = serve.status in (Status.REJECTED, Status.BLOCKED)
+    tuning = {field.name: getattr(serve.tuning, field.name) for field in fields(serve.tuning)}
+    shown = ServeTable.show(
+        serve,
+        **tuning,
+        extends=None,
+        abstract=None,
+        model=serve.model or None,
+        served_name=serve.served_name or serve.name,
+        status=f"{serve.status.value}-{serve.reason}".removesuffix("-") if is_held else serve.status.value,
+        reason=serve.reason or None,
+        purpose=serve.purpose or None,
+        dialects=None if serve.asks_dialects else sorted(serve.dialects),  # the engine is asked once it is ready
+        key=serve.key.source if serve.key else None,
+        translation=show_translation(serve.translation),
+        env={name: HIDDEN if is_secret_variable(name) else value for name, value in serve.env.items()},
+        requires=RequiresTable.show(serve.requires),
+        cmd=None if serve.cmd is None else _hide(serve.cmd),
+        up=None if serve.up is None else _hide(serve.up),
+        extra_args=_hide(serve.extra_args),
+    )
+    hidden: tuple[str, ...] = ()
+    if serve.driver is Driver.EXTERNAL:
+        hidden = EXTERNAL_IGNORES
+    elif serve.driver is Driver.COMPOSE:
+        hidden = CONTAINER_IGNORES
+    elif serve.cmd is not None:
+        hidden = tuple({*COMMAND_IGNORES, "sleep_level"} - {"extra_args"})
+    return {key: value for key, value in shown.items() if key not in hidden}
+
+
+def _hide(words: Sequence[str]) -> list[str]:
+    """A command line without the secrets that stand in it."""
+    secret = secret_words(words)
+    return [
+        word if index not in secret else f"{secret[index]}={HIDDEN}" if word.startswith(f"{secret[index]}=") else HIDDEN
+        for index, word in enumerate(words)
+    ]
+
+
+def _given(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what is unset: TOML has no null."""
+    return {key: _plain(value) for key, value in table.items() if value is not None}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return _given(value)
+    return [_plain(item) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,9 @@
+"""Rules about several keys at once. What a rule finds goes to the document, as a problem with its line.
+
+all_rules  runs them all; the front door and its keys
+names      one namespace for serves, their names, and tiers
+serves     what one serve needs, and what it must not have
+slots      ports, slots and their memory
+gates      gates and aliases
+routing    tiers and classes
+"""

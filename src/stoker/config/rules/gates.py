@@ -1,0 +1,65 @@
+"""Rules about gates and aliases."""
+
+from __future__ import annotations
+
+from stoker.config.document import ConfigDocument
+from stoker.config.inheritance import ServeEntry
+from stoker.config.line_numbers import KeyPath
+from stoker.config.rules.names import NO_CLASS, auto_names, model_names
+from stoker.config.tables.file import File
+from stoker.domain.nearest import did_you_mean
+from stoker.domain.routing import is_reserved
+from stoker.domain.task import UNKNOWN
+
+
+def check_gates(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> None:
+    """Each alias names a serve (or a task) and a gate that are there, and no name that is taken."""
+    gates, aliases = file.gate, file.alias
+    for name, gate in gates.items():
+        if not gate.conditions and not doc.is_spoiled(("gate", name, "conditions")):
+            doc.problem(("gate", name), f"gate '{name[:64]}' has no `conditions`; say what a serve has to meet")
+    names, serves = model_names(entries, file.tier), [entry.name for entry in entries if not entry.table.abstract]
+    for name, alias in aliases.items():
+        path: KeyPath = ("alias", name)
+        if name in names or is_reserved(name):
+            doc.problem(path, f"'{name[:64]}' is already the name of a serve or a tier; give the alias another name")
+        if alias.serve is None:
+            if not doc.is_spoiled((*path, "serve")):
+                doc.problem(path, f"alias '{name[:64]}' has no `serve`; name the serve that it means")
+        elif is_reserved(alias.serve):
+            _check_task(doc, file, path, alias.serve)
+        elif alias.serve in aliases and alias.serve not in serves:
+            text = f"'{alias.serve[:64]}' is an alias; an alias may mean a serve, `auto` or `auto:CLASS`"
+            doc.problem(_place(doc, path, "serve"), text)
+        elif alias.serve not in serves:
+            text = f"there is no serve '{alias.serve[:64]}'{did_you_mean(alias.serve, serves)}"
+            doc.problem(_place(doc, path, "serve"), text)
+        if alias.gate is not None and alias.gate not in gates:
+            doc.problem((*path, "gate"), f"there is no gate '{alias.gate[:64]}'{did_you_mean(alias.gate, gates)}")
+
+
+def _check_task(doc: ConfigDocument, file: File, path: KeyPath, meant: str) -> None:
+    """1. there is no tier  2. the class is unknown  3. keys that only a promotion needs"""
+    known = auto_names(file)
+    name = meant.removeprefix("auto:")
+    if not known:  # 1
+        if not doc.is_spoiled(("tier",)):
+            doc.problem(
+                _place(doc, path, "serve"), f"'{meant[:64]}' chooses among tiers, but there is no [[tier]]; add one"
+            )
+    elif name == UNKNOWN:
+        doc.problem(_place(doc, path, "serve"), NO_CLASS)
+    elif meant not in known and not any(map(doc.is_spoiled, (("router", "class"), ("router", "class", name)))):  # 2
+        hint = did_you_mean(name, [one.removeprefix("auto:") for one in known])
+        hint = hint or f"; add a section [router.class.{name[:64]}]"
+        doc.problem(_place(doc, path, "serve"), f"there is no class '{name[:64]}'{hint}")
+    for key in ("gate", "watch", "check_every"):  # 3
+        if doc.holds((*path, key)):
+            doc.problem(
+                (*path, key), f"applies to promotions, and an alias of `{meant[:64]}` is never promoted; remove it"
+            )
+
+
+def _place(doc: ConfigDocument, path: KeyPath, key: str) -> KeyPath:
+    """Of a key, or of an alias that is written as text."""
+    return (*path, key) if doc.holds((*path, key)) else path

@@ -1,0 +1,101 @@
+"""One namespace for the `model` field: the names of serves, their served names, their aliases, tiers, and what is
+reserved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from stoker.config.document import ConfigDocument
+from stoker.config.inheritance import ServeEntry
+from stoker.config.line_numbers import KeyPath
+from stoker.config.tables.file import File, ServeTable
+from stoker.config.tables.router import TierTable
+from stoker.domain.routing import AUTO, is_reserved
+from stoker.domain.task import CLASSES, UNKNOWN
+
+NO_CLASS = (
+    f"'{UNKNOWN}' is not a class: it is Stoker's word for a request whose task it cannot find "
+    "(docs/how-it-works/routing.md); choose another name"
+)
+"""The problem of a place that names it as a class."""
+
+
+class Claim(NamedTuple):
+    """A name, and the row that uses it."""
+
+    name: str
+    place: KeyPath
+    owner: KeyPath
+    """The row that the name will mean."""
+    title: str
+    """What messages call the owner."""
+
+
+def model_names(entries: list[ServeEntry], tiers: Sequence[TierTable]) -> set[str]:
+    """Everything that a client may write into `model`, but for what is reserved."""
+    real = [entry for entry in entries if not entry.table.abstract]
+    return {claim.name for claim in _claims(real, tiers)}
+
+
+def auto_names(file: File) -> list[str]:
+    """What is reserved and can be asked for: `auto` and `auto:CLASS`, where there are tiers."""
+    classes = dict.fromkeys((*CLASSES, *file.router.class_))
+    return [AUTO, *(f"{AUTO}:{name}" for name in classes)] if file.tier else []
+
+
+def check_names(doc: ConfigDocument, entries: list[ServeEntry], tiers: Sequence[TierTable]) -> None:
+    """Finds missing names, and for each name:
+
+    1. it is reserved
+    2. an earlier tier has it
+    3. it already means another serve or tier; twice within one serve is fine, a tier of that serve included
+    """
+    _check_missing(doc, "serve", [entry.table for entry in entries if entry.section == "serve"])
+    _check_missing(doc, "tier", tiers)
+    owners: dict[str, Claim] = {}
+    rows: dict[str, KeyPath] = {}
+    for claim in _claims(entries, tiers):
+        shown = claim.name[:64]
+        if is_reserved(claim.name):  # 1
+            doc.problem(claim.place, f"'{shown}' is reserved for routing; choose another name")
+        elif claim.place[0] == "tier" and rows.setdefault(claim.name, claim.place) != claim.place:  # 2
+            doc.problem(
+                claim.place, f"line {doc.line(rows[claim.name])} already has a tier with this name; choose another"
+            )
+        elif (first := owners.setdefault(claim.name, claim)).owner != claim.owner:  # 3
+            doc.problem(
+                claim.place,
+                f"'{shown}' already means {first.title} (line {doc.line(first.place)}); "
+                "names, served names, aliases and tiers must differ",
+            )
+
+
+def _check_missing(doc: ConfigDocument, section: str, rows: Sequence[ServeTable | TierTable]) -> None:
+    for index, row in enumerate(rows):
+        if row.name is None and not doc.is_spoiled((section, index, "name")):
+            doc.problem((section, index), f"`name` is missing; every [[{section}]] needs one")
+
+
+def _claims(entries: list[ServeEntry], tiers: Sequence[TierTable]) -> Iterator[Claim]:
+    rows: dict[str, KeyPath] = {}
+    for entry in entries:
+        if entry.section == "serve":
+            rows.setdefault(entry.name, ("serve", entry.index))
+            yield from _own(entry)
+    for index, tier in enumerate(tiers):
+        path: KeyPath = ("tier", index)
+        if tier.name:
+            yield Claim(tier.name, (*path, "name"), rows.get(tier.serve or "", path), f"tier '{tier.name}'")
+
+
+def _own(entry: ServeEntry) -> Iterator[Claim]:
+    table, path, title = entry.table, ("serve", entry.index), f"serve '{entry.name}'"
+    if table.name:
+        yield Claim(table.name, (*path, "name"), path, title)
+    if table.served_name:
+        yield Claim(table.served_name, (*path, "served_name"), path, title)
+    elif entry.served_name != entry.name:
+        yield Claim(entry.served_name, (*path, "model"), path, title)
+    for place, alias in enumerate(table.aliases):
+        yield Claim(alias, (*path, "aliases", place), path, title)

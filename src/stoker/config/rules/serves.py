@@ -1,0 +1,231 @@
+"""Rules about single serves: what a serve needs, and what it must not combine."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from stoker.config.document import ConfigDocument
+from stoker.config.inheritance import ServeEntry
+from stoker.config.paths import VAULT, in_vault
+from stoker.domain.nearest import did_you_mean
+
+FILLED_IN = ("port", "model", "dir", "host", "name", "key")
+_PLACEHOLDER = re.compile(r"(?<!\{)\{([a-zA-Z_]+)\}(?!\})")
+
+TUNING = (
+    "tensor_parallel", "pipeline_parallel", "memory_fraction", "batched_tokens", "dtype", "quantization",
+    "kv_cache_type", "attention_backend", "prefix_caching", "graphs", "tool_parser", "reasoning_parser",
+    "chat_template", "thinking", "sampling", "rendezvous", "trust_remote_code", "metrics",
+)  # fmt: skip
+"""Keys that go into an engine's own command line."""
+EXTERNAL_IGNORES = (
+    "cmd", "host", "port", "slot", "memory", "keep_loaded", "idle_unload", "stop_grace", "env", "extra_args", "threads",
+    "gpu_layers", "requires", "conflicts", "embedded", "container", "up", "unit", "warm", "sleep_level",
+    "keep_conversations", "source", "sha256", *TUNING,
+)  # fmt: skip
+"""Keys without effect for an external serve."""
+COMMAND_IGNORES = ("threads", "gpu_layers", "embedded", "extra_args", *TUNING)
+"""Keys without effect for a serve with a `cmd`."""
+CONTAINER_IGNORES = ("cmd", "unit", "sleep_level", "keep_conversations", *COMMAND_IGNORES)
+"""Keys without effect for a container."""
+SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
+
+
+def check_serves(doc: ConfigDocument, entries: list[ServeEntry]) -> None:
+    """Checks each serve. An abstract one need not be complete: its children are checked instead."""
+    for entry in entries:
+        if entry.table.abstract:
+            _check_abstract(doc, entry)
+        elif doc.is_spoiled(entry.at(doc, "driver")):
+            continue
+        elif entry.is_external:
+            _check_external(doc, entry)
+        elif entry.driver == "compose":
+            _check_container(doc, entry)
+        else:
+            _check_process(doc, entry)
+    for entry in entries:
+        _check_conflicts(doc, entry)
+    _check_fallbacks(doc, entries)
+
+
+def _check_conflicts(doc: ConfigDocument, entry: ServeEntry) -> None:
+    for place, name in enumerate(entry.table.conflicts):
+        kind, colon, rest = name.partition(":")
+        if colon and (kind not in ("unit", "container") or not rest):
+            doc.problem(
+                (*entry.at(doc, "conflicts"), place),
+                "is not accepted: write unit:NAME, container:NAME or the name of a program",
+            )
+
+
+def _check_abstract(doc: ConfigDocument, entry: ServeEntry) -> None:
+    for key in ("served_name", "aliases"):
+        if entry.gives(doc, key):
+            doc.problem(
+                entry.at(doc, key), "an abstract serve cannot be requested, and names are not inherited; remove it"
+            )
+
+
+def _check_external(doc: ConfigDocument, entry: ServeEntry) -> None:
+    if entry.lacks(doc, "base_url"):
+        doc.problem(
+            entry.at(doc, "driver"),
+            f"serve '{entry.name}' is external and has no `base_url`; give its address",
+        )
+    for key in EXTERNAL_IGNORES:
+        if entry.gives(doc, key):
+            doc.problem(
+                entry.at(doc, key),
+                f"has no effect for serve '{entry.name}': it is external, so Stoker neither starts nor stops it; "
+                "remove it, or remove `base_url`",
+            )
+
+
+def _check_container(doc: ConfigDocument, entry: ServeEntry) -> None:
+    table, name = entry.table, entry.name
+    if table.base_url is not None:
+        doc.problem(
+            entry.at(doc, "base_url"), "is for external serves, and there is a `container`; remove one of the two"
+        )
+    if entry.lacks(doc, "container"):
+        doc.problem(entry.at(doc, "driver"), f"serve '{name}' is a container; give its name as `container`")
+    elif entry.lacks(doc, "port"):
+        doc.problem(
+            entry.at(doc, "container"),
+            f"serve '{name}' needs the `port` at which its container answers on this machine",
+        )
+    for key in CONTAINER_IGNORES:
+        if entry.gives(doc, key):
+            doc.problem(
+                entry.at(doc, key),
+                f"has no effect for serve '{name}': its container has its own command; remove it",
+            )
+    if table.up is not None:
+        _check_words(doc, entry, "up", table.up)
+
+
+def _check_process(doc: ConfigDocument, entry: ServeEntry) -> None:
+    table = entry.table
+    for key in ("container", "up"):
+        if entry.gives(doc, key):
+            doc.problem(entry.at(doc, key), f"has no effect with driver {entry.driver}; remove one of the two")
+    if entry.driver == "process" and entry.gives(doc, "unit"):
+        doc.problem(entry.at(doc, "unit"), 'is for driver = "systemd"; remove it, or set the driver')
+    if entry.driver == "systemd" and entry.lacks(doc, "port"):
+        doc.problem(entry.at(doc, "driver"), f"serve '{entry.name}' runs as a unit and so needs a fixed `port`")
+    _check_engine(doc, entry)
+    if table.base_url is not None:
+        doc.problem(entry.at(doc, "base_url"), 'is for external serves, and driver is "process"; remove one of the two')
+        return
+    if entry.engine == "openai" and entry.lacks(doc, "cmd") and not doc.is_spoiled(entry.at(doc, "engine")):
+        doc.problem(
+            entry.at(doc, "engine"),
+            f"engine openai has no command of its own: give serve '{entry.name}' a `cmd`, "
+            "or a `base_url` if something else runs it",
+        )
+    _check_model(doc, entry)
+    if table.cmd is not None:
+        _check_cmd(doc, entry, table.cmd)
+
+
+def _check_model(doc: ConfigDocument, entry: ServeEntry) -> None:
+    table = entry.table
+    used = table.cmd is None or any("{model}" in word for word in table.cmd)
+    if doc.is_spoiled(entry.at(doc, "engine")) or doc.is_spoiled(entry.at(doc, "cmd")):
+        return
+    if entry.lacks(doc, "model") and table.cmd is None and entry.engine in ("vllm", "sglang"):
+        doc.problem(
+            ("serve", entry.index),
+            f"serve '{entry.name}' has no `model`: give a directory with the weights, vault:NAME, or a hub id",
+        )
+    elif entry.lacks(doc, "model") and used and entry.engine == "llama.cpp":
+        doc.problem(
+            ("serve", entry.index),
+            f"serve '{entry.name}' has no `model`: give the path of a GGUF file, or vault:NAME",
+        )
+    elif entry.lacks(doc, "model") and table.cmd is not None and used:
+        doc.problem(entry.at(doc, "cmd"), f"uses {{model}}, but serve '{entry.name}' has no `model`")
+    if table.model and table.model.startswith(VAULT):
+        try:
+            in_vault(table.model, Path("/vault"))
+        except ValueError as error:
+            doc.problem(entry.at(doc, "model"), str(error))
+
+
+def _check_words(doc: ConfigDocument, entry: ServeEntry, key: str, cmd: list[str]) -> bool:
+    """Whether a placeholder looks misspelt; it is then reported."""
+    path = entry.at(doc, key)
+    words = {word for part in cmd for word in _PLACEHOLDER.findall(part)}
+    near = False
+    for word in sorted(words.difference(FILLED_IN)):
+        # Braces also occur in JSON and templates, so only near misses are reported.
+        hint = did_you_mean(f"{{{word}}}", [f"{{{known}}}" for known in FILLED_IN])
+        if hint:
+            near = True
+            doc.problem(path, f"{{{word[:40]}}} is not filled in{hint}")
+    return near
+
+
+def _check_engine(doc: ConfigDocument, entry: ServeEntry) -> None:
+    """Features that only some engines have, and names that some refuse."""
+    table, engine = entry.table, entry.engine
+    if table.sleep_level is not None and (engine not in ("vllm", "sglang") or table.cmd is not None):
+        doc.problem(entry.at(doc, "sleep_level"), "is for the engines vllm and sglang without a `cmd`")
+    if table.keep_conversations and (engine != "llama.cpp" or table.cmd is not None or entry.driver != "process"):
+        doc.problem(
+            entry.at(doc, "keep_conversations"),
+            "is for the engine llama.cpp with driver process and without a `cmd`: only it saves its KV cache",
+        )
+    if engine == "sglang" and ":" in entry.served_name:
+        doc.problem(
+            entry.at(doc, "served_name"),
+            f"SGLang refuses '{entry.served_name[:64]}': it takes the part after the colon for an adapter; "
+            f"write '{entry.served_name[:64].replace(':', '-')}' and keep the old name in `aliases`",
+        )
+    for key in table.sampling:
+        if key not in SAMPLING:
+            hint = did_you_mean(key, SAMPLING) or f"; known: {', '.join(SAMPLING)}"
+            doc.problem((*entry.at(doc, "sampling"), key), f"is not a sampling setting{hint}")
+    for key in COMMAND_IGNORES if table.cmd is not None else ():
+        if key != "extra_args" and entry.gives(doc, key):
+            doc.problem(
+                entry.at(doc, key),
+                f"has no effect for serve '{entry.name}', which has a `cmd`: write it into `cmd`",
+            )
+
+
+def _check_fallbacks(doc: ConfigDocument, entries: list[ServeEntry]) -> None:
+    """Each fallback exists, and there is no cycle."""
+    known = {entry.name: entry for entry in entries if not entry.table.abstract and entry.section == "serve"}
+    clouds = {entry.name for entry in entries if entry.section == "tier"} - known.keys()
+    for entry in known.values():
+        seen, one = [entry.name], entry
+        while (name := one.table.fallback) is not None:
+            if name in clouds:
+                if one is entry:
+                    doc.problem(
+                        entry.at(doc, "fallback"),
+                        f"'{name[:64]}' is a cloud tier, which cannot be a fallback; name a serve",
+                    )
+                break
+            if name not in known:
+                if one is entry:
+                    doc.problem(
+                        entry.at(doc, "fallback"), f"there is no serve '{name[:64]}'{did_you_mean(name, known)}"
+                    )
+                break
+            if name in seen:
+                if name == entry.name:
+                    doc.problem(entry.at(doc, "fallback"), f"a cycle: {' falls back to '.join((*seen, name))}")
+                break
+            seen.append(name)
+            one = known[name]
+
+
+def _check_cmd(doc: ConfigDocument, entry: ServeEntry, cmd: list[str]) -> None:
+    path = entry.at(doc, "cmd")
+    near = _check_words(doc, entry, "cmd", cmd)
+    if not any("{port}" in part for part in cmd) and entry.lacks(doc, "port") and not near:
+        doc.problem(path, "contains no {port}, and the serve has no `port`: give one of the two")

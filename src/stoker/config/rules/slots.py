@@ -1,0 +1,106 @@
+"""Rules about ports, slots and their memory."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from stoker.config.document import ConfigDocument
+from stoker.config.inheritance import ServeEntry
+from stoker.config.tables import value_checks
+from stoker.config.tables.file import File, SlotTable
+from stoker.config.units import show_size
+from stoker.domain.nearest import did_you_mean
+
+
+def check_slots(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> None:
+    """Ports used twice, slots that do not exist, budgets that are too small, baselines of other slots."""
+    real = [entry for entry in entries if not entry.table.abstract and not entry.is_external]
+    _check_ports(doc, file, real)
+    _check_slots_exist(doc, file, real)
+    for name, slot in file.slots.items():
+        members = [entry for entry in real if entry.table.slot == name]
+        _check_slot_name(doc, name)
+        _check_baseline(doc, name, slot, members)
+        if slot.memory is not None:
+            _check_budget(doc, name, slot.memory, members)
+        elif not doc.is_spoiled(("slots", name, "memory")):
+            _check_single(doc, name, members)
+
+
+def _check_ports(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> None:
+    takers: dict[int, str] = {}
+    if not doc.is_spoiled(("front_door", "port")):
+        line = f" (line {doc.line(('front_door', 'port'))})" if doc.holds(("front_door", "port")) else ""
+        takers[file.front_door.port] = f"the front door{line}"
+    for entry in entries:
+        port = entry.table.port
+        if port is None:
+            continue
+        path = entry.at(doc, "port")
+        if port in takers:
+            doc.problem(path, f"serve '{entry.name}' needs port {port}, which {takers[port]} has; choose another")
+        else:
+            takers[port] = f"serve '{entry.name}' (line {doc.line(path)})"
+
+
+def _check_slots_exist(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> None:
+    for entry in entries:
+        slot = entry.table.slot
+        if slot is None or slot in file.slots or doc.is_spoiled(("slots", slot)):
+            continue
+        hint = did_you_mean(slot, file.slots) or f"; add a section [slots.{slot}]"
+        doc.problem(entry.at(doc, "slot"), f"there is no slot '{slot}'{hint}")
+
+
+def _check_slot_name(doc: ConfigDocument, name: str) -> None:
+    try:
+        value_checks.name(name)
+    except ValueError as error:
+        doc.problem(("slots", name), str(error))
+
+
+def _check_baseline(doc: ConfigDocument, name: str, slot: SlotTable, members: list[ServeEntry]) -> None:
+    names = [entry.name for entry in members]
+    if slot.baseline is not None and slot.baseline not in names:
+        hint = did_you_mean(slot.baseline, names) or f'; set slot = "{name}" for it, or name another serve'
+        doc.problem(("slots", name, "baseline"), f"there is no serve '{slot.baseline}' in slot '{name}'{hint}")
+
+
+def _check_budget(doc: ConfigDocument, name: str, budget: int, members: list[ServeEntry]) -> None:
+    """Each serve needs `memory`, and those with `keep_loaded` must fit together."""
+    for entry in members:
+        memory = entry.table.memory
+        if memory is None:
+            if entry.lacks(doc, "memory"):
+                doc.problem(
+                    entry.at(doc, "slot"),
+                    f"slot '{name}' has a memory budget, so serve '{entry.name}' needs `memory`",
+                )
+        elif memory > budget:
+            doc.problem(
+                entry.at(doc, "memory"),
+                f"serve '{entry.name}' needs {show_size(memory)} and slot '{name}' has {show_size(budget)}",
+            )
+    pinned = [entry for entry in members if entry.table.keep_loaded]
+    total = sum(entry.table.memory or 0 for entry in pinned)
+    if len(pinned) > 1 and total > budget:
+        doc.problem(
+            pinned[-1].at(doc, "keep_loaded"),
+            f"{_all(pinned)} have `keep_loaded` and need {show_size(total)} together in slot '{name}'; "
+            f"it has {show_size(budget)}",
+        )
+
+
+def _check_single(doc: ConfigDocument, name: str, members: list[ServeEntry]) -> None:
+    """One serve at a time: two cannot have `keep_loaded`."""
+    pinned = [entry for entry in members if entry.table.keep_loaded]
+    for first, second in list(combinations(pinned, 2))[:1]:
+        doc.problem(
+            second.at(doc, "keep_loaded"),
+            f"{_all([first, second])} have `keep_loaded` in slot '{name}', which has no `memory` and so holds one "
+            "serve at a time",
+        )
+
+
+def _all(entries: list[ServeEntry]) -> str:
+    return "serves " + " and ".join(f"'{entry.name}'" for entry in entries)

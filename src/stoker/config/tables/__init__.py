@@ -1,0 +1,11 @@
+"""The tables of the file as pydantic models: every key with its type, its default and its description.
+
+file          the whole file, and the tables that have no module of their own
+gates         `[gate.NAME]` and `[alias.NAME]`
+media         `[media]`
+router        `[router]` and `[[tier]]`
+translation   `[serve.translation]`
+section       what every table is
+value_types   the types of keys
+value_checks  one check for each kind of value
+"""

@@ -1,0 +1,364 @@
+"""What may stand in `stoker.toml`. Every key is optional here: what must be there is a rule, with a line of its own.
+
+Defaults are written as they would be in the file, so that the JSON schema shows them that way.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from stoker.config.tables.gates import AliasRow, GateTable
+from stoker.config.tables.media import MediaTable
+from stoker.config.tables.router import RouterTable, TierTable
+from stoker.config.tables.section import Section, setting
+from stoker.config.tables.translation import TranslationTable
+from stoker.config.tables.value_types import (
+    Argument,
+    AuthWord,
+    AutoDuration,
+    AutoSize,
+    BaseUrl,
+    Command,
+    Count,
+    Devices,
+    DialectWord,
+    DriverWord,
+    Duration,
+    Engine,
+    KeyHeaderWord,
+    LegacyWord,
+    Name,
+    NeverDuration,
+    Origin,
+    PathPrefix,
+    Port,
+    Rendezvous,
+    ScopeWord,
+    ServedName,
+    Sha256,
+    Share,
+    Size,
+    SlashPath,
+    SomeDuration,
+    Source,
+    StatusWord,
+    Text,
+    UpstreamErrorsWord,
+    Variable,
+    VariableName,
+    WarmthWord,
+)
+
+
+class KeyTable(Section):
+    """A caller's key."""
+
+    name: Name | None = setting(None, "Required. The caller's name in logs, metrics and decisions.")
+    value: Text | None = setting(
+        None, "Required. `env:NAME` or `file:PATH`; the key itself must not be in this file. At least 16 characters."
+    )
+    scope: ScopeWord = setting("inference", "What its requests may do. Each scope includes the ones before it.")
+    max_active: Count | None = setting(None, "Most requests in flight with this key. Left out: no limit.")
+    models: list[Text] = setting(["*"], 'Model names that it may use and sees in `/v1/models`; `"*"` means all.')
+    legacy: LegacyWord | None = setting(
+        None, "Whether requests to Ollama's API are answered: `answer` or `refuse`. Default: as in `[front_door]`."
+    )
+    cloud: bool = setting(True, "Whether its requests may go to clouds.")
+
+
+class FrontDoorTable(Section):
+    """Where Stoker listens, and who may use it."""
+
+    host: Text = setting(
+        "127.0.0.1", 'Address to listen on. Any address but loopback needs `keys`, or `auth = "none"`.'
+    )
+    port: Port = setting(8000, "Port to listen on.")
+    prefixes: list[PathPrefix] = setting([], 'Further paths for the API: `"/llm"` serves it at `/llm/v1/…` too.')
+    body_limit: Size = setting("32MiB", "Largest request body. A larger one gets 413.")
+    body_budget: AutoSize = setting(
+        "auto",
+        "Memory for all request bodies together. Beyond it, requests get 503. Auto: a tenth of the machine's memory, "
+        "at least "
+        "64 MiB.",
+    )
+    max_messages: Count = setting(
+        10_000, "Longest list of messages, input items, prompts or documents in a request. A longer one gets 413."
+    )
+    max_tools: Count = setting(1_000, "Most tools in a request. More get 413.")
+    max_values: Count = setting(500_000, "Most JSON values in a request, at any depth. More get 413.")
+    commit_after: Duration = setting(
+        "45s", "Time after which a waiting streamed request gets its 200 and keep-alive pings. `0s`: never."
+    )
+    stall_timeout: Duration = setting(
+        "5m", "Time without data, after the first byte, that ends a stream with an error. `0s`: never."
+    )
+    keep_alive: SomeDuration = setting("15s", "Time between keep-alive pings in a silent stream.")
+    auth: AuthWord = setting(
+        "keys", "`keys`: callers need one of the keys. `none`: everybody who reaches the port is admitted."
+    )
+    keys: list[KeyTable] = setting([], "The keys of callers. If there are none, callers on loopback need no key.")
+    allowed_hosts: list[Text] = setting(
+        [], "Values of the `Host` header, without port, that are accepted besides loopback names."
+    )
+    allowed_origins: list[Origin] = setting(
+        [], 'Origins whose web pages may use the API: `"https://chat.example.com"`.'
+    )
+    legacy: LegacyWord = setting(
+        "answer", "Requests to Ollama's API: `answer`, or `refuse` with a hint at what to use instead."
+    )
+    upstream_errors: UpstreamErrorsWord = setting(
+        "show",
+        "An engine's own error message: `show` it to the client, shortened and without secrets, or `hide` it.",
+    )
+    shutdown_grace: Duration = setting("30s", "How long running requests may take to end after SIGTERM.")
+
+
+class PathsTable(Section):
+    """Where files live. Relative paths are relative to the configuration file."""
+
+    state: Text | None = setting(
+        None, "State directory: lock, socket, decisions. Default: `$XDG_STATE_HOME/stoker` or `~/.local/state/stoker`."
+    )
+    logs: Text | None = setting(None, "Directory for one log per serve. Default: `logs` in the state directory.")
+    vault: Text | None = setting(None, "Directory of `vault:NAME` models. Default: `~/.local/share/stoker/vault`.")
+    decisions: Count = setting(10_000, "How many decision records are kept.")
+    log_bytes: Size = setting("10MiB", "Size at which a serve's log is rotated. One old file is kept.")
+    placement: bool | None = setting(
+        None, "Whether weights and caches must be in the vault. Default: true if `vault` is given."
+    )
+
+
+class SwapTable(Section):
+    """How a slot swaps its resident. `auto` follows the measured swap time S."""
+
+    patience: Annotated[float, Field(ge=0, le=1000)] = setting(
+        2.0, "Dial between throughput (higher) and short waits (lower), in units of the measured swap time S."
+    )
+    min_residency: AutoDuration = setting("auto", "How long a resident stays at least. Auto: patience × S.")
+    linger: AutoDuration = setting(
+        "auto", "How long an idle resident is kept before another serve may replace it. Auto: S/4, at most 2 s."
+    )
+    max_wait: AutoDuration = setting(
+        "auto", "Waiting time of a request that overrides both. Auto: 2 × patience × S, at least 15 s."
+    )
+    swap_after: Count = setting(8, "Number of waiting requests that overrides both, too.")
+    drain_timeout: Duration = setting(
+        "30s", "How long requests of a serve that must stop may take to end. `0s`: they are cut at once."
+    )
+    swap_timeout: AutoDuration = setting(
+        "auto", "How long a request may wait for a load or a swap. Auto: derived from `max_wait` and the start time."
+    )
+
+
+class SlotTable(Section):
+    """A set of devices that serves share."""
+
+    devices: Devices = setting([], "Numbers or ids of the devices that serves in this slot may use.")
+    memory: Size | None = setting(
+        None, "Memory of the slot: as many serves as fit run at once. Left out: one serve at a time."
+    )
+    baseline: Name | None = setting(None, "The known-good serve that is loaded if a switch and its rollback both fail.")
+    swap: SwapTable | None = setting(None, "Any key of `[swap]`, for this slot only: `[slots.NAME.swap]`.")
+
+
+class RequiresTable(Section):
+    """What must exist before a swap to this serve begins."""
+
+    files: list[Text] = setting([], "Files that must exist.")
+    packages: dict[str, Text] = setting({}, 'Python packages and their versions: `{ transformers = ">=5,<6" }`.')
+    commands: list[Text] = setting([], "Commands that must be on PATH.")
+
+
+class ServeTable(Section):
+    """One model, one way to run it."""
+
+    name: Name | None = setting(None, "Required. The logical name: letters, digits, `.`, `_` and `-`.")
+    extends: Name | None = setting(None, "A serve whose keys this one inherits. Keys given here override them.")
+    abstract: bool = setting(False, "Only a parent for `extends`: it cannot be requested, and need not be complete.")
+    engine: Engine | None = setting(
+        None,
+        "`llama.cpp`, `vllm`, `sglang`, or `openai` for anything with an OpenAI-like API. "
+        "Default: `llama.cpp`; with a `base_url` or a `container`, `openai`.",
+    )
+    model: Text | None = setting(
+        None,
+        "Path of the weights (relative to this file, or `~/…`) or `vault:NAME`; with vllm and sglang also a hub id; "
+        "with engine `openai`, any text.",
+    )
+    served_name: ServedName | None = setting(
+        None,
+        "The id that the engine must show in `/v1/models`. Default: `name`; for a container with a `model`, the "
+        "`model`.",
+    )
+    aliases: list[ServedName] = setting([], "Further model names that mean this serve.")
+    slot: Name | None = setting(
+        None, "The slot that it shares with other serves. Left out: it shares with none, and needs no swap."
+    )
+    context: Count | None = setting(None, "Tokens that one request may use; llama.cpp gets this times `parallel`.")
+    parallel: Annotated[int, Field(ge=1, le=4096)] = setting(4, "How many sequences the engine runs at once.")
+    max_active: Count | None = setting(None, "Most requests in flight. Default: `parallel`.")
+    queue: Annotated[int, Field(ge=0, le=1_000_000)] = setting(
+        64, "Most requests that may wait for a place. More get 503."
+    )
+    queue_timeout: Duration = setting(
+        "30s", "How long a request may wait for a place. `0s`: it gets 503 at once. Not for loads."
+    )
+    status: StatusWord = setting(
+        "production",
+        "`production`, `baseline`, `research`, `experiment`, `rejected-WHY` or `blocked-WHY`; "
+        "the last two start only with `--force`.",
+    )
+    reason: Text | None = setting(None, "Why it has this status. Default: the text after the dash in `status`.")
+    purpose: Text | None = setting(None, "What it is for; shown in status.")
+    modalities: list[Name] = setting(["text"], "What kinds of input it takes; shown in status.")
+    driver: DriverWord | None = setting(
+        None,
+        "`process`: Stoker starts and stops it. `compose`: a container. `systemd`: a unit. `external`: something else "
+        "runs it. Default: `external` with a `base_url`, `compose` with a `container`, else `process`.",
+    )
+    cmd: Command | None = setting(
+        None,
+        "Command to start, instead of the engine's own: text or a list, never through a shell. `{port}`, `{model}`, "
+        "`{dir}`, `{host}`, `{name}` and `{key}` are filled in.",
+    )
+    host: Text = setting("127.0.0.1", "Address that the engine listens on.")
+    port: Port | None = setting(None, "Port that the engine listens on. Left out: a free one at each start.")
+    health: SlashPath = setting("/health", "Path that answers 200 when the engine is up.")
+    canary: bool = setting(
+        False, "Whether a start also has to answer a one-token completion before the serve is ready."
+    )
+    base_url: BaseUrl | None = setting(None, 'Where an external serve answers: `"http://10.0.0.7:30000/v1"`.')
+    key: Text | None = setting(None, "The key for the serve: `env:NAME` or `file:PATH`.")
+    dialects: list[DialectWord] | None = setting(
+        None,
+        "The dialects that it speaks. Default: `chat`, `completions`, `messages`, `responses`, with vllm and sglang "
+        "`embeddings` "
+        "and `rerank` too; openai `chat`, `completions`.",
+    )
+    key_header: KeyHeaderWord | None = setting(
+        None,
+        "The header for `key`: `authorization` (as a bearer) or `x-api-key`. Default: `x-api-key` for a serve "
+        "that speaks `messages` alone.",
+    )
+    translation: TranslationTable = setting(TranslationTable(), "How requests in other dialects are translated for it.")
+    memory: Size | None = setting(None, "Memory that it needs. Required if its slot has `memory`.")
+    keep_loaded: bool = setting(False, "Loaded at the start, and never swapped out.")
+    idle_unload: NeverDuration = setting("never", "Time without a request after which it is stopped.")
+    ready_timeout: SomeDuration = setting("10m", "How long a start may take.")
+    stop_grace: Duration = setting("10s", "Time between SIGTERM and SIGKILL.")
+    env: dict[VariableName, Variable] = setting({}, "Environment variables for the process. Not for secrets.")
+    extra_args: list[Argument] = setting([], "Further arguments for the engine's command.")
+    threads: Count | None = setting(None, "CPU threads. Left out: the engine's choice.")
+    gpu_layers: Annotated[int, Field(ge=0, le=100_000)] | None = setting(
+        None, "Layers on the GPU. Left out: the engine's choice."
+    )
+    requires: RequiresTable = setting(RequiresTable(), "Files, packages and commands without which it is not started.")
+    conflicts: list[Text] = setting(
+        [],
+        "What cannot run at the same time: `unit:NAME`, `container:NAME` (stopped and disabled before it starts), or a "
+        "program's name (a start is refused while it runs).",
+    )
+    embedded: bool | None = setting(
+        None, "llama.cpp: true = the built-in one, false = `llama-server` from PATH. Left out: PATH first."
+    )
+    container: Name | None = setting(None, "The container that runs it; Docker Compose or any other `up`.")
+    up: Command | None = setting(
+        None,
+        "Command that creates the container, with the placeholders of `cmd`, never through a shell. Needed if the "
+        "container may be missing.",
+    )
+    unit: Text | None = setting(None, "The systemd unit that runs it. Default: `stoker-serve-NAME.service`.")
+    fallback: Name | None = setting(None, "The serve that answers instead when this one runs out of memory.")
+    warm: WarmthWord = setting(
+        "auto", "Whether its weights stay in host memory after it was swapped out: `auto`, `pin` (always), `never`."
+    )
+    sleep_level: Annotated[int, Field(ge=1, le=2)] | None = setting(
+        None,
+        "Put it to sleep instead of stopping it: vllm 1 (weights to host memory) or 2 (weights dropped); sglang 1.",
+    )
+    keep_conversations: bool = setting(
+        False, "llama.cpp: save KV caches to disk, so that conversations survive a swap. The files contain prompts."
+    )
+    min_tokens_per_second: Annotated[float, Field(gt=0, le=1_000_000)] | None = setting(
+        None, "Speed that streamed replies should reach. `stoker watchdog --once` fails for a slower serve."
+    )
+    source: Source | None = setting(
+        None,
+        "Where missing weights come from: a path, `https://…`, `rsync:HOST:PATH`, `s3://BUCKET/KEY` or "
+        "`hf:ORG/REPO[/FILE]`.",
+    )
+    sha256: dict[str, Sha256] = setting({}, "Expected digests of the files of the weights: `{ NAME = DIGEST }`.")
+    tensor_parallel: Count | None = setting(None, "Number of devices that share each layer.")
+    pipeline_parallel: Count | None = setting(None, "Number of devices that the layers are divided among.")
+    memory_fraction: Share | None = setting(None, "Share of each device's memory that the engine may take.")
+    batched_tokens: Count | None = setting(None, "Most tokens in one step of the engine.")
+    dtype: Text | None = setting(None, "Type of the weights in memory: `bfloat16`, `float16`.")
+    quantization: Text | None = setting(None, "Quantisation of the weights: `awq`, `fp8`.")
+    kv_cache_type: Text | None = setting(None, "Type of the KV cache: `q8_0` (llama.cpp), `fp8`.")
+    attention_backend: list[Text] = setting(
+        [], "Attention backends in order of preference. The first that can run is used."
+    )
+    prefix_caching: bool | None = setting(None, "Whether common beginnings of prompts are cached.")
+    graphs: bool | None = setting(None, "Whether CUDA graphs and compilation are used.")
+    tool_parser: Text | None = setting(None, "The engine's parser for tool calls in the model's text.")
+    reasoning_parser: Text | None = setting(None, "The engine's parser for thinking in the model's text.")
+    chat_template: Text | None = setting(None, "Chat template instead of the model's own: a file, or a known name.")
+    thinking: bool | None = setting(None, "Whether the model thinks before it answers, if that can be switched.")
+    sampling: dict[str, float] = setting(
+        {},
+        "Defaults for parameters that a request leaves out: `temperature`, `top_p`, `top_k`, `min_p`, "
+        "`repetition_penalty`.",
+    )
+    rendezvous: Rendezvous | None = setting(None, "`HOST:PORT` where the processes of one engine find each other.")
+    trust_remote_code: bool = setting(False, "Run code that comes with the model. Such code can do anything.")
+    metrics: bool = setting(True, "Whether the engine's metrics are on. Stoker reads health and progress from them.")
+
+
+class WarmTable(Section):
+    """Host memory for the weights of models that were swapped out."""
+
+    memory: AutoSize = setting(
+        "auto", "Most memory. `0B`: none. Auto: half of the memory that is free when Stoker starts."
+    )
+    predict: bool = setting(True, "Whether to read the model that is likely to be requested next into memory.")
+
+
+class WatchdogTable(Section):
+    """When a serve counts as hung, and how often it is restarted."""
+
+    interval: Duration = setting("10s", "Time between two checks of a ready serve. `0s`: no checks.")
+    stall: SomeDuration = setting(
+        "2m", "Time without progress, with requests in flight, after which a serve counts as hung."
+    )
+    restarts: Count = setting(5, "Restarts within `window`, after which the serve is parked.")
+    window: SomeDuration = setting("10m", "See `restarts`.")
+
+
+class ConversationsTable(Section):
+    """The saved KV caches of serves with `keep_conversations`."""
+
+    budget: Size = setting("4GiB", "Most disk space. The caches unused for longest are deleted first.")
+    age: SomeDuration = setting("24h", "Time without use after which a cache is deleted.")
+    save_within: SomeDuration = setting("500ms", "How long saving may delay the start of the next serve.")
+
+
+class File(Section):
+    """The whole file."""
+
+    front_door: FrontDoorTable = setting(FrontDoorTable(), "Address, limits and keys of the one endpoint.")
+    paths: PathsTable = setting(PathsTable(), "Where state, logs and models lie.")
+    slots: dict[str, SlotTable] = setting({}, "Sets of devices that serves share: `[slots.NAME]`.")
+    swap: SwapTable = setting(SwapTable(), "How slots swap their residents.")
+    serve: list[ServeTable] = setting([], "The model servers: one `[[serve]]` each.")
+    warm: WarmTable = setting(WarmTable(), "Host memory for the weights of models that were swapped out.")
+    watchdog: WatchdogTable = setting(WatchdogTable(), "When a serve counts as hung, and how often it is restarted.")
+    conversations: ConversationsTable = setting(ConversationsTable(), "Saved KV caches.")
+    gate: dict[str, GateTable] = setting({}, "Conditions for promotions: `[gate.NAME]`.")
+    alias: dict[str, AliasRow] = setting(
+        {}, 'Names that a promotion can move to another serve: `[alias.NAME]`; or names for routing: `fast = "auto"`.'
+    )
+    media: MediaTable = setting(MediaTable(), "Images that requests give by URL.")
+    router: RouterTable = setting(RouterTable(), "How requests for `auto` are routed.")
+    tier: list[TierTable] = setting([], "What routing may choose among, the cheapest first: one `[[tier]]` each.")

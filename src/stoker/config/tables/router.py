@@ -1,0 +1,226 @@
+"""`[router]`, `[router.class.NAME]` and `[[tier]]`: requests that name a task instead of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from stoker.config.tables.section import Section, setting
+from stoker.config.tables.value_types import (
+    BaseUrl,
+    CloudDialectWord,
+    Count,
+    Duration,
+    Name,
+    ServedName,
+    SomeDuration,
+    Text,
+    VerifyWord,
+)
+from stoker.domain.routing import BreakerLimits, ClassifierModelSettings, RouterSettings, ShadowSettings, TaskClass
+from stoker.domain.serve import Serve
+from stoker.domain.task import HIGH_RISK, LONG
+from stoker.domain.tier import Cost, Tier, Verify
+
+Price = Annotated[float, Field(ge=0, le=1_000_000)]
+Tokens = Annotated[int, Field(ge=1)]
+Chance = Annotated[float, Field(ge=0, le=1)]
+Few = Annotated[float, Field(ge=0, le=0.1)]
+Concurrency = Annotated[int, Field(ge=1, le=4096)]
+
+
+class ClassTable(Section):
+    """A new task class, or changes to a built-in one."""
+
+    words: list[Text] = setting(
+        [], "Words and phrases that indicate the class, in upper or lower case. A built-in class keeps its own signs."
+    )
+    tier: Name | None = setting(None, "The tier that is preferred for this class, if it may serve it.")
+
+
+class ShadowTable(Section):
+    """Grades a share of the answers with another model, after the client has them."""
+
+    rate: Chance = setting(0.0, "Share of routed requests whose answers are graded. 0: none.")
+    judge: Name | None = setting(None, "The tier that grades. Required if `rate` is above 0.")
+    cost_cap: Price = setting(1.0, "Most that grading may cost in a day (UTC), in the currency of the tiers.")
+    queue: Count = setting(16, "Most answers that may wait to be graded. Further ones are not graded.")
+    timeout: SomeDuration = setting("60s", "How long grading one answer may take.")
+
+
+class ClassifierTable(Section):
+    """A model that classifies requests if the built-in classifier is not sure."""
+
+    serve: Name | None = setting(None, "Required. A serve of this file, or a tier at a `base_url`.")
+    timeout: SomeDuration = setting("500ms", "How long it may take. After that, the built-in classifier decides.")
+    below: Chance = setting(
+        0.8, "It is asked if the built-in classifier is less sure than this. 1: whenever the text decides."
+    )
+
+
+class RouterTable(Section):
+    """How requests for `auto` are routed."""
+
+    profile_path: Text | None = setting(
+        None, "File of the quality profile. Default: `STATE/profile.json`; if there is none, the cautious profile."
+    )
+    high_risk: list[Text] = setting(
+        list(HIGH_RISK), "Classes that a local tier may serve only if it was measured to be good enough."
+    )
+    long_context: Tokens = setting(
+        LONG,
+        "Prompt length in tokens from which the class is `long-context`, except for work on code and high-risk "
+        "classes.",
+    )
+    allow_cloud: bool = setting(True, "Whether cloud tiers may be used at all.")
+    cloud_classes: list[Text] = setting(["*"], 'Classes for which cloud tiers may be used. `"*"`: all.')
+    breaker_failures: Count = setting(5, "Failures in a row within `breaker_window` that open a tier's circuit.")
+    breaker_window: SomeDuration = setting("30s", "See `breaker_failures`.")
+    breaker_cool_down: SomeDuration = setting(
+        "20s", "How long an open circuit gets no requests before one tries it again."
+    )
+    explore: Few = setting(
+        0.0,
+        "Share of requests that go to another tier first, to learn about it: one that was measured to be good "
+        "enough, is loaded "
+        "and displaces nothing. At most 0.1.",
+    )
+    shadow: ShadowTable = setting(ShadowTable(), "Grading of live answers: `[router.shadow]`.")
+    classifier: ClassifierTable | None = setting(
+        None,
+        "A model that classifies requests, if it has proved better than the built-in classifier: "
+        "`[router.classifier]`.",
+    )
+    class_: dict[str, ClassTable] = setting(
+        {}, "New classes, and changes to built-in ones: `[router.class.NAME]`.", alias="class"
+    )
+
+
+class CostTable(Section):
+    """Price per million tokens, in one currency for all tiers."""
+
+    input: Price | None = setting(None, "Required. Price of a million prompt tokens.")
+    output: Price | None = setting(None, "Required. Price of a million answer tokens.")
+
+
+class TierTable(Section):
+    """What routing may choose: a serve of this file, or a cloud model."""
+
+    name: Name | None = setting(None, "Required. The name of the tier. It may be the name of its serve.")
+    serve: Name | None = setting(None, "The serve that answers. Left out: the cloud at `base_url` answers.")
+    base_url: BaseUrl | None = setting(None, 'Address of the cloud: `"https://api.example.com/v1"`.')
+    dialect: CloudDialectWord | None = setting(
+        None, "Dialect of the cloud: `chat`, `messages` or `responses`. Default: `chat`."
+    )
+    cloud: bool | None = setting(
+        None,
+        "Whether `base_url` is a cloud, which is trusted without being measured, and used only where clouds "
+        "are allowed. Default: true, but false on this machine and in private networks.",
+    )
+    key: Text | None = setting(None, "The key for the cloud: `env:NAME` or `file:PATH`.")
+    model: ServedName | None = setting(None, "Required for a cloud. Its name of the model.")
+    max_active: Concurrency | None = setting(None, "Most requests in flight at the cloud. Default: 64.")
+    cost: CostTable | None = setting(
+        None, "What it costs: `{ input = 3.0, output = 15.0 }`. Required for a cloud. Default for a local tier: free."
+    )
+    verify: VerifyWord | None = setting(
+        None,
+        "How answers are verified before the client gets them: `off`, `observe`, `hold-tools` or `hold-all`. "
+        "Default: `hold-tools`; for a cloud `off`.",
+    )
+    verify_class: dict[str, VerifyWord] = setting(
+        {}, 'Another `verify` for single classes: `{ planning = "hold-all" }`.'
+    )
+    classes: list[Text] = setting(["*"], 'The classes that it may serve. `"*"`: all.')
+    first_byte_timeout: Duration | None = setting(
+        None,
+        "How long the first byte of an answer may take if another tier could answer. `0s`: no limit. Default: "
+        "five times the usual time, at least 30 s, plus time for the prompt.",
+    )
+
+
+def build_router(
+    table: RouterTable,
+    rows: Iterable[TierTable],
+    clouds: Iterable[str],
+    profile_path: str | None,
+    aliases: Mapping[str, str] = MappingProxyType({}),
+) -> RouterSettings | None:
+    """The settings; None without a tier. `clouds`: names of serves that somebody else runs. `aliases`: as
+    in `RouterSettings`.
+    """
+    names = frozenset(clouds)
+    tiers = tuple(_tier(row, (row.serve or row.name) in names) for row in rows)
+    if not tiers:
+        return None
+    return RouterSettings(
+        tiers=tiers,
+        high_risk=tuple(dict.fromkeys(table.high_risk)),
+        classes=tuple(TaskClass(name, tuple(one.words), one.tier) for name, one in table.class_.items()),
+        allow_cloud=table.allow_cloud,
+        cloud_classes=tuple(dict.fromkeys(table.cloud_classes)),
+        breaker=BreakerLimits(table.breaker_failures, table.breaker_window, table.breaker_cool_down),
+        long_context=table.long_context,
+        explore=table.explore,
+        shadow=_shadow(table.shadow),
+        classifier=_classifier(table.classifier),
+        profile_path=profile_path,
+        aliases=dict(aliases),
+    )
+
+
+def _shadow(table: ShadowTable) -> ShadowSettings:
+    return ShadowSettings(table.rate, table.judge or "", table.cost_cap, table.queue, table.timeout)
+
+
+def _classifier(table: ClassifierTable | None) -> ClassifierModelSettings | None:
+    return None if table is None else ClassifierModelSettings(table.serve or "", table.timeout, table.below)
+
+
+def _tier(row: TierTable, cloud: bool) -> Tier:
+    name, cost = str(row.name), row.cost
+    return Tier(
+        name=name,
+        serve=row.serve or name,
+        cloud=cloud,
+        cost=Cost() if cost is None else Cost(cost.input or 0.0, cost.output or 0.0),
+        verify=Verify(row.verify) if row.verify is not None else Verify.OFF if cloud else Verify.HOLD_TOOLS,
+        verify_class={name: Verify(mode) for name, mode in row.verify_class.items()},
+        classes=tuple(dict.fromkeys(row.classes)),
+        first_byte_timeout=row.first_byte_timeout,
+        is_assumed_local=row.serve is None and row.cloud is None and not cloud,
+    )
+
+
+def show_router(router: RouterSettings) -> dict[str, Any]:
+    """`[router]` with these settings."""
+    shadow, classifier, breaker = router.shadow, router.classifier, router.breaker
+    return RouterTable.show(
+        router,
+        breaker_failures=breaker.failures,
+        breaker_window=breaker.window,
+        breaker_cool_down=breaker.cool_down,
+        shadow=None if shadow == ShadowSettings() else ShadowTable.show(shadow, judge=shadow.judge or None),
+        classifier=None if classifier is None else ClassifierTable.show(classifier),
+        class_={one.name: ClassTable.show(one) for one in router.classes} or None,
+    )
+
+
+def show_tier(tier: Tier, serves: Mapping[str, Serve]) -> dict[str, Any]:
+    """`[[tier]]` with these settings. The serve of a cloud tier is shown here, and nowhere else."""
+    serve = serves[tier.serve]
+    is_cloud = serve.from_tier
+    return TierTable.show(
+        tier,
+        serve=None if is_cloud else tier.serve,
+        base_url=serve.base_url if is_cloud else None,
+        dialect=next(iter(serve.dialects)) if is_cloud else None,
+        cloud=tier.cloud if is_cloud and not tier.is_assumed_local else None,
+        key=serve.key.source if is_cloud and serve.key else None,
+        model=serve.served_name if is_cloud else None,
+        max_active=serve.max_active if is_cloud else None,
+        cost=CostTable.show(tier.cost),
+    )

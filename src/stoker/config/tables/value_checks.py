@@ -1,0 +1,279 @@
+"""One check per kind of value: returns it in its final form, or raises ValueError with one sentence on what is wrong.
+
+No message repeats a value that could be a secret.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from urllib.parse import urlsplit
+
+from stoker.config.units import parse_duration, parse_size
+from stoker.config.wording import listed
+from stoker.domain.nearest import did_you_mean
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+_SERVED_NAME = re.compile(r"[^\s\x00-\x1f\x7f]{1,200}")
+_PREFIX = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._~-]+)+", re.ASCII)
+_OWN_PATHS = ("v1", "admin", "upstream", "ui", "api", "healthz", "readyz", "status", "metrics")
+_HOST_PATTERN = re.compile(r"(?:\*\.)?[a-z0-9_][a-z0-9_-]{0,62}(?:\.[a-z0-9_][a-z0-9_-]{0,62})*", re.ASCII)
+_STATUS = re.compile(r"(production|baseline|research|experiment)|(rejected|blocked)(?:-(.+))?", re.DOTALL)
+_STATUS_WORDS = ("production", "baseline", "research", "experiment", "rejected", "blocked")
+
+
+def text_of(value: object) -> str:
+    """`value`, if it is text. Raises ValueError."""
+    if not isinstance(value, str):
+        raise ValueError(f"must be text in quotes, not {kind(value)}")
+    return value
+
+
+def kind(value: object) -> str:
+    """What TOML calls the type of `value`, with an article; never the value itself."""
+    match value:
+        case bool():
+            return "true or false"
+        case int():
+            return "a whole number"
+        case float():
+            return "a number"
+        case str():
+            return "text"
+        case list():
+            return "a list"
+        case dict():
+            return "a table"
+        case _:
+            return "a date or time"
+
+
+def one_of(words: Iterable[str], not_yet: Mapping[str, str] | None = None) -> Callable[[object], str]:
+    """Text that is one of `words`; `not_yet` are words of a later version and what to do until then."""
+    words = tuple(words)
+
+    def check(value: object) -> str:
+        word = text_of(value)
+        if not_yet and word in not_yet:
+            raise ValueError(f"'{word}' is not supported in this version: {not_yet[word]}")
+        if word not in words:
+            raise ValueError(f"{word[:40]!r} is not accepted; use {listed(words)}{did_you_mean(word, words)}")
+        return word
+
+    return check
+
+
+def plain(value: object) -> str:
+    text = text_of(value)
+    if not text:
+        raise ValueError("is empty; give a value, or leave the key out")
+    if not text.isprintable():
+        raise ValueError("contains a line break or another control character")
+    return text
+
+
+def argument(value: object) -> str:
+    text = text_of(value)
+    if "\0" in text:
+        raise ValueError("contains a NUL character, which cannot be passed to a process")
+    return text
+
+
+def variable(value: object) -> str:
+    text = argument(value)
+    if text.startswith(("env:", "file:")):
+        raise ValueError("`env:` and `file:` are not supported in `env`; put the serve's key into `key`")
+    return text
+
+
+def variable_name(value: object) -> str:
+    text = plain(value)
+    if "=" in text:
+        raise ValueError("is not a name for an environment variable: it contains '='")
+    return text
+
+
+def name(value: object) -> str:
+    text = text_of(value)
+    if not _NAME.fullmatch(text):
+        raise ValueError(
+            "is not a valid name: use letters, digits, '.', '_' and '-', start with a letter or digit, at most 64 "
+            "characters"
+        )
+    return text
+
+
+def alias_target(value: object) -> str:
+    """A serve's name, `auto`, or `auto:CLASS`. Whether the class exists is checked elsewhere."""
+    text = text_of(value)
+    return text if text.startswith("auto:") else name(text)
+
+
+def served_name(value: object) -> str:
+    text = text_of(value)
+    if not _SERVED_NAME.fullmatch(text):
+        raise ValueError("is not a valid model name: use 1 to 200 characters without spaces")
+    return text
+
+
+def status(value: object) -> str:
+    text = text_of(value)
+    if not _STATUS.fullmatch(text):
+        accepted = "production, baseline, research, experiment, rejected-WHY or blocked-WHY"
+        raise ValueError(f"{text[:40]!r} is not accepted; use {accepted}{did_you_mean(text, _STATUS_WORDS)}")
+    return text
+
+
+def split_status(text: str) -> tuple[str, str]:
+    """`rejected-too slow` is ("rejected", "too slow"). `text` has passed the check above."""
+    match = _STATUS.fullmatch(text)
+    assert match is not None, text
+    plain, held, why = match.groups()
+    return plain or held, why or ""
+
+
+def path_prefix(value: object) -> str:
+    text = text_of(value).rstrip("/")
+    if not _PREFIX.fullmatch(text):
+        raise ValueError('is not a path prefix; write one like "/llm": letters, digits and . _ ~ - between slashes')
+    first = text.split("/")[1]
+    if first in _OWN_PATHS:
+        raise ValueError(f"/{first} is one of Stoker's own paths; choose another prefix")
+    return text
+
+
+def slash_path(value: object) -> str:
+    text = plain(value)
+    if not text.startswith("/") or " " in text:
+        raise ValueError('is not a path; write one like "/health"')
+    return text
+
+
+def url(value: object) -> str:
+    text = plain(value)
+    form = 'write one like "http://10.0.0.7:30000/v1"'
+    try:
+        parts = urlsplit(text)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and " " not in text
+    except ValueError:
+        valid = False
+    if not valid:
+        raise ValueError(f"is not an http or https address; {form}")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("contains a user name or a password; put the key into `key` as env:NAME or file:PATH")
+    if parts.query or parts.fragment:
+        raise ValueError(f"must not have a '?' or '#' part; {form}")
+    return text.rstrip("/")
+
+
+def origin(value: object) -> str:
+    text = url(value)
+    if urlsplit(text).path or text != value:
+        raise ValueError('is not an origin; write scheme, host and port only, like "https://chat.example.com"')
+    return text
+
+
+def host_pattern(value: object) -> str:
+    """A host name in lower case, or `*.` and one."""
+    text = plain(value).lower()
+    if not _HOST_PATTERN.fullmatch(text):
+        raise ValueError(
+            'is not a host name; write one like "img.example.com", or "*.example.com" for all its subdomains'
+        )
+    return text
+
+
+def command(value: object) -> list[str]:
+    if isinstance(value, str):
+        try:
+            words = shlex.split(value)
+        except ValueError:
+            raise ValueError("has an open quote or a trailing backslash; a list of words needs no quoting") from None
+    elif isinstance(value, list) and all(isinstance(word, str) for word in value):
+        words = value
+    else:
+        raise ValueError("must be text, or a list of texts")
+    if not words or not words[0]:
+        raise ValueError("is empty; the first word is the program")
+    return [argument(word) for word in words]
+
+
+def devices(value: object) -> list[str]:
+    if not isinstance(value, list):
+        raise ValueError(f"must be a list like [0, 1], not {kind(value)}")
+    for item in value:
+        if isinstance(item, bool) or not isinstance(item, int | str) or not _NAME.fullmatch(str(item)):
+            raise ValueError("contains something that is not a device number or id")
+    names = [str(item) for item in value]
+    if len(set(names)) < len(names):
+        raise ValueError("names a device twice")
+    return names
+
+
+def duration_or(word: str) -> Callable[[object], float | None]:
+    """A duration in seconds, or None for `word`."""
+
+    def check(value: object) -> float | None:
+        if value == word:
+            return None
+        try:
+            return parse_duration(value)
+        except ValueError as error:
+            raise ValueError(f'{error}; or "{word}"') from None
+
+    return check
+
+
+def some_duration(value: object) -> float:
+    """A duration in seconds, above 0."""
+    seconds = parse_duration(value)
+    if seconds <= 0:
+        raise ValueError("must be longer than 0")
+    return seconds
+
+
+def some_size(value: object) -> int:
+    """A size in bytes, at least 1."""
+    size = parse_size(value)
+    if size < 1:
+        raise ValueError("must be larger than 0")
+    return size
+
+
+def size_or(word: str) -> Callable[[object], int | None]:
+    """A size in bytes, 0 included, or None for `word`."""
+
+    def check(value: object) -> int | None:
+        if value == word:
+            return None
+        try:
+            return parse_size(value)
+        except ValueError as error:
+            raise ValueError(f'{error}; or "{word}"') from None
+
+    return check
+
+
+def sha256(value: object) -> str:
+    text = text_of(value)
+    if not re.fullmatch(r"[0-9a-fA-F]{64}", text, re.ASCII):
+        raise ValueError("is not a SHA-256 digest: give 64 hexadecimal digits, as `sha256sum FILE` prints them")
+    return text.lower()
+
+
+def source(value: object) -> str:
+    text = plain(value)
+    scheme, colon, _ = text.partition(":")
+    if colon and scheme not in ("http", "https", "rsync", "s3", "hf"):
+        known = "a path, https://HOST/PATH, rsync:HOST:PATH, s3://BUCKET/KEY or hf:ORG/REPO"
+        raise ValueError(f"is not a source that weights can be fetched from: write {known}")
+    return text
+
+
+def rendezvous(value: object) -> str:
+    text = plain(value)
+    host, _, port = text.rpartition(":")
+    if not host or " " in text or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ValueError('is not a rendezvous address; write one like "10.0.0.7:29500"')
+    return text

@@ -1,0 +1,195 @@
+"""What is allowed but probably not meant. Reads the file system: do weights exist, and who can read secret files?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import combinations, pairwise
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from stoker.config.local_address import is_loopback
+from stoker.config.paths import absolute
+from stoker.domain.access import Settings
+from stoker.domain.nearest import nearest
+from stoker.domain.routing import RouterSettings
+from stoker.domain.serve import Driver, Secret, Serve
+from stoker.domain.task import CLASSES
+from stoker.domain.tier import Cost, Tier
+
+_SECRET_VARIABLE = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|KEY)($|_)", re.IGNORECASE)
+_SECRET_OPTION = re.compile(r"--?(.*[-_])?(token|secret|password|key)", re.IGNORECASE)
+_EVERY_ADDRESS = ("0.0.0.0", "::", "[::]")
+
+
+def warnings(settings: Settings) -> list[str]:
+    """One sentence for each finding, in the order of the file. None contains a secret."""
+    found = [*_door(settings), *_secret_files(settings), *_slots(settings)]
+    for serve in settings.serves:
+        found += [f"serve '{serve.name}': {text}" for text in _serve(serve)]
+    if settings.router is not None:
+        found += _routing(settings.router, settings.serves)
+    if not settings.serves:
+        found.append("there is no [[serve]], so there is no model to ask for; `stoker init` writes an example")
+    return found
+
+
+def is_secret_variable(name: str) -> bool:
+    """Whether an environment variable with this name usually holds a secret."""
+    return _SECRET_VARIABLE.search(name) is not None
+
+
+def is_secret_option(option: str) -> bool:
+    """Whether the value of this command-line option is usually a secret: `--api-key`, `--hf-token`."""
+    return _SECRET_OPTION.fullmatch(option) is not None
+
+
+def secret_words(words: Sequence[str]) -> dict[int, str]:
+    """The positions of secrets in a command line, each with its option: `--api-key X`, `--hf-token=X`.
+
+    A value with a placeholder (`{key}`) is not a secret.
+    """
+    found: dict[int, str] = {}
+    for index, word in enumerate(words):
+        option, has_value, value = word.partition("=")
+        if not is_secret_option(option):
+            continue
+        at = index if has_value else index + 1
+        if at < len(words) and "{" not in (value if has_value else words[at]):
+            found[at] = option
+    return found
+
+
+SHORTEST_SECRET = 8
+"""Characters. A shorter value would match too much text that is not a secret."""
+
+
+def secrets_of(serve: Serve) -> Iterator[str]:
+    """The secrets in a serve's environment and command lines, recognised by the names of variables and options."""
+    values = [value for name, value in serve.env.items() if is_secret_variable(name)]
+    for words in (serve.cmd or (), serve.extra_args, serve.up or ()):
+        values += [
+            words[at].partition("=")[2] if words[at].startswith("-") else words[at] for at in secret_words(words)
+        ]
+    yield from (value for value in values if len(value) >= SHORTEST_SECRET)
+
+
+def _door(settings: Settings) -> Iterator[str]:
+    door = settings.front_door
+    if not door.auth and door.keys:
+        yield 'front_door: auth = "none" admits everybody; the keys are not checked'
+    if not door.auth and not is_loopback(door.host):
+        yield f'front_door: auth = "none" on {door.host}: whoever reaches the port may do everything, `/admin` included'
+    if door.host in _EVERY_ADDRESS and not door.allowed_hosts:
+        yield (
+            f"front_door: host {door.host} and no `allowed_hosts`: requests that name this machine by anything but "
+            "a loopback name are refused; list its names there"
+        )
+
+
+def _secret_files(settings: Settings) -> Iterator[str]:
+    secrets: list[Secret] = [key.value for key in settings.front_door.keys]
+    secrets += [serve.key for serve in settings.serves if serve.key]
+    directory = Path(settings.source).parent
+    for source in dict.fromkeys(secret.source for secret in secrets):
+        path = absolute(source.removeprefix("file:"), directory)
+        if source.startswith("file:") and path.exists() and path.stat().st_mode & 0o077:
+            yield f"{source}: other users of this machine can read or change this file; type `chmod 600 {path}`"
+
+
+def _slots(settings: Settings) -> Iterator[str]:
+    for first, second in combinations(settings.slots, 2):
+        for device in sorted(set(first.devices) & set(second.devices)):
+            yield (
+                f"slots '{first.name}' and '{second.name}' both use device {device}: "
+                "neither knows what the other has loaded"
+            )
+    for slot in settings.slots:
+        members = [serve for serve in settings.serves if serve.slot == slot.name]
+        pinned = [serve.name for serve in members if serve.keep_loaded]
+        if pinned and len(members) > 1 and slot.memory is None:
+            yield (
+                f"slot '{slot.name}' holds one serve at a time and '{pinned[0]}' stays loaded: "
+                "the others in the slot can never run; give the slot `memory`, or remove keep_loaded"
+            )
+
+
+def _serve(serve: Serve) -> Iterator[str]:
+    if serve.max_active > serve.parallel:
+        yield (
+            f"max_active {serve.max_active} is above parallel {serve.parallel}: "
+            "the engine queues requests that Stoker could order and cancel"
+        )
+    if serve.driver is Driver.EXTERNAL:
+        return
+    if _needs_weights(serve) and not Path(serve.model).exists():
+        yield f"the weights {serve.model} do not exist; switching to it is refused until they do"
+    if serve.keep_loaded and serve.idle_unload is not None:
+        yield "keep_loaded overrides idle_unload: it is never unloaded"
+    if not is_loopback(serve.host):
+        yield f"host {serve.host}: other machines can reach the engine directly, without the front door and its keys"
+    for name in serve.env:
+        if is_secret_variable(name):
+            yield f"env.{name} looks like a secret in the configuration file; keep the file at mode 0600"
+    for words in (serve.cmd or (), serve.extra_args):
+        for option in secret_words(words).values():
+            yield f"the value of {option} is a secret in the configuration file: give it as `key` and write {{key}}"
+
+
+def _routing(router: RouterSettings, serves: Sequence[Serve]) -> Iterator[str]:
+    by_name = {serve.name: serve for serve in serves}
+    for tier in router.tiers:
+        yield from (f"tier '{tier.name}': {text}" for text in _tier(tier, by_name[tier.serve]))
+    for first, second in pairwise(router.tiers):
+        if _is_dearer(first.cost, second.cost):
+            yield (
+                f"tier '{first.name}' costs more than '{second.name}', which is listed after it: "
+                "tiers are tried in this order; list the cheaper one first"
+            )
+    for one in router.classes:
+        if one.name not in CLASSES and (near := nearest(one.name, CLASSES, cutoff=0.85)):
+            yield f"router.class '{one.name}' is a new class; did you mean the built-in class '{near}'"
+    unserved = [name for name in router.known if not any(router.permits(tier, name) for tier in router.tiers)]
+    if unserved:
+        yield f"router: no tier may serve {', '.join(unserved)}; requests of these classes are refused"
+    if not router.high_risk:
+        yield "router: high_risk is empty: a local tier may serve every class without having been measured"
+    if router.shadow.judge and not router.shadow.rate:
+        yield "router.shadow: `judge` is set, but `rate` is 0, so nothing is graded; 0.05 grades one answer in 20"
+    if router.classifier is not None:
+        yield from _classifier(by_name[router.classifier.serve], router.allow_cloud)
+
+
+def _classifier(serve: Serve, allow_cloud: bool) -> Iterator[str]:
+    if serve.translation.cloud and not allow_cloud:
+        yield f"router.classifier: '{serve.name}' is a cloud, but `allow_cloud` is false, so it is never used"
+    if serve.driver is not Driver.EXTERNAL and not serve.keep_loaded:
+        yield (
+            f"router.classifier: '{serve.name}' is not loaded for this, so it classifies only while it runs for "
+            "other requests; `keep_loaded = true` keeps it loaded"
+        )
+
+
+def _tier(tier: Tier, serve: Serve) -> Iterator[str]:
+    if tier.is_assumed_local:
+        yield (
+            f"{serve.base_url} is on this machine or in a private network, so this is a local tier: it has to be "
+            "measured before it serves high-risk classes, and its answers are checked; set `cloud = true` to make it a "
+            "cloud, or `cloud = false` to confirm that it is local"
+        )
+    if serve.needs_force:
+        yield f"its serve '{serve.name}' is {serve.status.value}; it starts only with --force"
+    url = urlsplit(serve.base_url or "")
+    is_open = url.scheme == "http" and not is_loopback(url.hostname or "")
+    if serve.from_tier and serve.key is not None and is_open:
+        yield f"{serve.base_url} is not encrypted: the key and the prompts can be read on the way; use https"
+
+
+def _is_dearer(cost: Cost, other: Cost) -> bool:
+    """Whether it costs more for input or output, and less for neither."""
+    return cost != other and cost.input >= other.input and cost.output >= other.output
+
+
+def _needs_weights(serve: Serve) -> bool:
+    is_told = serve.cmd is None or any("{model}" in word for word in serve.cmd)
+    return serve.engine == "llama.cpp" and bool(serve.model) and is_told and serve.source is None

@@ -1,0 +1,27 @@
+"""What a swap did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class SwapReport:
+    """What a swap did. `outcome` is `ready`, `failed`, `cancelled` or `stopped`; `running` before its end.
+
+    `phases`, in seconds, one after the other: `drain`; `check` (everything that can be known before the victims are
+    touched); `stop` (the victims, until they are gone and their memory is free); `start` (until the target's health is
+    good); `ready` (until its exact id, and its canary where asked, are proved).
+    """
+
+    generation: int
+    serve: str | None
+    """The serve to be loaded; None: the victims were only stopped."""
+    slot: str
+    victims: tuple[str, ...]
+    outcome: str = "running"
+    phases: dict[str, float] = field(default_factory=dict)
+    start_kind: str = "cold"
+    """What the target was started from; see `Running`."""
+    error: str = ""
+    """Why it failed."""

@@ -1,0 +1,221 @@
+"""Carries a request to one serve: formats it, leases the serve, sends, streams the answer back, releases.
+
+    format                      the request as this serve gets it; the decision names the serve from here on
+    answer_without_generating   a load or a token count needs no answer of the model
+    lease_and_send              check the context, take a lease (at once or after a wait), attach the kept conversation,
+                                send; one more attempt if the serve turned out to be gone
+    release                     give everything back: connection, conversation, lease. May be called at any time
+
+Which serve is asked, and what follows an error, is decided by the callers: `gateway.flow` and `routing.dispatch`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from stoker.domain.access import FrontDoor, Media
+from stoker.domain.conversation import ConversationKeeper
+from stoker.domain.decision import Candidate
+from stoker.domain.dialect import Dialect, Endpoint
+from stoker.domain.errors import StokerError, UpstreamError
+from stoker.domain.lease import Lease, Target
+from stoker.domain.protocols import Clock, Leases
+from stoker.domain.serve import Serve
+from stoker.exchange.call import Call
+from stoker.exchange.counting import TokenCounter
+from stoker.exchange.formatter import Formatter, UpstreamRequest
+from stoker.exchange.images import ImageInliner
+from stoker.request.codec.body_fields import BodyFields
+from stoker.request.decide.context import may_exceed
+from stoker.request.relay.headers import request_head
+from stoker.request.relay.image_fetcher import ImageFetcher
+from stoker.request.relay.pool import ConnectionPool
+from stoker.request.relay.relay import Limits, Relay
+from stoker.request.translate.ollama.request_fields import wants_unload
+from stoker.request.translate.ollama.write_answer import load_answer
+
+EXIT_NOTICED_WITHIN = 0.05
+"""Seconds after which the exit of a serve's process has been noticed."""
+_FAULTS = (401, 403, 407)
+"""Statuses below 500 that are the serve's fault, or ours, and never the client's."""
+
+
+class Carrier:
+    """Used by all requests. `note(serve, text)` gets what operators should know of a serve."""
+
+    def __init__(
+        self,
+        leases: Leases,
+        pool: ConnectionPool,
+        formatter: Formatter,
+        clock: Clock,
+        note: Callable[[str, str], None] = lambda serve, text: None,
+        conversations: ConversationKeeper | None = None,
+    ) -> None:
+        self.leases = leases
+        self.formatter = formatter
+        self.counter = TokenCounter(leases, pool, formatter)
+        self.images = ImageInliner(leases, formatter, ImageFetcher(Media()))
+        self._pool = pool
+        self._clock = clock
+        self._note = note
+        self._conversations = conversations
+        self._limits = Limits(0.0, 0.0)
+        self._received: dict[str, int] = {}
+        """Bytes received from each serve by calls that ended."""
+
+    def configure(self, front_door: FrontDoor, pictures: ImageFetcher, secrets: Iterable[str]) -> None:
+        """Apply to the next request. `secrets`: what clients must not see in an engine's error texts."""
+        self.images = ImageInliner(self.leases, self.formatter, pictures)
+        self._limits = Limits(front_door.keep_alive, front_door.stall_timeout)
+        self.formatter.words.configure(front_door.upstream_errors == "show", secrets)
+
+    def target(self, serve: str) -> Target | None:
+        """Where a serve answers; None: it is not ready."""
+        return self.leases.target(serve)
+
+    async def format(
+        self, call: Call, serve: Serve, endpoint: Endpoint, top: BodyFields, body: bytes, reads: bool = False
+    ) -> UpstreamRequest:
+        """The request as this serve gets it; the decision names it from here on. Raises as `Formatter.format`."""
+        decision = call.decision
+        target = self.leases.target(serve.name)
+        try:
+            request = await call.process(self.formatter.format, serve, target, endpoint, top, body, reads)
+        except StokerError as error:
+            decision.candidates = [*decision.candidates[:-1], Candidate(serve.name, error.code)]
+            raise
+        if not decision.candidates:
+            decision.candidates = [Candidate(serve.name)]
+        decision.serve = serve.name
+        decision.translation = ""
+        call.reply.set_header(b"x-stoker-serve", serve.name.encode())
+        return request
+
+    async def answer_without_generating(self, call: Call, serve: Serve, request: UpstreamRequest, body: bytes) -> bool:
+        """Load a model or count tokens, if that is all that the client wants. False: it wants an answer."""
+        if request.loads_only:
+            await self._load(call, serve, request, body)
+        elif request.counts_only:
+            await self.counter.answer(call, serve, request)
+        else:
+            return False
+        return True
+
+    async def lease_and_send(self, call: Call, serve: Serve, request: UpstreamRequest) -> None:
+        """One call of the serve; the answer goes to `call.reply`. The caller releases."""
+        generates = request.endpoint.generates
+        if generates and may_exceed(serve.context, len(request.body), request.top.output_budget()):
+            await self.counter.check_context(call, serve, request)
+        lease = call.lease_now(self.leases, serve.name, generates) or await call.lease_later()
+        try:
+            if serve.keep_conversations:
+                await self._attach_conversation(call, serve, lease, request)
+            await self._send(call, lease, request)
+        except UpstreamError as error:
+            if error.code != "unreachable":
+                raise
+            # Nothing was sent. If the serve has just died, that is known a moment later, and it is started again.
+            self.release(call)
+            await asyncio.sleep(EXIT_NOTICED_WITHIN)
+            lease = call.lease_now(self.leases, serve.name, generates) or await call.lease_later()
+            if serve.keep_conversations:
+                await self._attach_conversation(call, serve, lease, request)
+            await self._send(call, lease, request)
+
+    async def pass_through(self, call: Call, serve: Serve, counted: bool, method: str, path: str, body: bytes) -> None:
+        """One call of the serve with nothing changed. `counted`: it takes one of the serve's places."""
+        lease = call.lease_now(self.leases, serve.name, counted) or await call.lease_later()
+        head = request_head(method.encode(), path, lease.target, call.wire.raw_headers, len(body), plain=False)
+        await self._relay(call, lease).send(lease.target, head, body)
+
+    def release(self, call: Call) -> None:
+        """Give back what the call holds: the connection, the conversation, then the lease."""
+        relay, decision = call.relay, call.decision
+        if call.first_byte_timer is not None:
+            call.first_byte_timer.stop()
+        if relay is not None:
+            call.relay = None
+            call.retry_after = relay.retry_after
+            relay.close()
+            self._received[decision.serve] = self._received.get(decision.serve, 0) + relay.received
+            usage = relay.usage
+            decision.input_tokens, decision.output_tokens = usage.input, usage.output
+            decision.cached_tokens = usage.cached
+            if relay.translator is not None:
+                decision.translation = relay.translator.describe_changes().decode() or decision.translation
+            if relay.upstream_status >= 500 or relay.upstream_status in _FAULTS:
+                self._note(decision.serve, f"HTTP {relay.upstream_status} to {decision.id}")
+        stay, call.stay = call.stay, None
+        if stay is not None:
+            stay.release(None if relay is None else _tokens(relay))
+        lease, call.lease = call.lease, None
+        if lease is not None:
+            lease.release()
+
+    def received(self, serve: str) -> int:
+        """Bytes received from a serve by calls that ended."""
+        return self._received.get(serve, 0)
+
+    # -- steps -------------------------------------------------------------------------------------------------------
+
+    async def _load(self, call: Call, serve: Serve, request: UpstreamRequest, body: bytes) -> None:
+        """An Ollama client wants a model loaded or unloaded. Stoker loads it, but decides itself what is unloaded."""
+        unloads = await call.process(wants_unload, body)
+        if not unloads:
+            call.lease_now(self.leases, serve.name, counted=False) or await call.lease_later()
+        generate = request.client.dialect is Dialect.OLLAMA_GENERATE
+        answer = load_answer(request.top.model, int(self._clock.wall()), unloads, generate)
+        call.reply.send_whole(200, [(b"content-type", b"application/json")], msgspec.json.encode(answer))
+
+    async def _attach_conversation(self, call: Call, serve: Serve, lease: Lease, request: UpstreamRequest) -> None:
+        """Give this conversation a sequence of the engine, restored from what was saved of it."""
+        keeper = self._conversations
+        if keeper is not None and request.endpoint.generates:
+            lease.on_cut = call.cut
+            given = serve, lease.target, call.decision.key, request.endpoint.dialect, request.body
+            call.stay = await call.process(keeper.begin, *given)
+            if call.stay is not None:
+                await call.ask(call.stay.prepare())
+                call.check()
+
+    async def _send(self, call: Call, lease: Lease, request: UpstreamRequest) -> None:
+        target, decision = lease.target, call.decision
+        sequence = call.stay.sequence if call.stay is not None else None
+        lease.on_cut = call.cut
+        given = request, target, call.wire.raw_headers, decision.id, sequence, call.verifier
+        encoded = await call.process(self.formatter.encode, *given)
+        answer = encoded.answer
+        if call.continuation is not None:
+            answer = call.continuation
+            call.continuation.continue_with(call.verifier)
+        if encoded.notes and not decision.translation:
+            decision.translation = ",".join(encoded.notes)
+            call.reply.set_header(b"x-stoker-translation", decision.translation.encode())
+        endpoint = request.endpoint
+        relay = self._relay(call, lease)
+        await relay.send(
+            target, encoded.head, encoded.body, endpoint.dialect, encoded.remove_usage, answer, endpoint.generates
+        )
+
+    def _relay(self, call: Call, lease: Lease) -> Relay:
+        if lease.target.key is not None:  # a serve that Stoker starts may have a new key
+            self.formatter.words.add_secret(lease.target.key)
+        relay = call.relay = Relay(call.reply, self._pool, self._limits, call.declines)
+        if call.first_byte_timer is not None:
+            call.first_byte_timer.begin(relay)
+        call.sent_at = self._clock.now()
+        lease.on_cut = relay.cut
+        call.decision.attempts += 1
+        return relay
+
+
+def _tokens(relay: Relay) -> int | None:
+    """Tokens of prompt and answer; None: the serve did not report them. Messages leaves cached ones out of `input`."""
+    usage = relay.usage
+    if usage.input is None or usage.output is None:
+        return None
+    return max(usage.input, usage.cached or 0) + usage.output

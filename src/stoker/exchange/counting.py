@@ -1,0 +1,91 @@
+"""Counts the tokens of a prompt with the serve's own counter."""
+
+from __future__ import annotations
+
+from stoker.domain.dialect import Endpoint
+from stoker.domain.errors import StokerError, UpstreamError
+from stoker.domain.lease import Lease
+from stoker.domain.protocols import Leases
+from stoker.domain.serve import Serve
+from stoker.exchange.call import Call
+from stoker.exchange.formatter import Formatter, UpstreamRequest
+from stoker.request.codec.body_fields import BodyFields
+from stoker.request.decide.context import check_context
+from stoker.request.relay.pool import ConnectionPool
+from stoker.request.relay.tokens import count, count_by_asking
+
+
+class TokenCounter:
+    """Every method ends with the request. On cancel the question is given up, and its lease."""
+
+    def __init__(self, leases: Leases, pool: ConnectionPool, formatter: Formatter) -> None:
+        self._leases = leases
+        self._pool = pool
+        self._formatter = formatter
+
+    async def check_context(self, call: Call, serve: Serve, request: UpstreamRequest) -> None:
+        """Raise ClientError 400 if the prompt exceeds the serve's context. An unknown count passes.
+
+        Counting takes none of the serve's places; a serve that is not loaded is loaded first.
+        """
+        request.tokens = tokens = await self._count(call, serve, request)
+        if tokens is not None and serve.context is not None:
+            check_context(serve.name, serve.context, tokens, request.top.output_budget())
+
+    async def count_if_ready(
+        self, call: Call, serve: Serve, endpoint: Endpoint, top: BodyFields, body: bytes
+    ) -> int | None:
+        """Prompt tokens, if that neither loads a model nor waits; None: unknown."""
+        target = self._leases.target(serve.name)
+        if target is None:
+            return None
+        try:
+            request = await call.process(self._formatter.format, serve, target, endpoint, top, body)
+            lease = call.lease_now(self._leases, serve.name, counted=False)
+            if lease is None:
+                call.stop_waiting()
+                return None
+            tokens = await self._ask(call, lease, request)
+        except StokerError:
+            call.check()
+            return None
+        if tokens is not None:
+            call.token_count = serve.name, tokens
+        return tokens
+
+    async def answer(self, call: Call, serve: Serve, request: UpstreamRequest) -> None:
+        """Answer a client that wants its tokens counted by a serve without an endpoint for that.
+
+        The engine's own counter counts the request as it would be sent. An engine without one counts when it generates
+        one token. Raises UpstreamError 501 if neither gives a number.
+        """
+        source, tokens = "engine", await self._count(call, serve, request)
+        if tokens is None:
+            source, request = "generation", await call.process(self._formatter.with_one_token, request)
+            lease = call.lease_now(self._leases, serve.name) or await call.lease_later()
+            body = (await call.process(request.edited, lease.target.served_name)).body
+            tokens = await call.ask(count_by_asking(self._pool, lease.target, request.endpoint.path, body))
+        call.check()
+        if tokens is None:
+            text = f"serve '{serve.name}' did not count the tokens: it has no counter, and its answer tells none"
+            raise UpstreamError(text, code="not_counted", status=501)
+        call.reply.set_header(b"x-stoker-token-count", source.encode())
+        call.reply.send_whole(200, [(b"content-type", b"application/json")], b'{"input_tokens":%d}' % tokens)
+
+    async def _count(self, call: Call, serve: Serve, request: UpstreamRequest) -> int | None:
+        """Prompt tokens; None: the engine has no counter. Takes none of the serve's places."""
+        if call.token_count[0] == serve.name:
+            return call.token_count[1]
+        lease = call.lease_now(self._leases, serve.name, counted=False) or await call.lease_later()
+        return await self._ask(call, lease, request)
+
+    async def _ask(self, call: Call, lease: Lease, request: UpstreamRequest) -> int | None:
+        """Ask the engine, then release the lease."""
+        try:
+            body = (await call.process(request.edited, lease.target.served_name)).body
+            tokens = await call.ask(count(self._pool, lease.target, request.endpoint.dialect, body, call.process))
+        finally:
+            lease.release()
+            call.lease = None
+        call.check()
+        return tokens

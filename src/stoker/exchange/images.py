@@ -1,0 +1,45 @@
+"""Puts downloaded images into a request, for serves that do not take image URLs."""
+
+from __future__ import annotations
+
+from stoker.domain.decision import Candidate
+from stoker.domain.dialect import Endpoint
+from stoker.domain.errors import StokerError
+from stoker.domain.protocols import Leases
+from stoker.domain.serve import Serve
+from stoker.exchange.call import Call
+from stoker.exchange.formatter import Formatter
+from stoker.request.codec.body_fields import BodyFields
+from stoker.request.codec.bounds import HEAVY
+from stoker.request.relay.image_fetcher import ImageFetcher
+from stoker.request.translate.remote_images import addresses, inlined
+
+
+class ImageInliner:
+    def __init__(self, leases: Leases, formatter: Formatter, pictures: ImageFetcher) -> None:
+        self._leases = leases
+        self._formatter = formatter
+        self._pictures = pictures
+
+    async def inline(self, call: Call, serve: Serve, endpoint: Endpoint, top: BodyFields, body: bytes) -> bytes:
+        """The body with images in the place of their URLs; the same body if the serve takes URLs or nothing may be
+        downloaded. A fallback serve gets the images too: every serve that takes URLs also takes images.
+        """
+        if not self._pictures.policy.fetch:
+            return body
+        if not self._formatter.needs_images(serve, self._leases.target(serve.name), endpoint):
+            return body
+        urls = await call.process(addresses, endpoint.dialect, body)
+        if not urls:
+            return body
+        try:
+            found = await call.ask(self._pictures.fetch_all(urls))
+        except StokerError as error:
+            call.decision.candidates = [Candidate(serve.name, error.code)]
+            raise
+        call.check()
+        top.model_at = None  # its position in the old body
+        call.token_count = "", None
+        size = len(body) + sum(len(data) for _, data in found.values())
+        call.is_heavy = call.is_heavy or size >= HEAVY  # the request is now as large as its images
+        return await call.process(inlined, endpoint.dialect, body, found)

@@ -1,0 +1,32 @@
+"""How each container was made, on disk: `STATE/containers/NAME.json`, one small file per container, 0600."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from stoker.disk import atomic
+from stoker.fleet.drivers.containers import ContainerRecord
+
+
+class ContainerRecords:
+    """Written by rename: a reader sees the old one or the new one."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def read(self, container: str) -> ContainerRecord | None:
+        """None: no record of a container of this name, or an unreadable one."""
+        try:
+            return msgspec.json.decode(self._path(container).read_bytes(), type=ContainerRecord)
+        except (OSError, msgspec.DecodeError):
+            return None
+
+    def write(self, container: str, made: ContainerRecord) -> None:
+        """Raises OSError. Not synced to disk: after a power cut the container counts as not known."""
+        atomic.write(self._path(container), msgspec.json.encode(made), is_synced=False, make_parents=True)
+
+    def _path(self, container: str) -> Path:
+        """Docker allows letters, digits, `_`, `.` and `-` in a name, and the first is no `.`: safe as a file name."""
+        return self._directory / f"{container}.json"

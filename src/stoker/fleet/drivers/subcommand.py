@@ -1,0 +1,153 @@
+"""Runs one command to its end: no shell, bounded in time and in the output that is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from stoker.fleet.drivers.exit_watch import ExitWatch, reap
+
+OUTPUT = 2**20
+"""Bytes kept of each of its two outputs: the last ones."""
+_PIECE = 2**16
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """How it ended; `code` is negative for a signal."""
+
+    code: int
+    out: str
+    err: str
+
+
+async def run(
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    limit: float | None,
+    directory: str | None = None,
+    hear: Callable[[bytes], None] | None = None,
+) -> CommandResult:
+    """Run `argv` for at most `limit` seconds (None: no limit), in its own session. It has ended when its outputs are
+    closed, too.
+
+    `hear` gets both outputs as they come, and nothing is kept then. Raises OSError if it cannot be started, and
+    TimeoutError; then, and on cancel, its process group is killed before the call returns.
+    """
+    child = _Child(argv, environment, directory, hear)
+    try:
+        async with asyncio.timeout(limit):
+            await child.ended.wait()
+    finally:
+        if not child.ended.is_set():
+            child.kill()
+        await _surely(child.exited)
+        child.close()
+    return CommandResult(child.code, child.text(child.out), child.text(child.err))
+
+
+class _Child:
+    """Made without an await in between, and so without a half-made one that a cancel could leave.
+
+    (The event loop's own subprocesses are made in several steps, some of them tasks: cancelled with the others when a
+    loop is closed, they leave one that is waited for without end.)
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        directory: str | None,
+        hear: Callable[[bytes], None] | None,
+    ) -> None:
+        self.ended = asyncio.Event()
+        self.exited = asyncio.Event()
+        self.code = 0
+        self._hear = hear
+        self._loop = asyncio.get_running_loop()
+        (self.out, out), (self.err, err) = os.pipe(), os.pipe()
+        self._open = {self.out, self.err}
+        self._kept = {self.out: bytearray(), self.err: bytearray()}
+        try:
+            process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                env=dict(environment),
+                cwd=directory,
+                start_new_session=True,
+            )
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            os.close(out)
+            os.close(err)
+        process.returncode = 0  # `reap` collects it, so Popen must neither wait for it nor warn that it lives
+        self._pid = process.pid
+        for pipe in self._open:
+            os.set_blocking(pipe, False)
+            self._loop.add_reader(pipe, self._read, pipe)
+        self._watch = ExitWatch(self._pid, self._left)
+
+    def kill(self) -> None:
+        """The whole group: what is left of it holds the outputs open."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Twice: nothing."""
+        for pipe in list(self._open):
+            self._shut(pipe)
+        if self.exited.is_set():
+            reap(self._pid)
+
+    def text(self, pipe: int) -> str:
+        return self._kept[pipe].decode("utf-8", "replace")
+
+    def _read(self, pipe: int) -> None:
+        try:
+            data = os.read(pipe, _PIECE)
+        except BlockingIOError:
+            return
+        if not data:
+            self._shut(pipe)
+            self._look()
+        elif self._hear is not None:
+            self._hear(data)
+        else:
+            kept = self._kept[pipe]
+            kept += data
+            del kept[:-OUTPUT]
+
+    def _left(self, code: int | None) -> None:
+        self.code = code or 0
+        self.exited.set()
+        self._look()
+
+    def _look(self) -> None:
+        if self.exited.is_set() and not self._open:
+            self.ended.set()
+
+    def _shut(self, pipe: int) -> None:
+        self._loop.remove_reader(pipe)
+        self._open.discard(pipe)
+        os.close(pipe)
+
+
+async def _surely(event: asyncio.Event) -> None:
+    """Wait for what comes in a moment; a cancel is passed on after it."""
+    cancelled = False
+    while not event.is_set():
+        try:
+            await event.wait()
+        except asyncio.CancelledError:
+            cancelled = True
+    if cancelled:
+        raise asyncio.CancelledError

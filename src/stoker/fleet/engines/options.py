@@ -1,0 +1,126 @@
+"""From configuration keys to an engine's own words: one table per engine says how each key is written.
+
+A key that an engine cannot express stands in its other table, with what to do instead; every key is in one of the two.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from stoker.domain.serve import Serve, Tuning
+
+OptionWriter = Callable[[Any], Sequence[str]]
+"""One key's value in the engine's words; it may take none."""
+OptionTable = Mapping[str, OptionWriter]
+
+KEYS = ("parallel", "context", "threads", "gpu_layers", *(field.name for field in fields(Tuning)))
+"""What goes into a command line, in the order in which it does."""
+ON_GPU: Mapping[str, str] = {
+    "threads": 'set `env = { OMP_NUM_THREADS = "N" }`',
+    "gpu_layers": "it holds all layers on the GPU; leave room for others with `memory_fraction`",
+}
+"""What to do instead, for engines that run on the GPU alone."""
+_DEFAULTS = Tuning()
+CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
+"""What llama.cpp can keep its KV cache in."""
+_ENGINES = {"llama.cpp": "llama.cpp", "vllm": "vLLM", "sglang": "SGLang"}
+
+
+def option(name: str, *before: str) -> OptionWriter:
+    """`name VALUE`, after the words `before`."""
+    return lambda value: (*before, name, number(value) if isinstance(value, float) else str(value))
+
+
+def switch(on: Sequence[str] = (), off: Sequence[str] = ()) -> OptionWriter:
+    """Words for true, words for false. No words: the engine does so by itself."""
+    return lambda value: tuple(on if value else off)
+
+
+def document(name: str) -> OptionWriter:
+    """`name JSON`, from a table of numbers."""
+    return lambda value: (name, json.dumps({key: _whole(one) for key, one in value.items()}))
+
+
+def template_switch(name: str) -> OptionWriter:
+    """Thinking on or off through the chat template's variables: which of the two it reads depends on the model."""
+    return lambda value: (name, json.dumps({"enable_thinking": value, "thinking": value}))
+
+
+def number(value: float) -> str:
+    """Without an exponent and without a tail: `0.7`, `20`."""
+    return f"{value:.10f}".rstrip("0").rstrip(".")
+
+
+def settings(serve: Serve) -> dict[str, Any]:
+    """Each key that has a value, in the order of KEYS."""
+    values = {key: getattr(serve if hasattr(serve, key) else serve.tuning, key) for key in KEYS}
+    return {key: value for key, value in values.items() if value is not None and value != () and value != {}}
+
+
+def render(serve: Serve, words: OptionTable, backend: str | None) -> list[str]:
+    """The serve's settings as options of its engine; `backend` is the attention backend to use.
+
+    A key that is not in the table is left out: `unsupported` has reported it.
+    """
+    values = settings(serve) | {"attention_backend": backend, "chat_template": template(serve)}
+    said = {key: value for key, value in values.items() if value is not None and key in words}
+    return [word for key, value in said.items() for word in words[key](value)]
+
+
+def unsupported(serve: Serve, words: OptionTable, instead: Mapping[str, str]) -> list[str]:
+    """One sentence for each key that the serve gives and its engine cannot express. Pure."""
+    given = {key for key, value in settings(serve).items() if value != getattr(_DEFAULTS, key, None)}
+    return [
+        f"serve '{serve.name}': engine {_ENGINES[serve.engine]} has no `{key}`: {instead[key]}"
+        for key in KEYS
+        if key in given and key not in words
+    ]
+
+
+def template(serve: Serve) -> str | None:
+    """The chat template: the absolute path of a file, or a name as it was given; None: the model's own."""
+    given = serve.tuning.chat_template
+    if given is None or not is_file_name(given):
+        return given
+    return os.path.normpath(os.path.join(serve.directory, os.path.expanduser(given)))
+
+
+def is_file_name(given: str) -> bool:
+    """Whether a chat template is given as a file, and not by a name that the engine knows."""
+    return os.sep in given or given.endswith((".jinja", ".jinja2", ".j2", ".json"))
+
+
+def template_problems(serve: Serve, takes_names: bool = True) -> list[str]:
+    """What is wrong with the chat template: one sentence at most."""
+    given, path = serve.tuning.chat_template, template(serve)
+    if given is None or path is None:
+        return []
+    if is_file_name(given):
+        missing = f"the chat template of serve '{serve.name}' is not there: {path}; put it there, or correct it"
+        return [] if os.path.isfile(path) else [missing]
+    if takes_names:
+        return []
+    return [
+        f"serve '{serve.name}': engine {_ENGINES[serve.engine]} knows no chat template by the name '{given[:64]}': "
+        "give a file (`./name.jinja`)"
+    ]
+
+
+def cache_type_problems(serve: Serve) -> list[str]:
+    """llama.cpp's names for KV cache types mean nothing to the other engines."""
+    given = serve.tuning.kv_cache_type
+    if given not in CACHE_TYPES or (serve.engine, given) == ("sglang", "bf16"):
+        return []
+    known = "`fp8`" if serve.engine == "vllm" else "`fp8_e5m2` or `fp8_e4m3`"
+    return [
+        f"serve '{serve.name}': engine {_ENGINES[serve.engine]} has no `kv_cache_type` {given}, which is one of "
+        f"llama.cpp's: take {known}"
+    ]
+
+
+def _whole(value: float) -> float | int:
+    return int(value) if float(value).is_integer() else value

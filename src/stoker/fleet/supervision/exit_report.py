@@ -1,0 +1,60 @@
+"""Messages about a start that failed, and about a serve that ended by itself."""
+
+from __future__ import annotations
+
+from stoker.domain.errors import StartFailed
+from stoker.fleet.drivers.process import describe_exit
+from stoker.fleet.engines.last_output import redact
+from stoker.fleet.supervision.managed_serve import ManagedServe
+
+_DETAIL = 400
+
+
+def ended_while_starting(managed: ManagedServe, now: float) -> StartFailed:
+    """It ended, or was ended, before it was ready."""
+    name = managed.serve.name
+    if not managed.ended_unexpectedly:
+        return StartFailed(f"serve '{name}' was stopped while it was starting", code="stopped")
+    code = managed.unit.code if managed.unit is not None else None
+    said = managed.last_output()
+    text = f"serve '{name}' {describe_exit(code)} after {now - managed.began:.1f} s: {said.text or 'it said nothing'}"
+    advice = said.hint or (_killed(code) if not said.text or code == -9 else "")
+    kind = said.failure.kind.value if said.failure is not None else None
+    return StartFailed(f"{text}; {advice}" if advice else f"{text}; {_log(managed)}", code=kind)
+
+
+def not_ready_in_time(managed: ManagedServe, limit: float, last: str) -> StartFailed:
+    """It was not ready in time. `last` is what the last probe found."""
+    serve = managed.serve
+    if managed.unit is None:
+        return StartFailed(
+            f"serve '{serve.name}' did not answer at {serve.base_url} within {limit:g} s ({last}): start it, "
+            "or correct its `base_url`"
+        )
+    said = managed.last_output().text
+    return StartFailed(
+        f"serve '{serve.name}' was not ready within {limit:g} s; the last probe: {last}; the last it said: "
+        f"{said or 'nothing'}; raise `ready_timeout` if it needs longer; {_log(managed)}"
+    )
+
+
+def wrong_answer(managed: ManagedServe, what: str) -> StartFailed:
+    """It answers, but not as it should."""
+    return StartFailed(redact(f"serve '{managed.serve.name}' {what}", managed.secrets()))
+
+
+def exit_text(managed: ManagedServe, code: int | None, now: float) -> str:
+    """For `on_exit`: how a ready serve ended, and its last output."""
+    said = managed.last_output()
+    text = f"{describe_exit(code)} after {now - managed.began:.0f} s"
+    return f"{text}: {said.text[-_DETAIL:]}" if said.text else text
+
+
+def _log(managed: ManagedServe) -> str:
+    if managed.log is not None:
+        return f"its whole log is {managed.log}"
+    return f"`stoker serves logs {managed.serve.name}` has more"
+
+
+def _killed(code: int | None) -> str:
+    return "perhaps the kernel ended it for want of memory: see `dmesg`" if code == -9 else ""

@@ -1,0 +1,338 @@
+"""The serves that Stoker runs, and what happens to each after its launch.
+
+Reading order: `take` (a serve joins), `_on_exit` (its process ended), `stop` (Stoker ends it), `_on_gone` (nothing is
+left of it).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from stoker.domain.access import Paths
+from stoker.domain.errors import StartFailed
+from stoker.domain.events import MemoryMeasured, Notify, ignore
+from stoker.domain.protocols import Clock, Running
+from stoker.domain.serve import Driver, Slot
+from stoker.fleet.conversations.keeper import ConversationKeeper
+from stoker.fleet.drivers import process_group
+from stoker.fleet.drivers.local import LocalDriver
+from stoker.fleet.drivers.unit import UnitDriver as UnitDriver
+from stoker.fleet.engines.readiness import EngineEnded, NotReady, Readiness, ReadinessProof
+from stoker.fleet.memory.device import DeviceProbe
+from stoker.fleet.memory.ledger import MemorySize
+from stoker.fleet.memory.probe import machine
+from stoker.fleet.process.keys import Keys
+from stoker.fleet.process.logs import LogKeeper
+from stoker.fleet.process.start_records import StartRecord, StartRecords
+from stoker.fleet.supervision import exit_report, requirements
+from stoker.fleet.supervision.lifecycle import LifecycleEvent, LifecycleState
+from stoker.fleet.supervision.managed_serve import ManagedServe
+from stoker.fleet.supervision.memory_meter import MemoryMeter
+from stoker.fleet.warm.keeper import WarmKeeper
+from stoker.fleet.watchdog.drift import drift, environment_of
+from stoker.fleet.watchdog.probe import Circumstances
+
+Found = TypeVar("Found")
+LOOK_LIMIT = 2.0
+"""Seconds that measuring memory may take before a stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServeStatistics:
+    """One serve as it is now. None: unknown or absent."""
+
+    state: str
+    pid: int | None
+    port: int
+    rss: int | None
+    """Resident bytes of its whole process group."""
+    log: str | None
+    measured: MemorySize | None = None
+    """What it was last seen to hold of its slot, and by what."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetContext:
+    """The outside world of a fleet. `signing_key` is called each time: the key may be rotated."""
+
+    paths: Paths
+    clock: Clock
+    log: logging.Logger
+    signing_key: Callable[[], bytes]
+    slot_of: Callable[[str | None], Slot | None] = lambda name: None
+    """A slot by its name, as configured now."""
+    notify: Notify = ignore
+    drivers: Mapping[Driver, UnitDriver] = field(default_factory=dict)
+    """Drivers to use instead of the usual ones."""
+    probe: DeviceProbe = field(default_factory=machine)
+
+
+class ServeRegistry:
+    """The serves that Stoker runs, each from its launch until nothing of it is left. Starts none itself.
+
+    All methods belong to the event loop's thread.
+    """
+
+    def __init__(
+        self, context: FleetContext, keys: Keys, meter: MemoryMeter, warm: WarmKeeper, conversations: ConversationKeeper
+    ) -> None:
+        self.serves: dict[str, ManagedServe] = {}
+        """By name. Only the registry writes it."""
+        self.records = StartRecords(Path(context.paths.state) / "serves", context.log)
+        self.is_hurried = False
+        self._context = context
+        self._clock = context.clock
+        self._log = context.log
+        self._keys = keys
+        self._meter = meter
+        self._warm = warm
+        self._conversations = conversations
+        self._drivers: dict[Driver, UnitDriver] = dict(context.drivers)
+        self._logs = LogKeeper(context.paths.log_bytes, context.log)
+        self._failures: dict[str, str] = {}
+        self._measuring: set[asyncio.Task[None]] = set()
+        self._unhurried: set[asyncio.Task[Any]] = set()
+        """Waits that `hurry` ends."""
+
+    # -- questions -------------------------------------------------------------------------------------------------
+
+    def circumstances(self, running: Running) -> Circumstances:
+        """What the watchdog checks once a minute: devices, dependencies, drift. Blocks; any thread may call."""
+        serve = running.serve
+        managed = self.serves.get(serve.name)
+        if managed is None or managed.record is None:
+            return Circumstances(missing=(), drift=())
+        pids = self.members(managed)
+        wanted, engaged = self._meter.devices(serve, pids)
+        changed: tuple[str, ...] | None = ()
+        if serve.driver is Driver.PROCESS:
+            pid = managed.record.pid
+            changed = drift(
+                managed.record, self._keys.fingerprint(serve), self._keys.command(pid), environment_of(pid), serve
+            )
+        return Circumstances(wanted, engaged, tuple(requirements.unmet_requirements(serve)), changed)
+
+    def failure_of(self, name: str) -> str:
+        """See `Fleet.failure_of`."""
+        return self._failures.get(name, "")
+
+    def is_asleep(self, name: str) -> bool:
+        managed = self.serves.get(name)
+        return managed is not None and managed.state is LifecycleState.ASLEEP
+
+    def statistics(self) -> dict[str, ServeStatistics]:
+        """By serve's name; what is stopped is not in it."""
+        return {name: self._statistics(managed) for name, managed in self.serves.items()}
+
+    # -- what happens to a serve -----------------------------------------------------------------------------------
+
+    def take(self, managed: ManagedServe, event: LifecycleEvent) -> None:
+        """Add a serve. Raises ProcessLookupError if its process is gone, or its number belongs to another one."""
+        managed.apply(event)
+        if managed.record is not None:
+            driver = self.driver(managed.record.driver)
+            managed.unit = driver.hold(
+                managed.record, lambda code: self._on_exit(managed, code), lambda: self._on_gone(managed)
+            )
+        if managed.log is not None:
+            self._logs.watch(managed.log)
+        self.serves[managed.serve.name] = managed
+
+    async def prove(self, managed: ManagedServe, limit: float) -> ReadinessProof:
+        """Raises StartFailed with everything that helps."""
+        readiness = Readiness(managed.serve, managed.address, self._clock, managed.ended)
+        try:
+            async with asyncio.timeout(limit):
+                return await readiness.prove()
+        except EngineEnded:
+            await self._fetch_output(managed)
+            raise exit_report.ended_while_starting(managed, self._clock.now()) from None
+        except NotReady as failure:
+            raise exit_report.wrong_answer(managed, str(failure)) from None
+        except TimeoutError:
+            await self._fetch_output(managed)
+            raise exit_report.not_ready_in_time(managed, limit, readiness.last) from None
+
+    async def _fetch_output(self, managed: ManagedServe) -> None:
+        """Fetch its last output if it is not in a log file of Stoker's."""
+        if managed.record is not None and managed.log is None:
+            managed.engine_output = await self.driver(managed.record.driver).recent_output(managed.record)
+
+    def _on_exit(self, managed: ManagedServe, code: int | None) -> None:
+        """The leader of a process group ended. Kills the rest of the group and wakes every waiter."""
+        was_ready, was_asleep = managed.state is LifecycleState.READY, managed.state is LifecycleState.ASLEEP
+        is_unasked = managed.state is not LifecycleState.STOPPING
+        managed.apply(LifecycleEvent.EXITED)
+        managed.ended_unexpectedly = is_unasked
+        managed.ended.set()
+        if is_unasked and managed.unit is not None:
+            managed.unit.begin_end(0.0)
+        if was_asleep:
+            self.end_sleepers(self._warm.on_gone(managed.serve.name))
+        if was_ready:
+            self.end_sleepers(self._warm.on_stopped(managed.serve))
+            failure = managed.last_output().failure
+            self._failures[managed.serve.name] = failure.kind.value if failure is not None else ""
+            managed.on_exit(managed.serve.name, exit_report.exit_text(managed, code, self._clock.now()))
+
+    def on_lost(self, managed: ManagedServe, readiness: Readiness) -> None:
+        """An external serve stopped answering."""
+        managed.watch = None  # it ends by itself
+        managed.apply(LifecycleEvent.EXITED)
+        self._on_gone(managed)
+        managed.on_exit(managed.serve.name, f"stopped answering at {managed.serve.base_url}: {readiness.last}")
+
+    async def stop(self, managed: ManagedServe, grace: float) -> None:
+        if managed.gone.is_set():
+            return
+        managed.apply(LifecycleEvent.STOP_ASKED)
+        managed.ended.set()
+        if managed.unit is not None:
+            pids = self.members(managed)
+            before = None
+            try:
+                with contextlib.suppress(TimeoutError):  # a driver that hangs must not block the stop
+                    async with asyncio.timeout(LOOK_LIMIT):
+                        before = await self._while_unhurried(self._meter.snapshot())
+            finally:  # also on cancel
+                await managed.unit.end(0.0 if self.is_hurried else grace)
+            if before is not None:
+                await self._while_unhurried(self._meter.wait_until_free(managed.serve.name, pids, before))
+            return
+        watch, managed.watch = managed.watch, None
+        self._on_gone(managed)
+        if watch is not None:
+            await watch.close()
+
+    async def _while_unhurried(self, work: Coroutine[Any, Any, Found]) -> Found | None:
+        """The result of `work`; None if `hurry` was called before or meanwhile."""
+        if self.is_hurried:
+            work.close()
+            return None
+        task = asyncio.get_running_loop().create_task(work)
+        self._unhurried.add(task)
+        try:
+            await asyncio.wait([task])
+        finally:
+            self._unhurried.discard(task)
+            task.cancel()  # we were cancelled; one that is done does not mind
+        return None if task.cancelled() else task.result()
+
+    def _on_gone(self, managed: ManagedServe) -> None:
+        """Nothing is left of it."""
+        managed.apply(LifecycleEvent.GONE)
+        if managed.record is not None:
+            self.records.remove(managed.record)
+        self._drop(managed)
+
+    def _drop(self, managed: ManagedServe) -> None:
+        if self.serves.get(managed.serve.name) is managed:
+            del self.serves[managed.serve.name]
+            self._conversations.stopped(managed.serve.name)
+        if managed.log is not None:
+            self._logs.forget(managed.log)
+        managed.gone.set()
+
+    def release(self, managed: ManagedServe) -> None:
+        """Stop watching it; it goes on running, and its record stays for the next run of Stoker."""
+        managed.apply(LifecycleEvent.RELEASED)
+        if managed.unit is not None:
+            managed.unit.release()
+        self._drop(managed)
+
+    def hurry(self, stays: Callable[[ManagedServe], bool]) -> None:
+        """Kill every serve unless it `stays`. From now on no stop gives grace or waits for memory."""
+        self.is_hurried = True
+        for task in self._unhurried:
+            task.cancel()
+        for managed in list(self.serves.values()):
+            if managed.unit is not None and not stays(managed):
+                managed.apply(LifecycleEvent.STOP_ASKED)
+                managed.ended.set()
+                managed.unit.begin_end(0.0)
+
+    async def close(self) -> None:
+        """Stop measuring and rotating logs."""
+        if self._measuring:  # reading /proc takes milliseconds; do not wait for a driver that hangs
+            _, late = await asyncio.wait(self._measuring, timeout=LOOK_LIMIT)
+            for task in late:
+                task.cancel()
+        await self._logs.close()
+
+    # -- small things ----------------------------------------------------------------------------------------------
+
+    def end_sleepers(self, sleepers: Iterable[str]) -> None:
+        """The memory of these sleepers is needed for others: they are ended."""
+        for name in sleepers:
+            managed = self.serves.get(name)
+            if managed is not None and managed.state is LifecycleState.ASLEEP and managed.unit is not None:
+                self._log.info("serve %s is ended while it sleeps: its memory is needed", name)
+                managed.apply(LifecycleEvent.STOP_ASKED)
+                managed.unit.begin_end(managed.serve.stop_grace)
+
+    def measure_later(self, managed: ManagedServe) -> None:
+        """Measure what it holds, while its first requests run."""
+        task = asyncio.get_running_loop().create_task(self._measure(managed), name=f"weigh-{managed.serve.name}")
+        self._measuring.add(task)
+        task.add_done_callback(self._measuring.discard)
+
+    async def _measure(self, managed: ManagedServe) -> None:
+        measured = await self._meter.measure(managed.serve, self.members(managed))
+        if managed.state is LifecycleState.READY and measured.weight.bytes is not None:
+            managed.measured = measured.weight
+            self._context.notify(MemoryMeasured(managed.serve.name, measured.weight.bytes))
+
+    def write_record(self, managed: ManagedServe | None, record: StartRecord) -> None:
+        try:
+            self.records.write(record)
+        except OSError as error:
+            text = f"serve '{record.name}' was stopped again: its record in the state directory cannot be written"
+            raise StartFailed(f"{text} ({error.strerror}): make room there", code="state_unusable") from error
+        if managed is not None:
+            managed.record = record
+
+    def mark_asleep(self, managed: ManagedServe, asleep: bool) -> None:
+        if managed.record is not None:
+            self.write_record(managed, msgspec.structs.replace(managed.record, asleep=asleep))
+
+    def driver(self, kind: str) -> UnitDriver:
+        """Made, and its modules loaded, when the first serve needs it: most fleets have one kind."""
+        driver = Driver(kind)
+        if driver not in self._drivers:
+            self._drivers[driver] = self._make_driver(driver)
+        return self._drivers[driver]
+
+    def _make_driver(self, driver: Driver) -> UnitDriver:
+        if driver is Driver.COMPOSE:
+            from stoker.fleet.drivers.compose import ContainerDriver
+
+            return ContainerDriver(self._context.paths, self._keys, self._log, self.ports)
+        if driver is Driver.SYSTEMD:
+            from stoker.fleet.drivers.systemd import SystemdDriver
+
+            return SystemdDriver(Path(self._context.paths.state), self._keys, self._log)
+        return LocalDriver(self._context.paths, self._keys, self._log, self._conversations.directory)
+
+    def ports(self) -> set[int]:
+        return {managed.record.port for managed in self.serves.values() if managed.record is not None}
+
+    def pids(self) -> set[int]:
+        return {pid for managed in self.serves.values() for pid in self.members(managed)}
+
+    def members(self, managed: ManagedServe) -> list[int]:
+        leader = managed.unit.pid if managed.unit is not None else None
+        return process_group.members(leader) if leader is not None else []
+
+    def _statistics(self, managed: ManagedServe) -> ServeStatistics:
+        pid = managed.unit.pid if managed.unit is not None else None
+        rss = process_group.resident_bytes(pid) if pid is not None else None
+        log = str(managed.log) if managed.log else None
+        return ServeStatistics(managed.state.value, pid, managed.address.port, rss, log, managed.measured)

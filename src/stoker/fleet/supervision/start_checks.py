@@ -1,0 +1,68 @@
+"""What prevents a start, found before a running serve has to make room; and fetching weights that are missing."""
+
+from __future__ import annotations
+
+from stoker.domain.access import Paths
+from stoker.domain.serve import Driver, Serve
+from stoker.fleet.engines.placement import placement_problems
+from stoker.fleet.rehydrate.fetch import FetchProgress
+from stoker.fleet.rehydrate.rehydrator import Rehydrator, missing
+from stoker.fleet.supervision import preflight
+from stoker.fleet.supervision.memory_meter import MemoryMeter
+from stoker.fleet.supervision.serve_registry import ServeRegistry
+
+
+class StartChecks:
+    """Asks everything that knows an obstacle. Stops and starts nothing."""
+
+    def __init__(self, paths: Paths, registry: ServeRegistry, meter: MemoryMeter) -> None:
+        self._paths = paths
+        self._registry = registry
+        self._meter = meter
+        self._weights = Rehydrator(paths.state)
+        self._fetched: dict[str, FetchProgress] = {}
+
+    def check(self, serve: Serve) -> list[str]:
+        """What stands in the way of a start: one sentence each. Touches nothing; milliseconds, but for `conflicts`."""
+        found = preflight.problems(serve, self._registry.ports(), self._registry.pids() if serve.conflicts else ())
+        if self._paths.placement:
+            found += placement_problems(serve, self._paths.vault)
+        return [*found, *self._weights.problems(serve)]
+
+    async def examine(self, serve: Serve, victims: tuple[str, ...] = ()) -> list[str]:
+        """See `Fleet.examine`."""
+        problems = self.check(serve)
+        if problems or serve.driver is Driver.EXTERNAL:
+            return problems
+        going = [
+            self._registry.members(self._registry.serves[name]) for name in victims if name in self._registry.serves
+        ]
+        return [
+            *await self._weights.verify(serve),
+            *await self._registry.driver(serve.driver).examine(serve),
+            *await self._meter.obstacles(serve, [pid for pids in going for pid in pids]),
+        ]
+
+    def lacks_weights(self, serve: Serve) -> bool:
+        """See `Fleet.lacks_weights`."""
+        return serve.source is not None and bool(missing(serve))
+
+    async def fetch(self, serve: Serve) -> None:
+        """See `Fleet.fetch`."""
+
+        def tell(progress: FetchProgress) -> None:
+            self._fetched[serve.name] = progress
+
+        try:
+            await self._weights.rehydrate(serve, tell)
+        finally:
+            self._fetched.pop(serve.name, None)
+
+    def fetched(self, name: str) -> str:
+        """See `Fleet.fetched`."""
+        progress = self._fetched.get(name)
+        if progress is None:
+            return "it begins"
+        share = f"{100 * progress.done // progress.total} % of {progress.file}" if progress.total else progress.file
+        left = f", about {progress.seconds_left:.0f} s left" if progress.seconds_left is not None else ""
+        return f"{share}{left}"

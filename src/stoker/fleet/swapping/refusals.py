@@ -1,0 +1,19 @@
+"""Why a serve may not, or cannot, be started."""
+
+from __future__ import annotations
+
+from stoker.domain.errors import ClientError, StartFailed
+from stoker.domain.serve import Serve
+
+
+def needs_force(serve: Serve) -> ClientError:
+    reason = f" ({serve.reason})" if serve.reason else ""
+    command = f"stoker slot switch {serve.name} --force"
+    text = f"serve '{serve.name}' is {serve.status.value}{reason}: `{command}` runs it all the same"
+    return ClientError(text, code="needs_force", status=403, param="model")
+
+
+def cannot_start(serve: Serve, problems: list[str]) -> StartFailed:
+    own = f"serve '{serve.name}': "
+    text = "; ".join(problem.removeprefix(own) for problem in problems)
+    return StartFailed(f"serve '{serve.name}' cannot start: {text}", code="cannot_start", retry_after=30.0)

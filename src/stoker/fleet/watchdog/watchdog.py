@@ -1,0 +1,298 @@
+"""The loop that checks that each ready serve still works.
+
+Each ready serve is checked every `interval` seconds, staggered, never twice at once. A check is one GET /v1/models; one
+GET /metrics more while requests are in flight; and once a minute its circumstances (devices, dependencies, drift). An
+idle serve costs a quarter of a millisecond per interval, and no token of the engine.
+
+Reading order: `run`, `_look`, `_conclude`, `_act`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from stoker.domain.access import Watchdog
+from stoker.domain.protocols import Clock, Running
+from stoker.domain.serve import Driver
+from stoker.fleet.watchdog import assertions, budget
+from stoker.fleet.watchdog.assertions import AssertionResult, HealthVerdict, Observation, Remedy, ServeHealth
+from stoker.fleet.watchdog.budget import History, Park, Restart
+from stoker.fleet.watchdog.probe import Circumstances, Listing
+from stoker.fleet.watchdog.progress import (
+    NO_COUNTERS,
+    EngineCounters,
+    WorkProgress,
+    WorkSample,
+    advance,
+    stall_limit,
+    without_progress,
+)
+
+CIRCUMSTANCES_EVERY = 60.0
+"""Seconds between two checks of what hardly ever changes."""
+STALE_AFTER = 3
+"""Periods (and a moment) after which a result is out of date."""
+_MOMENT = 15.0
+_GOLDEN = 0.618
+"""Multiples of it, modulo 1, spread any number of serves evenly over the interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class HealthReport:
+    """The result of the last check, and when (Unix time)."""
+
+    at: float
+    verdict: HealthVerdict
+    findings: tuple[AssertionResult, ...]
+
+
+class ServesView(Protocol):
+    """Stoker's own state. Answers at once."""
+
+    def running(self) -> Mapping[str, Running]:
+        """The serves that are ready, asleep ones included. A new start is a new Running."""
+
+    def in_flight(self, name: str) -> int:
+        """Requests that wait for the serve; those whose client does not read are not among them."""
+
+    def relayed(self, name: str) -> int | None:
+        """Bytes received from the serve so far; None: not counted."""
+
+    def is_asleep(self, name: str) -> bool:
+        """Put to sleep by us."""
+
+
+class ServeProbe(Protocol):
+    """The serve itself. Each call is bounded in time; on cancel nothing stays open."""
+
+    async def models(self, running: Running) -> Listing: ...
+
+    async def counters(self, running: Running) -> EngineCounters: ...
+
+    async def circumstances(self, running: Running) -> Circumstances: ...
+
+
+class WatchdogActions(Protocol):
+    """The watchdog's actions. Both return at once, and take effect later."""
+
+    def restart(self, name: str, reason: str) -> bool:
+        """Stop it, without a drain longer than usual, and start it again. False: it is on its way out already."""
+
+    def park(self, name: str, reason: str) -> None:
+        """Stop it; requests for it are refused with `reason` until an operator starts it."""
+
+
+@dataclass(slots=True, eq=False)
+class _Watched:
+    """One start of one serve."""
+
+    running: Running
+    due: float
+    misses: int = 0
+    progress: WorkProgress | None = None
+    circumstances: Circumstances = field(default_factory=Circumstances)
+    circumstances_due: float = 0.0
+    proof: HealthReport | None = None
+    verified_at: float | None = None
+    is_told: bool = False
+    """A restart or a park was requested already."""
+    is_looking: bool = False
+
+
+class WatchdogLoop:
+    """See the module's docstring. All of it belongs to the loop's thread."""
+
+    def __init__(
+        self,
+        settings: Watchdog,
+        sees: ServesView,
+        probe: ServeProbe,
+        acts: WatchdogActions,
+        clock: Clock,
+        log: logging.Logger,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._settings = settings
+        self._sees = sees
+        self._probe = probe
+        self._acts = acts
+        self._clock = clock
+        self._log = log
+        self._pause = pause
+        self._watched: dict[str, _Watched] = {}
+        self._histories: dict[str, History] = {}
+        self._parked: dict[str, str] = {}
+        self._met = 0
+
+    def configure(self, settings: Watchdog) -> None:
+        """The next check uses these settings."""
+        self._settings = settings
+
+    async def run(self) -> None:
+        """Runs until it is cancelled, and cancels its checks then."""
+        async with asyncio.TaskGroup() as looks:
+            while True:
+                for name in self._due():
+                    self._watched[name].is_looking = True
+                    looks.create_task(self._look(name, self._watched[name]), name=f"watchdog-{name}")
+                await self._pause(self._wait())
+
+    # -- what others tell ------------------------------------------------------------------------------------------
+
+    def exited(self, name: str, detail: str) -> None:
+        """A serve ended by itself. The scheduler starts it again when it is wanted; here it only counts."""
+        now = self._clock.now()
+        self._histories[name], park = budget.decide_after_exit(
+            self._histories.get(name, History()), self._settings, now
+        )
+        if park is not None:
+            self._park(name, f"serve '{name}' ended by itself again ({detail}): {park.reason}")
+
+    def forget(self, name: str) -> None:
+        """An operator started it, or its configuration changed: forget its history; it is no longer parked."""
+        self._histories.pop(name, None)
+        self._parked.pop(name, None)
+
+    # -- what others ask -------------------------------------------------------------------------------------------
+
+    def report(self, name: str) -> dict[str, Any]:
+        """For /status. Times are Unix; None: not known, or never. What was found too long ago is left out."""
+        watched = self._watched.get(name)
+        proof = watched.proof if watched is not None else None
+        if proof is not None and self._clock.wall() - proof.at > STALE_AFTER * self._period + _MOMENT:
+            proof = None
+        verdict = proof.verdict if proof is not None else HealthVerdict(ServeHealth.UNKNOWN)
+        recent = self._histories.get(name, History()).within(self._settings.window, self._clock.now())
+        return {
+            "health": verdict.health.value,
+            "verified_at": watched.verified_at if watched is not None else None,
+            "looked_at": proof.at if proof is not None else None,
+            "act": verdict.act.value if verdict.act is not None else None,
+            "restarts": len(recent.times),
+            "parked": self._parked.get(name),
+            "findings": [
+                {"assertion": finding.assertion.value, "ok": finding.ok, "detail": finding.detail}
+                for finding in (proof.findings if proof is not None else ())
+            ],
+        }
+
+    def is_parked(self, name: str) -> bool:
+        return name in self._parked
+
+    # -- the loop --------------------------------------------------------------------------------------------------
+
+    @property
+    def _period(self) -> float:
+        """Seconds between two checks of a serve. With interval 0 nothing is asked, only progress is watched."""
+        return self._settings.interval or self._settings.stall / 4
+
+    def _due(self) -> list[str]:
+        """The serves to check now. Notices starts and ends."""
+        running = self._sees.running()
+        for name in [name for name, watched in self._watched.items() if running.get(name) is not watched.running]:
+            del self._watched[name]  # a check in progress notices by itself
+        now = self._clock.now()
+        for name, start in running.items():
+            if name not in self._watched:
+                self._met += 1
+                self._watched[name] = _Watched(start, now + self._period * (self._met * _GOLDEN % 1))
+        return [name for name, watched in self._watched.items() if watched.due <= now and not watched.is_looking]
+
+    def _wait(self) -> float:
+        """Seconds until the next check is due; at most a quarter of a period, so that new serves are noticed soon."""
+        now = self._clock.now()
+        soon = [watched.due - now for watched in self._watched.values() if not watched.is_looking]
+        return max(0.0, min([self._period / 4, *soon]))
+
+    async def _look(self, name: str, watched: _Watched) -> None:
+        """One check. The result is dropped if the serve was stopped or restarted in the meantime."""
+        try:
+            observation = await self._observe(name, watched)
+            if self._watched.get(name) is watched and self._sees.running().get(name) is watched.running:
+                self._conclude(name, watched, observation)
+        except Exception:  # the others are still to be watched
+            self._log.exception("watching serve %s broke inside Stoker", name)
+        finally:
+            watched.is_looking = False
+            watched.due = self._clock.now() + self._period
+
+    async def _observe(self, name: str, watched: _Watched) -> Observation:
+        running = watched.running
+        is_asking = self._settings.interval > 0
+        listing = await self._probe.models(running) if is_asking else None
+        is_busy = self._sees.in_flight(name) > 0
+        counters = await self._probe.counters(running) if is_asking and is_busy else NO_COUNTERS
+        if is_asking and self._clock.now() >= watched.circumstances_due:
+            watched.circumstances = await self._probe.circumstances(running)
+            watched.circumstances_due = self._clock.now() + CIRCUMSTANCES_EVERY
+        now = self._clock.now()
+        work = WorkSample(self._sees.in_flight(name), self._sees.relayed(name), counters)
+        watched.progress = progress = advance(watched.progress, work, now)
+        if listing is not None:
+            watched.misses = watched.misses + 1 if listing.ids is None else 0
+        around = watched.circumstances
+        return Observation(
+            wanted_id=running.target.served_name,
+            misses=watched.misses if listing is not None else None,
+            miss=listing.miss if listing is not None else "",
+            is_moving=progress.moved,
+            listed=listing.ids if listing is not None else None,
+            wanted_context=running.serve.context,
+            advertised_context=listing.context if listing is not None else None,
+            wanted_devices=around.wanted_devices,
+            engaged_devices=around.engaged_devices,
+            missing=around.missing,
+            drift=around.drift,
+            in_flight=work.in_flight,
+            without_progress=without_progress(progress, now),
+            stall_limit=stall_limit(self._settings.stall, counters),
+            running=counters.running,
+            queued=counters.queued,
+            asleep=self._sees.is_asleep(name),
+        )
+
+    def _conclude(self, name: str, watched: _Watched, observation: Observation) -> None:
+        findings = assertions.judge(observation)
+        verdict = assertions.verdict(findings, watched.running.serve.driver is not Driver.EXTERNAL)
+        before = watched.proof.verdict if watched.proof is not None else None
+        watched.proof = HealthReport(self._clock.wall(), verdict, findings)
+        if verdict.health is ServeHealth.VERIFIED:
+            watched.verified_at = watched.proof.at
+        if verdict.act is not None:
+            self._act(name, watched, verdict, is_news=before is None or before.failed != verdict.failed)
+        elif before is not None and before.health is ServeHealth.SICK:
+            self._log.info("serve %s is not sick any more", name)
+
+    def _act(self, name: str, watched: _Watched, verdict: HealthVerdict, is_news: bool) -> None:
+        """1 asked for already  2 nothing that a restart cures: say so  3 restart  4 too soon: say so  5 park"""
+        if watched.is_told:  # 1
+            return
+        if verdict.act is Remedy.REPORT:  # 2
+            if is_news:
+                self._log.warning("serve %s is sick, and runs on: %s", name, verdict.reason)
+            return
+        now = self._clock.now()
+        history = self._histories.get(name, History()).within(self._settings.window, now)
+        match budget.decide(history, self._settings, now):
+            case Restart(number):  # 3
+                if not self._acts.restart(name, verdict.reason):
+                    return  # it is stopping already; if it stays, the next check asks again
+                watched.is_told = True
+                self._histories[name] = history.counted(now)
+                self._log.warning("serve %s is sick and is restarted (no. %d): %s", name, number, verdict.reason)
+            case budget.Wait(until):  # 4
+                if is_news:
+                    text = "serve %s is sick, and not restarted before %.0f s have passed: %s"
+                    self._log.warning(text, name, until - now, verdict.reason)
+            case Park(reason):  # 5
+                watched.is_told = True
+                self._park(name, f"serve '{name}' is sick again ({verdict.reason}): {reason}")
+
+    def _park(self, name: str, text: str) -> None:
+        self._parked[name] = f"{text}; look into its log (`stoker serves logs {name}`), then `stoker serves up {name}`"
+        self._log.error("parked: %s", self._parked[name])
+        self._acts.park(name, self._parked[name])

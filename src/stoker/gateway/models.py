@@ -1,0 +1,44 @@
+"""Entries of GET /v1/models, in a form that OpenAI and Anthropic clients both read."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from stoker.domain.serve import Serve
+from stoker.fleet.swapping.conductor import Conductor
+
+
+class ModelList:
+    def __init__(self, conductor: Conductor) -> None:
+        self._conductor = conductor
+        self._started = time.time()
+
+    def is_up(self, serve: Serve) -> bool:
+        """Whether a serve can answer at once."""
+        return self._conductor.residency.is_loaded(serve.name)
+
+    def serve(self, name: str, serve: Serve) -> dict[str, Any]:
+        """The entry of a name of a serve."""
+        about = {
+            "serve": serve.name,
+            "state": self._conductor.residency.phase(serve.name),
+            "dialects": sorted(serve.dialects),
+            "modalities": list(serve.modalities),
+        }
+        return {**self._entry(name), "context_length": serve.context, "stoker": about}
+
+    def task(self, name: str) -> dict[str, Any]:
+        """The entry of a name that asks Stoker to choose a serve for each request."""
+        return {**self._entry(name), "context_length": None, "stoker": {"serve": None, "state": "routed"}}
+
+    def _entry(self, name: str) -> dict[str, Any]:
+        return {
+            "id": name,
+            "object": "model",
+            "created": int(self._started),
+            "owned_by": "stoker",
+            "type": "model",
+            "display_name": name,
+            "created_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._started)),
+        }

@@ -1,0 +1,35 @@
+"""What the request path works by: one frozen record per configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from stoker.domain.access import FrontDoor, Media
+from stoker.domain.serve import Serve
+from stoker.request.accept.budget import LEAST
+from stoker.request.decide.names import Names
+from stoker.request.relay.image_fetcher import ImageFetcher
+from stoker.routing.dispatch import Dispatcher
+
+
+@dataclass(frozen=True, slots=True)
+class FlowSettings:
+    """A reload makes another one, for `Flow.configure`; so does an alias that moves, with other `names`."""
+
+    front_door: FrontDoor
+    names: Names
+    dispatcher: Dispatcher | None = None
+    """Serves requests that name a task; None: no tier is configured, every request names its model."""
+    pictures: ImageFetcher = field(default_factory=lambda: ImageFetcher(Media()))
+    """Downloads images, if that is allowed."""
+    secrets: tuple[str, ...] = ()
+    """What clients must not see in an engine's error texts, beside the keys of the front door and of `names`."""
+    body_budget: int = LEAST
+    """Bytes of request bodies that may be held at once."""
+
+
+def keys_of(front_door: FrontDoor, serves: Iterable[Serve]) -> list[str]:
+    """Every key that is configured."""
+    keys = [key.value for key in front_door.keys] + [serve.key for serve in serves if serve.key is not None]
+    return [key.reveal() for key in keys]

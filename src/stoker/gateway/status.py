@@ -1,0 +1,167 @@
+"""The status document and the metrics: what /status, /metrics and `stoker status` show."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stoker import __version__
+from stoker.domain.protocols import Clock
+from stoker.fleet.conversations import keeper as conversations
+from stoker.fleet.supervision.serve_registry import ServeStatistics
+from stoker.fleet.swapping import status_report
+from stoker.fleet.swapping.conductor import Conductor
+from stoker.fleet.warm import statistics as warm
+from stoker.gateway.flow import Flow
+from stoker.store.decisions import DecisionLog
+from stoker.store.metrics import Metrics
+
+EVENTS = 50
+"""How many of the last events /status shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusSources:
+    """Where /status gets what only single parts know. The defaults are for parts that are not there."""
+
+    events: Callable[[int], list[dict[str, Any]]] = lambda limit: []
+    watchdog: Callable[[str], dict[str, Any]] = lambda serve: {}
+    statistics: Callable[[], Mapping[str, ServeStatistics]] = dict
+    warm: Callable[[], warm.WarmStatistics | None] = lambda: None
+    conversations: Callable[[], conversations.ConversationStatistics | None] = lambda: None
+    shadow: Callable[[], dict[str, Any] | None] = lambda: None
+    classifier: Callable[[], dict[str, Any] | None] = lambda: None
+    aliases: Callable[[], list[dict[str, Any]]] = list
+
+
+class StatusReport:
+    def __init__(
+        self,
+        conductor: Conductor,
+        flow: Flow,
+        store: DecisionLog,
+        metrics: Metrics,
+        clock: Clock,
+        sources: StatusSources = StatusSources(),
+    ) -> None:
+        self._conductor = conductor
+        self._flow = flow
+        self._store = store
+        self._metrics = metrics
+        self._clock = clock
+        self._sources = sources
+        self._started = time.time()
+
+    def document(self) -> dict[str, Any]:
+        """The status document; docs/reference/http.md describes its fields."""
+        door = self._flow.settings.front_door
+        now = self._clock.now()
+        decisions = self._store.statistics()
+        bodies = self._flow.bodies
+        return {
+            "version": __version__,
+            "pid": os.getpid(),
+            "started_at": self._started,
+            "draining": self._flow.is_draining,
+            "frontdoor": {
+                "auth": "keys" if door.auth and door.keys else "none",
+                "host": door.host,
+                "port": door.port,
+                "base_url": f"http://{_local(door.host)}:{door.port}/v1",
+                "max_active_generations": sum(s.max_active for s in self._flow.settings.names.serves),
+                "in_flight": len(self._flow.active),
+                "bodies": {"held": bodies.held, "budget": bodies.limit, "refused": bodies.refused},
+            },
+            "model_slot": status_report.model_slot(self._conductor),
+            "slots": status_report.slots(self._conductor, now),
+            "serves": self._serves(now),
+            "aliases": self._sources.aliases(),
+            "routing": self._routing(),
+            "warm": _warm(self._sources.warm()),
+            "conversations": _conversations(self._sources.conversations()),
+            "events": self._sources.events(EVENTS),
+            "decisions": {
+                "kept": decisions.kept, "dropped": decisions.dropped, "unrecorded": decisions.unrecorded,
+            },
+        }  # fmt: skip
+
+    def metrics(self, document: Mapping[str, Any]) -> bytes:
+        """Prometheus text. May run in a thread: the first call imports for some 70 ms."""
+        from stoker.store.exposition import expose
+
+        return expose(self._metrics, document)
+
+    def _routing(self) -> dict[str, Any] | None:
+        dispatcher = self._flow.settings.dispatcher
+        if dispatcher is None:
+            return None
+        routing = dispatcher.router.status()
+        return {**routing, "shadow": self._sources.shadow(), "classifier": self._sources.classifier()}
+
+    def _serves(self, now: float) -> list[dict[str, Any]]:
+        statistics = self._sources.statistics()
+        pool = self._sources.warm()
+        warm_models = {one.serve: one for one in pool.warm} if pool is not None else {}
+        found = status_report.serves(self._conductor, now)
+        for one in found:
+            name = one["name"]
+            measured = statistics[name].measured if name in statistics else None
+            engine_state = statistics[name].state if name in statistics else ""
+            one["measured_by"] = measured.source.value if measured is not None else None
+            one["watchdog"] = self._sources.watchdog(name)
+            one["totals"] = self._metrics.totals(name)
+            one["temperature"] = _temperature(one["state"], engine_state, name in warm_models)
+            one["expected"] = (warm_models[name].why or None) if name in warm_models else None
+        return found
+
+
+def _temperature(state: str, engine_state: str, is_warm: bool) -> str | None:
+    """`hot`: on its device; `asleep` or `warm`: in host memory; `cold`; None while it starts or stops."""
+    if engine_state == "asleep":
+        return "asleep"
+    if state in ("ready", "draining", "held"):
+        return "hot"
+    if state in ("starting", "stopping"):
+        return None
+    return "warm" if is_warm else "cold"
+
+
+def _warm(pool: warm.WarmStatistics | None) -> dict[str, Any] | None:
+    """The warm pool. Sizes are bytes."""
+    if pool is None:
+        return None
+    return {
+        "budget": pool.budget,
+        "used": pool.size,
+        "holder": pool.holder,
+        "holder_restarts": pool.restarts,
+        "paused": pool.is_paused,
+        "predictions": dict(pool.predictions),
+        "models": [
+            {"name": one.serve, "how": one.how, "bytes": one.size, "read": one.read, "locked": one.locked,
+             "pinned": one.pinned, "why": one.why or None, "problem": one.problem or None}
+            for one in pool.warm
+        ],
+    }  # fmt: skip
+
+
+def _conversations(saved: conversations.ConversationStatistics | None) -> dict[str, Any] | None:
+    """Saved conversations, and the counts of saving and restoring since the start."""
+    if saved is None:
+        return None
+    return {
+        "files": saved.files,
+        "bytes": saved.size,
+        "saved": saved.saved,
+        "not_saved": saved.not_saved,
+        "restored": saved.restored,
+        "not_restored": saved.not_restored,
+    }
+
+
+def _local(host: str) -> str:
+    """An address that a client on this machine can use."""
+    return "127.0.0.1" if host in ("0.0.0.0", "::") else host

@@ -1,0 +1,186 @@
+"""Who may come in."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from collections.abc import Iterable, Mapping
+
+from stoker.domain.access import FrontDoor, Key, Scope
+from stoker.domain.errors import ClientError
+from stoker.domain.serve import Secret, Serve
+from stoker.request.accept.cors import Cors
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
+OPEN = Key("", Secret("", ""), Scope.ADMIN)
+"""Who comes in when no key is asked for."""
+LOCAL = Key("local", Secret("", ""), Scope.ADMIN)
+"""Who comes in through the control socket."""
+
+MAX_WELCOME = 64
+"""Spellings of Host that are remembered: where any address is one of ours, a caller could think of ever new ones."""
+
+ONCE = (
+    b"host", b"authorization", b"x-api-key", b"content-type", b"content-encoding", b"origin", b"sec-fetch-site",
+    b"access-control-request-method", b"access-control-request-headers",
+)  # fmt: skip
+"""Headers that something is decided by: two of one kind are read differently by different readers."""
+
+
+class BadKey(ClientError):
+    """No key, or a wrong one. `begins`: its first four characters, for the log; empty: there was none."""
+
+    status = 401
+    code = "bad_key"
+
+    def __init__(self, begins: str) -> None:
+        what = "is wrong" if begins else "is missing: send 'Authorization: Bearer KEY' or 'x-api-key: KEY'"
+        super().__init__(f"the API key {what}")
+        self.begins = begins
+
+    @property
+    def reason(self) -> str:
+        return "wrong_key" if self.begins else "missing_key"
+
+
+class Caller:
+    """A key at run time."""
+
+    __slots__ = ("_may_use_all", "active", "key")
+
+    def __init__(self, key: Key) -> None:
+        self.key = key
+        self.active = 0
+        self._may_use_all = "*" in key.models
+
+    def enter(self) -> None:
+        """Count one request in. Raises ClientError 429 when the key's own limit is reached."""
+        limit = self.key.max_active
+        if limit is not None and self.active >= limit:
+            text = f"key '{self.key.name}' already runs {limit} requests, its max_active"
+            raise ClientError(text, code="key_limit", status=429, retry_after=1.0)
+        self.active += 1
+
+    def leave(self) -> None:
+        self.active -= 1
+
+    def may_use(self, serve: Serve) -> bool:
+        """Whether any of a serve's names is on the key's list, and its requests may go to whoever runs it."""
+        if serve.translation.cloud and not self.key.cloud:
+            return False
+        return self._may_use_all or not set(serve.names()).isdisjoint(self.key.models)
+
+    def may_choose(self, model: str) -> bool:
+        """Whether a request may name a task: `auto`, `auto:CLASS`, or an alias of one. A list that has `auto` has them
+        all."""
+        return self._may_use_all or "auto" in self.key.models or model in self.key.models
+
+
+class AccessControl:
+    """Checks in this order: Host, Origin, key, scope."""
+
+    def __init__(self, front_door: FrontDoor) -> None:
+        self.configure(front_door)
+
+    def configure(self, front_door: FrontDoor) -> None:
+        """Apply to the next request. Requests under way still count for the keys that they came with."""
+        self._callers = [(key.value.reveal().encode(), Caller(key)) for key in front_door.keys]
+        self._asks = front_door.auth and bool(front_door.keys)
+        self._open = Caller(OPEN)
+        self._local = Caller(LOCAL)
+        self._hosts = {name.lower() for name in (*LOOPBACK, *front_door.allowed_hosts)}
+        if front_door.host not in ("0.0.0.0", "::"):
+            self._hosts.add(front_door.host.lower())
+        self._hosts |= {f"[{name}]" for name in self._hosts if ":" in name and "[" not in name}
+        self.pages = Cors(front_door.allowed_origins)
+        self._any_host = "*" in front_door.allowed_hosts
+        self._any_address = front_door.host in ("0.0.0.0", "::")
+        self._welcome: set[bytes] = set()
+        """Hosts as they were spelt when they were let in: the usual ones are looked up, not taken apart again."""
+
+    @property
+    def remembered(self) -> int:
+        """Spellings of hosts that are remembered: MAX_WELCOME at most."""
+        return len(self._welcome)
+
+    @property
+    def requires_keys(self) -> bool:
+        return self._asks
+
+    def admit(self, headers: Mapping[bytes, bytes], is_local: bool) -> Caller:
+        """The caller behind a request. Raises BadKey (401), or ClientError 403 (foreign Host or Origin).
+
+        Host and Origin are checked even where no key is: a page in a browser on this machine must not reach a keyless
+        loopback, by its own origin or by a name that was rebound to 127.0.0.1.
+        """
+        if is_local:
+            return self._local
+        self.check_page(headers)
+        if not self._asks:
+            return self._open
+        presented = _presented(headers)
+        found: Caller | None = None
+        for value, caller in self._callers:  # every key is compared: time tells nothing about which one was near
+            if hmac.compare_digest(value, presented) and value:
+                found = caller
+        if found is None:
+            raise BadKey(presented[:4].decode("latin-1"))
+        return found
+
+    def check_page(self, headers: Mapping[bytes, bytes]) -> None:
+        """Raises ClientError 403: the Host is none of ours, or a web page of another origin asks."""
+        given = headers.get(b"host", b"")
+        if given not in self._welcome:
+            host = _name(given.decode("latin-1"))
+            if not (self._any_host or host in self._hosts or (self._any_address and _is_address(host))):
+                text = f"Host {host[:100]!r} is not allowed: add it to front_door.allowed_hosts"
+                raise ClientError(text, code="foreign_host", status=403)
+            if len(self._welcome) < MAX_WELCOME:
+                self._welcome.add(given)
+        origin = headers.get(b"origin")
+        if origin is not None:
+            is_own = origin.lower().partition(b"://")[2] == given.lower()
+            if not is_own and not self.pages.allows(origin):
+                message = "web pages of another origin are refused: add the origin to front_door.allowed_origins"
+                raise ClientError(message, code="foreign_origin", status=403)
+
+
+def _is_address(host: str) -> bool:
+    """An IP address needs no name service, so it cannot have been rebound."""
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+def require(caller: Caller, scope: Scope) -> None:
+    """Raises ClientError 403 when the key's scope is too small."""
+    if caller.key.scope < scope:
+        held, needed = caller.key.scope.name.lower(), scope.name.lower()
+        text = f"key '{caller.key.name}' has scope {held}; this request needs {needed}"
+        raise ClientError(text, code="scope", status=403)
+
+
+def refuse_repeated(given: Iterable[tuple[bytes, bytes]]) -> None:
+    """Raises ClientError 400 where a header that something is decided by is there twice."""
+    names = [name for name, _ in given]
+    for name in ONCE:
+        if names.count(name) > 1:
+            text = f"the request has {names.count(name)} '{name.decode()}' headers: send one"
+            raise ClientError(text, code="repeated_header")
+
+
+def _presented(headers: Mapping[bytes, bytes]) -> bytes:
+    """The bearer; where that is none, or empty, the other header's key."""
+    scheme, _, bearer = headers.get(b"authorization", b"").partition(b" ")
+    key = bearer.strip() if scheme.lower() == b"bearer" else b""
+    return key or headers.get(b"x-api-key", b"").strip()
+
+
+def _name(host: str) -> str:
+    """Host without its port, lower case."""
+    host = host.strip().lower()
+    if host.startswith("["):
+        return host[: host.find("]") + 1] or host
+    return host.rpartition(":")[0] if host.count(":") == 1 else host

@@ -1,0 +1,299 @@
+"""The few top-level fields that Stoker needs of a body that it otherwise leaves alone.
+
+One pass of msgspec proves that the whole body is JSON. Fields that decide (model, stream, the output budget) or that
+are to be dropped may stand there only once: two readers of `{"model":"a","model":"b"}` could disagree about who was
+asked. Nesting deeper than 64 is refused. Both checks are linear and in C; the exact scan runs only for bodies that
+could be ambiguous.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from itertools import accumulate
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+
+from stoker.domain.access import Bounds
+from stoker.domain.errors import ClientError
+from stoker.request.codec.bounds import (
+    HEAVY,
+    LISTS,
+    SMALLEST_ENTRY,
+    TOOLS,
+    WINDOW,
+    check_lists,
+    has_more,
+    structure,
+)
+
+MAX_DEPTH = 64
+UNIQUE = ("model", "stream", "max_tokens", "max_completion_tokens", "max_output_tokens", "stream_options")
+ENGINE_PRIVATE = (
+    "custom_logit_processor", "chat_template", "kv_transfer_params", "vllm_xargs", "bootstrap_host",
+    "bootstrap_port", "bootstrap_room", "lora_path", "id_slot",
+)  # fmt: skip
+"""Parameters that reach dangerous code in some engine (pickled code, templates, foreign hosts) or another client's
+cache. They are dropped, and the drop is reported."""
+_ABSENT = msgspec.Raw()
+_USUAL = Bounds()
+
+
+class BodyFields(msgspec.Struct):
+    """The top level of a request body; everything else is skipped, but proved to be JSON.
+
+    `model_at` is where the model's key starts, if that is certain without a scan of the structure; `private` names the
+    engine-private parameters that are there; `may_name_images` is false where no image is given by its address.
+    """
+
+    model: Any = None
+    stream: Any = None
+    max_tokens: Any = None
+    max_completion_tokens: Any = None
+    max_output_tokens: Any = None
+    stream_options: Any = None
+    custom_logit_processor: msgspec.Raw = _ABSENT
+    chat_template: msgspec.Raw = _ABSENT
+    kv_transfer_params: msgspec.Raw = _ABSENT
+    vllm_xargs: msgspec.Raw = _ABSENT
+    bootstrap_host: msgspec.Raw = _ABSENT
+    bootstrap_port: msgspec.Raw = _ABSENT
+    bootstrap_room: msgspec.Raw = _ABSENT
+    lora_path: msgspec.Raw = _ABSENT
+    id_slot: msgspec.Raw = _ABSENT
+    messages: msgspec.Raw = _ABSENT
+    input: msgspec.Raw = _ABSENT
+    prompt: msgspec.Raw = _ABSENT
+    documents: msgspec.Raw = _ABSENT
+    system: msgspec.Raw = _ABSENT
+    stop: msgspec.Raw = _ABSENT
+    stop_sequences: msgspec.Raw = _ABSENT
+    images: msgspec.Raw = _ABSENT
+    tools: msgspec.Raw = _ABSENT
+    functions: msgspec.Raw = _ABSENT
+    model_at: Any = msgspec.field(default=None, name="(model_at)")
+    private: Any = msgspec.field(default=(), name="(private)")
+    may_name_images: Any = msgspec.field(default=True, name="(may_name_images)")
+
+    def output_budget(self) -> int | None:
+        """Tokens the caller allows for the answer; None if it did not say."""
+        for value in (self.max_completion_tokens, self.max_tokens, self.max_output_tokens):
+            if isinstance(value, int) and not isinstance(value, bool):
+                return value
+        return None
+
+
+_private = attrgetter(*ENGINE_PRIVATE)
+_BOUNDED = (*LISTS, *TOOLS)
+_lists = attrgetter(*_BOUNDED)
+_NOTHING_PRIVATE = (_ABSENT,) * len(ENGINE_PRIVATE)
+_decode = msgspec.json.Decoder(BodyFields).decode
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]]', re.DOTALL)
+_ESCAPED_LETTER = re.compile(rb"\\u00[4-7]")
+IMAGE_KEYS = ("url", "image_url", "source", "video_url", "audio_url", "file_url")
+"""Keys under which the address of an image or of another file may stand, anywhere in a body."""
+_KEY = re.compile(
+    rb'"(?:m(?:odel|ax_(?:tokens|completion_tokens|output_tokens))|s(?:tream(?:_options)?|ource)'
+    rb'|url|image_url|video_url|audio_url|file_url)"'
+)
+"""UNIQUE and IMAGE_KEYS, written so that few branches are tried at each quote: a body has thousands of those."""
+_LONGEST_KEY = len(b'"max_completion_tokens"')
+_IMAGE_KEYS = {b'"%s"' % name.encode() for name in IMAGE_KEYS}
+_COLON = re.compile(rb"\s*:\s*")
+_ROUNDS = 12
+_SQUARE = bytes.maketrans(b"{}", b"[]")
+_STEPS = {0x5B: 1, 0x5D: -1}
+
+
+def read_body_fields(body: bytes, streams: bool = False, bounds: Bounds = _USUAL) -> BodyFields:
+    """Raises ClientError (400, or 413 for a body beyond `bounds`) naming what is wrong; costs linear time and no memory
+    beyond the body's size. `streams`: what a body means that does not say `stream`.
+
+    1. more values than `bounds` allow: found before anything is decoded
+    2. not JSON in UTF-8, or not an object
+    3. nested deeper than 64
+    4. more messages or tools than `bounds` allow
+    5. a field that decides or is dropped stands there twice
+    6. `model` missing or not a non-empty string; `stream` not a boolean
+    """
+    counted = structure(body, bounds.max_values) if len(body) > bounds.max_values else None  # 1
+    try:
+        top = _decode(body)
+        if not body.isascii():
+            _check_utf8(body)
+    except RecursionError:  # the decoder gives up long before the C stack does
+        raise _too_deep() from None  # 3
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        text = f"the request body is not a JSON object: {_shorten(str(error))}"
+        raise ClientError(text, code="bad_json") from None  # 2
+    if (
+        has_more(body, MAX_DEPTH, b"{", b"[")
+        and _depth((counted or structure(body, bounds.max_values)).brackets) > MAX_DEPTH
+    ):
+        raise _too_deep()  # 3
+    if len(body) >= SMALLEST_ENTRY * min(bounds.max_messages, bounds.max_tools):
+        check_lists(zip(_BOUNDED, _lists(top), strict=True), bounds)  # 4
+    top.model_at = None  # these are ours alone, whatever the body says
+    top.private = private = _private_of(top)
+    keys = _KEY.findall(body) if len(body) < HEAVY else _keys(body)
+    known = set(keys)
+    images = known & _IMAGE_KEYS
+    if images:
+        keys = [key for key in keys if key not in _IMAGE_KEYS]
+        known -= _IMAGE_KEYS
+    is_plain = b"\\" not in body or b"\\u00" not in body or _ESCAPED_LETTER.search(body) is None
+    top.may_name_images = bool(images) or not is_plain
+    if not is_plain or len(keys) > len(known) or (private and _repeats(body, private)):
+        for name, count in _count(body, (*UNIQUE, *private)).items():
+            if count > 1:
+                text = f"'{name}' appears {count} times in the request body: send it once"
+                raise ClientError(text, code="duplicate_field", param=name)  # 5
+    elif b'"model"' in known:
+        top.model_at = body.index(b'"model"')
+    if not isinstance(top.model, str) or not top.model:
+        found = "is missing" if top.model is None else f"must be a non-empty string, not {_kind(top.model)}"
+        raise ClientError(f"'model' {found}; see GET /v1/models for the names", code="bad_model", param="model")  # 6
+    if top.stream is None:
+        top.stream = streams
+    if not isinstance(top.stream, bool):
+        raise ClientError(f"'stream' must be true or false, not {_kind(top.stream)}", code="bad_field", param="stream")
+    return top
+
+
+def find(body: bytes, name: str, at: int | None = None) -> tuple[int, int, int]:
+    """Offsets (key start, value start, value end) of a top-level field that `read_body_fields` found. `at`: where its
+    key starts, if that is known. Raises KeyError if the field is missing.
+    """
+    if at is not None:
+        colon = _COLON.match(body, at + len(name) + 2)
+        if colon is not None:
+            return at, colon.end(), _value_end(body, colon.end())
+    place = locate(body, name)
+    if place is None:
+        raise KeyError(name)
+    return place
+
+
+def locate(body: bytes, name: str) -> tuple[int, int, int] | None:
+    """Like `find`, but looks at every top-level field; None if it is not among them."""
+    for at, value in _top_level(body):
+        if msgspec.json.decode(body[at : _string_end(body, at)]) == name:
+            return at, value, _value_end(body, value)
+    return None
+
+
+def _private_of(top: BodyFields) -> tuple[str, ...]:
+    values = _private(top)
+    if values == _NOTHING_PRIVATE:
+        return ()
+    return tuple(name for name, value in zip(ENGINE_PRIVATE, values, strict=True) if value is not _ABSENT)
+
+
+def _repeats(body: bytes, names: tuple[str, ...]) -> bool:
+    return any(body.count(b'"%s"' % name.encode()) > 1 for name in names)
+
+
+def may_hold(body: bytes, name: str) -> bool:
+    """False: this field is plainly not there, however it may be spelt."""
+    return b'"%s"' % name.encode() in body or _ESCAPED_LETTER.search(body) is not None
+
+
+def _count(body: bytes, names: tuple[str, ...]) -> dict[str, int]:
+    counts = dict.fromkeys(names, 0)
+    for at, _ in _top_level(body):
+        name = msgspec.json.decode(body[at : _string_end(body, at)])
+        if name in counts:
+            counts[name] += 1
+    return counts
+
+
+def _top_level(body: bytes) -> list[tuple[int, int]]:
+    """(key start, value start) of each top-level field, in order. The body is valid JSON."""
+    fields: list[tuple[int, int]] = []
+    depth = 0
+    for token in _TOKEN.finditer(body):
+        first = body[token.start()]
+        if first in b"{[":
+            depth += 1
+        elif first in b"}]":
+            depth -= 1
+        elif depth == 1:
+            colon = _COLON.match(body, token.end())
+            if colon is not None:
+                fields.append((token.start(), colon.end()))
+    return fields
+
+
+def _string_end(body: bytes, start: int) -> int:
+    match = _STRING.match(body, start)
+    if match is None:
+        raise KeyError(start)
+    return match.end()
+
+
+def _value_end(body: bytes, start: int) -> int:
+    first = body[start]
+    if first == 0x22:
+        return _string_end(body, start)
+    if first not in b"{[":
+        end = start
+        while body[end] not in b",}] \t\r\n":
+            end += 1
+        return end
+    depth = 0
+    for token in _TOKEN.finditer(body, start):
+        sign = body[token.start()]
+        if sign in b"{[":
+            depth += 1
+        elif sign in b"}]":
+            depth -= 1
+            if depth == 0:
+                return token.end()
+    raise KeyError(start)
+
+
+def _keys(body: bytes) -> list[bytes]:
+    """What `_KEY` finds, window by window: one search of a large body would let no other thread run meanwhile."""
+    keys, at = [], 0
+    for end in range(WINDOW, len(body) + WINDOW, WINDOW):
+        for match in _KEY.finditer(body, at, end):
+            keys.append(match[0])
+            at = match.end()
+        at = max(at, end - _LONGEST_KEY)
+    return keys
+
+
+def _depth(brackets: bytes) -> int:
+    """How deep they nest; they are those of valid JSON. Each round removes the innermost pairs, which is fast and
+    mostly enough; what is deeper than that is counted.
+    """
+    rest = brackets.translate(_SQUARE)
+    for depth in range(_ROUNDS):
+        if not rest:
+            return depth
+        rest = rest.replace(b"[]", b"")
+    return _ROUNDS + max(accumulate(map(_STEPS.__getitem__, rest)), default=0)
+
+
+def _check_utf8(body: bytes) -> None:
+    """Raises UnicodeDecodeError. In pieces, so that a large body is never held a second time as text."""
+    decode = codecs.getincrementaldecoder("utf-8")().decode
+    step = 1 << 20
+    for at in range(0, len(body), step):
+        decode(body[at : at + step], at + step >= len(body))
+
+
+def _too_deep() -> ClientError:
+    return ClientError(f"the request body is nested more than {MAX_DEPTH} levels deep", code="too_deep")
+
+
+def _kind(value: object) -> str:
+    names = {bool: "a boolean", int: "a number", float: "a number", list: "an array", dict: "an object", str: "empty"}
+    return names.get(type(value), "null")
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= 160 else text[:157] + "..."

@@ -1,0 +1,110 @@
+"""The content of one turn: its texts, and how much else is in it. Pure, and never raises."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from stoker.domain.task import MAX_TEXT
+
+_ABSENT = msgspec.Raw(b"")
+_WRONG = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_text = msgspec.json.Decoder(str)
+_RESULTS = ("tool_result", "function_call_output", "custom_tool_call_output")
+_IMAGES = ("image", "image_url", "input_image")
+_TEXTS = ("text", "input_text", "output_text")
+_CLOSE = (MAX_TEXT, 3 * MAX_TEXT)
+"""Bytes of JSON that should hold MAX_TEXT / 2 characters, and if they do not: even where each is written in six."""
+_SAFE = re.compile(rb"[ \xc0-\xff]")
+"""Before such a byte a JSON string may be cut: neither an escape nor a character goes across."""
+
+
+class _Part(msgspec.Struct, gc=False):
+    """Of a turn's content. Images and results may be long, and are only counted."""
+
+    type: Any = ""
+    text: msgspec.Raw = _ABSENT
+
+
+_parts = msgspec.json.Decoder(list[_Part])
+_part = msgspec.json.Decoder(_Part)
+_raws = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+class TurnContent(msgspec.Struct):
+    """One turn's content: its texts, as JSON, and what else is in it."""
+
+    texts: list[msgspec.Raw] = []
+    images: int = 0
+    results: int = 0
+
+
+def turn_content(raw: msgspec.Raw) -> TurnContent:
+    """Text, or a list of parts; anything else says nothing."""
+    found = TurnContent(texts=[])
+    head = first(raw)
+    if head == b'"':
+        found.texts.append(raw)
+    elif head == b"[":
+        try:
+            parts = _parts.decode(raw)
+        except _WRONG:
+            return _mixed(raw)
+        for part in parts:
+            _look(part, found)
+    return found
+
+
+def first(raw: msgspec.Raw) -> bytes:
+    """Its first byte, which tells what kind of JSON it is; empty: it is not there."""
+    return bytes(memoryview(raw)[:1])
+
+
+def shortened_text(raw: msgspec.Raw) -> str:
+    """The text. Of a very long one at least MAX_TEXT / 2 characters from either end, if that saves reading it: what is
+    between them would be cut away.
+    """
+    size = len(raw)
+    for close in _CLOSE:
+        if size <= 4 * close:
+            break
+        head, tail = _SAFE.search(raw, close), _SAFE.search(raw, size - close)
+        if head is None or tail is None or head.start() > tail.start():
+            break
+        view = memoryview(raw)
+        begin = decoded(bytes(view[: head.start()]) + b'"')
+        end = decoded(b'"' + bytes(view[tail.start() :]))
+        if min(len(begin), len(end)) >= MAX_TEXT // 2 and begin.strip():
+            return f"{begin}\n{end}"
+    return decoded(raw)
+
+
+def decoded(raw: msgspec.Raw | bytes) -> str:
+    """Of a JSON string; empty where it is none after all."""
+    try:
+        return _text.decode(raw)
+    except _WRONG:
+        return ""
+
+
+def _mixed(raw: msgspec.Raw) -> TurnContent:
+    """A list of which not all are parts: a bare text counts as one."""
+    found = TurnContent(texts=[])
+    for each in _raws.decode(raw):
+        head = first(each)
+        if head == b'"':
+            found.texts.append(each)
+        elif head == b"{":
+            with suppress(*_WRONG):
+                _look(_part.decode(each), found)
+    return found
+
+
+def _look(part: _Part, found: TurnContent) -> None:
+    if part.type in _TEXTS and first(part.text) == b'"':
+        found.texts.append(part.text)
+    found.images += part.type in _IMAGES
+    found.results += part.type in _RESULTS

@@ -1,0 +1,140 @@
+"""What a serve says about its failure, made fit for the client: its words, without secrets, and not too many."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from stoker.domain.errors import StokerError
+
+MOST = 2048
+"""Bytes of UTF-8 that the client gets."""
+_MOST_READ = 64 * 1024
+"""Bytes or characters that are looked at for them."""
+_MOST_LEARNED = 4096
+HINT = "; see the serve's log"
+"""The end of a message of Stoker's that gives no reason."""
+_NAMES = ("error", "message", "detail", "msg", "error_message", "reason", "title")
+_ASIDE = re.compile(r"<(script|style)\b", re.IGNORECASE)
+_TAG = re.compile(r"<[^<>]*>")
+_HTML = re.compile(r"\s*<(?:!doctype|html|head|body|h1|p|div|center)\b", re.IGNORECASE)
+_CONTROL = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
+)
+_BLANKS = re.compile(r"[ \t\r\n]+")
+
+
+def reason_of(body: bytes) -> str:
+    """What an error reply's body says, in any of the usual forms; empty: nothing. It is not fit for anybody yet.
+
+    1. JSON that says it: see `message_of`   2. other JSON: its text   3. a page: its text   4. plain text
+    """
+    try:
+        found = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        text = body[:_MOST_READ].decode("utf-8", "replace")
+        if _HTML.match(text):
+            return _TAG.sub(" ", _shown(text)).strip()  # 3
+        return text.strip()  # 4
+    if message := message_of(found):
+        return message  # 1
+    return json.dumps(found, ensure_ascii=False)[:_MOST_READ] if found else ""  # 2
+
+
+def _shown(page: str) -> str:
+    """Without scripts and styles."""
+    parts, at = [], 0
+    while (aside := _ASIDE.search(page, at)) is not None:
+        parts.append(page[at : aside.start()])
+        end = page.find(f"</{aside[1]}", aside.end())
+        at = end if end >= 0 else len(page)
+    return "".join([*parts, page[at:]])
+
+
+def message_of(found: Any, depth: int = 4) -> str:
+    """OpenAI's and Anthropic's `error.message`, Ollama's `error`, FastAPI's `detail` (a text, or a list with `msg`),
+    and what others write.
+    """
+    if isinstance(found, str):
+        return found[:_MOST_READ]
+    if isinstance(found, list):
+        found = found[0] if found else None
+    if not isinstance(found, dict) or not depth:
+        return ""
+    texts = (message_of(found.get(name), depth - 1) for name in _NAMES)
+    return next((text for text in texts if text), "")
+
+
+class UpstreamMessages:
+    """Decides what clients get of a serve's own words. `add_secret` a secret before anything could repeat it."""
+
+    def __init__(self, shows_messages: bool = True, secrets: Iterable[str] = ()) -> None:
+        self.shows_messages = shows_messages
+        self._configured = frozenset(filter(None, secrets))
+        self._learned: dict[str, None] = {}
+        self._pattern: re.Pattern[str] | None = None
+
+    def configure(self, shows_messages: bool, secrets: Iterable[str]) -> None:
+        """Replace the configuration. Requests under way may still repeat an old secret, so those stay secret."""
+        self.shows_messages = shows_messages
+        fresh = frozenset(filter(None, secrets))
+        old, self._configured = self._configured - fresh, fresh
+        self._pattern = None
+        for secret in old:
+            self.add_secret(secret)
+
+    def add_secret(self, secret: str) -> None:
+        """Hide `secret` from clients. Of very many, the oldest are forgotten; configured ones never are."""
+        if secret and secret not in self._learned and secret not in self._configured:
+            if len(self._learned) >= _MOST_LEARNED:
+                del self._learned[next(iter(self._learned))]
+            self._learned[secret] = None
+            self._pattern = None
+
+    def clean(self, text: str) -> str:
+        """Without control characters and secrets, in one line, at most MOST bytes."""
+        text = _BLANKS.sub(" ", text[:_MOST_READ])
+        text = self._redacted(_CONTROL.sub("", text)).strip()
+        raw = text.encode("utf-8", "replace")
+        return text if len(raw) <= MOST else raw[: MOST - 3].decode("utf-8", "ignore") + "..."
+
+    def is_safe(self, text: str) -> bool:
+        """Whether no secret is in it."""
+        return self._redacted(text) == text
+
+    def for_client(self, error: StokerError) -> StokerError:
+        """The error as the client may have it.
+
+        1. it is the serve's own words that the caller has to mend its request by: cleaned
+        2. the serve gave a reason, and reasons are shown: what it said, cleaned
+        3. anything else: Stoker's words
+        """
+        said, error.upstream_message = error.upstream_message, ""
+        if not self.is_safe(error.code):  # some codes are the serve's, too
+            error.code = type(error).code
+        if error.source == "upstream":
+            error.message = self.clean(error.message)  # 1
+        elif self.shows_messages and (shown := self.clean(said)):
+            error.message = shown  # 2
+            error.source = "upstream"
+        return error
+
+    def _redacted(self, text: str) -> str:
+        if not self._configured and not self._learned:
+            return text
+        if self._pattern is None:
+            secrets = (*self._configured, *self._learned)
+            spelt = {form for secret in secrets for form in (secret, quote(secret, safe=""), _escaped(secret))}
+            longest = sorted(spelt, key=len, reverse=True)
+            self._pattern = re.compile("|".join(map(re.escape, longest)))
+        return self._pattern.sub("[redacted]", text)
+
+
+def _escaped(secret: str) -> str:
+    """As a JSON document may spell it."""
+    return json.dumps(secret)[1:-1].replace("/", "\\/")

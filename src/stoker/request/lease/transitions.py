@@ -1,0 +1,180 @@
+"""Every serve and slot at run time, and the elementary steps by which they change. No step decides anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stoker.domain.errors import StokerError
+from stoker.domain.serve import Serve, Slot
+from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Reject, StartSwap
+from stoker.request.lease.eviction import Victims, victims_for
+from stoker.request.lease.phases import PhaseEvent, ServePhase
+from stoker.request.lease.state import ServeState, SlotState, Swap, SwapKind, Waiter
+from stoker.request.lease.timing import timing
+
+
+class Transitions:
+    """Every serve and slot at run time."""
+
+    def __init__(self, slots: Iterable[Slot], serves: Iterable[Serve]) -> None:
+        self.slots: dict[str, SlotState] = {slot.name: SlotState(slot) for slot in slots}
+        self.serves: dict[str, ServeState] = {}
+        self.generation = 0
+        for serve in serves:
+            self.add_serve(serve)
+
+    def add_serve(self, serve: Serve) -> None:
+        name = serve.slot or f"~{serve.name}"
+        slot_state = self.slots.get(name)
+        if slot_state is None:
+            slot_state = self.slots[name] = SlotState(Slot(name))
+        state = ServeState(serve, slot_state, wanted=serve.keep_loaded)
+        slot_state.serves.append(state)
+        self.serves[serve.name] = state
+
+    def remove_serve(self, state: ServeState) -> None:
+        state.slot_state.serves.remove(state)
+        self.serves.pop(state.name, None)
+
+    def apply_configuration(self, state: ServeState, serve: Serve) -> None:
+        """A stopped serve gets its new configuration; it keeps its queue."""
+        state.pending = None
+        if (serve.slot or f"~{serve.name}") == state.slot_state.slot.name:
+            state.serve = serve
+            return
+        self.remove_serve(state)
+        self.add_serve(serve)
+        moved = self.serves[serve.name]
+        moved.queue, moved.wanted, moved.held = state.queue, state.wanted or serve.keep_loaded, state.held
+
+    def find_swap(self, generation: int) -> tuple[SlotState | None, Swap | None]:
+        for slot_state in self.slots.values():
+            if generation in slot_state.swaps:
+                return slot_state, slot_state.swaps[generation]
+        return None, None
+
+    def add_lease(self, state: ServeState, id: int, counted: bool) -> None:
+        state.leases[id] = counted
+        state.active += counted
+
+    def cut_leases(self, state: ServeState, reason: str) -> Command:
+        return Cut(state.name, state.end_leases(state.leases), reason)
+
+    def cut_yielding(self, state: ServeState) -> list[Command]:
+        """Take its yielding leases away."""
+        return (
+            [Cut(state.name, state.end_leases(state.yielding), "another request needs its place")]
+            if state.yielding
+            else []
+        )
+
+    def refuse_all(self, state: ServeState, error: StokerError) -> list[Command]:
+        commands: list[Command] = [Reject(id, error) for id in state.queue]
+        state.queue.clear()
+        return commands
+
+    def wait_for_load(self, state: ServeState, waiter: Waiter, now: float) -> None:
+        """A request that waited for a place now waits for a load."""
+        if waiter.for_place:
+            waiter.for_place = False
+            waiter.deadline = now + timing(state).swap_timeout
+
+    def open_swap(
+        self,
+        kind: SwapKind,
+        target: ServeState | None,
+        victims: tuple[ServeState, ...],
+        now: float,
+        drain: float,
+        reason: str = "",
+    ) -> None:
+        """A swap is decided. It runs in step 6 of `settle`, at once if its victims hold no lease."""
+        slot_state = victims[0].slot_state if target is None else target.slot_state
+        self.generation += 1
+        slot_state.swaps[self.generation] = Swap(
+            self.generation, kind, target, victims, now, now + drain, reason=reason
+        )
+        if target is not None:
+            target.on_phase(PhaseEvent.START_DECIDED)
+            slot_state.swaps_made += 1
+        for victim in victims:
+            victim.on_phase(PhaseEvent.STOP_DECIDED)
+
+    def run_swap(self, swap: Swap, now: float) -> Command:
+        swap.run_at = now
+        for victim in swap.victims:
+            victim.on_phase(PhaseEvent.DRAINED)
+        name = swap.target.name if swap.target is not None else None
+        return StartSwap(swap.generation, name, tuple(v.name for v in swap.victims))
+
+    def call_off(self, swap: Swap, now: float) -> None:
+        """No request waits any more and the victims still drain: all serves stay as they were."""
+        target = swap.target
+        if target is None:
+            raise ValueError("an unload cannot be called off")
+        del target.slot_state.swaps[swap.generation]
+        target.slot_state.swaps_made -= 1
+        target.on_phase(PhaseEvent.CALLED_OFF)
+        for victim in swap.victims:
+            victim.on_phase(PhaseEvent.CALLED_OFF)
+            if victim.exited or victim.must_stop():
+                self.open_swap(SwapKind.UNLOAD, None, (victim,), now, max(0.0, swap.drain_deadline - now))
+
+    def spare_victims(self, swap: Swap, now: float) -> list[Command]:
+        """The swap failed, or was cancelled, before a victim was stopped: the victims go on serving."""
+        commands: list[Command] = []
+        for victim in swap.victims:
+            if victim.exited:
+                commands += self.mark_stopped(victim)
+                continue
+            victim.on_phase(PhaseEvent.CALLED_OFF)
+            if victim.must_stop():
+                self.open_swap(SwapKind.UNLOAD, None, (victim,), now, 0.0)
+        return commands
+
+    def abandon_start(self, state: ServeState, now: float) -> list[Command]:
+        """Give up a start: call it off while its victims drain, cancel it after that."""
+        for swap in list(state.slot_state.swaps.values()):
+            if swap.target is state:
+                if swap.run_at is None:
+                    self.call_off(swap, now)
+                    return self.mark_stopped(state)
+                swap.cancelled = True
+                return [CancelSwap(swap.generation)]
+        return []
+
+    def mark_ready(self, state: ServeState, swap: Swap, now: float) -> None:
+        state.on_phase(PhaseEvent.PROVED)
+        state.ready_since = state.idle_since = now
+        state.failures = 0
+        state.backoff_until = 0.0
+        state.last_error = None
+        state.wanted = state.serve.keep_loaded
+        state.exited = False
+        if swap.run_at is not None:
+            state.swap_times.append(now - swap.run_at)
+
+    def mark_stopped(self, state: ServeState) -> list[Command]:
+        state.on_phase(PhaseEvent.ENDED)
+        state.exited = False
+        state.measured = None  # the declared size counts until it is measured again
+        state.end_leases(state.leases)
+        commands: list[Command] = [Grant(id) for id in state.unloads]
+        state.unloads.clear()
+        if state.pending is not None:
+            self.apply_configuration(state, state.pending)
+        if state.removed:
+            self.remove_serve(state)
+        return commands
+
+    def restore(self, state: ServeState, kind: SwapKind, now: float) -> None:
+        if (
+            self.serves.get(state.name) is not state
+            or state.phase is not ServePhase.STOPPED
+            or state.held
+            or state.parked
+        ):
+            return
+        fit = victims_for(state)
+        if isinstance(fit, Victims) and not fit.serves:
+            self.open_swap(kind, state, (), now, 0.0)

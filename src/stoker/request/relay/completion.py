@@ -1,0 +1,77 @@
+"""How a relay ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from typing import Any
+
+
+class RelayCompletion:
+    """What a request waits for while its relay works in callbacks.
+
+    A Future wakes who waits with the loop's next turn. This one does so within `succeed`, which is called from a
+    socket's callback; where anybody may call from anywhere (`fail`, `cancel`), with the next turn. It can be awaited
+    once, by a `Turn` or by a task.
+    """
+
+    __slots__ = ("_asyncio_future_blocking", "_error", "_loop", "_wake", "is_known")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._asyncio_future_blocking = False  # a task takes it for a Future
+        self._loop = loop
+        self._error: BaseException | None = None
+        self._wake: Callable[[Any], object] | None = None
+        self.is_known = False
+
+    def succeed(self) -> None:
+        """It ended well. Only the first word counts."""
+        if not self.is_known:
+            self.is_known = True
+            if self._wake is not None:
+                self._tell()
+
+    def fail(self, error: BaseException) -> None:
+        """It ended with this error. Only the first word counts."""
+        if not self.is_known:
+            self.is_known = True
+            self._error = error
+            self._loop.call_soon(self._tell)
+
+    def close(self) -> None:
+        """Nobody waits any more."""
+        self.is_known = True
+        self._error = self._wake = None
+
+    def _tell(self) -> None:
+        wake, self._wake = self._wake, None
+        if wake is not None:
+            wake(self)
+
+    # -- what a Future has -----------------------------------------------------------------------------------------
+
+    def __await__(self) -> Generator[RelayCompletion, None, None]:
+        if not self.is_known:
+            self._asyncio_future_blocking = True
+            yield self
+        if self._error is not None:
+            raise self._error
+
+    def result(self) -> None:
+        """A task asks for it before it goes on; a `Turn` does not."""
+        if self._error is not None:
+            raise self._error
+
+    def cancel(self, msg: object = None) -> bool:
+        """False if it is over."""
+        if self.is_known:
+            return False
+        self.fail(asyncio.CancelledError())
+        return True
+
+    def add_done_callback(self, wake: Callable[[Any], object], *, context: Any = None) -> None:
+        """A task (it gives its context) is woken by the loop: it may not run within another."""
+        self._wake = wake if context is None else lambda _: self._loop.call_soon(wake, self, context=context)
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        return self._loop

@@ -1,0 +1,109 @@
+"""Where an image lies, by its address; and which network addresses are public."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from typing import NamedTuple
+from urllib.parse import quote, urljoin, urlsplit
+
+from stoker.domain.errors import ClientError
+
+PORTS = {80, 443, 8080, 8443}
+LONGEST = 8192
+"""Characters of an address."""
+_USUAL = {"http": 80, "https": 443}
+_BLANK = re.compile(r"[\x00-\x20\x7f]")
+_NAME = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*", re.ASCII)
+_AS_IS = "/%:@!$&'()*+,;=~?"
+_NAT64 = IPv6Network("64:ff9b::/96")
+_UNICAST = IPv6Network("2000::/3")
+"""All that is given out of version 6 for the public internet."""
+
+
+class ImageAddress(NamedTuple):
+    """`host` is a name or an address, in lower case, without brackets; `path` has its query and is all ASCII."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+
+    def authority(self) -> str:
+        """As the Host header has it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _USUAL[self.scheme] else f"{host}:{self.port}"
+
+    def address(self) -> str:
+        return f"{self.scheme}://{self.authority()}{self.path}"
+
+
+def parse_image_address(url: str, hosts: Sequence[str], origin: ImageAddress | None = None) -> ImageAddress:
+    """Where an address leads. `hosts`: those allowed, or empty; `origin`: what it may be relative to.
+
+    Raises ClientError 400 `image_url_refused`, which names the host alone:
+
+    1. no address: too long, blanks or control characters in it, brackets that do not fit
+    2. neither http nor https
+    3. a user or password in it
+    4. a host that cannot be one
+    5. another port than 80, 443, 8080, 8443
+    6. a host that is not among `hosts`
+    """
+    try:
+        if len(url) > LONGEST or _BLANK.search(url):
+            raise ValueError
+        parts = urlsplit(urljoin(origin.address(), url) if origin is not None else url)
+        host = _host(parts.hostname or "")
+        port = _USUAL.get(parts.scheme, 0) if parts.port is None else parts.port
+    except ValueError:
+        raise refused("", "its URL is not valid") from None  # 1, 4
+    if parts.scheme not in _USUAL:
+        raise refused(host, "its URL is neither http nor https")  # 2
+    if "@" in parts.netloc:
+        raise refused(host, "its URL contains a user or a password")  # 3
+    if port not in PORTS:
+        raise refused(host, f"port {port} is not one of {', '.join(map(str, sorted(PORTS)))}")  # 5
+    if hosts and not any(host == known or (known[:2] == "*." and host.endswith(known[1:])) for known in hosts):
+        raise refused(host, "the host is not in [media] hosts of the configuration")  # 6
+    query = f"?{parts.query}" if parts.query else ""
+    return ImageAddress(parts.scheme, host, port, quote((parts.path or "/") + query, safe=_AS_IS))
+
+
+def is_public(address: str) -> bool:
+    """Whether a network address is one of the public internet. What stands for an address of version 4 is what that
+    one is: ::ffff:0:0/96 (mapped), 2002::/16 (6to4), 64:ff9b::/96 (NAT64).
+    """
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return False
+    if isinstance(found, IPv6Address):
+        inner = found.ipv4_mapped or found.sixtofour or (IPv4Address(int(found) % 2**32) if found in _NAT64 else None)
+        if inner is None:
+            return found in _UNICAST and found.is_global
+        found = inner
+    return found.is_global and not found.is_multicast
+
+
+def refused(host: str, why: str) -> ClientError:
+    """`host`: empty if there is none that could be named."""
+    where = f"the image at '{host[:100]}'" if host else "an image"
+    return ClientError(f"{where} is not fetched: {why}", code="image_url_refused")
+
+
+def unavailable(host: str, why: str) -> ClientError:
+    return ClientError(f"the image at '{host[:100]}' could not be fetched: {why}", code="image_unavailable")
+
+
+def _host(text: str) -> str:
+    """Raises ValueError: no host."""
+    if ":" in text:
+        return str(ip_address(text))
+    host = text.removesuffix(".")
+    if not host.isascii():
+        host = host.encode("idna").decode().lower()
+    if _NAME.fullmatch(host) is None:
+        raise ValueError
+    return host

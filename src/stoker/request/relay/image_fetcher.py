@@ -1,0 +1,151 @@
+"""Images that requests give by their address, fetched where the operator allows it, by these rules:
+
+1. `fetch` is on, and at most `most` different images are asked for
+2. the address is http(s) without a user, on a known port, of an allowed host: `parse_image_address`
+3. the host's name is resolved once; every address that it has is public; the connection goes to one of those
+4. TLS is verified against the host's name
+5. nothing of the client goes along, and nothing compressed is asked for
+6. a redirect is a new address, from 2 on; three at most
+7. at most `max_bytes`, counted as they come, and `timeout` seconds in all
+8. what came is an image by its first bytes, whatever it is called
+
+What breaks 1 to 3 is refused (400 `image_url_refused`), the rest fails (400 `image_unavailable`). Both name the host
+and nothing else of the address, which may hold a secret.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Iterable
+
+from stoker.domain.access import Media
+from stoker.domain.errors import ClientError
+from stoker.http.response import ResponseReader
+from stoker.request.relay.image_address import ImageAddress, is_public, parse_image_address, refused, unavailable
+from stoker.request.translate.neutral.media import sniff
+
+REDIRECTS = 3
+_MOVED = (301, 302, 303, 307, 308)
+Resolve = Callable[[str, int], Awaitable[list[str]]]
+"""Host and port to network addresses. Raises OSError."""
+
+
+async def resolve(host: str, port: int) -> list[str]:
+    """What the system's resolver says. Raises OSError."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+class ImageFetcher:
+    """Fetches images. `policy` may be replaced; fetches under way keep the one that they began with."""
+
+    def __init__(
+        self,
+        policy: Media,
+        resolve: Resolve = resolve,
+        is_allowed_address: Callable[[str], bool] = is_public,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.policy = policy
+        self._resolve = resolve
+        self._is_allowed_address = is_allowed_address
+        self._tls = tls
+
+    async def fetch_all(self, urls: Iterable[str]) -> dict[str, tuple[str, str]]:
+        """Media type and base64 data by address; all at the same time. Raises ClientError 400, of the first that fails;
+        then, and on cancel, no connection stays open.
+        """
+        different = list(dict.fromkeys(urls))
+        if len(different) > self.policy.most:
+            text = f"the request has {len(different)} image URLs; the limit is {self.policy.most} ([media] most)"
+            raise ClientError(text, code="image_url_refused")  # 1
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self.fetch(url)) for url in different]
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from None
+        return {url: task.result() for url, task in zip(different, tasks, strict=True)}
+
+    async def fetch(self, url: str) -> tuple[str, str]:
+        """Media type and base64 data of one image. Raises ClientError 400. On cancel no connection stays open."""
+        policy = self.policy
+        first = parse_image_address(url, policy.hosts)  # 2
+        if not policy.fetch:
+            raise refused(first.host, "fetching images by URL is off ([media] fetch): send the image as base64")  # 1
+        try:
+            async with asyncio.timeout(policy.timeout):
+                return await self._follow(first, policy)
+        except TimeoutError:
+            raise unavailable(first.host, f"it did not arrive within {policy.timeout:g} s") from None  # 7
+
+    async def _follow(self, at: ImageAddress, policy: Media) -> tuple[str, str]:
+        for _ in range(1 + REDIRECTS):
+            answer = await self._answer(at, policy)
+            if answer.status not in _MOVED or not answer.location:
+                return await asyncio.to_thread(_image, at, answer)  # it may be large
+            at = parse_image_address(answer.location, policy.hosts, at)  # 6
+        raise unavailable(at.host, f"it redirects more than {REDIRECTS} times")  # 6
+
+    async def _answer(self, at: ImageAddress, policy: Media) -> ResponseReader:
+        reader, writer = await self._connect(at)
+        answer = ResponseReader()
+        try:
+            writer.write(_request(at))
+            await answer.read(reader, policy.max_bytes, only_success=True)
+            if answer.is_cut:
+                raise ValueError(f"it is larger than {policy.max_bytes} bytes")
+        except OSError:
+            raise unavailable(at.host, "the connection broke") from None
+        except ValueError as error:
+            raise unavailable(at.host, str(error)) from None
+        finally:
+            writer.transport.abort()
+        return answer
+
+    async def _connect(self, at: ImageAddress) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """To an address that was looked at: whoever resolved the name again could be told another one."""
+        reason = "its name has no address"
+        for address in await self._addresses(at):
+            try:
+                if at.scheme == "https":
+                    return await asyncio.open_connection(address, at.port, ssl=self._context(), server_hostname=at.host)
+                return await asyncio.open_connection(address, at.port)
+            except ssl.SSLError:
+                reason = "no valid TLS connection to it could be made"  # 4
+            except OSError:
+                reason = "it cannot be reached"
+        raise unavailable(at.host, reason)
+
+    async def _addresses(self, at: ImageAddress) -> list[str]:
+        try:
+            found = await self._resolve(at.host, at.port)
+        except (OSError, UnicodeError):
+            raise unavailable(at.host, "its name cannot be resolved") from None
+        if not all(map(self._is_allowed_address, found)):
+            raise refused(at.host, "it is not a host on the public internet")  # 3
+        return found
+
+    def _context(self) -> ssl.SSLContext:
+        if self._tls is None:
+            self._tls = ssl.create_default_context()
+        return self._tls
+
+
+def _request(at: ImageAddress) -> bytes:
+    return (
+        f"GET {at.path} HTTP/1.1\r\nhost: {at.authority()}\r\nuser-agent: stoker\r\naccept: image/*\r\n"
+        "accept-encoding: identity\r\nconnection: close\r\n\r\n"
+    ).encode()  # 5
+
+
+def _image(at: ImageAddress, answer: ResponseReader) -> tuple[str, str]:
+    if answer.status != 200:
+        raise unavailable(at.host, f"it answered HTTP {answer.status}")
+    data = base64.b64encode(answer.body).decode()
+    kind = sniff(data)
+    if kind is None or not kind.startswith("image/"):
+        raise unavailable(at.host, "it is not a PNG, JPEG, GIF, WebP or BMP image")  # 8
+    return kind, data

@@ -1,0 +1,137 @@
+"""A reload: what changed is found by comparing, and every part follows the new configuration or none does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.app.program import SERVES, Assembly, assembled, settings_in
+
+from stoker.app.configuration import Configuration
+from stoker.app.reload import ConfigurationChanges, Reloader, compare
+from stoker.domain.access import FrontDoor, Key, Paths, Scope, Settings, WarmPool
+from stoker.domain.errors import ClientError, ConfigError
+from stoker.domain.gate import Alias
+from stoker.domain.routing import RouterSettings
+from stoker.domain.serve import Secret, Serve
+from stoker.domain.tier import Tier
+
+HERE = Path("/nowhere")
+NOTHING = ConfigurationChanges((), (), (), False, ())
+
+
+def configuration(settings: Settings) -> Configuration:
+    return Configuration(settings, {}, 0)
+
+
+OLD = settings_in(HERE)
+
+
+@pytest.mark.parametrize(
+    ("new", "changes"),
+    [
+        (OLD, NOTHING),
+        (replace(OLD, serves=(SERVES[0],)), replace(NOTHING, removed=("clever",))),
+        (replace(OLD, serves=(*SERVES, Serve("new"))), replace(NOTHING, added=("new",))),
+        (replace(OLD, serves=(replace(SERVES[0], port=9), SERVES[1])), replace(NOTHING, changed=("fast",))),
+        (replace(OLD, router=RouterSettings((Tier("fast", "fast"),))), replace(NOTHING, routing=True)),
+        (
+            replace(OLD, front_door=FrontDoor(port=1)),
+            replace(NOTHING, problems=("front_door.host and port change only with a restart",)),
+        ),
+        (
+            replace(OLD, front_door=FrontDoor(prefixes=("/x",))),
+            replace(NOTHING, problems=("front_door.prefixes change only with a restart",)),
+        ),
+        (
+            replace(OLD, paths=Paths("a", "b", "c")),
+            replace(NOTHING, problems=("[paths] change only with a restart",)),
+        ),
+    ],
+    ids=["nothing", "removed", "added", "changed", "routing", "port", "prefixes", "paths"],
+)
+def test_what_changed_is_named(new: Settings, changes: ConfigurationChanges) -> None:
+    assert compare(configuration(OLD), configuration(new)) == changes
+
+
+def reloader(program: Assembly) -> Reloader:
+    return Reloader(program.active, lambda: program.next_settings or _broken(), program.parts)
+
+
+def _broken() -> Settings:
+    raise ConfigError(["it is broken"])
+
+
+@assembled()
+async def test_every_part_follows_the_new_configuration(program: Assembly) -> None:
+    key = Key("me", Secret("k-me", "env:K"), Scope.INFERENCE)
+    door = replace(program.settings.front_door, auth=True, keys=(key,), body_limit=1000)
+    aliases = (Alias("coder", "clever"),)
+    program.next_settings = replace(
+        program.settings, front_door=door, aliases=aliases, serves=(*SERVES, Serve("new")), warm=WarmPool(memory=5)
+    )
+    answer = reloader(program).reload()
+    assert answer == {
+        "changed": [], "added": ["new"], "removed": [], "routing": False, "lapsed": [], "problems": [],
+    }  # fmt: skip
+    parts = program.parts
+    assert program.active.settings is program.next_settings
+    assert parts.gateway.flow.settings.front_door is door
+    assert parts.gateway.flow.settings.names.resolve("coder", lambda serve: True).name == "clever"
+    assert parts.fleet.conductor.scheduler.serves.keys() == {"fast", "clever", "new"}
+    assert parts.fleet.warm.statistics().budget == 5
+    with pytest.raises(ClientError, match="API key is missing"):
+        parts.gateway.door.admit({b"host": b"localhost"}, is_local=False)
+
+
+@assembled()
+async def test_a_broken_file_changes_nothing(program: Assembly) -> None:
+    program.next_settings = None
+    before = program.active.current
+    with pytest.raises(ConfigError, match="it is broken"):
+        reloader(program).reload()
+    assert program.active.current is before
+
+
+@assembled()
+async def test_without_a_file_there_is_nothing_to_reload(program: Assembly) -> None:
+    with pytest.raises(ConfigError, match="without a configuration file"):
+        Reloader(program.active, None, program.parts).reload()
+
+
+@assembled(warm=WarmPool())
+async def test_the_automatic_budget_of_the_warm_pool_stays_as_it_was_at_the_start(program: Assembly) -> None:
+    before = program.active.current.warm_budget
+    reloader(program).reload()
+    assert program.active.current.warm_budget == before
+    assert before > 0
+
+
+@assembled()
+async def test_tiers_come_and_go_with_the_configuration(program: Assembly) -> None:
+    flow = program.parts.gateway.flow
+    assert flow.settings.dispatcher is None
+    router = RouterSettings((Tier("cheap", "fast"), Tier("dear", "clever")))
+    program.next_settings = replace(program.settings, router=router)
+    assert reloader(program).reload()["routing"] is True
+    dispatcher = flow.settings.dispatcher
+    assert dispatcher is not None
+    assert flow.settings.names.resolve("dear", lambda serve: True).name == "clever"
+    reloader(program).reload()
+    following = flow.settings.dispatcher
+    assert following is not None
+    assert (following is dispatcher, following.router is dispatcher.router) == (False, True)
+    program.next_settings = program.settings
+    reloader(program).reload()
+    assert flow.settings.dispatcher is None
+
+
+@assembled()
+async def test_the_watchdog_forgets_a_serve_that_was_changed(program: Assembly) -> None:
+    watchdog = program.parts.watchdog
+    for name in ("fast", "clever"):
+        watchdog.exited(name, "ended by SIGKILL")
+    program.next_settings = replace(program.settings, serves=(replace(SERVES[0], port=9), SERVES[1]))
+    reloader(program).reload()
+    assert [watchdog.report(name)["restarts"] for name in ("fast", "clever")] == [0, 1]
