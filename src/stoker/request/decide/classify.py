@@ -20,7 +20,7 @@ from stoker.request.decide.conversation import Own, is_of_work, starts_task
 from stoker.request.decide.features import features, form
 from stoker.request.decide.weights import Weights
 
-ALARM = 0.35
+ALARM = 0.3
 """From this probability on it is taken for high-risk work. A miss costs three times a false alarm: below one half."""
 HINT = 0.05
 """From this probability on a system prompt that asks for high-risk work makes it of a text that asks for nothing."""
