@@ -1,4 +1,4 @@
-"""A reader beside the stream: it looks, it does not touch, except for the one usage chunk that Stoker asked for.
+"""Reads a stream as it passes through. It changes nothing, but removes the usage chunk that Stoker asked for.
 
 Bytes come as the network cut them. Whole SSE frames are passed on at once; a started frame waits for its end, so that
 an error event (or a ping) never lands inside one, where no client could read it. Only a compressed stream passes as it
