@@ -511,7 +511,7 @@ def test_a_dry_run_says_what_would_come_and_touches_nothing(vault: Path, web: We
         (["ftp://x/m"], "there is no "),
         (["https://me:pw@x/m.gguf"], "has a password in it"),
         (["https://x/m.gguf", "--quota", "200"], "--quota 200: "),
-        (["https://x/m.gguf", "--as", "../m"], "is no name for a model"),
+        (["https://x/m.gguf", "--as", "../m"], "is not a valid name for a model"),
         (["https://x/m.gguf", "--sha256", "abc"], "64 hex digits"),
     ],
 )
