@@ -6,7 +6,7 @@ import pytest
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import CapacityError, ClientError, UpstreamError
-from stoker.request.codec import frames, sse, upstream_errors
+from stoker.request.codec import sse, upstream_errors
 from stoker.request.codec.body_fields import read_body_fields
 from stoker.request.codec.edits import edit
 from stoker.request.codec.outline import outline
@@ -32,7 +32,7 @@ def test_many_brackets_in_a_long_body_are_counted_only_as_far_as_it_takes() -> N
 
 
 def test_a_frame_that_is_far_too_large_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "MAX_FRAME", 16)
+    monkeypatch.setattr(sse, "MAX_FRAME", 16)
     splitter = sse.FrameSplitter()
     assert splitter.feed(b"data: 0123456789") == []
     assert splitter.feed(b"0123456789") == []
