@@ -104,7 +104,7 @@ def test_a_benchmark_and_a_canary_find_the_same_key_and_an_alias_stays_what_is_a
 @pytest.mark.parametrize("command", ["preflight", "benchmark", "canary"])
 def test_a_key_of_ones_own_goes_first_and_a_wrong_one_is_named_by_its_variable(guarded: Plane, command: str) -> None:
     code, _, told = said(guarded, "eval", command, "a", STOKER_KEY="wrong")
-    assert (code, "does not take the key in STOKER_KEY" in told) == (2, True), told
+    assert (code, "rejects the key in STOKER_KEY" in told) == (2, True), told
     if command != "canary":
         code, _, told = said(guarded, "eval", command, "a", "--key-env", "NO_SUCH")
         assert (code, "into the variable NO_SUCH" in told) == (2, True), told

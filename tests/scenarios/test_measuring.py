@@ -170,7 +170,7 @@ def test_a_serve_that_is_down_is_told_with_the_command_that_starts_it(plane: Pla
         (("a", "--base-url", "http://x"), "not both"),
         (("--model", "a"), "--model goes with --base-url"),
         (("--base-url", "http://127.0.0.1:1/v1", "--model", "a"), "cannot be reached"),
-        (("--base-url", "ftp://x", "--model", "a"), "no address"),
+        (("--base-url", "ftp://x", "--model", "a"), "is not an address"),
         (("--base-url", "http://u:p@x", "--model", "a"), "--key-env"),
         (("--base-url", "http://x", "--model", "a", "--key-env", "NO_SUCH"), "NO_SUCH"),
         (("a", "--preset", "fast"), "there are ladder, users, short, long, decode"),
@@ -205,7 +205,7 @@ def test_a_second_benchmark_of_the_same_serve_is_refused(plane: Plane) -> None:
     try:
         poll(lambda: asked(plane, "slow") > before, "it has begun")
         _, said = measured(plane, "slow", *QUICKLY, code=1)
-        assert "'slow' is being measured already, by a benchmark of slow" in said
+        assert "'slow' is already being measured by a benchmark of slow" in said
     finally:
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=30)
@@ -223,7 +223,7 @@ def test_our_own_traffic_is_exported_and_replayed_and_two_results_are_compared(p
     trace.write_text("\n".join(json.dumps(one) for one in lines[-5:]))
     out, _ = measured(plane, "a", "--replay", str(trace), "--speed", "2", "--against", first)
     assert "5 ok, 0 failed" in out
-    assert "careful: another preset" in out
+    assert "caution: another preset" in out
 
 
 def _trace(plane: Plane) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The nouns, and the protocols that the layers above speak. Pure: no IO, no clock.
+"""The nouns, and the protocols that the layers above use. Pure: no IO, no clock.
 
 dialect   what a client or a serve speaks, and the endpoints of each
 serve     Serve, Slot, SwapPolicy: what may run where, as configured

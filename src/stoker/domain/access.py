@@ -28,9 +28,9 @@ class Key:
     max_active: int | None = None
     models: tuple[str, ...] = ("*",)
     legacy: str | None = None
-    """`answer` or `refuse`: requests of an older API; None: as the front door does."""
+    """`answer` or `refuse` requests of an older API; None: as the front door does."""
     cloud: bool = True
-    """Whether its requests may go to what somebody else runs."""
+    """Whether its requests may go to cloud tiers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class FrontDoor(Bounds):
-    """Where Stoker listens and whom it lets in."""
+    """Where Stoker listens, and who may use it."""
 
     host: str = "127.0.0.1"
     port: int = 8000
@@ -68,9 +68,9 @@ class FrontDoor(Bounds):
     legacy: str = "answer"
     """`answer` or `refuse`: requests of an older API (Ollama's)."""
     upstream_errors: str = "show"
-    """`show` or `hide`: what a serve says about its failure."""
+    """`show` or `hide`: the engine's own words when it fails."""
     shutdown_grace: float = 30.0
-    """Seconds that streams in flight get to end after SIGTERM."""
+    """Seconds that running streams get to end after SIGTERM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Paths:
     log_bytes: int = 10 * 2**20
     """Bytes kept per serve's log before it is rotated (one old file is kept)."""
     placement: bool = False
-    """Weights and caches only under the vault; on when a vault is configured."""
+    """Whether weights and caches are kept only under the vault; on when a vault is configured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class Conversations:
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """Whether images that requests give by their address are fetched for models that cannot, and which."""
+    """Whether images that requests give by URL are fetched for models that cannot fetch them, and which."""
 
     fetch: bool = False
     hosts: tuple[str, ...] = ()
@@ -140,7 +140,7 @@ class Media:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything the program runs by: what `config` yields and `app` wires together."""
+    """The whole configuration: `config` reads it, `app` builds the program from it."""
 
     front_door: FrontDoor
     paths: Paths

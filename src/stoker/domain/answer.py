@@ -1,4 +1,4 @@
-"""What a model answers, whichever dialect it came in: as events while it comes, folded when it is whole."""
+"""A model's answer, independent of its dialect: as events while it streams, as an `Answer` when it is complete."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class StopReason(StrEnum):
     FILTERED = "filtered"
     """Refused, by the model or by a filter."""
     PAUSED = "paused"
-    """The upstream wants to be asked to go on."""
+    """The upstream expects another request to continue."""
 
 
 class Tokens(msgspec.Struct):
-    """As the upstream counted them; None is unknown, 0 is 0."""
+    """Token counts of the upstream. None means unknown, never 0."""
 
     input: int | None = None
     """The whole prompt, what was cached and what was written to the cache included."""
@@ -55,7 +55,7 @@ class BlockKind(StrEnum):
 
 
 class Began(msgspec.Struct):
-    """First of all. `tokens`: what is known so early."""
+    """The first event. `tokens`: counts that are known this early."""
 
     id: str
     model: str
@@ -108,13 +108,13 @@ class Finished(msgspec.Struct):
 
 
 class Failed(msgspec.Struct):
-    """The upstream told of a failure instead of going on."""
+    """The upstream reported a failure; nothing but Ended follows."""
 
     error: StokerError
 
 
 class Ended(msgspec.Struct):
-    """The upstream's own end: nothing follows."""
+    """The upstream's own end of the stream: nothing follows."""
 
 
 Event = Began | Opened | Grew | Signed | Closed | Counted | Finished | Failed | Ended

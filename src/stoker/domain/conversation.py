@@ -1,7 +1,7 @@
-"""Which conversation a request goes on with, and the seam to whoever keeps conversations.
+"""Which conversation a request continues, and the protocol of whoever keeps conversations.
 
-A conversation is known by its beginning: the instructions and the first thing that the user said. Every later request
-of it repeats them. Whoever asks is part of it, so that nobody goes on with what somebody else began.
+A conversation is identified by its beginning: the instructions and the user's first message. Every later request of it
+repeats them. The client's key is part of the identity, so no client can continue the conversation of another one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DIGITS = 32
 
 
 class SequenceLease(Protocol):
-    """One request's stay in a sequence of an engine. Whoever began it ends it, whatever has come of it."""
+    """One request's use of an engine's sequence. Whoever got it releases it, however the request ended."""
 
     @property
     def sequence(self) -> int | None:
@@ -30,7 +30,7 @@ class SequenceLease(Protocol):
 
     @property
     def restored(self) -> int | None:
-        """Tokens that were brought back from disk for it; None: none were."""
+        """Tokens that were restored from disk for it; None: none."""
 
     async def prepare(self) -> None:
         """Wait for a free sequence, and have the right contents in it. Raises UpstreamError `unreachable`.
@@ -39,7 +39,7 @@ class SequenceLease(Protocol):
         """
 
     def release(self, tokens: int | None) -> None:
-        """The request is over. `tokens`: prompt and answer together; None: it was broken off. Twice: nothing."""
+        """The request is over. `tokens`: of prompt and answer; None: it was broken off. A second call does nothing."""
 
 
 class ConversationKeeper(Protocol):
@@ -113,7 +113,7 @@ def _beginning(dialect: Dialect, body: bytes) -> list[Any] | None:
 
 
 def _to_first_user(messages: Sequence[msgspec.Raw]) -> list[Any] | None:
-    """What stands before the user's first message, and that; None: the user says nothing."""
+    """The messages up to and including the user's first one; None: there is none."""
     found: list[Any] = []
     for raw in messages:
         message = _message(raw)

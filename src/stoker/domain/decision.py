@@ -1,4 +1,4 @@
-"""What became of one request. Content-free by construction: no field can hold a prompt, a reply or a header."""
+"""The record of one request. No field can hold a prompt, a reply or a header."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import msgspec
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A serve that was looked at, and why it was dropped (empty: it was used)."""
+    """A serve that was considered, and why it was dropped (empty: it was used)."""
 
     serve: str
     dropped: str = ""
 
 
 class Attempt(msgspec.Struct):
-    """One tier that was tried. Its cost counts also where its answer was thrown away."""
+    """One tier that was tried. Its cost counts even if its answer was discarded."""
 
     tier: str
     outcome: str = ""
@@ -24,9 +24,9 @@ class Attempt(msgspec.Struct):
     """In the currency of the tiers; None: its tokens are not known."""
     seconds: float | None = None
     repairs: int = 0
-    """Times that the tier was asked once more, since its answer was found wrong before a byte of it was seen."""
+    """How often the tier was asked again because its answer was wrong, before the client got a byte of it."""
     checked: bool = False
-    """Whether its answer was looked at, to the end or to the first fault."""
+    """Whether its answer was verified, to the end or to the first fault."""
     findings: list[str] = []
     """What verification found, in words that hold nothing of the answer."""
 
@@ -36,10 +36,10 @@ class Routed(msgspec.Struct):
 
     task: str
     source: str
-    """Who said so: `declared`, `rules`, `model`, `default`."""
+    """What determined the class: see `domain.task.ClassSource`."""
     notes: list[str] = []
     tier: str = ""
-    """That answered; empty: none did."""
+    """The tier that answered; empty: none did."""
     verdict: str = ""
     verify: str = ""
     """What was checked of its answer: `off`, `observe`, `hold-tools`, `hold-all`."""
@@ -47,7 +47,7 @@ class Routed(msgspec.Struct):
     """Each tier and why it was chosen or dropped."""
     attempts: list[Attempt] = []
     graded: str = ""
-    """What a judge said of the answer, told by the running Stoker as long as it knows; it is not kept."""
+    """A judge's grade of the answer. Only the running Stoker knows it; it is not stored."""
 
 
 class Decision(msgspec.Struct):

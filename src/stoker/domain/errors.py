@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 
 class StokerError(Exception):
-    """Anything that Stoker tells a caller.
+    """Any error that Stoker reports to a client.
 
     status       HTTP status, 400-599
     code         a stable snake_case word for programs (`queue_full`, `unknown_model`)
     message      one or two sentences: what, where, what to do next; no content, no secret
     retry_after  seconds; sent as Retry-After when given
     param        the request field at fault, if any
-    headers      what the reply's head says beside that: `Allow`, `Accept-Encoding`
+    headers      further headers of the reply: `Allow`, `Accept-Encoding`
     source       `stoker`; `upstream` if the message is a serve's own words
     upstream_message  what a serve said about its failure, as it came: not for logs, nor for clients until it is cleaned
     """
@@ -52,7 +52,7 @@ class ClientError(StokerError):
 
 
 class CapacityError(StokerError):
-    """Nobody's fault: no place now. Always carries `retry_after`."""
+    """Nobody's fault: there is no capacity now. Always has `retry_after`."""
 
     status = 503
     code = "no_capacity"
@@ -77,11 +77,11 @@ class StartFailed(StokerError):
 
 
 BEYOND_THE_DEVICE = frozenset(("out_of_memory", "startup_memory", "device_lost", "unsupported_quantization"))
-"""Codes of StartFailed for which trying the same serve again soon is no use, and its `fallback` is."""
+"""Codes of StartFailed that mean: the model does not fit on its device. Its `fallback` is used instead."""
 
 
 class UpstreamError(StokerError):
-    """The serve failed, or answered with something that is no answer."""
+    """The serve failed, or its reply is not an answer."""
 
     status = 502
     code = "upstream_error"
@@ -109,4 +109,4 @@ class OurBug(StokerError):
 
 
 class ClientLeft(Exception):
-    """The client closed the connection: no error, since nobody is left to be told one."""
+    """The client closed the connection. Not an error: nobody is left to receive one."""

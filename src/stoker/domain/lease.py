@@ -21,9 +21,9 @@ class Target:
     key: str | None = None
     tls: bool = False
     speaks: frozenset[Dialect] | None = None
-    """What it was found to speak; None: it was not asked."""
+    """The dialects that it was found to speak; None: it was not asked."""
     system_turns: str | None = None
-    """`keep` or `append`, if its template was asked: see `translate.traits`."""
+    """`keep` or `append`, if its template was tested: see `translate.neutral.capabilities`."""
     key_header: str = "authorization"
     """Which header carries the key: `authorization` (as a bearer) or `x-api-key`."""
 

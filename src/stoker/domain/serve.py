@@ -20,7 +20,7 @@ class Driver(StrEnum):
 
 
 class Warmth(StrEnum):
-    """Whether a serve that leaves its slot may stay in memory: asleep, or its weights in the page cache."""
+    """Whether a serve that is swapped out may stay in memory: asleep, or with its weights in the page cache."""
 
     AUTO = "auto"
     PIN = "pin"
@@ -106,16 +106,16 @@ class Tuning:
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """How a serve is written to in a dialect that the client did not use."""
+    """How requests are translated for a serve that does not speak the client's dialect."""
 
     strict: bool = False
-    """What would be lost is refused instead."""
+    """Refuse requests that would lose something in translation."""
     always: frozenset[Dialect] = frozenset()
-    """Dialects that it speaks, but not well enough: requests in them are translated all the same."""
+    """Dialects that it speaks badly: requests in them are translated anyway."""
     cloud: bool = False
-    """Somebody else runs it: it knows no settings of local engines, and takes only thinking that it signed itself."""
+    """It is a cloud: it knows no settings of local engines, and accepts only thinking that it signed itself."""
     traits: Mapping[str, object] = field(default_factory=dict)
-    """What it is like, by the names of `translate.traits.Traits`; what is left out is as usual for its engine."""
+    """Overrides, by the field names of `translate.neutral.capabilities.Capabilities`."""
 
 
 @dataclass(frozen=True, slots=True)

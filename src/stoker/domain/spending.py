@@ -1,4 +1,4 @@
-"""What a routed request cost, beside what the dearest cloud would have asked for the same answer. Pure."""
+"""What a routed request cost, compared with the price of the most expensive cloud tier. Pure."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def spent(routed: Routed) -> float:
 
 
 def always_cloud(decision: Decision, clouds: Iterable[Cost]) -> float | None:
-    """The tokens of the answer that the client got, at the rates of the cloud tier that is dearest for them.
+    """The tokens of the answer that the client got, at the rates of the cloud tier that is most expensive for them.
 
     They are the last call's: what a repair threw away is not among them. None: no cloud is configured, no tier
     answered, or its tokens are not known.

@@ -19,7 +19,7 @@ DEFAULT = "chat"
 UNKNOWN = "unknown"
 """The name of a task that could not be found. It is no class: nothing measures it, and nobody can declare it."""
 HIGH_RISK = ("planning", "multi-file-refactor")
-"""Where a wrong answer costs more than a dear one: only a measured `allow` serves them on a local tier."""
+"""A wrong answer costs more than an expensive one here: only a measured `allow` serves them on a local tier."""
 LONG = 32_768
 """Tokens of a prompt from which it is long, unless the operator says otherwise."""
 BYTES_PER_TOKEN = 4
@@ -46,7 +46,7 @@ class ClassSource(StrEnum):
 
 
 class Outline(msgspec.Struct, frozen=True):
-    """What is looked at of a request in order to route it. It is dropped with the request."""
+    """What routing looks at in a request. It is dropped with the request."""
 
     text: str = ""
     """The newest request: what the person wrote last, without the text that the agent's harness added. At most MAX_TEXT

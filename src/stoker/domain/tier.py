@@ -1,4 +1,4 @@
-"""A tier: one way to have a task done, with its cost; and what was measured of it."""
+"""A tier: a serve that routing may choose, with its cost; and what was measured of it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Tier(msgspec.Struct, frozen=True):
     name: str
     serve: str
     cloud: bool = False
-    """Somebody else runs it: it is trusted where nothing was measured, and used only where that is permitted."""
+    """It is a cloud: trusted without measurements, and used only where the configuration permits it."""
     cost: Cost = Cost()
     verify: Verify = Verify.HOLD_TOOLS
     verify_class: Mapping[str, Verify] = {}

@@ -1,7 +1,7 @@
-"""Whole messages that go out together.
+"""Complete messages that are written together.
 
-A write to a socket wakes whoever waits for it at the other end, and that is the dearest part of a small message. What
-is read within one turn of the loop is therefore answered in one go: a row of writes wakes them once.
+A write to a socket wakes the process at the other end, which is the most expensive part of a small message. Messages of
+one iteration of the event loop are therefore written in a row, which wakes it once.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 
 MOST = 16
-"""Messages that wait for each other, so that the first of many does not wait for long."""
+"""Messages that may wait for each other, so that the first does not wait for long."""
 
 
 class Outbox:

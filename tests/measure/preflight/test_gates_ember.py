@@ -41,7 +41,7 @@ def test_spark_passes_what_it_was_taught_and_misses_long_needles(spark: int) -> 
 
 def test_a_plain_proxy_with_every_graft_is_no_fault(ember: int) -> None:
     run = behind(ember, NONE, ["thinking", "image", "tool-parallel", "frames", "usage"], list(GRAFTS.values()),
-                 without_lacks=True)  # fmt: skip
+                 ignore_known_gaps=True)  # fmt: skip
     assert set(outcomes(run).values()) == {"passed"}, failed(run)
 
 
@@ -51,7 +51,7 @@ def test_each_fault_is_named_by_its_gate(name: str, ember: int) -> None:
     fault = FAULTS[name]
     fault = fault._replace(delay=0.25 if fault.delay else 0.0)
     grafts = [GRAFTS[graft] for graft in fault.needed_abilities]
-    run = behind(ember, fault, sorted(fault.checks), grafts, without_lacks="parallel" in fault.needed_abilities)
+    run = behind(ember, fault, sorted(fault.checks), grafts, ignore_known_gaps="parallel" in fault.needed_abilities)
     found = failed(run)
     assert found, {one.name: one.seen for one in run.findings}
     assert all(one.cause and one.fix and one.seen for one in found.values())

@@ -1,4 +1,4 @@
-"""The line to one client: what one request says, and direct writing of its reply."""
+"""One HTTP request of a client, and writing its reply straight to the socket."""
 
 from __future__ import annotations
 

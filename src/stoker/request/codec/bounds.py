@@ -1,4 +1,4 @@
-"""How much structure a request body may hold, found before anything is decoded.
+"""How much structure a request body may hold, counted before anything is decoded.
 
 A body of a given size may cost a thousand times more than another: what costs is not the bytes but the objects that are
 made of them. So a large body is counted first, in windows that skip over strings, and refused as soon as there is too

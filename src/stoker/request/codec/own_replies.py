@@ -1,4 +1,4 @@
-"""What Stoker itself says, in the caller's dialect. Every error names its source."""
+"""What Stoker itself sends, in the client's dialect: errors, error events, pings. Every error names its source."""
 
 from __future__ import annotations
 

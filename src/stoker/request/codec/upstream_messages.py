@@ -1,4 +1,4 @@
-"""What a serve says about its failure, made fit for the client: its words, without secrets, and not too many."""
+"""An engine's own error messages, made safe for clients: without secrets, and shortened."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def message_of(found: Any, depth: int = 4) -> str:
 
 
 class UpstreamMessages:
-    """Decides what clients get of a serve's own words. `add_secret` a secret before anything could repeat it."""
+    """Decides what clients get of a serve's own messages. Call `add_secret` before a serve could repeat the secret."""
 
     def __init__(self, shows_messages: bool = True, secrets: Iterable[str] = ()) -> None:
         self.shows_messages = shows_messages

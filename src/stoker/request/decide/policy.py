@@ -29,7 +29,7 @@ RATE_LIMITED = "rate_limited"
 
 
 class TierView(NamedTuple):
-    """One tier as it stands for one request."""
+    """One tier, seen for one request."""
 
     tier: Tier
     standing: Standing

@@ -1,5 +1,6 @@
-"""Which headers go on, and what Retry-After says. Credentials, hop-by-hop headers and what identifies the client's own
-connection do not go on."""
+"""Which headers are passed on, and what Retry-After says. Credentials, hop-by-hop headers and those that identify the
+client's own connection are not passed on.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client's side of one request: nothing is promised until something is there to keep the promise with.
+"""The client's side of one request. The status is sent only when there is something to send after it.
 
 open       nothing was sent: a failure is a real HTTP status
 committed  the 200 is out (with the first meaningful frame, or after `commit_after` of waiting with pings): a failure is
@@ -134,7 +134,7 @@ class Reply:
             self.wire.write(ping(self.dialect))
 
     def set_header(self, name: bytes, value: bytes) -> None:
-        """One of `headers`, in the place of what it said before."""
+        """Set one of `headers`, or replace it."""
         self.headers[name] = value
 
     def finish(self, last: bytes = b"") -> None:

@@ -252,7 +252,7 @@ def images(prompt: Prompt, fit: Fit) -> Prompt:
 
 def refused_url(where: str) -> ClientError:
     text = (
-        f"'{where}' is the URL of an image or a file, and URLs are not fetched for this model: "
+        f"'{where}' contains the URL of an image or a file, and URLs are not fetched for this model: "
         "send it as base64, or allow image URLs in [media] of the configuration"
     )
     return ClientError(text, code="image_url_refused", param=where)

@@ -41,7 +41,7 @@ def test_an_empty_prompt_is_a_turn_without_words() -> None:
 
 @pytest.mark.parametrize(
     ("prompt", "told"),
-    [(["a", "b", "c"], "3 prompts"), ([1, 2, 3], "token ids"), ([[1, 2], [3]], "token numbers"),
+    [(["a", "b", "c"], "3 prompts"), ([1, 2, 3], "token ids"), ([[1, 2], [3]], "token ids"),
      ([], "must be a string"), (None, "must be a string"), (7, "must be a string"), ([None], "must be a string"),
      ([True], "must be a string")],
 )  # fmt: skip
