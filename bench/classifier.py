@@ -9,6 +9,7 @@ counted, never shown; tests/data/tasks/looked_at.json counts how often each was 
 from __future__ import annotations
 
 import argparse
+import random
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -28,8 +29,9 @@ from stoker.measure.classifier.labelled_prompts import (
     score,
 )
 from stoker.request.codec.outline import outline
-from stoker.request.decide.classify import SIGNS
-from stoker.routing.classifier import classify
+from stoker.request.decide.classify import SIGNS, Classifier
+from stoker.request.decide.weights import Weights
+from stoker.routing.classifier import classify, packed
 
 TASKS = Path(__file__).parent.parent / "tests" / "data" / "tasks"
 LABELLED = TASKS / "labelled.jsonl"
@@ -55,10 +57,9 @@ RECALL = 0.97
 ALARMS = 0.02
 LANGUAGES_APART = 0.05
 """Goals: of all; of each high-risk class; hard negatives taken for high-risk; how far below English others may be."""
-SHORT = "Rename the variable total to sum in this function, please, and tell me why the test fails on Mondays."
-PASTED = " ".join(
-    f"Line {number} of a text that was pasted, with a (bracket) and a name.py in it." for number in range(110)
-)
+NEVER_SEEN = 2048
+"""Bytes of the texts whose cost is measured."""
+_LOG_LINE = "2026-03-11T10:14:{:02}Z WARN depot.queue request {} timed out after 30 s, retrying"
 
 
 class Look(msgspec.Struct):
@@ -107,15 +108,44 @@ def learned(outline: Outline) -> str:
     return classify(outline, None, CLASSES).name
 
 
-def microseconds(text: str, rounds: int = 300) -> float:
-    """CPU time of one classification: the least of several runs."""
-    outline, least = Outline(text=text), float("inf")
-    for _ in range(5):
-        began = time.process_time()
-        for _ in range(rounds):
-            classify(outline, None, CLASSES)
-        least = min(least, (time.process_time() - began) / rounds * 1e6)
+def microseconds(texts: Sequence[str], rounds: int = 15) -> float:
+    """CPU time of classifying one of these texts, each seen for the first time: the least mean of the rounds. Their
+    words have been met before, as on a machine that runs for a while.
+    """
+    shipped, least = packed(), float("inf")
+    weights = Weights(shipped.classes, shipped.tables)
+    seen = [Outline(text=text) for text in texts]
+    for _ in range(rounds):
+        classifier = Classifier(weights)
+        began = time.process_time_ns()
+        for each in seen:
+            classifier.classify(each, None, CLASSES)
+        least = min(least, (time.process_time_ns() - began) / len(seen) / 1000)
     return least
+
+
+def texts_of(size: int, rows: Sequence[LabelledPrompt], count: int = 60, seed: int = 5) -> dict[str, list[str]]:
+    """Texts of `size` bytes that differ, by kind: what people ask, beside what they paste. The same each time."""
+    chance = random.Random(seed)
+    by_kind = {
+        "prose": [row.outline.text for row in rows if row.task_class in ("creative", "planning", "chat", "summarise")],
+        "code": [row.outline.text for row in rows if row.task_class in ("code-edit", "review")],
+        "other languages": [row.outline.text for row in rows if row.language not in ("en", "")],
+    }
+    found = {}
+    for kind, pieces in by_kind.items():
+        made = ["\n\n".join(chance.choices(pieces, k=2 + size // 40)) for _ in range(count)]
+        found[kind] = [text.encode()[:size].decode(errors="ignore") for text in made]
+    found["a request in a log"] = [
+        f"{_log(chance, size // 2)}\n\n{chance.choice(rows).outline.text[:200]}\n\n{_log(chance, size // 2 - 200)}"
+        for _ in range(count)
+    ]
+    return found
+
+
+def _log(chance: random.Random, size: int) -> str:
+    lines = size // len(_LOG_LINE) + 1
+    return "\n".join(_LOG_LINE.format(chance.randrange(60), chance.randrange(10**6)) for _ in range(lines))[:size]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -131,7 +161,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     rows = HALVES[found.half]() if found.file is None else load(found.file)
     seen = score(rows, learned)
     sides = by_side(rows)
-    costs = {"short": microseconds(SHORT), "8 KB": microseconds(PASTED[:8192])}
+    texts = texts_of(NEVER_SEEN, load(TASKS / "informal.jsonl"))
+    costs = {f"2 KB never seen, {kind}": microseconds(some) for kind, some in texts.items()}
     facts = machine.facts()
     print(machine.headline(facts))
     print(_shown(seen, name, costs, sides))

@@ -224,7 +224,7 @@ def _placeholder(node: ast.AST) -> str:
     if isinstance(node, ast.Call):
         if _name(node.func) == "join" and node.args:
             return f"{_placeholder(node.args[0])}..."
-        return _placeholder(node.args[0]) if node.args else _name(node.func)
+        return _placeholder(node.args[0]) if len(node.args) == 1 else _name(node.func)
     if isinstance(node, ast.Attribute | ast.Name):
         return _name(node)
     if isinstance(node, ast.Subscript | ast.Starred):

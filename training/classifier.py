@@ -45,9 +45,9 @@ MADE = 1.5
 """What prompts count: hard negatives, those of training.jsonl, of labelled.jsonl, of informal.jsonl, composed ones."""
 MIX = 0.5
 """How freely every weight may grow, however its feature is spread over the classes."""
-LEAST_WEIGHT = 2
+LEAST_WEIGHT = 4
 """A feature with no weight of so many hundredths of 24 is left out."""
-LEAST, LEAST_NEXT = 2, 4
+LEAST, LEAST_NEXT = 3, 6
 """Prompts in which a feature has to be; and a pair of words."""
 SAID = ("planning", "multi-file-refactor", "code-edit", "code-write", "review", "tool-use")
 """Classes that are told by the text, whatever a system prompt says."""

@@ -21,8 +21,8 @@ JOINED = 4
 """Prompts that are made of one request about something given."""
 MISSPELT = 0.25
 """Of all that is made, the share in which a letter or two are wrong."""
-BURIED = 600
-"""Prompts in which the request stands in the middle."""
+BURIED = 1500
+"""Prompts in which the request stands beside a long text or in its middle."""
 _SHORTEST = 40
 _FENCE = re.compile(r"```\w*\n(.*?)```", re.S)
 _QUOTED = re.compile(r'["“„«](.{80,}?)["”“»]', re.S)
@@ -46,15 +46,16 @@ def composed(requests: Path, given: Sequence[LabelledPrompt], seed: int = 13) ->
 def _buried(
     given: Sequence[LabelledPrompt], pools: dict[str, list[str]], chance: random.Random
 ) -> list[LabelledPrompt]:
-    """Requests of the training set in the middle of a log, of code or of articles."""
+    """Requests of the training set before, in the middle of or after a log, code or articles."""
     short = [
         row for row in given if 30 < len(row.outline.text) < 240 and row.task_class in _TOLD and not row.outline.systems
     ]
     found: list[LabelledPrompt] = []
     for row in chance.sample(short, min(BURIED, len(short))):
         kind = chance.choice(("log", "log", "code", "text"))
-        before, after = (_material(kind, pools, chance) for _ in range(2))
-        text = f"{before}\n\n{row.outline.text}\n\n{after}"
+        before, after = (_material(kind, pools, chance)[: chance.randint(200, 2000)] for _ in range(2))
+        places = ([before, row.outline.text, after], [row.outline.text, before], [before, row.outline.text])
+        text = "\n\n".join(chance.choice(places))
         found.append(LabelledPrompt(row.task_class, row.hard, msgspec.structs.replace(row.outline, text=text)))
     return found
 

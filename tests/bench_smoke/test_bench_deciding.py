@@ -21,11 +21,11 @@ def test_each_request_is_of_its_size_and_is_decided(case: Case) -> None:
 
 
 def test_the_three_tiers_are_one_of_each_standing() -> None:
-    tiers = deciding.routing()
-    found = [tiers.standing(tier, "chat").verdict for tier in tiers.router.tiers]
+    router = deciding.routing()
+    found = [router.standing(tier, "chat").verdict for tier in router.settings.tiers]
     assert found == [Verdict.ALLOW, Verdict.VERIFY, Verdict.ALLOW]
-    assert tiers.takes("auto")
-    assert not tiers.takes("qwen3-coder")
+    assert router.classes.model_name("auto") == "auto"
+    assert router.classes.model_name("qwen3-coder") is None
 
 
 def test_a_figure_that_is_missed_is_called_so() -> None:

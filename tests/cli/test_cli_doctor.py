@@ -48,7 +48,7 @@ def findings(capsys: Captured) -> dict[str, DoctorFinding]:
 
 def test_a_machine_in_order(plain: Path, capsys: Captured) -> None:
     assert run(["doctor"]) == 0
-    assert "everything is in order" in capsys.readouterr().out
+    assert "no problems; next: stoker up" in capsys.readouterr().out
     assert run(["doctor", "--json"]) == 0
     found = findings(capsys)
     assert {f.health for f in found.values()} == {"ok"}

@@ -200,7 +200,7 @@ def test_routes_are_told_by_class_and_tier_with_rates_and_money(
         "silent failures  not measured: no answer was graded (see [router.shadow], and `routing.shadow` in /status)"
         in lines
     )
-    assert "saved            0.06 of the 0.08 that the dearest cloud tier would have cost" in lines
+    assert "saved            0.06 of the 0.08 that the most expensive cloud tier would have cost" in lines
 
 
 def test_the_same_for_programs(log: DecisionLog, capsys: pytest.CaptureFixture[str]) -> None:

@@ -139,7 +139,7 @@ WRONG = {
     "is a profile of version 2": b'{"version": 2, "rows": []}',
     "rows[0] (cheap, chat): passed 5 of 3": encode([row(passed=5, n=3)]),
     "rows[0] (, chat): needs a tier and a task_class": encode([row(tier="")]),
-    "rows[1] (cheap, chat): is there twice": encode([row(), row()]),
+    "rows[1] (cheap, chat): appears twice": encode([row(), row()]),
     "Invalid enum value": encode([row()]).replace(b'"allow"', b'"perhaps"'),
     "'utf-8' codec": b'{"version": 1, "rows": [{"tier": "\xff"}]}',
 }

@@ -374,7 +374,7 @@ def test_what_is_interrupted_keeps_what_came_and_the_next_one_fetches_the_rest(
         assert "Traceback" not in err
     web.manners.hold.set()
     assert run(["stage", "--list"]) == 0
-    assert f"begun: vault:m.gguf, 97.8 KiB so far, from {web.url}/m.gguf" in capsys.readouterr().out
+    assert f"unfinished: vault:m.gguf, 97.8 KiB so far, from {web.url}/m.gguf" in capsys.readouterr().out
     assert run(words) == 0
     assert web.asked[-1] == ("/m.gguf", f"bytes={half}-")
     assert left(vault) == ["m.gguf"]
@@ -453,7 +453,7 @@ def test_the_list_says_what_is_there_and_who_uses_it(vault: Path, source: Path, 
 def test_a_model_that_a_serve_names_is_removed_only_by_force(vault: Path, source: Path, capsys: Captured) -> None:
     assert run(["stage", str(source / "m.gguf"), "--as", "used"]) == 0
     assert run(["stage", "--remove", "vault:used.gguf"]) == 1
-    assert "vault:used.gguf is used by slow: take it out of " in capsys.readouterr().err
+    assert "vault:used.gguf is used by slow: remove it from " in capsys.readouterr().err
     assert run(["stage", "--remove", "used", "--force", "--dry-run"]) == 0
     assert "would be removed" in capsys.readouterr().out
     assert left(vault) == ["used.gguf"]
@@ -511,7 +511,7 @@ def test_a_dry_run_says_what_would_come_and_touches_nothing(vault: Path, web: We
         (["ftp://x/m"], "there is no "),
         (["https://me:pw@x/m.gguf"], "has a password in it"),
         (["https://x/m.gguf", "--quota", "200"], "--quota 200: "),
-        (["https://x/m.gguf", "--as", "../m"], "is no name for a model"),
+        (["https://x/m.gguf", "--as", "../m"], "is not a valid name for a model"),
         (["https://x/m.gguf", "--sha256", "abc"], "64 hex digits"),
     ],
 )

@@ -36,7 +36,7 @@ def test_all_verified_is_0_and_one_line(stoker: FakeStoker, capsys: pytest.Captu
     [
         (one("a", "ready", watched("sick")), "a is sick: context: it has 2048 tokens; `stoker serves logs a`"),
         (one("a", "stopped", watched(parked="it died again")), "a is parked: it died again"),
-        (one("a", "stopped", {}, keep_loaded=True), "a should be up and is not; `stoker serves up a` starts it"),
+        (one("a", "stopped", {}, keep_loaded=True), "a should be up, but is not; `stoker serves up a` starts it"),
         (one("a", "backoff", {}, last_error="no room"), "a did not start: no room; `stoker serves up a`"),
         (
             one("a", "ready", min_tokens_per_second=20, totals={"tokens_per_second": 12.34}),

@@ -85,7 +85,7 @@ def test_a_file_with_twelve_mistakes_reports_all_twelve_with_their_lines(problem
         ("[front_door]\nallowed_origins = ['http://a/b']", "2: key 'front_door.allowed_origins[#1]': is not an origin"),
         ("[front_door]\nkeep_alive = '0s'", "2: key 'front_door.keep_alive': must be longer than 0"),
         ("[front_door]\nbody_limit = '0B'", "2: key 'front_door.body_limit': must be larger than 0"),
-        ("[front_door]\ncommit_after = 2020-01-01", "2: key 'front_door.commit_after': is no duration; write text"),
+        ("[front_door]\ncommit_after = 2020-01-01", "2: key 'front_door.commit_after': is not a duration; write text"),
         ("[front_door]\nauth = 'non'", "2: key 'front_door.auth': 'non' is not accepted; use keys or none; did you"),
         ("[swap]\nlinger = 'atuo'", "2: key 'swap.linger': 'atuo' is not a duration; write text with a unit"),
         ("[swap]\npatience = nan", "2: key 'swap.patience': must be a number"),

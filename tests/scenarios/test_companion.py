@@ -13,6 +13,7 @@ from tests.scenarios.plane import MODELS, STOKER, Plane, poll, running, serve
 
 from stoker.measure.classifier.labelled_prompts import held_out
 from stoker.request.decide.asks import closely
+from stoker.request.decide.classifier_model import HEAD, TAIL
 from stoker.testing.script.script import Script
 
 ROUTER = """
@@ -35,7 +36,7 @@ def says(word: str, **more: str) -> dict[str, Any]:
 
 def knows() -> list[dict[str, Any]]:
     """Each label; and of a prompt that nobody has labelled what the built-in classifier would never say."""
-    rows = [says(row.task_class, when=f">\n{closely(row.outline.text)}\n</request") for row in held_out()]
+    rows = [says(row.task_class, when=f">\n{closely(row.outline.text, HEAD, TAIL)}\n</request") for row in held_out()]
     return [*rows, says("creative")]
 
 

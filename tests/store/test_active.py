@@ -54,7 +54,7 @@ def test_a_list_that_may_not_be_read_stays_where_it_is(tmp_path: Path, caplog: p
     path.mkdir()
     with caplog.at_level(logging.WARNING, "stoker.store"):
         assert ActiveResidents(path).read() == {}
-    assert "see who owns it" in caplog.text
+    assert "check its owner" in caplog.text
 
 
 def test_a_write_that_fails_leaves_the_old_list_and_no_draft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,7 +98,7 @@ def test_a_broken_file_is_named_and_hinders_no_other(state: Path, results: Resul
     found = results.sync()
     assert len(found) == 2
     assert str(broken) in found[0]
-    assert "calls itself" in found[1]
+    assert "contains the id" in found[1]
     assert ids(results) == ["0001"]
     with pytest.raises(StokerError) as caught:
         results.load("gone")

@@ -104,5 +104,5 @@ def _syntax(error: ValueError, text: str, shown: str) -> str:
     if place is None:
         return f"{shown}:1: not TOML: {message}"
     line = int(place[1]) if place[1] else text.rstrip("\n").count("\n") + 1
-    column = f" (column {place[2]})" if place[2] else " (the file ends there)"
+    column = f" (column {place[2]})" if place[2] else " (at the end of the file)"
     return f"{shown}:{line}: not TOML: {_PLACE.sub('', message)}{column}"

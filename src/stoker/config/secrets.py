@@ -26,7 +26,7 @@ def read_secret(source: str, directory: Path, environment: Mapping[str, str] | N
     if scheme == "env" and _VARIABLE.fullmatch(rest):
         value = (os.environ if environment is None else environment).get(rest, "")
         if not value:
-            raise ValueError(f"the environment variable {rest} is not set or empty; set it before starting stoker")
+            raise ValueError(f"the environment variable {rest} is not set or empty; set it before you start Stoker")
     elif scheme == "file" and rest:
         value = _from_file(absolute(rest, directory))
     else:

@@ -24,7 +24,7 @@ def parse_duration(value: object) -> float:
     number, factor = _split(value, _SECONDS, "a duration", DURATION_FORM)
     seconds = number * Decimal(factor)
     if seconds > _LONGEST:
-        raise ValueError(f"a duration of more than 366 days; write {DURATION_FORM}")
+        raise ValueError(f"is a duration of more than 366 days; write {DURATION_FORM}")
     return float(seconds)
 
 
@@ -33,7 +33,7 @@ def parse_size(value: object) -> int:
     number, factor = _split(value, _BYTES, "a size", SIZE_FORM)
     size = int(number * Decimal(factor))
     if size > _LARGEST:
-        raise ValueError(f"a size of more than 1 EiB; write {SIZE_FORM}")
+        raise ValueError(f"is a size of more than 1 EiB; write {SIZE_FORM}")
     return size
 
 
@@ -60,7 +60,7 @@ def _split(
 ) -> tuple[Decimal, Decimal | int]:
     """Number and factor of one quantity; `what` and `form` are for the error."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ValueError(f"is no {what.removeprefix('a ')}; write {form}")
+        raise ValueError(f"is not {what}; write {form}")
     if not isinstance(value, str):
         raise ValueError(f"{value} has no unit; write {form}")
     match = _QUANTITY.fullmatch(value.strip())

@@ -148,7 +148,7 @@ def _routing(router: RouterSettings, serves: Sequence[Serve]) -> Iterator[str]:
             )
     for one in router.classes:
         if one.name not in CLASSES and (near := nearest(one.name, CLASSES, cutoff=0.85)):
-            yield f"router.class '{one.name}' is a new class; did you mean the built-in class '{near}'"
+            yield f"router.class '{one.name}' is a new class; did you mean the built-in class '{near}'?"
     unserved = [name for name in router.known if not any(router.permits(tier, name) for tier in router.tiers)]
     if unserved:
         yield f"router: no tier may serve {', '.join(unserved)}; requests of these classes are refused"

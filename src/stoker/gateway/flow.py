@@ -45,7 +45,7 @@ from stoker.request.accept.reader import BodyReader
 from stoker.request.accept.wire import Wire
 from stoker.request.codec.body_fields import BodyFields, read_body_fields
 from stoker.request.codec.bounds import HEAVY, is_heavy
-from stoker.request.codec.frames import recorded_code
+from stoker.request.codec.upstream_errors import recorded_code
 from stoker.request.decide.dialects import dialect_for
 from stoker.request.relay.reply import Reply
 

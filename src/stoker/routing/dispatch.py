@@ -27,8 +27,8 @@ from stoker.exchange.first_byte import FirstByteTimer
 from stoker.exchange.formatter import UpstreamRequest
 from stoker.request.accept.access_control import Caller
 from stoker.request.codec.body_fields import BodyFields
-from stoker.request.codec.frames import recorded_code
 from stoker.request.codec.outline import outline
+from stoker.request.codec.upstream_errors import recorded_code
 from stoker.request.decide.dialects import dialect_for
 from stoker.request.decide.explore import with_exploration
 from stoker.request.decide.failover import rule_for

@@ -30,7 +30,7 @@ class ActiveResidents:
         except FileNotFoundError:
             return {}
         except OSError as error:
-            log.warning("%s cannot be read (%s): nothing is resumed; see who owns it", self._path, error.strerror)
+            log.warning("%s cannot be read (%s): nothing is resumed; check its owner", self._path, error.strerror)
             return {}
         except msgspec.DecodeError:
             aside = self._path.with_name(f"{self._path.name}.unreadable")

@@ -45,7 +45,7 @@ class SwapJournal:
             if self._read(path) == entry:
                 path.unlink(missing_ok=True)
         except OSError as error:
-            log.warning("%s cannot be deleted (%s): check who owns its directory", path, error.strerror)
+            log.warning("%s cannot be deleted (%s): check the owner of its directory", path, error.strerror)
 
     def left(self) -> list[Interrupted]:
         """What was begun and never ended. One that cannot be read is logged and deleted."""

@@ -84,7 +84,7 @@ def _problem(row: ProfileRow, before: Rows) -> str:
         return "needs a tier and a task_class"
     if not 0 <= row.passed <= row.n:
         return f"passed {row.passed} of {row.n}"
-    return "is there twice" if (row.tier, row.task_class) in before else ""
+    return "appears twice" if (row.tier, row.task_class) in before else ""
 
 
 def unconfigured_rows(

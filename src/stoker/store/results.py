@@ -198,7 +198,7 @@ class Results:
             try:
                 run = _load(path)
                 if run.id != run_id:
-                    raise StokerError(f"the result {path} calls itself {run.id[:80]!r}", code="no_result")
+                    raise StokerError(f"the result {path} contains the id {run.id[:80]!r}", code="no_result")
             except StokerError as error:
                 problems.append(error.message)
                 db.execute("DELETE FROM runs WHERE id = ?", (run_id,))

@@ -23,14 +23,16 @@ def read_or_make(path: Path) -> bytes:
         return read_or_make(path)
     except OSError as error:
         raise unusable(
-            f"{path} cannot be read ({error.strerror}): move it away and start again, a new one is made"
+            f"{path} cannot be read ({error.strerror}): move it away and start again, and Stoker makes a new one"
         ) from error
     with os.fdopen(handle, "rb") as file:
         if os.fstat(file.fileno()).st_mode & 0o077:
-            raise unusable(f"{path} is open to other users: delete it and start again, so that a new one is made")
+            raise unusable(f"{path} is open to other users: delete it and start again, and Stoker makes a new one")
         key = file.read(KEY_BYTES + 1)
     if len(key) != KEY_BYTES:
-        raise unusable(f"{path} does not hold {KEY_BYTES} bytes: move it away and start again, a new one is made")
+        raise unusable(
+            f"{path} does not hold {KEY_BYTES} bytes: move it away and start again, and Stoker makes a new one"
+        )
     return key
 
 

@@ -100,7 +100,7 @@ class StateDir:
             # Not inheritable: an engine that outlives Stoker must not hold the lock.
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise unusable(f"{path} cannot be opened ({error.strerror}): see who owns it, or {_ELSEWHERE}") from error
+            raise unusable(f"{path} cannot be opened ({error.strerror}): check its owner, or {_ELSEWHERE}") from error
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if not _leads_to(path, handle):

@@ -392,7 +392,7 @@ def test_a_paused_one_is_thawed_before_it_is_stopped(tell: Callable[[Story], Non
         launched = await bench.launch(bench.serve(*RUN))
         bench.become("paused")
         bench.forget()
-        await bench.hold(launched.record).end(0.2)
+        await bench.hold(launched.record).end(10.0)
         assert [words[1] for words in bench.changes()] == ["unpause", "stop"]
 
     tell(story)

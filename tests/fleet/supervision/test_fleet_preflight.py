@@ -80,7 +80,7 @@ def test_an_external_serve_is_not_looked_at_beyond_its_url(tmp_path: Path) -> No
 
 
 def test_a_port_of_an_address_that_is_not_ours_is_a_problem() -> None:
-    assert "no address of this machine" in (port_problem("192.0.2.1", 8000) or "")
+    assert "not an address of this machine" in (port_problem("192.0.2.1", 8000) or "")
     port = free_port("127.0.0.1", ())
     assert port_problem("127.0.0.1", port) is None
     assert reachable("0.0.0.0") == "127.0.0.1"

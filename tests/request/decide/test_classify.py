@@ -176,9 +176,10 @@ def test_of_a_system_prompt_only_its_first_sentences_are_looked_at(monkeypatch: 
     assert all(text.strip() for text in looked)
 
 
-def test_what_stands_in_the_middle_of_a_long_paste_is_material() -> None:
+def test_an_order_is_found_wherever_it_stands_in_a_long_paste() -> None:
     paste = "The ferry was late again and nobody was told. " * 60
-    assert name(paste + PLAN + paste) == name(paste + paste)
+    assert name(paste + paste) not in HIGH_RISK
+    assert name(paste + PLAN + paste) == "planning"
     assert name(PLAN + paste) == "planning"
     assert name(paste + PLAN) == "planning"
 

@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 
 from stoker.domain.prompt import Text
 from stoker.domain.task import CLASSES, HIGH_RISK, ClassSource, Outline, Task
-from stoker.request.decide.asks import HEAD, TAIL, closely
+from stoker.request.decide.asks import closely
 from stoker.request.decide.classifier_model import (
+    HEAD,
     MEANINGS,
+    TAIL,
     class_in_reply,
     classifier_question,
     combined,
@@ -43,14 +45,14 @@ def test_each_class_has_one_line_and_a_form_leaves_only_those_that_it_can_be() -
         assert f" It is none of: {barred}.\n" in data
 
 
-def test_the_text_is_quoted_as_far_as_the_built_in_classifier_reads_it_closely() -> None:
+def test_the_beginning_and_the_end_of_the_text_are_quoted() -> None:
     text = "a" * HEAD + "b" * 5000 + "c" * TAIL
     rules, data = texts(Outline(text))
     assert f"<request n1>\n{'a' * HEAD}\n{'c' * TAIL}\n</request n1>" in data
     assert "b" * 10 not in data
     assert data.startswith("The mark is n1.\n"), "it is named before anything that others wrote"
     assert rules == texts(Outline("another", tools=1))[0], "an engine has read the rules before"
-    assert closely("short") == "short"
+    assert closely("short", HEAD, TAIL) == "short"
 
 
 def test_the_outward_signs_stand_in_one_line() -> None:

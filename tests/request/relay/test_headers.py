@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stoker.domain.lease import Target
-from stoker.request.codec.frames import as_error
+from stoker.request.codec.upstream_errors import as_error
 from stoker.request.codec.upstream_messages import UpstreamMessages
 from stoker.request.relay import faults
 from stoker.request.relay.headers import reply_headers, request_head, retry_after

@@ -105,4 +105,6 @@ def _money(value: float | None) -> str:
 def _told(whole: TierRoute) -> str:
     if whole.saved is None or whole.always_cloud is None:
         return "unknown: no tier of this configuration is a cloud, or no answer's tokens are known"
-    return f"{_money(whole.saved)} of the {_money(whole.always_cloud)} that the dearest cloud tier would have cost"
+    return (
+        f"{_money(whole.saved)} of the {_money(whole.always_cloud)} that the most expensive cloud tier would have cost"
+    )

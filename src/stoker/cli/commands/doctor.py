@@ -129,4 +129,4 @@ def _advise(findings: list[DoctorFinding]) -> None:
     for finding in wrong:
         terminal.say(f"\n{finding.health}: {finding.part}: {finding.fix}\n  next: {finding.next}")
     if not wrong:
-        terminal.say("\neverything is in order; next: stoker up")
+        terminal.say("\nno problems; next: stoker up")

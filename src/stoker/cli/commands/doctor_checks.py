@@ -120,7 +120,7 @@ def state_directory(state: Path, running: int | None) -> DoctorFinding:
     if holder is not None:
         return DoctorFinding(
             part, DoctorHealth.WARN, f"{state}: locked by {holder}, which does not answer on its socket",
-            "wait if it has just started; otherwise end it", "stoker serves status",
+            "wait if it has just started; otherwise stop it", "stoker serves status",
         )  # fmt: skip
     return DoctorFinding(part, DoctorHealth.OK, f"{state}, not locked")
 
@@ -157,7 +157,7 @@ def port(front_door: FrontDoor, running: int | None) -> DoctorFinding:
         return DoctorFinding("port", DoctorHealth.OK, f"{where} is used by the running Stoker (pid {running})")
     return DoctorFinding(
         "port", DoctorHealth.FAIL, f"{where} is in use by {ports.holder(front_door.port)}",
-        "end that program, or listen elsewhere", f"stoker up --port {min(front_door.port + 1, 65535)}",
+        "stop that program, or listen elsewhere", f"stoker up --port {min(front_door.port + 1, 65535)}",
     )  # fmt: skip
 
 

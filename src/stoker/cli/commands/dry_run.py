@@ -137,62 +137,85 @@ def container_lines(serve: Serve, paths: Paths) -> list[str]:
 def _switch(
     installation: Installation, status: StatusAnswer | None, name: str, force: bool, drain_timeout: float | None
 ) -> DryRunPlan:
+    """1. nothing to do, or a refusal  2. checks and stops  3. the start  4. the proof, and the way back"""
     running = _known(status, name) if status is not None else None
-    configured = None
-    if installation.settings is not None:
-        configured = next((s for s in installation.settings.serves if name in s.names()), None)
-        if configured is None and running is None:
-            configured = installation.serve(name)  # raises, naming the nearest
+    configured = _configured(installation, name, is_known=running is not None)
     own = running.name if running else configured.name if configured else name
     request = _request("switch", {"serve": own, "force": force, "drain_timeout": drain_timeout})
-    if running is not None and running.state == "ready":
-        return DryRunPlan(own, ["do nothing: it is already ready"], request)
-    if configured is not None and configured.needs_force and not force:
-        return DryRunPlan(own, [f"refuse: its status is {configured.status}; --force overrides that"], request)
-    if configured is not None and installation.settings is not None and installation.settings.paths.placement:
-        from stoker.fleet.engines.placement import placement_problems
-
-        misplaced = placement_problems(configured, installation.settings.paths.vault)
-        if misplaced:
-            return DryRunPlan(own, [f"refuse: {'; '.join(misplaced)}"], request)
+    if (end := _end_at_once(installation, running, configured, force)) is not None:  # 1
+        return DryRunPlan(own, [end], request)
     steps = [] if status is not None else [f"fail: Stoker does not run here; start it first: {installation.start}"]
     victims = _in_the_way(status, running) if status is not None and running is not None else []
-    if configured is not None and configured.base_url is None:
+    if configured is not None and configured.base_url is None:  # 2
         steps.append(_check(installation, configured, victims))
     steps += [_leave(victim, drain_timeout) for victim in victims]
-    command = None
-    for entry in configured.conflicts if configured is not None else ():
-        if entry.startswith(("unit:", "container:")):
-            steps.append(f"stop {entry.replace(':', ' ')} and disable it, if it exists")
-    if configured is None:
-        steps.append("start it (give --config to see the command)")
-    elif configured.base_url is not None:
-        steps.append(f"ask {configured.base_url} whether it is ready (it is external)")
-    else:
-        try:
-            if configured.container is not None and installation.settings is not None:
-                lines = container_lines(configured, installation.settings.paths)
-                steps += [f"run: {line}" for line in lines] or [
-                    f"leave container {configured.container} as it is: it runs"
-                ]
-                command = " && ".join(lines) or None
-            elif configured.unit is not None:
-                command = f"systemctl start {configured.unit}"
-                steps.append(f"run: {command}")
-            else:
-                command = command_line(configured)
-                steps.append(f"start: {command}")
-        except RequestRefused as error:
-            return DryRunPlan(own, [f"refuse: {error.message}"], request)
-    if configured is not None:
-        canary = " and a one-token completion" if configured.canary else ""
-        wanted = configured.served_name or configured.name
-        limit = figures.seconds(configured.ready_timeout)
-        steps.append(f"wait for GET {configured.health}, '{wanted}' in /v1/models{canary}, at most {limit}")
+    steps += _stop_conflicts(configured)
+    try:
+        start, command = _start(installation, configured)  # 3
+    except RequestRefused as error:
+        return DryRunPlan(own, [f"refuse: {error.message}"], request)
+    steps += start
+    if configured is not None:  # 4
+        steps.append(_wait_ready(configured))
     if victims:
         baseline = _baseline(installation, own, victims)
         steps.append(f"if it does not become ready: start {' and '.join(v.name for v in victims)} again{baseline}")
     return DryRunPlan(own, steps, request, command)
+
+
+def _configured(installation: Installation, name: str, is_known: bool) -> Serve | None:
+    """None: only the running Stoker knows it. Raises UsageError if it is not known at all."""
+    if installation.settings is None:
+        return None
+    found = next((s for s in installation.settings.serves if name in s.names()), None)
+    return installation.serve(name) if found is None and not is_known else found
+
+
+def _end_at_once(
+    installation: Installation, running: ServeStatus | None, configured: Serve | None, force: bool
+) -> str | None:
+    if running is not None and running.state == "ready":
+        return "do nothing: it is already ready"
+    if configured is not None and configured.needs_force and not force:
+        return f"refuse: its status is {configured.status}; --force overrides that"
+    if configured is not None and installation.settings is not None and installation.settings.paths.placement:
+        from stoker.fleet.engines.placement import placement_problems
+
+        if misplaced := placement_problems(configured, installation.settings.paths.vault):
+            return f"refuse: {'; '.join(misplaced)}"
+    return None
+
+
+def _stop_conflicts(serve: Serve | None) -> list[str]:
+    entries = serve.conflicts if serve is not None else ()
+    return [
+        f"stop {entry.replace(':', ' ')} and disable it, if it exists"
+        for entry in entries
+        if entry.startswith(("unit:", "container:"))
+    ]
+
+
+def _start(installation: Installation, serve: Serve | None) -> tuple[list[str], str | None]:
+    """The steps of the start, and its command line if there is one. Raises RequestRefused."""
+    if serve is None:
+        return ["start it (give --config to see the command)"], None
+    if serve.base_url is not None:
+        return [f"ask {serve.base_url} whether it is ready (it is external)"], None
+    if serve.container is not None and installation.settings is not None:
+        lines = container_lines(serve, installation.settings.paths)
+        as_it_is = [f"leave container {serve.container} as it is: it runs"]
+        return [f"run: {line}" for line in lines] or as_it_is, " && ".join(lines) or None
+    if serve.unit is not None:
+        command = f"systemctl start {serve.unit}"
+        return [f"run: {command}"], command
+    command = command_line(serve)
+    return [f"start: {command}"], command
+
+
+def _wait_ready(serve: Serve) -> str:
+    canary = " and a one-token completion" if serve.canary else ""
+    limit = figures.seconds(serve.ready_timeout)
+    return f"wait for GET {serve.health}, '{serve.served_name or serve.name}' in /v1/models{canary}, at most {limit}"
 
 
 def _check(installation: Installation, serve: Serve, victims: list[ServeStatus]) -> str:

@@ -180,13 +180,13 @@ def _sentences(report: FitReport, is_path: bool) -> list[str]:
               if remark.kind is not RemarkKind.UNSUPPORTED]  # fmt: skip
     lines += [f"  refused: {problem}" for problem in report.problems]
     if report.context is not None:
-        trained = " (what it was trained for)" if report.context == shape.context else ""
+        trained = " (the limit of the model)" if report.context == shape.context else ""
         lines.append(f"  largest context with {plan.parallel} at once: {report.context}{trained}")
     if report.parallel is not None:
         more = " or more" if report.parallel == _MOST_AT_ONCE else ""
         lines.append(f"  most at once with {context} tokens: {report.parallel}{more}")
     if report.verdict.answer is FitAnswer.UNKNOWN:
-        lines.append("  next: say how much there is, with --device-memory, or `memory` of the slot")
+        lines.append("  next: give the size with --device-memory, or as `memory` of the slot")
     elif report.verdict.answer is FitAnswer.TOO_LARGE:
         lines.append(f"  next: {_way_out(report)}")
     elif not report.problems:

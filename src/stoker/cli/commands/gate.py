@@ -74,7 +74,7 @@ def gate(
     else:
         _show(run, asked)
     for text, why in proposed.items():
-        terminal.note(f'proposed for [gate.{asked.name}]: "{text}" ({why}, and the gate does not ask for it)')
+        terminal.note(f'proposed for [gate.{asked.name}]: "{text}" ({why}; the gate does not have this condition)')
     if judging.unknown_identity and not dry_run:
         terminal.note(gate_measurements.identity_note(judging))
     if not dry_run:

@@ -154,7 +154,7 @@ def import_(
     except OSError as error:
         raise UsageError(f"{_path(installation)} cannot be written: {error.strerror}") from error
     terminal.say(f"{len(rows)} rows imported into {_path(installation)}")
-    terminal.note("route by them: stoker reload")
+    terminal.note("use them for routing: stoker reload")
 
 
 _WRITTEN = "give a file that `stoker profile export` wrote"

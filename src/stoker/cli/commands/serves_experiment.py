@@ -135,7 +135,7 @@ def screen(settings: Settings) -> str:
     name = shlex.quote(serve.served_name)
     return (
         f"\nexperiment '{serve.name}' answers at {url} as model '{serve.served_name}'\n"
-        f"what it goes through: stoker serves status --state {settings.paths.state}\n"
+        f"watch it: stoker serves status --state {settings.paths.state}\n"
         "preflight it:\n"
         f"  stoker eval preflight --base-url {url} --model {name}\n"
     )

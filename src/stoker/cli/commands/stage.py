@@ -206,12 +206,12 @@ def _remove(ground: Ground, name: str, force: bool, dry_run: bool, json: bool) -
     begun = next((box for box in staging_areas(ground.vault) if box.name == name), None)
     if model is None and begun is None:
         known = ", ".join(each.name for each in vault.models(ground.vault)) or "nothing"
-        raise UsageError(f"there is no vault:{name}; in {ground.vault} there is: {known}", code="unknown_model")
+        raise UsageError(f"there is no vault:{name}; {ground.vault} contains: {known}", code="unknown_model")
     users = vault.users(model, ground.serves) if model is not None else []
     if users and not force:
         raise RequestRefused(
-            f"vault:{name} is used by {', '.join(users)}: take it out of {ground.config} first, or add --force "
-            "(an engine that runs keeps what it has; its next start fails)",
+            f"vault:{name} is used by {', '.join(users)}: remove it from {ground.config} first, or add --force "
+            "(a running engine keeps its model, but its next start fails)",
             code="in_use",
         )
     size = (model.size if model is not None else 0) + StagingArea(ground.vault, name).size

@@ -36,7 +36,7 @@ def show_plan(vault: Path, order: Order, plan: StagePlan, json: bool) -> None:
     for item in order.items:
         size = figures.size(plan.found[item.name].size)
         terminal.say(f"{item.source}  ->  {order.path_of(str(vault), item.name)}  {size}")
-    left = f", {figures.size(sight.kept)} of them are here already" if sight.kept else ""
+    left = f", {figures.size(sight.kept)} already fetched" if sight.kept else ""
     quota = f" of {figures.size(sight.quota)}" if sight.quota is not None else ""
     terminal.say(f"{figures.size(sight.size)} in all{left}; the vault holds {figures.size(sight.used)}{quota}, "
                  f"its disk may take {figures.size(max(0, sight.room))}")  # fmt: skip
@@ -107,7 +107,7 @@ def show_list(vault: Path, state: Path, serves: Sequence[Serve], json: bool) -> 
     else:
         terminal.say(f"{vault} is empty")
     for box in begun:
-        terminal.say(f"begun: vault:{box.name}, {figures.size(box.size)} so far, from {_origin(box.note) or '?'}")
+        terminal.say(f"unfinished: vault:{box.name}, {figures.size(box.size)} so far, from {_origin(box.note) or '?'}")
     terminal.say(f"{figures.size(vaults.used(vault))} in {vault}")
 
 

@@ -92,7 +92,7 @@ def require_port(settings: Settings) -> None:
         ) from error
     raise RequestRefused(
         f"port {port} on {host} is in use by {ports.holder(port)}; "
-        f"end that, or listen elsewhere: stoker up --port {port + 1 if port < 65535 else port - 1}",
+        f"stop it, or listen elsewhere: stoker up --port {port + 1 if port < 65535 else port - 1}",
         code="port_in_use",
     )
 

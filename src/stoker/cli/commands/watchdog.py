@@ -59,7 +59,7 @@ def problem_of(serve: ServeStatus) -> str:
         return f"{serve.name} is sick: {seen.details(False)}; `stoker serves logs {serve.name}` shows its log"
     if serve.state in _IS_DOWN and (serve.keep_loaded or serve.state == "backoff"):  # 3
         why = f": {serve.last_error}" if serve.last_error else ""
-        what = "should be up and is not" if serve.keep_loaded else "did not start"
+        what = "should be up, but is not" if serve.keep_loaded else "did not start"
         return f"{serve.name} {what}{why}; `stoker serves up {serve.name}` starts it"
     rate, least = serve.totals.tokens_per_second, serve.min_tokens_per_second
     if rate is not None and least is not None and rate < least:  # 4

@@ -23,7 +23,7 @@ def serves(conductor: Conductor, now: float) -> list[dict[str, Any]]:
 
 
 def model_slot(conductor: Conductor) -> dict[str, Any] | None:
-    """The resident of the first slot, as single-slot tools expect it (row B5)."""
+    """The resident of the first slot, as single-slot tools expect it."""
     for room in conductor.scheduler.slots.values():
         for seat in room.serves:
             if seat.phase in (ServePhase.READY, ServePhase.DRAINING):

@@ -27,7 +27,8 @@ from stoker.domain.errors import UpstreamError
 from stoker.domain.lease import Target
 from stoker.domain.prompt import Redacted, Refusal, Text, Thinking, ToolCall
 from stoker.measure.requests.timing import RequestTiming
-from stoker.request.codec.frames import FrameSplitter, is_error
+from stoker.request.codec.sse import FrameSplitter
+from stoker.request.codec.upstream_errors import is_error
 from stoker.request.relay.headers import request_head
 from stoker.request.relay.pool import ConnectionPool
 from stoker.request.translate.neutral.gaps import Losses

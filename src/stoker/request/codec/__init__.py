@@ -3,7 +3,9 @@
 body_fields        the top-level fields of a request body that Stoker needs, and where they are
 bounds             how much structure a body may hold, counted before anything is decoded
 edits              the only changes to a body that passes through: model, usage, engine-private parameters
+sse                server-sent events: frames, and their data
 frames             reads a stream as it passes: usage, the first meaningful frame, the proper end
+upstream_errors    what an error frame, or a 200 that is no answer, means to the client
 own_replies        Stoker's own errors, error events and pings
 upstream_messages  what clients get of an engine's own error messages
 outline            what routing looks at in a request (with turn_content, harness, envelopes, summaries, toolbox)

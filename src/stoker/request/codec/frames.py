@@ -8,21 +8,17 @@ comes. Nothing is parsed unless a cheap look says that it matters.
 from __future__ import annotations
 
 import json
-import re
 import zlib
 from typing import Any
 
 import msgspec
 
 from stoker.domain.dialect import Dialect
-from stoker.domain.errors import CapacityError, ClientError, StokerError, UpstreamError
-from stoker.request.codec.upstream_messages import HINT, UpstreamMessages, message_of
+from stoker.domain.errors import StokerError, UpstreamError
+from stoker.request.codec.sse import MAX_FRAME, data_of, last_end, parse, split
+from stoker.request.codec.upstream_errors import as_error, failure_of, is_error, no_answer, with_reason
+from stoker.request.codec.upstream_messages import UpstreamMessages
 
-MAX_FRAME = 16 * 2**20
-"""Bytes of one unfinished frame that are kept; a larger one passes unread."""
-_decode = msgspec.json.decode
-_BLANK = re.compile(rb"\n\r?\n")
-"""The end of a frame, whether its lines end with LF or CRLF."""
 _KEPT = 65536
 _LAST_TYPES = frozenset(("message_stop", "response.completed", "response.incomplete", "response.failed"))
 _OPENING = frozenset(
@@ -151,7 +147,7 @@ class StreamReader:
         which never ends costs linear time.
         """
         seam = bytes(self._partial[-2:])  # a blank line is three bytes at most
-        cut = _last_end(seam + data) - len(seam)
+        cut = last_end(seam + data) - len(seam)
         if cut <= 0:
             if len(self._partial) + len(data) <= MAX_FRAME:
                 self._partial += data
@@ -166,7 +162,7 @@ class StreamReader:
 
     def _frames(self, data: bytes) -> bytes:
         last = self._last
-        kept = data if len(data) <= _KEPT else data[_last_end(data[:-_KEPT]) :]  # the last frame, at least, is whole
+        kept = data if len(data) <= _KEPT else data[last_end(data[:-_KEPT]) :]  # the last frame, at least, is whole
         last[0], last[1], last[2] = last[1], last[2], kept
         if not self.is_meaningful:
             return self._early(data)
@@ -260,44 +256,6 @@ class StreamReader:
         return b"event: response.failed\ndata: %b\n\n" % msgspec.json.encode(payload)
 
 
-class FrameSplitter:
-    """The data of SSE frames, from bytes as the network cut them. Linear, whatever comes."""
-
-    __slots__ = ("_partial",)
-
-    def __init__(self) -> None:
-        self._partial = bytearray()
-
-    def feed(self, data: bytes) -> list[bytes]:
-        """The data of each frame that is whole now; frames without data (comments) are left out."""
-        partial = self._partial
-        if partial:
-            seam = bytes(partial[-2:])
-            cut = _last_end(seam + data) - len(seam)
-            if cut <= 0:
-                if len(partial) + len(data) <= MAX_FRAME:
-                    partial += data
-                else:
-                    partial.clear()  # far too large for a frame: nobody could read it
-                return []
-            whole = bytes(partial) + data[:cut]
-            partial.clear()
-        else:
-            cut = _last_end(data)
-            whole = data[:cut]
-        if cut < len(data):
-            partial += data[cut:]
-        return [found for frame in split(whole) if (found := data_of(frame))]
-
-
-def data_of(frame: bytes) -> bytes:
-    """What a frame's data lines hold together."""
-    if frame.startswith(b"data: ") and frame.find(b"\n") >= len(frame) - 2:
-        return frame[6:].strip()
-    lines = [line[5:].strip() for line in frame.splitlines() if line.startswith(b"data:")]
-    return b"\n".join(lines)
-
-
 def read_usage(body: bytes, gzip: bool = False) -> Usage:
     """Usage of a reply that was not streamed; unknown if the body is no JSON object."""
     usage = Usage()
@@ -353,24 +311,10 @@ def problem_of(
     return no_answer(f"has no {name}")
 
 
-def with_reason(problem: UpstreamError, error: object) -> UpstreamError:
-    """The problem of a reply, with what its `error` says; what is said of a key is not."""
-    said = as_error({"error": error})
-    if said.code == "upstream_auth" and isinstance(said, UpstreamError):
-        return said
-    problem.upstream_message = message_of({"error": error})
-    return problem
-
-
 def _entries(raw: msgspec.Raw) -> bool | None:
     if bytes(memoryview(raw)[:1]) != b"[":
         return None
     return bytes(memoryview(raw)[1:64]).lstrip()[:1] != b"]"
-
-
-def no_answer(what: str) -> UpstreamError:
-    """A 200 that is none."""
-    return UpstreamError(f"the serve answered HTTP 200, but the reply {what}{HINT}", code="upstream_unusable")
 
 
 def inflated(body: bytes) -> bytes:
@@ -387,36 +331,6 @@ def _lenient(body: bytes) -> _Whole | None:
         return None
 
 
-def _last_end(data: bytes) -> int:
-    """Where the last whole frame ends; 0 if there is none."""
-    lf, crlf = data.rfind(b"\n\n"), data.rfind(b"\n\r\n")
-    return max(lf + 2 if lf >= 0 else 0, crlf + 3 if crlf >= 0 else 0)
-
-
-def split(data: bytes) -> list[bytes]:
-    """Whole SSE frames, each with its blank line; joined they are `data` again."""
-    ends = [match.end() for match in _BLANK.finditer(data)]
-    frames = [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-    rest = data[ends[-1] :] if ends else data
-    return [*frames, rest] if rest else frames
-
-
-def parse(frame: bytes) -> dict[str, Any] | None:
-    """The JSON object of a frame's data lines; None for comments, [DONE] and what is no object."""
-    data = data_of(frame)
-    if not data or data == b"[DONE]":
-        return None
-    return _object(data)
-
-
-def _object(data: bytes) -> dict[str, Any] | None:
-    try:
-        payload = _decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    return payload if isinstance(payload, dict) else None
-
-
 def _is_end(frame: bytes, dialect: Dialect) -> bool:
     payload = parse(frame)
     if dialect not in (Dialect.CHAT, Dialect.COMPLETIONS):
@@ -427,11 +341,6 @@ def _is_end(frame: bytes, dialect: Dialect) -> bool:
     return isinstance(choices, list) and any(isinstance(c, dict) and c.get("finish_reason") for c in choices)
 
 
-def is_error(payload: dict[str, Any]) -> bool:
-    """An error frame: a truthy `error` (OpenAI), or type `error` (Messages, Responses)."""
-    return bool(payload.get("error")) or payload.get("type") == "error"
-
-
 def _is_of_answer(payload: dict[str, Any] | None, dialect: Dialect) -> bool:
     """Whether this frame says that there is an answer. Usage, a ping and the end say nothing of one."""
     if payload is None:
@@ -439,58 +348,6 @@ def _is_of_answer(payload: dict[str, Any] | None, dialect: Dialect) -> bool:
     if dialect in (Dialect.CHAT, Dialect.COMPLETIONS):
         return bool(payload) and payload.get("choices") != []
     return payload.get("type") not in (None, "ping", "message_stop")
-
-
-def failure_of(payload: dict[str, Any]) -> dict[str, Any]:
-    """What the terminal event of a failed response says of its failure; never empty."""
-    response = payload.get("response")
-    given = response.get("error") if isinstance(response, dict) else None
-    if isinstance(given, str):
-        given = {"message": given}
-    return given if isinstance(given, dict) and given else {"code": "server_error"}
-
-
-def as_error(payload: dict[str, Any]) -> StokerError:
-    """What an error frame means. A caller's error is told in the serve's words; of any other these are the reason."""
-    error = payload.get("error")
-    source = error if isinstance(error, dict) else payload
-    code = source.get("code")
-    message = message_of(payload)
-    if type(code) is int and 400 <= code < 500 and code not in NOT_THE_CALLERS and message:
-        return ClientError(message, code="upstream_refused", status=code, source="upstream")
-    word = code if isinstance(code, str) else source.get("type")
-    if code in NOT_THE_CALLERS or word in _KEY_REFUSED or source.get("type") in _KEY_REFUSED:
-        return key_refused("an authentication error")
-    if word in _BUSY:
-        return CapacityError("the serve is overloaded", code="upstream_busy", upstream_message=message)
-    if word in _CALLERS and message:
-        return ClientError(message, code=word if word == _TOO_LONG else "upstream_refused", source="upstream")
-    return UpstreamError(
-        f"the serve reported an error in its stream{HINT}", code="upstream_error", upstream_message=message
-    )
-
-
-_TOO_LONG = "context_length_exceeded"
-NOT_THE_CALLERS = (401, 403, 407)
-"""Statuses that tell of Stoker's own key for the serve."""
-_KEY_REFUSED = ("authentication_error", "permission_error", "invalid_api_key")
-_BUSY = ("overloaded_error", "rate_limit_error", "rate_limit_exceeded", "server_is_overloaded")
-_CALLERS = ("invalid_request_error", "invalid_prompt", _TOO_LONG, "invalid_image", "invalid_image_url")
-"""What the dialects call a caller's error where they give no status."""
-_RECORDED = frozenset((*_CALLERS, *_BUSY, *_KEY_REFUSED, "upstream_refused", "upstream_error", "upstream_busy"))
-"""Codes of errors in a serve's words that may be recorded: any other could repeat a prompt."""
-
-
-def recorded_code(error: StokerError) -> str:
-    """The code for decisions and metrics."""
-    return error.code if error.source == "stoker" or error.code in _RECORDED else "upstream_refused"
-
-
-def key_refused(what: str) -> UpstreamError:
-    """What the serve says of a key is not for clients: the key is Stoker's."""
-    return UpstreamError(
-        f"the serve rejected Stoker's key ({what}): check the `key` in its configuration", code="upstream_auth"
-    )
 
 
 def is_meaningful(payload: dict[str, Any], dialect: Dialect) -> bool:

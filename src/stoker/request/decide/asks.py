@@ -17,19 +17,28 @@ from stoker.request.decide import shapes
 from stoker.request.decide import verbs as s
 from stoker.request.decide.between import between
 
-HEAD = 480
-TAIL = 320
-"""Characters that are read."""
-FIRST = 6
-LAST = 4
+HEAD = 160
+TAIL = 160
+"""Characters that are read, ..."""
+DENSE_HEAD = 80
+DENSE_TAIL = 80
+"""... and those of a script that is written without blanks."""
+FIRST = 4
+LAST = 3
 """Sentences that are read closely."""
 MOST_LEAD = 10
 """Words that may stand before the verb."""
 MOST_WORDS = 16
 """Words after the verb among which its object is looked for."""
+MOST_PATHS = 8
+LONGEST_PATH = 120
+"""Files and folders that are told apart, and characters of each."""
 
 _BEYOND = re.compile(r"[^\x00-\x7f\w]")
 """What is in no word, and not in ASCII: dashes, quotation marks, symbols, blanks of print."""
+_NO_MARKS = bytes(code for code in range(256) if code > 127 or re.match(r"[a-zA-Z\s]", chr(code)))
+_WIDE = (("\u2019", "'"), ("。", ". "), ("？", "? "), ("！", "! "), ("：", ": "), ("；", "; "))
+"""Marks, and what they are in ASCII: after those of East Asia there is no blank."""
 _EDGE = re.compile(r"['+#-](?<![\w'+#-].)['+#-]*")
 """Marks that may stand in a word, before one."""
 _MARK, _OTHER = "\x1e", "\x1f"
@@ -45,7 +54,6 @@ _PLAIN = b"".join(
     for code in range(256)
 )
 """For `bytes.translate` of UTF-8 in which all that is not ASCII is of words."""
-_DOTTED = re.compile(r"\.\w")
 _CODED = frozenset(("code", "diff", "fence"))
 _BEGIN = frozenset(verb.split()[0] for verb in (*s.VERBS, *s.PARTICLES))
 """Words with which a verb begins."""
@@ -74,7 +82,7 @@ class Ask(NamedTuple):
 
 class Reading:
     """`sentences`: the first and the last, words and commas in lower case; `words`: those of all sentences; `shapes`:
-    code, diff, fence, error; `prose`: what is left without code.
+    code, diff, fence, error; `prose`: what is left without code; `marks`: the marks and digits of ASCII in that.
     """
 
     def __init__(
@@ -84,72 +92,98 @@ class Reading:
         asks: tuple[Ask, ...],
         shapes: frozenset[str],
         prose: str,
+        marks: frozenset[str],
     ) -> None:
         self.sentences = sentences
         self.words = words
         self.asks = asks
         self.shapes = shapes
         self.prose = prose
+        self.marks = marks
         self._paths: int | None = None
 
     @property
     def paths(self) -> int:
         """Different files and folders that are named: counted when somebody asks."""
         if self._paths is None:
-            self._paths = _paths(self.prose)
+            self._paths = _paths(self.prose, self.marks)
         return self._paths
 
 
-def closely(text: str) -> str:
-    """The part of a text that is read: its beginning, what is asked in between, and its end."""
-    if len(text) <= HEAD + TAIL:
+def closely(text: str, head: int, tail: int) -> str:
+    """Its first `head` and its last `tail` characters, and what is asked in between."""
+    if len(text) <= head + tail:
         return text
-    found = between(text, HEAD, TAIL)
-    begin, end = text[:HEAD], text[-TAIL:]
+    found = between(text, head, tail)
+    begin, end = text[:head], text[-tail:]
     if found.machine and found.sentences:
         begin, end = found.said(begin), found.said(end)
     return "\n".join((begin, *found.sentences, end))
 
 
+def bounds(text: str) -> tuple[int, int]:
+    """Characters of the beginning and of the end that are read: fewer of a script in which each is a syllable or a
+    word.
+    """
+    if text.isascii():
+        return HEAD, TAIL
+    sample = text[:HEAD]
+    is_dense = len(sample.encode(errors="replace")) > 2 * len(sample)
+    return (DENSE_HEAD, DENSE_TAIL) if is_dense else (HEAD, TAIL)
+
+
 def read(text: str) -> Reading:
     """Never raises. Linear in the text, of which a bounded part is read closely."""
-    shown = closely(text)
-    seen = frozenset(_shapes(shown))
-    prose = _prose(shown) if seen & _CODED else shown
-    lower = prose.lower().replace("tl;dr", "tldr").replace("code base", "codebase").replace("\u2019", "'")
-    sentences = _sentences(lower)
+    shown = closely(text, *bounds(text))
+    marks = _marks(shown)
+    seen = frozenset(_shapes(shown, marks))
+    prose = shown
+    if seen & _CODED:
+        prose = _prose(shown)
+        marks = _marks(prose)
+    lower = prose.lower().replace("tl;dr", "tldr").replace("code base", "codebase")
+    sentences = _sentences(lower if lower.isascii() else _unaccented(lower))
     words = frozenset(chain.from_iterable(sentences))
     if len(sentences) > FIRST + LAST:
         sentences = [*sentences[:FIRST], *sentences[-LAST:]]
-    return Reading(tuple(map(tuple, sentences)), words, _asks(sentences), seen, prose)
+    return Reading(tuple(map(tuple, sentences)), words, _asks(sentences), seen, prose, marks)
 
 
-def _sentences(lower: str) -> list[list[str]]:
+def _unaccented(lower: str) -> str:
+    for mark, ascii_mark in _WIDE:
+        lower = lower.replace(mark, ascii_mark)
+    return s.plain(lower)
+
+
+def _sentences(plain: str) -> list[list[str]]:
     r"""A sentence ends with a line, or with marks before a blank. A word is `\w[\w'+#-]*`, or a comma. Told apart by
     translation: an expression that looks at each letter takes four times as long.
     """
-    if not lower.isascii():
-        lower = s.plain(lower)
-        lower = _BEYOND.sub(lambda found: " " if found[0].isspace() else '"', lower)
-    plain = lower.encode().translate(_PLAIN).decode().replace(f"{_MARK} ", "\n").replace(",", " , ")
-    found = [part.split() for part in _EDGE.sub(" ", plain).split("\n")]
-    return [words for words in found if words]
+    if not plain.isascii():
+        plain = _BEYOND.sub(" ", plain)
+    plain = plain.encode().translate(_PLAIN).decode().replace(f"{_MARK} ", "\n").replace(",", " , ")
+    return [words for part in _EDGE.sub(" ", plain).split("\n") if (words := part.split())]
 
 
-def _shapes(text: str) -> Iterator[str]:
-    if "`" in text and shapes.FENCE in text:
+def _marks(text: str) -> frozenset[str]:
+    """Which marks and digits of ASCII it holds."""
+    return frozenset(text.encode(errors="replace").translate(None, _NO_MARKS).decode())
+
+
+def _shapes(text: str, marks: frozenset[str]) -> Iterator[str]:
+    if "`" in marks and shapes.FENCE in text:
         yield "fence"
     if (text[:1] in shapes.DIFFS or shapes.CHANGE.search(text)) and shapes.DIFF.search(text):
         yield "diff"
-    if (_is_marked(text) and shapes.MARK.search(text)) or any(map(shapes.LINE.match, text.split("\n"))):
+    if (_is_marked(text, marks) and shapes.MARK.search(text)) or any(map(shapes.LINE.match, text.split("\n"))):
         yield "code"
     if _holds(text, shapes.ERRORS) and shapes.ERROR.search(text):
         yield "error"
 
 
-def _is_marked(text: str) -> bool:
+def _is_marked(text: str, marks: frozenset[str]) -> bool:
     """Whether MARK may find something: most prose has no character of code but brackets around words."""
-    if _holds(text, shapes.MARKS) or ("(" in text and shapes.CALL.search(text)):
+    if not marks.isdisjoint(shapes.MARKS) or ("(" in marks and shapes.CALL.search(text)):
         return True
     return "L" in text and _holds(text, shapes.SQL)
 
@@ -159,11 +193,11 @@ def _holds(text: str, any_of: Sequence[str]) -> bool:
     return any(map(text.__contains__, any_of))
 
 
-def _paths(prose: str) -> int:
-    if "/" not in prose and _DOTTED.search(prose) is None:
-        return 0
-    named = {word for word in prose.split() if "/" in word or "." in word}
-    return sum(1 for word in named if shapes.PATH.fullmatch(word))
+def _paths(prose: str, marks: frozenset[str]) -> int:
+    ends = [found.end() for found in shapes.FILE.finditer(prose)] if "." in marks else []
+    if "/" in marks:
+        ends += [found.end() for found in shapes.FOLDER.finditer(prose)]
+    return len({prose[max(0, end - LONGEST_PATH) : end].split()[-1].lstrip("`'\"(") for end in ends[:MOST_PATHS]})
 
 
 def _prose(text: str) -> str:
@@ -216,9 +250,10 @@ def _asks(sentences: Iterable[Sequence[str]]) -> tuple[Ask, ...]:
     for words in sentences:
         if _BEGIN.isdisjoint(words):
             continue
-        last = len(words) - 1
-        heads = [at + 1 for at, word in enumerate(words) if word in _HEADS and at < last and _opens(words[at + 1])]
-        for start in (0, *heads):
+        starts = [0] if _opens(words[0]) else []
+        if not _HEADS.isdisjoint(words):
+            starts += [at for at, word in enumerate(words[:-1], 1) if word in _HEADS and _opens(words[at])]
+        for start in starts:
             at = _verb(words, start)
             if at is not None and (ask := _ask(words, at)):
                 found.append(ask)

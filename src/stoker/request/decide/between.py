@@ -1,6 +1,7 @@
 """Which sentences may be a request in the middle of a long text: what people paste stands around them. Pure.
 
-1. A line that begins with no letter, or as more than `MOST_ALIKE` lines do, is of a log, of code or of data.
+1. A line that does not begin with words, or that begins as more than `MOST_ALIKE` lines do, is of a log, of code or of
+   data.
 2. If most lines are such, the text is machine output, and a person wrote every other line that reads like a sentence.
 3. Otherwise the text is prose, and of prose only sentences count that begin with a verb of the tables.
 """
@@ -15,20 +16,32 @@ from typing import NamedTuple
 
 from stoker.request.decide import shapes
 from stoker.request.decide import verbs as s
+from stoker.request.decide.languages import WITHOUT_BLANKS
 
-MOST_ASKED = 6
-LONGEST_ASKED = 240
+MOST_ASKED = 4
+LONGEST_ASKED = 160
 """Sentences that are picked, and characters of each."""
 SHORTEST = 8
 """Characters that a request has at least."""
 MOST_ALIKE = 3
 """Lines that begin with the same word."""
+WRITTEN_WITHOUT_BLANKS = "\u3000"
+"""Scripts that are have letters beyond this one."""
 _ENDS = re.compile(r"(?<=[.!?:;。！？])\s+")
-_WORDS = re.compile(r"(?:[^\W\d_][\w'\u2019-]*[,:]? ){3}|[\u3041-\U0010ffff]{6}")
-"""Three words in a row, or what is written without blanks."""
+_SAID = re.compile(r"\n((?:(?:[^\W\d_][\w'\u2019-]*[,:]? ){3}|[\u3041-\U0010ffff]{6})[^\n]*)")
+"""A line that begins with three words in a row, or with six letters of what is written without blanks."""
 _MACHINE_SHARE = 0.5
 _POLITE = s.words("please pls plz bitte kannst konntest puedes podrias peux pouvez puoi pode could can пожалуйста")
 _OPENERS = frozenset(verb.split()[0] for verb in s.VERBS) | _POLITE
+_OPENINGS = frozenset(word.encode() for verb in _OPENERS for word in (verb, f"{verb},"))
+_STOPS = bytes.maketrans(b"!?:", b"...")
+_WIDE_STOP, _WIDE = "。".encode(), "！".encode()[:2]
+_WIDE_STOPS = tuple(mark.encode() for mark in "。！？：；")
+"""What ends a sentence where no blank follows."""
+_HOLDS_ASK = re.compile("|".join(dict.fromkeys(" ".join(WITHOUT_BLANKS.values()).split())))
+
+
+_NONE_ALIKE: Counter[str] = Counter()
 
 
 class Found(NamedTuple):
@@ -40,20 +53,24 @@ class Found(NamedTuple):
 
     def said(self, part: str) -> str:
         """Of a part of the text beside them, the lines that a person wrote."""
-        lines = [line for line in part.split("\n") if line[:1].isalpha()]
-        return "\n".join(_sentences([line for line in lines if _is_said(line, self.alike)]))
+        return "\n".join(_sentences(_unlike(_SAID.findall(f"\n{part}"), self.alike)))
 
 
 def between(text: str, head: int, tail: int) -> Found:
     """What asks for something beyond the first `head` and before the last `tail` characters."""
-    first, *lines = text[_line_at(text, head) : -tail].split("\n")
-    lines = [first if len(first) <= LONGEST_ASKED else _ENDS.split(first, 1)[-1], *lines]
-    plain = [line for line in lines if len(line) > SHORTEST and line[:1].isalpha()]
-    alike = Counter([line[:6] for line in plain])
-    said = [line for line in plain if _is_said(line, alike)]
-    is_machine = len(said) < _MACHINE_SHARE * len(list(filter(None, lines)))
+    part = f"\n{_from_sentence(text[_line_at(text, head) : -tail])}"
+    lines = _SAID.findall(part)
+    alike = Counter([line[:6] for line in lines]) if len(lines) > MOST_ALIKE else _NONE_ALIKE
+    said = _unlike(lines, alike)
+    is_machine = _is_machine(part, len(said))
     found = _sentences(said) if is_machine else _asking(said)
-    return Found(tuple(sentence[:LONGEST_ASKED] for sentence in islice(found, MOST_ASKED)), is_machine, alike)
+    return Found(tuple([sentence[:LONGEST_ASKED] for sentence in islice(found, MOST_ASKED)]), is_machine, alike)
+
+
+def _is_machine(part: str, said: int) -> bool:
+    """Whether most of its lines, empty ones aside, are not among those that were `said`."""
+    lines = part.count("\n")
+    return said < _MACHINE_SHARE * lines and said < _MACHINE_SHARE * (lines - part.count("\n\n"))
 
 
 def _line_at(text: str, place: int) -> int:
@@ -62,8 +79,15 @@ def _line_at(text: str, place: int) -> int:
     return begins or place
 
 
-def _is_said(line: str, alike: Counter[str]) -> bool:
-    return alike[line[:6]] <= MOST_ALIKE and _WORDS.match(line) is not None
+def _from_sentence(part: str) -> str:
+    """Without what may be the second half of a sentence."""
+    if "\n" in part[: LONGEST_ASKED + 1]:
+        return part
+    return _ENDS.split(part, 1)[-1]
+
+
+def _unlike(lines: Sequence[str], alike: Counter[str]) -> Sequence[str]:
+    return [line for line in lines if alike[line[:6]] <= MOST_ALIKE] if alike else lines
 
 
 def _sentences(lines: Sequence[str]) -> Iterator[str]:
@@ -71,15 +95,23 @@ def _sentences(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _asking(lines: Sequence[str]) -> Iterator[str]:
-    for line in lines:
-        for sentence in _parts(line) if len(line) > LONGEST_ASKED / 4 else (line,):
-            opening = sentence[:24].lstrip().split(" ", 1)[0].rstrip(",").lower()
-            if (opening if opening.isascii() else s.plain(opening)) in _OPENERS and len(sentence) > SHORTEST:
-                yield sentence
+    """Sentences that begin with a verb; in scripts without blanks, those that hold one."""
+    block = ". ".join(lines).encode(errors="replace")
+    if not block.isascii() and (_WIDE_STOP in block or _WIDE in block):
+        for mark in _WIDE_STOPS:
+            block = block.replace(mark, b". ")
+    at = 0
+    for sentence in block.translate(_STOPS).split(b". "):
+        opening = sentence[:24].lstrip().partition(b" ")[0].lower()
+        if opening in _OPENINGS or not opening.isascii():
+            shown = block[at : at + len(sentence)].decode()
+            if len(shown) >= SHORTEST and (opening in _OPENINGS or _asks_otherwise(shown)):
+                yield shown
+        at += len(sentence) + 2
 
 
-def _parts(line: str) -> Sequence[str]:
-    """Its sentences. Of ASCII without an expression, which would take ten times as long."""
-    if not line.isascii():
-        return _ENDS.split(line)
-    return line.replace("! ", ". ").replace("? ", ". ").replace(": ", ". ").split(". ")
+def _asks_otherwise(sentence: str) -> bool:
+    opening = sentence.lstrip().partition(" ")[0].rstrip(",").lower()
+    if opening[:1] > WRITTEN_WITHOUT_BLANKS:
+        return _HOLDS_ASK.search(sentence, 0, LONGEST_ASKED) is not None
+    return s.plain(opening) in _OPENERS

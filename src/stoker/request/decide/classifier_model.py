@@ -1,7 +1,8 @@
 """A second opinion on the class: a model is asked where what was learned is not sure. What it is shown, what it may
 say, and what counts of that. Pure.
 
-What it is shown is what the built-in classifier reads closely, and somebody else wrote it: see `domain.question`. The
+What it is shown is the beginning of the request, its end, and what is asked in between. Somebody else wrote it: see
+`domain.question`. The
 rules are the same for every request, so that an engine has read them before (the tiny model of the package on two
 cores: 46 ms a question and not 270).
 """
@@ -16,6 +17,8 @@ from stoker.domain.question import one_word, question, quoted
 from stoker.domain.task import CLASSES, ClassSource, Outline, Task
 from stoker.request.decide.asks import closely
 
+HEAD, TAIL = 480, 320
+"""Characters of a request that it is shown: more than the built-in classifier reads."""
 SURE = 0.9
 """From this probability of high risk on a model brings no request down from it."""
 MOST_TOKENS = 48
@@ -83,7 +86,7 @@ def possible_classes(seen: Outline) -> tuple[str, ...]:
 def classifier_question(seen: Outline, nonce: str, cloud: bool = False, plain: bool = False) -> Prompt:
     """`nonce`, `cloud`, `plain`: see `domain.question`."""
     barred = ", ".join(name for name in CLASSES if name not in possible_classes(seen)) or "nothing"
-    request = quoted("request", closely(seen.text), nonce)
+    request = quoted("request", closely(seen.text, HEAD, TAIL), nonce)
     data = _DATA.format(nonce=nonce, request=request, signs=signs(seen), barred=barred)
     return question("classifier", _RULES, data, MOST_TOKENS, cloud, plain)
 

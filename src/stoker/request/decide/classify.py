@@ -20,7 +20,7 @@ from stoker.request.decide.conversation import Own, is_of_work, starts_task
 from stoker.request.decide.features import features, form
 from stoker.request.decide.weights import Weights
 
-ALARM = 0.35
+ALARM = 0.3
 """From this probability on it is taken for high-risk work. A miss costs three times a false alarm: below one half."""
 HINT = 0.05
 """From this probability on a system prompt that asks for high-risk work makes it of a text that asks for nothing."""
@@ -50,6 +50,8 @@ class _Seen(NamedTuple):
     words: int
     """Different ones that were read."""
     is_of_work: bool
+    passed_over: dict[tuple[frozenset[str], bool, bool], bool]
+    """By what else counts of a request (see `_is_passed_over`): as an earlier one it changes nothing."""
 
 
 class Classifier:
@@ -99,8 +101,11 @@ class Classifier:
     def _followed(self, outline: Outline, notes: tuple[str, ...]) -> tuple[Task | None, bool]:
         """The task that the conversation is at, and whether nothing from before may change that."""
         found: Task | None = None
+        forms, signs = form(outline), _signs(outline)
         for back in range(1 + len(outline.earlier)):  # 2
             text = outline.request(back)
+            if found is not None and self._is_passed_over(text, forms, signs, outline):
+                continue
             goes_on = continues(text)
             if goes_on is Continues.ONLY:
                 continue
@@ -118,6 +123,26 @@ class Classifier:
             if starts:
                 return found, True  # 4
         return found, not outline.is_cut  # 5
+
+    def _is_passed_over(self, text: str, forms: tuple[str, ...], signs: frozenset[str], outline: Outline) -> bool:
+        """Whether an earlier request can neither be high-risk work nor start a task. Remembered: a long conversation
+        has hundreds of them.
+        """
+        seen = self._seen(text, forms)
+        key = signs, outline.changes_files, bool(outline.systems)
+        found = seen.passed_over.get(key)
+        if found is None:
+            risk = max([sum([likely[at] for at in self._risky]) for likely in seen.likely])
+            found = risk < ALARM and (risk < HINT or not outline.systems) and not self._starts(seen, signs, outline)
+            seen.passed_over[key] = found
+        return found
+
+    def _starts(self, seen: _Seen, signs: frozenset[str], outline: Outline) -> bool:
+        likely = seen.likely[-1]
+        other = max(self._others[signs], key=likely.__getitem__)
+        risk = sum([likely[at] for at in self._risky])
+        own = Own(self._weights.classes[other], likely[other], risk, seen.words, seen.is_of_work)
+        return starts_task(own, outline.changes_files)
 
     def _without_request(self, outline: Outline, notes: tuple[str, ...]) -> Task:
         if not outline.changes_files:
@@ -151,8 +176,7 @@ class Classifier:
                 found = _learned(classes[at], likely[at], risk, risk, seen.verbs, notes)
                 return found._replace(else_=classes[other]) if risk < 0.5 else found, False
         best, sure = classes[other], likely[other]
-        own = Own(best, sure, risk, seen.words, seen.is_of_work)
-        starts = starts_task(own, outline.changes_files)
+        starts = self._starts(seen, signs, outline)
         if shown := next(_form(outline, bool(seen.verbs), seen.shapes, seen.words), None):  # 2
             return Task(shown[0], ClassSource.RULES, (*notes, shown[1])), starts
         is_coding = best in CODING and sure >= PLAIN and bool(seen.verbs or seen.shapes)
@@ -176,7 +200,7 @@ class Classifier:
             reading = read(text)
             verbs = tuple([ask.verb for ask in reading.asks])
             found = _Seen(
-                tuple(self._likely(reading, forms)), verbs, reading.shapes, len(reading.words), is_of_work(reading)
+                tuple(self._likely(reading, forms)), verbs, reading.shapes, len(reading.words), is_of_work(reading), {}
             )
             self._texts[key] = found
         return found

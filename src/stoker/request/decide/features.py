@@ -5,27 +5,25 @@ Tables of names (a weight of one says nothing of another):
 word    each word of the sentences that are read
 affix   `abcd~` and `~xyz`: how a word of five letters or more begins and ends; `ab` of what is written without blanks
 next    each word with the one after it
-first   the first words of the first sentence
-last    the last words of the last one
-ask     verbs, what is asked with them, and what for
-mark    shapes of the text, and how long it is
+sign    verbs, what is asked with them, and what for; shapes of the text, and how long it is
 form    what the request itself says: tools, results, thinking
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
 from itertools import chain, pairwise
+from operator import add
+from string import digits
 from typing import NamedTuple
 
 from stoker.domain.task import Outline
 from stoker.request.decide.asks import Ask, Reading
-from stoker.request.decide.languages import WITHOUT_BLANKS
 
-TABLES = ("word", "affix", "next", "first", "last", "ask", "mark", "form")
-EDGE = 12
-"""Words of the first and the last sentence that count by their place."""
+TABLES = ("word", "affix", "next", "sign", "form")
+FIRST, LAST = 2, 1
+"""Sentences whose words count with their neighbours."""
 HAS_AFFIXES = 5
 """Letters of a word that has some."""
 NO_BLANKS = "\u3000"
@@ -37,28 +35,21 @@ class Features(NamedTuple):
 
     words: frozenset[str]
     sentences: tuple[tuple[str, ...], ...]
-    first: frozenset[str]
-    last: frozenset[str]
-    asks: frozenset[str]
-    marks: frozenset[str]
+    signs: frozenset[str]
 
     @property
     def size(self) -> int:
         """How many there are, known ones and others: of a long text each says less."""
         neighbours = sum(map(len, self.sentences)) - len(self.sentences)
-        others = (self.words, self.first, self.last, self.asks, self.marks)
-        return neighbours + sum(map(len, others))
+        return neighbours + len(self.words) + len(self.signs)
 
 
 def features(reading: Reading) -> Features:
     sentences = reading.sentences
     return Features(
         reading.words,
-        sentences,
-        frozenset(sentences[0][:EDGE]) if sentences else frozenset(),
-        frozenset(sentences[-1][-EDGE:]) if len(sentences) > 1 else frozenset(),
-        frozenset(_asks(reading.asks)),
-        frozenset(_marks(reading)),
+        sentences if len(sentences) < FIRST + LAST else (*sentences[:FIRST], *sentences[-LAST:]),
+        frozenset(chain(_marks(reading), *map(_names, reading.asks)) if reading.asks else (*_marks(reading), "none")),
     )
 
 
@@ -69,13 +60,14 @@ def neighbours(sentences: Sequence[Sequence[str]]) -> Iterator[tuple[str, str]]:
 
 def affixes(word: str) -> list[str]:
     """What is told of a word that nobody has seen before."""
-    found = [f"{word[:4]}~", f"~{word[-3:]}"] if len(word) >= HAS_AFFIXES else []
-    return [*found, *pairs(word)] if word[0] > NO_BLANKS else found
+    if word[0] > NO_BLANKS:
+        return list(pairs(word))
+    return [word[:4] + "~", "~" + word[-3:]] if len(word) >= HAS_AFFIXES else []
 
 
 def pairs(word: str) -> set[str]:
     """Neighbours, in what is written without blanks."""
-    return {word[at : at + 2] for at in range(len(word) - 1)}
+    return set(map(add, word, word[1:]))
 
 
 def form(outline: Outline) -> tuple[str, ...]:
@@ -87,51 +79,46 @@ def form(outline: Outline) -> tuple[str, ...]:
     )
 
 
-def _asks(asks: Sequence[Ask]) -> Iterator[str]:
-    if not asks:
-        yield "none"
-    for ask in asks:
-        yield f"ask:{ask.verb}"
-        yield f"of:{ask.kind}"
-        yield f"{ask.verb} {ask.noun}"
-        for role in ask.roles:
-            yield f"to:{role}"
-            yield f"{role}:{ask.kind}"
+@lru_cache(1024)
+def _names(ask: Ask) -> tuple[str, ...]:
+    """An ask holds words of the tables only."""
+    kind = ask.kind
+    roles = [name for role in ask.roles for name in (f"to:{role}", f"{role}:{kind}")]
+    return (f"ask:{ask.verb}", f"of:{kind}", f"{ask.verb} {ask.noun}", *roles)
 
 
 def _marks(reading: Reading) -> Iterator[str]:
-    sentences, prose = reading.sentences, reading.prose
+    sentences, prose, marks = reading.sentences, reading.prose, reading.marks
     for place, sentence in (("begins", sentences[:1]), ("ends", sentences[1:][-1:])):
         for words in sentence:
             yield f"{place}:{words[0]}"
             yield f"{place}:{' '.join(words[:2])}"
-    yield from (f"shape:{shape}" for shape in reading.shapes)
+    yield from [f"shape:{shape}" for shape in reading.shapes]
     yield f"paths:{min(reading.paths, 3)}"
     yield f"sentences:{min(len(sentences), 6)}"
     yield f"words:{min(sum(map(len, sentences)).bit_length(), 8)}"
-    if prose.rstrip().endswith("?"):
+    if "?" in marks and prose.rstrip().endswith("?"):
         yield "question"
-    yield from (mark for part, mark in _PARTS if part in prose)
-    if not prose.isascii():
+    if not marks.isdisjoint(_PARTS):
+        yield from [_PARTS[mark] for mark in marks if mark in _PARTS]
+        yield from [name for mark, part, name in _PAIRS if mark in marks and part in prose]
+    if not prose.isascii() and reading.words:
         yield "beyond ascii"
-        yield from (mark for script, mark in _SCRIPTS if script.search(prose))
-        if _SCRIPTS[0][0].search(prose):
-            yield from (f"to:{role}" for role, phrases in _WITHOUT_BLANKS if any(map(prose.__contains__, phrases)))
-    if numbers := sum(map(str.isdigit, reading.words)):
-        yield f"numbers:{min(numbers, 4)}"
-        yield from (mark for part, mark in _OF_NUMBERS if part in prose)
+        last = max(reading.words)
+        yield from [name for letter, name in _SCRIPTS if last > letter]
+    if numbers := len(marks & _DIGITS):
+        yield f"digits:{min(numbers, 6)}"
+        yield from [_OF_NUMBERS[mark] for mark in marks if mark in _OF_NUMBERS]
+        yield from [name for part, name in _BETWEEN_NUMBERS if part in prose]
 
 
-_WITHOUT_BLANKS = tuple((role, tuple(phrases.split())) for role, phrases in WITHOUT_BLANKS.items())
-_PARTS = (
-    ('"', "quotes"), ("{", "braces"), ("|", "bars"), ("->", "arrow"), ("_", "underscore"), ("()", "call"),
-    ("%", "percent"),
-)  # fmt: skip
-_OF_NUMBERS = (
-    ("+", "plus"), (" - ", "minus"), ("*", "times"), ("×", "times"), (" / ", "over"), ("=", "equals"), ("^", "power"),
-    ("²", "power"), (" x ", "by"),
-)  # fmt: skip
-_SCRIPTS = ((re.compile("[\u3001-\U0010ffff]"), "no blanks"), (re.compile("[\u0400-\u04ff]"), "cyrillic"))
+_PARTS = {'"': "quotes", "{": "braces", "|": "bars", ">": "above", "_": "underscore", "(": "bracket", "%": "percent"}
+_PAIRS = ((">", "->", "arrow"), ("(", "()", "call"))
+_DIGITS = frozenset(digits)
+_OF_NUMBERS = {"+": "plus", "*": "times", "=": "equals", "^": "power"}
+_BETWEEN_NUMBERS = ((" - ", "minus"), (" / ", "over"), (" x ", "by"), ("×", "times"), ("²", "power"))
+_SCRIPTS = ((NO_BLANKS, "no blanks"), ("\u0400", "beyond latin"))
+"""Beyond which letter the last word begins."""
 
 
 def named(seen: Features, forms: Collection[str]) -> Iterator[tuple[str, str]]:
@@ -140,5 +127,5 @@ def named(seen: Features, forms: Collection[str]) -> Iterator[tuple[str, str]]:
         yield "word", word
         yield from (("affix", affix) for affix in affixes(word))
     yield from (("next", f"{word} {after}") for word, after in set(neighbours(seen.sentences)))
-    for table, names in zip(TABLES[3:], (seen.first, seen.last, seen.asks, seen.marks, forms), strict=True):
+    for table, names in zip(TABLES[3:], (seen.signs, forms), strict=True):
         yield from ((table, name) for name in names)

@@ -39,8 +39,10 @@ CALL = re.compile(r"\((?:(?<=[\w\]]\()|\w{0,40}\))")
 ERRORS = ("Traceback", "Error", "Exception", "error[E", "SIG", "segfault", "panic: ")
 """... and one of these in all that ERROR finds."""
 ERROR = re.compile(r"Traceback \(most|(?<=\w)(?:Error|Exception)\b|error\[E\d|SIG(?:SEGV|ABRT|KILL)|segfault|panic: ")
-PATH = re.compile(
-    r"[`'\"(]?(?:[\w.-]{1,60}/){0,8}[\w-]{1,60}\.(?:py|tsx?|jsx?|go|rs|java|kt|c|h|cc|cpp|cs|rb|php|vue|md|ya?ml|toml|json|sql|"
-    r"css|html|swift|scala|sh|ini|cfg)[`'\"),.:;?]{0,3}|[`'\"(]?(?:[\w.-]{1,60}/){1,8}[`'\"),.:;?]{0,3}"
+FILE = re.compile(
+    r"\.(?<=[\w-].)(?:py|tsx?|jsx?|go|rs|java|kt|c|h|cc|cpp|cs|rb|php|vue|md|ya?ml|toml|json|sql|"
+    r"css|html|swift|scala|sh|ini|cfg)\b"
 )
-"""Of a word: a file of code, or a folder."""
+"""How the name of a file of code ends."""
+FOLDER = re.compile(r"/(?<=\w.)(?![^\s`'\"),.:;?])")
+"""How the name of a folder ends."""

@@ -6,18 +6,22 @@ is dear. `stoker.request.decide.asks` reads a text by them; what they weigh is l
 
 from __future__ import annotations
 
-import re
 import unicodedata
 
 from stoker.request.decide import languages
 
-_ACCENTS = re.compile("[\u0300-\u036f]+")
+_LEADS = b"\xcc\xcd"
+"""With one of these begins each accent (U+0300 to U+036F) in UTF-8, and nothing else that text holds."""
 
 
 def plain(text: str) -> str:
-    """Without accents, as people type in a hurry. Scripts that are no alphabet stay as they are."""
-    bare = _ACCENTS.sub("", unicodedata.normalize("NFD", text))
-    return unicodedata.normalize("NFC", bare).replace("\u00df", "ss")
+    """Without accents, as people type in a hurry, and with the usual forms of letters and marks. Scripts that are no
+    alphabet keep theirs. An accent is removed by its first byte: what is left of it is no character.
+    """
+    if text.isascii():
+        return text
+    bare = unicodedata.normalize("NFKD", text.replace("\u00df", "ss")).encode(errors="replace").translate(None, _LEADS)
+    return unicodedata.normalize("NFC", bare.decode(errors="ignore"))
 
 
 def words(text: str) -> frozenset[str]:

@@ -30,24 +30,49 @@ def share_of(size: int) -> float:
     return min((USUAL / size) ** 0.5, 2.0) if size else 1.0
 
 
-class _Sums(dict[int, int]):
-    """The digits of each name of a table, by its place: put together when they are first asked for."""
+class _Sums(dict[object, int]):
+    """The digits of each name of a table that was met: put together then."""
 
     def __init__(self, table: Table, zero: int, keys: Iterable[object]) -> None:
         super().__init__()
-        self.place = dict(zip(keys, count(1), strict=False)).get
-        """Of a name that has weights, from 1 on; else None."""
+        self.places = dict(zip(keys, count(), strict=False))
+        self._names = self.places.keys()
         self._table = table
         self._zero = zero
 
-    def __missing__(self, place: int) -> int:
-        made = self[place] = _packed(self._table.row(place - 1)) - self._zero
+    def __missing__(self, name: object) -> int:
+        """Raises KeyError for a name that has no weights."""
+        made = self[name] = _packed(self._table.row(self.places[name])) - self._zero
         return made
 
     def of(self, names: Iterable[object]) -> int:
-        """Of those that are known, each once."""
-        known = set(filter(None, map(self.place, names)))
-        return sum(map(self.__getitem__, known))
+        """Of those that have weights, each once."""
+        return sum(map(self.__getitem__, self._names & names))
+
+    def of_few(self, names: Iterable[object]) -> int:
+        """The same, cheaper where they are one or two."""
+        total = 0
+        for name in names:
+            if name in self.places:
+                total += self[name]
+        return total
+
+
+class _Words(dict[str, int]):
+    """The digits of each known word that was met, its affixes included."""
+
+    def __init__(self, words: _Sums, affixes: _Sums) -> None:
+        super().__init__()
+        self._known = words
+        self._affixes = affixes
+
+    def __missing__(self, word: str) -> int:
+        """A word that has no weights is not remembered."""
+        total = self._affixes.of_few(affixes(word))
+        if word in self._known.places:
+            total += self._known[word]
+            self[word] = total
+        return total
 
 
 class Weights:
@@ -68,29 +93,16 @@ class Weights:
                 raise ValueError(f"table '{name}' is not of {len(self.classes)} classes")
         nothing = Table((), b"")
         self._sums = {name: self._sums_of(name, tables.get(name, nothing)) for name in TABLES}
-        self._affix, self._form = self._sums["affix"], self._sums["form"]
-        self._words: dict[str, int] = {}
-        """Of known words with their affixes."""
+        self._form, self._next, self._signs = self._sums["form"], self._sums["next"], self._sums["sign"]
+        self._words = _Words(self._sums["word"], self._sums["affix"])
         self._usual = self._form.of(("usual",))
-        self._no_form = self._read_off(self._usual)
+        self._no_form = self._read_form(self._usual)
 
     def of_text(self, seen: Features) -> int:
-        sums, words = self._sums, self._words
-        total = 0
-        for word in seen.words:
-            total += words[word] if word in words else self._of_word(word)
         return (
-            total
-            + sums["next"].of(neighbours(seen.sentences))
-            + sum(
-                sums[table].of(names)
-                for table, names in (
-                    ("first", seen.first),
-                    ("last", seen.last),
-                    ("ask", seen.asks),
-                    ("mark", seen.marks),
-                )
-            )
+            sum(map(self._words.__getitem__, seen.words))
+            + self._next.of(neighbours(seen.sentences))
+            + self._signs.of(seen.signs)
         )
 
     def of_form(self, names: Iterable[str]) -> int:
@@ -98,12 +110,15 @@ class Weights:
 
     def likely(self, text: int, size: int, form: int) -> list[float]:
         """The probability of each class, by both sums. `size`: features of the text."""
-        share, forms = share_of(size), self._no_form if form == self._usual else self._read_off(form)
-        sums = [share * one + other for one, other in zip(self._read_off(text), forms, strict=True)]
+        share, forms = share_of(size) / SCALE, self._no_form if form == self._usual else self._read_form(form)
+        sums = [share * one + other for one, other in zip(self._read_off(text), forms)]  # noqa: B905
         most = max(sums)
-        grown = [exp((one - most) / SCALE) for one in sums]
+        grown = [exp(one - most) for one in sums]
         whole = sum(grown)
         return [one / whole for one in grown]
+
+    def _read_form(self, form: int) -> tuple[float, ...]:
+        return tuple([one / SCALE for one in self._read_off(form)])
 
     def _read_off(self, total: int) -> tuple[int, ...]:
         """The sum of each class, and as much as `_half` adds to each."""
@@ -112,16 +127,8 @@ class Weights:
     def _sums_of(self, name: str, table: Table) -> _Sums:
         if name != "next":
             return _Sums(table, self._zero, table.names)
-        words = " ".join(table.names).split(" ")
+        words = " ".join(table.names).split(" ") if table.names else []
         return _Sums(table, self._zero, zip(words[::2], words[1::2], strict=True))
-
-    def _of_word(self, word: str) -> int:
-        known = self._sums["word"]
-        place = known.place(word)
-        if place is None:
-            return self._affix.of(affixes(word))
-        total = self._words[word] = self._affix.of(affixes(word)) + known[place]
-        return total
 
 
 def _packed(digits: bytes) -> int:

@@ -8,7 +8,7 @@ redirect is nobody's to follow: it could lead anywhere.
 from __future__ import annotations
 
 from stoker.domain.errors import CapacityError, ClientError, StokerError, UpstreamError
-from stoker.request.codec.frames import NOT_THE_CALLERS, key_refused
+from stoker.request.codec.upstream_errors import NOT_THE_CALLERS, key_refused
 from stoker.request.codec.upstream_messages import HINT, reason_of
 from stoker.request.relay.headers import retry_after
 

@@ -19,7 +19,8 @@ from typing import Any, NamedTuple, Protocol
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import CapacityError, StokerError, UpstreamError
 from stoker.domain.lease import Target
-from stoker.request.codec.frames import StreamReader, Usage, as_error, check_answer, inflated, read_usage
+from stoker.request.codec.frames import StreamReader, Usage, check_answer, inflated, read_usage
+from stoker.request.codec.upstream_errors import as_error
 from stoker.request.relay import faults
 from stoker.request.relay.completion import RelayCompletion
 from stoker.request.relay.headers import reply_headers, retry_after

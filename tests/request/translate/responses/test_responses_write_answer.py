@@ -48,7 +48,7 @@ from stoker.domain.prompt import (
     ToolChoice,
     Turn,
 )
-from stoker.request.codec.frames import parse, split
+from stoker.request.codec.sse import parse, split
 from stoker.request.translate.neutral.gaps import LOSSY, Losses
 from stoker.request.translate.neutral.json_text import Raw, encode
 from stoker.request.translate.neutral.protocols import AnswerContext

@@ -22,7 +22,7 @@ from stoker.domain.answer import (
     Tokens,
 )
 from stoker.domain.prompt import Redacted, Text, Thinking, ToolCall
-from stoker.request.codec.frames import as_error, is_error
+from stoker.request.codec.upstream_errors import as_error, is_error
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.json_text import encode
 from stoker.request.translate.neutral.protocols import number, part

@@ -30,7 +30,7 @@ from stoker.domain.answer import (
     Tokens,
 )
 from stoker.domain.prompt import Refusal, Text, Thinking, ToolCall
-from stoker.request.codec.frames import as_error, is_error
+from stoker.request.codec.upstream_errors import as_error, is_error
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.responses.whole_answer import (
     BETWEEN,

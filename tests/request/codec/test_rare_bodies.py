@@ -6,7 +6,7 @@ import pytest
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import CapacityError, ClientError, UpstreamError
-from stoker.request.codec import frames
+from stoker.request.codec import sse, upstream_errors
 from stoker.request.codec.body_fields import read_body_fields
 from stoker.request.codec.edits import edit
 from stoker.request.codec.outline import outline
@@ -32,8 +32,8 @@ def test_many_brackets_in_a_long_body_are_counted_only_as_far_as_it_takes() -> N
 
 
 def test_a_frame_that_is_far_too_large_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "MAX_FRAME", 16)
-    splitter = frames.FrameSplitter()
+    monkeypatch.setattr(sse, "MAX_FRAME", 16)
+    splitter = sse.FrameSplitter()
     assert splitter.feed(b"data: 0123456789") == []
     assert splitter.feed(b"0123456789") == []
     assert splitter.feed(b"data: {}\n\n") == [b"{}"]
@@ -48,7 +48,7 @@ def test_a_frame_that_is_far_too_large_is_forgotten(monkeypatch: pytest.MonkeyPa
     ],
 )
 def test_an_error_frame_means_what_its_type_says(error: dict[str, str], kind: type[Exception]) -> None:
-    assert isinstance(frames.as_error({"error": error}), kind)
+    assert isinstance(upstream_errors.as_error({"error": error}), kind)
 
 
 def test_a_text_that_is_no_utf8_says_nothing() -> None:

@@ -1,0 +1,78 @@
+"""What an engine's error frame, or a 200 that is no answer, means to the client."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stoker.domain.errors import CapacityError, ClientError, StokerError, UpstreamError
+from stoker.request.codec.upstream_messages import HINT, message_of
+
+_TOO_LONG = "context_length_exceeded"
+NOT_THE_CALLERS = (401, 403, 407)
+"""Statuses that mean: the serve rejected Stoker's key."""
+_KEY_REFUSED = ("authentication_error", "permission_error", "invalid_api_key")
+_BUSY = ("overloaded_error", "rate_limit_error", "rate_limit_exceeded", "server_is_overloaded")
+_CALLERS = ("invalid_request_error", "invalid_prompt", _TOO_LONG, "invalid_image", "invalid_image_url")
+"""The dialects' names of a client's error, where they give no status."""
+_RECORDED = frozenset((*_CALLERS, *_BUSY, *_KEY_REFUSED, "upstream_refused", "upstream_error", "upstream_busy"))
+"""Codes of errors in a serve's words that may be recorded: any other could repeat a prompt."""
+
+
+def with_reason(problem: UpstreamError, error: object) -> UpstreamError:
+    """The problem of a reply, with the words of its `error`, unless they are about a key."""
+    said = as_error({"error": error})
+    if said.code == "upstream_auth" and isinstance(said, UpstreamError):
+        return said
+    problem.upstream_message = message_of({"error": error})
+    return problem
+
+
+def no_answer(what: str) -> UpstreamError:
+    """The error for a 200 that is no answer."""
+    return UpstreamError(f"the serve answered HTTP 200, but the reply {what}{HINT}", code="upstream_unusable")
+
+
+def is_error(payload: dict[str, Any]) -> bool:
+    """An error frame: a truthy `error` (OpenAI), or type `error` (Messages, Responses)."""
+    return bool(payload.get("error")) or payload.get("type") == "error"
+
+
+def failure_of(payload: dict[str, Any]) -> dict[str, Any]:
+    """What the terminal event of a failed response says of its failure; never empty."""
+    response = payload.get("response")
+    given = response.get("error") if isinstance(response, dict) else None
+    if isinstance(given, str):
+        given = {"message": given}
+    return given if isinstance(given, dict) and given else {"code": "server_error"}
+
+
+def as_error(payload: dict[str, Any]) -> StokerError:
+    """What an error frame means. A caller's error is told in the serve's words; of any other these are the reason."""
+    error = payload.get("error")
+    source = error if isinstance(error, dict) else payload
+    code = source.get("code")
+    message = message_of(payload)
+    if type(code) is int and 400 <= code < 500 and code not in NOT_THE_CALLERS and message:
+        return ClientError(message, code="upstream_refused", status=code, source="upstream")
+    word = code if isinstance(code, str) else source.get("type")
+    if code in NOT_THE_CALLERS or word in _KEY_REFUSED or source.get("type") in _KEY_REFUSED:
+        return key_refused("an authentication error")
+    if word in _BUSY:
+        return CapacityError("the serve is overloaded", code="upstream_busy", upstream_message=message)
+    if word in _CALLERS and message:
+        return ClientError(message, code=word if word == _TOO_LONG else "upstream_refused", source="upstream")
+    return UpstreamError(
+        f"the serve reported an error in its stream{HINT}", code="upstream_error", upstream_message=message
+    )
+
+
+def recorded_code(error: StokerError) -> str:
+    """The code for decisions and metrics."""
+    return error.code if error.source == "stoker" or error.code in _RECORDED else "upstream_refused"
+
+
+def key_refused(what: str) -> UpstreamError:
+    """What the serve says of a key is not for clients: the key is Stoker's."""
+    return UpstreamError(
+        f"the serve rejected Stoker's key ({what}): check the `key` in its configuration", code="upstream_auth"
+    )
