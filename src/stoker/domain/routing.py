@@ -73,7 +73,6 @@ class RouterSettings(msgspec.Struct, frozen=True):
     allow_cloud: bool = True
     """Whether a cloud tier may be used at all."""
     cloud_classes: tuple[str, ...] = (ANY,)
-    """The classes for which one may be."""
     breaker: BreakerLimits = BreakerLimits()
     long_context: int = LONG
     """Tokens of a prompt from which it is long. Where its bytes are fewer, nobody has to count."""

@@ -10,8 +10,6 @@ Number = float | int | None
 
 
 class RunKind(StrEnum):
-    """What was done."""
-
     PREFLIGHT = "preflight"
     BENCHMARK = "benchmark"
     CONTEXT = "context"

@@ -31,8 +31,6 @@ FingerprintKey = tuple[str, str]
 
 
 class VerifiedServe(NamedTuple):
-    """A serve that can be asked."""
-
     serve: Serve
     target: Target
     fingerprint: FingerprintKey

@@ -50,7 +50,6 @@ class ResultEntry(NamedTuple):
     is_baseline: bool
     findings: int
     failed: int
-    """Findings that failed."""
 
 
 class Results:

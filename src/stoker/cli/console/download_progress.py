@@ -66,8 +66,6 @@ class DownloadLines:
 
 
 class _Bar:
-    """Redrawn, and gone at the end."""
-
     def __init__(self) -> None:
         self._progress: Progress | None = None
 

@@ -38,8 +38,6 @@ class LoadOutcome:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What is done to each serve, and how it is reported."""
-
     run: Callable[[Control, str], SwitchAnswer | None]
     is_done: Callable[[ServeStatus], bool]
     already: str

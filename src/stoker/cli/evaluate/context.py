@@ -85,7 +85,6 @@ def _require_empty(installation: Installation, serve: Serve) -> None:
 
 
 def _trained_for(serve: Serve) -> int:
-    """From the weights' own header."""
     from stoker.fleet.memory.fit import gguf
     from stoker.fleet.memory.fit.shape import UnreadableModel
 

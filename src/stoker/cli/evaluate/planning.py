@@ -71,7 +71,6 @@ def _show(document: dict[str, Any]) -> None:
 
 
 def _show_judged(judged: dict[str, Any]) -> None:
-    """Per model, then who agrees with whom."""
     terminal.say("")
     models = [
         (name, str(one["n"]), f"{one['mean']:.2f}", f"{one['low']:.2f} to {one['high']:.2f}", f"{one['structure']:.2f}")
@@ -89,7 +88,6 @@ def _show_judged(judged: dict[str, Any]) -> None:
 
 
 def _written(serve: str | None, to: Path | None, config: str | None, state: str | None) -> list[PlanOutput]:
-    """What a running serve writes now, in the wording that it knows."""
     import asyncio
 
     from stoker.cli.evaluate.running_serve import find_running

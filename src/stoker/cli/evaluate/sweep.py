@@ -24,7 +24,6 @@ _SEEN = 80
 
 
 def keys(incomplete: str) -> list[str]:
-    """What may vary."""
     from stoker.measure.trials.sweep import KEYS
 
     return [f"{key}=" for key in KEYS if key.startswith(incomplete)]
@@ -175,7 +174,6 @@ def _clients(run: Run, serve: Serve, rows: list[Variant]) -> int:
 
 
 def _keep(run: Run, rows: list[Variant], goal: Goal, load: SweepLoad, state: Path) -> Path:
-    """Written whole or not at all."""
     from stoker.cli.evaluate.save_run import save_run
     from stoker.measure.artifacts import result_file
     from stoker.measure.trials import sweep
@@ -237,5 +235,4 @@ def _seconds(row: Variant) -> str:
 
 
 def _short(text: str) -> str:
-    """For a column; the whole of it is in the file, and was said when it happened."""
     return text if len(text) <= _SEEN else f"{text[: _SEEN - 3]}..."

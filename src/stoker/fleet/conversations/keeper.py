@@ -158,7 +158,6 @@ class ConversationKeeper:
     # -- what the flow asks ------------------------------------------------------------------------------------------
 
     def begin(self, serve: Serve, target: Target, key: str, dialect: Dialect, body: bytes) -> SequenceUse | None:
-        """See `ConversationKeeper.begin`."""
         run = self._runs.get(serve.name)
         if (
             run is None

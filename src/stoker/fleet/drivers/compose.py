@@ -294,7 +294,6 @@ def _secrets(serve: Serve) -> list[str]:
 
 
 def _is_name_taken(failure: BaseException) -> bool:
-    """The container of that name belongs to another project."""
     cause = failure.__cause__
     return isinstance(cause, DockerFailed) and cause.fault is DockerFault.NAME_TAKEN
 

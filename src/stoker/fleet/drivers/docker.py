@@ -40,8 +40,6 @@ class DockerFault(Enum):
 
 
 class DockerFailed(StokerError):
-    """`docker`, or Compose, failed."""
-
     status = 503
     code = "docker_failed"
 
@@ -145,7 +143,6 @@ class Docker:
         return (await self._do(["version", "--format", "{{.Server.Version}}"])).out.strip()
 
     async def has_compose(self) -> bool:
-        """Whether `docker compose` is there."""
         return (await self._run(["compose", "version"], ASK_LIMIT)).code == 0
 
     async def inspect(self, name: str) -> Container | None:

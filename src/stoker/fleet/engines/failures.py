@@ -211,7 +211,6 @@ _WITH_WORDS = frozenset(("llama.cpp", "vllm", "sglang"))
 
 
 def _around(line: str, start: int, end: int) -> str:
-    """The match, with what fits before and after it."""
     if len(line) <= EVIDENCE:
         return line.strip()
     middle = (start + min(end, start + EVIDENCE)) // 2

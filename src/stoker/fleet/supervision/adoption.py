@@ -113,7 +113,6 @@ class Adopter:
         return ""
 
     def _managed(self, record: StartRecord, serve: Serve | None, on_exit: OnExit) -> ManagedServe:
-        """A found serve, as if it had been launched now."""
         known = serve if serve is not None else Serve(name=record.name, stop_grace=record.grace)
         log = Path(record.log) if record.log else None
         address = self._keys.address(known, record)

@@ -227,7 +227,6 @@ class ServeRegistry:
         return None if task.cancelled() else task.result()
 
     def _on_gone(self, managed: ManagedServe) -> None:
-        """Nothing is left of it."""
         managed.apply(LifecycleEvent.GONE)
         if managed.record is not None:
             self.records.remove(managed.record)

@@ -88,8 +88,6 @@ class WatchdogActions(Protocol):
 
 @dataclass(slots=True, eq=False)
 class _Watched:
-    """One start of one serve."""
-
     running: Running
     due: float
     misses: int = 0

@@ -176,7 +176,6 @@ def _execution(serve: Serve, told: EngineReport, packages: Mapping[str, str]) ->
 
 
 def _reported(told: EngineReport, serve: Serve) -> dict[str, str]:
-    """What the running engine has, whatever the configuration says by now."""
     props = told.props if isinstance(told.props, dict) else {}
     settings = props.get("default_generation_settings")
     own = settings.get("n_ctx") if isinstance(settings, dict) else None

@@ -68,7 +68,6 @@ def find(name: str, directory: Path) -> Path:
 
 
 def raw(value: object) -> msgspec.Raw:
-    """For `Run.raw`."""
     return msgspec.Raw(msgspec.json.encode(value))
 
 

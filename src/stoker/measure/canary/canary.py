@@ -150,7 +150,6 @@ def _digests(said: str) -> list[str]:
 
 
 def _first(body: Any) -> dict[str, float]:
-    """Candidates for the first token, as chat completions give them."""
     try:
         listed = body["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
         pairs = [(str(one["token"]), float(one["logprob"])) for one in listed]

@@ -52,7 +52,6 @@ class ComparedFigure(NamedTuple):
 
     @property
     def is_first(self) -> bool:
-        """Of its step."""
         return self.figure == next(iter(COMPARED))
 
 
@@ -63,7 +62,6 @@ class BenchmarkComparison(NamedTuple):
     cautions: list[str]
     """What makes the two hard to compare, a sentence each."""
     unmatched_steps: list[str]
-    """Steps that only one of them has."""
 
 
 def compare_benchmarks(a: Run, b: Run) -> BenchmarkComparison:

@@ -136,7 +136,6 @@ def plan_benchmark(
 def clients_step(
     wanted: BenchmarkOptions, clients: int, prompt: int, output: int, mode: PromptSharing
 ) -> BenchmarkStep:
-    """One step with `clients` clients."""
     return BenchmarkStep(_name(mode, f"c{clients}"), prompt, output, mode, step_length(wanted, clients), clients)
 
 

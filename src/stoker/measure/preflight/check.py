@@ -88,8 +88,6 @@ Applies = Callable[[CheckContext], str]
 
 
 class PreflightCheck(NamedTuple):
-    """One proof."""
-
     name: str
     proves: str
     cannot_see: str

@@ -130,8 +130,6 @@ class ModelClient:
 
 
 class _Listener:
-    """The exchange: callbacks of the connection."""
-
     def __init__(self, dialect: Dialect, clock: Callable[[], float], drop_after: int | None) -> None:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.is_over = False
@@ -219,7 +217,6 @@ class _Listener:
             timed.visible = now
 
     def _take(self, event: Event) -> bool:
-        """Whether the event carries a token."""
         match event:
             case Grew(at=at, text=text):
                 if at in self._blocks:

@@ -98,7 +98,6 @@ class UngradedFixtures(NamedTuple):
     reason: str
     """Why, of most of them."""
     first_fixture: str
-    """The first fixture with that reason."""
 
 
 AskFixture = Callable[[Fixture], Awaitable[ModelReply]]

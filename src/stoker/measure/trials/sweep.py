@@ -152,7 +152,6 @@ def variants(varied: Mapping[str, Sequence[str]]) -> list[Variant]:
 
 
 def apply_variant(serve: Serve, variant: Mapping[str, str]) -> Serve:
-    """The serve with what the variant says."""
     own = {key: _value(key, text) for key, text in variant.items()}
     tuning = {key: own.pop(key) for key in list(own) if key in _OF_TUNING}
     if "extra_args" in own:
@@ -183,7 +182,6 @@ def best_variant(found: Sequence[Variant], goal: Goal) -> Variant | None:
 
 
 def findings(found: Sequence[Variant]) -> list[Finding]:
-    """One per variant."""
     outcomes = {"measured": Outcome.PASSED, "failed": Outcome.FAILED, NOT_RUN: Outcome.INTERRUPTED}
     return [
         Finding(row.name, outcomes[row.outcome], row.seen, row.failure, row.fix, dict(row.numbers), row.seconds)

@@ -175,7 +175,6 @@ def _presented(headers: Mapping[bytes, bytes]) -> bytes:
 
 
 def _name(host: str) -> str:
-    """Host without its port, lower case."""
     host = host.strip().lower()
     if host.startswith("["):
         return host[: host.find("]") + 1] or host

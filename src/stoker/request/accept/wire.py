@@ -96,7 +96,6 @@ class Wire:
         self.path = self.raw_path.decode("ascii")
         """As it was sent: nothing is decoded before it is known what the path means."""
         self.pieces: list[bytes] = []
-        """The body so far."""
         self._gathered = 0
         self._held = 0
         """Bytes taken from the budget for all bodies; given back once, by `release`."""

@@ -101,7 +101,6 @@ class Written(NamedTuple):
     """A request in the serve's dialect, with what leads its answer back."""
 
     asked: Prompt
-    """What the client asked."""
     body: bytes
     names: dict[str, str]
     losses: Losses

@@ -146,8 +146,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 class _Heard:
-    """What came on its two pipes, and the order that is still to be written."""
-
     def __init__(self, process: subprocess.Popen[bytes], reading: int, order: bytes) -> None:
         assert process.stdin is not None
         assert process.stdout is not None

@@ -99,7 +99,6 @@ def _system(blocks: list[Block], traits: Capabilities, losses: Losses) -> Any:
 
 
 def _result(result: ToolResult, traits: Capabilities, losses: Losses) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The tool message, and what of the result has to follow in the user's."""
     texts: list[str] = []
     inside: list[dict[str, Any]] = []
     shown: list[dict[str, Any]] = []

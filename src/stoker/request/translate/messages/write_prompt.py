@@ -64,7 +64,6 @@ def write_prompt(prompt: Prompt, traits: Capabilities, losses: Losses) -> dict[s
 
 
 def _head(turns: list[Turn]) -> tuple[list[Turn], list[Turn]]:
-    """The system turns that open the conversation, and the rest."""
     count = next((at for at, turn in enumerate(turns) if turn.role is not Role.SYSTEM), len(turns))
     return turns[:count], turns[count:]
 

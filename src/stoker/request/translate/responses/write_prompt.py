@@ -78,8 +78,6 @@ def instructions_of(turn: Turn) -> str:
 
 
 class _Items:
-    """Turns, one by one, as items of `input`."""
-
     __slots__ = ("_items", "_losses", "_openai_signed", "_thoughts", "_traits")
 
     def __init__(self, prompt: Prompt, traits: Capabilities, losses: Losses) -> None:
