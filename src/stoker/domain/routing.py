@@ -71,7 +71,6 @@ class RouterSettings(msgspec.Struct, frozen=True):
     classes: tuple[TaskClass, ...] = ()
     """Those that the file says something of, own and built-in."""
     allow_cloud: bool = True
-    """Whether a cloud tier may be used at all."""
     cloud_classes: tuple[str, ...] = (ANY,)
     breaker: BreakerLimits = BreakerLimits()
     long_context: int = LONG

@@ -44,8 +44,6 @@ class Fingerprint(msgspec.Struct, frozen=True):
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """Who was measured, and how it was reached."""
-
     serve: str
     model: str
     """The id that was asked for."""
@@ -67,7 +65,6 @@ class Finding(msgspec.Struct):
     cause: str = ""
     """Of a failure: what it mostly is."""
     fix: str = ""
-    """And what to do."""
     numbers: dict[str, Number] = {}
     seconds: float | None = None
 

@@ -42,7 +42,6 @@ class PendingRecheck:
 
     keys: set[Key] = field(default_factory=set)
     tries: int = 0
-    """How often it was started."""
 
 
 class Rechecks:

@@ -47,8 +47,6 @@ DROPS = (
 
 
 class GradingJob(NamedTuple):
-    """One answer that waits for its grade."""
-
     request_id: str
     tier: str
     task: str

@@ -26,8 +26,6 @@ OUTPUT = 500
 
 
 class FleetView(Protocol):
-    """What routing asks of the fleet."""
-
     def is_loaded(self, name: str) -> bool: ...
 
     def displaces(self, name: str) -> bool: ...

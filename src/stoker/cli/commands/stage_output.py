@@ -20,7 +20,6 @@ _COLUMNS = ("MODEL", "SIZE", "FILES", "SHA256", "USED BY")
 
 
 def show_plan(vault: Path, order: Order, plan: StagePlan, json: bool) -> None:
-    """What would happen, and what of it is known."""
     from stoker.fleet.stage.decision import StageAnswer
 
     sight = plan.sight

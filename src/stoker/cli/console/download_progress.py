@@ -20,8 +20,6 @@ LINE_INTERVAL = 10.0
 
 
 class DownloadDisplay(Protocol):
-    """Shows progress."""
-
     def show(self, moved: Moved) -> None: ...
 
 

@@ -37,8 +37,6 @@ class LoadPhase:
 
 
 class PhaseDisplay(Protocol):
-    """Shows the phases of a load."""
-
     def show(self, phase: LoadPhase) -> None: ...
 
 

@@ -21,8 +21,6 @@ INTERRUPTED = 130
 
 @dataclass(slots=True)
 class LoadOutcome:
-    """What happened to each serve."""
-
     done: list[dict[str, object]] = field(default_factory=list)
     left_alone: list[str] = field(default_factory=list)
     failed: list[dict[str, object]] = field(default_factory=list)

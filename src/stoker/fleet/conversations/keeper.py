@@ -59,8 +59,6 @@ def saves_conversations(serve: Serve) -> bool:
 
 
 class ConversationKeeper:
-    """Implements `domain.conversation.ConversationKeeper`."""
-
     def __init__(
         self, root: Path, settings: Conversations, signer: KeySigner, clock: Clock, log: logging.Logger
     ) -> None:

@@ -26,8 +26,6 @@ _OURS = (
 
 
 class DockerFault(Enum):
-    """What kind of failure it is."""
-
     NOT_INSTALLED = "not installed"
     NO_DAEMON = "no daemon"
     NO_PERMISSION = "no permission"

@@ -20,8 +20,6 @@ _SIGKILL = frozenset((-9, 137))
 
 
 class FailureKind(StrEnum):
-    """What went wrong."""
-
     STARTUP_MEMORY = "startup_memory"
     """The memory that the engine had to reserve is not free, or not enough for one request."""
     OUT_OF_MEMORY = "out_of_memory"

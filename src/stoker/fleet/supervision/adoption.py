@@ -40,7 +40,6 @@ class Adopter:
         self._conversations = conversations
 
     async def adopt(self, serves: Iterable[Serve], on_exit: OnExit) -> list[Running]:
-        """See `Fleet.adopt`."""
         wanted = {serve.name: serve for serve in serves if serve.driver is not Driver.EXTERNAL}
         records = [record for record in self._registry.records.load() if record.name not in self._registry.serves]
         async with asyncio.TaskGroup() as tasks:

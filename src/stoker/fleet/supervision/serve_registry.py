@@ -121,7 +121,6 @@ class ServeRegistry:
         return Circumstances(wanted, engaged, tuple(requirements.unmet_requirements(serve)), changed)
 
     def failure_of(self, name: str) -> str:
-        """See `Fleet.failure_of`."""
         return self._failures.get(name, "")
 
     def is_asleep(self, name: str) -> bool:

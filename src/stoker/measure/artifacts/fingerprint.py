@@ -39,9 +39,7 @@ class EngineReport(NamedTuple):
     props: Any = None
     """llama.cpp's /props."""
     models: Any = None
-    """/v1/models."""
     version: Any = None
-    """/version, as vLLM has it."""
 
 
 class FingerprintDifference(NamedTuple):

@@ -18,7 +18,6 @@ ENDING = ".json"
 
 
 def results_of(state: Path) -> Path:
-    """The directory of a state directory's results."""
     return state / "results"
 
 

@@ -32,8 +32,6 @@ class FigureVerdict(StrEnum):
 
 
 class FigureSpread(NamedTuple):
-    """A figure and its spread over repeats."""
-
     value: float | None
     low: float | None = None
     high: float | None = None

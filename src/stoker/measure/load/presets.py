@@ -15,8 +15,6 @@ from stoker.measure.load.replay import Arrival
 
 
 class Preset(StrEnum):
-    """What a benchmark asks."""
-
     LADDER = "ladder"
     """More and more clients until it no longer pays, then three fixed rates."""
     USERS = "users"

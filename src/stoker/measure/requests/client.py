@@ -40,8 +40,6 @@ _VERSION = (b"anthropic-version", b"2023-06-01")
 
 
 class ModelReply(NamedTuple):
-    """The reply to one request, with its times."""
-
     timing: RequestTiming
     answer: Answer
     """As far as it came, streamed or not."""

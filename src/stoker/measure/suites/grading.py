@@ -57,8 +57,6 @@ SAMPLES = (GradeOutcome.PASSED, GradeOutcome.FAILED)
 
 
 class GradedFixture(msgspec.Struct, frozen=True):
-    """One fixture, asked once."""
-
     fixture: str
     digest: str
     """Of the fixture as it was asked."""
@@ -77,8 +75,6 @@ class GradedFixture(msgspec.Struct, frozen=True):
 
 
 class GradingProgress(NamedTuple):
-    """After each fixture."""
-
     graded: GradedFixture
     is_new: bool
     """False: it was given in."""

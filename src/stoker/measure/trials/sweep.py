@@ -74,13 +74,11 @@ class Variant(msgspec.Struct):
     outcome: str = NOT_RUN
     """`measured`, `failed`, or `not run`."""
     failure: str = ""
-    """Its name."""
     seen: str = ""
     """What was seen, in the engine's words or ours."""
     fix: str = ""
     numbers: dict[str, Number] = {}
     seconds: float | None = None
-    """From its start to its end."""
 
     @property
     def name(self) -> str:

@@ -27,8 +27,6 @@ STATUS_LINES = {status: _status_line(status) for status in range(100, 600)}
 
 
 class ClientConnection(Protocol):
-    """What a wire needs of the connection that it is on."""
-
     transport: asyncio.Transport
     loop: asyncio.AbstractEventLoop
     state: ServerState

@@ -252,7 +252,6 @@ class AnswerTranslator:
         return rest
 
     def next_sequence_number(self) -> int:
-        """See `StreamReader.number`."""
         return int(getattr(self._writer, "sequence", 0))
 
     def describe_changes(self) -> bytes:

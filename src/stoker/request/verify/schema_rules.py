@@ -29,8 +29,6 @@ class StepsExhausted(Exception):
 
 
 class SchemaCheck:
-    """One look at one value."""
-
     __slots__ = ("_root", "has_renamed_parts", "steps", "unchecked")
 
     def __init__(self, root: Any, has_renamed_parts: bool) -> None:

@@ -55,8 +55,6 @@ class SandboxResult(NamedTuple):
 
 
 class IsolationMethod(NamedTuple):
-    """One way to start it."""
-
     prefix: tuple[str, ...] = ()
     user: int | None = None
 

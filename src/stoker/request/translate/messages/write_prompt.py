@@ -39,7 +39,6 @@ _CHOICES = {Choice.AUTO: "auto", Choice.NONE: "none", Choice.REQUIRED: "any", Ch
 
 
 def write_prompt(prompt: Prompt, traits: Capabilities, losses: Losses) -> dict[str, Any]:
-    """The document to send."""
     limit = prompt.max_tokens if prompt.max_tokens is not None else traits.default_limit
     out: dict[str, Any] = {"model": prompt.model, "max_tokens": limit}
     system, turns = _head(prompt.turns)

@@ -41,7 +41,6 @@ _SETTINGS = ("temperature", "top_p", "top_logprobs", "user", "metadata", "servic
 
 
 def write_prompt(prompt: Prompt, traits: Capabilities, losses: Losses) -> dict[str, Any]:
-    """The document to send."""
     turns = prompt.turns
     out: dict[str, Any] = {"model": prompt.model, "store": False}
     if turns and is_instructions(turns[0]):
