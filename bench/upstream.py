@@ -91,9 +91,9 @@ class Connection(asyncio.Protocol):
         elif not ask.stream:
             self._transport.write(_REPLY.fill(ask.key()))
         else:
-            self._stream(ask, exchange.wants_usage(body))
+            self.stream_reply(ask, exchange.wants_usage(body))
 
-    def _stream(self, ask: Ask, usage: bool) -> None:
+    def stream_reply(self, ask: Ask, usage: bool) -> None:
         key, gap, began = ask.key(), ask.gap / 1e6, self._loop.time()
         writes = _writes(ask.events, usage)
         self._transport.write(writes[0].fill(key))

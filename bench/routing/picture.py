@@ -58,10 +58,10 @@ def picture(founds: Sequence[Found]) -> str:
 def panel(found: Found, low: float) -> str:
     """One set of tiers: what could be had by choosing a threshold or by chance, and where each policy lies."""
     ends = [_place(_line(found, f"always {tier}")) for tier in (found.tiers[0], CLOUD)]
-    chance = plots.PlotLine("by chance", _points(ends), is_dashed=True)
+    chance = plots.PlotLine("by chance", points_of(ends), is_dashed=True)
     drawn = [(chance, 7)]
     for way, (colour, is_dashed, name) in zip(WAYS, CURVES, strict=False):
-        drawn.append((plots.PlotLine(name, _points(_whole(found, way).points), is_dashed), colour))
+        drawn.append((plots.PlotLine(name, points_of(_whole(found, way).points), is_dashed), colour))
     return plots.curve_plot(drawn, marks(found), "cost of 1,000 requests", "right, %", low)
 
 
@@ -96,7 +96,7 @@ def _whole(found: Found, way: str) -> Curve:
     return next(one for one in found.curves if one.way == way and one.local == found.tiers[:-1])
 
 
-def _points(points: Sequence[Point]) -> list[plots.PlotPoint]:
+def points_of(points: Sequence[Point]) -> list[plots.PlotPoint]:
     mixed = [_mix(one, other, (step / STEPS) ** 3) for one, other in pairwise(points) for step in range(STEPS)]
     return [plots.PlotPoint(point.cost, 100 * point.quality) for point in [*mixed, points[-1]]]
 

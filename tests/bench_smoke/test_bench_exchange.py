@@ -94,27 +94,27 @@ def test_the_upstream_gives_what_was_asked_for(ask: Ask, exact: bool) -> None:
 class _OtherBytes(Upstream):
     """Answers a stream of another number: its own, valid, but not what was asked for."""
 
-    def _stream(self, ask: Ask, usage: bool) -> None:
-        super()._stream(ask._replace(number=ask.number + 1), usage)
+    def stream_reply(self, ask: Ask, usage: bool) -> None:
+        super().stream_reply(ask._replace(number=ask.number + 1), usage)
 
 
 class _OneLess(Upstream):
     """Loses an event."""
 
-    def _stream(self, ask: Ask, usage: bool) -> None:
-        super()._stream(ask._replace(events=ask.events - 1), usage)
+    def stream_reply(self, ask: Ask, usage: bool) -> None:
+        super().stream_reply(ask._replace(events=ask.events - 1), usage)
 
 
 class _Hangup(Upstream):
     """Closes after the first event."""
 
-    def _stream(self, ask: Ask, usage: bool) -> None:
-        super()._stream(ask, usage)
+    def stream_reply(self, ask: Ask, usage: bool) -> None:
+        super().stream_reply(ask, usage)
         self._transport.close()
 
 
 class _Unavailable(Upstream):
-    def _stream(self, ask: Ask, usage: bool) -> None:
+    def stream_reply(self, ask: Ask, usage: bool) -> None:
         self._transport.write(b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n")
 
 

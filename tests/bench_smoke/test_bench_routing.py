@@ -216,7 +216,7 @@ def test_dearer_is_further_right_and_better_is_higher_in_the_picture() -> None:
 
 
 def test_a_mix_by_chance_is_straight_over_cost_between_its_ends() -> None:
-    points = picture._points([Point(0.0, 0.5, 1.0), Point(1.0, 0.9, 9.0)])
+    points = picture.points_of([Point(0.0, 0.5, 1.0), Point(1.0, 0.9, 9.0)])
     assert (points[0].x, points[-1].x) == (1.0, 9.0)
     assert [point.y for point in points] == pytest.approx([50 + 5 * (point.x - 1) for point in points])
 

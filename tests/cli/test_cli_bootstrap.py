@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stoker.cli.console.errors import UsageError
-from stoker.cli.evaluate.bootstrap import _served, _show, _told
+from stoker.cli.evaluate.bootstrap import classes_served, describe_gap, print_tier
 from stoker.cli.evaluate.progress import ProgressLine
 from stoker.domain.routing import RouterSettings
 from stoker.domain.tier import ProfileRow, Tier, Verdict
@@ -23,7 +23,7 @@ def test_a_class_without_a_sample_is_in_the_table_as_not_measured(capsys: pytest
         UngradedFixtures("chat", 4, 1, "timeout", "chat-1"),
         UngradedFixtures("reasoning", 0, 3, TOO_LONG, "reasoning-001"),
     ]
-    _show(TIER, [row("chat", Verdict.VERIFY), row("math-short", Verdict.ALLOW), row("mine", Verdict.DENY)], gaps)
+    print_tier(TIER, [row("chat", Verdict.VERIFY), row("math-short", Verdict.ALLOW), row("mine", Verdict.DENY)], gaps)
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert [line[:2] for line in lines[2:]] == [
         ["chat", "allow-with-verify"], ["reasoning", "not"], ["math-short", "allow"], ["mine", "deny"],
@@ -56,20 +56,20 @@ def test_a_class_without_a_sample_is_in_the_table_as_not_measured(capsys: pytest
 )  # fmt: skip
 def test_a_gap_says_why_and_what_helps(gap: UngradedFixtures, context: int | None, says: str) -> None:
     rows = [row("chat", Verdict.VERIFY), row("planning", Verdict.ALLOW)]
-    assert _told(gap, TIER, rows, context) == says
+    assert describe_gap(gap, TIER, rows, context) == says
 
 
 def test_a_tier_is_measured_at_what_its_classes_let_it_serve(capsys: pytest.CaptureFixture[str]) -> None:
     limited = Tier("small", "spark", classes=("chat", "planning"))
     router = RouterSettings((limited,))
-    assert _served(router, limited, []) == ["chat", "planning"]
+    assert classes_served(router, limited, []) == ["chat", "planning"]
     assert capsys.readouterr().err == ""
-    assert _served(router, limited, ["planning", "review"]) == ["planning"]
+    assert classes_served(router, limited, ["planning", "review"]) == ["planning"]
     assert "tier 'small' does not serve review: left out" in capsys.readouterr().err
     with pytest.raises(UsageError, match="tier 'small' serves none of review"):
-        _served(router, limited, ["review"])
+        classes_served(router, limited, ["review"])
     cloud = Tier("dear", "far", cloud=True)
-    assert _served(RouterSettings((cloud,), allow_cloud=False), cloud, ["review"]) == ["review"], (
+    assert classes_served(RouterSettings((cloud,), allow_cloud=False), cloud, ["review"]) == ["review"], (
         "measured before it is allowed"
     )
 

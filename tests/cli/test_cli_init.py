@@ -24,7 +24,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with nothing."""
     monkeypatch.setattr(discover, "gpus", list)
     monkeypatch.setattr(discover, "engines", list)
-    monkeypatch.setattr(init, "_shipped", list)
+    monkeypatch.setattr(init, "shipped_models", list)
 
 
 def model(path: str | Path, size: int = 100) -> ModelFile:
@@ -77,7 +77,7 @@ def test_without_models_the_shipped_ones_are_used(
 ) -> None:
     shipped = tmp_path / "spark.gguf"
     shipped.write_bytes(b"GGUF")
-    monkeypatch.setattr(init, "_shipped", lambda: [ModelFile(shipped, 4)])
+    monkeypatch.setattr(init, "shipped_models", lambda: [ModelFile(shipped, 4)])
     assert run(["init", "--yes"]) == 0
     assert "comes with Stoker" in capsys.readouterr().out
     assert "these two tiny models come with Stoker" in Path("stoker.toml").read_text()

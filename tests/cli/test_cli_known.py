@@ -81,7 +81,7 @@ def test_an_open_front_door_gets_no_key_of_the_configuration() -> None:
 def test_the_one_that_is_meant_without_a_name_runs_and_chats_or_is_the_only_one_that_could(
     serves: list[dict[str, Any]], meant: str
 ) -> None:
-    assert running_serve._chosen(None, msgspec.convert(status(*serves), StatusAnswer)).name == meant
+    assert running_serve.choose_serve(None, msgspec.convert(status(*serves), StatusAnswer)).name == meant
 
 
 @pytest.mark.parametrize("command", ["canary", "soak", "preflight", "benchmark"])

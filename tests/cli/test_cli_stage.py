@@ -309,8 +309,8 @@ def test_what_the_disk_may_not_take_is_not_begun_and_what_gets_short_meanwhile_i
     rooms = iter([10**9])
     monkeypatch.setattr(Stager.__init__, "__defaults__", (*defaults[:-1], lambda vault: next(rooms, -1)))
     monkeypatch.setattr(copying, "CHUNK", 1000)
-    slow = copying._read
-    monkeypatch.setattr(copying, "_read", lambda read, path: (time.sleep(0.002), slow(read, path))[1])
+    slow = copying.read_block
+    monkeypatch.setattr(copying, "read_block", lambda read, path: (time.sleep(0.002), slow(read, path))[1])
     assert run(["stage", str(source / "m.gguf")]) == 1
     assert "is nearly full: what has come is kept" in capsys.readouterr().err
     assert ".staging/m.gguf/.m.gguf.part" in left(vault)

@@ -87,8 +87,8 @@ SAYS = {"choices", "content", "output", "input_tokens", "data", "error"}
 class Talk(asyncio.Protocol):
     """One connection to the model; what it is asked, and what it says. One request at a time."""
 
-    def __init__(self, asked: asyncio.Queue[Talk], lines: list[Talk]) -> None:
-        self._asked = asked
+    def __init__(self, talks: asyncio.Queue[Talk], lines: list[Talk]) -> None:
+        self.talks = talks
         self._buffer = b""
         self._wanted: int | None = None
         self._lines = lines
@@ -111,7 +111,7 @@ class Talk(asyncio.Protocol):
         if self._wanted is not None and len(self._buffer) >= self._wanted:
             self.body, self._buffer = self._buffer[: self._wanted], self._buffer[self._wanted :]
             self._wanted = None
-            self._asked.put_nowait(self)
+            self.talks.put_nowait(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.gone.set()
@@ -214,7 +214,7 @@ class Stage:
         """What came no further than the front door: (reason, origin)."""
         self.pool = ConnectionPool()
         self.status = SmallStatus()
-        self._asked: asyncio.Queue[Talk] = asyncio.Queue()
+        self.talks: asyncio.Queue[Talk] = asyncio.Queue()
         self._clients: list[RawClient] = []
 
     async def __aenter__(self) -> Self:
@@ -222,8 +222,8 @@ class Stage:
         loop.set_exception_handler(lambda _, context: self.complaints.append(str(context)))
         self._log = Complaints(self.complaints)
         logging.getLogger().addHandler(self._log)
-        self._model = await loop.create_server(lambda: Talk(self._asked, self.lines), "127.0.0.1", 0)
-        self.model_port = self._model.sockets[0].getsockname()[1]
+        self.model = await loop.create_server(lambda: Talk(self.talks, self.lines), "127.0.0.1", 0)
+        self.model_port = self.model.sockets[0].getsockname()[1]
         self.fleet.ports = {serve.name: self.model_port for serve in self.serves} | self.fleet.ports
         self.conductor = Conductor(self.slots, self.serves, self.fleet, LoopClock(), dropping_from(self.pool))
         names = Names(self.serves)
@@ -270,7 +270,7 @@ class Stage:
 
     async def asked(self) -> Talk:
         async with asyncio.timeout(PATIENCE):
-            return await self._asked.get()
+            return await self.talks.get()
 
     async def until(self, holds: Callable[[], object], what: str = "") -> None:
         """Waits for what no event tells. Raises AssertionError when it does not come."""
@@ -287,9 +287,8 @@ class Stage:
             "active": len(self.flow.active),
             "bodies": self.flow.bodies.held,
             "seated": sum(len(seat.leases) + len(seat.queue) for seat in seats),
-            "callers": sum(caller.active for _, caller in self.door._callers) + self.door._open.active,
-            "upstream calls": sum(not line.gone.is_set() for line in self.lines)
-            - sum(map(len, self.pool._idle.values())),
+            "callers": self.door.active,
+            "upstream calls": sum(not line.gone.is_set() for line in self.lines) - len(self.pool.idle_connections()),
         }
 
     async def quiet(self) -> None:
@@ -318,7 +317,7 @@ class Stage:
                 await self.until(lambda: not self.state.connections and not self.state.tasks, "all tasks")
                 await self.until(lambda: all(line.gone.is_set() for line in self.lines), "all lines")
             await self.conductor.close(False)
-            self._model.close()
+            self.model.close()
             logging.getLogger().removeHandler(self._log)
         if error is None:
             assert self.complaints == []

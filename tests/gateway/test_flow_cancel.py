@@ -152,7 +152,7 @@ class House:
             assert caller.active == 0
             assert len(self.decisions) == wire.ends == 1
             assert wire.on_lost is None
-            kept = {connection.transport for line in pool._idle.values() for connection in line}
+            kept = {connection.transport for connection in pool.idle_connections()}
             async with asyncio.timeout(3):
                 while sum(not line.gone.is_set() for line in self.lines) > len(kept):
                     await asyncio.sleep(0)

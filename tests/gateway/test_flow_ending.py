@@ -13,6 +13,7 @@ from tests.gateway.flow_stage import CHAT, Stage, Talk, a_serve, ask, story
 from stoker.domain.access import Key
 from stoker.domain.errors import CapacityError
 from stoker.domain.serve import Secret, Slot, SwapPolicy
+from stoker.request.relay.reply import Reply
 from stoker.testing.client import RawClient
 
 GPU = (Slot("gpu", swap=SwapPolicy(drain_timeout=0.05)),)
@@ -317,10 +318,10 @@ async def test_a_bug_of_ours_is_500_without_its_words(stage: Stage) -> None:
 async def test_a_bug_in_the_relay_ends_the_request_all_the_same(stage: Stage) -> None:
     """Socket callbacks have nobody above them: without care the request would wait for ever."""
     client, talk = await begun(stage)
-    call = next(iter(stage.flow.active.values()))
-    call.reply._now = lambda: 1 / 0
-    talk.reply({})
-    reply = await client.reply()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Reply, "begin", lambda self: 1 / 0)
+        talk.reply({})
+        reply = await client.reply()
     assert reply.status == 500
     stage.complaints.clear()
 

@@ -225,7 +225,7 @@ async def test_a_hundred_clients_that_leave_anywhere_leave_nothing(stage: Stage)
 
     async def answer() -> None:
         while True:
-            talk = await stage._asked.get()
+            talk = await stage.talks.get()
             talk.begin()
             talk.say("x")
             if talk.json()["n"] % 5 == 0:

@@ -34,7 +34,7 @@ IDENTITY = {"model": "sha256:1", "revision": "1", "quantisation": "Q8_0", "templ
 def reply(
     *words: str, prompt: int | None = 5, failure: str = "", right: bool | None = None, **first: float
 ) -> CanaryReply:
-    return CanaryReply("sum", failure, prompt, canary._digests(" ".join(words)), first, right)
+    return CanaryReply("sum", failure, prompt, canary.digests(" ".join(words)), first, right)
 
 
 def answered(text: str, **more: Any) -> dict[str, Any]:
@@ -193,8 +193,8 @@ def test_an_engine_that_refuses_log_probabilities_is_asked_without(monkeypatch: 
 
 
 def test_calls_count_with_their_arguments_in_any_order_of_keys() -> None:
-    assert canary._canonical('{"b": 1, "a": 2}') == canary._canonical('{"a":2,"b":1}')
-    assert canary._canonical("{broken") == "{broken"
+    assert canary.canonical('{"b": 1, "a": 2}') == canary.canonical('{"a":2,"b":1}')
+    assert canary.canonical("{broken") == "{broken"
 
 
 # -- baselines -----------------------------------------------------------------------------------------------------

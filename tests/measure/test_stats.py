@@ -80,10 +80,8 @@ def chances(rate: float) -> tuple[dict[SprtVerdict, float], float]:
         for passed, chance in ways.items():
             for more, share in ((1, rate), (0, 1 - rate)):
                 test = Sprt()
-                test.n, test.passed = n - 1, passed
-                test._sum = passed * test._pass + (n - 1 - passed) * test._fail
-                verdict = test.feed(bool(more))
-                if test.is_over:
+                verdict = test.of(passed + more, n)
+                if verdict is not SprtVerdict.UNDECIDED or n >= test.most:
                     ends[verdict] += chance * share
                     mean += n * chance * share
                 else:

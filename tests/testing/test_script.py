@@ -13,7 +13,7 @@ from stoker.domain.dialect import Dialect
 from stoker.testing.script import quirks
 from stoker.testing.script.ask import read_request
 from stoker.testing.script.script import Script, flag_name, table
-from stoker.testing.scripted import _read
+from stoker.testing.scripted import read_arguments
 
 OWN: dict[str, Any] = {
     "answers": [{"blocks": [{"type": "call", "name": "f", "arguments": {"a": "b c"}}], "stop": "length", "cut": 0}],
@@ -39,7 +39,7 @@ def test_the_command_line_says_the_same_as_the_record() -> None:
         id="a b", shown_id="other", ready_after=0.25, die_after=-1, die_how="reset", split=(1, 3), gzip=True,
         usage=False, crash_after=2.0, error_body='{"x": "%"}',
     )  # fmt: skip
-    assert _read(["--port", "0", *script.flags()])[1] == script
+    assert read_arguments(["--port", "0", *script.flags()])[1] == script
 
 
 def test_every_field_has_a_flag() -> None:
@@ -52,7 +52,7 @@ def test_every_field_has_a_flag() -> None:
         change: dict[str, Any] = {one.name: (not one.default) if kind == "bool" else value}
         changed = replace(Script(), **change)
         assert changed != Script()
-        assert _read(changed.flags())[1] == changed, one.name
+        assert read_arguments(changed.flags())[1] == changed, one.name
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ __all__ = ["Script", "ScriptedServer", "main"]
 def main(arguments: list[str] | None = None) -> int:
     """Run until SIGTERM or SIGINT. Exit codes: 0 stopped, 1 could not listen, 2 usage, or what the script says."""
     given = sys.argv[1:] if arguments is None else arguments
-    options, script = _read(given)
+    options, script = read_arguments(given)
     if script.wrapper:
         return _wrap([one for one in given if one != "--wrapper"])
     if script.ignore_sigterm:
@@ -95,7 +95,7 @@ def _wrap(arguments: list[str]) -> int:
     return code if code >= 0 else 128 - code
 
 
-def _read(arguments: list[str]) -> tuple[argparse.Namespace, Script]:
+def read_arguments(arguments: list[str]) -> tuple[argparse.Namespace, Script]:
     parser = argparse.ArgumentParser(prog="python -m stoker.testing.scripted", description=__doc__, allow_abbrev=False)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0, help="0: a free one, printed on stdout")

@@ -343,7 +343,7 @@ def test_a_restore_waits_for_the_save_before_it(play: Play) -> None:
         bench.started()
         await bench.turn()
         await _swap(bench)
-        assert bench.keeper._sealing, "it is not proved yet"
+        assert bench.keeper.is_saving, "it is not proved yet"
         assert (await bench.turn()).restored == 10
         assert bench.engine.asked == ["restore 0"]
         assert bench.keeper.statistics() == ConversationStatistics(1, 20, 1, 0, 1, 0)
@@ -532,7 +532,7 @@ def test_a_bug_of_ours_is_told_in_the_log(
         def broken(*_: Any) -> None:
             raise RuntimeError("broken")
 
-        monkeypatch.setattr(bench.keeper._store, "keep", broken)
+        monkeypatch.setattr(bench.keeper.store, "keep", broken)
         bench.started()
         await bench.turn()
         await bench.keeper.save("fast")
@@ -548,7 +548,7 @@ def test_a_stay_that_was_never_prepared_gives_nothing_back(play: Play) -> None:
         stay = bench.begin()
         assert isinstance(stay, SequenceUse)
         stay.release(None)
-        run = bench.keeper._runs["fast"]
+        run = bench.keeper.run_of("fast")
         assert isinstance(run, EngineRun)
         assert run.sequences.on_stop() == []
 

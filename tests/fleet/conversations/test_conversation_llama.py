@@ -174,7 +174,7 @@ def test_what_the_engine_does_not_take_is_removed_and_read_again(tell: Tell) -> 
         [file] = desk.files()
         content = bytearray(file.read_bytes())
         content[0] ^= 0xFF  # as if an older engine had written it
-        store = desk.keeper._store
+        store = desk.keeper.store
         draft = store.draft("tiny")
         draft.write_bytes(content)
         store.keep(draft, "tiny", file.name[:32], 400, len(content), desk.clock.wall())

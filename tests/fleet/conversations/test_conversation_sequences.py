@@ -115,7 +115,7 @@ class Engine(RuleBasedStateMachine):
     def request(self, key: str, word: str | None, size: int) -> None:
         place = self.table.on_request(key, word and key + word, size)
         if place is None:
-            assert len(self.busy) + sum(s.is_lost and not s.is_busy for s in self.table._all) >= len(self.contents)
+            assert len(self.busy) + sum(s.is_lost and not s.is_busy for s in self.table.all) >= len(self.contents)
             return
         number = place.sequence.number
         assert number not in [other.sequence.number for other, _ in self.busy], "two at once"

@@ -401,7 +401,7 @@ def test_a_paused_one_is_thawed_before_it_is_stopped(tell: Callable[[Story], Non
 def test_a_daemon_that_does_not_answer_is_not_an_end_and_the_end_is_seen_when_it_is_back(
     tell: Callable[[Story], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(container_unit, "_RETRY", 0.01)
+    monkeypatch.setattr(container_unit, "RETRY_PAUSE", 0.01)
 
     async def story(bench: Bench) -> None:
         bench.install("docker")

@@ -629,7 +629,7 @@ def test_what_compose_made_without_us_is_taken_and_another_projects_is_refused(
         port = free_port("127.0.0.1", ())
         write_compose(yard.directory, port)
         serve = yard.serve(up=["docker-compose", "-f", "{dir}/docker-compose.yml", "up", "-d"], port=port)
-        docker = yard.driver._docker
+        docker = yard.driver.docker
         await docker.command([str(COMPOSE_1), "up", "-d"], {}, 30.0, str(yard.directory))
         seen = await yard.driver.look(serve)
         assert (seen.drift, seen.action) == (ContainerDrift.SAME, ContainerAction.LEAVE)

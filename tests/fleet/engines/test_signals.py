@@ -152,7 +152,7 @@ def test_no_sample_is_too_odd(text: str) -> None:
 
 def test_reading_takes_steps_in_proportion_to_the_text() -> None:
     """Counted, not timed: the pattern has no way to try anything twice, so every repetition in it is possessive."""
-    for text in (signals._SAMPLE.pattern, signals._LABEL.pattern):
+    for text in (signals.SAMPLE.pattern, signals.LABEL.pattern):
         repeats = [at for at, sign in enumerate(text) if sign in "*+?" and not _is_in_a_set(text, at)]
         assert repeats
         for at in repeats:

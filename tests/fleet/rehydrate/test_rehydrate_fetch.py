@@ -229,7 +229,7 @@ def test_a_source_that_breaks_off_keeps_its_part_for_the_next_attempt(
         return bytes(read(1000))
 
     with monkeypatch.context() as broken:
-        broken.setattr(copying, "_read", breaking)
+        broken.setattr(copying, "read_block", breaking)
         failed = refusal(vault, vault.serve(source=source))
     assert failed.code == "source_unreachable"
     assert "Input/output error" in failed.message
@@ -251,14 +251,14 @@ class Gate:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.reached, self.open = threading.Event(), threading.Event()
-        read = copying._read
+        read = copying.read_block
 
         def held(each: Any, path: Path) -> bytes | None:
             self.reached.set()
             self.open.wait(10)
             return read(each, path)
 
-        monkeypatch.setattr(copying, "_read", held)
+        monkeypatch.setattr(copying, "read_block", held)
 
 
 def test_two_fetches_of_one_file_are_one_and_both_are_told(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,7 +294,7 @@ def test_who_leaves_does_not_end_it_for_the_other_and_the_last_one_leaves_nothin
         loop = asyncio.get_running_loop()
         tasks = [loop.create_task(weights.rehydrate(serve)) for _ in range(2)]
         await asyncio.to_thread(gate.reached.wait, 10)
-        while not all(flight.tells[1:] for flight in weights._fetcher._flights.values()):
+        while weights.listeners < 2:
             await asyncio.sleep(0)
         for task in tasks[:leaving]:
             task.cancel()

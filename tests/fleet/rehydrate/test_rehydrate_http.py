@@ -273,7 +273,7 @@ def test_a_redirect_that_drops_encryption_is_not_followed() -> None:
             return "http://b/m?sign=marker"
 
     with pytest.raises(SourceUnreadable, match="a redirects to b without encryption") as failed:
-        http_connection._moved("https://a/m", Answer())  # type: ignore[arg-type]
+        http_connection.redirected("https://a/m", Answer())  # type: ignore[arg-type]
     assert "marker" not in str(failed.value)
 
 

@@ -52,7 +52,7 @@ class Web:
                 span = self.headers.get("range", "")
                 if span != "bytes=0-0":
                     web.asked.append((self.path, span))
-                web._answer(self, span)
+                web.answer_get(self, span)
 
             def log_message(self, format: str, *args: object) -> None:
                 pass
@@ -79,7 +79,7 @@ class Web:
         self._server.server_close()
         self._thread.join()
 
-    def _answer(self, handler: BaseHTTPRequestHandler, span: str) -> None:
+    def answer_get(self, handler: BaseHTTPRequestHandler, span: str) -> None:
         manners = self.manners
         path = handler.path.partition("?")[0]
         if path in manners.redirects:

@@ -151,7 +151,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """What the plans take for / lies under tmp_path."""
     monkeypatch.setattr(install, "SYSTEM", tmp_path / "system")
     monkeypatch.setattr(install, "RULES", tmp_path / "rules" / "50-stoker.rules")
-    monkeypatch.setattr(install, "_OTHERS", ())
+    monkeypatch.setattr(install, "UNIT_PATHS", ())
     return tmp_path
 
 
@@ -227,6 +227,6 @@ def test_a_command_is_run_without_a_shell_and_its_failure_is_told() -> None:
 
 
 def test_a_command_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(install, "_LIMIT", 0.05)
+    monkeypatch.setattr(install, "COMMAND_TIMEOUT", 0.05)
     with pytest.raises(StokerError, match=r"not done after 0\.05 s"):
         install.command([sys.executable, "-S", "-c", "import signal; signal.pause()"])

@@ -109,6 +109,9 @@ def test_what_is_dropped_can_be_evicted_again(desk: Desk, write: Write) -> None:
     assert page_cache.cached_share(path) == 0.0
 
 
+ORIGINAL_MAPPING = pages.Mapping
+
+
 def _no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: pages.Mapping, offset: int, length: int) -> None:
         raise OSError(12, "Cannot allocate memory")
@@ -116,19 +119,33 @@ def _no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages.Mapping, "lock", refuse)
 
 
+def _recorded_mappings(monkeypatch: pytest.MonkeyPatch) -> list[tuple[pages.Mapping, tuple[int, int, int]]]:
+    """Every mapping that is made from now on, with what it was made of."""
+    made: list[tuple[pages.Mapping, tuple[int, int, int]]] = []
+
+    class Recorded(pages.Mapping):
+        def __init__(self, file: int, offset: int, length: int) -> None:
+            super().__init__(file, offset, length)
+            made.append((self, (file, offset, length)))
+
+    monkeypatch.setattr(pages, "Mapping", Recorded)
+    return made
+
+
 def test_what_may_not_be_locked_is_brought_back_at_the_next_refresh(
     desk: Desk, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _no_locks(monkeypatch)
+    mappings = _recorded_mappings(monkeypatch)
     path = write("weights", SIZE)
     desk.holder.on_wanted(HoldRequest((path,)))
     desk.work()
     assert desk.told[-1].locked == 0
     os.truncate(path, SIZE)  # the same length: only to show that the file is the same one
-    held = desk.holder._held[path]
-    held._map.close()  # a mapped page is not evicted by advice, as it is under memory pressure
+    [(mapping, given)] = mappings
+    mapping.close()  # a mapped page is not evicted by advice, as it is under memory pressure
     page_cache.evict(path)
-    held._map = pages.Mapping(held._file, 0, held.size)
+    ORIGINAL_MAPPING.__init__(mapping, *given)
     assert page_cache.cached_share(path) == 0.0
     desk.holder.refresh()
     assert desk.work() == REFRESH

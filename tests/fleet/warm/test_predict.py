@@ -100,7 +100,7 @@ def test_the_history_does_not_grow() -> None:
     predictor = Predictor(PredictionScore())
     for number in range(3 * REMEMBERED):
         predictor.on_started(f"serve-{number}")
-    assert len(predictor._history) == REMEMBERED
+    assert predictor.remembered == REMEMBERED
 
 
 SLOTS = {"a": "gpu0", "b": "gpu0", "c": "gpu1", "d": "gpu1"}

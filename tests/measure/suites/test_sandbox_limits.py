@@ -101,8 +101,8 @@ def test_what_it_started_is_gone_with_it(monkeypatch: pytest.MonkeyPatch) -> Non
     """Without Python's refusal, and in a session of its own: it would outlive a plain kill."""
     if not sandbox.isolation_method().prefix:
         pytest.skip("no process numbers of its own can be had here")
-    inside = sandbox._inside()
-    monkeypatch.setattr(sandbox, "_inside", lambda: inside.replace("sys.addaudithook(", "id("))
+    inside = sandbox.inside_source()
+    monkeypatch.setattr(sandbox, "inside_source", lambda: inside.replace("sys.addaudithook(", "id("))
     mark = f"stoker-left-{os.getpid()}"
     code = (
         "import os, sys\nif os.fork() == 0:\n    os.setsid()\n    open('started', 'w').close()\n"

@@ -163,14 +163,14 @@ def test_a_system_prompt_that_names_several_kinds_of_work_decides_nothing() -> N
 def test_what_many_system_prompts_say_is_remembered_within_bounds_and_without_them() -> None:
     for number in range(2 * MOST_SYSTEMS):
         name("next", systems=(f"You review the code of pull request {number}.",))
-    remembered = classifier()._systems
+    remembered = classifier().system_classes
     assert 0 < len(remembered) <= MOST_SYSTEMS
     assert {*remembered.values()} <= {"", *CLASSES}
 
 
 def test_of_a_system_prompt_only_its_first_sentences_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
-    monkeypatch.setattr(type(classifier()), "_plain", lambda self, text: looked.append(text) or "")
+    monkeypatch.setattr(type(classifier()), "class_if_plain", lambda self, text: looked.append(text) or "")
     name("and who is that?", systems=("\n" * 2900 + "Be kind. " * 50 + " ".join(f"Rule {n}.\n" for n in range(99)),))
     assert 1 < len(looked) <= MOST_PARTS
     assert all(text.strip() for text in looked)

@@ -75,7 +75,7 @@ def take_inventory(vault: Path) -> MachineInventory:
     from stoker.cli.machine import discover
 
     models = discover.models(discover.model_directories(vault))
-    found = models or _shipped()
+    found = models or shipped_models()
     return MachineInventory(discover.gpus(), found, discover.engines(), vault, demo=not models and bool(found))
 
 
@@ -110,7 +110,7 @@ def ask_models(models: Sequence[ModelFile]) -> list[ModelFile]:
         terminal.note(f"give numbers from 1 to {len(models)}, such as {default}")
 
 
-def _shipped() -> list[ModelFile]:
+def shipped_models() -> list[ModelFile]:
     from stoker.cli.machine.discover import ModelFile
     from stoker.config.demo import demo
 

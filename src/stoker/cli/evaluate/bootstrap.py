@@ -65,7 +65,7 @@ def bootstrap(
         raise UsageError(f"--class: there is no class {unknown[0]!r}; there are {', '.join(router.known)}")
     done: list[ProfileRow] = []
     for tier in _chosen(router, tiers or []):
-        done += _measure(installation, tier, _served(router, tier, names), suites, fresh, quiet=json)
+        done += _measure(installation, tier, classes_served(router, tier, names), suites, fresh, quiet=json)
     if json:
         _emit(done)
     if not done:
@@ -73,7 +73,7 @@ def bootstrap(
         raise typer.Exit(FAILED)
 
 
-def _served(router: RouterSettings, tier: Tier, names: Sequence[str]) -> list[str]:
+def classes_served(router: RouterSettings, tier: Tier, names: Sequence[str]) -> list[str]:
     """Of `names`, or of all there are, those that its `classes` let the tier serve. Raises UsageError of none."""
     from stoker.domain.routing import includes_class
 
@@ -167,9 +167,9 @@ def _measure(
     _keep_run(known, tier, graded, rows, gaps, began)
     kept.forget()
     if not quiet:
-        _show(tier, rows, gaps)
+        print_tier(tier, rows, gaps)
         for gap in gaps:
-            terminal.note(f"stoker: {_told(gap, tier, rows, known.serve.context)}")
+            terminal.note(f"stoker: {describe_gap(gap, tier, rows, known.serve.context)}")
     return rows
 
 
@@ -249,7 +249,7 @@ def _keep_run(
     )
 
 
-def _show(tier: Tier, rows: Sequence[ProfileRow], gaps: Sequence[UngradedFixtures]) -> None:
+def print_tier(tier: Tier, rows: Sequence[ProfileRow], gaps: Sequence[UngradedFixtures]) -> None:
     from stoker.domain.task import CLASSES
     from stoker.measure.statistics.stats import wilson
 
@@ -266,7 +266,7 @@ def _show(tier: Tier, rows: Sequence[ProfileRow], gaps: Sequence[UngradedFixture
                    right=("PASSED", "RATE AT LEAST", "LATENCY"))  # fmt: skip
 
 
-def _told(gap: UngradedFixtures, tier: Tier, rows: Sequence[ProfileRow], context: int | None) -> str:
+def describe_gap(gap: UngradedFixtures, tier: Tier, rows: Sequence[ProfileRow], context: int | None) -> str:
     """Why questions of a class gave no sample, and what to do: 1. decided anyway  2. the context  3. the rest"""
     from stoker.domain.tier import Verdict
     from stoker.measure.suites.grading import TOO_LONG

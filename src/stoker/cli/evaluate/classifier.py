@@ -41,7 +41,7 @@ def classifier(
     name = settings.serve
     with installation.control() as control:
         control.switch(name)
-    proof = _measured(installation, name, settings, fresh, quiet=json)
+    proof = measure_classifier(installation, name, settings, fresh, quiet=json)
     with installation.control() as control:
         if installation.settings is not None:
             control.reload()
@@ -75,7 +75,7 @@ def _settings(installation: Installation, serve: str | None) -> ClassifierModelS
     return configured
 
 
-def _measured(
+def measure_classifier(
     installation: Installation, name: str, settings: ClassifierModelSettings, fresh: bool, quiet: bool
 ) -> ClassifierProof:
     from stoker.cli.evaluate.running_serve import running_at
@@ -86,11 +86,11 @@ def _measured(
     known = running_at(installation, name)
     router = None if installation.settings is None else installation.settings.router
     with hold_measurement_lock(installation.state, known.lock, f"a measurement of {name} as a classifier"):
-        kept = _ask_all(known, proofs.path_of(installation.state, name), fresh, quiet)
+        kept = ask_all(known, proofs.path_of(installation.state, name), fresh, quiet)
     return proofs.prove(kept.answers, settings, HIGH_RISK if router is None else router.high_risk)
 
 
-def _ask_all(known: RunningServe, path: Path, fresh: bool, quiet: bool) -> ClassifierAnswers:
+def ask_all(known: RunningServe, path: Path, fresh: bool, quiet: bool) -> ClassifierAnswers:
     """The prompts that have no answer yet, one after the other; each answer is written as it comes."""
     from stoker.cli.evaluate.interruptible import run_interruptible
     from stoker.cli.evaluate.progress import ProgressLine

@@ -73,7 +73,7 @@ def running_at(installation: Installation, name: str | None, key_env: str | None
     """
     with installation.control() as control:
         status = control.status()
-    now = _chosen(name, status)
+    now = choose_serve(name, status)
     if now.state not in _UP:
         start = command_for("serves up", now.name, installation)
         why = f" (its last error: {now.last_error})" if now.last_error else ""
@@ -104,7 +104,7 @@ def configured_serve(installation: Installation, now: ServeStatus) -> Serve:
     return Serve(now.name, now.engine, now.model, now.served_name, slot=now.slot)
 
 
-def _chosen(name: str | None, status: StatusAnswer) -> ServeStatus:
+def choose_serve(name: str | None, status: StatusAnswer) -> ServeStatus:
     """1. the one that is named  2. the only one that runs and speaks chat  3. the only one that could
     4. there is no telling
     """

@@ -23,7 +23,7 @@ from stoker.fleet.process.start_records import StartRecord
 
 CODE_LIMIT = 1.0
 """Seconds that Docker has to report how a container ended."""
-_RETRY = 0.5
+RETRY_PAUSE = 0.5
 _SIGNALS = range(129, 193)
 
 
@@ -144,7 +144,7 @@ class ContainerUnit:
                     return
                 await self._docker.wait(self._id)
                 continue
-            await asyncio.sleep(_RETRY)
+            await asyncio.sleep(RETRY_PAUSE)
 
     async def _tell_last(self, found: Container | None) -> None:
         """After its last words; why it ended is added where only Docker knows."""

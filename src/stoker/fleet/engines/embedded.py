@@ -44,7 +44,7 @@ class _Parser(argparse.ArgumentParser):
 def refusal(extra_args: Sequence[str]) -> str | None:
     """Why the embedded engine does not take these `extra_args`; None if it does."""
     try:
-        _parser().parse_args(["-m", "x", "--port", "1", *extra_args])
+        option_parser().parse_args(["-m", "x", "--port", "1", *extra_args])
     except _Refused as refused:
         return _advice(str(refused))
     return None
@@ -55,11 +55,11 @@ def _advice(problem: str) -> str:
 
 
 def _taken() -> str:
-    actions = _parser()._actions
+    actions = option_parser()._actions
     return ", ".join(action.option_strings[-1] for action in actions if action.option_strings and action.help)
 
 
-def _parser() -> _Parser:
+def option_parser() -> _Parser:
     parser = _Parser(add_help=False, allow_abbrev=False)
     ours = parser.add_argument
     ours("-m", "--model", required=True)
@@ -103,7 +103,7 @@ def main(words: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
-        options = _parser().parse_args(words)
+        options = option_parser().parse_args(words)
     except _Refused as refused:
         return _say(_REFUSED, _advice(str(refused)))
     if options.parent is not None and not _tie_to(options.parent):
@@ -113,7 +113,7 @@ def main(words: Sequence[str]) -> int:
     except ImportError as error:
         return _say(_FAILED, f"xllamacpp cannot be imported ({error}): type `pip install xllamacpp`")
     try:
-        server = xllamacpp.Server(_parameters(xllamacpp, options))  # returns once the model is loaded and it listens
+        server = xllamacpp.Server(engine_parameters(xllamacpp, options))  # returns once it listens
     except OSError as error:
         return _say(_FAILED, f"{error.filename} cannot be read: {error.strerror}")
     except RuntimeError:
@@ -125,7 +125,7 @@ def main(words: Sequence[str]) -> int:
     return 0
 
 
-def _parameters(xllamacpp: Any, options: argparse.Namespace) -> Any:
+def engine_parameters(xllamacpp: Any, options: argparse.Namespace) -> Any:
     params = xllamacpp.CommonParams()
     params.model.path = options.model
     if options.alias:

@@ -16,8 +16,8 @@ from typing import NamedTuple
 LIMIT = 2**20
 """Characters of a text that are read; a line cut short there is left out."""
 # Possessive quantifiers: no backtracking, whatever the text.
-_SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*+)(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*+")*+)\})?+[ \t]++([^\s#]++)')
-_LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*+)[ \t]*+=[ \t]*+"((?:[^"\\]|\\.)*+)"')
+SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*+)(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*+")*+)\})?+[ \t]++([^\s#]++)')
+LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*+)[ \t]*+=[ \t]*+"((?:[^"\\]|\\.)*+)"')
 _COPIES = frozenset(("tp_rank", "pp_rank", "moe_ep_rank", "pid"))
 """Labels of who reports, not of what is counted: of samples that differ only in these the largest counts."""
 
@@ -137,7 +137,7 @@ def _samples(text: str, wanted: set[str]) -> dict[str, list[_Sample]]:
     found: dict[str, list[_Sample]] = {}
     end = text.rfind("\n", 0, LIMIT)
     for line in text[: max(end, 0)].split("\n"):
-        match = None if line.startswith("#") else _SAMPLE.match(line)
+        match = None if line.startswith("#") else SAMPLE.match(line)
         if match is None or (name := _plain(match[1])) not in wanted:
             continue
         try:
@@ -145,7 +145,7 @@ def _samples(text: str, wanted: set[str]) -> dict[str, list[_Sample]]:
         except ValueError:
             continue
         if math.isfinite(value):
-            found.setdefault(name, []).append((dict(_LABEL.findall(match[2] or "")), value))
+            found.setdefault(name, []).append((dict(LABEL.findall(match[2] or "")), value))
     return found
 
 

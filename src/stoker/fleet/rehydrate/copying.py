@@ -60,7 +60,7 @@ def copy(source: Path, draft: Path, stop: threading.Event, tell: OnProgress) -> 
         with whole:
             whole.seek(start)
             tell(done)
-            while piece := _read(whole.read, source):
+            while piece := read_block(whole.read, source):
                 check(stop)
                 digest.update(piece)
                 write_all(target.write, piece)
@@ -113,7 +113,7 @@ def feed(
             left -= len(piece)
 
 
-def _read(read: Callable[[int], bytes | None], source: Path) -> bytes | None:
+def read_block(read: Callable[[int], bytes | None], source: Path) -> bytes | None:
     try:
         return read(CHUNK)
     except OSError as error:

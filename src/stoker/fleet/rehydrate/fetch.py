@@ -129,6 +129,11 @@ class Fetcher:
         except OSError as error:
             raise _unreachable(source, error.strerror or str(error)) from error
 
+    @property
+    def listeners(self) -> int:
+        """Callers that wait for a fetch under way."""
+        return sum(len(flight.tells) for flight in self._flights.values())
+
     async def fetch(self, wanted: FetchRequest, tell: Tell) -> None:
         """Bring `wanted.target` there, whole and verified; a second caller for the same target waits for the first.
 

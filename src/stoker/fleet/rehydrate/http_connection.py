@@ -49,11 +49,11 @@ def opened(url: str, headers: Mapping[str, str], stop: threading.Event) -> Itera
             if answer.status not in _MOVED:
                 yield answer
                 return
-            url = _moved(url, answer)
+            url = redirected(url, answer)
         raise SourceUnreadable(f"it is redirected more than {REDIRECTS} times, last to {urlsplit(url).hostname}")
 
 
-def _moved(url: str, answer: http.client.HTTPResponse) -> str:
+def redirected(url: str, answer: http.client.HTTPResponse) -> str:
     """Where it is redirected to. Raises SourceUnreadable."""
     target = urljoin(url, answer.getheader("location") or "")
     before, after = urlsplit(url), urlsplit(target)

@@ -63,6 +63,11 @@ class Rehydrator:
             return [f"{who}: its weights are to be fetched into {folder}, which cannot be written: make it writable"]
         return []
 
+    @property
+    def listeners(self) -> int:
+        """Callers that wait for a fetch under way."""
+        return self._fetcher.listeners
+
     async def rehydrate(self, serve: Serve, tell: Tell = lambda progress: None) -> None:
         """Fetch what is missing, each file verified before it gets its name. Nothing missing: nothing happens.
 

@@ -22,9 +22,14 @@ from stoker.fleet.systemd.units import FRONT_DOOR, TIMER, WATCHDOG, InstallSite,
 
 SYSTEM = Path("/etc/systemd/system")
 RULES = Path("/etc/polkit-1/rules.d/50-stoker.rules")
-_OTHERS = ("/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
+UNIT_PATHS = (
+    "/run/systemd/system",
+    "/usr/local/lib/systemd/system",
+    "/usr/lib/systemd/system",
+    "/lib/systemd/system",
+)
 """Directories for units of the system and its packages; a unit of Stoker's would hide one there."""
-_LIMIT = 180.0
+COMMAND_TIMEOUT = 180.0
 """Seconds that one command may take; a restart of the front door waits for its streams."""
 Run = Callable[[Sequence[str]], None]
 
@@ -117,12 +122,16 @@ def command(argv: Sequence[str]) -> None:
     what = f"`{shlex.join(argv)}`"
     try:
         done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_LIMIT, env={**os.environ, "LC_ALL": "C"}
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=COMMAND_TIMEOUT,
+            env={**os.environ, "LC_ALL": "C"},
         )
     except OSError as error:
         raise StokerError(f"{what}: {error.strerror}", code="systemd_failed") from error
     except subprocess.TimeoutExpired as error:
-        text = f"{what} was not done after {_LIMIT:g} s: `systemctl list-jobs` shows what it waits for"
+        text = f"{what} was not done after {COMMAND_TIMEOUT:g} s: `systemctl list-jobs` shows what it waits for"
         raise StokerError(text, code="systemd_failed") from error
     if done.returncode != 0:
         raise StokerError(failure(what, done.returncode, done.stderr.decode("utf-8", "replace")), code="systemd_failed")
@@ -185,7 +194,7 @@ def _owners(site: InstallSite, unit: str, root: Path) -> Path | None:
     """The file of a unit that the operator wrote under another name; None: Stoker may write it."""
     if unit.startswith("stoker"):
         return None
-    places = [directory(site, root), *(under(root, Path(other)) for other in _OTHERS)]
+    places = [directory(site, root), *(under(root, Path(other)) for other in UNIT_PATHS)]
     found = [place / unit for place in places if (place / unit).exists()]
     return found[0] if found and units.origin(_text(found[0]) or "") is Origin.FOREIGN else None
 

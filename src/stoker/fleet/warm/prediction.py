@@ -81,6 +81,11 @@ class Predictor:
         self._history: deque[str] = deque(maxlen=REMEMBERED)
         self._expected: tuple[str, ...] = ()
 
+    @property
+    def remembered(self) -> int:
+        """Changes of model that are remembered: REMEMBERED at most."""
+        return len(self._history)
+
     def on_started(self, serve: str) -> None:
         """It is in the slot now. The same one again changes nothing."""
         if self._history and self._history[-1] == serve:

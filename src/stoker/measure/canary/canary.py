@@ -124,20 +124,20 @@ def canary_reply(question: CanaryQuestion, replies: ModelReply) -> CanaryReply:
     """What is kept of a reply."""
     if not replies.timing.is_ok:
         return CanaryReply(question.name, failure=replies.timing.failure)
-    calls = [f"{call.name} {_canonical(call.arguments)}" for call in replies.calls]
+    calls = [f"{call.name} {canonical(call.arguments)}" for call in replies.calls]
     said = "\n".join(part for part in (replies.thinking, replies.text, *calls) if part)
     right = all(word in said.lower() for word in question.must) if question.must else None
-    return CanaryReply(question.name, "", replies.timing.tokens.input, _digests(said), _first(replies.body), right)
+    return CanaryReply(question.name, "", replies.timing.tokens.input, digests(said), _first(replies.body), right)
 
 
-def _canonical(arguments: str) -> str:
+def canonical(arguments: str) -> str:
     try:
         return msgspec.json.encode(msgspec.json.decode(arguments), order="sorted").decode()
     except msgspec.DecodeError:
         return arguments
 
 
-def _digests(said: str) -> list[str]:
+def digests(said: str) -> list[str]:
     running, found = hashlib.sha256(), []
     for word in _WORD.findall(said):
         running.update(word.encode())

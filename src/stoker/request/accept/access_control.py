@@ -99,6 +99,11 @@ class AccessControl:
         """Hosts as they were spelt when they were let in: the usual ones are looked up, not taken apart again."""
 
     @property
+    def active(self) -> int:
+        """Requests under way, of all callers."""
+        return sum(caller.active for _, caller in self._callers) + self._open.active
+
+    @property
     def remembered(self) -> int:
         """Spellings of hosts that are remembered: MAX_WELCOME at most."""
         return len(self._welcome)

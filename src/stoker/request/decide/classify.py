@@ -59,8 +59,8 @@ class Classifier:
 
     def __init__(self, weights: Weights) -> None:
         self._weights = weights
-        self._systems: dict[int, str] = {}
-        self._texts: dict[tuple[int, int, tuple[str, ...]], _Seen] = {}
+        self.system_classes: dict[int, str] = {}
+        self.text_readings: dict[tuple[int, int, tuple[str, ...]], _Seen] = {}
         places = range(len(weights.classes))
         self._risky = tuple(at for at in places if weights.classes[at] in HIGH_RISK)
         others = {at: weights.classes[at] for at in places if weights.classes[at] not in HIGH_RISK}
@@ -193,16 +193,16 @@ class Classifier:
         process.
         """
         key = hash(text), len(text), forms
-        found = self._texts.get(key)
+        found = self.text_readings.get(key)
         if found is None:
-            if len(self._texts) >= MOST_TEXTS:
-                self._texts.clear()
+            if len(self.text_readings) >= MOST_TEXTS:
+                self.text_readings.clear()
             reading = read(text)
             verbs = tuple([ask.verb for ask in reading.asks])
             found = _Seen(
                 tuple(self._likely(reading, forms)), verbs, reading.shapes, len(reading.words), is_of_work(reading), {}
             )
-            self._texts[key] = found
+            self.text_readings[key] = found
         return found
 
     def _likely(self, reading: Reading, forms: Collection[str]) -> Iterator[list[float]]:
@@ -216,15 +216,15 @@ class Classifier:
         always: by its hash, which is salted anew in each process; what is kept holds nothing of it.
         """
         key = hash(text)
-        if key not in self._systems:
-            if len(self._systems) >= MOST_SYSTEMS:
-                self._systems.clear()
+        if key not in self.system_classes:
+            if len(self.system_classes) >= MOST_SYSTEMS:
+                self.system_classes.clear()
             parts = dict.fromkeys(filter(str.strip, _PARTS.split(text)))
-            asked = {self._plain(part) for part in list(parts)[:MOST_PARTS]} - {"", DEFAULT}
-            self._systems[key] = asked.pop() if len(asked) == 1 else ""
-        return self._systems[key]
+            asked = {self.class_if_plain(part) for part in list(parts)[:MOST_PARTS]} - {"", DEFAULT}
+            self.system_classes[key] = asked.pop() if len(asked) == 1 else ""
+        return self.system_classes[key]
 
-    def _plain(self, text: str) -> str:
+    def class_if_plain(self, text: str) -> str:
         likely = next(self._likely(read(text), ()))
         at = max(range(len(likely)), key=likely.__getitem__)
         return self._weights.classes[at] if likely[at] >= PLAIN else ""

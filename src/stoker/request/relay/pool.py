@@ -213,6 +213,10 @@ class ConnectionPool:
         self.outbox = Outbox(self.loop)
         self.opened = 0
 
+    def idle_connections(self) -> list[UpstreamConnection]:
+        """Every kept connection, of all origins."""
+        return [connection for kept in self._idle.values() for connection in kept]
+
     def idle(self, target: Target) -> UpstreamConnection | None:
         """A kept connection, at once, or None."""
         kept = self._idle.get((target.host, target.port))

@@ -535,9 +535,9 @@ def test_an_unknown_form_is_refused() -> None:
 def test_reading_takes_time_in_proportion_to_the_items() -> None:
     def seconds(count: int) -> float:
         body = json.dumps({"model": "m", "input": [item for _ in range(count) for item in (said("x"), output())]})
-        begin = time.perf_counter()
+        begin = time.process_time()
         read_prompt(body.encode(), Losses())
-        return time.perf_counter() - begin
+        return time.process_time() - begin
 
     seconds(100)
     assert seconds(20_000) < 100 * seconds(2_000)

@@ -108,7 +108,7 @@ def _run(chosen: IsolationMethod, code: str, tests: str) -> SandboxResult:
             os.close(reading)
 
 
-def _inside() -> str:
+def inside_source() -> str:
     return (files("stoker.measure.suites.sandbox") / "inside.py").read_text()
 
 
@@ -117,7 +117,7 @@ def _start(chosen: IsolationMethod, directory: str, descriptor: int) -> subproce
     if chosen.user is not None:
         more = {"user": chosen.user, "group": chosen.user, "extra_groups": []}
     return subprocess.Popen(
-        [*chosen.prefix, os.path.realpath(sys.executable), "-I", "-S", "-c", _inside()],
+        [*chosen.prefix, os.path.realpath(sys.executable), "-I", "-S", "-c", inside_source()],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
