@@ -57,18 +57,18 @@ def made(target: int, count: Callable[[str], int]) -> tuple[BenchmarkPrompt, int
 @pytest.mark.parametrize("count", [words, pieces])
 def test_the_length_is_exact_and_any_order_of_the_words_has_it(count: Callable[[str], int], target: int) -> None:
     prompt, asked = made(target, count)
-    assert (prompt.tokens, prompt.is_exact) == (target, True)
+    assert prompt.tokens == target
     assert asked < 60
     assert {count(prompt.text(seed, mode)) for seed in range(5) for mode in PromptSharing} == {target}
 
 
 def test_letters_can_be_exact_too() -> None:
-    assert made(500, letters)[0].is_exact
+    assert made(500, letters)[0].tokens == 500
 
 
 def test_what_cannot_be_exact_says_so_and_stays_below() -> None:
     prompt, _ = made(100, coarse)
-    assert (prompt.tokens, prompt.is_exact, prompt.target) == (97, False, 100)
+    assert (prompt.tokens, prompt.target) == (97, 100)
 
 
 def test_a_prompt_shorter_than_its_template_is_refused_with_the_number() -> None:
@@ -139,7 +139,7 @@ def test_the_embedded_llama_counts_what_was_asked_for(engine: Target, target: in
         try:
             prompt = await make_prompt(target, counter)
             assert counter.how == "the engine's own count"
-            assert prompt.is_exact
+            assert prompt.tokens == target
             asked = [
                 await client.ask({"messages": [{"role": "user", "content": prompt.text(seed, mode)}], "max_tokens": 1})
                 for seed, mode in enumerate(

@@ -122,13 +122,6 @@ def test_an_index_of_another_version_is_made_again(state: Path, results: Results
         assert db.execute("PRAGMA user_version").fetchone()[0] == VERSION
 
 
-def test_rebuild_forgets_what_it_knew(state: Path, results: Results) -> None:
-    results.record(made(1))  # whose file was never there
-    put(state, made(2))
-    assert results.rebuild() == []
-    assert ids(results) == ["0002"]
-
-
 def test_no_directory_is_no_results_and_all_is_private(tmp_path: Path) -> None:
     results = Results(tmp_path / "state")
     assert results.sync() == []

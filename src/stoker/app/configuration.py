@@ -20,7 +20,6 @@ class Configuration:
 
     settings: Settings
     rows: Rows
-    """The quality profile."""
     warm_budget: int
     """Bytes of host memory for the warm pool."""
 

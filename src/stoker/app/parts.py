@@ -17,8 +17,6 @@ from stoker.request.relay.pool import ConnectionPool
 
 @dataclass(frozen=True, slots=True)
 class GatewayParts:
-    """The way of a request."""
-
     pool: ConnectionPool
     setup: FlowSetup
     flow: Flow

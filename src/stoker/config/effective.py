@@ -130,7 +130,6 @@ def _serve(serve: Serve) -> dict[str, Any]:
 
 
 def _hide(words: Sequence[str]) -> list[str]:
-    """A command line without the secrets that stand in it."""
     secret = secret_words(words)
     return [
         word if index not in secret else f"{secret[index]}={HIDDEN}" if word.startswith(f"{secret[index]}=") else HIDDEN
@@ -139,7 +138,6 @@ def _hide(words: Sequence[str]) -> list[str]:
 
 
 def _given(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what is unset: TOML has no null."""
     return {key: _plain(value) for key, value in table.items() if value is not None}
 
 

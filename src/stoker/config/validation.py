@@ -89,7 +89,6 @@ def keys_of(path: KeyPath) -> list[str]:
 
 
 def _any(node: dict[str, Any]) -> dict[str, Any]:
-    """The schema of the values of a table with free keys."""
     values: dict[str, Any] = node["additionalProperties"]
     return values
 

@@ -81,7 +81,6 @@ class Paths:
     logs: str
     vault: str
     decisions: int = 10_000
-    """Decision records kept."""
     log_bytes: int = 10 * 2**20
     """Bytes kept per serve's log before it is rotated (one old file is kept)."""
     placement: bool = False

@@ -122,8 +122,6 @@ AnswerBlock = Text | Thinking | Redacted | Refusal | ToolCall
 
 
 class Answer(msgspec.Struct):
-    """A whole answer."""
-
     id: str
     model: str
     blocks: list[AnswerBlock] = []

@@ -16,8 +16,6 @@ from stoker.domain.swap import SwapReport
 
 @dataclass(frozen=True, slots=True)
 class SwapEnded:
-    """A swap ended, one way or another."""
-
     report: SwapReport
 
 

@@ -6,8 +6,6 @@ from enum import StrEnum
 
 
 class PredictionReason(StrEnum):
-    """What a prediction rests on."""
-
     RULE = "rule"
     """Its task class is asked for."""
     PATTERN = "pattern"

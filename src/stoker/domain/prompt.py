@@ -80,10 +80,7 @@ class ToolCall(msgspec.Struct):
 
 
 class ToolResult(msgspec.Struct):
-    """What a call gave."""
-
     id: str
-    """The call's."""
     content: list[Block]
     is_error: bool = False
     custom: bool = False

@@ -8,7 +8,6 @@ from typing import Protocol
 
 import msgspec
 
-from stoker.domain.decision import Decision
 from stoker.domain.lease import Lease, PendingLease, Target
 from stoker.domain.serve import Serve
 
@@ -140,14 +139,3 @@ class Clock(Protocol):
     def now(self) -> float: ...
 
     def wall(self) -> float: ...
-
-
-class DecisionStore(Protocol):
-    """Keeps decisions. `record` never blocks; a full queue drops and counts."""
-
-    def record(self, decision: Decision) -> None: ...
-
-    def find(self, request_id: str) -> Decision | None: ...
-
-    def recent(self, limit: int) -> list[Decision]:
-        """Newest first."""

@@ -71,9 +71,7 @@ class RouterSettings(msgspec.Struct, frozen=True):
     classes: tuple[TaskClass, ...] = ()
     """Those that the file says something of, own and built-in."""
     allow_cloud: bool = True
-    """Whether a cloud tier may be used at all."""
     cloud_classes: tuple[str, ...] = (ANY,)
-    """The classes for which one may be."""
     breaker: BreakerLimits = BreakerLimits()
     long_context: int = LONG
     """Tokens of a prompt from which it is long. Where its bytes are fewer, nobody has to count."""

@@ -10,8 +10,6 @@ Number = float | int | None
 
 
 class RunKind(StrEnum):
-    """What was done."""
-
     PREFLIGHT = "preflight"
     BENCHMARK = "benchmark"
     CONTEXT = "context"
@@ -46,8 +44,6 @@ class Fingerprint(msgspec.Struct, frozen=True):
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """Who was measured, and how it was reached."""
-
     serve: str
     model: str
     """The id that was asked for."""
@@ -69,7 +65,6 @@ class Finding(msgspec.Struct):
     cause: str = ""
     """Of a failure: what it mostly is."""
     fix: str = ""
-    """And what to do."""
     numbers: dict[str, Number] = {}
     seconds: float | None = None
 

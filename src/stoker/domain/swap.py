@@ -24,4 +24,3 @@ class SwapReport:
     start_kind: str = "cold"
     """What the target was started from; see `Running`."""
     error: str = ""
-    """Why it failed."""

@@ -54,7 +54,6 @@ class Tier(msgspec.Struct, frozen=True):
     verify_class: Mapping[str, Verify] = {}
     """Where a class wants another mode."""
     classes: tuple[str, ...] = ("*",)
-    """The classes that it may serve at all."""
     first_byte_timeout: float | None = None
     """Seconds for the first byte of an answer, while another tier is there; 0: for ever; None: as measured."""
     is_assumed_local: bool = False

@@ -67,7 +67,6 @@ class Call:
         self.is_abandoned = False
         """The client has left."""
         self.ending: Exception | None = None
-        """What the request was ended with."""
 
     def begin_attempt(self, declines: Callable[[StokerError], bool] | None, timer: FirstByteTimer | None) -> None:
         """Reset what belongs to one tier. Both arguments are None for the last tier of a plan."""

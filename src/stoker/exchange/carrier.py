@@ -172,7 +172,6 @@ class Carrier:
         call.reply.send_whole(200, [(b"content-type", b"application/json")], msgspec.json.encode(answer))
 
     async def _attach_conversation(self, call: Call, serve: Serve, lease: Lease, request: UpstreamRequest) -> None:
-        """Give this conversation a sequence of the engine, restored from what was saved of it."""
         keeper = self._conversations
         if keeper is not None and request.endpoint.generates:
             lease.on_cut = call.cut

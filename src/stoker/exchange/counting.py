@@ -80,7 +80,6 @@ class TokenCounter:
         return await self._ask(call, lease, request)
 
     async def _ask(self, call: Call, lease: Lease, request: UpstreamRequest) -> int | None:
-        """Ask the engine, then release the lease."""
         try:
             body = (await call.process(request.edited, lease.target.served_name)).body
             tokens = await call.ask(count(self._pool, lease.target, request.endpoint.dialect, body, call.process))

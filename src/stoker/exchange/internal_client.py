@@ -54,8 +54,6 @@ class InternalClient:
 
 
 class _TextCollector:
-    """Collects the text of a whole answer; checks nothing."""
-
     is_failed = False
 
     def __init__(self) -> None:

@@ -205,7 +205,6 @@ class Flow:
     # -- steps -----------------------------------------------------------------------------------------------------
 
     async def _read_body(self, call: Call) -> bytes:
-        """A body that arrives in more than one read."""
         await wait_for_body(call.wire, self.settings.front_door.body_limit)
         call.is_heavy = call.wire.received >= HEAVY
         return await call.process(call.wire.take_body)

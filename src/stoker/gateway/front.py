@@ -212,13 +212,11 @@ class Front:
         return {"object": "list", "data": data, "has_more": False, **ends}
 
     def _tasks(self, caller: Caller) -> list[str]:
-        """Names that ask Stoker to choose, as a list of models shows them."""
         dispatcher = self.flow.settings.dispatcher
         listed = () if dispatcher is None else dispatcher.router.settings.listed
         return [name for name in listed if caller.may_choose(name)]
 
     def _is_task(self, caller: Caller, name: str) -> bool:
-        """Whether a model name asks Stoker to choose, and the caller may use it."""
         dispatcher = self.flow.settings.dispatcher
         is_known = dispatcher is not None and dispatcher.router.classes.model_name(name) is not None
         return is_known and caller.may_choose(name)

@@ -149,7 +149,6 @@ def _warm(pool: warm.WarmStatistics | None) -> dict[str, Any] | None:
 
 
 def _conversations(saved: conversations.ConversationStatistics | None) -> dict[str, Any] | None:
-    """Saved conversations, and the counts of saving and restoring since the start."""
     if saved is None:
         return None
     return {
@@ -163,5 +162,4 @@ def _conversations(saved: conversations.ConversationStatistics | None) -> dict[s
 
 
 def _local(host: str) -> str:
-    """An address that a client on this machine can use."""
     return "127.0.0.1" if host in ("0.0.0.0", "::") else host

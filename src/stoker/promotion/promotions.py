@@ -167,7 +167,6 @@ class Promotions:
             self._watches.popitem()[1].close()
 
     async def _watch_ended(self, watch: PromotionWatch, finding: Finding) -> None:
-        """Roll back if the model got worse."""
         alias, override = watch.alias.name, watch.override
         if self._watches.get(alias) is not watch:
             return

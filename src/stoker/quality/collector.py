@@ -99,7 +99,6 @@ class EvidenceCollector:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _known(self, name: str) -> Serve | None:
-        """The serve, if routing uses it."""
         if self._router is None or name not in self._router.settings.serves:
             return None
         return self._router.serve(name)

@@ -101,7 +101,6 @@ class Demoter:
         return None if serve is None else VerifiedServe(serve, target, key)
 
     def _is_suspect(self, name: str, key: Key) -> bool:
-        """Whether the tier is still suspect at the class, and still served by that serve."""
         tier = None if self._router is None else self._router.tier(key[0])
         return tier is not None and tier.serve == name and self._evidence.is_suspect(key)
 

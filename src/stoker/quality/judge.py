@@ -112,5 +112,4 @@ class Judge:
 
 
 def _tokens(size: int) -> int:
-    """About the tokens of a question about so many characters."""
     return size // BYTES_PER_TOKEN + judge_prompt.RULES_TOKENS

@@ -31,8 +31,6 @@ FingerprintKey = tuple[str, str]
 
 
 class VerifiedServe(NamedTuple):
-    """A serve that can be asked."""
-
     serve: Serve
     target: Target
     fingerprint: FingerprintKey
@@ -44,7 +42,6 @@ class PendingRecheck:
 
     keys: set[Key] = field(default_factory=set)
     tries: int = 0
-    """How often it was started."""
 
 
 class Rechecks:

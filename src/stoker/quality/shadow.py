@@ -47,8 +47,6 @@ DROPS = (
 
 
 class GradingJob(NamedTuple):
-    """One answer that waits for its grade."""
-
     request_id: str
     tier: str
     task: str
@@ -159,7 +157,6 @@ class ShadowGrader:
     def _job(
         self, router: TierRouter, recorder: AnswerRecorder, tier: str, task_class: str, request_id: str
     ) -> GradingJob | str:
-        """The job, or why the answer cannot be graded."""
         if recorder.problem or recorder.prompt is None:
             return recorder.problem or "unread"
         known = router.tier(tier)

@@ -24,5 +24,4 @@ def classifier() -> Classifier:
 
 
 def classify(outline: Outline, declared: str | None, known: Collection[str]) -> Task:
-    """See `Classifier.classify`."""
     return classifier().classify(outline, declared, known)

@@ -40,8 +40,6 @@ from stoker.routing.router import Requester, TierRouter
 
 
 class RoutedRequest(NamedTuple):
-    """One request and its plan."""
-
     call: Call
     plan: RoutePlan
     routed: Routed
@@ -186,7 +184,6 @@ class Dispatcher:
         return FirstByteTimer(step.tier.serve, seconds, self._with.max_silence, self._with.is_working)
 
     def _on_answer(self, request: RoutedRequest, step: RouteStep, attempt: Attempt) -> None:
-        """The client has an answer; it may be an error in the serve's own words."""
         call, tier, health = request.call, step.tier.name, self.router.health
         reply = call.reply
         if reply.error is not None:
@@ -233,7 +230,6 @@ class Dispatcher:
     async def _send(
         self, call: Call, serve: Serve, step: RouteStep, attempt: Attempt, request: UpstreamRequest
     ) -> None:
-        """One call of the serve, its answer verified as the step says, and recorded if it is to be graded."""
         recorder = call.recorder
         is_read = step.verify is not Verify.OFF or recorder is not None
         prompt = await call.process(self._carrier.formatter.prompt_of, request) if is_read else None

@@ -38,11 +38,9 @@ class Evidence:
         self._demotions: dict[Key, Demotion] = {}
         self._slowest = _slowest(self._rows)
         self.rows: Mapping[Key, ProfileRow] = MappingProxyType(self._rows)
-        """What suites measured."""
         self.fingerprints: Mapping[str, Fingerprint] = MappingProxyType(self._fingerprints)
         """By serve: what it was when it was last identified, if it is still configured as it was then."""
         self.grades: Mapping[Key, ProfileRow] = MappingProxyType(self._grades)
-        """What live grades say."""
         self.demotions: Mapping[Key, Demotion] = MappingProxyType(self._demotions)
 
     @property

@@ -26,8 +26,6 @@ OUTPUT = 500
 
 
 class FleetView(Protocol):
-    """What routing asks of the fleet."""
-
     def is_loaded(self, name: str) -> bool: ...
 
     def displaces(self, name: str) -> bool: ...
@@ -94,7 +92,6 @@ class TierRouter:
         return self._serves.get(name)
 
     def loaded(self) -> list[Serve]:
-        """The loaded serves of local tiers."""
         found = [self._serves.get(tier.serve) for tier in self.settings.tiers if not tier.cloud]
         return [serve for serve in found if serve is not None and self._fleet.is_loaded(serve.name)]
 
@@ -245,7 +242,6 @@ class TierRouter:
         }  # fmt: skip
 
     def status(self) -> dict[str, Any]:
-        """For /status."""
         return {
             "profile": self.settings.profile_path,
             "aliases": dict(self.settings.aliases),

@@ -27,7 +27,6 @@ class SwapJournal:
         self._directory = directory
 
     async def begin(self, entry: Interrupted) -> None:
-        """See `Journal.begin`."""
         writing = asyncio.get_running_loop().run_in_executor(None, self._write, entry)
         try:
             await asyncio.shield(writing)

@@ -50,7 +50,6 @@ class ResultEntry(NamedTuple):
     is_baseline: bool
     findings: int
     failed: int
-    """Findings that failed."""
 
 
 class Results:
@@ -71,12 +70,6 @@ class Results:
     def sync(self) -> list[str]:
         """Add new files, forget deleted ones. Returns one sentence for each invalid file."""
         with self._open() as db:
-            return self._sync(db)
-
-    def rebuild(self) -> list[str]:
-        """As if there had been no index. Returns as `sync`."""
-        with self._open() as db:
-            db.execute("DELETE FROM runs")
             return self._sync(db)
 
     def find(self, wanted: str) -> list[str]:

@@ -49,7 +49,6 @@ class RoutedCounts:
         self._clouds = rates
 
     def observe(self, decision: Decision, routed: Routed) -> None:
-        """Count a sealed decision with its route."""
         outcome = decision.outcome if decision.outcome in labels.OUTCOMES else labels.OTHER
         tier = self._tiers.label(routed.tier) if routed.tier else labels.NONE
         self.requests[self._tasks.label(routed.task), tier, outcome] += 1

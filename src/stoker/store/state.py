@@ -54,11 +54,6 @@ class StateDir:
         """Create the directory 0700. StokerError `state_unusable` if others own it or can write into it."""
         make_directory(self.path, _ELSEWHERE)
 
-    @property
-    def is_locked(self) -> bool:
-        """Whether this object holds the lock."""
-        return self._lock is not None
-
     def lock(self) -> None:
         """Prepare the directory and lock it. Never waits: ClientError `state_locked` names the owner."""
         if self._lock is not None:

@@ -31,7 +31,6 @@ class FakeFleet:
         self.examined: dict[str, list[str]] = {}
         """What is found when the victims are about to be stopped."""
         self.leftovers: list[str] = []
-        """Serves that an earlier control plane left running."""
         self.is_busy = False
         """Whether leases are held."""
         self.journal: list[str] = []

@@ -27,7 +27,6 @@ def main(arguments: list[str]) -> int:
 
 
 def _read(engine: str, words: list[str]) -> list[str]:
-    """The flags that say the same."""
     parser = argparse.ArgumentParser(prog=engine, allow_abbrev=False)
     parser.add_argument("--served-model-name", required=True)
     parser.add_argument("--host", required=True)

@@ -165,7 +165,6 @@ def metrics(script: Script, counters: RequestCounters) -> bytes:
 
 
 def _figures(script: Script, counters: RequestCounters) -> list[tuple[str, str, float]]:
-    """Metric with its labels, type, value."""
     prompt, generated, running = counters.prompt_tokens, counters.generated_tokens, counters.in_flight
     if script.engine == "vllm":
         labels = f'engine="0",model_name="{script.id}"'
@@ -209,6 +208,5 @@ def _document(request: RecordedRequest) -> dict[str, Any]:
 
 
 def _tokens(script: Script, body: dict[str, Any]) -> dict[str, Any]:
-    """One token per word, as everywhere here."""
     count = sum(len(text_of(body.get(name)).split()) for name in ("prompt", "messages", "tools"))
     return {"count": count, "max_model_len": script.context, "tokens": list(range(count))}

@@ -126,7 +126,7 @@ def _is_running(mark: str) -> bool:
     return False
 
 
-def test_where_unshare_is_not_granted_it_runs_all_the_same_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_unshare_is_not_granted_it_runs_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox.shutil, "which", lambda name: None)
     sandbox.isolation_method.cache_clear()
     try:
@@ -134,11 +134,11 @@ def test_where_unshare_is_not_granted_it_runs_all_the_same_and_says_so(monkeypat
     finally:
         monkeypatch.undo()
         sandbox.isolation_method.cache_clear()
-    assert (found.end, found.isolation) == (SandboxOutcome.PASSED, "no own network: unshare is not permitted here")
+    assert found.end is SandboxOutcome.PASSED
 
 
 def test_a_sandbox_that_cannot_start_is_broken_and_says_nothing_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox, "isolation_method", lambda: IsolationMethod("nothing", ("/nowhere/unshare",)))
+    monkeypatch.setattr(sandbox, "isolation_method", lambda: IsolationMethod(("/nowhere/unshare",)))
     assert run_program("", "").end is SandboxOutcome.BROKEN
-    monkeypatch.setattr(sandbox, "isolation_method", lambda: IsolationMethod("nothing", ("/bin/false",)))
+    monkeypatch.setattr(sandbox, "isolation_method", lambda: IsolationMethod(("/bin/false",)))
     assert run_program("", "").end is SandboxOutcome.BROKEN

@@ -37,8 +37,6 @@ class SettingsBlock:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """One client, and the settings that it needs."""
-
     name: str
     title: str
     provider: str

@@ -64,7 +64,6 @@ def _with_a_key_of_no_meaning(filled: list[SettingsBlock], variable: str) -> lis
 
 
 def model_for(client: Client, facts: ClientFacts) -> str:
-    """The model id for this client."""
     if client.plain_names and "/" in facts.model:
         return facts.serve.name
     return facts.model

@@ -17,7 +17,6 @@ _COLUMNS = ("CLIENT", "WHAT", "PROVIDER", "DIALECT", "TRIED WITH")
 
 
 def client_names(incomplete: str) -> list[str]:
-    """Names of clients that begin with `incomplete`."""
     from stoker.cli.clients.all_clients import CLIENTS
 
     return [name for name in CLIENTS if name.startswith(incomplete)]

@@ -76,7 +76,6 @@ def line(decision: Decision) -> str:
 
 
 def _route(decision: Decision) -> str:
-    """The class, and each tier that was tried with why the next one was."""
     routed = decision.routed
     assert routed is not None
     tried = [one.tier if one.outcome == "served" else f"{one.tier} ({one.outcome})" for one in routed.attempts]

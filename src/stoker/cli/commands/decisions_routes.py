@@ -60,7 +60,6 @@ def _count(decisions: Sequence[Decision]) -> int:
 
 
 def _untried(decisions: Sequence[Decision]) -> int:
-    """No tier might serve them, or none could be asked."""
     return sum(decision.routed is not None and not decision.routed.attempts for decision in decisions)
 
 

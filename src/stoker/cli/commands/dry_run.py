@@ -244,7 +244,6 @@ def _memory(installation: Installation, serve: Serve) -> str:
 
 
 def _baseline(installation: Installation, target: str, victims: list[ServeStatus]) -> str:
-    """The baseline that would be loaded last, if there is one."""
     slots = {slot.name: slot for slot in installation.settings.slots} if installation.settings is not None else {}
     known_good = slots[victims[0].slot].baseline if victims[0].slot in slots else None
     if known_good is None or known_good in (target, *(v.name for v in victims)):

@@ -56,7 +56,6 @@ def _candidates(decision: Decision) -> list[tuple[str, str]]:
 
 
 def _routed(decision: Decision) -> list[tuple[str, str]]:
-    """How a request that named a task got its tier."""
     routed = decision.routed
     if routed is None:
         return []

@@ -93,7 +93,6 @@ def _of_path(target: str) -> list[tuple[Serve, Slot | None]]:
 
 
 def _configured(target: str | None, config: str | None) -> list[tuple[Serve, Slot | None]]:
-    """The named serve, or every one that runs here, with its slot."""
     from stoker.cli.console.installation import find_installation
     from stoker.domain.serve import Driver
 
@@ -111,7 +110,6 @@ def _configured(target: str | None, config: str | None) -> list[tuple[Serve, Slo
 
 
 def _changed(serve: Serve, context: int | None, parallel: int | None, cache_type: str | None) -> Serve:
-    """The serve with what the command line says instead."""
     from dataclasses import replace
 
     from stoker.fleet.memory.fit.estimate import CACHE_BYTES

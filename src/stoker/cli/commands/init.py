@@ -80,7 +80,6 @@ def take_inventory(vault: Path) -> MachineInventory:
 
 
 def report(found: MachineInventory) -> None:
-    """Say what was found, and what was not."""
     from stoker.cli.machine import discover
 
     for gpu in found.gpus:

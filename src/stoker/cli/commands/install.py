@@ -77,7 +77,7 @@ def systemd(
     if remove:
         changes = install.plan_removal(site, root, force)
     else:
-        _require_secrets(settings, site, root)
+        _require_secrets(settings, site)
         changes = install.plan(site, settings.serves, root, force, start)
     slot = _slot(settings, profile) if profile is not None else None
     if not dry_run:
@@ -144,7 +144,7 @@ def _program() -> str:
     return found
 
 
-def _require_secrets(settings: Settings, site: InstallSite, root: Path) -> None:
+def _require_secrets(settings: Settings, site: InstallSite) -> None:
     """Raises RequestRefused: a service does not have the environment of the shell that installs it."""
     keys = [key.value for key in settings.front_door.keys] + [s.key for s in settings.serves if s.key is not None]
     names = sorted({key.source.removeprefix("env:") for key in keys if key.source.startswith("env:")})

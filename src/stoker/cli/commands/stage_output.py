@@ -20,7 +20,6 @@ _COLUMNS = ("MODEL", "SIZE", "FILES", "SHA256", "USED BY")
 
 
 def show_plan(vault: Path, order: Order, plan: StagePlan, json: bool) -> None:
-    """What would happen, and what of it is known."""
     from stoker.fleet.stage.decision import StageAnswer
 
     sight = plan.sight
@@ -75,7 +74,6 @@ def show_staged(order: Order, result: Staged, serves: Sequence[Serve], json: boo
 
 
 def show_list(vault: Path, state: Path, serves: Sequence[Serve], json: bool) -> None:
-    """What is in the vault, and what was begun."""
     from stoker.fleet.rehydrate.file_hasher import FileHasher
     from stoker.fleet.stage import vault as vaults
     from stoker.fleet.stage.staging_area import staging_areas
@@ -124,7 +122,6 @@ def _digest(known: dict[str, str | None]) -> str:
 
 
 def _weights(result: Staged) -> dict[str, str]:
-    """The files that a serve should name: of a folder only the weights."""
     from stoker.fleet.rehydrate.sources import is_file
 
     found = {name: digest for name, digest in result.sha256.items() if is_file(name)}
@@ -132,7 +129,6 @@ def _weights(result: Staged) -> dict[str, str]:
 
 
 def _lines(order: Order, result: Staged, serves: Sequence[Serve]) -> list[str]:
-    """Of a serve that has this model already only what it may lack."""
     pairs = [f"{jsons.dumps(name)} = {jsons.dumps(digest)}" for name, digest in _weights(result).items()]
     digests = [f"sha256 = {{ {pairs[0]} }}"] if len(pairs) == 1 else ["[serve.sha256]", *pairs]
     users = _users(result, serves)

@@ -30,13 +30,12 @@ class WatchdogReport(msgspec.Struct, frozen=True):
 
 
 class SwapStatus(msgspec.Struct, frozen=True):
-    """A swap under way. `elapsed`, `drain_wait` and `expected` are seconds."""
+    """A swap under way. `elapsed` and `expected` are seconds."""
 
     phase: str
     target: str | None = None
     stopping: list[str] = []
     elapsed: float = 0.0
-    drain_wait: float | None = None
     expected: float | None = None
     generation: int = 0
 
@@ -103,7 +102,6 @@ class ServeStatus(msgspec.Struct, frozen=True):
     expected: str | None = None
     """Why it is kept warm, where it is expected next: `rule`, `pattern`, `frequency`."""
     measured: int | None = None
-    measured_by: str | None = None
     parked: str | None = None
     watchdog: WatchdogReport | None = None
     """None: no watchdog."""
@@ -127,8 +125,6 @@ class ServeStatus(msgspec.Struct, frozen=True):
 
 
 class FrontDoorStatus(msgspec.Struct, frozen=True):
-    """Where it listens."""
-
     base_url: str = ""
     host: str = ""
     port: int = 0

@@ -21,8 +21,6 @@ INTERRUPTED = 130
 
 @dataclass(slots=True)
 class LoadOutcome:
-    """What happened to each serve."""
-
     done: list[dict[str, object]] = field(default_factory=list)
     left_alone: list[str] = field(default_factory=list)
     failed: list[dict[str, object]] = field(default_factory=list)
@@ -38,8 +36,6 @@ class LoadOutcome:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What is done to each serve, and how it is reported."""
-
     run: Callable[[Control, str], SwitchAnswer | None]
     is_done: Callable[[ServeStatus], bool]
     already: str

@@ -61,7 +61,6 @@ def _row(step: Finding) -> tuple[str, ...]:
 
 
 def _odd(run: Run) -> list[str]:
-    """What a reader of the table has to know."""
     found = []
     numbers = run.numbers
     per_chunk = numbers.get("tokens_per_chunk")
@@ -79,7 +78,6 @@ def _odd(run: Run) -> list[str]:
 
 
 def _show_routes(front: Run, direct: Run) -> None:
-    """What is added by the way through Stoker, step by step."""
     after = {one.name: one.numbers for one in direct.findings}
     pairs = [(one.name, one.numbers.get("ttft_p50"), after.get(one.name, {}).get("ttft_p50")) for one in front.findings]
     told = [f"{name} {a - b:+.1f} ms" for name, a, b in pairs if a is not None and b is not None]

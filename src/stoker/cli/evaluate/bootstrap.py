@@ -111,7 +111,6 @@ def _emit(rows: Sequence[ProfileRow]) -> None:
 
 
 def _stale(installation: Installation, tier: Tier) -> list[str]:
-    """The classes of a tier whose rows count no longer, once it is loaded and was looked at."""
     deadline = time.monotonic() + IDENTIFIED_WITHIN
     with installation.control() as control:
         control.switch(tier.serve)
@@ -211,7 +210,6 @@ class _Kept:
         self._file.close()
 
     def forget(self) -> None:
-        """The run is over: the next begins anew."""
         self._path.unlink(missing_ok=True)
 
 

@@ -123,7 +123,6 @@ def _meant(installation: Installation, name: str) -> str:
 
 
 def _residents(installation: Installation) -> dict[str, tuple[str, ...]]:
-    """Who lives in which slot now."""
     try:
         with installation.control() as control:
             return {slot.name: tuple(slot.resident) for slot in control.status().slots}
@@ -200,7 +199,6 @@ def _kept(installation: Installation, serve: str, kind: RunKind, known: RunningS
 
 
 def _asked(known: RunningServe, classes: Sequence[str], suites: Path | None, kept: list[Run], quiet: bool) -> list[Run]:
-    """With what was missing of the suites, measured now."""
     from stoker.cli.evaluate import whole_suites
     from stoker.domain.task import CLASSES
     from stoker.measure.lock import hold_measurement_lock
@@ -251,7 +249,6 @@ def _speed(run: Run) -> dict[str, Any]:
 
 
 def _memory(installation: Installation, serve: str) -> int | None:
-    """Measured while it runs, else as configured."""
     try:
         with installation.control() as control:
             now = control.status().serve(serve)

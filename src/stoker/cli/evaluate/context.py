@@ -49,7 +49,7 @@ def context(
         raise UsageError(f"--from {low} is more than --to {most}")
     engine = OwnEngine(chosen, installation.logs / f"context-{chosen.name}.log", math.ceil(concurrency))
     with hold_measurement_lock(installation.state, chosen.slot or chosen.name, f"a context search of {chosen.name}"):
-        run = _search(installation, chosen, engine.start, low, most, concurrency, quiet=json)
+        run = _search(installation, chosen, engine.start, low, most, concurrency)
     _show(run, json)
 
 
@@ -85,7 +85,6 @@ def _require_empty(installation: Installation, serve: Serve) -> None:
 
 
 def _trained_for(serve: Serve) -> int:
-    """From the weights' own header."""
     from stoker.fleet.memory.fit import gguf
     from stoker.fleet.memory.fit.shape import UnreadableModel
 
@@ -97,7 +96,7 @@ def _trained_for(serve: Serve) -> int:
 
 
 def _search(
-    installation: Installation, serve: Serve, start: StartEngine, low: int, high: int, concurrency: float, quiet: bool
+    installation: Installation, serve: Serve, start: StartEngine, low: int, high: int, concurrency: float
 ) -> Run:
 
     from stoker.cli.evaluate import interruptible

@@ -38,7 +38,6 @@ class GateMeasurement:
 
     @property
     def unknown_identity(self) -> list[str]:
-        """Unknown parts of its identity."""
         from stoker.measure.artifacts.fingerprint import IDENTITY
 
         mark = self.running.subject.fingerprint
@@ -111,7 +110,6 @@ def measure_missing(judging: GateMeasurement, runs: list[Run], quiet: bool) -> d
 
 
 def _own_steps(judging: GateMeasurement, runs: Sequence[Run]) -> list[Condition]:
-    """Conditions that the gate's own benchmark decides, and that nothing answers yet."""
     from stoker.measure.gate import judgement, measurements
 
     open_ = judgement.unanswered_conditions(judging.gate, runs, judging.classes)
@@ -165,7 +163,6 @@ def unknown_conditions(judging: GateMeasurement, runs: Sequence[Run]) -> list[st
 
 
 def _is_ours(found: RunningServe) -> bool:
-    """Whether Stoker starts its engine as a process."""
     return found.serve.driver.value == "process" and found.serve.base_url is None
 
 
@@ -291,7 +288,6 @@ def _measured(kind: RunKind, judging: GateMeasurement, runs: Sequence[Run], json
 
 
 def _benchmark(ways: MeasurementTarget, conditions: Sequence[Condition], json: bool) -> Run:
-    """The steps that the conditions name, with as many requests as their figures take."""
     from stoker.cli.evaluate import benchmark, benchmark_tables
     from stoker.measure.gate import measurements
     from stoker.measure.load import presets
@@ -308,7 +304,6 @@ def _benchmark(ways: MeasurementTarget, conditions: Sequence[Condition], json: b
 
 
 def _suites(judging: GateMeasurement, json: bool) -> Run:
-    """The whole suite of each class that a condition names; answers that are there already are not asked for again."""
     from stoker.cli.evaluate import whole_suites
     from stoker.domain.run import RunKind
     from stoker.measure.gate.measurements import class_of

@@ -103,7 +103,6 @@ class OwnEngine:
         raise EngineNotStarted(f"not ready within {serve.ready_timeout:g} s", VariantFailure.START_TIMEOUT)
 
     def _ended(self, serve: Serve, key: str, code: int) -> EngineNotStarted:
-        """Its last words, and what kind of failure they tell of."""
         hidden = (key, serve.key.reveal() if serve.key is not None else "")
         said = last_output(self._log, 0, hidden, serve.engine, code)
         lines = [line.strip() for line in self._log.read_text(errors="replace").splitlines() if line.strip()]

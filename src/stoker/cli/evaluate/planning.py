@@ -12,7 +12,6 @@ from stoker.cli.console.errors import UsageError
 
 if TYPE_CHECKING:
     from stoker.measure.planning.plan_report import PlanOutput
-    from stoker.measure.suites.fixture import Fixture
 
 
 def planning(
@@ -49,7 +48,7 @@ def planning(
     rows = None if judged is None else plan_report.JudgementFile(read(judged), str(judged))
     beside = [one for path in baseline or [] for one in plan_report.read(path)]
     if live:
-        found = _written(serve, fixtures, outputs, config, state)
+        found = _written(serve, outputs, config, state)
     else:
         found = plan_report.shipped() if outputs is None else plan_report.read(outputs)
     body = plan_report.plan_report(fixtures, found, beside, rows)
@@ -72,7 +71,6 @@ def _show(document: dict[str, Any]) -> None:
 
 
 def _show_judged(judged: dict[str, Any]) -> None:
-    """Per model, then who agrees with whom."""
     terminal.say("")
     models = [
         (name, str(one["n"]), f"{one['mean']:.2f}", f"{one['low']:.2f} to {one['high']:.2f}", f"{one['structure']:.2f}")
@@ -89,10 +87,7 @@ def _show_judged(judged: dict[str, Any]) -> None:
     terminal.table(("BETWEEN", "N", "AGREEMENT", "INTERVAL", "KAPPA"), pairs, right=("N", "AGREEMENT", "KAPPA"))
 
 
-def _written(
-    serve: str | None, fixtures: list[Fixture], to: Path | None, config: str | None, state: str | None
-) -> list[PlanOutput]:
-    """What a running serve writes now, in the wording that it knows."""
+def _written(serve: str | None, to: Path | None, config: str | None, state: str | None) -> list[PlanOutput]:
     import asyncio
 
     from stoker.cli.evaluate.running_serve import find_running

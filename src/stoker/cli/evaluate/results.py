@@ -114,7 +114,6 @@ def show(run_id: _Id, config: options.Config = None, state: options.State = None
 
 
 def tell(run: Run) -> None:
-    """A run for people."""
     subject = run.subject
     terminal.say(f"{run.id}: {run.outcome}")
     terminal.say(f"{run.kind} of {subject.serve}, {figures.moment(run.at)}, took {figures.seconds(run.seconds)}")

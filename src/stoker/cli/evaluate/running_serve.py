@@ -29,7 +29,6 @@ class RunningServe:
 
     place: Installation
     status: ServeStatus
-    """As it was when it was found."""
     serve: Serve
     target: Target
     """The front door, asked for the serve by its own name."""

@@ -117,8 +117,6 @@ def _resumed(path: Path, found: RunningServe) -> SoakRecord:
 
 
 class _Work:
-    """What a cycle does to the model."""
-
     def __init__(self, found: RunningServe, record: SoakRecord, client: ModelClient) -> None:
         import msgspec
 

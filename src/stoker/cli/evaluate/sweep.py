@@ -24,7 +24,6 @@ _SEEN = 80
 
 
 def keys(incomplete: str) -> list[str]:
-    """What may vary."""
     from stoker.measure.trials.sweep import KEYS
 
     return [f"{key}=" for key in KEYS if key.startswith(incomplete)]
@@ -71,9 +70,7 @@ def sweep(
     aim = _goal(goal)
     chosen = serve_on_its_devices(installation, installation.settings, serve)
     mark = configured_fingerprint(installation, chosen.name)
-    run, rows = (
-        _resumed(installation, resume, chosen, mark, vary) if resume else _begun(installation, chosen, mark, vary)
-    )
+    run, rows = _resumed(installation, resume, chosen, mark, vary) if resume else _begun(chosen, mark, vary)
     clients = concurrency or _clients(run, chosen, rows)
     load = SweepLoad(clients, seconds, options.duration(limit, "--limit") or 600.0, output_tokens)
     if dry_run:
@@ -130,9 +127,7 @@ def _goal(text: str) -> Goal:
         raise UsageError(f"--goal {text}: there are {', '.join(Goal)}") from None
 
 
-def _begun(
-    installation: Installation, serve: Serve, mark: Fingerprint, vary: list[str] | None
-) -> tuple[Run, list[Variant]]:
+def _begun(serve: Serve, mark: Fingerprint, vary: list[str] | None) -> tuple[Run, list[Variant]]:
     """Raises UsageError of a `--vary` that cannot be."""
     from stoker.cli.evaluate.save_run import build_run
     from stoker.domain.run import Outcome, RunKind, Subject
@@ -179,7 +174,6 @@ def _clients(run: Run, serve: Serve, rows: list[Variant]) -> int:
 
 
 def _keep(run: Run, rows: list[Variant], goal: Goal, load: SweepLoad, state: Path) -> Path:
-    """Written whole or not at all."""
     from stoker.cli.evaluate.save_run import save_run
     from stoker.measure.artifacts import result_file
     from stoker.measure.trials import sweep
@@ -241,5 +235,4 @@ def _seconds(row: Variant) -> str:
 
 
 def _short(text: str) -> str:
-    """For a column; the whole of it is in the file, and was said when it happened."""
     return text if len(text) <= _SEEN else f"{text[: _SEEN - 3]}..."

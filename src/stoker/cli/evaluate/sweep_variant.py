@@ -28,8 +28,6 @@ SMOKE = ("model", "echo", "usage")
 
 @dataclass(frozen=True, slots=True)
 class SweepLoad:
-    """What each variant is measured with."""
-
     clients: int
     seconds: float
     limit: float

@@ -156,7 +156,6 @@ def _key(variable: str) -> str:
 
 
 def _results(config: str | None, state: str | None) -> Path:
-    """With an address nothing has to be configured; results still have one place."""
     try:
         return find_installation(config, state).state / "results"
     except ConfigError:

@@ -61,5 +61,4 @@ def _check_task(doc: ConfigDocument, file: File, path: KeyPath, meant: str) -> N
 
 
 def _place(doc: ConfigDocument, path: KeyPath, key: str) -> KeyPath:
-    """Of a key, or of an alias that is written as text."""
     return (*path, key) if doc.holds((*path, key)) else path

@@ -99,7 +99,6 @@ def _check_specialists(doc: ConfigDocument, file: File) -> None:
 
 
 def _check_shadow(doc: ConfigDocument, file: File) -> None:
-    """The tier that grades exists."""
     shadow, path = file.router.shadow, ("router", "shadow")
     judge = (*path, "judge")
     if shadow.judge is None:
@@ -112,7 +111,6 @@ def _check_shadow(doc: ConfigDocument, file: File) -> None:
 
 
 def _check_classifier(doc: ConfigDocument, file: File, known: Collection[str], all_known: bool) -> None:
-    """The serve that classifies exists."""
     table, path = file.router.classifier, ("router", "classifier")
     serve = (*path, "serve")
     if table is None:

@@ -169,7 +169,6 @@ def _check_words(doc: ConfigDocument, entry: ServeEntry, key: str, cmd: list[str
 
 
 def _check_engine(doc: ConfigDocument, entry: ServeEntry) -> None:
-    """Features that only some engines have, and names that some refuse."""
     table, engine = entry.table, entry.engine
     if table.sleep_level is not None and (engine not in ("vllm", "sglang") or table.cmd is not None):
         doc.problem(entry.at(doc, "sleep_level"), "is for the engines vllm and sglang without a `cmd`")
@@ -197,7 +196,6 @@ def _check_engine(doc: ConfigDocument, entry: ServeEntry) -> None:
 
 
 def _check_fallbacks(doc: ConfigDocument, entries: list[ServeEntry]) -> None:
-    """Each fallback exists, and there is no cycle."""
     known = {entry.name: entry for entry in entries if not entry.table.abstract and entry.section == "serve"}
     clouds = {entry.name for entry in entries if entry.section == "tier"} - known.keys()
     for entry in known.values():

@@ -59,8 +59,6 @@ def saves_conversations(serve: Serve) -> bool:
 
 
 class ConversationKeeper:
-    """Implements `domain.conversation.ConversationKeeper`."""
-
     def __init__(
         self, root: Path, settings: Conversations, signer: KeySigner, clock: Clock, log: logging.Logger
     ) -> None:
@@ -158,7 +156,6 @@ class ConversationKeeper:
     # -- what the flow asks ------------------------------------------------------------------------------------------
 
     def begin(self, serve: Serve, target: Target, key: str, dialect: Dialect, body: bytes) -> SequenceUse | None:
-        """See `ConversationKeeper.begin`."""
         run = self._runs.get(serve.name)
         if (
             run is None

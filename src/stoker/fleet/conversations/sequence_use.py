@@ -90,14 +90,12 @@ class SequenceUse:
         self._is_over = False
 
     async def prepare(self) -> None:
-        """See `SequenceLease.prepare`."""
         self._place = place = await self._run.place(*self._asked)
         self._work = self._spawn(self._settle(self._run, place))
         self.restored = await asyncio.shield(self._work)
         self.sequence = place.sequence.number
 
     def release(self, tokens: int | None) -> None:
-        """See `SequenceLease.release`."""
         if self._is_over or self._place is None:
             return
         self._is_over = True

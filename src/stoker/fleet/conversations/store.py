@@ -64,7 +64,6 @@ class ConversationStore:
         self._lock = threading.RLock()
         self._index: dict[tuple[str, str], SavedConversation] = {}
         self._drafts: set[str] = set()
-        """Being written, or about to be proved."""
         self._proved: dict[str, _Signature] = {}
         """Name to what the file looked like when its digest was last seen to be right."""
         self._load()

@@ -67,7 +67,6 @@ class ContainerDriver:
     # -- questions -------------------------------------------------------------------------------------------------
 
     async def look(self, serve: Serve) -> Inspection:
-        """See `Inspector.look`."""
         return await self._inspector.look(serve)
 
     async def examine(self, serve: Serve) -> list[str]:
@@ -246,7 +245,6 @@ class ContainerDriver:
     def hold(
         self, record: StartRecord, on_exit: Callable[[int | None], None], on_gone: Callable[[], None]
     ) -> ContainerUnit:
-        """See `Driver.hold`."""
         return ContainerUnit(self._docker, record, on_exit, on_gone, self._log)
 
     async def find(self, record: StartRecord) -> StartRecord | None:
@@ -294,7 +292,6 @@ def _secrets(serve: Serve) -> list[str]:
 
 
 def _is_name_taken(failure: BaseException) -> bool:
-    """The container of that name belongs to another project."""
     cause = failure.__cause__
     return isinstance(cause, DockerFailed) and cause.fault is DockerFault.NAME_TAKEN
 

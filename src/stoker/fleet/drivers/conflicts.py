@@ -78,7 +78,6 @@ class Conflicts:
             raise _failed(f"{_CONTAINER}{name}", failure.message) from failure
 
     async def _undo(self, entry: str) -> str:
-        """The command that brings it back as it is now."""
         if not entry.startswith(_CONTAINER):
             return f"`sudo systemctl enable --now {entry.removeprefix(_UNIT)}`"
         name = entry.removeprefix(_CONTAINER)

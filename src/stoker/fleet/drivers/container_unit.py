@@ -169,7 +169,6 @@ class ContainerUnit:
                 os.close(output)
 
     def _tell(self, code: int | None) -> None:
-        """Once."""
         if self._exited.is_set():
             return
         self.code = code

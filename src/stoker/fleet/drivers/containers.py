@@ -37,8 +37,6 @@ class ContainerDrift(Enum):
 
 
 class ContainerAction(Enum):
-    """What a start does."""
-
     LEAVE = "leave"
     START = "start"
     UNPAUSE = "unpause"

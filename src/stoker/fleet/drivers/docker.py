@@ -26,8 +26,6 @@ _OURS = (
 
 
 class DockerFault(Enum):
-    """What kind of failure it is."""
-
     NOT_INSTALLED = "not installed"
     NO_DAEMON = "no daemon"
     NO_PERMISSION = "no permission"
@@ -40,8 +38,6 @@ class DockerFault(Enum):
 
 
 class DockerFailed(StokerError):
-    """`docker`, or Compose, failed."""
-
     status = 503
     code = "docker_failed"
 
@@ -145,7 +141,6 @@ class Docker:
         return (await self._do(["version", "--format", "{{.Server.Version}}"])).out.strip()
 
     async def has_compose(self) -> bool:
-        """Whether `docker compose` is there."""
         return (await self._run(["compose", "version"], ASK_LIMIT)).code == 0
 
     async def inspect(self, name: str) -> Container | None:

@@ -45,8 +45,6 @@ class Inspection:
 
 
 class Inspector:
-    """Remembers nothing."""
-
     def __init__(self, docker: Docker, made: ContainerRecords, keys: Keys) -> None:
         self._docker = docker
         self._made = made

@@ -102,7 +102,6 @@ class _Child:
             os.killpg(self._pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """Twice: nothing."""
         for pipe in list(self._open):
             self._shut(pipe)
         if self.exited.is_set():

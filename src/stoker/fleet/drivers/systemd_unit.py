@@ -97,7 +97,6 @@ class SystemdUnit:
         self._tell(seen.code)
 
     def _tell(self, code: int | None) -> None:
-        """Once."""
         if not self._has_told:
             self._has_told = True
             self.code = code

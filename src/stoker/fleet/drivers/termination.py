@@ -61,7 +61,6 @@ class Termination:
         self._on_gone()
 
     def _report(self, task: asyncio.Task[None]) -> None:
-        """Log the failure of a task that no caller awaits."""
         if not task.cancelled() and (failure := task.exception()) is not None:
             self._log.error("%s: %s", self._whose, failure)
 

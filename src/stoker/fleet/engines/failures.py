@@ -20,8 +20,6 @@ _SIGKILL = frozenset((-9, 137))
 
 
 class FailureKind(StrEnum):
-    """What went wrong."""
-
     STARTUP_MEMORY = "startup_memory"
     """The memory that the engine had to reserve is not free, or not enough for one request."""
     OUT_OF_MEMORY = "out_of_memory"
@@ -38,11 +36,6 @@ class FailureKind(StrEnum):
     BAD_WEIGHTS = "bad_weights"
     BAD_OPTION = "bad_option"
 
-    @property
-    def is_memory(self) -> bool:
-        """Whether a smaller variant would help."""
-        return self in (FailureKind.STARTUP_MEMORY, FailureKind.OUT_OF_MEMORY)
-
 
 @dataclass(frozen=True, slots=True)
 class EngineFailure:
@@ -51,8 +44,6 @@ class EngineFailure:
     kind: FailureKind
     evidence: str
     advice: str
-    probable: bool = False
-    """Concluded without evidence in the output."""
 
 
 PROPOSED: Mapping[FailureKind, Status] = {
@@ -209,7 +200,7 @@ def classify(engine: str, exit_code: int | None, said: str, oom_kills: int | Non
             if (match := pattern.search(line)) is not None:
                 return EngineFailure(row.kind, _around(line, match.start(), match.end()), advice(row.kind, engine))
     if exit_code in _SIGKILL and oom_kills is None and not said.strip():  # 3
-        return EngineFailure(_KILLED, "killed without a word", f"{advice(_KILLED, engine)}; see `dmesg`", probable=True)
+        return EngineFailure(_KILLED, "killed without a word", f"{advice(_KILLED, engine)}; see `dmesg`")
     return None  # 4
 
 
@@ -218,7 +209,6 @@ _WITH_WORDS = frozenset(("llama.cpp", "vllm", "sglang"))
 
 
 def _around(line: str, start: int, end: int) -> str:
-    """The match, with what fits before and after it."""
     if len(line) <= EVIDENCE:
         return line.strip()
     middle = (start + min(end, start + EVIDENCE)) // 2

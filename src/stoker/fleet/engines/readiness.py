@@ -104,7 +104,6 @@ class Readiness:
             return None
 
     async def is_healthy(self) -> bool:
-        """One check of health."""
         answer = await self._ask(self._serve.health)
         if answer is not None and answer.status in (404, 405) and self._serve.base_url is not None:
             # An external server need not have a health path; its list of models proves as much.

@@ -134,7 +134,6 @@ def _without_copies(samples: Iterable[_Sample]) -> list[float]:
 
 
 def _samples(text: str, wanted: set[str]) -> dict[str, list[_Sample]]:
-    """The samples of the wanted metrics that have a finite value, by plain name."""
     found: dict[str, list[_Sample]] = {}
     end = text.rfind("\n", 0, LIMIT)
     for line in text[: max(end, 0)].split("\n"):

@@ -27,8 +27,6 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Freed:
-    """What came of waiting."""
-
     seconds: float
     missing: int | None
     """Bytes that did not become free in time; 0: all is free. None: this machine does not report it."""

@@ -116,7 +116,6 @@ class Fits(NamedTuple):
 
 class Short(NamedTuple):
     bytes: int
-    """What is missing."""
     holders: tuple[str, ...]
     """Who keeps memory there, largest first: serves, and unrelated processes."""
 

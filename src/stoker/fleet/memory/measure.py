@@ -21,7 +21,6 @@ class MemoryMeasurement:
     devices: Mapping[str, int | None] = field(default_factory=dict)
     """Device uuid -> bytes."""
     main: host.ProcessMemory | None = None
-    """Main memory, whether or not it is what counts."""
 
 
 def measure(

@@ -23,8 +23,6 @@ HealthCheck = Callable[[Serve], Awaitable[bool]]
 
 
 def health_check(clock: Clock) -> HealthCheck:
-    """Whether a serve is healthy, by one check."""
-
     async def look(serve: Serve) -> bool:
         try:
             return await Readiness(serve, address_of(serve), clock, asyncio.Event()).is_healthy()

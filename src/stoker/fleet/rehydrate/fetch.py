@@ -61,8 +61,6 @@ class FetchRequest:
 
 @dataclass(eq=False, slots=True)
 class _Flight:
-    """A fetch in progress, and its listeners."""
-
     task: asyncio.Task[None]
     tells: list[Tell] = field(default_factory=list)
 

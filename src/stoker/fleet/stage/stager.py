@@ -44,8 +44,6 @@ Tell = Callable[[Moved], None]
 
 @dataclass(frozen=True, slots=True)
 class StagePlan:
-    """What staging would do now."""
-
     decision: StageDecision
     sight: StageSituation
     found: Mapping[str, SourceState]
@@ -262,21 +260,17 @@ class Stager:
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """The files in a staging area."""
-
     order: Order
     box: StagingArea
 
     @property
     def root(self) -> Path:
-        """The folder that will be the model, or that holds its files."""
         return self.box.path / Path(self.order.name).name if self.order.is_folder else self.box.path
 
     def path(self, item: str) -> Path:
         return self.root / item if item else self.root
 
     def files(self) -> dict[str, Path]:
-        """Everything that has come, by its name."""
         names = [item.name for item in self.order.items]
         if names != [""]:
             return {name: self.path(name) for name in names}

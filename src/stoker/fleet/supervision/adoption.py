@@ -40,7 +40,6 @@ class Adopter:
         self._conversations = conversations
 
     async def adopt(self, serves: Iterable[Serve], on_exit: OnExit) -> list[Running]:
-        """See `Fleet.adopt`."""
         wanted = {serve.name: serve for serve in serves if serve.driver is not Driver.EXTERNAL}
         records = [record for record in self._registry.records.load() if record.name not in self._registry.serves]
         async with asyncio.TaskGroup() as tasks:
@@ -113,7 +112,6 @@ class Adopter:
         return ""
 
     def _managed(self, record: StartRecord, serve: Serve | None, on_exit: OnExit) -> ManagedServe:
-        """A found serve, as if it had been launched now."""
         known = serve if serve is not None else Serve(name=record.name, stop_grace=record.grace)
         log = Path(record.log) if record.log else None
         address = self._keys.address(known, record)

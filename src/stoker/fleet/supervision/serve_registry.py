@@ -121,7 +121,6 @@ class ServeRegistry:
         return Circumstances(wanted, engaged, tuple(requirements.unmet_requirements(serve)), changed)
 
     def failure_of(self, name: str) -> str:
-        """See `Fleet.failure_of`."""
         return self._failures.get(name, "")
 
     def is_asleep(self, name: str) -> bool:
@@ -227,7 +226,6 @@ class ServeRegistry:
         return None if task.cancelled() else task.result()
 
     def _on_gone(self, managed: ManagedServe) -> None:
-        """Nothing is left of it."""
         managed.apply(LifecycleEvent.GONE)
         if managed.record is not None:
             self.records.remove(managed.record)

@@ -30,7 +30,6 @@ class StartChecks:
         return [*found, *self._weights.problems(serve)]
 
     async def examine(self, serve: Serve, victims: tuple[str, ...] = ()) -> list[str]:
-        """See `Fleet.examine`."""
         problems = self.check(serve)
         if problems or serve.driver is Driver.EXTERNAL:
             return problems
@@ -44,12 +43,9 @@ class StartChecks:
         ]
 
     def lacks_weights(self, serve: Serve) -> bool:
-        """See `Fleet.lacks_weights`."""
         return serve.source is not None and bool(missing(serve))
 
     async def fetch(self, serve: Serve) -> None:
-        """See `Fleet.fetch`."""
-
         def tell(progress: FetchProgress) -> None:
             self._fetched[serve.name] = progress
 
@@ -59,7 +55,6 @@ class StartChecks:
             self._fetched.pop(serve.name, None)
 
     def fetched(self, name: str) -> str:
-        """See `Fleet.fetched`."""
         progress = self._fetched.get(name)
         if progress is None:
             return "it begins"

@@ -69,27 +69,21 @@ class Supervisor:
     # -- questions -------------------------------------------------------------------------------------------------
 
     def check(self, serve: Serve) -> list[str]:
-        """See `Fleet.check`."""
         return self._checks.check(serve)
 
     async def examine(self, serve: Serve, victims: tuple[str, ...] = ()) -> list[str]:
-        """See `Fleet.examine`."""
         return await self._checks.examine(serve, victims)
 
     def lacks_weights(self, serve: Serve) -> bool:
-        """See `Fleet.lacks_weights`."""
         return self._checks.lacks_weights(serve)
 
     async def fetch(self, serve: Serve) -> None:
-        """See `Fleet.fetch`."""
         await self._checks.fetch(serve)
 
     def fetched(self, name: str) -> str:
-        """See `Fleet.fetched`."""
         return self._checks.fetched(name)
 
     def failure_of(self, name: str) -> str:
-        """See `Fleet.failure_of`."""
         return self._registry.failure_of(name)
 
     def is_asleep(self, name: str) -> bool:
@@ -100,11 +94,9 @@ class Supervisor:
         return self._registry.statistics()
 
     def circumstances(self, running: Running) -> Circumstances:
-        """See `ServeRegistry.circumstances`."""
         return self._registry.circumstances(running)
 
     def end_sleepers(self, names: Iterable[str]) -> None:
-        """See `ServeRegistry.end_sleepers`."""
         self._registry.end_sleepers(names)
 
     # -- start and stop --------------------------------------------------------------------------------------------
@@ -153,7 +145,6 @@ class Supervisor:
         self._registry.end_sleepers(self.warm.on_stopped(managed.serve) if keep_warm else self.warm.on_gone(name))
 
     async def forget(self, name: str) -> None:
-        """See `Fleet.forget`."""
         await self.conversations.forget(name)
 
     async def _save_and_stop(self, managed: ManagedServe, grace: float) -> None:
@@ -318,7 +309,6 @@ class Supervisor:
             self._adopted.set()
 
     def hurry(self, leave_running: bool) -> None:
-        """See `Fleet.hurry`."""
         self._registry.hurry(lambda managed: self._stays(managed, leave_running))
 
     def _stays(self, managed: ManagedServe, leave_running: bool) -> bool:

@@ -358,7 +358,6 @@ class Conductor:
         self._carry_out(self.scheduler.on_swap_done(generation, now, done.error, done.cancelled, done.untouched))
 
     def _exited(self, name: str, detail: str) -> None:
-        """A serve ended without a request."""
         log.warning("serve %s ended by itself: %s", name, detail)
         self._swapper.gone(name)
         self._notify(ServeExited(name, detail))

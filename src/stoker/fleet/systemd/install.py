@@ -191,7 +191,6 @@ def _owners(site: InstallSite, unit: str, root: Path) -> Path | None:
 
 
 def _ours(site: InstallSite, root: Path) -> list[Path]:
-    """Every file on disk that was written from this configuration."""
     where = directory(site, root)
     found = [path for kind in ("*.service", "*.timer") for path in sorted(where.glob(kind))]
     found += [under(root, RULES)] if site.user is not None else []
@@ -199,7 +198,6 @@ def _ours(site: InstallSite, root: Path) -> list[Path]:
 
 
 def _in_the_way(site: InstallSite, path: Path) -> str | None:
-    """Why this file must not be written over."""
     if path.is_symlink():
         return f"{path} is a link to {os.readlink(path)}: type `systemctl unmask {path.name}`, or add --force"
     text = _text(path)

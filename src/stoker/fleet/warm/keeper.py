@@ -172,7 +172,6 @@ class WarmKeeper:
         return self._pool.on_wanted([self._model(name) for name in self._expected])
 
     def _model(self, name: str) -> WarmModel:
-        """What is warm is not looked up again."""
         entry = self._pool.entries.get(name)
         return entry.model if entry is not None else _model(self._serves[name])
 
@@ -248,7 +247,6 @@ class WarmKeeper:
         )
 
     async def _write(self, holder: asyncio.subprocess.Process) -> None:
-        """Tell it what is wanted, now and whenever that changes."""
         assert holder.stdin is not None
         told = None
         while True:
@@ -262,7 +260,6 @@ class WarmKeeper:
             await asyncio.sleep(BREATH)
 
     async def _read(self, holder: asyncio.subprocess.Process) -> None:
-        """Its progress, until it ends."""
         assert holder.stdout is not None
         async for line in holder.stdout:
             progress = msgspec.json.decode(line, type=HoldProgress)

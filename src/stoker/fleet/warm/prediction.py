@@ -56,7 +56,6 @@ def _followers(history: Sequence[str]) -> list[str]:
 
 
 def _by_count(serves: Sequence[str]) -> list[str]:
-    """The most frequent first; of equals the latest first."""
     latest = {serve: at for at, serve in enumerate(serves)}
     counts = Counter(serves)
     return sorted(counts, key=lambda serve: (-counts[serve], -latest[serve]))

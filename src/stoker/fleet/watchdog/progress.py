@@ -53,7 +53,6 @@ class WorkProgress:
     work: WorkSample
     since: float
     moved: bool = False
-    """Whether the last sample showed progress."""
 
 
 def advance(before: WorkProgress | None, work: WorkSample, now: float) -> WorkProgress:

@@ -88,8 +88,6 @@ class WatchdogActions(Protocol):
 
 @dataclass(slots=True, eq=False)
 class _Watched:
-    """One start of one serve."""
-
     running: Running
     due: float
     misses: int = 0
@@ -179,9 +177,6 @@ class WatchdogLoop:
                 for finding in (proof.findings if proof is not None else ())
             ],
         }
-
-    def is_parked(self, name: str) -> bool:
-        return name in self._parked
 
     # -- the loop --------------------------------------------------------------------------------------------------
 

@@ -39,9 +39,7 @@ class EngineReport(NamedTuple):
     props: Any = None
     """llama.cpp's /props."""
     models: Any = None
-    """/v1/models."""
     version: Any = None
-    """/version, as vLLM has it."""
 
 
 class FingerprintDifference(NamedTuple):
@@ -176,7 +174,6 @@ def _execution(serve: Serve, told: EngineReport, packages: Mapping[str, str]) ->
 
 
 def _reported(told: EngineReport, serve: Serve) -> dict[str, str]:
-    """What the running engine has, whatever the configuration says by now."""
     props = told.props if isinstance(told.props, dict) else {}
     settings = props.get("default_generation_settings")
     own = settings.get("n_ctx") if isinstance(settings, dict) else None

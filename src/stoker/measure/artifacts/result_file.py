@@ -18,7 +18,6 @@ ENDING = ".json"
 
 
 def results_of(state: Path) -> Path:
-    """The directory of a state directory's results."""
     return state / "results"
 
 
@@ -68,7 +67,6 @@ def find(name: str, directory: Path) -> Path:
 
 
 def raw(value: object) -> msgspec.Raw:
-    """For `Run.raw`."""
     return msgspec.Raw(msgspec.json.encode(value))
 
 

@@ -41,8 +41,6 @@ _SILENT = "no answer"
 
 
 class CanaryReply(msgspec.Struct):
-    """One reply, without its words."""
-
     name: str
     failure: str = ""
     prompt_tokens: int | None = None
@@ -55,8 +53,6 @@ class CanaryReply(msgspec.Struct):
 
 
 class BaselineReply(msgspec.Struct):
-    """What a baseline knows of one question."""
-
     reply: CanaryReply = msgspec.field(name="seen")
     agreement: float = 1.0
     """The least, of its own repeats with the first: 1.0 is always the same."""
@@ -150,7 +146,6 @@ def _digests(said: str) -> list[str]:
 
 
 def _first(body: Any) -> dict[str, float]:
-    """Candidates for the first token, as chat completions give them."""
     try:
         listed = body["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
         pairs = [(str(one["token"]), float(one["logprob"])) for one in listed]

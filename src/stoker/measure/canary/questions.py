@@ -21,8 +21,6 @@ TINY = frozenset(
 
 
 class CanaryQuestion(NamedTuple):
-    """One request of the set."""
-
     name: str
     document: Mapping[str, Any]
     must: tuple[str, ...] = ()

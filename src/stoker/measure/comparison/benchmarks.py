@@ -32,8 +32,6 @@ class FigureVerdict(StrEnum):
 
 
 class FigureSpread(NamedTuple):
-    """A figure and its spread over repeats."""
-
     value: float | None
     low: float | None = None
     high: float | None = None
@@ -52,7 +50,6 @@ class ComparedFigure(NamedTuple):
 
     @property
     def is_first(self) -> bool:
-        """Of its step."""
         return self.figure == next(iter(COMPARED))
 
 
@@ -63,7 +60,6 @@ class BenchmarkComparison(NamedTuple):
     cautions: list[str]
     """What makes the two hard to compare, a sentence each."""
     unmatched_steps: list[str]
-    """Steps that only one of them has."""
 
 
 def compare_benchmarks(a: Run, b: Run) -> BenchmarkComparison:

@@ -35,8 +35,6 @@ class ModelVerdict(StrEnum):
 
 
 class ComparedModel(NamedTuple):
-    """What is known of one model."""
-
     name: str
     serve: str
     graded: Sequence[GradedFixture] = ()
@@ -62,8 +60,6 @@ class PassRate(NamedTuple):
 
 
 class ClassComparison(NamedTuple):
-    """One class of tasks."""
-
     name: str
     a: PassRate
     b: PassRate
@@ -145,7 +141,6 @@ def points(one: ClassComparison) -> str:
 
 
 def _speed_words(a: ComparedModel, b: ComparedModel) -> str:
-    """By the pace of one answer, else by the time to the first token."""
     before, after = a.speed.get("decode_rate"), b.speed.get("decode_rate")
     factor = after / before if before and after else None
     if factor is None:
@@ -160,7 +155,6 @@ def _speed_words(a: ComparedModel, b: ComparedModel) -> str:
 
 
 def _by_class(graded: Sequence[GradedFixture]) -> dict[str, dict[tuple[str, str], bool]]:
-    """Whether it passed, by class and by fixture in its wording."""
     found: dict[str, dict[tuple[str, str], bool]] = {}
     for one in graded:
         if one.is_sample:

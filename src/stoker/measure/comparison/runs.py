@@ -36,8 +36,6 @@ _UNITS = (
 
 
 class ComparedNumber(NamedTuple):
-    """One number of both."""
-
     name: str
     before: Number
     after: Number

@@ -189,7 +189,6 @@ def _shown(metric: str, seen: float) -> str:
 
 
 def _went_on_working(run: Run) -> bool:
-    """A context search that found no length too long."""
     return run.kind is RunKind.CONTEXT and all(one.outcome is Outcome.PASSED for one in run.findings)
 
 

@@ -57,7 +57,6 @@ class NeededStep(NamedTuple):
     """None: it is of a rate."""
     rate: float | None
     requests: int
-    """The number of answers that its step needs."""
 
     @property
     def step(self) -> str:

@@ -22,8 +22,6 @@ SPREAD = ("output_rate", "output_rate_steady", "request_rate", "ttft_p50", "tpot
 
 
 class StepSample(NamedTuple):
-    """One repeat of one step."""
-
     requests: list[RequestTiming]
     window: Window
     """From the end of the warm-up until nothing new was started."""

@@ -46,8 +46,6 @@ class StepLength(NamedTuple):
 
 
 class StepRequests:
-    """What a step came to so far."""
-
     def __init__(self) -> None:
         self.warm: list[RequestTiming] = []
         """Of the warm-up: in no figure."""

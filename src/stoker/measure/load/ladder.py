@@ -35,8 +35,6 @@ class LadderStop(StrEnum):
 
 
 class Rung(NamedTuple):
-    """What one rung came to."""
-
     clients: int
     rate: float | None
     """Output tokens per second; None: the server gives no usage, and requests count instead."""

@@ -15,8 +15,6 @@ from stoker.measure.load.replay import Arrival
 
 
 class Preset(StrEnum):
-    """What a benchmark asks."""
-
     LADDER = "ladder"
     """More and more clients until it no longer pays, then three fixed rates."""
     USERS = "users"
@@ -136,7 +134,6 @@ def plan_benchmark(
 def clients_step(
     wanted: BenchmarkOptions, clients: int, prompt: int, output: int, mode: PromptSharing
 ) -> BenchmarkStep:
-    """One step with `clients` clients."""
     return BenchmarkStep(_name(mode, f"c{clients}"), prompt, output, mode, step_length(wanted, clients), clients)
 
 

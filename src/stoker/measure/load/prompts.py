@@ -50,10 +50,6 @@ class BenchmarkPrompt(NamedTuple):
     overhead: int = 0
     """Tokens of the chat template, which every request begins or ends with."""
 
-    @property
-    def is_exact(self) -> bool:
-        return self.tokens == self.target
-
     def text(self, seed: int = 0, mode: PromptSharing = PromptSharing.WARM, nonce: int = 0) -> str:
         """The prompt of request number `seed` in the run `nonce`: the same two numbers give the same text.
 

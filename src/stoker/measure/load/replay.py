@@ -15,8 +15,6 @@ from stoker.domain.decision import Decision
 
 
 class Arrival(msgspec.Struct, omit_defaults=True):
-    """One line of a trace."""
-
     timestamp: float
     input_length: int
     output_length: int

@@ -101,7 +101,6 @@ def _finding(bench: Benchmark, row: MeasuredStep) -> Finding:
 
 
 def _about_ladder(bench: Benchmark, route: str, numbers: dict[str, Number]) -> list[Finding]:
-    """The knee, why it went no further, and whether the machine drifted; only of the route that decided."""
     if route != bench.servers[0].route:
         return []
     found: list[Finding] = []

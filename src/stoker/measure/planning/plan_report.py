@@ -27,8 +27,6 @@ class PlanOutput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class JudgementFile(NamedTuple):
-    """A file of judgements."""
-
     rows: Sequence[Judgement]
     name: str
     """What messages call it."""
@@ -75,7 +73,6 @@ def _parse(line: bytes, place: str) -> PlanOutput:
 
 
 def lines(outputs: Iterable[PlanOutput]) -> bytes:
-    """As JSONL."""
     return b"".join(msgspec.json.encode(one) + b"\n" for one in outputs)
 
 

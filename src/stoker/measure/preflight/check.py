@@ -55,8 +55,6 @@ class RepeatedRequest(NamedTuple):
 
 
 class CheckContext(msgspec.Struct):
-    """What is measured, and how thoroughly."""
-
     facts: ServeFacts
     wording: Wording
     pages: PageClient
@@ -88,8 +86,6 @@ Applies = Callable[[CheckContext], str]
 
 
 class PreflightCheck(NamedTuple):
-    """One proof."""
-
     name: str
     proves: str
     cannot_see: str
@@ -97,7 +93,6 @@ class PreflightCheck(NamedTuple):
     check: RunCheck
     applies: Applies | None = None
     seconds: float = 300.0
-    """How long it may take."""
 
 
 class RequestFailed(Exception):

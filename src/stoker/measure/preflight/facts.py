@@ -47,7 +47,6 @@ class ServeFacts(msgspec.Struct):
     thinks: bool = False
     """It was seen to, or its template has a switch for it."""
     has_thinking_switch: bool = False
-    """Its template has a switch for thinking."""
     always_thinks: bool = False
     """Also when it was asked not to."""
     speaks_messages: bool = False
@@ -138,7 +137,6 @@ def _ids(told: Any) -> list[str]:
 
 
 def _listed(facts: ServeFacts, told: Any) -> Mapping[str, Any]:
-    """Our entry in the list."""
     data = told.get("data") if isinstance(told, dict) else None
     entries = [entry for entry in data or [] if isinstance(entry, dict)]
     facts.listed = _ids(told)

@@ -64,7 +64,6 @@ def repeated_words(text: str) -> str | None:
 
 
 def common_prefix(one: str, other: str) -> int:
-    """Length of the common beginning."""
     return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 

@@ -129,8 +129,6 @@ def _streamed(reply: ModelReply) -> Flaw:
 
 
 class _Call:
-    """One call of a stream, piece by piece."""
-
     def __init__(self, index: int) -> None:
         self.id = ""
         self._index = index
@@ -152,7 +150,6 @@ class _Call:
         return None
 
     def end(self) -> Flaw | None:
-        """Whether its arguments are those of several calls run together."""
         try:
             _, at = json.JSONDecoder().raw_decode(self._text.strip())
         except ValueError:

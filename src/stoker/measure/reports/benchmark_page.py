@@ -53,7 +53,6 @@ def benchmark_page(runs: Sequence[Run], comparison: BenchmarkComparison | None =
 
 
 def _tiles(run: Run) -> str:
-    """The few figures that matter most."""
     numbers = run.numbers
     steps = _steps(run)
     best = max(steps, key=lambda one: one.numbers.get("output_rate") or 0.0, default=None)
@@ -111,7 +110,6 @@ def _telling(steps: Sequence[Finding]) -> list[str]:
 
 
 def _points(run: Run, figure: str) -> list[PlotPoint]:
-    """Of the closed-loop steps without a mode of their own."""
     found = []
     for one in _steps(run):
         clients, value = one.numbers.get("clients"), one.numbers.get(figure)
@@ -200,7 +198,6 @@ def _notes(runs: Sequence[Run]) -> str:
 
 
 def _facts(run: Run) -> str:
-    """What was measured, how, and where."""
     subject = run.subject
     what = {"serve": subject.serve, "model": subject.model, "address": subject.base_url, "route": subject.route}
     groups = (

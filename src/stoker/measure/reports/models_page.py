@@ -136,5 +136,4 @@ def size(value: int | None) -> str:
 
 
 def cost(side: ComparedModel) -> str:
-    """What a tier says."""
     return "unknown" if side.cost is None else f"{side.cost.input:g} in, {side.cost.output:g} out"

@@ -108,7 +108,6 @@ def curve_plot(
 
 
 def symbol(shape: str, colour: int, x: float, y: float, title: str = "") -> str:
-    """One of SHAPES."""
     told = f"<title>{html.escape(title)}</title>" if title else ""
     return f'<path class="mark s{colour % 8}" transform="translate({x:.1f} {y:.1f})" d="{SHAPES[shape]}">{told}</path>'
 
@@ -174,7 +173,6 @@ def round_up(value: float) -> float:
 
 
 def axis_number(value: float) -> str:
-    """A number, formatted for an axis."""
     if abs(value) >= 10_000:
         return f"{value / 1000:g}k"
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"

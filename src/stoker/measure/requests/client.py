@@ -40,8 +40,6 @@ _VERSION = (b"anthropic-version", b"2023-06-01")
 
 
 class ModelReply(NamedTuple):
-    """The reply to one request, with its times."""
-
     timing: RequestTiming
     answer: Answer
     """As far as it came, streamed or not."""
@@ -130,8 +128,6 @@ class ModelClient:
 
 
 class _Listener:
-    """The exchange: callbacks of the connection."""
-
     def __init__(self, dialect: Dialect, clock: Callable[[], float], drop_after: int | None) -> None:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.is_over = False
@@ -219,7 +215,6 @@ class _Listener:
             timed.visible = now
 
     def _take(self, event: Event) -> bool:
-        """Whether the event carries a token."""
         match event:
             case Grew(at=at, text=text):
                 if at in self._blocks:

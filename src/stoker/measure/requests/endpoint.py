@@ -16,8 +16,6 @@ from stoker.request.translate.translate import PATHS
 
 
 class MeasuredEndpoint(NamedTuple):
-    """One way to one model."""
-
     route: str
     """`front-door`, `direct` or `public`."""
     target: Target

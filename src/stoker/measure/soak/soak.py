@@ -37,8 +37,6 @@ class SoakClock(Protocol):
 
 
 class SystemSoakClock:
-    """The real ones."""
-
     def now(self) -> float:
         return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
@@ -50,8 +48,6 @@ class SystemSoakClock:
 
 
 class DecodeResult(NamedTuple):
-    """One decode check."""
-
     rate: float | None
     """Output tokens per second of all its requests together; None: not known."""
     tpot: float | None

@@ -159,8 +159,6 @@ PureCheck = (
 
 
 class AllChecks(CheckKind, frozen=True, tag="all"):
-    """Each of these."""
-
     checks: list[PureCheck]
 
 

@@ -57,8 +57,6 @@ SAMPLES = (GradeOutcome.PASSED, GradeOutcome.FAILED)
 
 
 class GradedFixture(msgspec.Struct, frozen=True):
-    """One fixture, asked once."""
-
     fixture: str
     digest: str
     """Of the fixture as it was asked."""
@@ -77,8 +75,6 @@ class GradedFixture(msgspec.Struct, frozen=True):
 
 
 class GradingProgress(NamedTuple):
-    """After each fixture."""
-
     graded: GradedFixture
     is_new: bool
     """False: it was given in."""
@@ -98,7 +94,6 @@ class UngradedFixtures(NamedTuple):
     reason: str
     """Why, of most of them."""
     first_fixture: str
-    """The first fixture with that reason."""
 
 
 AskFixture = Callable[[Fixture], Awaitable[ModelReply]]

@@ -57,8 +57,6 @@ StartEngine = Callable[[int], Awaitable[StartedEngine]]
 
 
 class ContextTrial(msgspec.Struct):
-    """One candidate."""
-
     context: int
     outcome: str
     """`works`, or why not, in one sentence."""

@@ -74,13 +74,11 @@ class Variant(msgspec.Struct):
     outcome: str = NOT_RUN
     """`measured`, `failed`, or `not run`."""
     failure: str = ""
-    """Its name."""
     seen: str = ""
     """What was seen, in the engine's words or ours."""
     fix: str = ""
     numbers: dict[str, Number] = {}
     seconds: float | None = None
-    """From its start to its end."""
 
     @property
     def name(self) -> str:
@@ -152,7 +150,6 @@ def variants(varied: Mapping[str, Sequence[str]]) -> list[Variant]:
 
 
 def apply_variant(serve: Serve, variant: Mapping[str, str]) -> Serve:
-    """The serve with what the variant says."""
     own = {key: _value(key, text) for key, text in variant.items()}
     tuning = {key: own.pop(key) for key in list(own) if key in _OF_TUNING}
     if "extra_args" in own:
@@ -183,7 +180,6 @@ def best_variant(found: Sequence[Variant], goal: Goal) -> Variant | None:
 
 
 def findings(found: Sequence[Variant]) -> list[Finding]:
-    """One per variant."""
     outcomes = {"measured": Outcome.PASSED, "failed": Outcome.FAILED, NOT_RUN: Outcome.INTERRUPTED}
     return [
         Finding(row.name, outcomes[row.outcome], row.seen, row.failure, row.fix, dict(row.numbers), row.seconds)

@@ -103,10 +103,6 @@ class AccessControl:
         """Spellings of hosts that are remembered: MAX_WELCOME at most."""
         return len(self._welcome)
 
-    @property
-    def requires_keys(self) -> bool:
-        return self._asks
-
     def admit(self, headers: Mapping[bytes, bytes], is_local: bool) -> Caller:
         """The caller behind a request. Raises BadKey (401), or ClientError 403 (foreign Host or Origin).
 
@@ -179,7 +175,6 @@ def _presented(headers: Mapping[bytes, bytes]) -> bytes:
 
 
 def _name(host: str) -> str:
-    """Host without its port, lower case."""
     host = host.strip().lower()
     if host.startswith("["):
         return host[: host.find("]") + 1] or host

@@ -100,9 +100,7 @@ class WireProtocol(asyncio.Protocol):
         self._came: Wire | None = None
         """The request whose bytes come in."""
         self._running: Wire | None = None
-        """The request that is being answered."""
         self._next: list[Wire] = []
-        """Requests whose turn has not come."""
 
     # -- asyncio -------------------------------------------------------------------------------------------------
 
@@ -291,7 +289,6 @@ class WireProtocol(asyncio.Protocol):
                 return True
 
     def _refuse(self) -> None:
-        """What came is not HTTP."""
         if self._running is None or not self._running.is_started:
             head = STATUS_LINES[400] + b"content-type: text/plain; charset=utf-8\r\nconnection: close\r\n"
             self.transport.write(head + b"content-length: %d\r\n\r\n%b" % (len(_BAD_REQUEST), _BAD_REQUEST))

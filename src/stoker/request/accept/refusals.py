@@ -76,7 +76,6 @@ class Refusals:
         return error, min(LONGEST, FIRST * 2 ** min(10.0, known.wrong - FREE - 1))  # 3
 
     def answered(self) -> None:
-        """An answer that was late is out."""
         self._waiting -= 1
 
     def _known(self, network: str, now: float) -> _Address:

@@ -27,8 +27,6 @@ STATUS_LINES = {status: _status_line(status) for status in range(100, 600)}
 
 
 class ClientConnection(Protocol):
-    """What a wire needs of the connection that it is on."""
-
     transport: asyncio.Transport
     loop: asyncio.AbstractEventLoop
     state: ServerState
@@ -96,7 +94,6 @@ class Wire:
         self.path = self.raw_path.decode("ascii")
         """As it was sent: nothing is decoded before it is known what the path means."""
         self.pieces: list[bytes] = []
-        """The body so far."""
         self._gathered = 0
         self._held = 0
         """Bytes taken from the budget for all bodies; given back once, by `release`."""

@@ -111,7 +111,6 @@ def has_more(body: bytes, most: int, byte: bytes, other: bytes = b"") -> bool:
 
 
 def _outside(body: bytes) -> Iterator[bytes]:
-    """What of each window is in no string."""
     in_string, kept = False, b""
     for at in range(0, len(body), WINDOW):
         window = kept + body[at : at + WINDOW]

@@ -49,7 +49,6 @@ def edit(body: bytes, top: BodyFields, dialect: Dialect, served_name: str, seque
 
 
 def _model(body: bytes, top: BodyFields) -> tuple[int, int]:
-    """Where the model's value stands: at once for the usual spelling, else by looking."""
     if top.model_at is not None:
         start = top.model_at + 8  # behind "model":
         if body[start - 1] == 0x3A:

@@ -66,8 +66,6 @@ class _Open(NamedTuple):
 
 
 class _Text(NamedTuple):
-    """One text of a turn, and where its envelopes are."""
-
     text: str
     pairs: list[_Pair]
     unclosed: list[_Open]
@@ -182,7 +180,6 @@ def _ends_line(text: str, at: int) -> bool:
 
 
 def _without(part: _Text, drops_likely: bool) -> str:
-    """The text without its envelopes."""
     text = part.text
     if not part.pairs and not part.unclosed:
         return text

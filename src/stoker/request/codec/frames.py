@@ -367,7 +367,6 @@ def is_meaningful(payload: dict[str, Any], dialect: Dialect) -> bool:
 
 
 def _known(*counts: Any) -> int | None:
-    """The first that is a number of tokens."""
     for count in counts:
         if type(count) is int:  # True is none
             return count

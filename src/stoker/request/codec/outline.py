@@ -47,8 +47,6 @@ class _Turn(msgspec.Struct, gc=False):
 
 
 class _Body(msgspec.Struct):
-    """The fields of all dialects that tell something."""
-
     messages: msgspec.Raw = _ABSENT
     input: msgspec.Raw = _ABSENT
     prompt: msgspec.Raw = _ABSENT
@@ -71,8 +69,6 @@ class _Body(msgspec.Struct):
 
 
 class _Talk(NamedTuple):
-    """The requests of a conversation, newest first."""
-
     requests: tuple[str, ...] = ()
     is_cut: bool = False
     images: int = 0
@@ -132,7 +128,6 @@ def _turns_of(top: _Body) -> tuple[list[_Turn], bool]:
 
 
 def _odd_turns(raw: msgspec.Raw) -> list[_Turn]:
-    """Those that can be read."""
     found = []
     try:
         raws = _raws.decode(raw)
@@ -147,7 +142,6 @@ def _odd_turns(raw: msgspec.Raw) -> list[_Turn]:
 
 
 def _plain(top: _Body) -> _Talk:
-    """A prompt that is only text."""
     one = turn_content(top.input or top.prompt)
     found = heard([shortened_text(text) for text in one.texts])
     requests = tuple(map(_cut, found.requests))
@@ -201,7 +195,6 @@ def _talk(turns: list[_Turn]) -> _Talk:
 
 
 def _brief(content: msgspec.Raw) -> str:
-    """A text that is all of a turn; anything else is not bare."""
     try:
         return _text.decode(content).strip() or "<"
     except _WRONG:

@@ -67,7 +67,6 @@ def as_error(payload: dict[str, Any]) -> StokerError:
 
 
 def recorded_code(error: StokerError) -> str:
-    """The code for decisions and metrics."""
     return error.code if error.source == "stoker" or error.code in _RECORDED else "upstream_refused"
 
 

@@ -47,7 +47,6 @@ def reason_of(body: bytes) -> str:
 
 
 def _shown(page: str) -> str:
-    """Without scripts and styles."""
     parts, at = [], 0
     while (aside := _ASIDE.search(page, at)) is not None:
         parts.append(page[at : aside.start()])
@@ -104,7 +103,6 @@ class UpstreamMessages:
         return text if len(raw) <= MOST else raw[: MOST - 3].decode("utf-8", "ignore") + "..."
 
     def is_safe(self, text: str) -> bool:
-        """Whether no secret is in it."""
         return self._redacted(text) == text
 
     def for_client(self, error: StokerError) -> StokerError:
@@ -136,5 +134,4 @@ class UpstreamMessages:
 
 
 def _escaped(secret: str) -> str:
-    """As a JSON document may spell it."""
     return json.dumps(secret)[1:-1].replace("/", "\\/")

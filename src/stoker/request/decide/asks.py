@@ -166,7 +166,6 @@ def _sentences(plain: str) -> list[list[str]]:
 
 
 def _marks(text: str) -> frozenset[str]:
-    """Which marks and digits of ASCII it holds."""
     return frozenset(text.encode(errors="replace").translate(None, _NO_MARKS).decode())
 
 
@@ -221,7 +220,6 @@ def _prose(text: str) -> str:
 
 
 def _unfenced(text: str) -> Sequence[str]:
-    """The lines that are not between fences."""
     lines = text.split("\n")
     if shapes.FENCE not in text:
         return lines
@@ -266,7 +264,6 @@ def _opens(word: str) -> bool:
 
 
 def _verb(words: Sequence[str], start: int) -> int | None:
-    """Where the verb stands of a clause that begins at `start`."""
     most = len(words)
     for at in range(start, min(most, start + MOST_LEAD + 1)):
         word = words[at]
@@ -279,7 +276,6 @@ def _verb(words: Sequence[str], start: int) -> int | None:
 
 
 def _leads(word: str, after: str) -> bool:
-    """Whether it may stand before a verb."""
     if word in _ONLY_BEFORE:
         return after in _ONLY_BEFORE[word]
     return word in s.LEAD or (word[-2:] == "ly" and len(word) > 4 and word not in s.VERBS)

@@ -95,7 +95,6 @@ def _sentences(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _asking(lines: Sequence[str]) -> Iterator[str]:
-    """Sentences that begin with a verb; in scripts without blanks, those that hold one."""
     block = ". ".join(lines).encode(errors="replace")
     if not block.isascii() and (_WIDE_STOP in block or _WIDE in block):
         for mark in _WIDE_STOPS:

@@ -206,7 +206,6 @@ class Classifier:
         return found
 
     def _likely(self, reading: Reading, forms: Collection[str]) -> Iterator[list[float]]:
-        """By the text alone, and then, if there is more, by all there is."""
         weights, seen = self._weights, features(reading)
         text, size = weights.of_text(seen), seen.size
         for more in [(), forms] if forms else [()]:
@@ -252,7 +251,6 @@ def _leans_on(task: Task, back: int, outline: Outline) -> bool:
 
 
 def _signs(outline: Outline) -> frozenset[str]:
-    """Those of SIGNS that it may be of."""
     uses_tools = outline.tools or outline.has_results or outline.forces_tool
     if not (uses_tools or outline.images or outline.is_long):
         return _NONE

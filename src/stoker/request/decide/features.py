@@ -54,7 +54,6 @@ def features(reading: Reading) -> Features:
 
 
 def neighbours(sentences: Sequence[Sequence[str]]) -> Iterator[tuple[str, str]]:
-    """Each word with the one after it."""
     return chain.from_iterable(map(pairwise, sentences))
 
 

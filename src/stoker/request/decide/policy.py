@@ -137,7 +137,6 @@ def plan_route(task: Task, looks: Iterable[TierView], specialist: str = "", clas
 
 
 def _ahead(well: Sequence[TierView], specialist: str) -> Tier | None:
-    """`well` in the order of the steps."""
     if all(look.is_loaded for look in well):
         return None
     best = min(well, key=lambda look: _rank(look, specialist, is_loaded=True))

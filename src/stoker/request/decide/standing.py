@@ -108,7 +108,6 @@ def _takes_the_place(live: ProfileRow, row: ProfileRow | None, tier: Tier) -> bo
 
 
 def _denies(live: ProfileRow, row: ProfileRow, now: Fingerprint | None) -> bool:
-    """Whether the live grades of what it is now contradict the suite."""
     return live is not row and live.verdict is Verdict.DENY and (now is None or _is_of(live, now))
 
 

@@ -31,8 +31,6 @@ def share_of(size: int) -> float:
 
 
 class _Sums(dict[object, int]):
-    """The digits of each name of a table that was met: put together then."""
-
     def __init__(self, table: Table, zero: int, keys: Iterable[object]) -> None:
         super().__init__()
         self.places = dict(zip(keys, count(), strict=False))
@@ -46,7 +44,6 @@ class _Sums(dict[object, int]):
         return made
 
     def of(self, names: Iterable[object]) -> int:
-        """Of those that have weights, each once."""
         return sum(map(self.__getitem__, self._names & names))
 
     def of_few(self, names: Iterable[object]) -> int:

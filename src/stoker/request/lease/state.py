@@ -20,8 +20,6 @@ class Want(Enum):
 
 
 class SwapKind(Enum):
-    """Why a swap was decided."""
-
     DEMAND = "demand"
     UNLOAD = "unload"
     RESTORE = "restore"
@@ -46,8 +44,6 @@ class Waiter:
 
 @dataclass(slots=True, eq=False)
 class ServeState:
-    """One serve at run time."""
-
     serve: Serve
     slot_state: SlotState
     phase: ServePhase = ServePhase.STOPPED
@@ -63,7 +59,6 @@ class ServeState:
     idle_since: float = 0.0
     swap_times: deque[float] = field(default_factory=lambda: deque(maxlen=5))
     failures: int = 0
-    """Failed starts in a row."""
     crashes: int = 0
     """Exits soon after ready, in a row."""
     backoff_until: float = 0.0
@@ -136,15 +131,12 @@ class Swap:
     """When the drain ended and StartSwap went out."""
     cancelled: bool = False
     check_started: bool = False
-    """Whether CheckStart was sent."""
     reason: str = ""
     """Why streams are cut; empty: because the drain timeout has passed."""
 
 
 @dataclass(slots=True, eq=False)
 class SlotState:
-    """One slot at run time."""
-
     slot: Slot
     serves: list[ServeState] = field(default_factory=list)
     swaps: dict[int, Swap] = field(default_factory=dict)

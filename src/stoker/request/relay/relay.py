@@ -277,7 +277,6 @@ class Relay:
     # -- streams -------------------------------------------------------------------------------------------------
 
     def _hold(self, out: bytes, reader: ReplyReader) -> None:
-        """Before the first meaningful frame."""
         self._held.append(out)
         self._size += len(out)
         if reader.error is not None:

@@ -134,7 +134,6 @@ class Reply:
             self.wire.write(ping(self.dialect))
 
     def set_header(self, name: bytes, value: bytes) -> None:
-        """Set one of `headers`, or replace it."""
         self.headers[name] = value
 
     def finish(self, last: bytes = b"") -> None:

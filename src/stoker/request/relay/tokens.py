@@ -27,8 +27,6 @@ _ABSENT = (404, 405)
 
 
 class _Collect:
-    """An exchange that keeps the whole reply."""
-
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.done: asyncio.Future[tuple[int, bytes]] = loop.create_future()
         self._status = 0
@@ -58,7 +56,6 @@ async def post(pool: ConnectionPool, target: Target, path: str, body: bytes) -> 
 
 
 async def fetch(pool: ConnectionPool, target: Target, method: bytes, path: str, body: bytes = b"") -> tuple[int, bytes]:
-    """As `post`, with any method."""
     head = request_head(method, path, target, [(b"content-type", b"application/json")], len(body), plain=True)
     try:
         return await exchange(pool, target, head, body, TIMEOUT)

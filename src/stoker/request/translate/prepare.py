@@ -119,7 +119,6 @@ def _unsealed(opened: dict[str, str]) -> Thinking | Redacted:
 
 
 def billing(prompt: Prompt, fit: Fit) -> Prompt:
-    """See BILLING."""
     if not fit.traits.local:
         return prompt
     turns = []

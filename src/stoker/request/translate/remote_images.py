@@ -136,7 +136,6 @@ def _split(dialect: Dialect, body: bytes) -> tuple[str, dict[str, Raw], list[Raw
 
 
 def _put(turn: Any, found: Mapping[str, tuple[str, str]]) -> bool:
-    """Whether something was put in."""
     changed = False
     for part in image_parts(turn):
         for name, url in remote_in(part):
@@ -147,7 +146,6 @@ def _put(turn: Any, found: Mapping[str, tuple[str, str]]) -> bool:
 
 
 def _image(given: Any, name: str, media_type: str, data: str) -> Any:
-    """The field's new value, in the form that the old one had."""
     uri = f"data:{media_type};base64,{data}"
     if not isinstance(given, dict):
         return uri

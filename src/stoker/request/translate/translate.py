@@ -101,7 +101,6 @@ class Written(NamedTuple):
     """A request in the serve's dialect, with what leads its answer back."""
 
     asked: Prompt
-    """What the client asked."""
     body: bytes
     names: dict[str, str]
     losses: Losses
@@ -253,7 +252,6 @@ class AnswerTranslator:
         return rest
 
     def next_sequence_number(self) -> int:
-        """See `StreamReader.number`."""
         return int(getattr(self._writer, "sequence", 0))
 
     def describe_changes(self) -> bytes:

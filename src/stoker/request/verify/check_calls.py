@@ -13,8 +13,6 @@ MAX_IDS = 10_000
 
 
 class CallCheck:
-    """All calls of one answer."""
-
     __slots__ = ("_expected", "_ids", "count")
 
     def __init__(self, expected: Expectation) -> None:

@@ -47,7 +47,6 @@ class TextCheck:
         self.is_refusal = self.is_refusal or kind is BlockKind.REFUSAL
 
     def grew(self, text: str) -> list[AnswerFinding]:
-        """What is new."""
         self.has_spoken = self.has_spoken or not text.isspace()
         self._tail.add(text)
         if self._json is not None and self._json.size <= MAX_JSON:
@@ -157,5 +156,4 @@ class TextCheck:
         return not any(topic in line or self._expected.mentions(topic) for topic in TOPICS)
 
     def _tell(self, finding: AnswerFinding) -> None:
-        """Each once."""
         self._found[finding] = None

@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 
 class AnswerVerdict(StrEnum):
-    """What became of an answer."""
-
     OPEN = "open"
     """It is not finished."""
     PASSED = "passed"

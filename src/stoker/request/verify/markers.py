@@ -29,8 +29,6 @@ TOPICS = ("template", "special token", "ChatML", "chat format", "prompt format",
 
 
 class MarkerPlace(Enum):
-    """Where a marker stands."""
-
     TEMPLATE = "template"
     """Where a template would put it."""
     LINE = "line"

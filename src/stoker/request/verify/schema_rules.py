@@ -29,8 +29,6 @@ class StepsExhausted(Exception):
 
 
 class SchemaCheck:
-    """One look at one value."""
-
     __slots__ = ("_root", "has_renamed_parts", "steps", "unchecked")
 
     def __init__(self, root: Any, has_renamed_parts: bool) -> None:
@@ -258,8 +256,6 @@ def _ref(look: SchemaCheck, want: Any, value: Any, schema: dict[str, Any]) -> Fi
 
 
 def _size(of: type[Any], fits: Callable[[int, Any], bool]) -> Rule:
-    """A keyword that counts: characters, items, keys."""
-
     def rule(look: SchemaCheck, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
         return None if not is_number(want) else not isinstance(value, of) or fits(len(value), want)
 
@@ -267,8 +263,6 @@ def _size(of: type[Any], fits: Callable[[int, Any], bool]) -> Rule:
 
 
 def _bound(fits: Callable[[Any, Any], bool]) -> Rule:
-    """A keyword that compares numbers."""
-
     def rule(look: SchemaCheck, want: Any, value: Any, schema: dict[str, Any]) -> Fit:
         return None if not is_number(want) else not is_number(value) or fits(value, want)
 

@@ -93,7 +93,6 @@ def _finish(terms: Terms) -> str:
 
 
 def _last_usage(ask: ScriptedRequest, start: dict[str, Any], terms: Terms) -> list[bytes]:
-    """The extra chunk, only where it was asked for."""
     return [data(start | {"choices": []} | _usage(terms))] if ask.include_usage and terms.usage else []
 
 

@@ -75,7 +75,6 @@ class RichChat(OpenAI):
                 yield {}
 
     def _plain_deltas(self) -> Iterator[dict[str, Any]]:
-        """In the order of the blocks; calls that stand together may be interleaved."""
         calls = dict(self._calls())
         for are_calls, group in groupby(enumerate(self._told.blocks), lambda one: isinstance(one[1], ScriptedCall)):
             if are_calls:
@@ -115,7 +114,6 @@ class RichChat(OpenAI):
         return {"id": name, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
     def _parts(self, number: int, call: ScriptedCall, name: str) -> list[dict[str, Any]]:
-        """One call, delta by delta."""
         quirks, text = self._told.quirks, self._arguments(call)
         place = {} if "no_index" in quirks else {"index": 0 if "same_index" in quirks else number}
         identity = {"id": name, "type": "function"}
@@ -160,7 +158,6 @@ def _in_turn(parts: Iterable[Sequence[dict[str, Any]]]) -> Iterator[dict[str, An
 
 
 def _joined(deltas: Iterator[dict[str, Any]], reasoning: str) -> Iterator[dict[str, Any]]:
-    """The last delta of reasoning with the text that follows it."""
     held: dict[str, Any] | None = None
     for delta in deltas:
         if held is not None and "content" in delta:

@@ -68,7 +68,6 @@ class RichMessages(Anthropic):
         )
 
     def _content(self, at: int, block: ScriptedBlock) -> dict[str, Any]:
-        """The whole block."""
         match block:
             case ScriptedThinking():
                 return {"type": "thinking", "thinking": block.text, "signature": _signature(block)}

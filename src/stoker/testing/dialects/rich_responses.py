@@ -27,7 +27,6 @@ class _Item:
     """An output item and its events, less `output_item.added` and `output_item.done`."""
 
     empty: dict[str, Any]
-    """As it is added."""
     full: dict[str, Any]
     opened: list[Event] = field(default_factory=list)
     deltas: list[Event] = field(default_factory=list)
@@ -88,7 +87,6 @@ class RichResponses(OpenAI):
         return self._parted(at, block, "msg", "output_text", status)
 
     def _parted(self, at: int, block: ScriptedBlock, prefix: str, kind: str, status: str) -> _Item:
-        """An item with one part of text: a message, or open reasoning."""
         name, text = self._told.id_of(prefix, at), text_in(block)
         key = "refusal" if kind == "refusal" else "text"
         extra: dict[str, Any] = {"annotations": [], "logprobs": []} if kind == "output_text" else {}

@@ -26,7 +26,6 @@ class Terms:
     text: str | None
     """Before each token's number; None: an endless reply, whose tokens are `BLOCK` bytes each."""
     tokens: int
-    """Token events."""
     is_cut: bool
     """The request's own limit ended it."""
     usage: bool

@@ -65,7 +65,6 @@ def _as_object(asked: Document, reply: Document) -> None:
 
 
 def _as_object_stream(asked: Document, frames: Frames) -> Frames:
-    """Each call in one piece, its arguments as an object."""
     texts: dict[int, list[str]] = {}
     for frame in frames:
         for call in delta(frame).get("tool_calls") or ():

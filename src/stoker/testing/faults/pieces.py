@@ -36,8 +36,6 @@ def _thin(frames: Frames, name: str = "") -> Frames:
 
 
 def _pieces(change: Callable[[int, Document], list[Document]], thoughts: bool = False) -> Callable[..., Frames]:
-    """Frames that carry text (or thoughts), changed by their number among these."""
-
     def stream(asked: Document, frames: Frames) -> Frames:
         found: Frames = []
         number = 0
@@ -74,7 +72,6 @@ def _swapped(asked: Document, frames: Frames) -> Frames:
 
 
 def _late_text(asked: Document, frames: Frames) -> Frames:
-    """The last piece of text comes behind the finish."""
     at = [n for n, frame in enumerate(frames) if delta(frame).get("content")]
     end = finish(frames)
     last = [n for n, frame in enumerate(frames) if frame and end and end in (frame.get("choices") or ())]

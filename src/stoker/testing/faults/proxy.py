@@ -104,7 +104,6 @@ class FaultProxy:
             self._busy -= 1
 
     def _due(self) -> ServingFault:
-        """What is done to the next chat request."""
         self._number += 1
         is_due = self._number % self.fault.every == 0 and self._dice.random() < self.fault.share
         return self.fault if is_due else ServingFault("none", "", frozenset())
@@ -223,7 +222,6 @@ class FaultProxy:
 
 
 async def _left(reader: asyncio.StreamReader) -> None:
-    """The client hung up: it has nothing more to say."""
     with suppress(OSError):
         await reader.read(1)
 
@@ -237,7 +235,6 @@ def _document(body: bytes) -> Document | None:
 
 
 def _events(content: bytes) -> list[bytes]:
-    """The data of each event of a whole stream."""
     lines = content.replace(b"\r\n", b"\n").split(b"\n")
     return [line.removeprefix(b"data:").strip() for line in lines if line.startswith(b"data:")]
 
@@ -276,7 +273,6 @@ def _lines(frames: Frames) -> list[bytes]:
 
 
 def _head(head: UpstreamHead) -> bytes:
-    """Until the connection's end."""
     return f"HTTP/1.1 {head.status} Said\r\ncontent-type: {head.kind}\r\nconnection: close\r\n\r\n".encode()
 
 

@@ -28,7 +28,6 @@ def _double_bos_page(path: str, page: Any) -> Any:
 
 
 def _foreign(turns: list[Document]) -> str:
-    """As a template of another model writes it."""
     parts = [f"<|start_header_id|>{turn.get('role')}<|end_header_id|>\n\n{turn.get('content')}<|eot_id|>"
              for turn in turns]  # fmt: skip
     return "".join(parts) + "<|start_header_id|>assistant<|end_header_id|>\n\n"
@@ -50,14 +49,12 @@ def _results_dropped(path: str, document: Document) -> None:
 
 
 def _roles_merged(path: str, document: Document) -> None:
-    """All turns become one of the user."""
     turns = document.get("messages") or []
     if len(turns) > 1 and not any(turn.get("tool_calls") for turn in turns):
         document["messages"] = [{"role": "user", "content": "\n".join(str(turn.get("content")) for turn in turns)}]
 
 
 def _cut_short(path: str, document: Document) -> None:
-    """The beginning goes, silently."""
     for turn in document.get("messages") or []:
         if isinstance(turn.get("content"), str) and len(turn["content"]) > LONG:
             turn["content"] = turn["content"][-LONG:]

@@ -65,8 +65,6 @@ async def whole(target: Target, method: str, path: str, body: bytes) -> tuple[Up
 
 
 class _Told:
-    """What httptools calls back."""
-
     def __init__(self) -> None:
         self.has_head = self.is_told = self.is_over = False
         self.kind = ""

@@ -90,7 +90,6 @@ def _other_id(path: str, page: Any) -> Any:
 
 
 def _smaller(path: str, page: Any) -> Any:
-    """Advertises twice the context that it has."""
     if path.endswith("/props") and isinstance(page, dict):
         page["default_generation_settings"]["n_ctx"] *= 2
     return page

@@ -133,5 +133,4 @@ def _history(document: Mapping[str, Any]) -> tuple[int, str]:
 
 
 def _is_own_item(kind: str) -> bool:
-    """What a model put out, as an item of Responses."""
     return kind == "reasoning" or kind.endswith("_call")

@@ -145,7 +145,6 @@ def _function(tool: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
 
 
 def _result(document: Mapping[str, Any]) -> str | None:
-    """What a tool said, if that is the last thing that was said."""
     turns = document.get("messages", document.get("input"))
     last = turns[-1] if isinstance(turns, list) and turns else None
     if not isinstance(last, dict):

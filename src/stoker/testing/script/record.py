@@ -49,7 +49,6 @@ class RequestCounters:
     paused: int = 0
     """Connections whose client does not read what is sent to it, now."""
     probes: int = 0
-    """Requests to /health."""
     prompt_tokens: int = 0
     generated_tokens: int = 0
 

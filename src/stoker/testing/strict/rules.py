@@ -29,7 +29,6 @@ class StrictRequest:
     document: dict[str, Any]
     request: RecordedRequest
     is_count: bool = False
-    """Whether it only counts tokens."""
 
     @cached_property
     def turns(self) -> list[StrictTurn]:

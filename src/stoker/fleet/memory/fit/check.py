@@ -189,7 +189,6 @@ def _size(count: int) -> str:
 
 
 def _smaller(shape: Shape, plan: FitPlan, devices: Sequence[Device], room: int) -> str | None:
-    """What would fit with this context and this many at once."""
     rest = needed(
         replace(shape, weights=0, embedding=0, layers=tuple(replace(la, weights=0) for la in shape.layers)), plan
     )

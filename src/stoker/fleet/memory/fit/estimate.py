@@ -156,7 +156,6 @@ def _working(shape: Shape, plan: FitPlan, context: int, batch: int, engine: Engi
 
 
 def _scale(shape: Shape, plan: FitPlan) -> float:
-    """What the engine makes of the weights on disk while it loads them."""
     if plan.engine == "llama.cpp":
         return 1.0
     wanted = (plan.quantization or "").lower()

@@ -17,8 +17,6 @@ class UnreadableModel(StokerError):
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What one layer keeps."""
-
     weights: int = 0
     heads: int = 0
     """Key-value heads; 0: this layer keeps no cache per token. 1 for the one compressed vector of all heads (MLA)."""
@@ -32,8 +30,6 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One model."""
-
     name: str
     architecture: str
     format: str

@@ -84,7 +84,6 @@ def damage(flow: str, whole: str) -> str:
 
 
 def _is_within(part: str, whole: str) -> bool:
-    """Whether it is the other with some signs left out."""
     rest = iter(whole)
     return all(sign in rest for sign in part)
 

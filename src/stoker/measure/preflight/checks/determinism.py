@@ -41,7 +41,6 @@ async def _determinism(client: ModelClient, ctx: CheckContext) -> CheckResult:
 
 
 def _agreement(texts: list[str]) -> int:
-    """Length of what all begin with."""
     return next((at for at, signs in enumerate(zip(*texts, strict=False)) if len(set(signs)) > 1), min(map(len, texts)))
 
 

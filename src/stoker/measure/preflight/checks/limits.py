@@ -44,7 +44,6 @@ class _Cut(NamedTuple):
 
     @property
     def words(self) -> int:
-        """Each is a token at least."""
         return len(self.heard.visible_text.split())
 
 

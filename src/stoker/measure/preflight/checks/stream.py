@@ -64,7 +64,6 @@ async def _stop(client: ModelClient, ctx: CheckContext) -> CheckResult:
 
 
 def _has_part(text: str, case: StopQuestion) -> bool:
-    """The marker came in several tokens, and the first of them went through."""
     marker = case.stop.strip()
     parts = (marker[:length] for length in range(2, len(marker)))
     return not text.endswith(case.before) and any(text.endswith(part) for part in parts)

@@ -70,7 +70,6 @@ async def _ends(client: ModelClient, ctx: CheckContext) -> CheckResult:
 
 
 async def _special(client: ModelClient, ctx: CheckContext) -> CheckResult:
-    """Streamed and not."""
     asked = (*ctx.wording.prose[:3], *ctx.wording.brief[:3])
     both = [partial(ask, client, ctx, text, stream=stream) for text in asked for stream in (False, True)]
     replies = await run_concurrently(ctx, both)

@@ -13,7 +13,6 @@ from stoker.measure.suites.sandbox.sandbox import SandboxOutcome, SandboxResult
 RunProgram = Callable[[str, str], SandboxResult]
 """(code, tests): `sandbox.run`."""
 _FENCE = re.compile(r"^[ \t]*```([\w+-]*)[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
-_PYTHON = ("", "python", "python3", "py")
 
 
 class CheckBroken(Exception):

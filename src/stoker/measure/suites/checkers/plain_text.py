@@ -43,7 +43,6 @@ def answer_text(answer: Answer) -> str:
 
 
 def quoted(text: str, most: int = 40) -> str:
-    """For telling."""
     flat = " ".join(text.split())
     return repr(flat if len(flat) <= most else flat[: most - 3] + "...")
 

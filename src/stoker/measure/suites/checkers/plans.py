@@ -129,7 +129,6 @@ def _share(kept: list[bool]) -> float:
 
 
 def _comes_before(bodies: list[str], one: str, other: str) -> bool:
-    """Both are there, and the one is named in an earlier step."""
     first = [next((at for at, body in enumerate(bodies) if has_phrase(body, word)), None) for word in (one, other)]
     return first[0] is not None and first[1] is not None and first[0] < first[1]
 

@@ -7,7 +7,7 @@ A fresh `python -I -S` in an empty directory, without our environment, in a sess
 MEMORY bytes, files of FILE bytes, WALL seconds, OUTPUT bytes said. Python itself refuses it other programs, connections
 and files outside of its directory (audit hooks: see `inside`). It is killed with all that it started. Where the kernel
 grants them, it has a user, a network (with nothing in it) and process numbers of its own; as root it runs as `nobody`
-where that user can read the interpreter. `Ran.isolation` says what was had.
+where that user can read the interpreter.
 """
 
 from __future__ import annotations
@@ -52,14 +52,9 @@ class SandboxResult(NamedTuple):
     output: bytes = b""
     """What it said, at most OUTPUT bytes."""
     seconds: float = 0.0
-    isolation: str = ""
-    """`own network, processes and user`, or what is missing."""
 
 
 class IsolationMethod(NamedTuple):
-    """One way to start it."""
-
-    description: str
     prefix: tuple[str, ...] = ()
     user: int | None = None
 
@@ -90,11 +85,8 @@ def _ways() -> list[IsolationMethod]:
     unshare = shutil.which("unshare")
     own = (unshare, "-r", "-n", "-p", "-f", "--kill-child") if unshare else ()
     users = [NOBODY, None] if os.geteuid() == 0 else [None]
-    spaces = [IsolationMethod("own network, processes and user", own, user) for user in users if own]
-    return [
-        *spaces,
-        *(IsolationMethod("no own network: unshare is not permitted here", (), user) for user in users),
-    ]
+    spaces = [IsolationMethod(own, user) for user in users if own]
+    return [*spaces, *(IsolationMethod((), user) for user in users)]
 
 
 def _run(chosen: IsolationMethod, code: str, tests: str) -> SandboxResult:
@@ -110,7 +102,7 @@ def _run(chosen: IsolationMethod, code: str, tests: str) -> SandboxResult:
         finally:
             os.close(writing)
         try:
-            return _watch(process, reading, _order(code, tests, writing))._replace(isolation=chosen.description)
+            return _watch(process, reading, _order(code, tests, writing))
         finally:
             _end(process)
             os.close(reading)
@@ -152,8 +144,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 class _Heard:
-    """What came on its two pipes, and the order that is still to be written."""
-
     def __init__(self, process: subprocess.Popen[bytes], reading: int, order: bytes) -> None:
         assert process.stdin is not None
         assert process.stdout is not None

@@ -52,14 +52,10 @@ MOST_CALLS = 1024
 
 
 class _Piece(NamedTuple):
-    """Of a call: what one delta says of it, or the whole call."""
-
     place: int | None
-    """Its index among the answer's calls."""
     id: str
     name: str
     text: str
-    """Of its arguments."""
     is_custom: bool
 
 
@@ -250,7 +246,6 @@ class ChatAnswerReader:
         self._by_id[id] = call
 
     def _name(self, call: _Call, out: list[Event]) -> None:
-        """Its name is known: the block opens, with what came before."""
         call.at = self._place()
         out.append(Opened(call.at, BlockKind.CALL, call.id or made_id(self._id, call.at), call.name, call.is_custom))
         if call.arguments:

@@ -99,7 +99,6 @@ def _system(blocks: list[Block], traits: Capabilities, losses: Losses) -> Any:
 
 
 def _result(result: ToolResult, traits: Capabilities, losses: Losses) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The tool message, and what of the result has to follow in the user's."""
     texts: list[str] = []
     inside: list[dict[str, Any]] = []
     shown: list[dict[str, Any]] = []
@@ -186,12 +185,12 @@ def _part(block: Block, traits: Capabilities, losses: Losses) -> dict[str, Any]:
         case Audio(format=format, data=data):
             return {"type": "input_audio", "input_audio": {"data": data, "format": format}}
         case Document():
-            return _document(block, traits, losses)
+            return _document(block, losses)
     losses.add("foreign_block")  # thinking, a call or a result where nobody may say such a thing
     return {"type": "text", "text": ""}
 
 
-def _document(document: Document, traits: Capabilities, losses: Losses) -> dict[str, Any]:
+def _document(document: Document, losses: Losses) -> dict[str, Any]:
     text = media.text_of(document)
     if text is not None:
         losses.add("document")

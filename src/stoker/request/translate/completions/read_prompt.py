@@ -77,7 +77,6 @@ def read_prompt(body: bytes, losses: Losses) -> Prompt:
 
 
 def _refuse(asked: _Request) -> None:
-    """What only a serve that speaks completions can do."""
     if asked.suffix:
         raise _error("suffix", "needs a serve that speaks completions: this model answers in chat turns")
     if asked.echo:

@@ -145,13 +145,11 @@ _search_result = msgspec.json.Decoder(_SearchResult)
 _fields = msgspec.json.Decoder(dict[str, Raw])
 _ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM}
 _SHOWN: frozenset[type[Block]] = frozenset((Text, Image, Document))
-"""What a result may hold."""
 _SAID: dict[Role, frozenset[type[Block]]] = {
     Role.SYSTEM: frozenset((Text,)),
     Role.USER: _SHOWN | {ToolResult},
     Role.ASSISTANT: _SHOWN | {Thinking, Redacted, ToolCall},
 }
-"""What each role may say."""
 _TOOL_FIELDS = ("defer_loading", "input_examples", "allowed_callers", "eager_input_streaming")
 
 

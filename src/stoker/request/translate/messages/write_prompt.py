@@ -39,7 +39,6 @@ _CHOICES = {Choice.AUTO: "auto", Choice.NONE: "none", Choice.REQUIRED: "any", Ch
 
 
 def write_prompt(prompt: Prompt, traits: Capabilities, losses: Losses) -> dict[str, Any]:
-    """The document to send."""
     limit = prompt.max_tokens if prompt.max_tokens is not None else traits.default_limit
     out: dict[str, Any] = {"model": prompt.model, "max_tokens": limit}
     system, turns = _head(prompt.turns)
@@ -64,7 +63,6 @@ def write_prompt(prompt: Prompt, traits: Capabilities, losses: Losses) -> dict[s
 
 
 def _head(turns: list[Turn]) -> tuple[list[Turn], list[Turn]]:
-    """The system turns that open the conversation, and the rest."""
     count = next((at for at, turn in enumerate(turns) if turn.role is not Role.SYSTEM), len(turns))
     return turns[:count], turns[count:]
 

@@ -47,7 +47,6 @@ def tags(models: Iterable[OllamaModel]) -> dict[str, Any]:
 
 
 def ps(models: Iterable[OllamaModel]) -> dict[str, Any]:
-    """What is loaded."""
     return {"models": [_head(model) | _loaded(model) for model in models]}
 
 

@@ -54,7 +54,6 @@ class OllamaAnswerWriter:
         self._kind: BlockKind | None = None
         self._call: Opened | None = None
         self._pieces: list[str] = []
-        """Of the open call's arguments."""
         self._calls = 0
         self._tokens = Tokens()
         self._finish = Finished(StopReason.END)

@@ -291,7 +291,6 @@ class ResponsesAnswerReader:
             self._shut(call, out)
 
     def _open_call(self, item: _Item, out: list[Event]) -> _Block:
-        """With what came before its name."""
         if item.call is None:
             self._has_calls = True
             item.call = _Block(self._place(), BlockKind.CALL)

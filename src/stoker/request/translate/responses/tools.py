@@ -79,7 +79,6 @@ def _has_more(raw: Raw, where: str) -> bool:
 
 
 def _nested(format: dict[str, Any] | None) -> dict[str, Any] | None:
-    """As chat nests it: so a Prompt holds it."""
     if format is None or format.get("type") != "grammar":
         return format
     return {"type": "grammar", "grammar": {name: value for name, value in format.items() if name != "type"}}
@@ -149,7 +148,6 @@ def tool_of(tool: Tool) -> dict[str, Any]:
 
 
 def _flat(format: Any) -> Any:
-    """Flat; a Prompt holds it as chat nests it."""
     inner = format.get("grammar") if isinstance(format, dict) else None
     return {"type": "grammar", **inner} if isinstance(inner, dict) else format
 

@@ -46,8 +46,6 @@ CUT = {
 
 
 class _Shape(NamedTuple):
-    """How a kind of block is told."""
-
     prefix: str
     """Of its item's id."""
     event: str
@@ -77,8 +75,6 @@ _TEXT_TAIL = b',"logprobs":[]' + _TAIL
 
 
 class _Open:
-    """The item under way."""
-
     __slots__ = ("head", "id", "opened", "place", "shape", "signature", "tail", "texts")
 
     def __init__(self, opened: Opened, id: str, at: int) -> None:
@@ -206,7 +202,6 @@ class ResponsesAnswerWriter:
         return block.head + encode(text) + block.tail % (self.sequence - 1)
 
     def _close(self, status: str) -> bytes:
-        """The open item is done."""
         block = self._open
         if block is None:
             return b""
@@ -248,7 +243,6 @@ class ResponsesAnswerWriter:
     # -- objects -------------------------------------------------------------------------------------------------------
 
     def _status(self, is_last: bool) -> str:
-        """Of the response, and of the item that its end cut off."""
         stop = self._finish.stop
         is_cut = stop in CUT and not (stop is StopReason.FILTERED and self._is_refused)
         return "incomplete" if is_cut and is_last else "completed"
@@ -289,7 +283,6 @@ class ResponsesAnswerWriter:
         return {"id": id, "type": "message", "status": status, "role": "assistant", "content": content}
 
     def _group(self, name: str) -> dict[str, Any]:
-        """Name and namespace of a tool that stands in one."""
         tool = self._groups.get(name)
         return {} if tool is None else {"name": own_name(tool), "namespace": tool.namespace}
 
@@ -356,6 +349,5 @@ def _call(call: ToolCall, id: str, status: str) -> dict[str, Any]:
 
 
 def _begun(item: dict[str, Any]) -> dict[str, Any]:
-    """An item as it is announced: nothing of it has come."""
     empty: dict[str, Any] = {"content": [], "arguments": "", "encrypted_content": None}
     return {name: empty.get(name, value) for name, value in item.items()}

@@ -41,7 +41,6 @@ _SETTINGS = ("temperature", "top_p", "top_logprobs", "user", "metadata", "servic
 
 
 def write_prompt(prompt: Prompt, traits: Capabilities, losses: Losses) -> dict[str, Any]:
-    """The document to send."""
     turns = prompt.turns
     out: dict[str, Any] = {"model": prompt.model, "store": False}
     if turns and is_instructions(turns[0]):
@@ -78,8 +77,6 @@ def instructions_of(turn: Turn) -> str:
 
 
 class _Items:
-    """Turns, one by one, as items of `input`."""
-
     __slots__ = ("_items", "_losses", "_openai_signed", "_thoughts", "_traits")
 
     def __init__(self, prompt: Prompt, traits: Capabilities, losses: Losses) -> None:
