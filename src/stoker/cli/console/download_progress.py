@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from types import TracebackType
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Protocol
 
 from stoker.cli.console import figures, terminal
@@ -26,7 +25,7 @@ class DownloadDisplay(Protocol):
 def display(quiet: bool) -> AbstractContextManager[DownloadDisplay]:
     if quiet:
         return nullcontext(_Silence())
-    return _Bar() if terminal.is_live(stderr=True) else nullcontext(DownloadLines())
+    return _bar() if terminal.is_live(stderr=True) else nullcontext(DownloadLines())
 
 
 class _Silence:
@@ -63,36 +62,21 @@ class DownloadLines:
         return f"{share}{moved.file}  {figures.size(moved.done)}{whole}, {figures.size(int(speed))}/s{left}"
 
 
+@contextmanager
+def _bar() -> Iterator[_Bar]:
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=24),
+               DownloadColumn(binary_units=True), TransferSpeedColumn(), TimeRemainingColumn())  # fmt: skip
+    with Progress(*columns, console=terminal.console(stderr=True), transient=True) as progress:
+        yield _Bar(progress)
+
+
 class _Bar:
-    def __init__(self) -> None:
-        self._progress: Progress | None = None
-
-    def __enter__(self) -> _Bar:
-        from rich.progress import (
-            BarColumn,
-            DownloadColumn,
-            Progress,
-            TextColumn,
-            TimeRemainingColumn,
-            TransferSpeedColumn,
-        )  # fmt: skip
-
-        self._progress = Progress(
-            TextColumn("{task.description}", markup=False), BarColumn(bar_width=24), DownloadColumn(binary_units=True),
-            TransferSpeedColumn(), TimeRemainingColumn(), console=terminal.console(stderr=True), transient=True,
-        )  # fmt: skip
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._progress is not None:
-            self._progress.stop()
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
 
     def show(self, moved: Moved) -> None:
-        if self._progress is None:
-            return
         words = moved.file or "checking sha256"
         if not self._progress.task_ids:  # what was there before it began is no speed
             self._progress.add_task(words, total=moved.total, completed=moved.done)

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from stoker.cli.console import figures, terminal
@@ -98,7 +97,7 @@ def watch(
 def _view(quiet: bool) -> AbstractContextManager[PhaseDisplay]:
     if quiet:
         return nullcontext(_Silence())
-    return _LiveLine() if terminal.is_live(stderr=True) else nullcontext(_Lines())
+    return _live_line() if terminal.is_live(stderr=True) else nullcontext(_Lines())
 
 
 class _Silence:
@@ -121,36 +120,27 @@ class _Lines:
         terminal.note(f"{phase.words} (after {figures.seconds(phase.elapsed)}{expected})")
 
 
+@contextmanager
+def _live_line() -> Iterator[_LiveLine]:
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(bar_width=24),
+               TextColumn("{task.fields[times]}", markup=False))  # fmt: skip
+    with Progress(*columns, console=terminal.console(stderr=True), transient=True) as progress:
+        yield _LiveLine(progress)
+
+
 class _LiveLine:
     """On a terminal: one line that is redrawn and disappears at the end."""
 
-    def __init__(self) -> None:
-        self._progress: Progress | None = None
-
-    def __enter__(self) -> _LiveLine:
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
-
-        self._progress = Progress(
-            SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(bar_width=24),
-            TextColumn("{task.fields[times]}", markup=False), console=terminal.console(stderr=True), transient=True,
-        )  # fmt: skip
-        self._progress.add_task("asking", total=None, times="")
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._progress is not None:
-            self._progress.stop()
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._task = progress.add_task("asking", total=None, times="")
 
     def show(self, phase: LoadPhase) -> None:
-        if self._progress is None:
-            return
         times = figures.seconds(phase.elapsed)
         if phase.expected:
             times += f" of about {figures.seconds(phase.expected)}"
         # A full bar before it is ready would be a lie: an overdue load stands at 99 %.
         done = min(phase.elapsed, phase.expected * 0.99) if phase.expected else 0.0
-        task = self._progress.task_ids[0]
-        self._progress.update(task, description=phase.words, total=phase.expected, completed=done, times=times)
+        self._progress.update(self._task, description=phase.words, total=phase.expected, completed=done, times=times)
