@@ -41,7 +41,7 @@ async def test_one_that_was_not_measured_is_off(stage: Stage) -> None:
 async def test_one_that_lost_is_off(stage: Stage) -> None:
     async with house(stage) as it:
         await it.load()
-        it.prove(MARK, word="chat")
+        it.prove(MARK, word="creative")
         assert not it.is_on
         lost = proofs.prove(
             proofs.load_answers(proofs.path_of(it.state, "teller")).answers, it.router.settings.classifier, ()
