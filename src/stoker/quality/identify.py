@@ -19,7 +19,7 @@ from stoker.measure.artifacts import fingerprint as marks
 from stoker.measure.artifacts.fingerprint import EngineReport
 
 PAGES = ("props", "v1/models", "version")
-"""Where engines say what they are, in the order of the fields of `Told`."""
+"""Where engines say what they are, in the order of the fields of `EngineReport`."""
 
 
 class KeyRejected(Exception):

@@ -38,16 +38,16 @@ class DecisionStatistics:
     """Will never be in the file: the queue was full, or the log was closed."""
     failed: int
     unrecorded: int = 0
-    """Refusals that are only counted: see `store.refused`."""
+    """Refusals that are only counted: see `store.refusal_sampling`."""
 
 
 class DecisionLog:
-    """Implements `domain.protocols.Store` over one SQLite file with room for the newest `limit` records. A flood of
-    refusals is summed up in a few of them: see `store.refused`.
+    """Keeps decisions in one SQLite file with room for the newest `limit` records.
 
-    A record is on disk 0.5 s after `record`, so a crash loses at most the last second. Until then, and for the
-    newest few thousand, memory answers. The constructor touches no file: the writer thread does, and a disk that
-    does not play along is its problem alone (logged, counted, retried). A record is never changed after `record`.
+    A flood of refusals is summed up in a few of them: see `store.refusal_sampling`. A record is on disk 0.5 s after
+    `record`, so a crash loses at most the last second. Until then, and for the newest few thousand, memory answers.
+    The constructor touches no file: the writer thread does, and a disk that does not play along is its problem
+    alone (logged, counted, retried). A record is never changed after `record`.
     """
 
     def __init__(self, path: Path, limit: int, now: Callable[[], float] = time.monotonic) -> None:

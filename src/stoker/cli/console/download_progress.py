@@ -34,7 +34,7 @@ class _Silence:
 
 
 class DownloadLines:
-    """A line at the first word, then every EVERY seconds, then one when all is there."""
+    """A line at the first word, then every LINE_INTERVAL seconds, then one when all is there."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -12,7 +12,7 @@ SMALLEST = 2 * 2**30
 
 
 class Amd:
-    """A `Probe`. `system` is /sys, `proc` is /proc."""
+    """A `DeviceProbe`. `system` is /sys, `proc` is /proc."""
 
     source = "fdinfo"
 

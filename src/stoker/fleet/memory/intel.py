@@ -11,7 +11,7 @@ _INSIDE_THE_PROCESSOR = "0000:00:02.0"
 
 
 class Intel:
-    """A `Probe`. `system` is /sys, `proc` is /proc. Drivers that do not show a card's size leave it unknown."""
+    """A `DeviceProbe`. `system` is /sys, `proc` is /proc. Drivers that do not show a card's size leave it unknown."""
 
     source = "fdinfo"
 

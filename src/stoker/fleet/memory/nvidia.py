@@ -19,7 +19,7 @@ def _import() -> Any:
 
 
 class Nvidia:
-    """A `Probe`. NVML is loaded and initialised at the first question; without it there are no devices.
+    """A `DeviceProbe`. NVML is loaded and initialised at the first question; without it there are no devices.
 
     `load` returns the module `pynvml`; `proc` is where the kernel shows processes.
     """

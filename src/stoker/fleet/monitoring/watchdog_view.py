@@ -11,7 +11,7 @@ from stoker.fleet.watchdog.progress import EngineCounters
 
 
 class ConductorView:
-    """Implements `watchdog.dog.Sees`. `work(name)`: requests that wait for a serve, and bytes that came from it."""
+    """Implements `watchdog.ServesView`. `work(name)`: requests that wait for a serve, and bytes that came from it."""
 
     def __init__(
         self, conductor: Conductor, work: Callable[[str], tuple[int, int]], is_asleep: Callable[[str], bool]

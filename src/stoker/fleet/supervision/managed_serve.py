@@ -83,5 +83,5 @@ class ManagedServe:
 
 
 def _spoken(fact: str | int | float | None) -> frozenset[Dialect] | None:
-    """As `engines.abilities` writes it."""
+    """As `engines.capabilities` writes it."""
     return frozenset(map(Dialect, fact.split(","))) if isinstance(fact, str) else None

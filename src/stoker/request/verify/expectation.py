@@ -133,7 +133,7 @@ def _texts_of(blocks: list[Block]) -> Iterator[str]:
 
 
 def arguments_of(text: str) -> object:
-    """What a call's arguments hold. Nothing, blanks and null count as no arguments; else a value or a `Broken`."""
+    """The arguments of a call. Nothing, blanks and null count as no arguments; else a value or an `InvalidJson`."""
     if not text or text.isspace():
         return {}
     value = read_json(text)

@@ -22,7 +22,7 @@ class InvalidJson(Enum):
 
 
 def read_json(text: str) -> Any:
-    """The value, or a `InvalidJson`. Linear in the text; raises nothing."""
+    """The value, or an `InvalidJson`. Linear in the text; raises nothing."""
     try:
         return _decode(text)
     except RecursionError:

@@ -11,7 +11,7 @@ from stoker.measure.suites.checkers.plain_text import PASSED, Grade, answer_text
 from stoker.measure.suites.sandbox.sandbox import SandboxOutcome, SandboxResult
 
 RunProgram = Callable[[str, str], SandboxResult]
-"""(code, tests): `sandbox.run`."""
+"""(code, tests): `sandbox.run_program`."""
 _FENCE = re.compile(r"^[ \t]*```([\w+-]*)[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
 
 
