@@ -1,4 +1,4 @@
-"""One conversation with a model server.
+"""Sends one request to a serve, and handles its reply.
 
 call         a client's request under way            carrier    sends a request to one serve: lease, send, release
 leasing      takes a lease, waits for it, returns it  formatter  the request as the serve wants it
