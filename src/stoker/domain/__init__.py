@@ -8,5 +8,8 @@ decision  Decision: what became of one request; never any content
 events    what happened, past tense; each part publishes to the `notify` that it was built with
 swap      SwapReport: what a swap did
 errors    errors by fault, each with its HTTP status
-protocols Fleet, Upstream, Clock, Store: one seam per kind of IO
+answer    what a model answers, in no dialect; prompt: what it is asked
+task      Outline, Task: the class of a request; tier and routing: which models may serve it
+run       results of measurements; gate: what an alias asks of a serve
+protocols Fleet, Leases, Journal, Clock: one seam per kind of IO
 """

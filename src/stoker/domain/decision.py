@@ -24,7 +24,7 @@ class Attempt(msgspec.Struct):
     """In the currency of the tiers; None: its tokens are not known."""
     seconds: float | None = None
     repairs: int = 0
-    """How often the tier was asked again because its answer was wrong, before the client got a byte of it."""
+    """How often the tier was asked again because its answer was wrong."""
     checked: bool = False
     """Whether its answer was verified, to the end or to the first fault."""
     findings: list[str] = []

@@ -28,7 +28,7 @@ class Running:
 
 
 class Fleet(Protocol):
-    """Starts and stops serves. The conductor is its only caller."""
+    """Starts and stops serves. Only `fleet.swapping` calls it."""
 
     def check(self, serve: Serve) -> list[str]:
         """What stands in the way of a start (weights, command, files, port): one sentence each, empty if nothing.

@@ -1,11 +1,11 @@
 """One request on one screen.
 
     accept    who asks, for what, how large is it              -> Caller, Endpoint, body
-    peek      what does the body say                           -> Top
+    read      what does the body say                           -> BodyFields
     decide    a task: `routing.dispatch` serves it             -> done
               a model: which serve is meant                    -> Serve
     carry     format, lease, send, stream: `exchange.carrier`
-    finally   everything is released and the decision sealed, here and nowhere else: `_guard`
+    finally   what is still held is released, and the decision is sealed, only here: `_guard`
 
 Whatever fails on the way is a StokerError, reported once, in the caller's dialect. A client that leaves ends its
 request at whatever it is waiting for: `Call.leave`.

@@ -141,7 +141,7 @@ class Front:
                     body = await read_body(wire, 1 << 20)
                     _require_json(wire)
                     work = self._endpoints.admin.answer(caller, wire.method, route.rest, body, _query(wire))
-                    # A verb may use asyncio.timeout and the like, which need a real task; a Turn is none.
+                    # A verb may use asyncio.timeout and the like, which need a real task, and not an InlineTask.
                     answer = await self._loop.create_task(work, name=f"admin-{route.rest}")
                     call.reply.send_whole(200, [*JSON, *answer.headers], msgspec.json.encode(answer.document))
                 case RouteKind.MODELS:

@@ -96,8 +96,8 @@ class Server(uvicorn.Server):
         finally:
             self._draining.cancel()
             await asyncio.gather(self._draining, return_exceptions=True)
-            for turn in tuple(self.server_state.tasks):  # after a second signal uvicorn does not cancel them
-                turn.cancel()
+            for task in tuple(self.server_state.tasks):  # after a second signal uvicorn does not cancel them
+                task.cancel()
 
     def _hurry(self) -> None:
         if self._draining is not None:

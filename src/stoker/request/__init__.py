@@ -9,6 +9,6 @@ verify     checks whether an answer is well formed                             (
 relay      calls the serve, and passes its reply to the client                 (IO)
 outbox     writes several messages to sockets in one go                        (IO)
 
-decide, lease and verify import none of the other steps. All steps meet in `stoker.gateway.flow`
-and speak `stoker.domain`.
+decide, lease and verify import none of the other steps. They meet in `stoker.gateway.flow` and
+`stoker.exchange`, and share the types of `stoker.domain`.
 """

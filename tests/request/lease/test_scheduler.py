@@ -501,6 +501,16 @@ def test_swap_timeout_bounds_the_wait_for_a_load() -> None:
     assert stage.refused[a].code == "swap_timeout"
 
 
+def test_a_request_that_finds_no_place_after_the_load_reads_that_and_not_that_nothing_was_loaded() -> None:
+    stage = Stage(serve("a", max_active=1), swap_timeout=7.0)
+    first, second = stage.request("a"), stage.request("a")
+    stage.ready(after=2.0)
+    assert stage.granted == [first]
+    stage.to(7.0)
+    assert stage.refused[second].code == "swap_timeout"
+    assert "was loaded, but had no free place within 7.0 s" in stage.refused[second].message
+
+
 def test_a_reload_leaves_unchanged_serves_alone_and_restarts_a_changed_one_after_its_drain() -> None:
     stage = Stage(serve("a"), serve("b", slot=None), serve("gone", slot=None))
     stage.load("a")

@@ -1,7 +1,7 @@
 """Carries out what the scheduler decides.
 
-conductor        the scheduler's only caller: runs its commands, reports results back
-swapper          runs one swap: drain, stop, start, prove; refusals: why a serve may not start
+conductor        the scheduler's only caller: carries out its commands, reports results back
+swapper          runs one swap: check, stop, start, prove; refusals: why a serve may not start
 weight_fetching  requests that wait for weights     recovery       swaps that a crash interrupted
 residency        what is loaded, for routing        status_report  slots and serves for `/status`
 """

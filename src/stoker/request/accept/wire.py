@@ -99,7 +99,7 @@ class Wire:
         """Bytes taken from the budget for all bodies; given back once, by `release`."""
         self.is_released = False
         self.is_answering = False
-        """A `Turn` answers, and releases when it has ended."""
+        """An `InlineTask` answers, and releases when it has ended."""
         self.body_error: StokerError | None = None
         """Why the rest of the body is not read."""
         self.received = 0

@@ -28,7 +28,7 @@ class Edited(NamedTuple):
 
 
 def edit(body: bytes, top: BodyFields, dialect: Dialect, served_name: str, sequence: int | None = None) -> Edited:
-    """Apply what applies. `body` and `top` belong together (from `peek`)."""
+    """Apply what applies. `top` is what `read_body_fields` returned for `body`."""
     changes: list[str] = []
     for name in top.private:
         body = _drop(body, name)

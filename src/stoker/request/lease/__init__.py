@@ -1,7 +1,7 @@
 """May this request run now? A pure state machine: events with `now` go in, commands come out.
 
 commands     what the scheduler asks for: Grant, Reject, Cut, CheckStart, StartSwap, CancelSwap, WakeAt
-residency    the states of a serve in its slot, as one table
+phases       the states of a serve in its slot, as one table
 state        what is remembered: ServeState, SlotState, Swap, Waiter
 timing       how long things may take: everything follows the measured swap time
 eviction     the question "to run X beside these, who must stop?"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from stoker.domain.errors import CapacityError, ClientError, StartFailed, StokerError
 from stoker.domain.serve import Serve
 from stoker.request.lease.eviction import Never
+from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.state import ServeState, Swap, Waiter
 from stoker.request.lease.timing import timing
 
@@ -62,7 +63,9 @@ def expired(state: ServeState, waiter: Waiter, now: float) -> StokerError:
     if waiter.for_place:
         text = f"serve '{state.name}' had no free place within {waited:.1f} s (queue_timeout)"
         return CapacityError(text, code="queue_timeout")
-    text = f"serve '{state.name}' was not loaded within {waited:.1f} s (swap_timeout)"
+    is_loaded = state.phase in (ServePhase.READY, ServePhase.DRAINING)
+    what = "was loaded, but had no free place" if is_loaded else "was not loaded"
+    text = f"serve '{state.name}' {what} within {waited:.1f} s (swap_timeout)"
     return CapacityError(text, code="swap_timeout", retry_after=timing(state).swap_time)
 
 

@@ -12,7 +12,7 @@ class RelayCompletion:
 
     A Future wakes who waits with the loop's next turn. This one does so within `succeed`, which is called from a
     socket's callback; where anybody may call from anywhere (`fail`, `cancel`), with the next turn. It can be awaited
-    once, by a `Turn` or by a task.
+    once, by an `InlineTask` or by a task.
     """
 
     __slots__ = ("_asyncio_future_blocking", "_error", "_loop", "_wake", "is_known")
@@ -58,7 +58,7 @@ class RelayCompletion:
             raise self._error
 
     def result(self) -> None:
-        """A task asks for it before it goes on; a `Turn` does not."""
+        """A task asks for it before it goes on; an `InlineTask` does not."""
         if self._error is not None:
             raise self._error
 

@@ -204,7 +204,7 @@ class UpstreamConnection(asyncio.Protocol):
 
 
 class ConnectionPool:
-    """Connections by origin. `connect` gives an idle one if there is one, the most recently used first."""
+    """Connections by origin. `idle` returns a kept one, the most recently used first; `open` makes a new one."""
 
     def __init__(self) -> None:
         self._idle: dict[tuple[str, int], deque[UpstreamConnection]] = defaultdict(deque)
