@@ -29,7 +29,8 @@ class Target:
 
 
 class Lease:
-    """Held while a request uses a serve. Released by `exchange.carrier`, or by the block of `exchange.leasing`; releasing twice does nothing.
+    """Held while a request uses a serve. `exchange.carrier` or the block of `exchange.leasing` releases it; releasing
+    twice does nothing.
 
     `on_cut` is called (at most once, with the reason) when the scheduler takes the lease away: the
     holder ends its stream with an error event. It may still call `release` afterwards.

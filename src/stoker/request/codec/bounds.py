@@ -80,16 +80,16 @@ def check_lists(lists: Iterable[tuple[str, msgspec.Raw]], bounds: Bounds) -> Non
 
 
 def _length(raw: msgspec.Raw, most: int) -> int:
-    """Entries of a list; 0 if it is no list, is too short for more than `most` entries, or holds little but numbers.
+    """Entries of a list; 0 if it is not a list or cannot have more than `most` entries other than numbers and literals.
 
-    To split a list is mostly cheaper than to count any byte in it; for a list of numbers it is the other way round.
+    A list of texts is split at once; in other lists it is cheaper to look for brackets and quotation marks first.
     """
     if len(raw) < SMALLEST_ENTRY * most or bytes(memoryview(raw)[:1]) != b"[":
         return 0
     first = bytes(memoryview(raw)[1:64]).lstrip()[:1]
-    if first and first in b"-0123456789":
+    if first and first in b"{-0123456789":
         text = bytes(raw)
-        if not has_more(text, most, b"{", b"[") and not has_more(text, most, b'"'):
+        if not has_more(text, most, b"{", b"[") and not has_more(text, 2 * most, b'"'):
             return 0
     return len(_elements.decode(raw))
 

@@ -10,7 +10,8 @@
     7. the next time at which any of this can change by itself becomes WakeAt
 
 Serves of a slot start in this order: switches; models past `max_wait`, the oldest first; then by oldest waiter;
-preloads last. At most one swap that replaces residents is under way in a slot. A victim's memory counts until it is free.
+preloads last. At most one swap that replaces residents is under way in a slot. A victim's memory counts until it is
+free.
 """
 
 from __future__ import annotations
