@@ -105,17 +105,26 @@ class _OneLess(Upstream):
         super().stream_reply(ask._replace(events=ask.events - 1), usage)
 
 
-class _Hangup(Upstream):
+class _Faulty(Upstream):
+    """Keeps its transport, to misuse it."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+
+class _Hangup(_Faulty):
     """Closes after the first event."""
 
     def stream_reply(self, ask: Ask, usage: bool) -> None:
         super().stream_reply(ask, usage)
-        self._transport.close()
+        self.transport.close()
 
 
-class _Unavailable(Upstream):
+class _Unavailable(_Faulty):
     def stream_reply(self, ask: Ask, usage: bool) -> None:
-        self._transport.write(b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n")
+        self.transport.write(b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n")
 
 
 @pytest.mark.parametrize(

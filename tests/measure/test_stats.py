@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import random
 
@@ -71,21 +72,22 @@ def test_a_verdict_stays() -> None:
 
 def chances(rate: float) -> tuple[dict[SprtVerdict, float], float]:
     """How each verdict comes about at a true rate, and the samples it takes on average: every path, none drawn."""
-    ways = {0: 1.0}
+    ways = {0: (1.0, Sprt())}
     ends = dict.fromkeys(SprtVerdict, 0.0)
     mean, n = 0.0, 0
     while ways:
         n += 1
-        after: dict[int, float] = {}
-        for passed, chance in ways.items():
-            for more, share in ((1, rate), (0, 1 - rate)):
-                test = Sprt()
-                verdict = test.of(passed + more, n)
-                if verdict is not SprtVerdict.UNDECIDED or n >= test.most:
+        after: dict[int, tuple[float, Sprt]] = {}
+        for chance, before in ways.values():
+            for passed, share in ((True, rate), (False, 1 - rate)):
+                test = copy.copy(before)
+                verdict = test.feed(passed)
+                if test.is_over:
                     ends[verdict] += chance * share
                     mean += n * chance * share
                 else:
-                    after[passed + more] = after.get(passed + more, 0.0) + chance * share
+                    same, _ = after.get(test.passed, (0.0, test))
+                    after[test.passed] = same + chance * share, test
         ways = after
     return ends, mean
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,8 @@ from stoker.domain.lease import Target
 from stoker.domain.serve import Driver, Serve
 from stoker.fleet.conversations import keeper as keeping
 from stoker.fleet.conversations.keeper import ConversationKeeper, ConversationStatistics, saves_conversations
-from stoker.fleet.conversations.sequence_use import EngineRun, SequenceUse
+from stoker.fleet.conversations.sequence_use import SequenceUse
+from stoker.fleet.conversations.store import ConversationStore, SavedConversation
 from stoker.fleet.process.signing import KeySigner
 from stoker.testing.clock import FakeClock
 
@@ -338,13 +340,25 @@ async def _swap(bench: Bench) -> None:
     bench.started()
 
 
-def test_a_restore_waits_for_the_save_before_it(play: Play) -> None:
+def test_a_restore_waits_for_the_save_before_it(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    may_keep = threading.Event()
+    keep = ConversationStore.keep
+
+    def keep_later(*given: Any) -> SavedConversation | None:
+        assert may_keep.wait(5)
+        return keep(*given)
+
     async def story(bench: Bench) -> None:
+        monkeypatch.setattr(ConversationStore, "keep", keep_later)
         bench.started()
         await bench.turn()
         await _swap(bench)
-        assert bench.keeper.is_saving, "it is not proved yet"
-        assert (await bench.turn()).restored == 10
+        async with asyncio.TaskGroup() as tasks:
+            turn = tasks.create_task(bench.turn())
+            await asyncio.sleep(0)
+            assert [path.suffix for path in bench.files()] == [".part"], "it is not proved yet"
+            may_keep.set()
+        assert turn.result().restored == 10
         assert bench.engine.asked == ["restore 0"]
         assert bench.keeper.statistics() == ConversationStatistics(1, 20, 1, 0, 1, 0)
 
@@ -532,7 +546,7 @@ def test_a_bug_of_ours_is_told_in_the_log(
         def broken(*_: Any) -> None:
             raise RuntimeError("broken")
 
-        monkeypatch.setattr(bench.keeper.store, "keep", broken)
+        monkeypatch.setattr(ConversationStore, "keep", broken)
         bench.started()
         await bench.turn()
         await bench.keeper.save("fast")
@@ -548,8 +562,7 @@ def test_a_stay_that_was_never_prepared_gives_nothing_back(play: Play) -> None:
         stay = bench.begin()
         assert isinstance(stay, SequenceUse)
         stay.release(None)
-        run = bench.keeper.run_of("fast")
-        assert isinstance(run, EngineRun)
-        assert run.sequences.on_stop() == []
+        await bench.keeper.save("fast")
+        assert bench.engine.asked == []
 
     play(story)

@@ -9,12 +9,14 @@ import resource
 import signal
 import stat
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.fleet.conversations.desk import LONG
 
 from stoker.domain.dialect import Dialect
+from stoker.fleet.conversations.store import ConversationStore, SavedConversation
 
 pytestmark = pytest.mark.llama
 Tell = Callable[..., None]
@@ -165,19 +167,22 @@ def test_a_spoilt_file_costs_a_prefill_and_nothing_else(
     tell(story)
 
 
-def test_what_the_engine_does_not_take_is_removed_and_read_again(tell: Tell) -> None:
+def test_what_the_engine_does_not_take_is_removed_and_read_again(tell: Tell, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep = ConversationStore.keep
+
+    def keep_changed(store: ConversationStore, draft: Path, *rest: Any) -> SavedConversation | None:
+        content = bytearray(draft.read_bytes())
+        content[0] ^= 0xFF  # as if an older engine had written it
+        draft.write_bytes(content)
+        return keep(store, draft, *rest)
+
     async def story(desk: Any) -> None:
+        monkeypatch.setattr(ConversationStore, "keep", keep_changed)
         await desk.start()
         await desk.ask("ann", LONG)
         await desk.stop()
         await desk.keeper.close()
-        [file] = desk.files()
-        content = bytearray(file.read_bytes())
-        content[0] ^= 0xFF  # as if an older engine had written it
-        store = desk.keeper.store
-        draft = store.draft("tiny")
-        draft.write_bytes(content)
-        store.keep(draft, "tiny", file.name[:32], 400, len(content), desk.clock.wall())
+        assert len(desk.files()) == 1
         await desk.start()
         again = await desk.ask("ann", LONG)
         assert again["restored"] is None

@@ -107,7 +107,7 @@ class Engine(RuleBasedStateMachine):
     def begin(self, count: int, is_fresh: bool) -> None:
         self.table = Sequences(count, is_fresh)
         self.contents: list[set[str]] = [set() if is_fresh else {"nobody knows"} for _ in range(count)]
-        self.saved: dict[int, Any] = {}
+        self.lost: set[int] = set()
         self.busy: list[tuple[SequencePlace, str]] = []
         """With the last step that was taken."""
 
@@ -115,7 +115,8 @@ class Engine(RuleBasedStateMachine):
     def request(self, key: str, word: str | None, size: int) -> None:
         place = self.table.on_request(key, word and key + word, size)
         if place is None:
-            assert len(self.busy) + sum(s.is_lost and not s.is_busy for s in self.table.all) >= len(self.contents)
+            busy = {other.sequence.number for other, _ in self.busy}
+            assert busy | self.lost == set(range(len(self.contents))), "a usable one is left"
             return
         number = place.sequence.number
         assert number not in [other.sequence.number for other, _ in self.busy], "two at once"
@@ -132,6 +133,7 @@ class Engine(RuleBasedStateMachine):
             self.contents[number].clear()
             if not is_acknowledged:
                 self.table.on_lost(place)
+                self.lost.add(number)
                 self.busy[at] = (place, "lost")
                 return
         self.table.on_claimed(place)

@@ -29,6 +29,7 @@ from stoker.fleet.drivers.compose import ContainerDriver
 from stoker.fleet.drivers.conflicts import Conflicts
 from stoker.fleet.drivers.container_unit import ContainerUnit, id_of
 from stoker.fleet.drivers.containers import ContainerAction, ContainerDrift, ContainerState
+from stoker.fleet.drivers.docker import Docker
 from stoker.fleet.drivers.unit import Launched
 from stoker.fleet.engines.readiness import Readiness
 from stoker.fleet.process.keys import Keys
@@ -629,8 +630,7 @@ def test_what_compose_made_without_us_is_taken_and_another_projects_is_refused(
         port = free_port("127.0.0.1", ())
         write_compose(yard.directory, port)
         serve = yard.serve(up=["docker-compose", "-f", "{dir}/docker-compose.yml", "up", "-d"], port=port)
-        docker = yard.driver.docker
-        await docker.command([str(COMPOSE_1), "up", "-d"], {}, 30.0, str(yard.directory))
+        await Docker(os.environ).command([str(COMPOSE_1), "up", "-d"], {}, 30.0, str(yard.directory))
         seen = await yard.driver.look(serve)
         assert (seen.drift, seen.action) == (ContainerDrift.SAME, ContainerAction.LEAVE)
         other = yard.directory / "other"

@@ -163,17 +163,17 @@ def test_a_system_prompt_that_names_several_kinds_of_work_decides_nothing() -> N
 def test_what_many_system_prompts_say_is_remembered_within_bounds_and_without_them() -> None:
     for number in range(2 * MOST_SYSTEMS):
         name("next", systems=(f"You review the code of pull request {number}.",))
-    remembered = classifier().system_classes
+    remembered = classifier().remembered_systems
     assert 0 < len(remembered) <= MOST_SYSTEMS
     assert {*remembered.values()} <= {"", *CLASSES}
 
 
-def test_of_a_system_prompt_only_its_first_sentences_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked: list[str] = []
-    monkeypatch.setattr(type(classifier()), "class_if_plain", lambda self, text: looked.append(text) or "")
-    name("and who is that?", systems=("\n" * 2900 + "Be kind. " * 50 + " ".join(f"Rule {n}.\n" for n in range(99)),))
-    assert 1 < len(looked) <= MOST_PARTS
-    assert all(text.strip() for text in looked)
+@pytest.mark.parametrize(("before", "found"), [(MOST_PARTS - 1, "summarise"), (MOST_PARTS, "chat")])
+def test_of_a_system_prompt_only_its_first_sentences_are_looked_at(before: int, found: str) -> None:
+    """Blank lines are none, and one that is repeated counts once."""
+    rules = [f"Be kind to visitor {number}. " * 50 for number in range(before)]
+    system = "\n" * 2900 + "".join(rules) + "Summarise whatever the user sends."
+    assert name("and who is that?", systems=(system,)) == found
 
 
 def test_an_order_is_found_wherever_it_stands_in_a_long_paste() -> None:

@@ -131,6 +131,6 @@ def test_a_short_system_prompt_says_what_goes_on_but_not_for_tools_that_change_f
 def test_texts_are_remembered_within_bounds_and_without_their_words() -> None:
     for number in range(MOST_TEXTS + 10):
         task(f"Write a poem about xyzzyq number {number}")
-    remembered = classifier().text_readings
+    remembered = classifier().remembered_texts
     assert 0 < len(remembered) <= MOST_TEXTS
     assert "xyzzyq" not in repr(remembered)

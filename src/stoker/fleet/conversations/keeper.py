@@ -67,7 +67,7 @@ class ConversationKeeper:
         self._signer = signer
         self._clock = clock
         self._log = log
-        self.store = ConversationStore(
+        self._store = ConversationStore(
             root, settings.budget, settings.age, lambda: self._secret("saved"), clock.wall, log
         )
         self._runs: dict[str, EngineRun] = {}
@@ -85,7 +85,7 @@ class ConversationKeeper:
         if not saves_conversations(serve):
             return None
         try:
-            return f"{self.store.folder(serve.name)}/"
+            return f"{self._store.folder(serve.name)}/"
         except OSError as error:
             self._log.error("conversations of serve %s are not saved: %s", serve.name, error.strerror)
             return None
@@ -121,7 +121,7 @@ class ConversationKeeper:
         for (serve, _), sealing in list(self._sealing.items()):
             if serve == name:
                 await asyncio.wait([sealing])
-        await asyncio.to_thread(self.store.drop, name)
+        await asyncio.to_thread(self._store.drop, name)
 
     def reload(self, settings: Conversations, serves: Iterable[Serve]) -> None:
         """The configuration, at the start and whenever it is read again."""
@@ -129,24 +129,15 @@ class ConversationKeeper:
         kept = [serve.name for serve in serves if saves_conversations(serve)]
 
         def change() -> None:
-            self.store.drop_all_but(kept)
-            self.store.change(settings.budget, settings.age)
+            self._store.drop_all_but(kept)
+            self._store.change(settings.budget, settings.age)
 
         self._spawn(self._in_order(change))
 
     def statistics(self) -> ConversationStatistics:
         return ConversationStatistics(
-            self.store.files, self.store.size, self._saved, self._not_saved, self._restored, self._not_restored
+            self._store.files, self._store.size, self._saved, self._not_saved, self._restored, self._not_restored
         )
-
-    @property
-    def is_saving(self) -> bool:
-        """Whether a file is being proved or moved into its place."""
-        return bool(self._sealing)
-
-    def run_of(self, serve: str) -> EngineRun | None:
-        """The engine that serves `serve` now; None: none does, or it keeps no conversations."""
-        return self._runs.get(serve)
 
     async def close(self) -> None:
         """Waits for what is being written. On cancel that goes on, and the call returns when it is done."""
@@ -205,10 +196,10 @@ class ConversationKeeper:
         name, number = run.serve.name, place.sequence.number
         while (sealing := self._sealing.get((name, place.conversation))) is not None:
             await asyncio.wait([sealing])
-        saved = self.store.find(name, place.conversation)
+        saved = self._store.find(name, place.conversation)
         if saved is None:
             return None
-        if not await asyncio.to_thread(self.store.prove, saved):
+        if not await asyncio.to_thread(self._store.prove, saved):
             self._not_restored += 1
             return None
         try:
@@ -216,11 +207,11 @@ class ConversationKeeper:
         except SlotRefused as failure:
             self._not_restored += 1
             self._log.warning("a saved conversation of serve %s cannot be used: %s", name, failure)
-            self.store.remove(saved)
+            self._store.remove(saved)
             await slot_api.erase(run.address, number, VERB_LIMIT)
             return None
         self._restored += 1
-        self.store.touch(saved)
+        self._store.touch(saved)
         self._arm()
         return tokens
 
@@ -241,7 +232,7 @@ class ConversationKeeper:
     async def _save(self, run: EngineRun, save: Save, within: float, used: float, pace: SaveRate) -> None:
         name, began = run.serve.name, self._clock.now()
         try:
-            draft = self.store.draft(name)
+            draft = self._store.draft(name)
         except OSError as error:
             self._not_saved += 1
             self._log.warning("a conversation of serve %s was not saved: %s", name, error.strerror)
@@ -249,7 +240,7 @@ class ConversationKeeper:
         try:
             tokens, size = await slot_api.save(run.address, save.number, draft.name, within)
         except (SlotRefused, SlotUnanswered) as failure:
-            self.store.discard(draft)
+            self._store.discard(draft)
             self._not_saved += 1
             self._log.warning("a conversation of serve %s was not saved: %s", name, failure)
             if isinstance(failure, SlotUnanswered):
@@ -264,7 +255,7 @@ class ConversationKeeper:
         name, conversation = saved.serve, saved.conversation
         try:
             kept = await asyncio.to_thread(
-                self.store.keep, draft, name, conversation, saved.tokens, saved.size, saved.used
+                self._store.keep, draft, name, conversation, saved.tokens, saved.size, saved.used
             )
         finally:
             if self._sealing.get((name, conversation)) is asyncio.current_task():
@@ -284,10 +275,10 @@ class ConversationKeeper:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        due = self.store.due()
+        due = self._store.due()
         if due is not None and not self._is_closed:
             delay = min(max(due, _SHORTEST_TIMER), _LONGEST_TIMER)
-            sweep = partial(self._in_order, self.store.sweep)
+            sweep = partial(self._in_order, self._store.sweep)
             self._timer = asyncio.get_running_loop().call_later(delay, lambda: self._spawn(sweep()))
 
     async def _in_order(self, change: Callable[[], None]) -> None:

@@ -59,13 +59,13 @@ class Sequences:
 
     def __init__(self, count: int, is_fresh: bool) -> None:
         """`is_fresh`: the engine has just started; otherwise the content of its sequences is unknown."""
-        self.all = [KvSequence(number, is_foreign=not is_fresh) for number in range(count)]
+        self._all = [KvSequence(number, is_foreign=not is_fresh) for number in range(count)]
         self._uses = 0
 
     @property
     def is_lost(self) -> bool:
         """Whether no sequence can be used any more."""
-        return all(sequence.is_lost for sequence in self.all)
+        return all(sequence.is_lost for sequence in self._all)
 
     def on_request(self, key: str, conversation: str | None, size: int) -> SequencePlace | None:
         """A place for a body of `size` bytes; `conversation` None: it goes on with nothing. None: all are in use.
@@ -75,7 +75,7 @@ class Sequences:
         2. an empty one
         3. the longest unused one; what another key left there is erased
         """
-        free = [sequence for sequence in self.all if not sequence.is_busy and not sequence.is_lost]
+        free = [sequence for sequence in self._all if not sequence.is_busy and not sequence.is_lost]
         if not free:
             return None
         there = [sequence for sequence in free if conversation is not None and sequence.conversation == conversation]
@@ -118,7 +118,7 @@ class Sequences:
         request was cut off, and the engine saves when it has noticed.
         """
         found: dict[str, KvSequence] = {}
-        for sequence in sorted(self.all, key=lambda sequence: -sequence.used):
+        for sequence in sorted(self._all, key=lambda sequence: -sequence.used):
             conversation = sequence.conversation
             if conversation is None:
                 continue

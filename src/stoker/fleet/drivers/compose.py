@@ -60,9 +60,9 @@ class ContainerDriver:
         self._logs = paths.logs
         self._log_bytes = paths.log_bytes
         self._ports = ports
-        self.docker = Docker(os.environ)
+        self._docker = Docker(os.environ)
         self._made = ContainerRecords(Path(paths.state) / "containers")
-        self._inspector = Inspector(self.docker, self._made, keys)
+        self._inspector = Inspector(self._docker, self._made, keys)
 
     # -- questions -------------------------------------------------------------------------------------------------
 
@@ -95,7 +95,7 @@ class ContainerDriver:
 
     async def state(self, record: StartRecord) -> ContainerState:
         """Of the container of a record, now: what a probe that gets no answer asks next. UNKNOWN: Docker is silent."""
-        return await self.docker.state(id_of(record) or record.handle)
+        return await self._docker.state(id_of(record) or record.handle)
 
     async def recent_output(self, record: StartRecord) -> str:
         """Nothing: the output is in a log file."""
@@ -133,7 +133,7 @@ class ContainerDriver:
             is_up = argv == list(seen.up)
             self._log.info("serve %s: %s", serve.name, self._shown(serve, argv))
             try:
-                await self.docker.command(
+                await self._docker.command(
                     argv,
                     serve.env if is_up else {},
                     serve.ready_timeout if is_up else ASK_LIMIT,
@@ -218,17 +218,17 @@ class ContainerDriver:
     async def _undo(self, serve: Serve) -> None:
         """End what a start that failed or was cancelled has brought up, even a moment after its command was killed."""
         name = serve.container or ""
-        if await self.docker.state(name) is ContainerState.MISSING:
+        if await self._docker.state(name) is ContainerState.MISSING:
             return
         try:
-            await self.docker.stop(name, min(serve.stop_grace, _UNDO_GRACE))
+            await self._docker.stop(name, min(serve.stop_grace, _UNDO_GRACE))
         except DockerFailed as failure:
-            if await self.docker.state(name) in HOLDS:
+            if await self._docker.state(name) in HOLDS:
                 self._log.error("container %s could not be stopped again: %s", name, failure.message)
 
     async def _inspect(self, serve: Serve) -> Container | None:
         try:
-            return await self.docker.inspect(serve.container or "")
+            return await self._docker.inspect(serve.container or "")
         except DockerFailed as failure:
             raise StartFailed(f"serve '{serve.name}': {failure.message}", code="cannot_start") from failure
 
@@ -245,7 +245,7 @@ class ContainerDriver:
     def hold(
         self, record: StartRecord, on_exit: Callable[[int | None], None], on_gone: Callable[[], None]
     ) -> ContainerUnit:
-        return ContainerUnit(self.docker, record, on_exit, on_gone, self._log)
+        return ContainerUnit(self._docker, record, on_exit, on_gone, self._log)
 
     async def find(self, record: StartRecord) -> StartRecord | None:
         """The record with its container's process of now, if it still holds the GPU; else None.
@@ -254,7 +254,7 @@ class ContainerDriver:
         does not answer, a process of the record that still lives is found.
         """
         try:
-            found = await self.docker.inspect(id_of(record) or record.handle)
+            found = await self._docker.inspect(id_of(record) or record.handle)
         except DockerFailed as failure:
             is_alive = record.pid > 0 and identity.start_mark(record.pid) == record.mark
             if not is_alive:

@@ -117,7 +117,7 @@ def carry_out(changes: Changes, run: Run) -> None:
         raise InstallRefused(f"every file is as it was before: {error.message}", code=error.code) from error
 
 
-def command(argv: Sequence[str]) -> None:
+def command(argv: Sequence[str], timeout: float = COMMAND_TIMEOUT) -> None:
     """Run one command to its end. Raises StokerError with its output."""
     what = f"`{shlex.join(argv)}`"
     try:
@@ -125,13 +125,13 @@ def command(argv: Sequence[str]) -> None:
             argv,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=COMMAND_TIMEOUT,
+            timeout=timeout,
             env={**os.environ, "LC_ALL": "C"},
         )
     except OSError as error:
         raise StokerError(f"{what}: {error.strerror}", code="systemd_failed") from error
     except subprocess.TimeoutExpired as error:
-        text = f"{what} was not done after {COMMAND_TIMEOUT:g} s: `systemctl list-jobs` shows what it waits for"
+        text = f"{what} was not done after {timeout:g} s: `systemctl list-jobs` shows what it waits for"
         raise StokerError(text, code="systemd_failed") from error
     if done.returncode != 0:
         raise StokerError(failure(what, done.returncode, done.stderr.decode("utf-8", "replace")), code="systemd_failed")

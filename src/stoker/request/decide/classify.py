@@ -7,8 +7,9 @@ not seen by `python -m bench.classifier`.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from itertools import combinations
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -59,8 +60,8 @@ class Classifier:
 
     def __init__(self, weights: Weights) -> None:
         self._weights = weights
-        self.system_classes: dict[int, str] = {}
-        self.text_readings: dict[tuple[int, int, tuple[str, ...]], _Seen] = {}
+        self._systems: dict[int, str] = {}
+        self._texts: dict[tuple[int, int, tuple[str, ...]], _Seen] = {}
         places = range(len(weights.classes))
         self._risky = tuple(at for at in places if weights.classes[at] in HIGH_RISK)
         others = {at: weights.classes[at] for at in places if weights.classes[at] not in HIGH_RISK}
@@ -70,6 +71,16 @@ class Classifier:
             for signs in map(frozenset, combinations(SIGNS, size))
         }
         """What else it can be, by those of SIGNS that it may be of."""
+
+    @property
+    def remembered_systems(self) -> Mapping[int, str]:
+        """What system prompts ask for, by their hash: MOST_SYSTEMS at most."""
+        return MappingProxyType(self._systems)
+
+    @property
+    def remembered_texts(self) -> Mapping[tuple[int, int, tuple[str, ...]], object]:
+        """What texts were found to be, by hash, length and form: MOST_TEXTS at most."""
+        return MappingProxyType(self._texts)
 
     def classify(self, outline: Outline, declared: str | None, known: Collection[str]) -> Task:
         """The class, who said so, and why. Never raises. `known`: what may be declared; found are built-in classes.
@@ -193,16 +204,16 @@ class Classifier:
         process.
         """
         key = hash(text), len(text), forms
-        found = self.text_readings.get(key)
+        found = self._texts.get(key)
         if found is None:
-            if len(self.text_readings) >= MOST_TEXTS:
-                self.text_readings.clear()
+            if len(self._texts) >= MOST_TEXTS:
+                self._texts.clear()
             reading = read(text)
             verbs = tuple([ask.verb for ask in reading.asks])
             found = _Seen(
                 tuple(self._likely(reading, forms)), verbs, reading.shapes, len(reading.words), is_of_work(reading), {}
             )
-            self.text_readings[key] = found
+            self._texts[key] = found
         return found
 
     def _likely(self, reading: Reading, forms: Collection[str]) -> Iterator[list[float]]:
@@ -216,15 +227,15 @@ class Classifier:
         always: by its hash, which is salted anew in each process; what is kept holds nothing of it.
         """
         key = hash(text)
-        if key not in self.system_classes:
-            if len(self.system_classes) >= MOST_SYSTEMS:
-                self.system_classes.clear()
+        if key not in self._systems:
+            if len(self._systems) >= MOST_SYSTEMS:
+                self._systems.clear()
             parts = dict.fromkeys(filter(str.strip, _PARTS.split(text)))
-            asked = {self.class_if_plain(part) for part in list(parts)[:MOST_PARTS]} - {"", DEFAULT}
-            self.system_classes[key] = asked.pop() if len(asked) == 1 else ""
-        return self.system_classes[key]
+            asked = {self._class_if_plain(part) for part in list(parts)[:MOST_PARTS]} - {"", DEFAULT}
+            self._systems[key] = asked.pop() if len(asked) == 1 else ""
+        return self._systems[key]
 
-    def class_if_plain(self, text: str) -> str:
+    def _class_if_plain(self, text: str) -> str:
         likely = next(self._likely(read(text), ()))
         at = max(range(len(likely)), key=likely.__getitem__)
         return self._weights.classes[at] if likely[at] >= PLAIN else ""
