@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from stoker.request.outbox import MOST, Outbox
+from stoker.request.outbox import MAX_BATCH, Outbox
 
 
 def test_messages_go_out_in_order_with_the_loops_next_turn() -> None:
@@ -25,13 +25,13 @@ def test_messages_go_out_in_order_with_the_loops_next_turn() -> None:
 def test_many_do_not_wait_for_more() -> None:
     async def played() -> None:
         box, sent = Outbox(asyncio.get_running_loop()), list[bytes]()
-        for _ in range(MOST - 1):
+        for _ in range(MAX_BATCH - 1):
             box.put(sent.append, b"x")
         assert sent == []
         box.put(sent.append, b"last")
-        assert (len(sent), sent[-1]) == (MOST, b"last")
+        assert (len(sent), sent[-1]) == (MAX_BATCH, b"last")
         box.put(sent.append, b"next")
-        assert len(sent) == MOST
+        assert len(sent) == MAX_BATCH
         await asyncio.sleep(0)
         assert sent[-1] == b"next"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from stoker.domain.access import FrontDoor, Media
 from stoker.domain.serve import Serve
-from stoker.request.accept.budget import LEAST
+from stoker.request.accept.budget import MIN_BUDGET
 from stoker.request.decide.names import Names
 from stoker.request.relay.image_fetcher import ImageFetcher
 from stoker.routing.dispatch import Dispatcher
@@ -25,7 +25,7 @@ class FlowSettings:
     """Downloads images, if that is allowed."""
     secrets: tuple[str, ...] = ()
     """What clients must not see in an engine's error texts, beside the keys of the front door and of `names`."""
-    body_budget: int = LEAST
+    body_budget: int = MIN_BUDGET
     """Bytes of request bodies that may be held at once."""
 
 

@@ -148,7 +148,7 @@ class ClassifierModel:
         cloud, now = serve.translation.cloud, self._now()
         if cloud and router.cloud_bar(task.name, may_use_cloud):
             return "not_permitted"  # 3
-        if self._breaker.is_shut(now):
+        if self._breaker.blocks_requests(now):
             return "resting"  # 4
         is_up = router.is_up(serve.name)
         if why or not (is_up or cloud):

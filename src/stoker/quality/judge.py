@@ -71,7 +71,7 @@ class Judge:
         if serve is None or router.unavailable_reason(tier):
             return JudgeReply(None, "judge_unwell")  # 1
         breaker = self._circuit(tier, router.settings.breaker)
-        if breaker.is_shut(self._now()):
+        if breaker.blocks_requests(self._now()):
             return JudgeReply(None, "judge_resting")  # 1
         may_wait = not router.is_loaded(tier)
         if may_wait and serve.driver is not Driver.EXTERNAL:

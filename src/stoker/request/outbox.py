@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-MOST = 16
+MAX_BATCH = 16
 """Messages that may wait for each other, so that the first does not wait for long."""
 
 
@@ -26,7 +26,7 @@ class Outbox:
         if not waiting:
             self._loop.call_soon(self._flush)
         waiting.append((send, message))
-        if len(waiting) >= MOST:
+        if len(waiting) >= MAX_BATCH:
             self._flush()
 
     def _flush(self) -> None:

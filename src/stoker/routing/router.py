@@ -194,7 +194,7 @@ class TierRouter:
 
     def _failure_of(self, tier: Tier, breaker: Breaker, now: float) -> str:
         """The same without pauses that the tier asked for."""
-        return "circuit_open" if breaker.is_shut(now) else self._fleet.unavailable_reason(tier.serve, now)
+        return "circuit_open" if breaker.blocks_requests(now) else self._fleet.unavailable_reason(tier.serve, now)
 
     def first_byte_timeout(self, tier: Tier, prompt: int, output: int | None, streams: bool) -> float | None:
         """Seconds until another tier is tried, if no answer begins; None: no limit."""

@@ -16,9 +16,9 @@ def test_it_opens_after_so_many_faults_in_a_row_within_the_window() -> None:
     breaker = Breaker(failures=3, window=30, cool_down=20)
     breaker.on_fault(0)
     breaker.on_fault(1)
-    assert (breaker.state, breaker.is_shut(1)) == (BreakerState.CLOSED, False)
+    assert (breaker.state, breaker.blocks_requests(1)) == (BreakerState.CLOSED, False)
     breaker.on_fault(2)
-    assert (breaker.state, breaker.is_shut(2)) == (BreakerState.OPEN, True)
+    assert (breaker.state, breaker.blocks_requests(2)) == (BreakerState.OPEN, True)
 
 
 def test_faults_that_lie_far_apart_or_have_a_success_between_them_open_nothing() -> None:
@@ -35,30 +35,30 @@ def test_faults_that_lie_far_apart_or_have_a_success_between_them_open_nothing()
 def test_after_the_cool_down_one_request_is_the_probe_and_the_others_still_stay_away() -> None:
     """Behaviour 49, first half."""
     breaker = opened()
-    assert not breaker.is_shut(20)
+    assert not breaker.blocks_requests(20)
     assert breaker.state is BreakerState.OPEN, "looking is no probe"
     breaker.on_sent(20)
-    assert (breaker.state, breaker.is_shut(21)) == (BreakerState.HALF_OPEN, True)
+    assert (breaker.state, breaker.blocks_requests(21)) == (BreakerState.HALF_OPEN, True)
     breaker.on_sent(21)
     breaker.on_served(22)
-    assert (breaker.state, breaker.is_shut(22)) == (BreakerState.CLOSED, False)
+    assert (breaker.state, breaker.blocks_requests(22)) == (BreakerState.CLOSED, False)
 
 
 def test_a_probe_that_fails_opens_it_again_for_as_long() -> None:
     breaker = opened()
     breaker.on_sent(20)
     breaker.on_fault(25)
-    assert (breaker.state, breaker.is_shut(44), breaker.is_shut(45)) == (BreakerState.OPEN, True, False)
+    assert (breaker.state, breaker.blocks_requests(44), breaker.blocks_requests(45)) == (BreakerState.OPEN, True, False)
 
 
 def test_a_lost_probe_wedges_nothing() -> None:
     """Behaviour 49, second half: nothing is ever heard of it."""
     breaker = opened()
     breaker.on_sent(20)
-    assert breaker.is_shut(39)
-    assert not breaker.is_shut(40)
+    assert breaker.blocks_requests(39)
+    assert not breaker.blocks_requests(40)
     breaker.on_sent(40)
-    assert breaker.is_shut(59)
+    assert breaker.blocks_requests(59)
     breaker.on_served(41)
     assert breaker.state is BreakerState.CLOSED
 
@@ -75,16 +75,16 @@ def test_a_request_sent_while_it_is_closed_changes_nothing() -> None:
 def test_faults_of_requests_that_were_already_under_way_do_not_prolong_it() -> None:
     breaker = opened()
     breaker.on_fault(19)
-    assert not breaker.is_shut(20)
+    assert not breaker.blocks_requests(20)
 
 
 def test_a_tier_that_hangs_opens_it_at_once_and_a_probe_that_hangs_opens_it_again() -> None:
     breaker = Breaker(failures=3, window=30, cool_down=20)
     breaker.on_hang(0)
-    assert (breaker.state, breaker.is_shut(19), breaker.is_shut(20)) == (BreakerState.OPEN, True, False)
+    assert (breaker.state, breaker.blocks_requests(19), breaker.blocks_requests(20)) == (BreakerState.OPEN, True, False)
     breaker.on_sent(20)
     breaker.on_hang(50)
-    assert (breaker.state, breaker.is_shut(60)) == (BreakerState.OPEN, True)
+    assert (breaker.state, breaker.blocks_requests(60)) == (BreakerState.OPEN, True)
 
 
 def test_a_pause_that_the_tier_asks_for_ends_when_it_said_whatever_comes_meanwhile() -> None:

@@ -222,7 +222,7 @@ class ServeRegistry:
             await asyncio.wait([task])
         finally:
             self._unhurried.discard(task)
-            task.cancel()  # we were cancelled; one that is done does not mind
+            task.cancel()  # we were cancelled; cancelling a finished task has no effect
         return None if task.cancelled() else task.result()
 
     def _on_gone(self, managed: ManagedServe) -> None:

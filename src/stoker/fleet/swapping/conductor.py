@@ -1,4 +1,4 @@
-"""Carries out what the lease scheduler decides; its only caller.
+"""Carries out the scheduler's commands, and is the only caller of the scheduler.
 
 `acquire` is synchronous: a Lease when one is free, else a Future that Grant or Reject resolves. One timer is armed for
 WakeAt. Each StartSwap is one task of the swapper: stop the victims, start the target, report what came of it.
@@ -373,7 +373,7 @@ class Conductor:
             raise needs_force(serve)
         fit = victims_for(seat)
         if isinstance(fit, Never):
-            return  # the scheduler says it better
+            return  # the scheduler refuses it with a better message
         problems = self._fleet.check(serve)
         if problems:
             raise cannot_start(serve, problems)

@@ -157,7 +157,7 @@ class Swapper:
             self.examining.discard(generation)
 
     async def _foresee(self, generation: int, serve: Serve, victims: tuple[str, ...]) -> None:
-        """While the victims drain. What is found after the drain, the swap itself finds."""
+        """While the victims drain. Problems that appear after the drain are found by the swap's own check."""
         try:
             await self._examine(serve, victims)
         except StokerError as error:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from stoker.domain.access import FrontDoor
 from stoker.domain.errors import CapacityError
 
-LEAST = 64 * 2**20
-SHARE = 10
+MIN_BUDGET = 64 * 2**20
+MEMORY_DIVISOR = 10
 """One part in so many of the machine's memory."""
 SMALL = 64 * 1024
 """Bytes of a body up to which it may use the reserve, too."""
@@ -23,7 +23,7 @@ class BodyBudget:
 
     __slots__ = ("held", "limit", "refused")
 
-    def __init__(self, limit: int = LEAST) -> None:
+    def __init__(self, limit: int = MIN_BUDGET) -> None:
         self.limit = limit
         self.held = 0
         self.refused = 0
@@ -65,4 +65,4 @@ def budget_for(front_door: FrontDoor, memory: int | None) -> int:
     """
     if front_door.body_budget is not None:
         return front_door.body_budget
-    return max(LEAST, (memory or 0) // SHARE, least_for(front_door.body_limit))
+    return max(MIN_BUDGET, (memory or 0) // MEMORY_DIVISOR, least_for(front_door.body_limit))

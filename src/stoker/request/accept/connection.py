@@ -24,13 +24,15 @@ from stoker.request.outbox import Outbox
 
 _BAD_REQUEST = b"Invalid HTTP request received."
 MAX_HEAD = 64 * 1024
-"""Bytes that may come without a head, a body or a message getting on: heads, trailers, chunk extensions."""
+"""Bytes accepted without progress (a complete head, body data, or the end of a message): heads, trailers, chunk
+extensions.
+"""
 
 LARGE_READ = 64 * 1024
 """Bytes of a read that counts as large."""
 MAX_BURST = 512 * 1024
-"""Bytes in large reads of one turn of the loop after which the other connections have theirs: uvloop would read on, up
-to 8 MiB of one connection.
+"""Bytes of large reads per turn of the loop before this connection yields to the others: uvloop would read up to 8 MiB
+of one connection.
 """
 
 
@@ -57,7 +59,7 @@ class RequestHandler(Protocol):
 
 
 class WireProtocol(asyncio.Protocol):
-    """See the module's docstring. Made by uvicorn, whose configuration has an `RequestHandler` for its `app`."""
+    """See the module's docstring. Made by uvicorn, whose configuration has a `RequestHandler` for its `app`."""
 
     def __init__(
         self,
@@ -93,11 +95,11 @@ class WireProtocol(asyncio.Protocol):
         self._is_reading = True
         self._burst = 0
         """Bytes that came in large reads in this turn of the loop."""
-        self._rests = False
+        self._is_throttled = False
         """Nothing is read until the others had their turn."""
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
-        self._came: Wire | None = None
+        self._incoming: Wire | None = None
         """The request whose bytes come in."""
         self._running: Wire | None = None
         self._next: list[Wire] = []
@@ -127,10 +129,10 @@ class WireProtocol(asyncio.Protocol):
         elif self._fruitless > MAX_HEAD:
             self._refuse()
             return
-        if self._came is not None:
-            self._came.join_pieces()
+        if self._incoming is not None:
+            self._incoming.join_pieces()
             if self._upload is None:
-                self._uploaded = self._came.received
+                self._uploaded = self._incoming.received
                 self._upload = self.loop.call_later(self._pace.seconds, self._look_at_upload)
         if self._running is None and self._next:
             self._start()
@@ -149,7 +151,7 @@ class WireProtocol(asyncio.Protocol):
         for wire in (self._running, *left):
             if wire is not None:
                 wire.mark_lost()
-        self._came = self._running = self._parser = None  # no circle is left behind for the collector
+        self._incoming = self._running = self._parser = None  # no circle is left behind for the collector
 
     def pause_writing(self) -> None:
         self.is_paused = True
@@ -177,7 +179,7 @@ class WireProtocol(asyncio.Protocol):
         name = name.lower()
         if name == b"transfer-encoding" and value.strip().lower() != b"chunked":
             raise ValueError("unsupported Transfer-Encoding")
-        if name == b"host" and self._came is None and any(known == name for known, _ in self._headers):
+        if name == b"host" and self._incoming is None and any(known == name for known, _ in self._headers):
             raise ValueError("more than one Host header")
         self._headers.append((name, value))
 
@@ -187,14 +189,14 @@ class WireProtocol(asyncio.Protocol):
         keeps_alive = version != "1.0" and parser.should_keep_alive()
         url, self._url = self._url, b""
         headers, self._headers = self._headers, []
-        self._came = wire = Wire(self, parser.get_method().decode(), url, headers, version, keeps_alive)
+        self._incoming = wire = Wire(self, parser.get_method().decode(), url, headers, version, keeps_alive)
         self._next.append(wire)
         self._fruitless = 0
         if self._running is not None or self.is_paused or len(self._next) > 1:
             self._read(False)  # a client may not get ahead without end
 
     def on_body(self, piece: bytes) -> None:
-        wire = self._came
+        wire = self._incoming
         self._fruitless = 0
         if wire is not None and not wire.is_finished:  # else nobody wants it
             wire.add(piece)
@@ -202,7 +204,7 @@ class WireProtocol(asyncio.Protocol):
                 wire.signal_arrival()
 
     def on_message_complete(self) -> None:
-        wire, self._came = self._came, None
+        wire, self._incoming = self._incoming, None
         self._headers = []  # trailers, which are nobody's
         self._fruitless = 0
         self._end_upload()
@@ -228,7 +230,7 @@ class WireProtocol(asyncio.Protocol):
 
     def _start(self) -> None:
         if self._running is not None or not self._next or self.is_paused or self.transport.is_closing():
-            return  # who does not take its replies gets no more of them
+            return  # a client that does not read its replies gets no further ones
         wire = self._running = self._next.pop(0)
         if not self._is_reading and not self._next:
             self._read(True)  # also so that a client which leaves is noticed
@@ -240,7 +242,7 @@ class WireProtocol(asyncio.Protocol):
     def _read(self, reads: bool) -> None:
         if reads is not self._is_reading:
             self._is_reading = reads
-            if self._rests:
+            if self._is_throttled:
                 return
             if reads:
                 self.transport.resume_reading()
@@ -251,14 +253,14 @@ class WireProtocol(asyncio.Protocol):
         if not self._burst:
             self.loop.call_soon(self._end_turn)
         self._burst += size
-        if self._burst >= MAX_BURST and self._is_reading and not self._rests:
-            self._rests = True
+        if self._burst >= MAX_BURST and self._is_reading and not self._is_throttled:
+            self._is_throttled = True
             self.transport.pause_reading()
 
     def _end_turn(self) -> None:
         self._burst = 0
-        if self._rests:
-            self._rests = False
+        if self._is_throttled:
+            self._is_throttled = False
             if self._is_reading and not self.transport.is_closing():
                 self.transport.resume_reading()
 
@@ -295,11 +297,9 @@ class WireProtocol(asyncio.Protocol):
         self.transport.close()
 
     def _look_at_upload(self) -> None:
-        """Who sends next to nothing of a body gets no more time; while others of the same client have their turn, or
-        nothing is read, it is not the client's doing.
-        """
+        """Refuse a body that arrives too slowly, unless Stoker itself is not reading it."""
         self._upload = None
-        wire = self._came
+        wire = self._incoming
         if wire is None or wire.is_finished:
             return
         seconds, rate = self._pace

@@ -20,9 +20,9 @@ class BodyReader:
         self._thread = ThreadPoolExecutor(1, "stoker-bodies")
 
     def run(self, work: Callable[[], Found]) -> asyncio.Future[Found]:
-        """What it finds, or raises. Cancelled, it is not begun; what has begun is finished, and lost."""
+        """Run `work` on the thread. On cancel, queued work is dropped; the result of running work is lost."""
         return asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def close(self) -> None:
-        """Waits for nothing."""
+        """Drop queued work. Does not wait for running work."""
         self._thread.shutdown(wait=False, cancel_futures=True)

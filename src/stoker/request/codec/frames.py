@@ -130,7 +130,8 @@ class StreamReader:
     def has_ended(self) -> bool:
         """Whether the dialect's own end (or a finish) was among the last frames.
 
-        An end of nothing is none. Frames are parsed for it: a model may well write about `[DONE]` or `message_stop`.
+        An end marker without any answer before it does not count. Frames are parsed for it: a
+        model may well write about `[DONE]` or `message_stop`.
         """
         frames = split(b"".join(self._last) + self._partial)
         if not any(_is_end(frame, self.dialect) for frame in frames):
@@ -299,8 +300,8 @@ def problem_of(
 ) -> UpstreamError | None:
     """Why a whole reply is no answer. `entries`: whether its list of what is answered has any; None: there is no list.
 
-    1. it is an error, or a failed response   2. nothing is answered; where a dialect has it that nothing is an answer,
-    the reply says how it ended
+    1. it is an error, or a failed response   2. nothing is answered; in dialects that allow an empty answer, unless the
+    reply says how it ended
     """
     if error or status == "failed":
         return no_answer("is an error")

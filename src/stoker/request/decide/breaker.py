@@ -44,7 +44,7 @@ class Breaker:
         self.pause_status = 0
         """The HTTP status with which the tier last asked for a pause."""
 
-    def is_shut(self, now: float) -> bool:
+    def blocks_requests(self, now: float) -> bool:
         """Whether requests stay away. Changes nothing: looking is no probe."""
         return self.state is not BreakerState.CLOSED and now - self._since < self._cool_down
 
@@ -58,7 +58,7 @@ class Breaker:
 
     def on_sent(self, now: float) -> None:
         """A request goes to the tier. If it is the first after the cool-down, it is the probe."""
-        if self.state is not BreakerState.CLOSED and not self.is_shut(now):
+        if self.state is not BreakerState.CLOSED and not self.blocks_requests(now):
             self.state, self._since = BreakerState.HALF_OPEN, now
 
     def on_served(self, now: float) -> None:

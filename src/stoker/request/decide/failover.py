@@ -2,12 +2,12 @@
 
 The rule: the next tier is tried unless the request would fail there as well. The cases, in order:
 
-1. Stoker itself ended the request (drain, shutdown, operator)      -> stays; says nothing of the tier
-2. the answer was read and found wrong                              -> moves on; the tier is well
+1. Stoker itself ended the request (drain, shutdown, operator)      -> stays; does not affect its health
+2. the answer was read and found wrong                              -> moves on; the tier counts as healthy
 3. no first byte in time                                            -> moves on; opens the tier's circuit at once
-4. this tier cannot serve the request, and another one may          -> moves on; the tier is well
+4. this tier cannot serve the request, and another one may          -> moves on; the tier counts as healthy
 5. the tier refused the request with an HTTP status below 500       -> BY_STATUS
-6. the tier is busy, or asked for a pause (429, 503, 529)           -> moves on; says nothing of the tier
+6. the tier is busy, or asked for a pause (429, 503, 529)           -> moves on; does not affect its health
 7. the tier failed, broke off, could not be reached or started      -> moves on; counts as a fault
 """
 

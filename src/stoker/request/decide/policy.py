@@ -71,13 +71,13 @@ class RoutePlan(NamedTuple):
     steps: tuple[RouteStep, ...]
     dropped: tuple[Dropped, ...]
     is_last_resort: bool = False
-    """Nobody is well; the steps are those who may serve at all."""
+    """No tier is available; the steps are the tiers that are permitted but failing."""
     preferred_if_loaded: Tier | None = None
-    """Who would go first if its model were loaded; None: it goes first."""
+    """The tier that would go first if its model were loaded; None: it goes first."""
     classes: tuple[str, ...] = ()
     """The classes that it was made for, if the task has none: see `routing.classes`."""
     pause: float | None = None
-    """Seconds until the first of those that asked for a pause may be asked again; None: nobody did."""
+    """Seconds until the first of the tiers that asked for a pause may be asked again; None: none asked."""
     pause_status: int = 429
     """With which that one said so."""
 

@@ -1,7 +1,7 @@
 """May X evict these residents now, or when? A question, not an action: nothing changes.
 
-Requests are collated per model: a resident keeps its place for `min_residency`, and after that while it has work
-and for `linger` beyond; `swap_after` waiters end the linger, `max_wait` ends everything.
+Requests are collated per model: a resident stays loaded for `min_residency`. After that it stays while it has
+work, and for `linger` more. `swap_after` waiters end the linger; `max_wait` ends every protection.
 """
 
 from __future__ import annotations

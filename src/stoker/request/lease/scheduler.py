@@ -78,8 +78,8 @@ class Scheduler(Settler):
         return self.settle(now)
 
     def on_yield(self, id: int, name: str, now: float) -> list[Command]:
-        """A lease ends as soon as somebody waits for its place, or for the memory of its serve; it keeps no serve from
-        being idle. Unknown ones, and those that take no place, are ignored.
+        """The lease may be preempted from now on: it is cut when another request needs its place, or the memory of its
+        serve, and it does not make its serve busy. Unknown leases, and those that take no place, are ignored.
         """
         state = self.serves.get(name)
         if state is None or not state.leases.get(id):

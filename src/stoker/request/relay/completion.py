@@ -10,8 +10,8 @@ from typing import Any
 class RelayCompletion:
     """What a request waits for while its relay works in callbacks.
 
-    A Future wakes who waits with the loop's next turn. This one does so within `succeed`, which is called from a
-    socket's callback; where anybody may call from anywhere (`fail`, `cancel`), with the next turn. It can be awaited
+    A Future resumes its waiter with the loop's next turn. `succeed`, which a socket's callback calls, resumes it at
+    once; `fail` and `cancel`, which may be called from anywhere, with the next turn. It can be awaited
     once, by an `InlineTask` or by a task.
     """
 

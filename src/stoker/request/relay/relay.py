@@ -31,7 +31,7 @@ from stoker.request.translate.refusal import refusal_of
 STALE_WITHIN = 1.0
 """Seconds after sending within which a kept connection that ends had been closed before it read the request."""
 UNREAD_LIMIT = 600.0
-"""Seconds that a client may take nothing of its reply at least: it holds a place at the serve meanwhile."""
+"""Seconds before a client that reads nothing of its reply is cut: it holds a place at the serve meanwhile."""
 MAX_HELD = 256 * 1024
 """Bytes kept of a stream before its first meaningful frame."""
 MAX_REWRITTEN = 64 * 2**20
@@ -49,7 +49,7 @@ class ReplyReader(Protocol):
 
     @property
     def includes_error(self) -> bool:
-        """Whether an error of the serve's is in what `feed` gave; else it is left out, and to be told."""
+        """Whether an error of the serve's is in what `feed` returned; if not, the caller has to report it."""
 
     @property
     def error(self) -> dict[str, Any] | None: ...
@@ -101,7 +101,7 @@ class Limits(NamedTuple):
 
 
 class Relay:
-    """Carries one request. What `send` gives is awaited by its request alone."""
+    """Carries one request. Only the request itself awaits the result of `send`."""
 
     __slots__ = (
         "_answers", "_body", "_connection", "_declines", "_dialect", "_flows", "_head", "_headers", "_held",
@@ -391,7 +391,7 @@ class Relay:
         return b"" if self.retry_after is None else b"%d" % math.ceil(self.retry_after)
 
     def _refuse(self, body: bytes) -> None:
-        """Raises what the status means; nothing: the reply goes through as it is.
+        """Raises the error for this status, or returns: then the reply is passed on unchanged.
 
         1. the serve's own failure, or a redirect
         2. the caller's fault, whose reply is written anew, holds a secret, or is too long to be words
