@@ -1,6 +1,7 @@
 """Stoker: one stable endpoint for the language models that you run yourself.
 
-From the top: each package imports only those below it.
+From the top: a package imports only those in lower rows, `cli` also `app`, `gateway` also `promotion`, `testing` also
+`measure`.
 
     cli        the command line                     app        builds and runs the program
     gateway    the front door: HTTP, flow, admin    promotion  an alias moves on evidence
@@ -8,13 +9,13 @@ From the top: each package imports only those below it.
     fleet      starts, swaps, watches serves        measure    benchmarks, gates, suites
     config     the configuration file               store      decisions, metrics, state on disk
     routing    which tier answers                   testing    test tools that ship with the package
-    exchange   one conversation with a serve
-    request    the steps of a request: accept, decide, lease, translate, relay, verify
+    exchange   sends a request to a serve, and handles its reply
+    request    the steps of a request: accept, codec, decide, lease, translate, relay, verify
     http       single questions over HTTP, outside the path of requests
     disk       private files and directories, hashes, names of split models
     domain     the nouns and the protocols
 
-Start reading at `gateway/flow.py`, then `request/lease/scheduler.py`, the heart.
+Start reading at `gateway/flow.py`, then `request/lease/settle.py`, the heart.
 """
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""One seam per kind of IO; each has a fake in `stoker.testing`."""
+"""One seam per kind of IO. `stoker.testing` has a fake clock and a fake fleet."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Warmth(StrEnum):
 
 
 class Status(StrEnum):
-    """What its owner thinks of a serve. `rejected-*` and `blocked-*` need `--force`."""
+    """What its owner thinks of a serve. `rejected` and `blocked` need `--force`."""
 
     PRODUCTION = "production"
     BASELINE = "baseline"

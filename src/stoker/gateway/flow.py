@@ -1,4 +1,4 @@
-"""One request on one screen.
+"""One inference request, step by step.
 
     accept    who asks, for what, how large is it              -> Caller, Endpoint, body
     read      what does the body say                           -> BodyFields

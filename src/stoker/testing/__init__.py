@@ -5,9 +5,9 @@ fleet      FakeFleet: serves that start and stop by word
 scripted   the scripted model server as a program: `python -m stoker.testing.scripted --port N --id NAME`
 imitation  the program under vLLM's and SGLang's own command lines
 server     ScriptedServer: the same in the test's own loop
-  line     one client's connection: HTTP in, one request after the other
+  connection  one client's connection: HTTP in, one request after the other
   routes   which path is answered how
-  plan     one reply, ready to be played: script and dialect brought together
+  reply_plan  one reply, ready to be played: script and dialect brought together
   playback plays one reply onto the connection: pace, cuts, stalls, splits
   surface  what vLLM and SGLang answer besides inference: memory verbs, metrics
 script/    what it is told to do, and what it recorded

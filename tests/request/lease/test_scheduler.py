@@ -534,6 +534,16 @@ def test_a_reload_leaves_unchanged_serves_alone_and_restarts_a_changed_one_after
     assert "n" in [s.target for s in stage.swaps]
 
 
+def test_a_serve_that_a_reload_removed_is_refused_as_removed_while_it_drains() -> None:
+    stage = Stage(serve("gone"))
+    stage.load("gone")
+    stage.request("gone")
+    stage.take(stage.scheduler.on_reload([Slot("gpu")], [], stage.now))
+    refusal = stage.refused[stage.request("gone")]
+    assert (refusal.code, refusal.status) == ("unknown_model", 404)
+    assert "removed from the configuration" in refusal.message
+
+
 def test_shutdown_refuses_who_waits_and_lets_leases_end() -> None:
     stage = Stage(serve("a"), serve("b"))
     stage.load("a")

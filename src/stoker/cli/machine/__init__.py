@@ -1,1 +1,1 @@
-"""What this machine has: GPUs, model files, engines, free ports; and the checks of `doctor`."""
+"""What this machine has: GPUs, model files, engines, free ports."""

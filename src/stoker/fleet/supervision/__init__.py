@@ -4,7 +4,7 @@ supervisor      start, sleep, stop, adopt, close
 serve_registry  the serves that Stoker runs, and what happens to each
 managed_serve   one serve, from launch to its end; lifecycle: its states and events, as one table
 start_checks    what prevents a start; fetches missing weights
-preflight       requirements and ports of one serve
+preflight       what prevents the start of one serve: its port and its requirements (`requirements`)
 adoption        serves that an earlier run left running
 sleep_control   puts serves to sleep and wakes them
 memory_meter    measures what a serve holds in memory

@@ -1,4 +1,4 @@
-"""Carries out what the scheduler decides.
+"""Runs swaps: the scheduler's commands, from the start check to the report.
 
 conductor        the scheduler's only caller: carries out its commands, reports results back
 swapper          runs one swap: check, stop, start, prove; refusals: why a serve may not start

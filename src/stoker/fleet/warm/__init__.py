@@ -1,8 +1,7 @@
 """The warm pool: models that are swapped out but start quickly.
 
-hot      loaded in a slot
-warm     its weights are kept in the page cache, or its engine sleeps with them in host memory
-cold     on disk only
+A model is hot (loaded in a slot), warm (its weights are in the page cache, or its engine sleeps with them in host
+memory) or cold (on disk only).
 
 pool          which models stay warm: a byte budget, pins, least recently used (pure)
 prediction    which model is likely to be wanted next, and how often the prediction was right (pure)

@@ -303,7 +303,9 @@ class Scheduler(Settler):
         serve = state.serve
         if self.closing:
             return refusals.shutting_down(), False  # 2
-        if state.held or state.removed:
+        if state.removed:
+            return refusals.removed(serve.name), False  # 2
+        if state.held:
             return refusals.held(serve), False  # 2
         if state.parked:
             return refusals.parked(serve, state.parked), False  # 2

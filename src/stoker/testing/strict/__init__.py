@@ -1,6 +1,6 @@
 """What the clouds' own APIs refuse. Off, unless the script says `strict_messages` or `strict_chat`.
 
-gate      which rules hold where
+strictness  which rules hold where
 rules     Asked: what a rule sees; and the first rule that is broken
 fields    tables: the fields and blocks that there are
 messages  Anthropic's rules: fields, names, sampling
