@@ -4,6 +4,7 @@ collector         identifies serves that start, watches for answers that become 
 fingerprints      what each serve was when it last ran   identify  asks a running engine what it is
 demotion          after a drift alarm: a tier that fails its preflight, too, is denied a class
 recheck           runs that preflight beside the serve's other requests
-shadow            grades live answers afterwards         judge     asks the tier that grades; judge_prompt: what it is asked
+shadow            grades live answers afterwards         judge     asks the tier that grades
+judge_prompt      what that tier is asked
 classifier_model  a model that classifies requests, if it proved better than the built-in classifier
 """
