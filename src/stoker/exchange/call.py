@@ -29,8 +29,8 @@ class Call:
 
     __slots__ = (
         "_reader", "began", "continuation", "decision", "declines", "ending", "first_byte_timer", "is_abandoned",
-        "is_heavy", "lease", "question", "recorder", "relay", "reply", "retry_after", "sent_at", "stay", "token_count",
-        "verifier", "waiting", "wire",
+        "is_heavy", "lease", "question", "recorder", "relay", "reply", "retry_after", "sent_at", "sequence_lease",
+        "token_count", "verifier", "waiting", "wire",
     )  # fmt: skip
 
     def __init__(self, wire: Wire, reply: Reply, decision: Decision, began: float, reader: BodyReader) -> None:
@@ -45,7 +45,7 @@ class Call:
         """A question to the engine, or a download, that has to end before the request can be sent."""
         self.token_count: tuple[str, int | None] = ("", None)
         """The serve that counted the prompt, and its tokens."""
-        self.stay: SequenceLease | None = None
+        self.sequence_lease: SequenceLease | None = None
         """The kept conversation that this request continues."""
         self.verifier: Check | None = None
         """Reads the answer of the current attempt."""

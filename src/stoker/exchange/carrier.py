@@ -149,9 +149,9 @@ class Carrier:
                 decision.translation = relay.translator.describe_changes().decode() or decision.translation
             if relay.upstream_status >= 500 or relay.upstream_status in _FAULTS:
                 self._note(decision.serve, f"HTTP {relay.upstream_status} to {decision.id}")
-        stay, call.stay = call.stay, None
-        if stay is not None:
-            stay.release(None if relay is None else _tokens(relay))
+        sequence, call.sequence_lease = call.sequence_lease, None
+        if sequence is not None:
+            sequence.release(None if relay is None else _tokens(relay))
         lease, call.lease = call.lease, None
         if lease is not None:
             lease.release()
@@ -176,14 +176,14 @@ class Carrier:
         if keeper is not None and request.endpoint.generates:
             lease.on_cut = call.cut
             given = serve, lease.target, call.decision.key, request.endpoint.dialect, request.body
-            call.stay = await call.process(keeper.begin, *given)
-            if call.stay is not None:
-                await call.ask(call.stay.prepare())
+            call.sequence_lease = await call.process(keeper.begin, *given)
+            if call.sequence_lease is not None:
+                await call.ask(call.sequence_lease.prepare())
                 call.check()
 
     async def _send(self, call: Call, lease: Lease, request: UpstreamRequest) -> None:
         target, decision = lease.target, call.decision
-        sequence = call.stay.sequence if call.stay is not None else None
+        sequence = call.sequence_lease.sequence if call.sequence_lease is not None else None
         lease.on_cut = call.cut
         given = request, target, call.wire.raw_headers, decision.id, sequence, call.verifier
         encoded = await call.process(self.formatter.encode, *given)

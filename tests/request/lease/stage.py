@@ -69,7 +69,7 @@ class Stage:
         return self._next
 
     def served(self, id: int, name: str) -> None:
-        self.take(self.scheduler.on_served(id, name, self.now))
+        self.take(self.scheduler.on_release(id, name, self.now))
 
     def leaves(self, id: int, name: str) -> None:
         self.take(self.scheduler.on_cancel(id, name, self.now))

@@ -105,7 +105,7 @@ class Stories(RuleBasedStateMachine):
     @rule(data=st.data())
     def served(self, data: st.DataObject) -> None:
         id = data.draw(st.sampled_from(sorted(self.holding)))
-        self.take(self.scheduler.on_served(id, self.holding.pop(id), self.now))
+        self.take(self.scheduler.on_release(id, self.holding.pop(id), self.now))
 
     @precondition(lambda self: self.holding)
     @rule(data=st.data())

@@ -160,7 +160,7 @@ class Conductor:
             self._fleet.set_busy(False)
         if self._closing:
             self._released.set()
-        commands = self.scheduler.on_served(lease.id, lease.serve, self._clock.now())
+        commands = self.scheduler.on_release(lease.id, lease.serve, self._clock.now())
         if commands:
             self._carry_out(commands)
 
@@ -328,7 +328,7 @@ class Conductor:
             if not waiting.future.done():
                 waiting.future.set_result(None)
         elif waiting.future.done():  # left in this very moment
-            self._carry_out(self.scheduler.on_served(id, waiting.serve, now))
+            self._carry_out(self.scheduler.on_release(id, waiting.serve, now))
         else:
             waiting.future.set_result(self._lease(id, waiting.serve, now, now - waiting.since))
 

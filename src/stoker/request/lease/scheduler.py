@@ -57,10 +57,10 @@ class Scheduler(Settler):
         if state is None:
             return []
         if state.queue.pop(id, None) is None:
-            return self.on_served(id, name, now)
+            return self.on_release(id, name, now)
         return self.settle(now)
 
-    def on_served(self, id: int, name: str, now: float) -> list[Command]:
+    def on_release(self, id: int, name: str, now: float) -> list[Command]:
         """A lease ends. Unknown ones (cut, or their serve has exited) are ignored."""
         state = self.serves.get(name)
         counted = state.leases.pop(id, None) if state is not None else None

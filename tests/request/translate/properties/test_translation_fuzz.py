@@ -17,6 +17,7 @@ import pytest
 from bench.translation_fuzz import SEEDS
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from tests.request.translate.properties.examples import examples
 from tests.request.translate.properties.going_through import CLIENTS, SIGNER, through, translator
 from tests.request.translate.properties.stream_grammars import GRAMMARS
 from tests.request.translate.properties.translation_worlds import SEEDS as DRAWN
@@ -33,7 +34,7 @@ SERVES = [
     capabilities_of(engine, dialect, cloud) for dialect in UPSTREAMS for engine, cloud in (("vllm", False), ("", True))
 ]
 SOME = settings(
-    max_examples=200, derandomize=True, deadline=None, database=None, phases=[Phase.generate, Phase.shrink],
+    max_examples=examples(200), derandomize=True, deadline=None, database=None, phases=[Phase.generate, Phase.shrink],
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 FEW = settings(SOME, max_examples=25)
