@@ -15,7 +15,6 @@ from hypothesis import HealthCheck, Phase, given, settings
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 from tests.request.translate.properties import lossless_requests as requests
-from tests.request.translate.properties.examples import examples
 from tests.request.translate.properties.going_through import SIGNER
 from tests.request.translate.properties.lossless_tables import CHAT, MESSAGES, RESPONSES
 from tests.request.translate.properties.sdk_fields import Field, Schema
@@ -27,7 +26,7 @@ from stoker.request.translate.neutral.gaps import LOSSY
 from stoker.request.translate.translate import read_prompt, write_prompt
 
 SOME = settings(
-    max_examples=examples(200), derandomize=True, deadline=None, database=None, phases=[Phase.generate, Phase.shrink],
+    max_examples=200, derandomize=True, deadline=None, database=None, phases=[Phase.generate, Phase.shrink],
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 _TOOL = {"type": "function", "function": {"name": "x"}}
