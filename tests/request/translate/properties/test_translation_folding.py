@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from tests.request.translate.properties.examples import examples
 from tests.request.translate.properties.going_through import CLIENTS, through, translator
 from tests.request.translate.properties.sdk_folds import Folds, Plain, partly, sse
 from tests.request.translate.properties.stream_grammars import GRAMMARS
@@ -34,7 +33,7 @@ FEW = settings(
     max_examples=30, derandomize=True, deadline=None, database=None, phases=[Phase.generate, Phase.shrink],
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
-MANY = settings(FEW, max_examples=examples(200))
+MANY = settings(FEW, max_examples=200)
 
 
 @pytest.fixture(scope="module")
