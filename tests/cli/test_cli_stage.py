@@ -370,7 +370,7 @@ def test_what_is_interrupted_keeps_what_came_and_the_next_one_fetches_the_rest(
     assert not (vault / "m.gguf").exists()
     if how is signal.SIGINT:
         assert (process.returncode, out) == (130, "")
-        assert f"stopped; 97.8 KiB are kept. To go on: stoker {' '.join(words)}" in err
+        assert f"stopped; 97.8 KiB are kept. To continue: stoker {' '.join(words)}" in err
         assert "Traceback" not in err
     web.manners.hold.set()
     assert run(["stage", "--list"]) == 0

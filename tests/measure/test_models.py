@@ -1,4 +1,4 @@
-"""Two models side by side: intervals by class, paired where the questions were the same, and a verdict in words."""
+"""Two models side by side: intervals by class, paired where the questions were the same, and a summary in words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from stoker.domain.tier import Cost
-from stoker.measure.comparison.models import ComparedModel, ModelVerdict, PassRate, compare_models, paired, unpaired
+from stoker.measure.comparison.models import ComparedModel, ClassRating, PassRate, compare_models, paired, unpaired
 from stoker.measure.reports.models_page import models_page
 from stoker.measure.suites.grading import GradedFixture, GradeOutcome
 
@@ -30,9 +30,9 @@ def test_what_one_model_is_better_at_is_said_with_points_and_interval_and_what_i
              decode_rate=50.0)  # fmt: skip
     found = compare_models(a, b)
     chat, code = found.classes
-    assert (chat.verdict, code.verdict) == (ModelVerdict.SAME, ModelVerdict.BETTER)
+    assert (chat.rating, code.rating) == (ClassRating.SAME, ClassRating.BETTER)
     assert (code.difference, code.pairs) == (pytest.approx(1 / 3), 60)
-    assert found.verdict == (
+    assert found.summary == (
         "B is better at code-write (+33 points, 95 % interval +20 to +45), not distinguishable elsewhere (1 of 2), "
         "and 1.8 times slower"
     )

@@ -101,7 +101,7 @@ class Observer:
                 flow.configure(replace(flow.settings, names=names))
                 self._note(event.cause.value, event.serve, move_text(event))
             case RollbackNotSaved(serve, problem):
-                self._note("rollback", serve, f"it is not on disk: {problem}")
+                self._note("rollback", serve, f"the rollback was not saved: {problem}")
             case PromotionWatchEnded():
                 self._store.results.save_watch(event)
             case _:

@@ -116,7 +116,7 @@ class ClassifierModel:
             return ""
         advice = f"`stoker eval classifier {settings.serve}`"
         if why == self._rejection and self._is_fully_measured:
-            advice = "try another model, or take [router.classifier] out"
+            advice = "try another model, or remove [router.classifier]"
         return f"the classifier's serve '{settings.serve}' is off: {why}; {advice}"
 
     def wants(self, task: Task) -> bool:
@@ -170,7 +170,7 @@ class ClassifierModel:
             return "timed_out" if isinstance(error, TimeoutError) else "failed"  # 7
         except Exception as error:  # no request may fail of this; the text might hold parts of the prompt
             self._breaker.on_fault(self._now())
-            log.error("asking serve %s for a class broke inside Stoker: %s", serve.name, type(error).__name__)
+            log.error("asking serve %s for a class failed inside Stoker: %s", serve.name, type(error).__name__)
             return "failed"
         self._breaker.on_served(self._now())
         return class_in_reply(reply, outline) or "unclear"

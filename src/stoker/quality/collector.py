@@ -86,7 +86,7 @@ class EvidenceCollector:
             if alarm is not None and tier is not None and key in self._evidence.rows:
                 self._evidence.on_alarm(*key)
                 text = (
-                    f"its answers to {routed.task} fail more often than they did: stoker eval calibrate {attempt.tier}"
+                    f"its answers to {routed.task} fail more often than before; measure it again: stoker eval calibrate {attempt.tier}"
                 )
                 self._note("drift", tier.serve, text)
                 self._demoter.on_alarm(tier, routed.task)

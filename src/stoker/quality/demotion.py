@@ -28,7 +28,7 @@ from stoker.store.demotions import Demotions, path_of
 log = logging.getLogger("stoker.routing")
 _NOT_DEMOTED = {
     DemotionOutcome.PASSED: "the preflight passes",
-    DemotionOutcome.UNDECIDED: "the preflight was broken off each time",
+    DemotionOutcome.UNDECIDED: "the preflight was interrupted each time",
 }
 """Why a tier is not demoted, although its answers are verified from now on."""
 

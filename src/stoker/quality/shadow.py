@@ -182,7 +182,7 @@ class ShadowGrader:
             try:
                 await self._grade(job)
             except Exception as error:  # its text might hold parts of the prompt
-                log.error("grading an answer of tier %s broke inside Stoker: %s", job.tier, type(error).__name__)
+                log.error("grading an answer of tier %s failed inside Stoker: %s", job.tier, type(error).__name__)
             del job
 
     async def _grade(self, job: GradingJob) -> None:
@@ -214,7 +214,7 @@ class ShadowGrader:
         else:
             self._drop(reply.dropped)
         if reply.detail and not self._has_complained:
-            log.warning("tier %s does not grade: %s", judge.name, reply.detail)
+            log.warning("tier %s cannot grade: %s", judge.name, reply.detail)
         self._has_complained = bool(reply.detail)
 
     def _count(self, job: GradingJob, judge: Tier, passed: bool, at: float) -> None:

@@ -45,7 +45,7 @@ class OwnEngine:
         """
         if serve.driver is not Driver.PROCESS or serve.base_url is not None:
             raise UsageError(
-                f"'{serve.name}' is no process that Stoker starts ({serve.driver.value}): its context is set where it "
+                f"'{serve.name}' is not a process that Stoker starts ({serve.driver.value}): its context is set where it "
                 "is started"
             )
         if missing := problems(serve):

@@ -25,7 +25,7 @@ from stoker.measure.canary.questions import SEED, CanaryQuestion
 from stoker.measure.requests.client import ModelClient, ModelReply
 
 REPEATS = 3
-"""Askings of each question that make a baseline: what differs among them is not held against anybody."""
+"""Askings of each question that make a baseline: what differs among them does not count later."""
 RERUNS, STRESS = 3, 25
 """After a mismatch: immediate repeats, then many."""
 MOST_RERUNS, MOST_STRESS = 1, 1
@@ -193,7 +193,7 @@ def find_mismatch(kept: BaselineReply, now: CanaryReply, same_execution: bool) -
     if now.failure:  # 1
         return Mismatch(now.name, f"{_SILENT} ({now.failure})")
     if None not in (before.prompt_tokens, now.prompt_tokens) and before.prompt_tokens != now.prompt_tokens:  # 2
-        text = f"the prompt is {now.prompt_tokens} tokens, it was {before.prompt_tokens}: template or tokenizer"
+        text = f"the prompt has {now.prompt_tokens} tokens instead of {before.prompt_tokens}: the template or the tokenizer changed"
         return Mismatch(now.name, text)
     moved = shift(before, now)
     if same_execution and moved is not None and moved > QUIET + 3 * kept.shift:  # 3

@@ -110,7 +110,7 @@ def why_not_better(built_in: ClassifierScore, other: ClassifierScore) -> str:
         if found < before:  # 2
             return f"it finds {found} of {other.labels[name]} {name}; without it {before} are found"
     if other.false_alarms > built_in.false_alarms:  # 3
-        return f"it takes {other.false_alarms} hard negatives for high-risk; without it {built_in.false_alarms} are"
+        return f"it classifies {other.false_alarms} hard negatives as high-risk; without it {built_in.false_alarms} are"
     return ""
 
 

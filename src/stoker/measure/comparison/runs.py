@@ -1,6 +1,6 @@
 """Two runs of any kind side by side: every number, how far apart, and what differs in what was measured. Pure.
 
-No verdict: which way a number is better depends on the kind. `benchmarks` has one for benchmarks, step by step.
+Nothing is rated: which way a number is better depends on the kind. `benchmarks` rates benchmarks, step by step.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a serve says about itself, asked once before the gates: nothing here is a verdict."""
+"""What a serve says about itself, asked once before the gates: nothing here is judged."""
 
 from __future__ import annotations
 

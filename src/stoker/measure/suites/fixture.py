@@ -150,5 +150,5 @@ def _wrong(one: Fixture, classes: Collection[str]) -> str:
     checks = one.check.checks if isinstance(one.check, AllChecks) else [one.check]
     for check in checks:  # 5
         if isinstance(check, NumberCheck) and not DECIMAL.fullmatch(check.value):
-            return f"`check.value` '{check.value}' is no number"
+            return f"`check.value` '{check.value}' is not a number"
     return ""

@@ -82,7 +82,7 @@ class GradingProgress(NamedTuple):
     passed: int
     of: int
     """Fixtures of the class: the most that can be asked."""
-    verdict: stats.SprtVerdict
+    result: stats.SprtResult
 
 
 class UngradedFixtures(NamedTuple):
@@ -123,7 +123,7 @@ async def grade_fixtures(
     check: CheckAnswer = check_in_sandbox,
     test: Callable[[], stats.Sprt] = stats.Sprt,
 ) -> list[GradedFixture]:
-    """What the verdicts rest on, in the order of the fixtures. Raises nothing of the model's or the checks' making.
+    """The grades that the verdicts rest on, in the order of the fixtures. Raises nothing of the model's or the checks' making.
 
     `done`: from an earlier run; the ones that are samples, of fixtures that did not change since, are not asked again.
     On cancel, only what `on_progress` got is left: store it, and pass it as `done` next time.
@@ -139,7 +139,7 @@ async def grade_fixtures(
             if one.is_sample:
                 sprt.feed(one.outcome is GradeOutcome.PASSED)
             misses = 0 if one.is_sample else misses + 1
-            on_progress(GradingProgress(one, earlier is None, sprt.n, sprt.passed, len(own), sprt.verdict))
+            on_progress(GradingProgress(one, earlier is None, sprt.n, sprt.passed, len(own), sprt.result))
             if sprt.is_over or misses == GIVE_UP:
                 break
     return found
@@ -244,7 +244,7 @@ def profile_rows(
         found.append(
             ProfileRow(
                 tier, name, fingerprint.identity, fingerprint.execution, sprt.n, sprt.passed,
-                stats.ROW_VERDICTS[sprt.verdict],
+                stats.ROW_VERDICTS[sprt.result],
                 round(statistics.median(seconds), 6) if seconds else None, source, digest(own), at,
             )
         )  # fmt: skip
