@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stoker.measure.load.ladder import LadderStop, Rung, rerun_change, has_changed, knee, next_clients, open_rates
+from stoker.measure.load.ladder import LadderStop, Rung, has_changed, knee, next_clients, open_rates, rerun_change
 
 
 def rungs(*rates: float | None, **last: object) -> list[Rung]:

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from stoker.domain.tier import Cost
-from stoker.measure.comparison.models import ComparedModel, ClassRating, PassRate, compare_models, paired, unpaired
+from stoker.measure.comparison.models import ClassRating, ComparedModel, PassRate, compare_models, paired, unpaired
 from stoker.measure.reports.models_page import models_page
 from stoker.measure.suites.grading import GradedFixture, GradeOutcome
 

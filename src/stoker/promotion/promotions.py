@@ -95,8 +95,8 @@ class Promotions:
     async def promote(self, alias: str, serve: str, evidence: str, reason: str, force: bool) -> dict[str, Any]:
         """Move an alias. `evidence` is the id of a gate's run.
 
-        Raises ClientError: 404 (no such alias or serve), 409 (the alias points to that serve already, or there is no evidence), 400
-        (forced without a reason); StokerError `state_unusable` if it cannot be saved. Nothing moves then.
+        Raises ClientError: 404 (no such alias or serve), 409 (no change, or no evidence), 400 (forced without a reason);
+        StokerError `state_unusable` if it cannot be saved. Nothing moves then.
         """
         configured, target = self._alias(alias), self._serve(serve)  # 1
         before = self.meaning()[alias]
@@ -120,7 +120,7 @@ class Promotions:
         return {"alias": alias, "serve": serve, "previous": before, "watch": configured.watch}
 
     async def reset(self, alias: str) -> dict[str, Any]:
-        """Let an alias point to the serve that the configuration names. Raises ClientError 404, 409 (it does already)."""
+        """Point an alias to its configured serve. Raises ClientError 404, 409 (it does already)."""
         configured = self._alias(alias)
         if alias not in self._overrides:
             text = f"alias '{alias}' already points to the serve that the configuration names"
@@ -134,7 +134,10 @@ class Promotions:
         try:
             await asyncio.to_thread(self._store.write, overrides)
         except OSError as error:
-            text = f"the promotion cannot be saved ({error.strerror}), so the alias was not moved: check the disk of the state directory"
+            text = (
+                f"the promotion cannot be saved ({error.strerror}), so the alias was not moved: "
+                "check the disk of the state directory"
+            )
             raise StokerError(text, code="state_unusable") from error
         for alias in self._overrides.keys() | overrides.keys():
             if self._overrides.get(alias) != overrides.get(alias) and alias in self._watches:

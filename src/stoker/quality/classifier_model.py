@@ -182,7 +182,7 @@ class ClassifierModel:
             return "it is no longer configured"
         now = router.current_fingerprint(serve.name, serve.translation.cloud)
         if now is None:
-            last = router.evidence.fingerprints.get(serve.name)
+            last = router.tier_quality.fingerprints.get(serve.name)
             return _NOT_LOADED if last is None or proofs.header_of(last) == self._measured.header else _CHANGED
         return "" if proofs.header_of(now) == self._measured.header else _CHANGED
 

@@ -51,7 +51,9 @@ def bind(state: Path) -> tuple[socket.socket, Path]:
         made.setblocking(False)
     except OSError as error:
         made.close()
-        raise unusable(f"the socket {where} cannot be made ({error.strerror}): check who owns {where.parent}") from error
+        raise unusable(
+            f"the socket {where} cannot be made ({error.strerror}): check who owns {where.parent}"
+        ) from error
     finally:
         os.umask(mask)
     return made, where

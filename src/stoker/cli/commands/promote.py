@@ -60,7 +60,11 @@ def promote(
     if wait and not reset:
         with installation.control() as control:
             answer["kept"] = _wait(control, alias, str(answer["serve"]), quiet=json)
-        done = f"{alias} points to {answer['serve']}" if answer["kept"] else f"{alias} points to {answer['previous']} again"
+        done = (
+            f"{alias} points to {answer['serve']}"
+            if answer["kept"]
+            else f"{alias} points to {answer['previous']} again"
+        )
     if json:
         terminal.emit(answer)
     else:

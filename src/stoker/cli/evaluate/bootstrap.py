@@ -49,7 +49,7 @@ def bootstrap(
         ),
     ] = None,
     suites: _Suites = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Start over instead of continuing an interrupted run.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start over; do not continue an interrupted run.")] = False,
     config: options.Config = None,
     state: options.State = None,
     json: options.Json = False,

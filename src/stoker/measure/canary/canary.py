@@ -193,7 +193,8 @@ def find_mismatch(kept: BaselineReply, now: CanaryReply, same_execution: bool) -
     if now.failure:  # 1
         return Mismatch(now.name, f"{_SILENT} ({now.failure})")
     if None not in (before.prompt_tokens, now.prompt_tokens) and before.prompt_tokens != now.prompt_tokens:  # 2
-        text = f"the prompt has {now.prompt_tokens} tokens instead of {before.prompt_tokens}: the template or the tokenizer changed"
+        counts = f"{now.prompt_tokens} tokens instead of {before.prompt_tokens}"
+        text = f"the prompt has {counts}: the template or the tokenizer changed"
         return Mismatch(now.name, text)
     moved = shift(before, now)
     if same_execution and moved is not None and moved > QUIET + 3 * kept.shift:  # 3

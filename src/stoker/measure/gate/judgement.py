@@ -125,7 +125,11 @@ def _judge(condition: Condition, run: Run | None, kind: RunKind, task_class: str
     name = condition.text
     if run is None:
         of = f" of {task_class}" if task_class else ""
-        return Finding(name, Outcome.UNDECIDED, f"no {kind.value}{of} was measured on this serve with its current model and settings")  # 1
+        return Finding(
+            name,
+            Outcome.UNDECIDED,
+            f"no {kind.value}{of} was measured on this serve with its current model and settings",
+        )  # 1
     if condition.measurement is not None:  # 2
         failed = [finding.name for finding in run.findings if finding.outcome is Outcome.FAILED]
         said = f"failed: {', '.join(failed)}" if failed else run.outcome.value

@@ -12,7 +12,7 @@ from stoker.measure.artifacts.result_file import new_id, raw, raws
 from stoker.measure.load.benchmark import Benchmark, MeasuredStep
 from stoker.measure.load.figures import counts, figures, summary
 from stoker.measure.load.generator import is_punctual
-from stoker.measure.load.ladder import rerun_change, has_changed, knee
+from stoker.measure.load.ladder import has_changed, knee, rerun_change
 from stoker.measure.load.prompts import PromptSharing
 from stoker.measure.requests.timing import RequestTiming
 

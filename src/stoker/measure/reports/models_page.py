@@ -11,9 +11,9 @@ from stoker.measure.comparison.models import (
     SPEED,
     UNITS,
     ClassComparison,
+    ClassRating,
     ComparedModel,
     ModelComparison,
-    ClassRating,
     PassRate,
     points,
 )

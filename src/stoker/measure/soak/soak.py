@@ -197,7 +197,7 @@ class Soak:
         """Note what happened to engine and clock; whether the engine is another one than before."""
         jump = self._clocks.jumped(self._times.now(), self._times.wall())
         if jump is not None:
-            self._event("clock_jump", f"the wall clock was set by {jump:+.0f} s; the schedule of the cycles is unchanged")
+            self._event("clock_jump", f"the wall clock was set by {jump:+.0f} s; the schedule is unchanged")
         before, now = self.record.engine, await self._work.engine()
         if now is None:
             return False

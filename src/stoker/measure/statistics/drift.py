@@ -1,4 +1,4 @@
-"""Whether a model has become worse than it was: one Cusum per serve and check, fed by canaries and checked live answers.
+"""Whether a model has become worse than it was: one Cusum per serve and check, fed by canaries and live checks.
 
 The first of two stages, so that nothing flaps: an alarm only has the preflight run again (`request.decide.demotion`).
 Nothing is changed here.

@@ -123,7 +123,7 @@ async def grade_fixtures(
     check: CheckAnswer = check_in_sandbox,
     test: Callable[[], stats.Sprt] = stats.Sprt,
 ) -> list[GradedFixture]:
-    """The grades that the verdicts rest on, in the order of the fixtures. Raises nothing of the model's or the checks' making.
+    """Grades, in the order of the fixtures. A failure of the model or of a check is a grade, not an exception.
 
     `done`: from an earlier run; the ones that are samples, of fixtures that did not change since, are not asked again.
     On cancel, only what `on_progress` got is left: store it, and pass it as `done` next time.

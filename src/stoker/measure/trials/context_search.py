@@ -31,13 +31,13 @@ _CACHE = re.compile(r"(?:GPU KV cache size: |max_total_num_tokens=)([\d,]+)")
 class EngineNotStarted(Exception):
     """The engine did not come up with this limit; the text is its own last words, shortened.
 
-    `kind`: what kind of failure it is, by name, where that can be told; `fix`: what to do about it; `evidence`: the
+    `kind`: what kind of failure it is, by name, where that can be told; `fix`: what to do about it; `log_line`: the
     line that tells.
     """
 
-    def __init__(self, text: str, kind: str = "", fix: str = "", evidence: str = "") -> None:
+    def __init__(self, text: str, kind: str = "", fix: str = "", log_line: str = "") -> None:
         super().__init__(text)
-        self.kind, self.fix, self.evidence = kind, fix, evidence or text
+        self.kind, self.fix, self.log_line = kind, fix, log_line or text
 
 
 class StartedEngine(NamedTuple):

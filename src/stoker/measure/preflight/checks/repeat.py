@@ -134,7 +134,9 @@ async def _even(client: ModelClient, ctx: CheckContext) -> CheckResult:
         repeats = await _more(client, ctx)
     if sum(seconds > OFTEN for seconds in beyond) < (_FEW - 1) * _ROUNDS:
         return passed(f"{len(repeats)} identical requests, uneven by {most:.2f} s at most, without a period", **numbers)
-    return failed("often", f"{len(slow)} of {len(repeats)} identical requests take up to {most:.2f} s longer", **numbers)
+    return failed(
+        "often", f"{len(slow)} of {len(repeats)} identical requests take up to {most:.2f} s longer", **numbers
+    )
 
 
 def _beyond(repeats: Sequence[RepeatedRequest]) -> list[float]:
