@@ -179,7 +179,7 @@ def run(numbers: dict[str, float | int | None], **more: Any) -> Run:
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "verdict"),
+    ("a", "b", "rating"),
     [
         ({"ttft_p50": 10.0}, {"ttft_p50": 9.0}, FigureRating.BETTER),
         ({"ttft_p50": 10.0}, {"ttft_p50": 11.0}, FigureRating.WORSE),

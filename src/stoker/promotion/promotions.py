@@ -95,7 +95,7 @@ class Promotions:
     async def promote(self, alias: str, serve: str, evidence: str, reason: str, force: bool) -> dict[str, Any]:
         """Move an alias. `evidence` is the id of a gate's run.
 
-        Raises ClientError: 404 (no such alias or serve), 409 (no change, or no evidence), 400 (forced without a reason);
+        Raises ClientError: 404 (no such alias or serve), 409 (no change or evidence), 400 (forced without a reason);
         StokerError `state_unusable` if it cannot be saved. Nothing moves then.
         """
         configured, target = self._alias(alias), self._serve(serve)  # 1

@@ -85,7 +85,10 @@ class QualityMonitor:
             alarm = self._drift.feed(attempt.tier, routed.task, failed=bool(attempt.findings))
             if alarm is not None and tier is not None and key in self._tier_quality.rows:
                 self._tier_quality.on_alarm(*key)
-                text = f"its answers to {routed.task} fail more often than before; measure it again: stoker eval calibrate {attempt.tier}"
+                text = (
+                    f"its answers to {routed.task} fail more often than before; measure it again: "
+                    f"stoker eval calibrate {attempt.tier}"
+                )
                 self._note("drift", tier.serve, text)
                 self._demoter.on_alarm(tier, routed.task)
 

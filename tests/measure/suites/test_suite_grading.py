@@ -77,7 +77,7 @@ def test_a_class_ends_as_soon_as_it_is_decided() -> None:
     assert len(graded(bad, fixtures())) == len(bad.asked) == 3
 
 
-def test_a_verdict_of_the_test_is_one_of_the_profile() -> None:
+def test_a_result_of_the_test_is_a_verdict_of_the_profile() -> None:
     own = fixtures()
     for answer, verdict, n in (
         (lambda at: heard("yes"), Verdict.ALLOW, 27),
@@ -261,11 +261,11 @@ def told(
     left: TimeLeft,
     name: str,
     seconds: float,
-    verdict: stats.SprtResult = stats.SprtResult.UNDECIDED,
+    result: stats.SprtResult = stats.SprtResult.UNDECIDED,
     new: bool = True,
 ) -> None:
     one = GradedFixture("id", "digest", name, GradeOutcome.PASSED)
-    left.on_graded(GradingProgress(one, new, 1, 1, 10, verdict), seconds)
+    left.on_graded(GradingProgress(one, new, 1, 1, 10, result), seconds)
 
 
 def test_at_most_is_the_median_of_the_class_times_its_rest_and_that_of_all_times_the_others() -> None:
