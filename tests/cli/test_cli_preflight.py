@@ -87,8 +87,8 @@ def test_an_earlier_result_is_a_baseline(scripted: str, home: Path, capsys: Capt
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["--only", "nonsense"], "there is no check 'nonsense'; there are model, prompt-tokens"),
-        (["--wording", "nonsense"], "there is no wording 'nonsense'; there are assistant, ember, spark"),
+        (["--only", "nonsense"], "there is no check 'nonsense'; known: model, prompt-tokens"),
+        (["--wording", "nonsense"], "there is no wording 'nonsense'; known: assistant, ember, spark"),
         (["--model", "other"], "has no model 'other'"),
     ],
 )

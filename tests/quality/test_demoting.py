@@ -268,7 +268,7 @@ async def test_a_serve_that_dies_of_it_each_time_is_left_alone_and_stays_suspect
     await one.settled()
     assert len(one.asked) == TRIES
     assert one.stands()[0] is Verdict.VERIFY
-    assert "broken off each time" in one.told("drift")[-1]
+    assert "interrupted each time" in one.told("drift")[-1]
 
 
 @story

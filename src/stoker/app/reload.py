@@ -22,7 +22,7 @@ class ConfigurationChanges:
     routing: bool
     """Whether tiers are chosen by other rules or measurements."""
     problems: tuple[str, ...]
-    """What differs, and takes effect only after a restart."""
+    """Changes that take effect only after a restart."""
 
 
 def compare(old: Configuration, new: Configuration) -> ConfigurationChanges:

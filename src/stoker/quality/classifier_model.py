@@ -48,7 +48,7 @@ from stoker.routing.router import TierRouter
 
 log = logging.getLogger("stoker.routing")
 OUTCOMES = ("answered", "unclear", "timed_out", "busy", "not_loaded", "failed", "resting", "not_permitted")
-"""What came of asking the model."""
+"""The outcomes of asking the model."""
 
 
 class ClassifierModel:
@@ -66,11 +66,11 @@ class ClassifierModel:
         self._settings: ClassifierModelSettings | None = None
         self._measured = proofs.ClassifierAnswers()
         self._rejection = ""
-        """Why it must stay off, whatever runs."""
+        """Why the model stays off; empty: nothing keeps it off."""
         self._is_fully_measured = False
         """It answered the whole test set, so measuring it again would say nothing new."""
         self._proved_with: tuple[proofs.ClassifierAnswers, ClassifierModelSettings, tuple[str, ...]] | None = None
-        """What the two above were computed from."""
+        """The answers from which the two values above were computed."""
         self._limits = BreakerLimits()
         self._breaker = Breaker()
 

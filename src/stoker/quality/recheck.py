@@ -64,7 +64,7 @@ class Rechecks:
         self._now = now
         self._pending: dict[str, PendingRecheck] = {}
         self._cooling: dict[tuple[str, Key], float] = {}
-        """Until when an alarm about it starts nothing."""
+        """Until when an alarm about a tier and class starts no preflight."""
         self._task: asyncio.Task[None] | None = None
         self._serve = ""
         self._is_closed = False

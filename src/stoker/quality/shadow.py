@@ -51,7 +51,7 @@ class GradingJob(NamedTuple):
     tier: str
     task: str
     fingerprint: Fingerprint
-    """What the tier was when it answered."""
+    """The tier's fingerprint when it answered."""
     conversation: str
     answer: str
 

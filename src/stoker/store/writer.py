@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 _encoder = msgspec.json.Encoder()
 
 
-class Writer:
+class DecisionWriter:
     """Empties `pending` into the file. All methods run on one thread; the figures may be read from any.
 
     written    records that are on disk, or were before the limit removed them

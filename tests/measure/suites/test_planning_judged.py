@@ -66,9 +66,9 @@ WRONG = [
     (HEAD, "j holds no judgement"),
     ("", "j holds no judgement"),
     ('{"fixture": "p0"', "j, line 1: "),
-    ('{"fixture": "p0", "model": 3, "judge": "ann", "score": 1}', "j, line 1, model: is no text"),
+    ('{"fixture": "p0", "model": 3, "judge": "ann", "score": 1}', "j, line 1, model: is not text"),
     ('{"fixture": "p0", "model": "m", "judge": "ann", "score": true}', "j, line 1, score: 'True'"),
-    ('{"fixture": "p0", "model": "m", "judge": "ann", "score": 1, "note": 3}', "j, line 1, note: is no text"),
+    ('{"fixture": "p0", "model": "m", "judge": "ann", "score": 1, "note": 3}', "j, line 1, note: is not text"),
     ('{"fixture": "p0", "model": "m", "judge": "ann", "score": 1}\n3', "j, line 2: is not an object"),
 ]
 

@@ -178,7 +178,7 @@ def test_progress_tells_where_the_class_stands() -> None:
     seen: list[GradingProgress] = []
     graded(Model(lambda at: heard("no" if at == 0 else "yes")), fixtures(), on_progress=seen.append)
     assert (seen[0].n, seen[0].passed, seen[0].of, seen[0].result) == (1, 0, 60, stats.SprtResult.UNDECIDED)
-    assert (seen[0].graded.outcome, seen[0].graded.reason) == (GradeOutcome.FAILED, "no copy: 'no'")
+    assert (seen[0].graded.outcome, seen[0].graded.reason) == (GradeOutcome.FAILED, "not an exact copy: 'no'")
     assert (seen[-1].n, seen[-1].passed, seen[-1].result) == (38, 37, stats.SprtResult.ALLOW)
 
 

@@ -21,7 +21,7 @@ _OWN_TIME = {"soak": ("eval soak", " --for 8h"), "context": ("eval context", "")
 """Measurements that take hours, or the slot: not begun by the way. With the command for each, and its options."""
 _NAMES = {"bootstrap": "suites"}
 _LOOKED_AT = 20
-"""Results of one kind that are looked through."""
+"""How many results of one kind are searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class GateMeasurement:
     suites: Path | None
     unknown_ok: bool
     fixtures: Mapping[str, int]
-    """How many there are of each class."""
+    """The number of fixtures of each class."""
 
     @property
     def unknown_identity(self) -> list[str]:

@@ -22,7 +22,7 @@ class SlotTenants(NamedTuple):
     members: tuple[str, ...]
     """All serves that may live there."""
     slot: str
-    """Empty: the serve has none."""
+    """Empty: the serve has no slot."""
 
     def announcement(self) -> str:
         """What happens to them, before it does."""

@@ -32,9 +32,9 @@ class MeasurementTarget:
     context: int | None = None
     fingerprint: Fingerprint = field(default_factory=Fingerprint)
     notes: tuple[str, ...] = ()
-    """What was asked for and cannot be had, in words."""
+    """Options that are ignored, and why."""
     slot: str = ""
-    """What two measurements may not share; empty: the model alone."""
+    """The slot, which only one measurement may use at a time; empty: the serve has none."""
 
     def subject(self, route: str) -> Subject:
         server = next(one for one in self.servers if one.route == route)

@@ -34,7 +34,7 @@ QUIET = 0.25
 """So much may log probabilities of the first token move within one execution, and three times what they did among the
 baseline's own repeats: batches change the order of sums. A changed kernel or a changed weight moves them by more."""
 HALF = 0.5
-"""Of the words have to agree across a change of execution, where no answer is right or wrong."""
+"""The share of words that must agree across a change of execution, for questions without a right answer."""
 _WORD = re.compile(r"\s*\S+|\s+$")
 _TIMEOUT = 300.0
 _SILENT = "no answer"
@@ -49,7 +49,7 @@ class CanaryReply(msgspec.Struct):
     first: dict[str, float] = {}
     """Log probability of each candidate for the first token, by the token's digest."""
     is_right: bool | None = None
-    """By its question; None: it does not say."""
+    """Whether the question accepts the answer; None: the question accepts any."""
 
 
 class BaselineReply(msgspec.Struct):
@@ -64,7 +64,7 @@ class Baseline(msgspec.Struct):
     """The raw part of a Run that was recorded as one."""
 
     digest: str
-    """Of the questions."""
+    """Digest of the questions."""
     replies: list[BaselineReply] = msgspec.field(default_factory=list, name="kept")
 
     def reply_to(self, name: str) -> BaselineReply | None:
@@ -74,7 +74,7 @@ class Baseline(msgspec.Struct):
 class Mismatch(NamedTuple):
     name: str
     reason: str
-    """One sentence."""
+    """The reason, in one sentence."""
 
 
 class Anomaly(msgspec.Struct):
@@ -83,7 +83,7 @@ class Anomaly(msgspec.Struct):
     name: str
     reason: str = msgspec.field(name="why")
     reruns: list[bool] = []
-    """True: this one mismatched, too."""
+    """For each repeat: True if it mismatched, too."""
     stress: list[bool] = []
     at: float = 0.0
     """Unix time."""

@@ -14,13 +14,13 @@ import msgspec
 from stoker.domain.task import HIGH_RISK, LONG, Outline
 
 MISSED, ALARMED, OTHER = 10, 3, 1
-"""What it costs to take high-risk work for something else, something else for high-risk, and the rest."""
+"""Costs of mistakes: high-risk work that is missed, other work that is classified as high-risk, any other mistake."""
 
 
 class LabelledPrompt(NamedTuple):
     task_class: str
     hard: bool
-    """It speaks in the words of a high-risk class, and is of another."""
+    """The prompt uses the words of a high-risk class but belongs to another class."""
     outline: Outline
     also: tuple[str, ...] = ()
     """Other classes that its author would accept."""

@@ -45,7 +45,7 @@ class ComparedFigure(NamedTuple):
     a: FigureSpread
     b: FigureSpread
     change: float | None
-    """0.1: the newer one is 10 % higher."""
+    """The relative change; 0.1: the newer figure is 10 % higher."""
     rating: FigureRating
 
     @property

@@ -27,7 +27,7 @@ UNITS = {"ttft_p50": "ms", "ttft_p95": "ms", "decode_rate": "tokens/s", "output_
 
 
 class ClassRating(StrEnum):
-    """Of the second model, against the first."""
+    """How the second model compares with the first."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -39,15 +39,15 @@ class ComparedModel(NamedTuple):
     serve: str
     graded: Sequence[GradedFixture] = ()
     speed: Mapping[str, Number] = {}
-    """Of SPEED; one client, but for `output_rate`."""
+    """Figures named in SPEED, with one client (`output_rate`: with `clients`)."""
     clients: int | None = None
-    """Of `output_rate`."""
+    """The number of clients behind `output_rate`."""
     memory: int | None = None
     """Bytes."""
     cost: Cost | None = None
-    """None: no tier says what it costs."""
+    """None: no tier has a `cost` for it."""
     runs: tuple[str, ...] = ()
-    """Ids of the results that all this is from."""
+    """Ids of the results that these figures come from."""
 
 
 class PassRate(NamedTuple):
@@ -64,9 +64,9 @@ class ClassComparison(NamedTuple):
     a: PassRate
     b: PassRate
     difference: float
-    """Of the rates, the second less the first."""
+    """The second pass rate minus the first."""
     interval: Interval
-    """Of the difference, at 95 %."""
+    """The 95 % interval of the difference."""
     pairs: int
     """Fixtures that both were asked and that the difference is from; 0: it is of two samples."""
 

@@ -27,7 +27,7 @@ from stoker.measure.statistics.stats import wilson
 SEARCHED = ("context", "reported.context", "reported.slots")
 """Parts of a fingerprint that a context search sets by itself."""
 UNKNOWN = "unknown"
-"""What a finding that was set aside begins with."""
+"""The text of an ignored finding begins with this."""
 
 
 def usable_runs(

@@ -22,7 +22,7 @@ LEAST_GOOD = 0.9
 MOST_FAILED = 0.01
 MAX_CHANGE = 0.05
 SHARES = (0.5, 0.8, 0.95)
-"""Of the knee's request rate, for the open-loop steps."""
+"""Shares of the knee's request rate at which the open-loop steps run."""
 TOP = 256
 
 
@@ -39,11 +39,11 @@ class Rung(NamedTuple):
     rate: float | None
     """Output tokens per second; None: the server gives no usage, and requests count instead."""
     requests: float | None = None
-    """Requests per second that ended well."""
+    """Answered requests per second."""
     failed: float = 0.0
-    """Share of all that were started."""
+    """The share of started requests that failed."""
     good: float | None = None
-    """Share that kept the objectives; None: there are none."""
+    """The share of requests that met the objectives; None: there are no objectives."""
     is_full: bool = False
     """Memory is short."""
 

@@ -22,7 +22,7 @@ from stoker.measure.suites.fixture import FixtureError
 FIELDS = ("fixture", "model", "judge", "score")
 NOTE = "note"
 STRUCTURE, MEAN = "structure", "mean of the judges"
-"""Raters that are no judges."""
+"""Raters that are not judges."""
 PASS = 0.5
 """A score from here on is a pass, where only pass and fail are compared."""
 _WORDS = {"pass": 1.0, "fail": 0.0}

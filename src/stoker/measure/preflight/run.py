@@ -33,7 +33,7 @@ class PreflightOptions(NamedTuple):
     context: int | None = None
     """Tokens that the configuration promises."""
     wording: str | None = None
-    """By name; None: chosen by the model's id."""
+    """The name of a wording; None: chosen by the model's id."""
     baseline: Mapping[str, Number] = {}
     seed: int = 1
     concurrency: int = 4

@@ -98,9 +98,9 @@ class SoakRecord(msgspec.Struct):
     """The id of the run it came from, or `own`."""
     same_execution: bool = True
     fingerprint: Fingerprint = Fingerprint()
-    """Of the model at the beginning."""
+    """The model's fingerprint at the beginning."""
     engine: str = ""
-    """Which process it was when last looked at."""
+    """The engine's process when it was last checked."""
     started: int = 0
     """Cycles that were started or missed."""
     cycles: list[SoakCycle] = []

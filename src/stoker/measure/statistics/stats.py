@@ -16,7 +16,7 @@ from typing import NamedTuple
 from stoker.domain import tier
 
 Z95 = 1.959964
-"""Of the normal distribution: 95 % lie within."""
+"""Standard deviations around the mean that contain 95 % of a normal distribution."""
 
 
 class Interval(NamedTuple):

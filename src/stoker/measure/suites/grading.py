@@ -31,7 +31,7 @@ from stoker.measure.suites.fixture import Fixture, by_class, digest
 from stoker.measure.suites.sandbox import sandbox
 
 SAMPLING: Mapping[str, Any] = {"temperature": 0, "seed": 7}
-"""Unless the caller wants another, or the fixture says."""
+"""Defaults that the caller or the fixture may override."""
 TIMEOUT = 300.0
 PATIENCE = 60.0
 """Seconds for one check: the sandbox's own limits come first."""
@@ -59,15 +59,15 @@ SAMPLES = (GradeOutcome.PASSED, GradeOutcome.FAILED)
 class GradedFixture(msgspec.Struct, frozen=True):
     fixture: str
     digest: str
-    """Of the fixture as it was asked."""
+    """Digest of the fixture as it was asked."""
     task_class: str
     outcome: GradeOutcome
     reason: str = msgspec.field(default="", name="told")
     """Why it did not pass, in a few words."""
     seconds: float | None = None
-    """To the end of the answer."""
+    """Seconds until the end of the answer."""
     tokens: int | None = None
-    """Of the answer, as the server counted."""
+    """Tokens of the answer, as the server counted them."""
 
     @property
     def is_sample(self) -> bool:
@@ -77,7 +77,7 @@ class GradedFixture(msgspec.Struct, frozen=True):
 class GradingProgress(NamedTuple):
     graded: GradedFixture
     is_new: bool
-    """False: it was given in."""
+    """False: the grade comes from an earlier run."""
     n: int
     passed: int
     of: int
@@ -92,7 +92,7 @@ class UngradedFixtures(NamedTuple):
     samples: int
     ungraded: int
     reason: str
-    """Why, of most of them."""
+    """The most frequent reason."""
     first_fixture: str
 
 

@@ -15,7 +15,7 @@ class TimeLeft:
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self._total = sum(sizes.values())
         self._to_come = dict(sizes)
-        """Of the present class and those behind it."""
+        """Questions left of the current class and of those after it."""
         self._present = ""
         self._own: list[float] = []
         self._every: list[float] = []

@@ -35,7 +35,7 @@ _BRIEF, _LONG = 6, 160
 _MARKS = 16
 """Invisible tokens of an answer: its end, turn marks and empty thoughts."""
 MUCH = 4096
-"""Tokens of the answer that is left."""
+"""Tokens of the answer that the client abandons."""
 
 
 async def _stop(client: ModelClient, ctx: CheckContext) -> CheckResult:

@@ -43,14 +43,14 @@ class SandboxOutcome(StrEnum):
     FAILED = "failed"
     """The program is wrong, ended itself, took too long or said too much."""
     BROKEN = "broken"
-    """It never came to run: the sandbox's fault."""
+    """The sandbox failed, and the program did not run."""
 
 
 class SandboxResult(NamedTuple):
     end: SandboxOutcome
     message: str = ""
     output: bytes = b""
-    """What it said, at most OUTPUT bytes."""
+    """The program's output, at most OUTPUT bytes."""
     seconds: float = 0.0
 
 
