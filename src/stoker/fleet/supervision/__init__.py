@@ -4,7 +4,7 @@ supervisor      start, sleep, stop, adopt, close
 serve_registry  the serves that Stoker runs, and what happens to each
 managed_serve   one serve, from launch to its end; lifecycle: its states and events, as one table
 start_checks    the quick and the full check of a start; fetches missing weights
-start_problems  the quick check's first part: engine, directory, port, conflicts; requirements: `requires` and `conflicts`
+start_problems  a serve's own problems: engine, directory, port; requirements: its `requires` and `conflicts`
 adoption        serves that an earlier run left running
 sleep_control   puts serves to sleep and wakes them
 memory_meter    measures what a serve holds in memory
