@@ -65,11 +65,18 @@ class Usage:
         if not isinstance(usage, dict):
             return
         get = usage.get
-        self.input = _known(get("prompt_tokens"), get("input_tokens"), self.input)
-        self.output = _known(get("completion_tokens"), get("output_tokens"), self.output)
-        details = get("prompt_tokens_details") or get("input_tokens_details")
-        cached = details.get("cached_tokens") if isinstance(details, dict) else None
-        self.cached = _known(get("cache_read_input_tokens"), cached, self.cached)
+        count = get("prompt_tokens")
+        if type(count) is int or type(count := get("input_tokens")) is int:  # True is none
+            self.input = count
+        count = get("completion_tokens")
+        if type(count) is int or type(count := get("output_tokens")) is int:
+            self.output = count
+        count = get("cache_read_input_tokens")
+        if type(count) is not int:
+            details = get("prompt_tokens_details") or get("input_tokens_details")
+            count = details.get("cached_tokens") if isinstance(details, dict) else None
+        if type(count) is int:
+            self.cached = count
 
 
 class StreamReader:
@@ -313,9 +320,10 @@ def problem_of(
 
 
 def _entries(raw: msgspec.Raw) -> bool | None:
-    if bytes(memoryview(raw)[:1]) != b"[":
+    start = bytes(memoryview(raw)[:64])
+    if start[:1] != b"[":
         return None
-    return bytes(memoryview(raw)[1:64]).lstrip()[:1] != b"]"
+    return start[1:].lstrip()[:1] != b"]"
 
 
 def inflated(body: bytes) -> bytes:
@@ -365,13 +373,6 @@ def is_meaningful(payload: dict[str, Any], dialect: Dialect) -> bool:
         if isinstance(delta, dict) and any(value for key, value in delta.items() if key != "role"):
             return True
     return False
-
-
-def _known(*counts: Any) -> int | None:
-    for count in counts:
-        if type(count) is int:  # True is none
-            return count
-    return None
 
 
 def _inflated(stream: Any, data: bytes) -> bytes:
