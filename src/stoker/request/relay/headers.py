@@ -22,6 +22,7 @@ _STAYS = _HOP | {
     b"host", b"authorization", b"x-api-key", b"api-key", b"cookie", b"origin", b"referer",
     b"x-request-id", b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip",
 }  # fmt: skip
+_UNENCODED = _STAYS | {b"accept-encoding"}
 _REPLY_STAYS = _HOP | {
     b"date", b"server", b"set-cookie", b"x-request-id", b"access-control-allow-origin",
     b"access-control-allow-credentials", b"access-control-allow-headers", b"access-control-allow-methods",
@@ -40,9 +41,8 @@ def request_head(
     parts = [b"%b %b%b HTTP/1.1\r\nhost: %b:%d\r\n" % (
         method, target.base_path.encode(), path.encode(), target.host.encode(), target.port,
     )]  # fmt: skip
-    for name, value in _end_to_end(headers, _STAYS):
-        if not (plain and name == b"accept-encoding"):
-            parts += (name, b": ", value, b"\r\n")
+    for name, value in _end_to_end(headers, _UNENCODED if plain else _STAYS):
+        parts += (name, b": ", value, b"\r\n")
     if target.key is not None:
         bearer = b"x-api-key: %b\r\n" if target.key_header == "x-api-key" else b"authorization: Bearer %b\r\n"
         parts.append(bearer % target.key.encode())
