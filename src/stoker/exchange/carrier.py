@@ -83,7 +83,8 @@ class Carrier:
         decision = call.decision
         target = self.leases.target(serve.name)
         try:
-            request = await call.process(self.formatter.format, serve, target, endpoint, fields, body, reads)
+            arguments, format = (serve, target, endpoint, fields, body, reads), self.formatter.format
+            request = await call.process(format, *arguments) if call.is_heavy else format(*arguments)
         except StokerError as error:
             decision.candidates = [*decision.candidates[:-1], Candidate(serve.name, error.code)]
             raise
@@ -107,7 +108,8 @@ class Carrier:
     async def lease_and_send(self, call: Call, serve: Serve, request: UpstreamRequest) -> None:
         """One call of the serve; the answer goes to `call.reply`. The caller releases."""
         generates = request.endpoint.generates
-        if generates and may_exceed(serve.context, len(request.body), request.fields.output_budget()):
+        context = serve.context
+        if generates and context is not None and may_exceed(context, len(request.body), request.fields.output_budget()):
             await self.counter.check_context(call, serve, request)
         lease = call.lease_now(self.leases, serve.name, generates) or await call.lease_later()
         try:
@@ -174,8 +176,8 @@ class Carrier:
         keeper = self._conversations
         if keeper is not None and request.endpoint.generates:
             lease.on_cut = call.cut
-            given = serve, lease.target, call.decision.key, request.endpoint.dialect, request.body
-            call.sequence_lease = await call.process(keeper.begin, *given)
+            arguments = serve, lease.target, call.decision.key, request.endpoint.dialect, request.body
+            call.sequence_lease = await call.process(keeper.begin, *arguments)
             if call.sequence_lease is not None:
                 await call.run_cancellable(call.sequence_lease.prepare())
                 call.check()
@@ -183,9 +185,12 @@ class Carrier:
     async def _encode_and_relay(self, call: Call, lease: Lease, request: UpstreamRequest) -> None:
         target, decision = lease.target, call.decision
         sequence = call.sequence_lease.sequence if call.sequence_lease is not None else None
-        lease.on_cut = call.cut
-        given = request, target, call.wire.raw_headers, decision.id, sequence, call.verifier
-        encoded = await call.process(self.formatter.encode, *given)
+        arguments = request, target, call.wire.raw_headers, decision.id, sequence, call.verifier
+        if call.is_heavy:
+            lease.on_cut = call.cut
+            encoded = await call.process(self.formatter.encode, *arguments)
+        else:
+            encoded = self.formatter.encode(*arguments)
         translator = encoded.translator
         if call.continuation is not None:
             translator = call.continuation

@@ -114,7 +114,8 @@ class Flow:
         settings, carrier = self.settings, self._carrier
         body = body_if_complete(call.wire, settings.front_door.body_limit) or await self._read_body(call)
         call.is_heavy = is_heavy(body)
-        fields = await call.process(read_body_fields, body, endpoint.streams_unasked, settings.front_door)
+        arguments = body, endpoint.streams_unasked, settings.front_door
+        fields = await call.process(read_body_fields, *arguments) if call.is_heavy else read_body_fields(*arguments)
         self._begin_reply(call, endpoint, fields)
         dispatcher = settings.dispatcher
         if dispatcher is not None:
