@@ -16,7 +16,7 @@ from stoker.domain.protocols import Leases
 from stoker.exchange.first_byte import FirstByteTimer
 from stoker.exchange.leasing import granted
 from stoker.exchange.recorder import AnswerRecorder
-from stoker.request.accept.reader import BodyReader
+from stoker.request.accept.body_worker import BodyWorker
 from stoker.request.accept.wire import Wire
 from stoker.request.relay.relay import Relay
 from stoker.request.relay.reply import Reply
@@ -32,12 +32,12 @@ class Call(msgspec.Struct, eq=False):
     wire: Wire
     reply: Reply
     decision: Decision
-    began: float
-    _reader: BodyReader
+    received_at: float
+    _body_worker: BodyWorker
     lease: Lease | None = None
     waiting: PendingLease | None = None
-    question: asyncio.Task[Any] | None = None
-    """A question to the engine, or a download, that has to end before the request can be sent."""
+    subtask: asyncio.Task[Any] | None = None
+    """Work that has to end before the request can be sent: a question to the engine, or a download."""
     token_count: tuple[str, int | None] = ("", None)
     """The serve that counted the prompt, and its tokens."""
     sequence_lease: SequenceLease | None = None
@@ -53,8 +53,8 @@ class Call(msgspec.Struct, eq=False):
     """When a serve was last called, by the clock."""
     retry_after: float | None = None
     """Seconds for which the serve that was called last asked for a pause."""
-    declines: Callable[[StokerError], bool] | None = None
-    """See `Relay`; None: nothing is declined."""
+    may_try_elsewhere: Callable[[StokerError], bool] | None = None
+    """See `Relay`; None: there is no other tier to try."""
     first_byte_timer: FirstByteTimer | None = None
     """Ends the attempt if no answer begins; None: there is no other tier to try."""
     is_heavy: bool = False
@@ -63,9 +63,11 @@ class Call(msgspec.Struct, eq=False):
     """The client has left."""
     ending: Exception | None = None
 
-    def begin_attempt(self, declines: Callable[[StokerError], bool] | None, timer: FirstByteTimer | None) -> None:
+    def begin_attempt(
+        self, may_try_elsewhere: Callable[[StokerError], bool] | None, timer: FirstByteTimer | None
+    ) -> None:
         """Reset what belongs to one tier. Both arguments are None for the last tier of a plan."""
-        self.declines = declines
+        self.may_try_elsewhere = may_try_elsewhere
         self.first_byte_timer = timer
         self.retry_after = None
 
@@ -78,20 +80,20 @@ class Call(msgspec.Struct, eq=False):
         """
         if not self.is_heavy:
             return work(*args)
-        found = await self._reader.run(lambda: None if self.ending is not None else work(*args))
+        found = await self._body_worker.run(lambda: None if self.ending is not None else work(*args))
         self.check()
         return cast(Result, found)
 
-    async def ask(self, question: Coroutine[Any, Any, Result]) -> Result:
-        """Await a question to the engine. `end` cancels the question, not the request."""
+    async def run_cancellable(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Await `work` in a task of its own, which `end` can cancel without cancelling the request's own task."""
         try:
-            self.question = task = asyncio.get_running_loop().create_task(question)
+            self.subtask = task = asyncio.get_running_loop().create_task(work)
             return await task
         except asyncio.CancelledError:
-            self.check()  # whoever ended the request cancelled the question, not the request
+            self.check()  # `end` cancelled the subtask: raise its error instead
             raise
         finally:
-            self.question = None
+            self.subtask = None
 
     def lease_now(self, leases: Leases, serve: str, counted: bool = True) -> Lease | None:
         """Acquire a lease if one is free; else queue for one and return None: `lease_later` waits for it."""
@@ -132,8 +134,8 @@ class Call(msgspec.Struct, eq=False):
             self.relay.end_with(error)
         elif self.waiting is not None and not self.waiting.done():
             self.waiting.set_exception(error)
-        elif self.question is not None:
-            self.question.cancel()
+        elif self.subtask is not None:
+            self.subtask.cancel()
 
     def cut(self, reason: str) -> None:
         """End the request because its lease was taken away before the serve was called."""

@@ -211,7 +211,7 @@ class StreamReader:
                 if not self.is_meaningful:
                     self.is_meaningful = self._has_begun and is_meaningful(payload, self.dialect)
                 if has_failed:
-                    frame = self._told_failure(frame, payload)
+                    frame = self._mark_failure(frame, payload)
                 if self._take_usage(payload):
                     continue
             elif data_of(frame) == b"[DONE]":
@@ -259,10 +259,10 @@ class StreamReader:
         kept: list[bytes] = []
         for frame in split(data):
             payload = parse(frame) if b"response.failed" in frame else None
-            kept.append(frame if payload is None else self._told_failure(frame, payload))
+            kept.append(frame if payload is None else self._mark_failure(frame, payload))
         return b"".join(kept)
 
-    def _told_failure(self, frame: bytes, payload: dict[str, Any]) -> bytes:
+    def _mark_failure(self, frame: bytes, payload: dict[str, Any]) -> bytes:
         response = payload.get("response")
         if payload.get("type") != "response.failed" or not isinstance(response, dict):
             return frame
