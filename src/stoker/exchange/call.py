@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar, cast
 
+import msgspec
+
 from stoker.domain.conversation import SequenceLease
 from stoker.domain.decision import Decision
 from stoker.domain.errors import CapacityError, ClientLeft, StokerError
@@ -24,51 +26,42 @@ from stoker.request.translate.translate import AnswerTranslator
 Result = TypeVar("Result")
 
 
-class Call:
+class Call(msgspec.Struct, eq=False):
     """Everything that belongs to one request. `end` stops it at whatever it is waiting for."""
 
-    __slots__ = (
-        "_body_worker", "continuation", "decision", "ending", "first_byte_timer", "is_abandoned", "is_heavy", "lease",
-        "may_try_elsewhere", "received_at", "recorder", "relay", "reply", "retry_after", "sent_at", "sequence_lease",
-        "subtask", "token_count", "verifier", "waiting", "wire",
-    )  # fmt: skip
-
-    def __init__(
-        self, wire: Wire, reply: Reply, decision: Decision, received_at: float, body_worker: BodyWorker
-    ) -> None:
-        self.wire = wire
-        self.reply = reply
-        self.decision = decision
-        self.received_at = received_at
-        self._body_worker = body_worker
-        self.lease: Lease | None = None
-        self.waiting: PendingLease | None = None
-        self.subtask: asyncio.Task[Any] | None = None
-        """Work that has to end before the request can be sent: a question to the engine, or a download."""
-        self.token_count: tuple[str, int | None] = ("", None)
-        """The serve that counted the prompt, and its tokens."""
-        self.sequence_lease: SequenceLease | None = None
-        """The kept conversation that this request continues."""
-        self.verifier: Check | None = None
-        """Reads the answer of the current attempt."""
-        self.recorder: AnswerRecorder | None = None
-        """Keeps the answer for grading; None: it will not be graded."""
-        self.continuation: AnswerTranslator | None = None
-        """An answer that the client has the beginning of; the next reply completes it."""
-        self.relay: Relay | None = None
-        self.sent_at = 0.0
-        """When a serve was last called, by the clock."""
-        self.retry_after: float | None = None
-        """Seconds for which the serve that was called last asked for a pause."""
-        self.may_try_elsewhere: Callable[[StokerError], bool] | None = None
-        """See `Relay`; None: there is no other tier to try."""
-        self.first_byte_timer: FirstByteTimer | None = None
-        """Ends the attempt if no answer begins; None: there is no other tier to try."""
-        self.is_heavy = False
-        """The body is so large that all work on it goes to a thread."""
-        self.is_abandoned = False
-        """The client has left."""
-        self.ending: Exception | None = None
+    wire: Wire
+    reply: Reply
+    decision: Decision
+    received_at: float
+    _body_worker: BodyWorker
+    lease: Lease | None = None
+    waiting: PendingLease | None = None
+    subtask: asyncio.Task[Any] | None = None
+    """Work that has to end before the request can be sent: a question to the engine, or a download."""
+    token_count: tuple[str, int | None] = ("", None)
+    """The serve that counted the prompt, and its tokens."""
+    sequence_lease: SequenceLease | None = None
+    """The kept conversation that this request continues."""
+    verifier: Check | None = None
+    """Reads the answer of the current attempt."""
+    recorder: AnswerRecorder | None = None
+    """Keeps the answer for grading; None: it will not be graded."""
+    continuation: AnswerTranslator | None = None
+    """An answer that the client has the beginning of; the next reply completes it."""
+    relay: Relay | None = None
+    sent_at: float = 0.0
+    """When a serve was last called, by the clock."""
+    retry_after: float | None = None
+    """Seconds for which the serve that was called last asked for a pause."""
+    may_try_elsewhere: Callable[[StokerError], bool] | None = None
+    """See `Relay`; None: there is no other tier to try."""
+    first_byte_timer: FirstByteTimer | None = None
+    """Ends the attempt if no answer begins; None: there is no other tier to try."""
+    is_heavy: bool = False
+    """The body is so large that all work on it goes to a thread."""
+    is_abandoned: bool = False
+    """The client has left."""
+    ending: Exception | None = None
 
     def begin_attempt(
         self, may_try_elsewhere: Callable[[StokerError], bool] | None, timer: FirstByteTimer | None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from stoker.domain.dialect import ENDPOINTS, OLLAMA, Dialect, Endpoint
@@ -30,32 +30,22 @@ _KEPT_HEADERS = (b"user-agent", b"traceparent", b"tracestate")
 """Headers of the client that a translated request keeps."""
 
 
-class UpstreamRequest:
-    """One request as one serve gets it. `written` is None if it passes through untranslated."""
+class UpstreamRequest(msgspec.Struct, eq=False):
+    """One request as one serve gets it."""
 
-    __slots__ = ("body", "client", "endpoint", "fields", "notes", "tokens", "traits", "written")
-
-    def __init__(
-        self,
-        client: Endpoint,
-        endpoint: Endpoint,
-        fields: BodyFields,
-        body: bytes,
-        notes: tuple[str, ...] = (),
-        written: Written | None = None,
-        traits: Capabilities | None = None,
-    ) -> None:
-        self.client = client
-        """The endpoint that the client called; `endpoint` is the one that the serve is called at."""
-        self.endpoint = endpoint
-        self.fields = fields
-        self.body = body
-        self.notes = notes
-        """What was changed so far, for the header `x-stoker-translation`."""
-        self.written = written
-        self.traits = traits
-        self.tokens: int | None = None
-        """Tokens of the prompt, if they were counted."""
+    client: Endpoint
+    """The endpoint that the client called."""
+    endpoint: Endpoint
+    """The endpoint that the serve is called at."""
+    fields: BodyFields
+    body: bytes
+    notes: tuple[str, ...] = ()
+    """What was changed so far, for the header `x-stoker-translation`."""
+    written: Written | None = None
+    """None: the request passes through untranslated."""
+    traits: Capabilities | None = None
+    tokens: int | None = None
+    """Tokens of the prompt, if they were counted."""
 
     @property
     def counts_only(self) -> bool:
@@ -76,7 +66,7 @@ class UpstreamRequest:
         return edit(self.body, self.fields, self.endpoint.dialect, served_name, sequence)
 
 
-class EncodedRequest(NamedTuple):
+class EncodedRequest(msgspec.Struct, frozen=True):
     """One upstream request in bytes. `notes` say what was changed; `translator` is None if the reply passes through."""
 
     head: bytes
@@ -191,13 +181,18 @@ class Formatter:
         """The bytes for the serve, and the translator of its answer. `given`: the client's headers. `check` can hold
         back an answer that is translated; one that passes through it can only watch.
         """
-        body, changes, remove_usage = request.edited(target.served_name, sequence)
+        edited = request.edited(target.served_name, sequence)
+        body = edited.body
         if request.written is None:
             # A compressed stream cannot be read, and no error or ping of ours can be inserted into it.
             plain = bool(request.fields.stream) or check is not None
             head = request_head(b"POST", request.endpoint.path, target, given, len(body), plain)
-            watched = None if check is None else CheckedReply(request.endpoint.dialect, remove_usage, check, self.words)
-            return EncodedRequest(head, body, remove_usage, request.notes + changes, watched)
+            watched = (
+                None
+                if check is None
+                else CheckedReply(request.endpoint.dialect, edited.remove_usage, check, self.words)
+            )
+            return EncodedRequest(head, body, edited.remove_usage, request.notes + edited.changes, watched)
         headers = [header for header in given if header[0] in _KEPT_HEADERS]
         headers.append((b"content-type", b"application/json"))
         if request.endpoint.dialect is Dialect.MESSAGES:
@@ -211,9 +206,9 @@ class Formatter:
             model=target.served_name,
             input_tokens=request.tokens,
         )
-        notes = request.notes + changes
+        notes = request.notes + edited.changes
         translator = AnswerTranslator(request.endpoint.dialect, request.written, asked, notes, check, self.words)
-        return EncodedRequest(head, body, remove_usage, notes, translator)
+        return EncodedRequest(head, body, edited.remove_usage, notes, translator)
 
     def _traits_of(self, serve: Serve, dialect: Dialect, system_turns: str | None) -> Capabilities:
         """Traits of a serve in one dialect, computed once per configuration and per finding about its engine."""

@@ -8,8 +8,6 @@ id_slot         the engine's sequence that holds the conversation, where convers
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import msgspec
 
 from stoker.domain.dialect import Dialect
@@ -19,7 +17,7 @@ _USAGE = b'"stream_options":{"include_usage":true},'
 _ASKABLE = (Dialect.CHAT, Dialect.COMPLETIONS)
 
 
-class Edited(NamedTuple):
+class Edited(msgspec.Struct, frozen=True, gc=False):
     """The body to send, what was changed, and whether the reply's usage chunk is ours to remove."""
 
     body: bytes
