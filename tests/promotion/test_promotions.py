@@ -84,9 +84,9 @@ class Books:
         assert target is not None
         return Lease(1, name, target, 0.0, 0.0, self._released)
 
-    def yields(self, lease: Lease) -> None: ...
+    def allow_preemption(self, lease: Lease) -> None: ...
 
-    def failure(self, name: str) -> str:
+    def failure_code(self, name: str) -> str:
         return ""
 
     def _released(self, lease: Lease) -> None:
@@ -155,9 +155,9 @@ async def test_no_evidence_no_promotion(books: Books) -> None:
     books.gate("bench", kind=RunKind.BENCHMARK)
     books.gate("lax", gate="lax")
     for evidence, said in (
-        ("", "names none"), ("gone", "no result 'gone'"), ("failed", "failed: ttft_p95 < 2s"),
+        ("", "no result was named"), ("gone", "no result 'gone'"), ("failed", "failed: ttft_p95 < 2s"),
         ("other", "a gate of serve 'fast'"), ("bench", "a benchmark of serve 'clever'"),
-        ("lax", "of gate 'lax'"),
+        ("lax", "belongs to gate 'lax'"),
     ):  # fmt: skip
         error = await refused(promotions.promote("coder", "clever", evidence, "", force=False))
         assert (error.status, error.code) == (409, "no_evidence")
@@ -186,7 +186,7 @@ async def test_what_is_not_there_is_named_with_its_nearest(books: Books) -> None
     assert "did you mean 'clever'" in (await refused(promotions.promote("coder", "cleverr", "", "", False))).message
     assert (await refused(promotions.promote("coder", "fast", "", "", False))).code == "no_change"
     assert (await refused(promotions.reset("coder"))).code == "no_change"
-    assert "there are: coder" in (await refused(promotions.reset("zzz"))).message
+    assert "known: coder" in (await refused(promotions.reset("zzz"))).message
     without = books.promotions(Alias("free", "fast"))
     assert (await refused(without.promote("free", "clever", "", "", False))).code == "no_gate"
 

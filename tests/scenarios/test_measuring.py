@@ -165,8 +165,8 @@ def test_a_serve_that_is_down_is_told_with_the_command_that_starts_it(plane: Pla
         (("--base-url", "ftp://x", "--model", "a"), "is not an address"),
         (("--base-url", "http://u:p@x", "--model", "a"), "--key-env"),
         (("--base-url", "http://x", "--model", "a", "--key-env", "NO_SUCH"), "NO_SUCH"),
-        (("a", "--preset", "fast"), "there are ladder, users, short, long, decode"),
-        (("a", "--mode", "hot"), "there are cold, warm"),
+        (("a", "--preset", "fast"), "known: ladder, users, short, long, decode"),
+        (("a", "--mode", "hot"), "known: cold, warm"),
         (("a", "--concurrency", "0"), "above 0"),
         (("a", "--replay", "missing.jsonl"), "No such file"),
         (("a", "--replay", "missing.jsonl", "--rate", "1"), "uses the recorded times"),
@@ -206,7 +206,7 @@ def test_a_second_benchmark_of_the_same_serve_is_refused(plane: Plane) -> None:
 def test_our_own_traffic_is_exported_and_replayed_and_two_results_are_compared(plane: Plane) -> None:
     up(plane, "a")
     out, said = measured(plane, "a", *QUICKLY, "--requests", "5", "--seconds", "0")
-    first = Path(next(line.partition(": ")[2] for line in said.splitlines() if line.startswith("kept: "))).stem
+    first = Path(next(line.partition(": ")[2] for line in said.splitlines() if line.startswith("saved: "))).stem
     deadline = time.monotonic() + 10
     while len(lines := _trace(plane)) < 5 and time.monotonic() < deadline:
         time.sleep(0.1)
