@@ -48,9 +48,9 @@ class InternalClient:
         if status != 200:
             ours = status in (400, 404, 413, 422)
             raise (ClientError if ours else UpstreamError)(f"it answered HTTP {status}", code="not_answered")
-        assert isinstance(encoded.answer, AnswerTranslator)
-        encoded.answer.translate_whole(body)
-        return encoded.answer.usage, text.text
+        assert isinstance(encoded.translator, AnswerTranslator)
+        encoded.translator.translate_whole(body)
+        return encoded.translator.usage, text.text
 
 
 class _TextCollector:
