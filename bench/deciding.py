@@ -189,11 +189,11 @@ def _filled(text: str, length: int) -> str:
 
 def routing() -> TierRouter:
     """Three tiers: one that runs and is allowed, one that would have to be loaded, and a cloud."""
-    room = SlotState(Slot("gpu"))
-    small, large = (ServeState(Serve(name, slot="gpu"), room) for name in ("small", "large"))
+    slot_state = SlotState(Slot("gpu"))
+    small, large = (ServeState(Serve(name, slot="gpu"), slot_state) for name in ("small", "large"))
     cloud = ServeState(Serve("cloud", driver=Driver.EXTERNAL), SlotState(Slot("cloud")))
-    seats = {seat.serve.name: seat for seat in (small, large, cloud)}
-    room.serves += (small, large)
+    states = {state.serve.name: state for state in (small, large, cloud)}
+    slot_state.serves += (small, large)
     cloud.slot_state.serves.append(cloud)
     small.phase = cloud.phase = ServePhase.READY
     tiers = (
@@ -209,8 +209,8 @@ def routing() -> TierRouter:
     evidence = Evidence(rows)
     evidence.on_configured({"large": Fingerprint("large-1", "x")})
     evidence.on_identified("small", Fingerprint("small-1", "x"))
-    serves = [seat.serve for seat in seats.values()]
-    return TierRouter(RouterSettings(tiers), serves, evidence, Residency(seats), time.monotonic)
+    serves = [state.serve for state in states.values()]
+    return TierRouter(RouterSettings(tiers), serves, evidence, Residency(states), time.monotonic)
 
 
 def measure(case: Case, tiers: TierRouter, times: int, rounds: int) -> Timed:

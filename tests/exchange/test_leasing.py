@@ -106,7 +106,7 @@ async def test_a_lease_that_yields_ends_as_soon_as_somebody_waits(conductor: Con
     inside = asyncio.Event()
 
     async def asking() -> None:
-        async with leased(conductor, "one", yields=True):
+        async with leased(conductor, "one", preemptible=True):
             inside.set()
             await asyncio.sleep(60)
 

@@ -84,9 +84,9 @@ class Books:
         assert target is not None
         return Lease(1, name, target, 0.0, 0.0, self._released)
 
-    def yields(self, lease: Lease) -> None: ...
+    def allow_preemption(self, lease: Lease) -> None: ...
 
-    def failure(self, name: str) -> str:
+    def failure_code(self, name: str) -> str:
         return ""
 
     def _released(self, lease: Lease) -> None:

@@ -89,7 +89,7 @@ class Observer:
             case ServeParked(serve, reason):
                 self._note("parked", serve, reason)
             case MemoryMeasured(serve, size):
-                self._fleet.conductor.measured(serve, size)
+                self._fleet.conductor.set_measured_size(serve, size)
             case OperatorActed(serve):
                 self._watchdog.forget(serve)
             case ServeIdentified():

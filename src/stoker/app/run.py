@@ -102,7 +102,7 @@ async def _serve(
 ) -> None:
     # The doors are bound but not read yet: clients that connect meanwhile wait, and meet what was adopted.
     fleet = parts.fleet
-    recovering = {swap.slot for swap in fleet.journal.left()}
+    recovering = {swap.slot for swap in fleet.journal.unfinished()}
     await fleet.conductor.begin()
     if options.resume:
         for slot, serve in to_resume(parts.store.residents.last(), fleet.conductor.scheduler.slots, recovering):

@@ -30,23 +30,23 @@ class Running:
 class Fleet(Protocol):
     """Starts and stops serves. Only `fleet.swapping` calls it."""
 
-    def check(self, serve: Serve) -> list[str]:
+    def quick_check(self, serve: Serve) -> list[str]:
         """What stands in the way of a start (weights, command, files, port): one sentence each, empty if nothing.
 
         Touches nothing and takes milliseconds: called before a running serve is asked to go.
         """
 
     def lacks_weights(self, serve: Serve) -> bool:
-        """Whether its weights are missing and can be fetched from its `source`. Microseconds."""
+        """Whether its weights are missing and can be fetch_progress from its `source`. Microseconds."""
 
     async def fetch(self, serve: Serve) -> None:
         """Bring its missing weights, verified. Raises StartFailed; on cancel nothing is left half done."""
 
-    def fetched(self, name: str) -> str:
+    def fetch_progress(self, name: str) -> str:
         """How far a fetch under way is, in words."""
 
-    async def examine(self, serve: Serve, victims: tuple[str, ...] = ()) -> list[str]:
-        """As `check`, with everything that takes longer: image, container, unit, weights' hashes, free memory.
+    async def full_check(self, serve: Serve, victims: tuple[str, ...] = ()) -> list[str]:
+        """As `quick_check`, with everything that takes longer: image, container, unit, weights' hashes, free memory.
 
         Awaited while the victims of a swap drain, and right before they are stopped; if anything is found they are not
         touched. What the victims hold is credit. Raises StartFailed where what is found has a code of its own.
@@ -99,17 +99,17 @@ class Leases(Protocol):
         A refusal is a StokerError: raised if it is known at once, else the end of the wait.
         """
 
-    def yields(self, lease: Lease) -> None:
+    def allow_preemption(self, lease: Lease) -> None:
         """Take this lease away as soon as somebody waits for what it holds; that may be at once."""
 
     def target(self, name: str) -> Target | None:
         """Where a serve answers; None: it is not ready."""
 
-    def failure(self, name: str) -> str:
+    def failure_code(self, name: str) -> str:
         """Why a serve is not there, as its error's code; empty: it is there, or never failed."""
 
 
-class Interrupted(msgspec.Struct, frozen=True):
+class SwapEntry(msgspec.Struct, frozen=True):
     """A swap as the journal has it: begun, and not known to have ended."""
 
     slot: str
@@ -120,16 +120,16 @@ class Interrupted(msgspec.Struct, frozen=True):
 class Journal(Protocol):
     """Swaps under way, on disk: what is begun is ended, or found by the next control plane."""
 
-    async def begin(self, swap: Interrupted) -> None:
+    async def begin(self, swap: SwapEntry) -> None:
         """On disk, and safe from a power cut, when this returns. Raises StokerError `state_unusable`.
 
         On cancel: the entry is whole or not there, and nothing writes any more when CancelledError leaves this call.
         """
 
-    def end(self, swap: Interrupted) -> None:
+    def end(self, swap: SwapEntry) -> None:
         """It came to an end, whichever. Raises nothing."""
 
-    def left(self) -> list[Interrupted]:
+    def unfinished(self) -> list[SwapEntry]:
         """What an earlier control plane began and did not end."""
 
 

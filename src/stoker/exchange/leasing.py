@@ -30,13 +30,13 @@ async def granted(pending: PendingLease) -> Lease:
 
 @asynccontextmanager
 async def leased(
-    leases: Leases, serve: str, *, may_wait: bool = True, timeout: float | None = None, yields: bool = False
+    leases: Leases, serve: str, *, may_wait: bool = True, timeout: float | None = None, preemptible: bool = False
 ) -> AsyncIterator[Lease]:
     """Hold a lease of `serve` for the block, and for `timeout` seconds at most, the wait included (None: no limit).
 
-    `may_wait`: queue for a place if none is free. `yields`: give the lease up as soon as anybody else needs what it
-    holds. Raises CapacityError `busy` if no place is free or the lease is taken away, TimeoutError when the time is
-    over, and what ends the wait. On cancel: the lease, or the place in the queue, is given back.
+    `may_wait`: queue for a place if none is free. `preemptible`: give the lease up as soon as another request
+    needs its place. Raises CapacityError `busy` if no place is free or the lease is taken away, TimeoutError when the
+    time is over, and the error that ends the wait. On cancel: the lease, or the position in the queue, is given back.
     """
     is_cut = False
 
@@ -51,8 +51,8 @@ async def leased(
             lease = await _acquire(leases, serve, may_wait)
             lease.on_cut = cut
             try:
-                if yields:
-                    leases.yields(lease)
+                if preemptible:
+                    leases.allow_preemption(lease)
                 yield lease
             finally:
                 lease.release()

@@ -112,7 +112,7 @@ class Admin:
         if request.serve is None:
             self._flow.drain(is_draining)
         else:
-            self._conductor.hold(self._serve(request).name, is_draining)
+            self._conductor.set_drained(self._serve(request).name, is_draining)
         return {"serve": request.serve, "draining": is_draining}
 
     def _serve(self, request: AdminRequest) -> Serve:

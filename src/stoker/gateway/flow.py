@@ -226,7 +226,7 @@ class Flow:
         code = error.code
         if isinstance(error, UpstreamError):  # the serve may have run out of memory and died just now
             await asyncio.sleep(EXIT_NOTICED_WITHIN)
-            code = self._carrier.leases.failure(serve.name)
+            code = self._carrier.leases.failure_code(serve.name)
         if code not in BEYOND_THE_DEVICE:
             return None
         call.check()

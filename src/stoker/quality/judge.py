@@ -80,7 +80,7 @@ class Judge:
             return JudgeReply(None, "too_long")  # 3
         question = partial(judge_prompt.judge_question, task, conversation, answer, secrets.token_hex(16), tier.cloud)
         try:
-            async with leased(self._leases, serve.name, may_wait=may_wait, timeout=timeout, yields=True) as lease:
+            async with leased(self._leases, serve.name, may_wait=may_wait, timeout=timeout, preemptible=True) as lease:
                 breaker.on_sent(self._now())
                 usage, text = await self._client.ask(serve, lease.target, question, timeout)
             breaker.on_served(self._now())

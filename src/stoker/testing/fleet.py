@@ -27,8 +27,8 @@ class FakeFleet:
         self.failures: dict[str, str] = {}
         """What the next end, or broken start, of a serve is, in one word."""
         self.missing: dict[str, asyncio.Event] = {}
-        """Serves whose weights are not there; they are once the event is set and they were fetched."""
-        self.examined: dict[str, list[str]] = {}
+        """Serves whose weights are not there; they are once the event is set and they were fetch_progress."""
+        self.full_check_problems: dict[str, list[str]] = {}
         """What is found when the victims are about to be stopped."""
         self.leftovers: list[str] = []
         self.is_busy = False
@@ -36,7 +36,7 @@ class FakeFleet:
         self.journal: list[str] = []
         self.alive: dict[str, Callable[[str, str], None]] = {}
 
-    def check(self, serve: Serve) -> list[str]:
+    def quick_check(self, serve: Serve) -> list[str]:
         return self.problems.get(serve.name, [])
 
     def lacks_weights(self, serve: Serve) -> bool:
@@ -49,11 +49,11 @@ class FakeFleet:
             raise StartFailed(self.broken[serve.name], code="source_unreachable")
         del self.missing[serve.name]
 
-    def fetched(self, name: str) -> str:
+    def fetch_progress(self, name: str) -> str:
         return "half of it"
 
-    async def examine(self, serve: Serve, victims: tuple[str, ...] = ()) -> list[str]:
-        return self.examined.get(serve.name, [])
+    async def full_check(self, serve: Serve, victims: tuple[str, ...] = ()) -> list[str]:
+        return self.full_check_problems.get(serve.name, [])
 
     def failure_of(self, name: str) -> str:
         return self.failures.get(name, "")

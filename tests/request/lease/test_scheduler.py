@@ -358,7 +358,7 @@ def test_counting_tokens_takes_a_lease_but_no_place() -> None:
 def test_a_lease_that_yields_is_cut_for_whoever_wants_its_place_and_nobody_waits() -> None:
     stage = Stage(serve("a", max_active=1, queue_timeout=0.0))
     stage.load("a")
-    grade = stage.yields(stage.request("a"), "a")
+    grade = stage.allow_preemption(stage.request("a"), "a")
     live = stage.request("a")
     assert (stage.cut, live in stage.granted) == ([grade], True)
     stage.served(grade, "a")  # its end is known already
@@ -369,23 +369,23 @@ def test_a_lease_that_begins_to_yield_while_somebody_waits_goes_at_once() -> Non
     stage = Stage(serve("a", max_active=1, queue_timeout=30.0))
     stage.load("a")
     grade, live = stage.request("a"), stage.request("a")
-    stage.yields(grade, "a")
+    stage.allow_preemption(grade, "a")
     assert (stage.cut, live in stage.granted) == ([grade], True)
 
 
 def test_a_lease_that_yields_leaves_the_other_places_as_they_are() -> None:
     stage = Stage(serve("a", max_active=2))
     stage.load("a")
-    grade = stage.yields(stage.request("a"), "a")
+    grade = stage.allow_preemption(stage.request("a"), "a")
     live = stage.request("a")
     assert (stage.cut, live in stage.granted) == ([], True)
-    assert stage.scheduler.serves["a"].yielding == {grade}
+    assert stage.scheduler.serves["a"].preemptible == {grade}
 
 
 def test_a_lease_that_yields_holds_up_no_swap() -> None:
     stage = Stage(serve("a"), serve("b"), drain_timeout=30.0)
     stage.load("a")
-    grade = stage.yields(stage.request("a"), "a")
+    grade = stage.allow_preemption(stage.request("a"), "a")
     stage.to(60.0)  # resident for long enough, and idle but for that
     stage.request("b")
     assert stage.cut == [grade]
@@ -397,8 +397,8 @@ def test_a_lease_that_yields_keeps_no_serve_loaded() -> None:
     stage.load("a")
     stage.served(stage.request("a"), "a")
     stage.to(8.0)
-    stage.served(stage.yields(stage.request("a"), "a"), "a")
-    grade = stage.yields(stage.request("a"), "a")
+    stage.served(stage.allow_preemption(stage.request("a"), "a"), "a")
+    grade = stage.allow_preemption(stage.request("a"), "a")
     stage.to(10.0)
     assert stage.cut == [grade]
     assert [swap.victims for swap in stage.swaps] == [("a",)]
@@ -408,7 +408,7 @@ def test_with_fewer_places_after_a_reload_the_lease_that_yields_goes_and_the_pla
     stage = Stage(serve("a", max_active=2))
     stage.load("a")
     live, grade = stage.request("a"), stage.request("a")
-    stage.yields(grade, "a")
+    stage.allow_preemption(grade, "a")
     stage.take(stage.scheduler.on_reload([Slot("gpu")], [serve("a", max_active=1, queue_timeout=30.0)], stage.now))
     late = stage.request("a")
     assert (stage.cut, late in stage.granted) == ([grade], False)
@@ -490,7 +490,7 @@ def test_held_serves_admit_nothing_new_until_released() -> None:
     stage.load("a")
     stage.take(stage.scheduler.on_drain("a", 0.0))
     assert stage.refused[stage.request("a")].code == "draining"
-    stage.take(stage.scheduler.on_drain("a", 0.0, held=False))
+    stage.take(stage.scheduler.on_drain("a", 0.0, drained=False))
     assert stage.request("a") in stage.granted
 
 

@@ -275,14 +275,13 @@ def serve(serve: Serve, paths: Paths) -> DoctorFinding | None:
     """What would keep the serve from starting, checked as before a switch; None: nothing, or only its weights."""
     from stoker.domain.serve import Driver
     from stoker.fleet.engines.placement import placement_problems
-    from stoker.fleet.supervision import preflight
+    from stoker.fleet.supervision import start_problems
 
     if serve.driver is Driver.EXTERNAL:
         return None
     weights_alone = set(_weights_problems(serve))
-    found = [
-        p for p in preflight.problems(serve, (serve.port or 0,), (), with_conflicts=False) if p not in weights_alone
-    ]
+    problems = start_problems.problems(serve, (serve.port or 0,), (), with_conflicts=False)
+    found = [problem for problem in problems if problem not in weights_alone]
     if paths.placement:
         found += placement_problems(serve, paths.vault)
     if serve.driver is Driver.SYSTEMD and not os.path.isdir("/run/systemd/system"):

@@ -56,7 +56,7 @@ class SystemdDriver:
         self._booted = booted
         self._limit = limit
 
-    async def examine(self, serve: Serve) -> list[str]:
+    async def start_problems(self, serve: Serve) -> list[str]:
         """systemd, the unit, its drift, its port. One sentence each."""
         return (await self._look(serve))[1]
 
@@ -93,7 +93,7 @@ class SystemdDriver:
         record = _complete(intent, seen)
         return Launched(record, self._keys.address(serve, record), None)
 
-    def hold(
+    def attach(
         self, record: StartRecord, on_exit: Callable[[int | None], None], on_gone: Callable[[], None]
     ) -> SystemdUnit:
         """Raises ProcessLookupError if its main process is gone already."""

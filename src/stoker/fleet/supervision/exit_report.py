@@ -17,7 +17,8 @@ def ended_while_starting(managed: ManagedServe, now: float) -> StartFailed:
         return StartFailed(f"serve '{name}' was stopped while it was starting", code="stopped")
     code = managed.unit.code if managed.unit is not None else None
     said = managed.last_output()
-    text = f"serve '{name}' {describe_exit(code)} after {now - managed.began:.1f} s: {said.text or 'it said nothing'}"
+    after = now - managed.launched_at
+    text = f"serve '{name}' {describe_exit(code)} after {after:.1f} s: {said.text or 'it printed nothing'}"
     advice = said.hint or (_killed(code) if not said.text or code == -9 else "")
     kind = said.failure.kind.value if said.failure is not None else None
     return StartFailed(f"{text}; {advice}" if advice else f"{text}; {_log(managed)}", code=kind)
@@ -46,7 +47,7 @@ def wrong_answer(managed: ManagedServe, what: str) -> StartFailed:
 def exit_text(managed: ManagedServe, code: int | None, now: float) -> str:
     """For `on_exit`: how a ready serve ended, and its last output."""
     said = managed.last_output()
-    text = f"{describe_exit(code)} after {now - managed.began:.0f} s"
+    text = f"{describe_exit(code)} after {now - managed.launched_at:.0f} s"
     return f"{text}: {said.text[-_DETAIL:]}" if said.text else text
 
 

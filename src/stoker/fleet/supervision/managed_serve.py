@@ -30,7 +30,7 @@ class ManagedServe:
     serve: Serve
     on_exit: OnExit
     address: Target
-    began: float
+    launched_at: float
     """The clock's time of the launch; for an adopted serve, of its adoption."""
     started_at: float
     """Unix time."""

@@ -75,7 +75,7 @@ class MemoryMeter:
         if freed.missing or freed.holders:
             self._log.warning("serve %s: %s", name, freed)
 
-    async def obstacles(self, serve: Serve, ours: Collection[int]) -> list[str]:
+    async def memory_problems(self, serve: Serve, ours: Collection[int]) -> list[str]:
         """Why the serve will not start, one sentence each; empty if it will, or if that cannot be determined.
 
         Raises StartFailed `startup_memory` if it is too large and `unsupported_quantization` if its device lacks its
@@ -84,9 +84,9 @@ class MemoryMeter:
         """
         if serve.cmd is not None or serve.driver is not Driver.PROCESS or not serve.model.startswith("/"):
             return []
-        return await asyncio.to_thread(self._obstacles, serve, ours)
+        return await asyncio.to_thread(self._memory_problems, serve, ours)
 
-    def _obstacles(self, serve: Serve, ours: Collection[int]) -> list[str]:
+    def _memory_problems(self, serve: Serve, ours: Collection[int]) -> list[str]:
         from stoker.fleet.memory.fit import check  # 2 MB that only a swap needs
         from stoker.fleet.memory.fit.rules import RemarkKind
         from stoker.fleet.memory.fit.shape import UnreadableModel
@@ -100,7 +100,7 @@ class MemoryMeter:
         if serve.engine in ("vllm", "sglang"):  # one request has to fit; the others wait for pages of its cache
             serve = replace(serve, parallel=1)
         try:
-            report = check.examine(serve, credited, host_memory(credit=theirs.anonymous if theirs is not None else 0))
+            report = check.check_fit(serve, credited, host_memory(credit=theirs.anonymous if theirs is not None else 0))
         except UnreadableModel:
             return []  # its engine will say what is wrong with it
         next_step = f"`stoker fit {serve.name}` says what would fit"

@@ -41,7 +41,7 @@ from stoker.fleet.watchdog.drift import drift, environment_of
 from stoker.fleet.watchdog.probe import Circumstances
 
 Found = TypeVar("Found")
-LOOK_LIMIT = 2.0
+SNAPSHOT_TIMEOUT = 2.0
 """Seconds that measuring memory may take before a stop."""
 
 
@@ -138,7 +138,7 @@ class ServeRegistry:
         managed.apply(event)
         if managed.record is not None:
             driver = self.driver(managed.record.driver)
-            managed.unit = driver.hold(
+            managed.unit = driver.attach(
                 managed.record, lambda code: self._on_exit(managed, code), lambda: self._on_gone(managed)
             )
         if managed.log is not None:
@@ -199,7 +199,7 @@ class ServeRegistry:
             before = None
             try:
                 with contextlib.suppress(TimeoutError):  # a driver that hangs must not block the stop
-                    async with asyncio.timeout(LOOK_LIMIT):
+                    async with asyncio.timeout(SNAPSHOT_TIMEOUT):
                         before = await self._while_unhurried(self._meter.snapshot())
             finally:  # also on cancel
                 await managed.unit.end(0.0 if self.is_hurried else grace)
@@ -260,7 +260,7 @@ class ServeRegistry:
     async def close(self) -> None:
         """Stop measuring and rotating logs."""
         if self._measuring:  # reading /proc takes milliseconds; do not wait for a driver that hangs
-            _, late = await asyncio.wait(self._measuring, timeout=LOOK_LIMIT)
+            _, late = await asyncio.wait(self._measuring, timeout=SNAPSHOT_TIMEOUT)
             for task in late:
                 task.cancel()
         await self._logs.close()
@@ -310,7 +310,7 @@ class ServeRegistry:
 
     def _make_driver(self, driver: Driver) -> UnitDriver:
         if driver is Driver.COMPOSE:
-            from stoker.fleet.drivers.compose import ContainerDriver
+            from stoker.fleet.drivers.container_driver import ContainerDriver
 
             return ContainerDriver(self._context.paths, self._keys, self._log, self.ports)
         if driver is Driver.SYSTEMD:

@@ -7,7 +7,7 @@ from stoker.domain.serve import Driver, Serve
 from stoker.fleet.engines.placement import placement_problems
 from stoker.fleet.rehydrate.fetch import FetchProgress
 from stoker.fleet.rehydrate.rehydrator import Rehydrator, missing
-from stoker.fleet.supervision import preflight
+from stoker.fleet.supervision import start_problems
 from stoker.fleet.supervision.memory_meter import MemoryMeter
 from stoker.fleet.supervision.serve_registry import ServeRegistry
 
@@ -22,15 +22,15 @@ class StartChecks:
         self._weights = Rehydrator(paths.state)
         self._fetched: dict[str, FetchProgress] = {}
 
-    def check(self, serve: Serve) -> list[str]:
+    def quick_check(self, serve: Serve) -> list[str]:
         """What stands in the way of a start: one sentence each. Touches nothing; milliseconds, but for `conflicts`."""
-        found = preflight.problems(serve, self._registry.ports(), self._registry.pids() if serve.conflicts else ())
+        found = start_problems.problems(serve, self._registry.ports(), self._registry.pids() if serve.conflicts else ())
         if self._paths.placement:
             found += placement_problems(serve, self._paths.vault)
         return [*found, *self._weights.problems(serve)]
 
-    async def examine(self, serve: Serve, victims: tuple[str, ...] = ()) -> list[str]:
-        problems = self.check(serve)
+    async def full_check(self, serve: Serve, victims: tuple[str, ...] = ()) -> list[str]:
+        problems = self.quick_check(serve)
         if problems or serve.driver is Driver.EXTERNAL:
             return problems
         going = [
@@ -38,8 +38,8 @@ class StartChecks:
         ]
         return [
             *await self._weights.verify(serve),
-            *await self._registry.driver(serve.driver).examine(serve),
-            *await self._meter.obstacles(serve, [pid for pids in going for pid in pids]),
+            *await self._registry.driver(serve.driver).start_problems(serve),
+            *await self._meter.memory_problems(serve, [pid for pids in going for pid in pids]),
         ]
 
     def lacks_weights(self, serve: Serve) -> bool:
@@ -54,7 +54,7 @@ class StartChecks:
         finally:
             self._fetched.pop(serve.name, None)
 
-    def fetched(self, name: str) -> str:
+    def fetch_progress(self, name: str) -> str:
         progress = self._fetched.get(name)
         if progress is None:
             return "it begins"

@@ -23,7 +23,7 @@ from stoker.fleet.engines.readiness import Readiness
 from stoker.fleet.process.keys import Keys
 from stoker.fleet.process.signing import KeySigner
 from stoker.fleet.process.start_records import StartRecord
-from stoker.fleet.supervision import exit_report, preflight
+from stoker.fleet.supervision import exit_report, start_problems
 from stoker.fleet.supervision.adoption import Adopter
 from stoker.fleet.supervision.lifecycle import LifecycleEvent, LifecycleState
 from stoker.fleet.supervision.managed_serve import ManagedServe, OnExit
@@ -68,11 +68,11 @@ class Supervisor:
 
     # -- questions -------------------------------------------------------------------------------------------------
 
-    def check(self, serve: Serve) -> list[str]:
-        return self._checks.check(serve)
+    def quick_check(self, serve: Serve) -> list[str]:
+        return self._checks.quick_check(serve)
 
-    async def examine(self, serve: Serve, victims: tuple[str, ...] = ()) -> list[str]:
-        return await self._checks.examine(serve, victims)
+    async def full_check(self, serve: Serve, victims: tuple[str, ...] = ()) -> list[str]:
+        return await self._checks.full_check(serve, victims)
 
     def lacks_weights(self, serve: Serve) -> bool:
         return self._checks.lacks_weights(serve)
@@ -80,8 +80,8 @@ class Supervisor:
     async def fetch(self, serve: Serve) -> None:
         await self._checks.fetch(serve)
 
-    def fetched(self, name: str) -> str:
-        return self._checks.fetched(name)
+    def fetch_progress(self, name: str) -> str:
+        return self._checks.fetch_progress(name)
 
     def failure_of(self, name: str) -> str:
         return self._registry.failure_of(name)
@@ -202,7 +202,7 @@ class Supervisor:
 
     async def _start_unit(self, serve: Serve, on_exit: OnExit) -> Running:
         began = self._clock.now()
-        problems = preflight.problems(serve, self._registry.ports(), (), with_conflicts=False)
+        problems = start_problems.problems(serve, self._registry.ports(), (), with_conflicts=False)
         if problems:
             raise StartFailed(f"serve '{serve.name}' cannot start: {'; '.join(problems)}", code="cannot_start")
         for other in list(self._registry.serves.values()):  # a sleeper holds its port

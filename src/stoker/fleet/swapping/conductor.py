@@ -76,7 +76,9 @@ class Conductor:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._ids = itertools.count(1)
-        self._fetching = WeightFetching(lambda name: fleet.fetch(self.scheduler.serves[name].serve), fleet.fetched)
+        self._fetching = WeightFetching(
+            lambda name: fleet.fetch(self.scheduler.serves[name].serve), fleet.fetch_progress
+        )
         journal = journal or NoJournal()
         callbacks = SwapCallbacks(
             self._swap_done, self._exited, lambda host, port: notify(ServeDisconnected(host, port))
@@ -85,7 +87,7 @@ class Conductor:
         self._recovery = Recovery(self.scheduler, journal, self.switch)
         # Read-only for others; the swapper writes them.
         self.running = self._swapper.running
-        self.examining = self._swapper.examining
+        self.checking = self._swapper.checking
         self.last_swap = self._swapper.last
         self._waiting: dict[int, _Waiting] = {}
         self._leases: dict[int, Lease] = {}
@@ -106,11 +108,13 @@ class Conductor:
         The caller may cancel the Future or set an exception: its place in the queue is then free, and a lease granted
         at that very moment is released.
         """
-        seat = self._seat(name)
-        if seat.phase is ServePhase.STOPPED and not self.scheduler.closing:
-            self._check(seat)
-            if self._fleet.lacks_weights(seat.serve):
-                return self._fetching.then(name, timing(seat).swap_timeout, lambda: self.acquire(name, counted))
+        state = self._state_of(name)
+        if state.phase is ServePhase.STOPPED and not self.scheduler.closing:
+            self._check(state)
+            if self._fleet.lacks_weights(state.serve):
+                return self._fetching.acquire_after_fetch(
+                    name, timing(state).swap_timeout, lambda: self.acquire(name, counted)
+                )
         id = next(self._ids)
         now = self._clock.now()
         commands = self.scheduler.on_request(id, name, now, counted)
@@ -123,9 +127,9 @@ class Conductor:
             return lease
         return waiting
 
-    def yields(self, lease: Lease) -> None:
+    def allow_preemption(self, lease: Lease) -> None:
         """Take the lease away as soon as another request waits for what it holds; that may be at once."""
-        self._carry_out(self.scheduler.on_yield(lease.id, lease.serve, self._clock.now()))
+        self._carry_out(self.scheduler.on_preemption_allowed(lease.id, lease.serve, self._clock.now()))
 
     def _wait(self, id: int, name: str, now: float, is_request: bool) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = self._loop.create_future()
@@ -136,12 +140,12 @@ class Conductor:
             future.add_done_callback(lambda done: done.cancelled() or done.exception())  # its operator may have left
         return future
 
-    def _seat(self, name: str) -> ServeState:
+    def _state_of(self, name: str) -> ServeState:
         """Raises ClientError for a serve that was removed from the configuration."""
-        seat = self.scheduler.serves.get(name)
-        if seat is None:
+        state = self.scheduler.serves.get(name)
+        if state is None:
             raise removed(name)
-        return seat
+        return state
 
     def _settled(self, id: int) -> None:
         """A waiter's Future was resolved, by us or by the one who waited."""
@@ -164,10 +168,10 @@ class Conductor:
         if commands:
             self._carry_out(commands)
 
-    def failure(self, name: str) -> str:
+    def failure_code(self, name: str) -> str:
         """Why a serve is not there, as its error's code; empty: it is there, or never failed."""
-        seat = self.scheduler.serves.get(name)
-        return seat.last_error.code if seat is not None and seat.last_error is not None else ""
+        state = self.scheduler.serves.get(name)
+        return state.last_error.code if state is not None and state.last_error is not None else ""
 
     # -- the operator --------------------------------------------------------------------------------------------
 
@@ -179,15 +183,15 @@ class Conductor:
         """Make a serve resident; returns when it is proved ready. Raises StokerError; the previous resident is then
         back, or on its way. On cancel the switch goes on.
         """
-        seat = self.scheduler.serves[name]
+        state = self.scheduler.serves[name]
         self._notify(OperatorActed(name))
         if force:
             self._forced.add(name)
-        if seat.phase is ServePhase.STOPPED:
-            self._check(seat)
-            if self._fleet.lacks_weights(seat.serve):
+        if state.phase is ServePhase.STOPPED:
+            self._check(state)
+            if self._fleet.lacks_weights(state.serve):
                 await asyncio.shield(self._fetching.task(name))
-                seat = self._seat(name)
+                state = self._state_of(name)
         before = self.last_swap.get(name)
         id = next(self._ids)
         future = self._wait(id, name, self._clock.now(), is_request=False)
@@ -195,7 +199,7 @@ class Conductor:
         await asyncio.shield(future)
         report = self.last_swap.get(name)
         if report is None or report is before:
-            return SwapReport(0, seat.name, seat.slot_state.slot.name, (), "ready")  # there was nothing to do
+            return SwapReport(0, state.name, state.slot_state.slot.name, (), "ready")  # there was nothing to do
         return report
 
     async def unload(self, name: str, drain_timeout: float | None = None) -> None:
@@ -204,14 +208,14 @@ class Conductor:
         future = self._wait(id, name, self._clock.now(), is_request=False)
         self._carry_out(self.scheduler.on_unload(id, name, self._clock.now(), drain_timeout))
         await asyncio.shield(future)
-        seat = self.scheduler.serves.get(name)
-        if seat is not None and seat.phase is ServePhase.STOPPED:
-            await self._fleet.stop(name, seat.serve.stop_grace)  # it may sleep
+        state = self.scheduler.serves.get(name)
+        if state is not None and state.phase is ServePhase.STOPPED:
+            await self._fleet.stop(name, state.serve.stop_grace)  # it may sleep
             await self._fleet.forget(name)
 
-    def hold(self, name: str, held: bool) -> None:
+    def set_drained(self, name: str, is_drained: bool) -> None:
         """Drain (admit nothing new) or undrain one serve."""
-        self._carry_out(self.scheduler.on_drain(name, self._clock.now(), held))
+        self._carry_out(self.scheduler.on_drain(name, self._clock.now(), is_drained))
 
     def restart(self, name: str, reason: str) -> bool:
         """It runs and is wedged: cut its streams, stop it, start it again. False: it is on its way out already."""
@@ -232,7 +236,7 @@ class Conductor:
         """Load it as soon as it fits without evicting another serve."""
         self._carry_out(self.scheduler.on_preload(name, self._clock.now()))
 
-    def measured(self, name: str, size: int) -> None:
+    def set_measured_size(self, name: str, size: int) -> None:
         """What a running serve was seen to hold of its slot's memory, in bytes."""
         if name in self.scheduler.serves:
             self._carry_out(self.scheduler.on_measured(name, size, self._clock.now()))
@@ -248,8 +252,8 @@ class Conductor:
         adopted: list[str] = []
         for running in await self._fleet.adopt([s.serve for s in self.scheduler.serves.values()], self._exited):
             name = running.serve.name
-            seat = self.scheduler.serves[name]
-            fit = victims_for(seat)
+            state = self.scheduler.serves[name]
+            fit = victims_for(state)
             if isinstance(fit, Victims) and not fit.serves:
                 self.running[name] = running
                 self._carry_out(self.scheduler.on_adopted(name, self._clock.now()))
@@ -257,7 +261,7 @@ class Conductor:
                 self._notify(ServeAdopted(name))
             else:
                 log.warning("serve %s was running but does not fit its slot any more: stopping it", name)
-                await self._fleet.stop(name, seat.serve.stop_grace)
+                await self._fleet.stop(name, state.serve.stop_grace)
         self._recovery.begin()
         self._carry_out(self.scheduler.on_tick(self._clock.now()))
         return adopted
@@ -311,7 +315,7 @@ class Conductor:
                 case Cut(_, leases, reason):
                     self._cut(leases, reason)
                 case CheckStart(generation, target):
-                    self._swapper.look(generation, target)
+                    self._swapper.check_start(generation, target)
                 case StartSwap():
                     self._swapper.start(command)
                 case CancelSwap(generation):
@@ -359,22 +363,22 @@ class Conductor:
 
     def _exited(self, name: str, detail: str) -> None:
         log.warning("serve %s ended by itself: %s", name, detail)
-        self._swapper.gone(name)
+        self._swapper.mark_unreachable(name)
         self._notify(ServeExited(name, detail))
         code = self._fleet.failure_of(name)
         self._carry_out(self.scheduler.on_exit(name, self._clock.now(), detail, code))
 
     # -- checks ----------------------------------------------------------------------------------------------------
 
-    def _check(self, seat: ServeState) -> None:
+    def _check(self, state: ServeState) -> None:
         """Everything that can be known before a running serve is touched. Raises StokerError."""
-        serve = seat.serve
+        serve = state.serve
         if serve.needs_force and serve.name not in self._forced:
             raise needs_force(serve)
-        fit = victims_for(seat)
+        fit = victims_for(state)
         if isinstance(fit, Never):
             return  # the scheduler refuses it with a better message
-        problems = self._fleet.check(serve)
+        problems = self._fleet.quick_check(serve)
         if problems:
             raise cannot_start(serve, problems)
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from stoker.domain.errors import StokerError
-from stoker.domain.protocols import Interrupted, Journal
+from stoker.domain.protocols import Journal, SwapEntry
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.scheduler import Scheduler
 
@@ -17,11 +17,11 @@ log = logging.getLogger("stoker.fleet")
 class NoJournal:
     """For a fleet without crash recovery."""
 
-    async def begin(self, swap: Interrupted) -> None: ...
+    async def begin(self, swap: SwapEntry) -> None: ...
 
-    def end(self, swap: Interrupted) -> None: ...
+    def end(self, swap: SwapEntry) -> None: ...
 
-    def left(self) -> list[Interrupted]:
+    def unfinished(self) -> list[SwapEntry]:
         return []
 
 
@@ -36,7 +36,7 @@ class Recovery:
 
     def begin(self) -> None:
         """Once everything that still ran is adopted. It goes on by itself."""
-        for swap in self._journal.left():
+        for swap in self._journal.unfinished():
             task = asyncio.get_running_loop().create_task(self._recover(swap), name=f"recover-{swap.slot}")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -45,16 +45,16 @@ class Recovery:
         """For cancelling them. What was not recovered stays in the journal."""
         return list(self._tasks)
 
-    async def _recover(self, swap: Interrupted) -> None:
+    async def _recover(self, swap: SwapEntry) -> None:
         """Finish an interrupted swap; if that fails, undo it.
 
         1. the target was adopted: the swap had succeeded
         2. another serve of its slot was adopted, or is starting: the swap was undone, or something newer is wanted
         3. nothing runs: start the target; if that fails, the first victim that starts
         """
-        seat = self._scheduler.serves.get(swap.target)
+        state = self._scheduler.serves.get(swap.target)
         concerned = [s for name in (swap.target, *swap.victims) if (s := self._scheduler.serves.get(name)) is not None]
-        if seat is not None and all(s.phase is ServePhase.STOPPED for s in concerned):
+        if state is not None and all(s.phase is ServePhase.STOPPED for s in concerned):
             for name in (swap.target, *swap.victims):
                 if name not in self._scheduler.serves:
                     continue

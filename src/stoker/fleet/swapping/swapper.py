@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from stoker.domain.errors import OurBug, StokerError
-from stoker.domain.protocols import Fleet, Interrupted, Journal, Running
+from stoker.domain.protocols import Fleet, Journal, Running, SwapEntry
 from stoker.domain.serve import Serve
 from stoker.domain.swap import SwapReport
 from stoker.fleet.swapping.refusals import cannot_start
@@ -35,9 +35,9 @@ class SwapDone:
 class SwapCallbacks:
     """Callbacks: a swap is done, a serve ended by itself (name, how), nothing serves at an address any more."""
 
-    done: Callable[[SwapDone], None]
-    exited: Callable[[str, str], None]
-    gone: Callable[[str, int], None]
+    on_done: Callable[[SwapDone], None]
+    on_exited: Callable[[str, str], None]
+    on_disconnected: Callable[[str, int], None]
 
 
 class Swapper:
@@ -47,7 +47,7 @@ class Swapper:
         self, scheduler: Scheduler, fleet: Fleet, journal: Journal, fetching: WeightFetching, callbacks: SwapCallbacks
     ) -> None:
         self.running: dict[str, Running] = {}
-        self.examining: set[int] = set()
+        self.checking: set[int] = set()
         """Swaps whose victims are not touched yet: it is looked whether the target can start."""
         self.last: dict[str, SwapReport] = {}
         """The last swap of each serve, its own or as a victim."""
@@ -58,16 +58,16 @@ class Swapper:
         self._callbacks = callbacks
         self._loop = asyncio.get_running_loop()
         self._swaps: dict[int, asyncio.Task[None]] = {}
-        self._looks: set[asyncio.Task[None]] = set()
+        self._checks: set[asyncio.Task[None]] = set()
 
     def start(self, command: StartSwap) -> None:
         name = command.target or command.victims[0]
-        seat = self._scheduler.serves[name]
-        swap = seat.slot_state.swaps[command.generation]
-        report = SwapReport(command.generation, command.target, seat.slot_state.slot.name, command.victims)
+        state = self._scheduler.serves[name]
+        swap = state.slot_state.swaps[command.generation]
+        report = SwapReport(command.generation, command.target, state.slot_state.slot.name, command.victims)
         report.phases["drain"] = (swap.run_at or swap.decided_at) - swap.decided_at
         graces = {victim: self._scheduler.serves[victim].serve.stop_grace for victim in command.victims}
-        serve = seat.serve if command.target is not None else None
+        serve = state.serve if command.target is not None else None
         task = self._loop.create_task(self._swap(report, graces, serve), name=f"swap-{command.generation}")
         self._swaps[command.generation] = task
 
@@ -76,21 +76,22 @@ class Swapper:
         if task is not None:
             task.cancel()
 
-    def look(self, generation: int, target: str) -> None:
+    def check_start(self, generation: int, target: str) -> None:
         """See whether the target can start, while its victims drain."""
-        seat = self._scheduler.serves[target]
-        swap = seat.slot_state.swaps[generation]
+        state = self._scheduler.serves[target]
+        swap = state.slot_state.swaps[generation]
         task = self._loop.create_task(
-            self._foresee(generation, seat.serve, tuple(v.name for v in swap.victims)), name=f"look-{generation}"
+            self._check_during_drain(generation, state.serve, tuple(v.name for v in swap.victims)),
+            name=f"check_start-{generation}",
         )
-        self._looks.add(task)
-        task.add_done_callback(self._looks.discard)
+        self._checks.add(task)
+        task.add_done_callback(self._checks.discard)
 
-    def gone(self, name: str) -> None:
+    def mark_unreachable(self, name: str) -> None:
         """No request may be sent to it from now on."""
         running = self.running.pop(name, None)
         if running is not None:
-            self._callbacks.gone(running.target.host, running.target.port)
+            self._callbacks.on_disconnected(running.target.host, running.target.port)
 
     @property
     def under_way(self) -> int:
@@ -98,30 +99,30 @@ class Swapper:
 
     def tasks(self) -> list[asyncio.Task[None]]:
         """For cancelling them."""
-        return [*self._swaps.values(), *self._looks]
+        return [*self._swaps.values(), *self._checks]
 
     async def _swap(self, report: SwapReport, graces: Mapping[str, float], serve: Serve | None) -> None:
         """One swap. The scheduler gets a result in every case."""
         error: StokerError | None = None
         outcome, start_kind = report.outcome, report.start_kind
         untouched = serve is not None
-        entry = Interrupted(report.slot, serve.name, report.victims) if serve is not None else None
+        entry = SwapEntry(report.slot, serve.name, report.victims) if serve is not None else None
         try:
-            with timed(report.phases, "check"), self._examining(report.generation):
+            with timed(report.phases, "check"), self._marked_checking(report.generation):
                 if serve is not None and entry is not None:
                     if self._fleet.lacks_weights(serve):  # no request waits: it is kept loaded, restored or restarted
                         await asyncio.shield(self._fetching.task(serve.name))
-                    await self._examine(serve, report.victims)
+                    await self._full_check(serve, report.victims)
                     await self._journal.begin(entry)
             untouched = False
             with timed(report.phases, "stop"):
                 for victim in graces:
-                    self.gone(victim)
+                    self.mark_unreachable(victim)
                 stops = [self._fleet.stop(name, grace, serve is not None) for name, grace in graces.items()]
                 await asyncio.gather(*stops)
             if serve is not None:
                 began = time.monotonic()
-                self.running[serve.name] = running = await self._fleet.start(serve, self._callbacks.exited)
+                self.running[serve.name] = running = await self._fleet.start(serve, self._callbacks.on_exited)
                 took = time.monotonic() - began
                 healthy = min(float(running.facts.get("health_s", took)), took)
                 report.phases.update(start=healthy, ready=took - healthy)
@@ -144,32 +145,34 @@ class Swapper:
             for name in (report.serve, *report.victims):
                 if name is not None:
                     self.last[name] = report
-            self._callbacks.done(SwapDone(report, error, outcome == "cancelled", untouched))
+            self._callbacks.on_done(SwapDone(report, error, outcome == "cancelled", untouched))
             if entry is not None:
                 self._journal.end(entry)
 
     @contextlib.contextmanager
-    def _examining(self, generation: int) -> Iterator[None]:
-        self.examining.add(generation)
+    def _marked_checking(self, generation: int) -> Iterator[None]:
+        self.checking.add(generation)
         try:
             yield
         finally:
-            self.examining.discard(generation)
+            self.checking.discard(generation)
 
-    async def _foresee(self, generation: int, serve: Serve, victims: tuple[str, ...]) -> None:
+    async def _check_during_drain(self, generation: int, serve: Serve, victims: tuple[str, ...]) -> None:
         """While the victims drain. Problems that appear after the drain are found by the swap's own check."""
         try:
-            await self._examine(serve, victims)
+            await self._full_check(serve, victims)
         except StokerError as error:
-            room, swap = self._scheduler.find_swap(generation)
-            if room is not None and swap is not None and swap.run_at is None:
-                report = SwapReport(generation, serve.name, room.slot.name, victims, "failed", error=error.message)
+            slot_state, swap = self._scheduler.find_swap(generation)
+            if slot_state is not None and swap is not None and swap.run_at is None:
+                report = SwapReport(
+                    generation, serve.name, slot_state.slot.name, victims, "failed", error=error.message
+                )
                 self.last[serve.name] = report
-                self._callbacks.done(SwapDone(report, error, untouched=True))
+                self._callbacks.on_done(SwapDone(report, error, untouched=True))
 
-    async def _examine(self, serve: Serve, victims: tuple[str, ...]) -> None:
+    async def _full_check(self, serve: Serve, victims: tuple[str, ...]) -> None:
         """Raises StartFailed with everything that stands in the way; nothing has been touched yet."""
-        problems = await self._fleet.examine(serve, victims)
+        problems = await self._fleet.full_check(serve, victims)
         if problems:
             raise cannot_start(serve, problems)
 

@@ -38,7 +38,7 @@ class WeightFetching:
         finally:
             del self._tasks[name]
 
-    def then(
+    def acquire_after_fetch(
         self, name: str, limit: float, acquire: Callable[[], Lease | asyncio.Future[Lease]]
     ) -> asyncio.Future[Lease]:
         """The result of `acquire` once the weights are there. The caller may cancel the Future or set an exception.

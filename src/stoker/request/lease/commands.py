@@ -8,13 +8,13 @@ from stoker.domain.errors import StokerError
 
 
 class Grant(NamedTuple):
-    """Waiter `id` is served: a request now holds a lease with that id; a switch or unload is done."""
+    """The wait of `id` is over: a request holds a lease with that id now; a switch or unload is done."""
 
     id: int
 
 
 class Reject(NamedTuple):
-    """Waiter `id` gets this error."""
+    """The wait of `id` fails with this error."""
 
     id: int
     error: StokerError
@@ -50,13 +50,13 @@ class CheckStart(NamedTuple):
 
 
 class CancelSwap(NamedTuple):
-    """The target is not wanted any more: abort its start. `on_swap_done` still follows, with `cancelled`."""
+    """No request waits for the target any more: abort its start. `on_swap_done` still follows, with `cancelled`."""
 
     generation: int
 
 
 class WakeAt(NamedTuple):
-    """Call `on_tick` at this time (monotonic seconds; None = no timer). Replaces the one before."""
+    """Call `on_tick` at this time (monotonic seconds; None: no timer). Replaces the previous WakeAt."""
 
     at: float | None
 

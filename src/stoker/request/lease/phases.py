@@ -11,7 +11,7 @@ from enum import Enum
 
 
 class ServePhase(Enum):
-    """Where a serve is. A serve that is STARTING is never a victim."""
+    """What a serve is doing in its slot. A serve that is STARTING is never a victim."""
 
     STOPPED = "stopped"
     STARTING = "starting"
@@ -28,7 +28,7 @@ class PhaseEvent(Enum):
     DRAINED = "drained"
     """Its requests ended, or were cut."""
     CALLED_OFF = "called_off"
-    """The swap will not happen: nobody wants the target any more, or it cannot start."""
+    """The swap will not happen: no request waits for the target any more, or it cannot start."""
     PROVED = "proved"
     ADOPTED = "adopted"
     """An earlier run of Stoker left it running."""

@@ -1,4 +1,4 @@
-"""The errors for requests that cannot wait, or have waited too long."""
+"""The errors for requests that cannot wait or have waited too long; and why streams are cut."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def shutting_down() -> StokerError:
     return CapacityError("Stoker is shutting down: send the request again later", code="shutting_down", retry_after=5.0)
 
 
-def held(serve: Serve) -> StokerError:
+def drained(serve: Serve) -> StokerError:
     return CapacityError(
         f"serve '{serve.name}' takes no new requests: an operator is draining it", code="draining", retry_after=5.0
     )
@@ -60,7 +60,7 @@ def backing_off(error: StokerError, remaining: float) -> StokerError:
 
 def expired(state: ServeState, waiter: Waiter, now: float) -> StokerError:
     waited = now - waiter.since
-    if waiter.for_place:
+    if waiter.waits_for_place:
         text = f"serve '{state.name}' had no free place within {waited:.1f} s (queue_timeout)"
         return CapacityError(text, code="queue_timeout")
     is_loaded = state.phase in (ServePhase.READY, ServePhase.DRAINING)

@@ -14,7 +14,7 @@ from stoker.request.lease.timing import timing
 
 
 class Transitions:
-    """Every serve and slot at run time."""
+    """Every serve and slot at run time, by name."""
 
     def __init__(self, slots: Iterable[Slot], serves: Iterable[Serve]) -> None:
         self.slots: dict[str, SlotState] = {slot.name: SlotState(slot) for slot in slots}
@@ -37,7 +37,7 @@ class Transitions:
         self.serves.pop(state.name, None)
 
     def apply_configuration(self, state: ServeState, serve: Serve) -> None:
-        """A stopped serve gets its new configuration; it keeps its queue."""
+        """Give a stopped serve its new configuration. Its queue stays."""
         state.pending = None
         if (serve.slot or f"~{serve.name}") == state.slot_state.slot.name:
             state.serve = serve
@@ -45,7 +45,7 @@ class Transitions:
         self.remove_serve(state)
         self.add_serve(serve)
         moved = self.serves[serve.name]
-        moved.queue, moved.wanted, moved.held = state.queue, state.wanted or serve.keep_loaded, state.held
+        moved.queue, moved.wanted, moved.is_drained = state.queue, state.wanted or serve.keep_loaded, state.is_drained
 
     def find_swap(self, generation: int) -> tuple[SlotState | None, Swap | None]:
         for slot_state in self.slots.values():
@@ -60,11 +60,11 @@ class Transitions:
     def cut_leases(self, state: ServeState, reason: str) -> Command:
         return Cut(state.name, state.end_leases(state.leases), reason)
 
-    def cut_yielding(self, state: ServeState) -> list[Command]:
-        """Take its yielding leases away."""
+    def cut_preemptible(self, state: ServeState) -> list[Command]:
+        """Cut its preemptible leases."""
         return (
-            [Cut(state.name, state.end_leases(state.yielding), "another request needs its place")]
-            if state.yielding
+            [Cut(state.name, state.end_leases(state.preemptible), "another request needs its place")]
+            if state.preemptible
             else []
         )
 
@@ -75,8 +75,8 @@ class Transitions:
 
     def wait_for_load(self, state: ServeState, waiter: Waiter, now: float) -> None:
         """A request that waited for a place now waits for a load."""
-        if waiter.for_place:
-            waiter.for_place = False
+        if waiter.waits_for_place:
+            waiter.waits_for_place = False
             waiter.deadline = now + timing(state).swap_timeout
 
     def open_swap(
@@ -88,35 +88,35 @@ class Transitions:
         drain: float,
         reason: str = "",
     ) -> None:
-        """A swap is decided. It runs in step 6 of `settle`, at once if its victims hold no lease."""
+        """Record a decided swap. It runs in step 6 of `reconcile`: at once if its victims hold no lease."""
         slot_state = victims[0].slot_state if target is None else target.slot_state
         self.generation += 1
         slot_state.swaps[self.generation] = Swap(
             self.generation, kind, target, victims, now, now + drain, reason=reason
         )
         if target is not None:
-            target.on_phase(PhaseEvent.START_DECIDED)
+            target.apply(PhaseEvent.START_DECIDED)
             slot_state.swaps_made += 1
         for victim in victims:
-            victim.on_phase(PhaseEvent.STOP_DECIDED)
+            victim.apply(PhaseEvent.STOP_DECIDED)
 
     def run_swap(self, swap: Swap, now: float) -> Command:
         swap.run_at = now
         for victim in swap.victims:
-            victim.on_phase(PhaseEvent.DRAINED)
+            victim.apply(PhaseEvent.DRAINED)
         name = swap.target.name if swap.target is not None else None
         return StartSwap(swap.generation, name, tuple(v.name for v in swap.victims))
 
     def call_off(self, swap: Swap, now: float) -> None:
-        """No request waits any more and the victims still drain: all serves stay as they were."""
+        """Undo a swap whose victims still drain, because no request waits for its target: the victims go on serving."""
         target = swap.target
         if target is None:
             raise ValueError("an unload cannot be called off")
         del target.slot_state.swaps[swap.generation]
         target.slot_state.swaps_made -= 1
-        target.on_phase(PhaseEvent.CALLED_OFF)
+        target.apply(PhaseEvent.CALLED_OFF)
         for victim in swap.victims:
-            victim.on_phase(PhaseEvent.CALLED_OFF)
+            victim.apply(PhaseEvent.CALLED_OFF)
             if victim.exited or victim.must_stop():
                 self.open_swap(SwapKind.UNLOAD, None, (victim,), now, max(0.0, swap.drain_deadline - now))
 
@@ -127,13 +127,13 @@ class Transitions:
             if victim.exited:
                 commands += self.mark_stopped(victim)
                 continue
-            victim.on_phase(PhaseEvent.CALLED_OFF)
+            victim.apply(PhaseEvent.CALLED_OFF)
             if victim.must_stop():
                 self.open_swap(SwapKind.UNLOAD, None, (victim,), now, 0.0)
         return commands
 
     def abandon_start(self, state: ServeState, now: float) -> list[Command]:
-        """Give up a start: call it off while its victims drain, cancel it after that."""
+        """Give up a start: call the swap off while its victims drain, cancel it later."""
         for swap in list(state.slot_state.swaps.values()):
             if swap.target is state:
                 if swap.run_at is None:
@@ -144,7 +144,7 @@ class Transitions:
         return []
 
     def mark_ready(self, state: ServeState, swap: Swap, now: float) -> None:
-        state.on_phase(PhaseEvent.PROVED)
+        state.apply(PhaseEvent.PROVED)
         state.ready_since = state.idle_since = now
         state.failures = 0
         state.backoff_until = 0.0
@@ -155,7 +155,7 @@ class Transitions:
             state.swap_times.append(now - swap.run_at)
 
     def mark_stopped(self, state: ServeState) -> list[Command]:
-        state.on_phase(PhaseEvent.ENDED)
+        state.apply(PhaseEvent.ENDED)
         state.exited = False
         state.measured = None  # the declared size counts until it is measured again
         state.end_leases(state.leases)
@@ -171,7 +171,7 @@ class Transitions:
         if (
             self.serves.get(state.name) is not state
             or state.phase is not ServePhase.STOPPED
-            or state.held
+            or state.is_drained
             or state.parked
         ):
             return

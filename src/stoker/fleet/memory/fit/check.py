@@ -126,7 +126,7 @@ def credited(devices: Sequence[Device], accounting: Accounting | None, pids: Col
     ]
 
 
-def examine(serve: Serve, devices: Sequence[Device], main: HostMemory, shape: Shape | None = None) -> FitReport:
+def check_fit(serve: Serve, devices: Sequence[Device], main: HostMemory, shape: Shape | None = None) -> FitReport:
     """Judge a serve against its slot's devices (none: main memory). Raises UnreadableModel; blocks while it reads."""
     shape = read(serve.model) if shape is None else shape
     plan = plan_of(serve, shape, len(devices))

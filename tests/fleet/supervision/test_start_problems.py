@@ -16,7 +16,7 @@ from stoker.fleet.process.launch_fingerprint import fingerprint
 from stoker.fleet.process.ports import free_port, port_problem, reachable
 from stoker.fleet.process.signing import KeySigner
 from stoker.fleet.supervision import requirements
-from stoker.fleet.supervision.preflight import problems
+from stoker.fleet.supervision.start_problems import problems
 
 
 def serve(directory: Path, **fields: Any) -> Serve:
