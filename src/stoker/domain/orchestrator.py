@@ -31,11 +31,6 @@ class CheckLayer(StrEnum):
     """Does the validator model accept it?"""
 
 
-class BlockKind(StrEnum):
-    CODE = "code"
-    PROSE = "prose"
-
-
 class Orchestrator(msgspec.Struct, frozen=True, kw_only=True):
     """One `[orchestrator.NAME]`. Times are seconds."""
 

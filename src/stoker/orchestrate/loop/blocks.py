@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from stoker.domain.orchestrator import BlockKind, CheckLayer
+from stoker.domain.orchestrator import CheckLayer
 
 MARKER = "<<END-OF-BLOCK>>"
 """The line with which the worker ends a block. No language can parse it."""
@@ -17,7 +17,7 @@ class WorkerBlock(msgspec.Struct, frozen=True):
 
     text: str
     """Ends with a line end, unless it is empty."""
-    kind: BlockKind = BlockKind.PROSE
+    is_code: bool = False
     language: str = ""
     """The first word after the fence, in lower case; empty: none was given."""
     path: str = ""

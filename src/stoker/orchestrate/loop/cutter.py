@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from stoker.domain.orchestrator import BlockKind
 from stoker.orchestrate.loop.blocks import MARKER, WorkerBlock
 
 MAX_LINES = 400
@@ -140,10 +139,10 @@ class Cutter:
         text = "\n".join(lines) + "\n"
         if self._fence is not None:
             opens, self._opens = self._opens, False
-            kind, fence = BlockKind.CODE, self._info
-            block = WorkerBlock(text, kind, _language(fence), self._path, fence, True, opens, is_too_long)
+            info = self._info
+            block = WorkerBlock(text, True, _language(info), self._path, info, True, opens, is_too_long)
         elif self._is_complete("python", text):
-            block = WorkerBlock(text, BlockKind.CODE, "python", self._path, is_too_long=is_too_long)
+            block = WorkerBlock(text, True, "python", self._path, is_too_long=is_too_long)
             self._path = ""
         else:
             block = WorkerBlock(text, is_too_long=is_too_long)

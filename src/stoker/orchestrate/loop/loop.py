@@ -20,7 +20,7 @@ import msgspec
 
 from stoker.domain.answer import StopReason
 from stoker.domain.errors import StokerError, UpstreamError
-from stoker.domain.orchestrator import BlockKind, CheckLayer
+from stoker.domain.orchestrator import CheckLayer
 from stoker.orchestrate.loop.blocks import CheckResult, Correction, WorkerBlock
 from stoker.orchestrate.loop.cutter import MAX_LINES, Cutter, IsComplete
 from stoker.orchestrate.loop.messages import (
@@ -264,7 +264,7 @@ class Loop:
                 break
             self._repeats = 0
             self._block_began = now
-            layers = self._rules.layers if block.kind is BlockKind.CODE else self._rules.layers[:1]
+            layers = self._rules.layers if block.is_code else self._rules.layers[:1]
             attempt = 1 if self._pending else self._attempt
             self._pending.append(_Pending(block, layers))
             commands.append(RecordBlock(len(self.committed) + len(self._pending), attempt, block))
@@ -280,29 +280,25 @@ class Loop:
 
     def _is_preface(self, block: WorkerBlock) -> bool:
         """Whether the worker only talks about the code that it has to write again."""
-        return (
-            self._correction is not None
-            and self._correction.block.kind is BlockKind.CODE
-            and block.kind is BlockKind.PROSE
-        )
+        return self._correction is not None and self._correction.block.is_code and not block.is_code
 
     def _in_place(self, block: WorkerBlock) -> WorkerBlock:
         """A block that is written again stands where the failed one stood; one after a pause goes on in its fence."""
         correction, self._correction = self._correction, None
         open_fence, self._fence_at_pause = self._fence_at_pause, None
-        if correction is not None and correction.block.is_fenced and block.kind is BlockKind.CODE:
+        if correction is not None and correction.block.is_fenced and block.is_code:
             failed, path = correction.block, block.path or correction.block.path
             return msgspec.structs.replace(failed, text=block.text, path=path, is_too_long=block.is_too_long)
         before = self._pending[-1].block if self._pending else self.committed[-1] if self.committed else None
         if before is None or not before.is_fenced:
             return msgspec.structs.replace(block, opens_fence=block.is_fenced)
         goes_on = open_fence == before.fence and (block.fence == open_fence or not block.is_fenced)
-        if goes_on and block.kind is BlockKind.CODE and block.path in ("", before.path):
+        if goes_on and block.is_code and block.path in ("", before.path):
             return msgspec.structs.replace(before, text=block.text, opens_fence=False, is_too_long=block.is_too_long)
         return block
 
     def _is_repeated(self, block: WorkerBlock) -> bool:
-        return block.kind is BlockKind.CODE and any(
+        return block.is_code and any(
             block.text == one.text and block.path == one.path
             for one in (*self.committed, *(pending.block for pending in self._pending))
         )
