@@ -29,8 +29,8 @@ from stoker.request.codec.outline import outline
 from stoker.request.decide.dialects import dialect_for
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.state import ServeState, SlotState
-from stoker.routing.evidence import Evidence
 from stoker.routing.router import Requester, TierRouter
+from stoker.routing.tier_quality import TierQuality
 
 SMALL, LARGE = 2 * 1024, 200 * 1024
 """Bytes of a body."""
@@ -206,11 +206,11 @@ def routing() -> TierRouter:
         for tier in ("small", "large")
         for name in CLASSES
     }
-    evidence = Evidence(rows)
-    evidence.on_configured({"large": Fingerprint("large-1", "x")})
-    evidence.on_identified("small", Fingerprint("small-1", "x"))
+    tier_quality = TierQuality(rows)
+    tier_quality.on_configured({"large": Fingerprint("large-1", "x")})
+    tier_quality.on_identified("small", Fingerprint("small-1", "x"))
     serves = [state.serve for state in states.values()]
-    return TierRouter(RouterSettings(tiers), serves, evidence, Residency(states), time.monotonic)
+    return TierRouter(RouterSettings(tiers), serves, tier_quality, Residency(states), time.monotonic)
 
 
 def measure(case: Case, tiers: TierRouter, times: int, rounds: int) -> Timed:

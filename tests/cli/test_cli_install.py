@@ -63,7 +63,7 @@ def test_a_dry_run_prints_every_file_and_command_and_writes_nothing(config: Path
     out = capsys.readouterr().out
     assert f"would write  {root}/{UNITS}/stoker.service\n" in out
     assert "    KillMode=process\n" in out
-    assert "fast would be what runs in slot gpu0 after the next start" in out
+    assert "fast would run in slot gpu0 after the next start" in out
     assert not root.exists()
     assert run(["install", "systemd", "--run-as", ME, "--start", "--dry-run"]) == 0
     assert "would run systemctl enable stoker.service\n" in capsys.readouterr().out
@@ -82,7 +82,7 @@ def test_profile_is_what_runs_after_the_next_start(config: Path, root: Path, cap
     path = root / str(config.resolve().parent / "state").lstrip("/") / "active.json"
     assert ActiveResidents(path).read() == {"gpu0": "slow"}
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert "slow is what runs in slot gpu0 after the next start" in capsys.readouterr().out
+    assert "slow will run in slot gpu0 after the next start" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -370,7 +370,7 @@ def test_what_is_interrupted_keeps_what_came_and_the_next_one_fetches_the_rest(
     assert not (vault / "m.gguf").exists()
     if how is signal.SIGINT:
         assert (process.returncode, out) == (130, "")
-        assert f"stopped; 97.8 KiB are kept. To go on: stoker {' '.join(words)}" in err
+        assert f"stopped; 97.8 KiB are kept. To continue: stoker {' '.join(words)}" in err
         assert "Traceback" not in err
     web.manners.hold.set()
     assert run(["stage", "--list"]) == 0
@@ -494,7 +494,7 @@ def test_a_dry_run_says_what_would_come_and_touches_nothing(vault: Path, web: We
     assert run([*words, "--quota", "1MiB"]) == 0
     out = capsys.readouterr().out
     assert out.splitlines()[0] == f"{web.url}/m.gguf  ->  {vault}/x.gguf  195 KiB"
-    assert "195 KiB in all; the vault holds 0 B of 1.0 MiB, its disk may take " in out
+    assert "195 KiB in all; the vault holds 0 B of 1.0 MiB, its disk has room for " in out
     assert document(capsys, words)["answer"] == "fetch"
     assert run([*words, "--quota", "1KiB"]) == 1
     assert not vault.exists()

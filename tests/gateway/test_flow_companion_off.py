@@ -58,7 +58,7 @@ async def test_another_model_than_was_measured_is_off_and_back_on_when_the_old_o
         await is_off(it, "it changed since it was measured")
         it.know(MARK)
         assert (it.companion.why, it.companion.problem) == ("", "")
-        it.evidence.on_stopped("teller")
+        it.tier_quality.on_stopped("teller")
         assert (it.companion.why, it.companion.problem) == ("it is not loaded, or not identified yet", "")
 
 

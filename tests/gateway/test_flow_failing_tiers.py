@@ -13,8 +13,8 @@ from tests.gateway.test_flow_routing import LARGE, SMALL, classify, piece, seale
 from stoker.domain.decision import Decision
 from stoker.domain.routing import BreakerLimits, RouterSettings
 from stoker.domain.tier import Cost, Tier, Verify
-from stoker.routing.evidence import Evidence
 from stoker.routing.router import TierRouter
+from stoker.routing.tier_quality import TierQuality
 from stoker.testing.client import RawReply
 
 MODES = (Verify.OFF, Verify.HOLD_TOOLS)
@@ -39,7 +39,7 @@ def route(stage: Stage, verify: Verify = Verify.OFF, now: Any = None, first: flo
     )
     router = RouterSettings(tiers, breaker=BreakerLimits(failures=2, window=30.0, cool_down=60.0))
     sees = stage.conductor.residency
-    made = TierRouter(router, stage.serves, Evidence({}), sees, now or LoopClock().now, classify)
+    made = TierRouter(router, stage.serves, TierQuality({}), sees, now or LoopClock().now, classify)
     stage.route(made)
     return made
 

@@ -155,9 +155,9 @@ async def test_no_evidence_no_promotion(books: Books) -> None:
     books.gate("bench", kind=RunKind.BENCHMARK)
     books.gate("lax", gate="lax")
     for evidence, said in (
-        ("", "names none"), ("gone", "no result 'gone'"), ("failed", "failed: ttft_p95 < 2s"),
+        ("", "no result was named"), ("gone", "no result 'gone'"), ("failed", "failed: ttft_p95 < 2s"),
         ("other", "a gate of serve 'fast'"), ("bench", "a benchmark of serve 'clever'"),
-        ("lax", "of gate 'lax'"),
+        ("lax", "belongs to gate 'lax'"),
     ):  # fmt: skip
         error = await refused(promotions.promote("coder", "clever", evidence, "", force=False))
         assert (error.status, error.code) == (409, "no_evidence")

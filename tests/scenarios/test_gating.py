@@ -215,7 +215,7 @@ def test_a_gate_runs_what_its_conditions_take_and_a_slower_serve_fails_it() -> N
 
         code, run, told = gated("--gate", "fast")
         assert (code, run["outcome"]) == (0, "passed"), told
-        assert "requests at least: c1 60, c2 10" in told
+        assert "requests needed: c1 60, c2 10" in told
         plane.scripted("a", first_event_after=0.16)
         code, run, told = gated("--gate", "fast", "--unknown-ok")
         assert (code, outcomes(run)) == (1, {"ttft_p95 < 100ms": "failed", "c2.ttft_p50 < 1s": "passed"}), told

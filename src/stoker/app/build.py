@@ -74,7 +74,7 @@ async def close_parts(parts: ProgramParts, leave_running: bool) -> None:
     parts.promotions.close()
     parts.fleet.prewarmer.begin(None)
     await parts.quality.grader.close()
-    await parts.quality.collector.close()
+    await parts.quality.monitor.close()
     await parts.fleet.conductor.close(leave_running)
     await parts.fleet.warm.close()
     parts.store.writer.shutdown()
@@ -97,7 +97,7 @@ def _build_gateway(
     formatter = Formatter(_thinking_signer(context.state), context.clock.wall)
     carrier = Carrier(fleet.conductor, pool, formatter, context.clock, _warn_of, fleet.supervisor.conversations)
     setup = FlowSetup(fleet, quality, promotions, carrier, store.metrics.routed, host_memory().total)
-    decisions = DecisionObserver(store.decisions, promotions, store.metrics, quality.collector)
+    decisions = DecisionObserver(store.decisions, promotions, store.metrics, quality.monitor)
     flow = Flow(setup.apply(context.active.current), carrier, context.clock, decisions.on_decision)
     return GatewayParts(pool, setup, flow, AccessControl(context.settings.front_door))
 

@@ -84,33 +84,33 @@ class FlowSetup:
         self._counts.set_clouds(cloud_costs(router))
         if router is None:
             self._router = None
-            self._quality.collector.begin(None)
+            self._quality.monitor.begin(None)
             self._collaborators(new, None)
             return None
         for problem in unconfigured_rows(new.rows, [tier.name for tier in router.tiers], router.known):
             log.warning("%s", problem)
-        self._quality.evidence.on_measured(new.rows)
+        self._quality.tier_quality.on_measured(new.rows)
         tier_router = self._follow(router, new.settings, before)
         return Dispatcher(self._carrier, tier_router, self._collaborators(new, tier_router), SystemClock.now)
 
     def _follow(self, router: RouterSettings, settings: Settings, before: Collection[Serve]) -> TierRouter:
         """Create the router, or configure the one that exists; identify running serves that it did not know."""
-        collector, existing = self._quality.collector, self._router
+        monitor, existing = self._quality.monitor, self._router
         if existing is None:
             residency = self._fleet.conductor.residency
-            created = TierRouter(router, settings.serves, self._quality.evidence, residency, SystemClock.now)
+            created = TierRouter(router, settings.serves, self._quality.tier_quality, residency, SystemClock.now)
             classifier()  # loaded now, not with the first request
             self._router = created
-            collector.begin(created)
+            monitor.begin(created)
             for name in self._fleet.conductor.running:
-                collector.on_ready(name)
+                monitor.on_ready(name)
             return created
         old = set(existing.settings.serves)
         existing.configure(router, settings.serves)
-        collector.begin(existing)
+        monitor.begin(existing)
         for name in self._fleet.conductor.running:
             if name not in old and existing.serve(name) in before:  # one that changed restarts, and is identified then
-                collector.on_ready(name)
+                monitor.on_ready(name)
         return existing
 
     def _collaborators(self, new: Configuration, router: TierRouter | None) -> Collaborators:

@@ -79,7 +79,10 @@ def _door(settings: Settings) -> Iterator[str]:
     if not door.auth and door.keys:
         yield 'front_door: auth = "none" admits everybody; the keys are not checked'
     if not door.auth and not is_loopback(door.host):
-        yield f'front_door: auth = "none" on {door.host}: whoever reaches the port may do everything, `/admin` included'
+        yield (
+            f'front_door: auth = "none" on {door.host}: anyone who reaches the port can do everything, '
+            "`/admin` included"
+        )
     if door.host in _EVERY_ADDRESS and not door.allowed_hosts:
         yield (
             f"front_door: host {door.host} and no `allowed_hosts`: requests that name this machine by anything but "

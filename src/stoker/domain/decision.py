@@ -6,7 +6,7 @@ import msgspec
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A serve that was considered, and why it was dropped (empty: it was used)."""
+    """A serve that was considered, and why it was not used (empty: it was)."""
 
     serve: str
     dropped: str = ""
@@ -17,18 +17,18 @@ class Attempt(msgspec.Struct):
 
     tier: str
     outcome: str = ""
-    """`served`, or why the next one was tried."""
+    """`served`, or why the next tier was tried."""
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost: float | None = None
-    """In the currency of the tiers; None: its tokens are not known."""
+    """In the currency of the tiers; None: the tokens are not known."""
     seconds: float | None = None
     repairs: int = 0
     """How often the tier was asked again because its answer was wrong."""
     checked: bool = False
     """Whether its answer was verified, to the end or to the first fault."""
     findings: list[str] = []
-    """What verification found, in words that hold nothing of the answer."""
+    """What verification found, without the content of the answer."""
 
 
 class Routed(msgspec.Struct):
@@ -39,10 +39,10 @@ class Routed(msgspec.Struct):
     """What determined the class: see `domain.task.ClassSource`."""
     notes: list[str] = []
     tier: str = ""
-    """The tier that answered; empty: none did."""
+    """The tier that answered; empty: none."""
     verdict: str = ""
     verify: str = ""
-    """What was checked of its answer: `off`, `observe`, `hold-tools`, `hold-all`."""
+    """How its answer was checked: `off`, `observe`, `hold-tools`, `hold-all`."""
     why: list[str] = []
     """Each tier and why it was chosen or dropped."""
     attempts: list[Attempt] = []
@@ -58,7 +58,7 @@ class Decision(msgspec.Struct):
     """Unix time of arrival."""
     endpoint: str
     model: str = ""
-    """The name that was asked for, shortened to 200 characters."""
+    """The model name in the request, shortened to 200 characters."""
     key: str = ""
     """The key's name, never its value."""
     serve: str = ""
@@ -81,4 +81,4 @@ class Decision(msgspec.Struct):
     routed: Routed | None = None
     """None: the request named its model."""
     unrecorded: int = 0
-    """Requests with the same key that were refused for the same reason before it, and have no record of their own."""
+    """How many requests with the same key were refused for the same reason before this one, without a record."""

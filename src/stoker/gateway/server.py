@@ -102,7 +102,7 @@ class Server(uvicorn.Server):
     def _hurry(self) -> None:
         if self._draining is not None:
             self._draining.cancel()
-        self._conductor.hurry(self._leave_running)
+        self._conductor.end_grace(self._leave_running)
         self._loop.call_later(CUT_WITHIN, self._abort_connections)
 
     def _abort_connections(self) -> None:

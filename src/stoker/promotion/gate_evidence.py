@@ -24,12 +24,12 @@ def check_evidence(alias: Alias, serve: str, run_id: str, run: Run | None) -> No
 
 def _problem(gate: str, serve: str, run_id: str, run: Run | None) -> str:
     if run is None:
-        return f"there is no result '{run_id[:80]}'" if run_id else "it names none"
+        return f"there is no result '{run_id[:80]}'" if run_id else "no result was named"
     if run.kind is not RunKind.GATE or run.subject.serve != serve:
         return f"{run.id} is a {run.kind.value} of serve '{run.subject.serve}'"
     if run.outcome is not Outcome.PASSED:
         failed = [finding.name for finding in run.findings if finding.outcome is not Outcome.PASSED]
         return f"{run.id} {run.outcome.value}: {', '.join(failed)}"
     if (tested := run.setting("gate")) != gate:
-        return f"{run.id} is of gate '{tested}'"
+        return f"{run.id} belongs to gate '{tested}'"
     return ""

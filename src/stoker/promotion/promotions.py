@@ -4,7 +4,7 @@ promote   1. the alias and the serve exist, and the serve may be used
           2. the evidence: a passed run of the alias's gate on this serve; or force, with a reason
           3. saved on disk, then in effect for every new request; requests under way stay where they are
 watch     for `watch` seconds; see `watch`
-roll back the model got worse: the alias means again what it meant before
+roll back the model got worse: the alias points again to the serve that it pointed to before
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Promotions:
 
     @property
     def serves(self) -> tuple[Serve, ...]:
-        """The configured serves, each with the aliases that mean it now."""
+        """The configured serves, each with the aliases that point to it now."""
         return with_aliases(self._serves.values(), self.meaning())
 
     def meaning(self) -> dict[str, str]:
@@ -74,7 +74,7 @@ class Promotions:
         return resolve_aliases(self._aliases.values(), self._overrides, self._serves.values())
 
     def status(self) -> list[dict[str, Any]]:
-        """For /status: each alias, what it means, and why."""
+        """For /status: each alias, the serve that it points to, and why."""
         meaning = self.meaning()
         found = []
         for alias in self._aliases.values():
@@ -95,15 +95,15 @@ class Promotions:
     async def promote(self, alias: str, serve: str, evidence: str, reason: str, force: bool) -> dict[str, Any]:
         """Move an alias. `evidence` is the id of a gate's run.
 
-        Raises ClientError: 404 (no such alias or serve), 409 (the alias means that serve already, or no evidence), 400
-        (forced without a reason); StokerError `state_unusable` if it cannot be saved. Nothing moves then.
+        Raises ClientError: 404 (no such alias or serve), 409 (no change or evidence), 400 (forced without a reason);
+        StokerError `state_unusable` if it cannot be saved. Nothing moves then.
         """
         configured, target = self._alias(alias), self._serve(serve)  # 1
         before = self.meaning()[alias]
         if before == serve:
-            raise ClientError(f"alias '{alias}' means serve '{serve}' already", code="no_change", status=409)
+            raise ClientError(f"alias '{alias}' already points to serve '{serve}'", code="no_change", status=409)
         if force and not reason:
-            text = "a promotion that is forced needs a reason: it is kept"
+            text = "a forced promotion needs a reason, which is recorded with it"
             raise ClientError(text, code="reason_missing", param="reason")
         if target.needs_force and not force:
             state = f"{target.status.value} ({target.reason})"
@@ -120,10 +120,10 @@ class Promotions:
         return {"alias": alias, "serve": serve, "previous": before, "watch": configured.watch}
 
     async def reset(self, alias: str) -> dict[str, Any]:
-        """Let an alias mean what the configuration says. Raises ClientError 404, 409 (it does already)."""
+        """Point an alias to its configured serve. Raises ClientError 404, 409 (it does already)."""
         configured = self._alias(alias)
         if alias not in self._overrides:
-            text = f"alias '{alias}' means what the configuration says"
+            text = f"alias '{alias}' already points to the serve that the configuration names"
             raise ClientError(text, code="no_change", status=409)
         before = self.meaning()[alias]
         await self._move({name: one for name, one in self._overrides.items() if name != alias})
@@ -134,7 +134,10 @@ class Promotions:
         try:
             await asyncio.to_thread(self._store.write, overrides)
         except OSError as error:
-            text = f"the promotion cannot be kept ({error.strerror}), and nothing was moved: check its disk"
+            text = (
+                f"the promotion cannot be saved ({error.strerror}), so the alias was not moved: "
+                "check the disk of the state directory"
+            )
             raise StokerError(text, code="state_unusable") from error
         for alias in self._overrides.keys() | overrides.keys():
             if self._overrides.get(alias) != overrides.get(alias) and alias in self._watches:

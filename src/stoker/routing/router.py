@@ -1,6 +1,6 @@
 """Plans which tiers may serve a request, in which order, and why the others may not.
 
-Joins the pure rules (`standing`, `policy`, `breaker`) with what is known now: evidence, health, the fleet, the clock.
+Joins the pure rules (`standing`, `policy`, `breaker`) with what is known now: quality, health, the fleet, the clock.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from stoker.request.decide.policy import RATE_LIMITED, RoutePlan, TierView, plan
 from stoker.request.decide.standing import Standing, worst
 from stoker.routing.classes import Classify, TaskClasses
 from stoker.routing.classifier import classify
-from stoker.routing.evidence import Evidence
 from stoker.routing.health import TierHealth
+from stoker.routing.tier_quality import TierQuality
 
 OUTPUT = 500
 """Tokens of an answer for estimating its cost, if the client sets no limit."""
@@ -44,7 +44,7 @@ class Requester(NamedTuple):
 
 
 class TierRouter:
-    """`configure` replaces the configuration; evidence and health of tiers that stay are kept. A request under way may
+    """`configure` replaces the configuration; quality and health of tiers that stay are kept. A request under way may
     name a tier that a reload has removed since: its events are ignored.
     """
 
@@ -52,12 +52,12 @@ class TierRouter:
         self,
         settings: RouterSettings,
         serves: Iterable[Serve],
-        evidence: Evidence,
+        tier_quality: TierQuality,
         fleet: FleetView,
         now: Callable[[], float],
         classify: Classify = classify,
     ) -> None:
-        self.evidence = evidence
+        self.tier_quality = tier_quality
         self.health = TierHealth(now)
         self._fleet = fleet
         self._now = now
@@ -126,11 +126,11 @@ class TierRouter:
         requester: Requester,
     ) -> TierView:
         """Of several classes the one that the tier is worst at counts."""
-        evidence, high_risk, now = self.evidence, self.settings.high_risk, self._now()
-        row = evidence.rows.get((tier.name, classes[0]))
+        tier_quality, high_risk, now = self.tier_quality, self.settings.high_risk, self._now()
+        row = tier_quality.rows.get((tier.name, classes[0]))
         standings, barred = [], ""
         for name in classes:
-            standings.append(evidence.standing(tier, name, name in high_risk, cloud_model))
+            standings.append(tier_quality.standing(tier, name, name in high_risk, cloud_model))
             barred = barred or self._barred(tier, serve, name, outline, requester)
         return TierView(
             tier,
@@ -163,14 +163,14 @@ class TierRouter:
     def standing(self, tier: Tier, task_class: str) -> Standing:
         """What the tier is worth at a class."""
         is_high_risk = task_class in self.settings.high_risk
-        return self.evidence.standing(tier, task_class, is_high_risk, self._cloud_models.get(tier.name))
+        return self.tier_quality.standing(tier, task_class, is_high_risk, self._cloud_models.get(tier.name))
 
     def current_fingerprint(self, serve: str, cloud: bool) -> Fingerprint | None:
         """What a serve is now. Of a cloud only the model's name is known. None: it is not known, or not configured."""
         found = self._serves.get(serve)
         if found is None:
             return None
-        return Fingerprint(found.served_name or found.name) if cloud else self.evidence.current_fingerprint(serve)
+        return Fingerprint(found.served_name or found.name) if cloud else self.tier_quality.current_fingerprint(serve)
 
     def cloud_bar(self, task_class: str, may_use_cloud: bool) -> str:
         """Why nothing of a request may go to a cloud; empty: it may."""
@@ -198,18 +198,20 @@ class TierRouter:
 
     def first_byte_timeout(self, tier: Tier, prompt: int, output: int | None, streams: bool) -> float | None:
         """Seconds until another tier is tried, if no answer begins; None: no limit."""
-        return self.health.first_byte_timeout(tier, self.evidence.slowest_answer(tier.name), prompt, output, streams)
+        return self.health.first_byte_timeout(
+            tier, self.tier_quality.slowest_answer(tier.name), prompt, output, streams
+        )
 
     def allowed(self) -> set[tuple[str, str]]:
         """Tier and class of each row that lets a tier serve as measured, now or once it is loaded."""
-        found = ((key, self._tiers.get(key[0])) for key in self.evidence.rows)
+        found = ((key, self._tiers.get(key[0])) for key in self.tier_quality.rows)
         standings = ((key, self.standing(tier, key[1])) for key, tier in found if tier is not None)
         return {key for key, one in standings if one.is_proved or one.is_expected}
 
     def stale(self) -> list[tuple[str, str, str]]:
         """Tier, class and reason of each row that no longer counts and has to be measured again."""
         found = []
-        for tier_name, task_class in sorted(self.evidence.rows.keys() | self.evidence.grades.keys()):
+        for tier_name, task_class in sorted(self.tier_quality.rows.keys() | self.tier_quality.grades.keys()):
             tier = self._tiers.get(tier_name)
             if tier is not None and (one := self.standing(tier, task_class)).is_stale:
                 found.append((tier_name, task_class, one.why))
@@ -245,13 +247,13 @@ class TierRouter:
         return {
             "profile": self.settings.profile_path,
             "aliases": dict(self.settings.aliases),
-            "rows": len(self.evidence.rows),
+            "rows": len(self.tier_quality.rows),
             "stale": [{"tier": tier, "class": name, "why": why} for tier, name, why in self.stale()],
             "tiers": [
                 {"tier": tier.name, "serve": tier.serve, "cloud": tier.cloud,
                  "circuit": self.health.state(tier.name).value, "retry_in": self.health.pause(tier.name),
                  "first_byte_timeout": self.first_byte_timeout(tier, 0, None, True),
-                 "loaded": self._fleet.is_loaded(tier.serve), "known": self.evidence.is_verified(tier.serve)}
+                 "loaded": self._fleet.is_loaded(tier.serve), "known": self.tier_quality.is_verified(tier.serve)}
                 for tier in self.settings.tiers
             ],
         }  # fmt: skip

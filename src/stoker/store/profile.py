@@ -22,7 +22,7 @@ VERSION = 1
 KEPT = 50
 MAX_BYTES = 16 * 2**20
 Rows = dict[tuple[str, str], ProfileRow]
-"""By tier and class."""
+"""Rows by tier and class."""
 
 
 class ProfileDocument(msgspec.Struct, forbid_unknown_fields=True):

@@ -13,7 +13,7 @@ from stoker.domain.decision import Decision
 
 BURST = 50
 EVERY = 600.0
-"""Seconds."""
+"""Seconds between two records of one kind of refusal."""
 KINDS = 500
 """Pairs of key and reason that are counted separately; further ones count as one."""
 
@@ -34,7 +34,7 @@ class RefusalSampling:
         self._now = now
         self._kinds: dict[tuple[str, str], _Kind] = {}
         self.unrecorded = 0
-        """Since the start."""
+        """Refusals without a record since the start."""
 
     def keeps(self, decision: Decision) -> bool:
         """Whether to record it; it then states how many others it stands for."""

@@ -33,7 +33,7 @@ def test_files_commands_and_packages_that_are_not_there_are_all_named(tmp_path: 
     found = problems(serve(tmp_path, requires=wanted), (), ())
     assert len(found) == 4
     for part, sentence in zip(
-        (f"{tmp_path}/nothere", "`no-such-command`", "psutil>=999, and ", "no-such-package"), found, strict=True
+        (f"{tmp_path}/nothere", "`no-such-command`", "psutil>=999, but ", "no-such-package"), found, strict=True
     ):
         assert part in sentence
 
@@ -71,7 +71,7 @@ def test_a_conflict_that_runs_is_named_with_its_pid(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
-    assert "is not there: create it" in problems(serve(tmp_path / "gone"), (), ())[0]
+    assert "does not exist: create it" in problems(serve(tmp_path / "gone"), (), ())[0]
 
 
 def test_an_external_serve_is_not_looked_at_beyond_its_url(tmp_path: Path) -> None:

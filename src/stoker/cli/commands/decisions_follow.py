@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from stoker.domain.decision import Decision
 
 POLL_INTERVAL = 0.5
-"""Seconds between two looks."""
+"""Seconds between two polls."""
 WINDOW, WIDEST = 100, 10_000
 """Records that one look asks for, and those it asks for when more than that have come."""
 Mark = tuple[str, float]

@@ -26,7 +26,7 @@ def show(decisions: Sequence[Decision], clouds: Sequence[Cost], live: Sequence[P
     rows = tier_routes(decisions, clouds)
     if not rows:
         terminal.say("no routed requests are recorded yet")
-        terminal.note('such requests ask for the model "auto" or "auto:CLASS"; try it: stoker route "PROMPT"')
+        terminal.note('requests for the model "auto" or "auto:CLASS" are routed; try it: stoker route "PROMPT"')
         return
     whole = total_route(rows)
     terminal.table(_COLUMNS, [*map(_cells, rows), ("all", *_cells(whole)[1:])], right=_RIGHT)

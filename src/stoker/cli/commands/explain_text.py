@@ -78,7 +78,7 @@ def _routed(decision: Decision) -> list[tuple[str, str]]:
 def _like_it(decision: Decision) -> list[tuple[str, str]]:
     if not decision.unrecorded:
         return []
-    return [("", f"{decision.unrecorded} more refusals like it came before, without records of their own")]
+    return [("", f"{decision.unrecorded} similar refusals before it were not recorded")]
 
 
 def _after(value: float | None) -> str:

@@ -29,7 +29,7 @@ def gate(
         typer.Option(
             "--unknown-ok",
             help="For serves that others run. An unknown identity counts as unchanged, so that a kept canary baseline, "
-            "soak or context search counts; a condition that this serve cannot answer is ignored by the verdict, not "
+            "soak or context search counts; a condition that this serve cannot answer is left out of the decision, not "
             "passed. Both are named, and kept in the evidence.",
         ),
     ] = False,
@@ -92,8 +92,8 @@ def _show(run: Run, gate: Gate) -> None:
     for one in run.findings:
         if one.fix:
             terminal.say(f"\n{one.name}: {one.fix}")
-    held = sum(one.outcome.value == "passed" for one in run.findings)
+    passed = sum(one.outcome.value == "passed" for one in run.findings)
     ignored = sum(one.outcome.value == "not-applicable" for one in run.findings)
-    count = f"{held} of {len(run.findings)} conditions" + (f", {ignored} ignored" if ignored else "")
+    count = f"{passed} of {len(run.findings)} conditions" + (f", {ignored} ignored" if ignored else "")
     took = figures.seconds(run.seconds)
     terminal.say(f"\n{run.subject.serve}: {run.outcome.value} gate {gate.name}, {count}, {took}")

@@ -60,7 +60,7 @@ class ServeTotals(msgspec.Struct, frozen=True):
     requests: int = 0
     output_tokens: int = 0
     tokens_per_second: float | None = None
-    """Of the last streamed reply; None: not known."""
+    """The rate of the last streamed reply; None: unknown."""
 
 
 class RecentEvent(msgspec.Struct, frozen=True):
@@ -168,7 +168,7 @@ class ReloadAnswer(msgspec.Struct, frozen=True):
     added: list[str] = []
     removed: list[str] = []
     routing: bool = False
-    """Whether what routing goes by changed."""
+    """Whether the routing settings or measurements changed."""
     lapsed: list[dict[str, str]] = []
     """Tier and class of what was measured to be good enough, and is not known to be that any more."""
     problems: list[str] = []

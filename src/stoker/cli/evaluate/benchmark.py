@@ -122,7 +122,7 @@ def benchmark(
             raise RequestRefused(f"--html {html}: {error.strerror}; the result itself was saved: {paths[0]}") from error
         terminal.note(f"report: {html}")
     for path in paths:
-        terminal.note(f"kept: {path}")
+        terminal.note(f"saved: {path}")
     if any(run.outcome.value != "passed" for run in runs):
         raise typer.Exit(FAILED)
 

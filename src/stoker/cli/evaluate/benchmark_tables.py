@@ -90,7 +90,7 @@ def show_comparison(found: BenchmarkComparison) -> None:
     for caution in found.cautions:
         terminal.say(f"caution: {caution}")
     rows = [
-        (row.step, row.figure, cell(row.a), cell(row.b), _percent(row.change), row.verdict.value) for row in found.rows
+        (row.step, row.figure, cell(row.a), cell(row.b), _percent(row.change), row.rating.value) for row in found.rows
     ]
     if rows:
         terminal.table(("STEP", "FIGURE", "BEFORE", "AFTER", "CHANGE", ""), rows, right=("BEFORE", "AFTER", "CHANGE"))

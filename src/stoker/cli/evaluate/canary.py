@@ -136,8 +136,8 @@ def baseline_of(found: RunningServe, wanted: str | None) -> Run:
     if wanted is not None:
         ids = store.find(wanted)
         if len(ids) != 1:
-            what = f"may be {len(ids)} results" if ids else "is no result"
-            raise UsageError(f"--baseline {wanted} {what}; there are: stoker results list --kind canary")
+            what = f"matches {len(ids)} results" if ids else "is not a result"
+            raise UsageError(f"--baseline {wanted} {what}; list them: stoker results list --kind canary")
         return store.load(ids[0])
     store.sync()
     listed = store.select(RunKind.CANARY, found.serve.name, baselines=True, limit=1000)
@@ -182,6 +182,6 @@ def _show(run: Run, record: bool, json: bool) -> None:
             if finding.cause:
                 terminal.say(f"\n{finding.name}: {finding.cause}\n  {finding.fix}")
         word = "recorded" if record else f"{run.numbers['anomalies']} anomalies"
-        terminal.say(f"\n{run.outcome}: {passed} of {n}, {word}, {figures.seconds(run.seconds)}; kept as {run.id}")
+        terminal.say(f"\n{run.outcome}: {passed} of {n}, {word}, {figures.seconds(run.seconds)}; saved as {run.id}")
     if run.outcome is Outcome.FAILED:
         raise typer.Exit(FAILED)

@@ -158,7 +158,7 @@ async def _answers(known: RunningServe, rows: list[Any], keep: Any) -> None:
 def _show(settings: ClassifierModelSettings, proof: ClassifierProof, is_configured: bool) -> None:
     name = settings.serve
     late = f", {proof.late} later than {figures.seconds(settings.timeout)}" if proof.late else ""
-    unclear = f", {proof.unclear} of no class" if proof.unclear else ""
+    unclear = f", {proof.unclear} without naming a class" if proof.unclear else ""
     terminal.say(f"{name} answered {proof.asked} of {proof.total} held-out prompts{late}{unclear}")
     cells = [(row, _cell(one), _cell(two), _cell(three)) for row, one, two, three in _rows(proof)]
     head = ("", "BUILT-IN", f"WITH {name}", f"{name} ALWAYS")

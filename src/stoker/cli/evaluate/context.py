@@ -35,7 +35,7 @@ def context(
     state: options.State = None,
     json: options.Json = False,
 ) -> None:
-    """Find the largest context that works. The engine is started anew for each candidate; its slot has to be empty."""
+    """Find the largest context that works. The engine is restarted for each candidate; its slot has to be empty."""
     from stoker.cli.evaluate.own_engine import OwnEngine
     from stoker.measure.lock import hold_measurement_lock
 
@@ -58,7 +58,7 @@ def serve_on_its_devices(installation: Installation, settings: Settings, name: s
     from stoker.domain.serve import on_devices
 
     if name is None and len(settings.serves) != 1:
-        names = ", ".join(one.name for one in settings.serves) or "there is none at all"
+        names = ", ".join(one.name for one in settings.serves) or "none is configured"
         raise UsageError(f"which serve? name one of them: {names}")
     serve = installation.serve(name) if name is not None else settings.serves[0]
     slot = next((one for one in settings.slots if one.name == serve.slot), None)
@@ -160,9 +160,9 @@ def _show(run: Run, json: bool) -> None:
         terminal.table(columns, rows, right=columns[:5])
         largest = run.numbers.get("context")
         if largest is not None:
-            terminal.say(f"\nlargest working context: {largest}; kept as {run.id}")
+            terminal.say(f"\nlargest working context: {largest}; saved as {run.id}")
         else:
-            terminal.say(f"\nno candidate works; kept as {run.id}")
+            terminal.say(f"\nno candidate works; saved as {run.id}")
     if run.outcome is not Outcome.PASSED:
         raise typer.Exit(FAILED)
 

@@ -21,7 +21,7 @@ _OWN_TIME = {"soak": ("eval soak", " --for 8h"), "context": ("eval context", "")
 """Measurements that take hours, or the slot: not begun by the way. With the command for each, and its options."""
 _NAMES = {"bootstrap": "suites"}
 _LOOKED_AT = 20
-"""Results of one kind that are looked through."""
+"""How many results of one kind are searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class GateMeasurement:
     suites: Path | None
     unknown_ok: bool
     fixtures: Mapping[str, int]
-    """How many there are of each class."""
+    """The number of fixtures of each class."""
 
     @property
     def unknown_identity(self) -> list[str]:
@@ -170,7 +170,7 @@ def fix_for(judging: GateMeasurement, condition: Condition, told: Mapping[RunKin
     from stoker.measure.gate import measurements
 
     if condition.text in unknown:
-        return f"this serve does not report it; to ignore it in the verdict: {judging.command('--unknown-ok')}"
+        return f"this serve does not report it; to leave it out of the decision: {judging.command('--unknown-ok')}"
     kind = measurements.kind_of(condition, judging.classes)
     if kind.value == "benchmark" and measurements.separate_options(condition) is None:
         return told.get(kind, "") if measurements.needed_step(condition) is None else judging.command("--again")
@@ -178,12 +178,12 @@ def fix_for(judging: GateMeasurement, condition: Condition, told: Mapping[RunKin
 
 
 def identity_note(judging: GateMeasurement) -> str:
-    """What the unknown parts of an identity mean for the verdict."""
+    """What the unknown parts of an identity mean for the gate's outcome."""
     serve, parts = judging.running.serve.name, ", ".join(judging.unknown_identity)
     if judging.unknown_ok:
         return (
-            f"the identity of {serve} is not known ({parts}); because of --unknown-ok it counts as unchanged: a canary "
-            "baseline, a soak and a context search from earlier count as measurements of it"
+            f"the identity of {serve} is not known ({parts}); because of --unknown-ok it counts as unchanged: earlier "
+            "canary baselines, soaks and context searches count as measurements of it"
         )
     return (
         f"the identity of {serve} is not known ({parts}): earlier results do not count. --unknown-ok takes it "
@@ -211,7 +211,7 @@ def _gate(settings: Settings | None, alias: str | None, name: str | None) -> Gat
 
 def _there_are(names: Iterable[str], what: str) -> str:
     known = ", ".join(names)
-    return f"there are {known}" if known else f"add [{what}.NAME] to the configuration"
+    return f"known: {known}" if known else f"add [{what}.NAME] to the configuration"
 
 
 def stored_runs(judging: GateMeasurement, now: float) -> list[Run]:
@@ -296,7 +296,7 @@ def _benchmark(ways: MeasurementTarget, conditions: Sequence[Condition], json: b
     size = presets.token_sizes(wanted, ways.context)
     plan = measurements.plan_steps(conditions, wanted, size)
     steps = ", ".join(f"{step.name} {step.length.requests}" for step in plan.steps)
-    terminal.note(f"requests at least: {steps}")
+    terminal.note(f"requests needed: {steps}")
     (run,) = benchmark.measure(ways, wanted, plan, size, quiet=json)
     if not json:
         benchmark_tables.show_benchmark([run])

@@ -45,8 +45,8 @@ class OwnEngine:
         """
         if serve.driver is not Driver.PROCESS or serve.base_url is not None:
             raise UsageError(
-                f"'{serve.name}' is no process that Stoker starts ({serve.driver.value}): its context is set where it "
-                "is started"
+                f"'{serve.name}' is not a process that Stoker starts ({serve.driver.value}): set its context "
+                "where it is started"
             )
         if missing := problems(serve):
             raise UsageError("; ".join(missing), code="not_startable")

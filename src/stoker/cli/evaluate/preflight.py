@@ -57,8 +57,8 @@ def preflight(
         recorded_numbers(result_file.load(result_file.find(baseline, found.results))) if baseline is not None else {}
     )
     wanted = PreflightOptions(only=names, needle_ctx=needle_ctx, wording=wording, baseline=earlier)
-    held = hold_measurement_lock(found.results.parent, found.slot or found.serve, f"a preflight of {found.serve}")
-    with held, live_line(len(gates), quiet=json) as tell:
+    lock = hold_measurement_lock(found.results.parent, found.slot or found.serve, f"a preflight of {found.serve}")
+    with lock, live_line(len(gates), quiet=json) as tell:
         run = measure(found, wanted, tell)
     if json:
         import msgspec
@@ -66,7 +66,7 @@ def preflight(
         terminal.emit(msgspec.json.decode(msgspec.json.encode(run)))
     else:
         show(run)
-    terminal.note(f"kept: {save_run(run, found.results.parent)}")  # after it was shown: a full disk loses nothing
+    terminal.note(f"saved: {save_run(run, found.results.parent)}")  # after it was shown: a full disk loses nothing
     if run.outcome.value != "passed":
         raise typer.Exit(FAILED)
 

@@ -171,7 +171,7 @@ def compare(
 def _side_by_side(first: Run, second: Run, found: RunComparison, rows: Sequence[ComparedNumber]) -> None:
     terminal.say(f"before  {first.id}: {first.outcome}\nafter   {second.id}: {second.outcome}\n")
     if found.fingerprint_difference.identity:
-        terminal.note("these are two different models: a difference is no regression")
+        terminal.note("these are two different models: a difference is not a regression")
     for word, lines in zip(("identity", "not known", "execution"), found.fingerprint_difference, strict=True):
         for line in lines:
             terminal.say(f"{word:<10} {line}")

@@ -117,7 +117,7 @@ def choose_serve(name: str | None, status: StatusAnswer) -> ServeStatus:
     meant = [one for one in able if one.state in _UP] or able
     if len(meant) == 1:
         return meant[0]  # 2, 3
-    names = ", ".join(one.name for one in meant) or "there is none that speaks chat"
+    names = ", ".join(one.name for one in meant) or "none speaks a chat dialect"
     raise UsageError(f"which serve? name one of them: {names}")  # 4
 
 

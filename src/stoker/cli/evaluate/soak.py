@@ -31,7 +31,7 @@ def soak(
     every: Annotated[str, typer.Option("--every", metavar="TIME", help="From one cycle's start to the next.")] = "15m",
     concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Replies at once in a decode check.")] = 8,
     tokens: Annotated[int, typer.Option("--tokens", min=2, help="Length of each of them.")] = 512,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the one that broke off.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the one that was interrupted.")] = False,
     config: options.Config = None,
     state: options.State = None,
     json: options.Json = False,
@@ -71,7 +71,7 @@ def _begun(path: Path, found: RunningServe, length: float, every: float, concurr
         same = canary.require_comparable(against, found.subject.fingerprint, digest(chosen))
         kept, reference = canary.baseline_in(against), against.id
     except StokerError as error:
-        terminal.note(f"stoker: {error.message}; until then, its answers of now are the reference")
+        terminal.note(f"stoker: {error.message}; until then, its current answers are the reference")
 
         async def recorded() -> canary.Baseline:
             client = ModelClient(found.target)
@@ -105,7 +105,7 @@ def _resumed(path: Path, found: RunningServe) -> SoakRecord:
         raise UsageError(f"there is no interrupted soak of '{found.serve.name}'; start one without --resume") from error
     except (OSError, msgspec.DecodeError) as error:
         raise RequestRefused(
-            f"{path} cannot be read ({error}): start anew without --resume", code="no_record"
+            f"{path} cannot be read ({error}): start again without --resume", code="no_record"
         ) from error
     changed = difference(record.fingerprint, found.subject.fingerprint)
     if changed.identity or changed.execution:
@@ -223,7 +223,7 @@ def _show(run: Run, record: SoakRecord, json: bool) -> None:
         terminal.say()
         for line in summary(record):
             terminal.say(line)
-        terminal.say(f"{run.outcome}; kept as {run.id}")
+        terminal.say(f"{run.outcome}; saved as {run.id}")
     if run.outcome is not Outcome.PASSED:
         raise typer.Exit(FAILED)
 

@@ -47,7 +47,7 @@ def sweep(
         str, typer.Option("--limit", metavar="TIME", help="For one variant, once it runs; then it is given up.")
     ] = "10m",
     resume: Annotated[
-        str | None, typer.Option("--resume", metavar="FILE", help="Go on with a sweep that was broken off.")
+        str | None, typer.Option("--resume", metavar="FILE", help="Continue an interrupted sweep.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the variants, and start nothing.")] = False,
     config: options.Config = None,
@@ -93,7 +93,7 @@ def sweep(
             is_interrupted = True
     path = _keep(run, rows, aim, load, installation.state)
     _show(run, rows, aim, json)
-    terminal.note(f"kept: {path}")
+    terminal.note(f"saved: {path}")
     if is_interrupted:
         from stoker.cli.evaluate.running_serve import command_for
 
@@ -124,7 +124,7 @@ def _goal(text: str) -> Goal:
     try:
         return Goal(text)
     except ValueError:
-        raise UsageError(f"--goal {text}: there are {', '.join(Goal)}") from None
+        raise UsageError(f"--goal {text}: unknown goal; known goals: {', '.join(Goal)}") from None
 
 
 def _begun(serve: Serve, mark: Fingerprint, vary: list[str] | None) -> tuple[Run, list[Variant]]:
@@ -154,7 +154,7 @@ def _resumed(
     from stoker.measure.trials import sweep
 
     if vary:
-        raise UsageError("--resume goes on with the variants of its file: leave --vary out")
+        raise UsageError("--resume continues with the variants of its file: leave --vary out")
     run = result_file.load(result_file.find(name, result_file.results_of(installation.state)))
     if run.kind.value != "sweep" or run.subject.serve != serve.name:
         raise UsageError(f"{run.id} is a {run.kind.value} of {run.subject.serve}, not a sweep of {serve.name}")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stoker.measure.suites.grading import GradedFixture
 
 KEPT = 50
-"""Earlier results that are looked through for answers."""
+"""How many earlier results are searched for answers."""
 
 
 def fixtures_for(

@@ -1,4 +1,4 @@
-"""The fleet as `/status` shows it: a snapshot for people and programs; it decides nothing."""
+"""The fleet as `/status` shows it: a snapshot for people and programs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stoker.request.lease.timing import timing
 
 
 def slots(conductor: Conductor, now: float) -> list[dict[str, Any]]:
-    """One entry per configured slot (a serve without a slot has none)."""
+    """One entry per configured slot. Serves without a slot are in none."""
     slot_states = conductor.scheduler.slots.values()
     return [_slot(conductor, slot_state, now) for slot_state in slot_states if not slot_state.slot.name.startswith("~")]
 
@@ -50,7 +50,7 @@ def _slot(conductor: Conductor, slot_state: SlotState, now: float) -> dict[str, 
 
 
 def _used(slot_state: SlotState) -> int | None:
-    """What the residents hold, measured where it could be, else declared. None: of one of them nothing is known."""
+    """Bytes that the residents hold: measured, else declared. None: neither is known for one of them."""
     total = 0
     for state in slot_state.serves:
         if state.phase is not ServePhase.STOPPED:

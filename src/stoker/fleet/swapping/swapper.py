@@ -1,4 +1,4 @@
-"""Runs swaps: each is one task, which stops the victims, starts the target and tells what came of it."""
+"""Runs swaps: each is one task, which stops the victims, starts the target and reports the result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = logging.getLogger("stoker.fleet")
 
 @dataclass(frozen=True, slots=True)
 class SwapDone:
-    """What came of a swap, as `Scheduler.on_swap_done` wants it."""
+    """The result of a swap: the arguments of `Scheduler.on_swap_done`."""
 
     report: SwapReport
     error: StokerError | None = None
@@ -33,7 +33,9 @@ class SwapDone:
 
 @dataclass(frozen=True, slots=True)
 class SwapCallbacks:
-    """Callbacks: a swap is done, a serve ended by itself (name, how), nothing serves at an address any more."""
+    """What the swapper calls: a swap is done; a ready serve exited (name, how); an address is not used any more (host,
+    port).
+    """
 
     on_done: Callable[[SwapDone], None]
     on_exited: Callable[[str, str], None]
@@ -48,9 +50,9 @@ class Swapper:
     ) -> None:
         self.running: dict[str, Running] = {}
         self.checking: set[int] = set()
-        """Swaps whose victims are not touched yet: it is looked whether the target can start."""
+        """Generations of swaps that are in their full check; their victims still run."""
         self.last: dict[str, SwapReport] = {}
-        """The last swap of each serve, its own or as a victim."""
+        """The last swap of each serve, as its target or as a victim."""
         self._scheduler = scheduler
         self._fleet = fleet
         self._journal = journal
@@ -77,7 +79,7 @@ class Swapper:
             task.cancel()
 
     def check_start(self, generation: int, target: str) -> None:
-        """See whether the target can start, while its victims drain."""
+        """Check whether the target can start, while the victims drain."""
         state = self._scheduler.serves[target]
         swap = state.slot_state.swaps[generation]
         task = self._loop.create_task(
@@ -88,7 +90,7 @@ class Swapper:
         task.add_done_callback(self._checks.discard)
 
     def mark_unreachable(self, name: str) -> None:
-        """No request may be sent to it from now on."""
+        """Send no more requests to a serve, and have its pooled connections closed."""
         running = self.running.pop(name, None)
         if running is not None:
             self._callbacks.on_disconnected(running.target.host, running.target.port)
@@ -98,7 +100,7 @@ class Swapper:
         return len(self._swaps)
 
     def tasks(self) -> list[asyncio.Task[None]]:
-        """For cancelling them."""
+        """The swaps and checks under way, for cancelling them."""
         return [*self._swaps.values(), *self._checks]
 
     async def _swap(self, report: SwapReport, graces: Mapping[str, float], serve: Serve | None) -> None:
@@ -110,7 +112,7 @@ class Swapper:
         try:
             with timed(report.phases, "check"), self._marked_checking(report.generation):
                 if serve is not None and entry is not None:
-                    if self._fleet.lacks_weights(serve):  # no request waits: it is kept loaded, restored or restarted
+                    if self._fleet.lacks_weights(serve):  # a start without a request: restored, restarted, keep_loaded
                         await asyncio.shield(self._fetching.task(serve.name))
                     await self._full_check(serve, report.victims)
                     await self._journal.begin(entry)
@@ -133,15 +135,15 @@ class Swapper:
         except StokerError as failure:
             error = failure
         except Exception as bug:
-            log.exception("swap %s broke", report.generation)
+            log.exception("swap %s failed inside Stoker", report.generation)
             error = OurBug(f"starting serve '{report.serve}' failed inside Stoker: {type(bug).__name__}; see its log")
         finally:
             self._swaps.pop(report.generation, None)
             if error is not None:
                 outcome = "failed"
                 log.warning("serve %s did not start: %s", report.serve, error.message)
-            said = error.message if error is not None else ""
-            report = replace(report, outcome=outcome, start_kind=start_kind, error=said)
+            text = error.message if error is not None else ""
+            report = replace(report, outcome=outcome, start_kind=start_kind, error=text)
             for name in (report.serve, *report.victims):
                 if name is not None:
                     self.last[name] = report
@@ -158,7 +160,9 @@ class Swapper:
             self.checking.discard(generation)
 
     async def _check_during_drain(self, generation: int, serve: Serve, victims: tuple[str, ...]) -> None:
-        """While the victims drain. Problems that appear after the drain are found by the swap's own check."""
+        """The full check while the victims drain; if it fails, the swap ends. The swap itself repeats it after the
+        drain.
+        """
         try:
             await self._full_check(serve, victims)
         except StokerError as error:
@@ -171,7 +175,7 @@ class Swapper:
                 self._callbacks.on_done(SwapDone(report, error, untouched=True))
 
     async def _full_check(self, serve: Serve, victims: tuple[str, ...]) -> None:
-        """Raises StartFailed with everything that stands in the way; nothing has been touched yet."""
+        """Raises StartFailed with every problem that prevents the start. Stops nothing."""
         problems = await self._fleet.full_check(serve, victims)
         if problems:
             raise cannot_start(serve, problems)

@@ -44,7 +44,7 @@ class ClassifierAnswers(NamedTuple):
 
     header: AnswersHeader | None = None
     answers: Mapping[str, ClassifierAnswer] = {}
-    """By digest of the prompt."""
+    """Answers by the digest of their prompt."""
 
 
 class ClassifierProof(NamedTuple):
@@ -52,10 +52,10 @@ class ClassifierProof(NamedTuple):
 
     built_in: ClassifierScore
     together: ClassifierScore
-    """Of both, as they decide together."""
+    """The score of both classifiers together."""
     alone: ClassifierScore
     asked: int
-    """Prompts that were put to it, of `total`."""
+    """How many of the `total` prompts the model was asked."""
     unclear: int
     late: int
     rejection: str

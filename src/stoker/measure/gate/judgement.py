@@ -27,7 +27,7 @@ from stoker.measure.statistics.stats import wilson
 SEARCHED = ("context", "reported.context", "reported.slots")
 """Parts of a fingerprint that a context search sets by itself."""
 UNKNOWN = "unknown"
-"""What a finding that was set aside begins with."""
+"""The text of an ignored finding begins with this."""
 
 
 def usable_runs(
@@ -108,7 +108,7 @@ def judge_gate(
     for finding in found:
         if finding.name in unknown and finding.outcome is Outcome.UNDECIDED:
             finding.outcome = Outcome.NOT_APPLICABLE
-            finding.seen = f"{UNKNOWN}, and set aside: {finding.seen}"
+            finding.seen = f"{UNKNOWN}, and ignored: {finding.seen}"
     return found
 
 
@@ -125,7 +125,11 @@ def _judge(condition: Condition, run: Run | None, kind: RunKind, task_class: str
     name = condition.text
     if run is None:
         of = f" of {task_class}" if task_class else ""
-        return Finding(name, Outcome.UNDECIDED, f"no {kind.value}{of} of this serve as it is now")  # 1
+        return Finding(
+            name,
+            Outcome.UNDECIDED,
+            f"no {kind.value}{of} was measured on this serve with its current model and settings",
+        )  # 1
     if condition.measurement is not None:  # 2
         failed = [finding.name for finding in run.findings if finding.outcome is Outcome.FAILED]
         said = f"failed: {', '.join(failed)}" if failed else run.outcome.value

@@ -1,4 +1,4 @@
-"""What a serve says about itself, asked once before the gates: nothing here is a verdict."""
+"""What a serve says about itself, asked once before the gates: nothing here is judged."""
 
 from __future__ import annotations
 
@@ -40,27 +40,27 @@ class ServeFacts(msgspec.Struct):
     listed: list[str] = []
     """Ids in /v1/models."""
     context: int | None = None
-    """Tokens of one request, as it says."""
+    """The context in tokens that the server reports."""
     configured_context: int | None = None
-    """As the configuration says."""
+    """The context in tokens that the configuration promises."""
     modalities: frozenset[str] = frozenset(("text",))
     thinks: bool = False
-    """It was seen to, or its template has a switch for it."""
+    """Whether the model thinks: it did, or its template has a switch for thinking."""
     has_thinking_switch: bool = False
     always_thinks: bool = False
-    """Also when it was asked not to."""
+    """Whether the model thinks even when asked not to."""
     speaks_messages: bool = False
     engine: str = ""
     """Path before the engine's own pages: empty, or Stoker's `/upstream/NAME`."""
     props: Mapping[str, Any] = {}
     refused_features: Mapping[str, str] = {}
-    """What it refuses (`tools`, `json_schema`), and how it says so."""
+    """Refused features (`tools`, `json_schema`) with the text of each refusal."""
     reports_modalities: bool = False
-    """Whether it says if it takes pictures."""
+    """Whether the server reports if the model accepts pictures."""
     reported_models: list[str] = []
-    """What its answers say that their model is."""
+    """The model names in its answers."""
     aliases: frozenset[str] = frozenset()
-    """What else the model may be called, by its list and its properties."""
+    """Other names of the model, from the server's list and properties."""
     running_page: str = ""
     """Page that counts running requests: `/slots`, `/metrics`, `/status`; empty: there is none."""
 

@@ -1,4 +1,4 @@
-"""Whether a model has become worse than it was: one Cusum per serve and check, fed by canaries and live verdicts.
+"""Whether a model has become worse than it was: one Cusum per serve and check, fed by canaries and live checks.
 
 The first of two stages, so that nothing flaps: an alarm only has the preflight run again (`request.decide.demotion`).
 Nothing is changed here.
@@ -38,7 +38,7 @@ class DriftDetector:
         self._sums: dict[tuple[str, str], Cusum] = {}
 
     def feed(self, serve: str, check: str, failed: bool) -> DriftAlarm | None:
-        """One more verdict. An alarm is given once; counting then begins anew."""
+        """One more answer. An alarm is given once; counting then begins anew."""
         cusum = self._sum(serve, check)
         if not cusum.feed(failed):
             return None

@@ -74,7 +74,7 @@ def findings(graded: Sequence[GradedFixture]) -> list[Finding]:
         interval = wilson(passed, n)
         missed = [one for one in graded if one.task_class == name and not one.is_sample]
         seen = f"{passed} of {n}, 95 % interval {interval.low:.3f} to {interval.high:.3f}" if n else "no sample"
-        seen += f"; {len(missed)} questions gave no sample, the first: {missed[0].reason}" if missed else ""
+        seen += f"; {len(missed)} questions could not be graded, the first: {missed[0].reason}" if missed else ""
         outcome = Outcome.PASSED if n else Outcome.UNDECIDED
         found.append(Finding(name, outcome, seen, numbers={"n": n, "passed": passed}))
     return found

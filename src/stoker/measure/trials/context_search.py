@@ -31,13 +31,13 @@ _CACHE = re.compile(r"(?:GPU KV cache size: |max_total_num_tokens=)([\d,]+)")
 class EngineNotStarted(Exception):
     """The engine did not come up with this limit; the text is its own last words, shortened.
 
-    `kind`: what kind of failure it is, by name, where that can be told; `fix`: what to do about it; `evidence`: the
+    `kind`: what kind of failure it is, by name, where that can be told; `fix`: what to do about it; `log_line`: the
     line that tells.
     """
 
-    def __init__(self, text: str, kind: str = "", fix: str = "", evidence: str = "") -> None:
+    def __init__(self, text: str, kind: str = "", fix: str = "", log_line: str = "") -> None:
         super().__init__(text)
-        self.kind, self.fix, self.evidence = kind, fix, evidence or text
+        self.kind, self.fix, self.log_line = kind, fix, log_line or text
 
 
 class StartedEngine(NamedTuple):
@@ -45,9 +45,9 @@ class StartedEngine(NamedTuple):
 
     target: Target
     report: EngineReport
-    """What it says of itself."""
+    """What the engine reports about itself."""
     log: str
-    """What it wrote since its start."""
+    """The engine's output since its start."""
     stop: Callable[[], Awaitable[None]]
     failure: Callable[[], EngineNotStarted | None] = lambda: None
     """Why it exited; None: it still runs."""
@@ -65,9 +65,9 @@ class ContextTrial(msgspec.Struct):
     concurrency: float | None = None
     """Requests of full length at once, as the engine says."""
     prompt_tokens: int | None = None
-    """Of the proving request, as the engine counted."""
+    """Prompt tokens of the proving request, as the engine counted them."""
     seconds: float | None = None
-    """From its sending to its end."""
+    """Seconds from sending the proving request to its end."""
 
     @property
     def is_working(self) -> bool:
@@ -82,9 +82,9 @@ class ContextSearch:
         self._high = max(step, high // step * step)
         self._next: int | None = min(max(step, -(-low // step) * step), self._high)
         self.largest_working = 0
-        """The largest that did."""
+        """The largest length that worked."""
         self._fails: int | None = None
-        """The smallest that did not."""
+        """The smallest length that did not work."""
 
     def next(self) -> int | None:
         return self._next

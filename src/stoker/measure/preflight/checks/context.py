@@ -136,7 +136,7 @@ CONTEXT = (
     PreflightCheck(
         "over-context",
         "near the limit accepted, beyond it refused",
-        "a limit that the serve does not tell; one that holds for long answers only",
+        "a limit that the serve does not report; one that holds for long answers only",
         _over,
         seconds=900.0,
     ),

@@ -19,7 +19,7 @@ from stoker.measure.requests.client import ModelClient
 
 ALONE, BATCH, NONCES = 5, 8, 8
 _GROSS = 0.5
-"""Of the answers to one prompt at temperature 0, how many must begin alike."""
+"""The share of the answers to one prompt at temperature 0 that must begin alike."""
 _BEGINNING = 16
 
 

@@ -110,7 +110,7 @@ async def _render(client: ModelClient, ctx: CheckContext) -> CheckResult:
         return passed("system, order and ending are right; its tokens are not available")
     for mark in dict.fromkeys(_MARK.findall(prompt)):  # 4
         if not any(piece == mark for piece in tokens):
-            return failed("foreign", f"the template writes {mark}, which is no token of this model")
+            return failed("foreign", f"the template writes {mark}, which is not a token of this model")
     begins = 0
     while begins < len(tokens) and _BOS.match(tokens[begins]):
         begins += 1

@@ -28,7 +28,7 @@ _SHORT = 12
 _SPARE = 8
 """Tokens of marks around thoughts that are empty, and of the end."""
 _SAME = 12
-"""Characters by which thoughts are known again."""
+"""How many characters identify a thought."""
 
 
 async def _echo(client: ModelClient, ctx: CheckContext) -> CheckResult:

@@ -43,11 +43,11 @@ def call_flaw(replies: ModelReply, tools: Sequence[OfferedTool], wanted: int = 1
     by_name = {tool.name: tool for tool in tools}
     for call in replies.calls:
         if call.name not in by_name:
-            return "name", f"it called {call.name!r}, which nobody offered"
+            return "name", f"it called {call.name!r}, which the request did not offer"
         arguments = parsed(call)
         if not isinstance(arguments, dict):
             kind = "double" if isinstance(arguments, str) else "broken"
-            return kind, f"the arguments are no JSON object: {quoted(call.arguments)}"
+            return kind, f"the arguments are not a JSON object: {quoted(call.arguments)}"
         if bad := schema_violation(arguments, by_name[call.name].schema, "arguments"):
             return "schema", bad
     if (finish := wire_flaws.finish_reason(replies)) != "tool_calls":
@@ -279,7 +279,7 @@ TOOLS = (
     PreflightCheck(
         "tool-named",
         "a tool chosen by name is called",
-        "a choice that is not the natural one",
+        "a choice that is not the obvious one",
         _named,
         _has_tools,
     ),

@@ -62,7 +62,7 @@ def _watch(home: str) -> Any:
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if event in NEVER:
-            raise PermissionError(f"{event} is not for this program")
+            raise PermissionError(f"{event} is not allowed for this program")
         changes = event in HERE_ONLY or (event == "open" and arguments[2] & WRITING)
         if changes and not is_here(arguments[0]):
             raise PermissionError(f"{event} outside of its own directory")
