@@ -116,16 +116,23 @@ class Flow:
         call.is_heavy = is_heavy(body)
         top = await call.process(read_body_fields, body, endpoint.streams_unasked, settings.front_door)
         self._begin_reply(call, endpoint, top)
+        may_use: Callable[[Serve], bool] = caller.may_use
+        if settings.orchestrators is not None:
+            orchestrator = settings.orchestrators.find(top.model, caller)
+            if orchestrator is not None:
+                if await settings.orchestrators.answer(orchestrator, call, caller, endpoint, top, body):
+                    return
+                top.model, may_use = orchestrator.worker, _any_serve  # whoever may use the name may use its worker
         dispatcher = settings.dispatcher
         if dispatcher is not None:
             classes = dispatcher.router.classes
             name = classes.model_name(top.model)
-            if name is not None and caller.may_choose(name):
+            if name is not None and (may_use is _any_serve or caller.may_choose(name)):
                 await dispatcher.answer(call, caller, endpoint, top, body)
                 return
             if name is None and is_reserved(top.model) and caller.may_choose(AUTO):
                 raise classes.unknown_class(top.model)
-        serve = settings.names.resolve(top.model, caller.may_use)
+        serve = settings.names.resolve(top.model, may_use)
         if settings.pictures.policy.fetch:
             body = await carrier.images.inline(call, serve, endpoint, top, body)
         request = await carrier.format(call, serve, endpoint, top, body)
@@ -245,6 +252,10 @@ class Flow:
         decision.ttft = None if reply.began is None else reply.began - call.began
         decision.latency = self._clock.now() - call.began
         self._seal(decision)
+
+
+def _any_serve(serve: Serve) -> bool:
+    return True
 
 
 def _on_answer(call: Call) -> None:

@@ -1,7 +1,7 @@
 """Runs the loop of one request: carries out its commands, and brings it what happened.
 
-Everything that a run holds (the generation with its lease, the check with its lease, the timer) ends with `run`, however
-it ends.
+Everything that a run holds ends with `run`, however it ends: the generation with its lease, the check with its lease,
+the timer.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from stoker.domain.answer import Tokens
+from stoker.domain.decision import OrchestratedRecord
 from stoker.domain.errors import StokerError
 from stoker.domain.orchestrator import CheckLayer
 from stoker.domain.prompt import Prompt
@@ -128,6 +129,16 @@ class OrchestratedRun:
         finally:
             self.usage.wasted = max(0, self._written - self._kept) // BYTES_PER_TOKEN
             parts.reply.close()
+
+    def report(self, record: OrchestratedRecord) -> None:
+        """Fill in what has happened so far."""
+        counts, usage = self._loop.counts, self.usage
+        record.blocks = len(self._loop.committed)
+        record.resumed = record.blocks - counts.blocks
+        record.failures = dict(counts.failures)
+        record.discarded = counts.discarded
+        record.generations = usage.generations
+        record.validator_tokens, record.wasted_tokens = usage.validator, usage.wasted
 
     def _finish(self) -> None:
         end = self._end

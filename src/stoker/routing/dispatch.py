@@ -1,6 +1,6 @@
 """Serves a request that names a task: plan, then one tier after the other until one answers.
 
-    _plan        count tokens if the prompt may be long, find the class, plan the tiers
+    plan         count tokens if the prompt may be long, find the class, plan the tiers
     _try         one tier: send, watch, record what it cost and what it says about the tier's health
     _send        one call of the tier; a wrong answer that was held back is asked for once more (repair)
 
@@ -77,7 +77,7 @@ class Dispatcher:
         Raises what the last of them failed with, ClientError 403 `no_tier`, or CapacityError 429 or 503 `rate_limited`
         if every tier that may serve the request asked for a pause.
         """
-        plan = await self._plan(call, caller, endpoint, top, body)
+        plan = await self.plan(call, caller, endpoint, top, body)
         plan = self._announce(call, caller, plan, endpoint, len(body))
         call.decision.routed = routed = record(plan)
         names = {tier.name: tier.serve for tier in self.router.settings.tiers}
@@ -94,7 +94,8 @@ class Dispatcher:
 
     # -- planning ----------------------------------------------------------------------------------------------------
 
-    async def _plan(self, call: Call, caller: Caller, endpoint: Endpoint, top: BodyFields, body: bytes) -> RoutePlan:
+    async def plan(self, call: Call, caller: Caller, endpoint: Endpoint, top: BodyFields, body: bytes) -> RoutePlan:
+        """The class of a request, and the tiers that may serve it, in order. Raises what ended the request meanwhile."""
         classes = self.router.classes
         seen, declared = await call.process(outline, endpoint.dialect, body)
         if classes.may_be_long(seen):

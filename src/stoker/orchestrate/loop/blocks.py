@@ -71,8 +71,9 @@ class BlockWriter:
         marker = f"{self._marker}\n" if self._marker else ""
         if not block.is_fenced:
             return f"{_closing(last)}{block.text}{marker}"
-        if block.follows_in_same_fence(last):
-            return f"{block.text}{marker}"
+        if last is not None and block.follows_in_same_fence(last):
+            gap = "" if last.text.endswith("\n\n") or self._marker else "\n"
+            return f"{gap}{block.text}{marker}"
         return f"{_closing(last)}```{block.fence}\n{block.text}{marker}"
 
     def close(self) -> str:

@@ -29,7 +29,7 @@ def worker_prompt(
 
 
 def correction_text(correction: Correction, committed: int) -> str:
-    """The instruction to write a block again: the layer, the finding, the block. Small models follow one instruction."""
+    """The instruction to write a block again: layer, finding, block. Small models follow one instruction."""
     block = correction.block
     if not block.text:
         return f"Block {committed + 1} was not accepted: {correction.text}"

@@ -51,7 +51,7 @@ class Scratchpads:
         """What is saved of a request. Raises OSError and ValueError."""
         return read_scratchpad(self.path(request))
 
-    def list(self) -> list[SavedRun]:
+    def saved(self) -> list[SavedRun]:
         """Every scratchpad, newest first. What cannot be read is left out."""
         found = []
         for path in self._files():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
 from stoker.domain.errors import StokerError
+from stoker.orchestrate.loop.blocks import WorkerBlock
 from stoker.orchestrate.loop.messages import Commit, Fail, Finish, RecordBlock, RecordCheck
 from stoker.orchestrate.memory.project import ProjectFiles
 from stoker.orchestrate.memory.scratchpad import Scratchpad
@@ -18,6 +20,11 @@ class RunMemory:
     def __init__(self, pad: Scratchpad, project: ProjectFiles | None = None) -> None:
         self._pad = pad
         self._project = project
+
+    def restore(self, committed: Iterable[WorkerBlock]) -> None:
+        """Begin with the blocks that an earlier request has committed. Blocks. Raises StokerError."""
+        for number, block in enumerate(committed, start=1):
+            self.record(Commit(number, 1, block))
 
     def record(self, command: RecordBlock | RecordCheck | Commit | Finish | Fail) -> None:
         """Blocks. Raises StokerError if a block that passed, or the end, cannot be written: what the client gets has to

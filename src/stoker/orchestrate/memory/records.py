@@ -57,9 +57,9 @@ def whole_length(data: bytes) -> int:
     return sum(len(encode(facts, text)) for facts, text in decode(data))
 
 
-def append(path: Path, facts: dict[str, Any], text: str) -> None:
-    """Add one record, in one write, and sync it. The file is made with mode 0600. Blocks. Raises OSError: also for a
-    link in the file's place.
+def append(path: Path, facts: dict[str, Any], text: str, *, is_synced: bool = True) -> None:
+    """Add one record, in one write. The file is made with mode 0600. `is_synced`: it survives a power cut when this
+    returns. Blocks. Raises OSError: also for a link in the file's place.
     """
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     handle = os.open(path, flags, 0o600)
@@ -69,7 +69,8 @@ def append(path: Path, facts: dict[str, Any], text: str) -> None:
         if written != len(data):
             os.ftruncate(handle, os.fstat(handle).st_size - written)
             raise OSError(28, "no space for a whole record", str(path))
-        os.fdatasync(handle)
+        if is_synced:
+            os.fdatasync(handle)
     finally:
         os.close(handle)
 

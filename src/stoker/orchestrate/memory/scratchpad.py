@@ -61,8 +61,8 @@ class Scratchpad:
     def add_block(self, number: int, attempt: int, block: WorkerBlock) -> None:
         """What the worker wrote."""
         title = f"## Block {number}" + (f", written again ({attempt})" if attempt > 1 else "")
-        text = f"{title}\n\n{_shown(block)}\n"
-        records.append(self._path, {"kind": "block", "number": number, "attempt": attempt}, text)
+        text = f"{title}\n\n{shown_block(block)}\n"
+        records.append(self._path, {"kind": "block", "number": number, "attempt": attempt}, text, is_synced=False)
 
     def add_check(self, number: int, attempt: int, result: CheckResult) -> None:
         """What one layer found."""
@@ -72,7 +72,7 @@ class Scratchpad:
         if not result.passed and result.correction and result.correction != result.reason:
             text += f"  - correction: {result.correction}\n"
         facts = {"kind": "check", "number": number, "attempt": attempt, "layer": result.layer.value}
-        records.append(self._path, {**facts, "passed": result.passed}, text)
+        records.append(self._path, {**facts, "passed": result.passed}, text, is_synced=False)
 
     def commit(self, number: int, block: WorkerBlock) -> None:
         """The block is part of the answer from here on."""
@@ -116,7 +116,8 @@ def _take(
     return head, outcome
 
 
-def _shown(block: WorkerBlock) -> str:
+def shown_block(block: WorkerBlock) -> str:
+    """A block in Markdown, in a fence that nothing in it can end."""
     if not block.is_code:
         return "".join(f"> {line}\n" for line in block.text.splitlines())
     fence = "```"
