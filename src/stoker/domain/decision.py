@@ -51,9 +51,7 @@ class Routed(msgspec.Struct):
 
 
 class OrchestratedRecord(msgspec.Struct):
-    """How a request that names an orchestrator was answered. `block_by_block` fills the counts; tokens of the worker are
-    those of the decision.
-    """
+    """How a request that names an orchestrator was answered. `block_by_block` fills the counts."""
 
     orchestrator: str
     policy: str

@@ -95,7 +95,7 @@ class Dispatcher:
     # -- planning ----------------------------------------------------------------------------------------------------
 
     async def plan(self, call: Call, caller: Caller, endpoint: Endpoint, top: BodyFields, body: bytes) -> RoutePlan:
-        """The class of a request, and the tiers that may serve it, in order. Raises what ended the request meanwhile."""
+        """The class of a request, and the tiers that may serve it, in order. Raises what ended the request."""
         classes = self.router.classes
         seen, declared = await call.process(outline, endpoint.dialect, body)
         if classes.may_be_long(seen):
