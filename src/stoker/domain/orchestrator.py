@@ -6,6 +6,9 @@ from enum import StrEnum
 
 import msgspec
 
+PLACEHOLDERS = {"worker_prompt": ("{marker}",), "validator_prompt": ("{task}", "{block}")}
+"""What an operator's own prompts have to contain."""
+
 
 class Policy(StrEnum):
     """How an orchestrator answers."""
@@ -53,6 +56,9 @@ class Orchestrator(msgspec.Struct, frozen=True, kw_only=True):
     """Text with `{marker}`; empty: the one that ships."""
     validator_prompt: str = ""
     """Text with `{task}` and `{block}`; empty: the one that ships."""
+    worker_prompt_file: str = ""
+    """Where the text is from, absolute; empty: it ships."""
+    validator_prompt_file: str = ""
     project: str = ""
     """Directory that validated files are written to; empty: none."""
     keep: float = 7 * 86400.0

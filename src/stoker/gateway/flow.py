@@ -38,6 +38,7 @@ from stoker.domain.serve import Serve
 from stoker.exchange.call import Call
 from stoker.exchange.carrier import EXIT_NOTICED_WITHIN, Carrier
 from stoker.gateway.settings import FlowSettings, keys_of
+from stoker.orchestrate.orchestrators import OrchestratedRequest
 from stoker.request.accept.access_control import Caller
 from stoker.request.accept.body import body_if_complete, wait_for_body
 from stoker.request.accept.budget import BodyBudget
@@ -117,10 +118,12 @@ class Flow:
         top = await call.process(read_body_fields, body, endpoint.streams_unasked, settings.front_door)
         self._begin_reply(call, endpoint, top)
         may_use: Callable[[Serve], bool] = caller.may_use
-        if settings.orchestrators is not None:
-            orchestrator = settings.orchestrators.find(top.model, caller)
+        orchestrators = settings.orchestrators
+        if orchestrators is not None:
+            orchestrator = orchestrators.find(top.model, caller)
             if orchestrator is not None:
-                if await settings.orchestrators.answer(orchestrator, call, caller, endpoint, top, body):
+                request = OrchestratedRequest(call, caller, endpoint, top, body, settings.names)
+                if await orchestrators.answer(orchestrator, request):
                     return
                 top.model, may_use = orchestrator.worker, _any_serve  # whoever may use the name may use its worker
         dispatcher = settings.dispatcher
@@ -128,18 +131,24 @@ class Flow:
             classes = dispatcher.router.classes
             name = classes.model_name(top.model)
             if name is not None and (may_use is _any_serve or caller.may_choose(name)):
-                await dispatcher.answer(call, caller, endpoint, top, body)
+                plan = await dispatcher.plan(call, caller, endpoint, top, body)
+                if orchestrators is not None and may_use is not _any_serve:
+                    orchestrator = orchestrators.specialist(plan.task.name)
+                    request = OrchestratedRequest(call, caller, endpoint, top, body, settings.names)
+                    if orchestrator is not None and await orchestrators.answer(orchestrator, request, plan):
+                        return
+                await dispatcher.follow(plan, call, caller, endpoint, top, body)
                 return
             if name is None and is_reserved(top.model) and caller.may_choose(AUTO):
                 raise classes.unknown_class(top.model)
         serve = settings.names.resolve(top.model, may_use)
         if settings.pictures.policy.fetch:
             body = await carrier.images.inline(call, serve, endpoint, top, body)
-        request = await carrier.format(call, serve, endpoint, top, body)
-        if request.written is not None and await carrier.answer_without_generating(call, serve, request, body):
+        upstream = await carrier.format(call, serve, endpoint, top, body)
+        if upstream.written is not None and await carrier.answer_without_generating(call, serve, upstream, body):
             return
         try:
-            await carrier.lease_and_send(call, serve, request)
+            await carrier.lease_and_send(call, serve, upstream)
         except StokerError as error:
             fallback = await self._fallback(call, caller, serve, endpoint, error)
             if fallback is None:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from stoker.domain.decision import Candidate, OrchestratedRecord
 from stoker.domain.dialect import Endpoint
@@ -38,6 +39,7 @@ from stoker.request.accept.access_control import Caller
 from stoker.request.codec.body_fields import BodyFields
 from stoker.request.codec.outline import outline
 from stoker.request.decide.names import Names
+from stoker.request.decide.policy import RoutePlan
 from stoker.request.translate.translate import READ_PROMPT, read_prompt
 from stoker.routing.classifier import classify
 from stoker.routing.dispatch import Dispatcher
@@ -59,13 +61,24 @@ class OrchestratorContext:
     leases: Leases
     client: InternalClient
     formatter: Formatter
-    names: Names
-    dispatcher: Dispatcher | None
     pads: Scratchpads
     now: Callable[[], float]
     wall: Callable[[], float]
+    dispatcher: Dispatcher | None = None
+    """Finds the class, and the worker of `worker = "auto"`; None: nothing is routed."""
     keep_alive: float = 15.0
     """Seconds between pings."""
+
+
+class OrchestratedRequest(NamedTuple):
+    """One request to an orchestrator."""
+
+    call: Call
+    caller: Caller
+    endpoint: Endpoint
+    top: BodyFields
+    body: bytes
+    names: Names
 
 
 class Orchestrators:
@@ -74,6 +87,16 @@ class Orchestrators:
     def __init__(self, orchestrators: Iterable[Orchestrator], context: OrchestratorContext) -> None:
         self._by_name = {orchestrator.name: orchestrator for orchestrator in orchestrators}
         self._context = context
+        dispatcher = context.dispatcher
+        self._specialists = (
+            {}
+            if dispatcher is None
+            else {
+                one.name: self._by_name[one.orchestrator]
+                for one in dispatcher.router.settings.classes
+                if one.orchestrator in self._by_name
+            }
+        )
 
     def find(self, model: str, caller: Caller) -> Orchestrator | None:
         """The orchestrator that a model name means; None: it means none, or none that this caller may use."""
@@ -84,12 +107,17 @@ class Orchestrators:
         """The names that this caller may use, in the order of the configuration."""
         return [name for name in self._by_name if caller.may_use_name(name)]
 
+    def specialist(self, task: str) -> Orchestrator | None:
+        """The orchestrator that answers `auto` requests of a class; None: tiers do."""
+        return self._specialists.get(task)
+
     async def answer(
-        self, orchestrator: Orchestrator, call: Call, caller: Caller, endpoint: Endpoint, top: BodyFields, body: bytes
+        self, orchestrator: Orchestrator, request: OrchestratedRequest, plan: RoutePlan | None = None
     ) -> bool:
         """Answer block by block. False: the policy is `simple`, so the worker has to answer as it answers any request.
-        Raises StokerError.
+        `plan`: the route, if it is known already. Raises StokerError.
         """
+        call, caller, endpoint, top, body, names = request
         reply = call.reply
         reply.set_header(REPLY_HEADER, orchestrator.name.encode())
         if endpoint.dialect not in READ_PROMPT or not endpoint.generates:
@@ -100,7 +128,10 @@ class Orchestrators:
         chosen = policies.choose(orchestrator.policy, prompt, None if header is None else header.decode("latin-1"))
         if chosen.policy is Policy.SIMPLE:
             return self._leave_to_worker(call, orchestrator, chosen)
-        task, serve = await self._worker(orchestrator, call, caller, endpoint, top, body)
+        if plan is None and self._context.dispatcher is not None:
+            plan = await self._context.dispatcher.plan(call, caller, endpoint, top, body)
+        task = plan.task.name if plan is not None else await self._task(call, endpoint, body)
+        serve = self._worker(orchestrator, names, plan)
         if chosen.needs_class:
             chosen = policies.by_class(task)
         if chosen.policy is Policy.SIMPLE:
@@ -120,22 +151,19 @@ class Orchestrators:
         call.decision.orchestrated = OrchestratedRecord(orchestrator.name, chosen.policy.value, chosen.why)
         return False
 
-    async def _worker(
-        self, orchestrator: Orchestrator, call: Call, caller: Caller, endpoint: Endpoint, top: BodyFields, body: bytes
-    ) -> tuple[str, Serve | None]:
-        """The class of the request, and the serve that works on it; None: no tier may."""
-        dispatcher, names = self._context.dispatcher, self._context.names
-        if dispatcher is not None:
-            plan = await dispatcher.plan(call, caller, endpoint, top, body)
-            task = plan.task.name
-            first = plan.steps[0].tier if plan.steps else None
-            chosen = None if first is None else dispatcher.router.serve_of(first)
-        else:
-            seen, declared = await call.process(outline, endpoint.dialect, body)
-            task, chosen = classify(seen, declared, CLASSES).name, None
+    async def _task(self, call: Call, endpoint: Endpoint, body: bytes) -> str:
+        """The class of a request where nothing is routed."""
+        seen, declared = await call.process(outline, endpoint.dialect, body)
+        return classify(seen, declared, CLASSES).name
+
+    def _worker(self, orchestrator: Orchestrator, names: Names, plan: RoutePlan | None) -> Serve | None:
+        """The serve that writes; None: no tier may."""
         if orchestrator.worker != AUTO:
-            chosen = names.resolve(orchestrator.worker, lambda serve: True)
-        return task, chosen
+            return names.resolve(orchestrator.worker, lambda serve: True)
+        dispatcher = self._context.dispatcher
+        if plan is None or dispatcher is None or not plan.steps:
+            return None
+        return dispatcher.router.serve_of(plan.steps[0].tier)
 
     def _run(
         self, orchestrator: Orchestrator, call: Call, prompt: Prompt, serve: Serve, task: str, prompt_hash: str

@@ -24,15 +24,8 @@ Block:
 Check: syntax, logic, calls of functions or methods that do not exist, missing edge cases.
 Answer with [PASS] if the block is right. Otherwise answer with [FAIL: reason], the reason in one sentence.
 """
-PLACEHOLDERS = {"worker_prompt": ("{marker}",), "validator_prompt": ("{task}", "{block}")}
-"""What a prompt of an operator has to contain."""
 
 
 def worker_rules(orchestrator: Orchestrator) -> str:
     """The worker prompt with its placeholder filled."""
     return (orchestrator.worker_prompt or WORKER_PROMPT).replace("{marker}", MARKER)
-
-
-def missing_placeholders(key: str, text: str) -> tuple[str, ...]:
-    """Those that a prompt of an operator lacks."""
-    return tuple(placeholder for placeholder in PLACEHOLDERS[key] if placeholder not in text)

@@ -71,13 +71,14 @@ class Dispatcher:
         self._carrier = carrier
         self._now = now
 
-    async def answer(self, call: Call, caller: Caller, endpoint: Endpoint, top: BodyFields, body: bytes) -> None:
-        """Try the tiers that may serve the request, until one answers or the client has got a byte.
+    async def follow(
+        self, plan: RoutePlan, call: Call, caller: Caller, endpoint: Endpoint, top: BodyFields, body: bytes
+    ) -> None:
+        """Try the tiers of the plan, until one answers or the client has got a byte.
 
         Raises what the last of them failed with, ClientError 403 `no_tier`, or CapacityError 429 or 503 `rate_limited`
         if every tier that may serve the request asked for a pause.
         """
-        plan = await self.plan(call, caller, endpoint, top, body)
         plan = self._announce(call, caller, plan, endpoint, len(body))
         call.decision.routed = routed = record(plan)
         names = {tier.name: tier.serve for tier in self.router.settings.tiers}
