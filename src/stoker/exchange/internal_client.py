@@ -64,7 +64,7 @@ class InternalClient:
         request = self._formatter.format_own(serve, target, prompt)
         encoded = self._formatter.encode(request, target, [], "stoker", check=listener)
         assert isinstance(encoded.answer, AnswerTranslator)
-        reply = InternalStream(encoded.answer)
+        reply = InternalStream(encoded.answer, listener)
         connection = await self._pool.open(target)
         connection.send(reply, encoded.head, encoded.body)
         try:

@@ -103,9 +103,9 @@ class Orchestrators:
         found = self._by_name.get(model)
         return found if found is not None and caller.may_use_name(model) else None
 
-    def listed(self, caller: Caller) -> list[str]:
-        """The names that this caller may use, in the order of the configuration."""
-        return [name for name in self._by_name if caller.may_use_name(name)]
+    def listed(self, caller: Caller) -> dict[str, Orchestrator]:
+        """Those that this caller may use, by name, in the order of the configuration."""
+        return {name: one for name, one in self._by_name.items() if caller.may_use_name(name)}
 
     def specialist(self, task: str) -> Orchestrator | None:
         """The orchestrator that answers `auto` requests of a class; None: tiers do."""

@@ -61,14 +61,14 @@ class BlockWriter:
     """Puts blocks together again, one after the other, with their fences."""
 
     def __init__(self, marker: str = "") -> None:
-        """`marker`: ends each block, as the worker writes it; empty: the client's form."""
+        """`marker`: ends each block of code, as the worker writes it; empty: the client's form."""
         self._marker = marker
         self._last: WorkerBlock | None = None
 
     def add(self, block: WorkerBlock) -> str:
         """The text that this block adds."""
         last, self._last = self._last, block
-        marker = f"{self._marker}\n" if self._marker else ""
+        marker = f"{self._marker}\n" if self._marker and block.is_code else ""
         if not block.is_fenced:
             return f"{_closing(last)}{block.text}{marker}"
         if last is not None and block.follows_in_same_fence(last):
