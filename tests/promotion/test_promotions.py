@@ -186,7 +186,7 @@ async def test_what_is_not_there_is_named_with_its_nearest(books: Books) -> None
     assert "did you mean 'clever'" in (await refused(promotions.promote("coder", "cleverr", "", "", False))).message
     assert (await refused(promotions.promote("coder", "fast", "", "", False))).code == "no_change"
     assert (await refused(promotions.reset("coder"))).code == "no_change"
-    assert "there are: coder" in (await refused(promotions.reset("zzz"))).message
+    assert "known: coder" in (await refused(promotions.reset("zzz"))).message
     without = books.promotions(Alias("free", "fast"))
     assert (await refused(without.promote("free", "clever", "", "", False))).code == "no_gate"
 

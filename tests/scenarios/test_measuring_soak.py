@@ -142,11 +142,11 @@ def test_a_soak_goes_on_after_its_own_death(weights: Path) -> None:
         finally:
             soak.kill()
             soak.communicate()
-        assert (soak.returncode, "interrupted; kept as" in out) == (1, True)
+        assert (soak.returncode, "interrupted; saved as" in out) == (1, True)
         code, out, err = run(plane, "eval", "soak", "a", "--resume")
         assert code == 0, err
         assert "resumed:" in out
-        run_id = out.rsplit("kept as ", 1)[1].strip()
+        run_id = out.rsplit("saved as ", 1)[1].strip()
         kept = json.loads((plane.state / "results" / f"{run_id}.json").read_bytes())
         assert kept["outcome"] == "passed"
         assert kept["numbers"]["cycles"] + kept["numbers"]["missed"] == 14

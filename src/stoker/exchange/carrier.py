@@ -84,7 +84,8 @@ class Carrier:
         decision = call.decision
         target = self.leases.target(serve.name)
         try:
-            request = await call.process(self.formatter.format, serve, target, endpoint, top, body, reads)
+            given, format = (serve, target, endpoint, top, body, reads), self.formatter.format
+            request = await call.process(format, *given) if call.is_heavy else format(*given)
         except StokerError as error:
             decision.candidates = [*decision.candidates[:-1], Candidate(serve.name, error.code)]
             raise
@@ -108,7 +109,8 @@ class Carrier:
     async def lease_and_send(self, call: Call, serve: Serve, request: UpstreamRequest) -> None:
         """One call of the serve; the answer goes to `call.reply`. The caller releases."""
         generates = request.endpoint.generates
-        if generates and may_exceed(serve.context, len(request.body), request.top.output_budget()):
+        context = serve.context
+        if generates and context is not None and may_exceed(context, len(request.body), request.top.output_budget()):
             await self.counter.check_context(call, serve, request)
         lease = call.lease_now(self.leases, serve.name, generates) or await call.lease_later()
         try:
@@ -184,9 +186,12 @@ class Carrier:
     async def _send(self, call: Call, lease: Lease, request: UpstreamRequest) -> None:
         target, decision = lease.target, call.decision
         sequence = call.sequence_lease.sequence if call.sequence_lease is not None else None
-        lease.on_cut = call.cut
         given = request, target, call.wire.raw_headers, decision.id, sequence, call.verifier
-        encoded = await call.process(self.formatter.encode, *given)
+        if call.is_heavy:
+            lease.on_cut = call.cut
+            encoded = await call.process(self.formatter.encode, *given)
+        else:
+            encoded = self.formatter.encode(*given)
         answer = encoded.answer
         if call.continuation is not None:
             answer = call.continuation

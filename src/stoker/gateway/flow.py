@@ -115,7 +115,8 @@ class Flow:
         settings, carrier = self.settings, self._carrier
         body = body_if_complete(call.wire, settings.front_door.body_limit) or await self._read_body(call)
         call.is_heavy = is_heavy(body)
-        top = await call.process(read_body_fields, body, endpoint.streams_unasked, settings.front_door)
+        fields = body, endpoint.streams_unasked, settings.front_door
+        top = await call.process(read_body_fields, *fields) if call.is_heavy else read_body_fields(*fields)
         self._begin_reply(call, endpoint, top)
         may_use: Callable[[Serve], bool] = caller.may_use
         orchestrators = settings.orchestrators

@@ -192,5 +192,5 @@ class Promotions:
 
 def _unknown(kind: str, name: str, known: Mapping[str, object]) -> str:
     near = nearest(name, known)
-    hint = f"did you mean {near!r}?" if near else f"there are: {', '.join(known) or 'none'}"
+    hint = f"did you mean {near!r}?" if near else f"known: {', '.join(known) or 'none'}"
     return f"there is no {kind} '{name[:100]}'; {hint}"

@@ -119,7 +119,7 @@ class ShadowGrader:
     # -- events of requests -----------------------------------------------------------------------------------------
 
     def draw(self, plan: RoutePlan, endpoint: Endpoint, may_use_cloud: bool, size: int) -> AnswerRecorder | None:
-        """1. chance  2. the judge answers, nobody does, or no class  3. may not go to the judge  4. money  5. size"""
+        """None: 1. chance  2. the judge answers, no tier does, or no class  3. no permission  4. cost  5. size"""
         router = self._router
         if router is None or self._chance() >= router.settings.shadow.rate:
             return None  # 1

@@ -1,4 +1,4 @@
-"""What may stand in `stoker.toml`. Every key is optional here: what must be there is a rule, with a line of its own.
+"""The keys of `stoker.toml`. Every key is optional here; the rules name the line where a required one is missing.
 
 Defaults are written as they would be in the file, so that the JSON schema shows them that way.
 """

@@ -21,10 +21,10 @@ class BodyBudget:
     Whoever takes gives back the same, once: see `Wire`.
     """
 
-    __slots__ = ("held", "limit", "refused")
+    __slots__ = ("_limit_for_large", "held", "limit", "refused")
 
     def __init__(self, limit: int = MIN_BUDGET) -> None:
-        self.limit = limit
+        self.resize(limit)
         self.held = 0
         self.refused = 0
         """Bodies that there was no room for."""
@@ -32,16 +32,18 @@ class BodyBudget:
     def resize(self, limit: int) -> None:
         """Change the bound; what is held already stays."""
         self.limit = limit
+        self._limit_for_large = limit - limit // _RESERVE
 
     def has_room(self, size: int, is_small: bool) -> bool:
         """Whether `size` more bytes may be held."""
-        return self.held + size <= (self.limit if is_small else self.limit - self.limit // _RESERVE)
+        return self.held + size <= (self.limit if is_small else self._limit_for_large)
 
     def take(self, size: int, is_small: bool) -> bool:
         """Hold `size` more bytes; False: there is no room, and nothing was taken."""
-        if not self.has_room(size, is_small):
+        held = self.held + size
+        if held > (self.limit if is_small else self._limit_for_large):
             return False
-        self.held += size
+        self.held = held
         return True
 
     def give_back(self, size: int) -> None:

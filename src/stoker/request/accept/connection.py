@@ -176,12 +176,7 @@ class WireProtocol(asyncio.Protocol):
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        name = name.lower()
-        if name == b"transfer-encoding" and value.strip().lower() != b"chunked":
-            raise ValueError("unsupported Transfer-Encoding")
-        if name == b"host" and self._incoming is None and any(known == name for known, _ in self._headers):
-            raise ValueError("more than one Host header")
-        self._headers.append((name, value))
+        self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         parser = self._parser
@@ -190,6 +185,8 @@ class WireProtocol(asyncio.Protocol):
         url, self._url = self._url, b""
         headers, self._headers = self._headers, []
         self._incoming = wire = Wire(self, parser.get_method().decode(), url, headers, version, keeps_alive)
+        if wire.has_repeated_headers or b"transfer-encoding" in wire.headers:
+            _check_framing(headers)
         self._next.append(wire)
         self._fruitless = 0
         if self._running is not None or self.is_paused or len(self._next) > 1:
@@ -207,7 +204,8 @@ class WireProtocol(asyncio.Protocol):
         wire, self._incoming = self._incoming, None
         self._headers = []  # trailers, which are nobody's
         self._fruitless = 0
-        self._end_upload()
+        if self._upload is not None:
+            self._end_upload()
         if wire is not None:
             wire.is_whole = True
             if wire.arrival is not None:
@@ -328,6 +326,14 @@ class WireProtocol(asyncio.Protocol):
             elif left >= before:
                 self.transport.abort()  # it takes nothing: nothing else would ever end it
         self._timer = self.loop.call_later(self._keep_alive - idle, self._look)
+
+
+def _check_framing(headers: list[tuple[bytes, bytes]]) -> None:
+    """Raises ValueError for a head that two readers could understand differently, before any byte of its body."""
+    if any(name == b"transfer-encoding" and value.strip().lower() != b"chunked" for name, value in headers):
+        raise ValueError("unsupported Transfer-Encoding")
+    if sum(name == b"host" for name, _ in headers) > 1:
+        raise ValueError("more than one Host header")
 
 
 def _parser(protocol: WireProtocol) -> Any:

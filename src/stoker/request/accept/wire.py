@@ -56,9 +56,11 @@ class Wire:
         "_transport",
         "arrival",
         "body_error",
+        "has_repeated_headers",
         "headers",
         "is_answering",
         "is_finished",
+        "is_local",
         "is_lost",
         "is_released",
         "is_started",
@@ -90,6 +92,7 @@ class Wire:
         self.raw_headers = given
         """The headers as they came, names in lower case."""
         self.headers = dict(given)
+        self.has_repeated_headers = len(self.headers) != len(given)
         self.raw_path, self.query = _target(url)
         self.path = self.raw_path.decode("ascii")
         """As it was sent: nothing is decoded before it is known what the path means."""
@@ -116,20 +119,13 @@ class Wire:
         self._is_raw = False
         self._connection = connection
         self._transport = connection.transport
-
-    @property
-    def is_local(self) -> bool:
-        return self._connection.is_local
+        self.is_local = connection.is_local
 
     @property
     def address(self) -> str:
         """The peer's IP address; empty: it came through the control socket."""
         peer = self._transport.get_extra_info("peername")
         return str(peer[0]) if isinstance(peer, tuple) and peer else ""
-
-    @property
-    def has_repeated_headers(self) -> bool:
-        return len(self.headers) != len(self.raw_headers)
 
     @property
     def is_paused(self) -> bool:
@@ -140,12 +136,13 @@ class Wire:
 
     def add(self, piece: bytes) -> None:
         """A piece has come. It is kept if anybody wants it, and there is room for it."""
-        self.received += len(piece)
-        if self.body_error is not None or self.is_released:
+        size = len(piece)
+        self.received += size
+        if self.is_released:
             return
         bodies = self._connection.bodies
-        if bodies.take(len(piece), self.received <= SMALL):
-            self._held += len(piece)
+        if bodies.take(size, self.received <= SMALL):
+            self._held += size
             self.pieces.append(piece)
         else:
             self.refuse(bodies.refusal())
@@ -159,15 +156,12 @@ class Wire:
     def refuse(self, problem: StokerError) -> None:
         """The rest of the body is not read, and what came is let go."""
         self.body_error = problem
-        self._drop()
+        self.release()
         self.signal_arrival()
 
     def release(self) -> None:
         """Nobody needs the body any more: its bytes go back to the budget."""
         self.is_released = True
-        self._drop()
-
-    def _drop(self) -> None:
         held, self._held = self._held, 0
         self._connection.bodies.give_back(held)
         self.pieces, self._gathered = [], 0

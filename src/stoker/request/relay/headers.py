@@ -22,6 +22,7 @@ _STAYS = _HOP | {
     b"host", b"authorization", b"x-api-key", b"api-key", b"cookie", b"origin", b"referer",
     b"x-request-id", b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip",
 }  # fmt: skip
+_UNENCODED = _STAYS | {b"accept-encoding"}
 _REPLY_STAYS = _HOP | {
     b"date", b"server", b"set-cookie", b"x-request-id", b"access-control-allow-origin",
     b"access-control-allow-credentials", b"access-control-allow-headers", b"access-control-allow-methods",
@@ -40,10 +41,8 @@ def request_head(
     parts = [b"%b %b%b HTTP/1.1\r\nhost: %b:%d\r\n" % (
         method, target.base_path.encode(), path.encode(), target.host.encode(), target.port,
     )]  # fmt: skip
-    stays = _STAYS | nominated if (nominated := _nominated(headers)) else _STAYS
-    for name, value in headers:
-        if name not in stays and not (plain and name == b"accept-encoding"):
-            parts += (name, b": ", value, b"\r\n")
+    for name, value in _end_to_end(headers, _UNENCODED if plain else _STAYS):
+        parts += (name, b": ", value, b"\r\n")
     if target.key is not None:
         bearer = b"x-api-key: %b\r\n" if target.key_header == "x-api-key" else b"authorization: Bearer %b\r\n"
         parts.append(bearer % target.key.encode())
@@ -53,17 +52,22 @@ def request_head(
 
 def reply_headers(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """What of the serve's reply head the client gets."""
-    stays = _REPLY_STAYS | nominated if (nominated := _nominated(headers)) else _REPLY_STAYS
-    return [(name, value) for name, value in headers if name not in stays and not name.startswith(_OURS)]
+    return [header for header in _end_to_end(headers, _REPLY_STAYS) if not header[0].startswith(_OURS)]
 
 
-def _nominated(headers: Sequence[tuple[bytes, bytes]]) -> set[bytes]:
-    """Those that `Connection` says are for the next hop only (RFC 9110, 7.6.1)."""
-    found: set[bytes] = set()
-    for name, value in headers:
-        if name == b"connection" and value.lower() not in _PLAIN_CONNECTION:
-            found.update(part.strip().lower() for part in value.split(b","))
-    return found
+def _end_to_end(headers: Sequence[tuple[bytes, bytes]], stays: set[bytes]) -> list[tuple[bytes, bytes]]:
+    """Without `stays`, which has `Connection`, and without those that `Connection` says are for the next hop only
+    (RFC 9110, 7.6.1).
+    """
+    passed: list[tuple[bytes, bytes]] = []
+    nominated: set[bytes] = set()
+    for header in headers:
+        name, value = header
+        if name not in stays:
+            passed.append(header)
+        elif name == b"connection" and value.lower() not in _PLAIN_CONNECTION:
+            nominated.update(part.strip().lower() for part in value.split(b","))
+    return [header for header in passed if header[0] not in nominated] if nominated else passed
 
 
 def retry_after(headers: Iterable[tuple[bytes, bytes]], now: float | None = None) -> float | None:

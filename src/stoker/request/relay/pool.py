@@ -107,15 +107,15 @@ class UpstreamConnection(asyncio.Protocol):
         if exchange is None:  # bytes that nobody asked for
             self.abort()
             return
-        self.has_answered = True
         if not self._has_head:
+            self.has_answered = True
             self._head_size += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._break(f"it did not answer with HTTP: {error.__context__ or error}")
             return
-        if self._head_size > MAX_HEAD and not self._has_head:
+        if not self._has_head and self._head_size > MAX_HEAD:
             self._break("the reply's head is too large")
             return
         pieces = self._pieces
