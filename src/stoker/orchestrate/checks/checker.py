@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from stoker.domain.orchestrator import CheckLayer
 from stoker.orchestrate.checks.structure import structure_finding
-from stoker.orchestrate.loop.blocks import CheckResult, WorkerBlock
+from stoker.orchestrate.loop.blocks import LayerResult, WorkerBlock
 
-LayerCheck = Callable[[WorkerBlock, Sequence[WorkerBlock]], Awaitable[CheckResult]]
+LayerCheck = Callable[[WorkerBlock, Sequence[WorkerBlock]], Awaitable[LayerResult]]
 """One layer: judges a block, given the blocks that are committed. Raises nothing but CancelledError."""
 
 
@@ -19,15 +19,15 @@ class LayeredChecker:
     def __init__(self, layers: Mapping[CheckLayer, LayerCheck]) -> None:
         self._layers = layers
 
-    async def check(self, layer: CheckLayer, block: WorkerBlock, committed: Sequence[WorkerBlock]) -> CheckResult:
+    async def check(self, layer: CheckLayer, block: WorkerBlock, committed: Sequence[WorkerBlock]) -> LayerResult:
         return await self._layers[layer](block, committed)
 
 
-async def check_structure(block: WorkerBlock, committed: Sequence[WorkerBlock]) -> CheckResult:
+async def check_structure(block: WorkerBlock, committed: Sequence[WorkerBlock]) -> LayerResult:
     """The first layer."""
     if not block.is_code:
-        return CheckResult(CheckLayer.STRUCTURE, True)
+        return LayerResult(CheckLayer.STRUCTURE, True)
     finding = await asyncio.to_thread(structure_finding, block.language, block.text)
     if finding is None:
-        return CheckResult(CheckLayer.STRUCTURE, True)
-    return CheckResult(CheckLayer.STRUCTURE, False, str(finding))
+        return LayerResult(CheckLayer.STRUCTURE, True)
+    return LayerResult(CheckLayer.STRUCTURE, False, str(finding))

@@ -34,7 +34,7 @@ class WorkerBlock(msgspec.Struct, frozen=True):
         return before is not None and before.is_fenced and self.is_fenced and not self.opens_fence
 
 
-class CheckResult(msgspec.Struct, frozen=True):
+class LayerResult(msgspec.Struct, frozen=True):
     """What one layer found. `correction` is the one instruction that goes back to the worker."""
 
     layer: CheckLayer

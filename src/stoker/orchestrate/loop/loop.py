@@ -21,11 +21,11 @@ import msgspec
 from stoker.domain.answer import StopReason
 from stoker.domain.errors import StokerError, UpstreamError
 from stoker.domain.orchestrator import CheckLayer
-from stoker.orchestrate.loop.blocks import CheckResult, Correction, WorkerBlock
+from stoker.orchestrate.loop.blocks import Correction, LayerResult, WorkerBlock
 from stoker.orchestrate.loop.cutter import MAX_LINES, Cutter, IsComplete
 from stoker.orchestrate.loop.messages import (
     Cancelled,
-    Check,
+    CheckBlock,
     Checked,
     Commit,
     CommitFailed,
@@ -80,7 +80,7 @@ class ValidationFailed(StokerError):
     status = 422
     code = "validation_failed"
 
-    def __init__(self, number: int, attempts: int, result: CheckResult) -> None:
+    def __init__(self, number: int, attempts: int, result: LayerResult) -> None:
         times = "once" if attempts == 1 else f"{attempts} times"
         super().__init__(
             f"block {number} failed its {result.layer.value} check {times}; the last time: {result.reason}"
@@ -241,7 +241,7 @@ class Loop:
         if self._pending:
             return commands  # those before the late block come first; then it is begun anew
         text = f"the worker did not end the block within {self._rules.block_timeout:g} s"
-        result = CheckResult(CheckLayer.STRUCTURE, False, text, f"{text}: write one short function or class.")
+        result = LayerResult(CheckLayer.STRUCTURE, False, text, f"{text}: write one short function or class.")
         return [*commands, *self._fail(WorkerBlock(""), BlockState.GENERATING, BlockEvent.OVERRAN, result, now)]
 
     # -- blocks that the worker has ended ----------------------------------------------------------------------------
@@ -323,7 +323,7 @@ class Loop:
 
     def _on_refused(self, correction: Correction, now: float) -> list[LoopCommand]:
         text = "the worker did not write the block again"
-        result = CheckResult(correction.layer, False, f"{correction.text}; {text}", correction.text)
+        result = LayerResult(correction.layer, False, f"{correction.text}; {text}", correction.text)
         return self._fail(correction.block, BlockState.GENERATING, BlockEvent.OVERRAN, result, now)
 
     def _go_on(self, now: float) -> list[LoopCommand]:
@@ -338,7 +338,7 @@ class Loop:
         """Let the next layer judge the first block."""
         first = self._pending[0]
         if first.block.is_too_long:
-            result = CheckResult(CheckLayer.STRUCTURE, False, _TOO_LONG, f"{_TOO_LONG}: write one function or class.")
+            result = LayerResult(CheckLayer.STRUCTURE, False, _TOO_LONG, f"{_TOO_LONG}: write one function or class.")
             self._pending.popleft()
             return self._fail(first.block, BlockState.GENERATING, BlockEvent.OVERRAN, result, now)
         if first.layers[0] is CheckLayer.VALIDATOR and self._rules.batch and self._is_generating:
@@ -347,9 +347,9 @@ class Loop:
             first.state = next_block_state(first.state, BlockEvent.CHECK_STARTED)
         self._check += 1
         self._is_checking = True
-        return [Check(self._check, first.layers[0], self.number, first.block)]
+        return [CheckBlock(self._check, first.layers[0], self.number, first.block)]
 
-    def _on_checked(self, result: CheckResult, now: float) -> list[LoopCommand]:
+    def _on_checked(self, result: LayerResult, now: float) -> list[LoopCommand]:
         self._is_checking = False
         first = self._pending[0]
         record = RecordCheck(self.number, self._attempt, result)
@@ -381,7 +381,7 @@ class Loop:
         return [commit, *self._admit(now)]
 
     def _fail(
-        self, block: WorkerBlock, state: BlockState, event: BlockEvent, result: CheckResult, now: float
+        self, block: WorkerBlock, state: BlockState, event: BlockEvent, result: LayerResult, now: float
     ) -> list[LoopCommand]:
         """The first block has failed: the worker writes it again, or the request is over."""
         state = next_block_state(state, event)
