@@ -214,7 +214,7 @@ def test_a_second_benchmark_of_the_same_serve_is_refused(plane: Plane) -> None:
 def test_our_own_traffic_is_exported_and_replayed_and_two_results_are_compared(plane: Plane) -> None:
     up(plane, "a")
     out, said = measured(plane, "a", *QUICKLY, "--requests", "5", "--seconds", "0")
-    first = Path(next(line.partition(": ")[2] for line in said.splitlines() if line.startswith("kept: "))).stem
+    first = Path(next(line.partition(": ")[2] for line in said.splitlines() if line.startswith("saved: "))).stem
     deadline = time.monotonic() + 10
     while len(lines := _trace(plane)) < 5 and time.monotonic() < deadline:
         time.sleep(0.1)

@@ -21,7 +21,7 @@ class ImageInliner:
         self._formatter = formatter
         self._pictures = pictures
 
-    async def inline(self, call: Call, serve: Serve, endpoint: Endpoint, top: BodyFields, body: bytes) -> bytes:
+    async def inline(self, call: Call, serve: Serve, endpoint: Endpoint, fields: BodyFields, body: bytes) -> bytes:
         """The body with images in the place of their URLs; the same body if the serve takes URLs or nothing may be
         downloaded. A fallback serve gets the images too: every serve that takes URLs also takes images.
         """
@@ -33,12 +33,12 @@ class ImageInliner:
         if not urls:
             return body
         try:
-            found = await call.ask(self._pictures.fetch_all(urls))
+            found = await call.run_cancellable(self._pictures.fetch_all(urls))
         except StokerError as error:
             call.decision.candidates = [Candidate(serve.name, error.code)]
             raise
         call.check()
-        top.model_at = None  # its position in the old body
+        fields.model_at = None  # its position in the old body
         call.token_count = "", None
         size = len(body) + sum(len(data) for _, data in found.values())
         call.is_heavy = call.is_heavy or size >= HEAVY  # the request is now as large as its images

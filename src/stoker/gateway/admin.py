@@ -68,7 +68,7 @@ class Admin:
             "reset": self._reset_alias, "route": self._route,
         }  # fmt: skip
 
-    async def answer(self, caller: Caller, method: str, verb: str, body: bytes, query: Mapping[str, str]) -> AdminReply:
+    async def handle(self, caller: Caller, method: str, verb: str, body: bytes, query: Mapping[str, str]) -> AdminReply:
         """The answer of /admin/VERB. Raises ClientError 403 (scope), 404 (verb, serve, request), 405, 400."""
         head, _, rest = verb.partition("/")
         if head == "decisions":
@@ -158,7 +158,7 @@ class Admin:
             text = "no tiers are configured: add [[tier]] to the configuration, then `stoker reload`"
             raise ClientError(text, code="no_tiers", status=404)
         router, classes = dispatcher.router, dispatcher.router.classes
-        if classes.model_name(request.model) is None:
+        if classes.task_name(request.model) is None:
             text = f"'{request.model[:80]}' names no task; there are {', '.join(classes.names)}"
             raise ClientError(text, code="unknown_model", param="model")
         if request.task is not None and classes.class_name(request.task) is None:

@@ -88,7 +88,7 @@ class Front:
         self._endpoints = endpoints
         self._refusals = Refusals(on_refused, self._loop.time)
 
-    def answer(self, wire: Wire) -> Coroutine[Any, Any, None] | None:
+    def handle(self, wire: Wire) -> Coroutine[Any, Any, None] | None:
         """Answer now, or return the coroutine that will. Raises nothing."""
         call = self.flow.open(wire)
         try:
@@ -141,7 +141,7 @@ class Front:
                 case RouteKind.ADMIN:
                     body = await read_body(wire, 1 << 20)
                     _require_json(wire)
-                    work = self._endpoints.admin.answer(caller, wire.method, route.rest, body, _query(wire))
+                    work = self._endpoints.admin.handle(caller, wire.method, route.rest, body, _query(wire))
                     # A verb may use asyncio.timeout and the like, which need a real task, and not an InlineTask.
                     answer = await self._loop.create_task(work, name=f"admin-{route.rest}")
                     call.reply.send_whole(200, [*JSON, *answer.headers], msgspec.json.encode(answer.document))
@@ -225,12 +225,12 @@ class Front:
         """Names without a serve of their own, that this caller may use."""
         dispatcher = self.flow.settings.dispatcher
         listed = () if dispatcher is None else dispatcher.router.settings.listed
-        return [name for name in listed if caller.may_choose(name)]
+        return [name for name in listed if caller.may_use_task(name)]
 
     def _is_task(self, caller: Caller, name: str) -> bool:
         dispatcher = self.flow.settings.dispatcher
-        is_known = dispatcher is not None and dispatcher.router.classes.model_name(name) is not None
-        return is_known and caller.may_choose(name)
+        is_known = dispatcher is not None and dispatcher.router.classes.task_name(name) is not None
+        return is_known and caller.may_use_task(name)
 
     def _ollama_answer(self, caller: Caller, path: str, body: bytes) -> dict[str, Any]:
         names, orchestrators = self.flow.settings.names, self._orchestrators(caller)
@@ -240,7 +240,7 @@ class Front:
             return None if is_without_serve else names.resolve(name, caller.may_use)
 
         serves, tasks = names.listed(caller.may_use), [*self._tasks(caller), *orchestrators]
-        return self._endpoints.ollama.answer(path, body, serves, tasks, find, self._endpoints.models.is_up)
+        return self._endpoints.ollama.handle(path, body, serves, tasks, find, self._endpoints.models.is_up)
 
     async def _upstream(self, call: Call, caller: Caller, route: Route) -> None:
         name, _, rest = route.rest.partition("/")

@@ -34,7 +34,7 @@ class OllamaEndpoints:
             text = f"{path} belongs to Ollama's API, which is not answered here any more: use {INSTEAD[path]} instead"
             raise ClientError(text, code="legacy_refused", status=410)
 
-    def answer(
+    def handle(
         self,
         path: str,
         body: bytes,

@@ -76,7 +76,7 @@ class OrchestratedRequest(NamedTuple):
     call: Call
     caller: Caller
     endpoint: Endpoint
-    top: BodyFields
+    fields: BodyFields
     body: bytes
     names: Names
 
@@ -117,19 +117,19 @@ class Orchestrators:
         """Answer block by block. False: the policy is `simple`, so the worker has to answer as it answers any request.
         `plan`: the route, if it is known already. Raises StokerError.
         """
-        call, caller, endpoint, top, body, names = request
+        call, caller, endpoint, fields, body, names = request
         reply = call.reply
         reply.set_header(REPLY_HEADER, orchestrator.name.encode())
         if endpoint.dialect not in READ_PROMPT or not endpoint.generates:
             return self._leave_to_worker(call, orchestrator, ChosenPolicy(Policy.SIMPLE, "endpoint"))
         prompt, _ = await call.process(read_prompt, endpoint.dialect, body)
-        prompt.stream = bool(top.stream) and endpoint.streams
+        prompt.stream = bool(fields.stream) and endpoint.streams
         header = call.wire.headers.get(POLICY_HEADER)
         chosen = policies.choose(orchestrator.policy, prompt, None if header is None else header.decode("latin-1"))
         if chosen.policy is Policy.SIMPLE:
             return self._leave_to_worker(call, orchestrator, chosen)
         if plan is None and self._context.dispatcher is not None:
-            plan = await self._context.dispatcher.plan(call, caller, endpoint, top, body)
+            plan = await self._context.dispatcher.plan(call, caller, endpoint, fields, body)
         task = plan.task.name if plan is not None else await self._task(call, endpoint, body)
         serve = self._worker(orchestrator, names, plan)
         if chosen.needs_class:
@@ -241,7 +241,7 @@ class Orchestrators:
         call.reply.set_header(b"x-stoker-serve", serve.name.encode())
         record = decision.orchestrated = OrchestratedRecord(orchestrator.name, chosen.policy.value, chosen.why)
         try:
-            await call.ask(run.run())
+            await call.run_cancellable(run.run())
         except StokerError as error:
             text = f"{error.message}. The blocks so far: `stoker orchestrator show {decision.id}`"
             error.message = text

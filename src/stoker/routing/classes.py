@@ -50,7 +50,7 @@ class TaskClasses:
         """Model names that ask Stoker to choose."""
         return tuple(self._names)
 
-    def model_name(self, text: str) -> str | None:
+    def task_name(self, text: str) -> str | None:
         """The configured model name that a client means; None: it names no task. `auto` and `auto:CLASS` are found in
         any case and with blanks around; aliases have to be written exactly, like the names of serves.
         """
@@ -85,7 +85,7 @@ class TaskClasses:
         given = [text for text in (header, metadata) if text is not None and text.strip()]
         found = [self.class_name(text) for text in given]
         unknown = next((text.strip() for text, name in zip(given, found, strict=True) if name is None), "")
-        by_model = self._names.get(self.model_name(model) or "", "")
+        by_model = self._names.get(self.task_name(model) or "", "")
         return Declaration(by_model or next((name for name in found if name is not None), None), unknown)
 
     def task(self, outline: Outline, model: str, declared: str | None) -> Task:

@@ -128,14 +128,14 @@ class TierRouter:
         """Of several classes the one that the tier is worst at counts."""
         tier_quality, high_risk, now = self.tier_quality, self.settings.high_risk, self._now()
         row = tier_quality.rows.get((tier.name, classes[0]))
-        standings, barred = [], ""
+        standings, exclusion = [], ""
         for name in classes:
             standings.append(tier_quality.standing(tier, name, name in high_risk, cloud_model))
-            barred = barred or self._barred(tier, serve, name, outline, requester)
+            exclusion = exclusion or self._exclusion(tier, serve, name, outline, requester)
         return TierView(
             tier,
             worst(standings),
-            barred,
+            exclusion,
             "" if serve is None else self._failure_of(tier, breaker, now),
             self._fleet.is_loaded(tier.serve),
             self._fleet.displaces(tier.serve),
@@ -145,14 +145,16 @@ class TierRouter:
             breaker.pause_status,
         )
 
-    def _barred(self, tier: Tier, serve: Serve | None, task_class: str, outline: Outline, requester: Requester) -> str:
+    def _exclusion(
+        self, tier: Tier, serve: Serve | None, task_class: str, outline: Outline, requester: Requester
+    ) -> str:
         """1. gone  2. its classes  3. the cloud: for all, this class, this key  4. dialect  5. context"""
         if serve is None:
             return "gone"  # 1
         if not includes_class(task_class, tier.classes):
             return "not_its_class"  # 2
-        if tier.cloud and (bar := self.cloud_bar(task_class, requester.may_use_cloud)):
-            return bar  # 3
+        if tier.cloud and (exclusion := self.cloud_exclusion(task_class, requester.may_use_cloud)):
+            return exclusion  # 3
         if not requester.speaks(serve):
             return "dialect"  # 4
         is_too_long = outline.tokens is not None and serve.context is not None and outline.tokens >= serve.context
@@ -172,7 +174,7 @@ class TierRouter:
             return None
         return Fingerprint(found.served_name or found.name) if cloud else self.tier_quality.current_fingerprint(serve)
 
-    def cloud_bar(self, task_class: str, may_use_cloud: bool) -> str:
+    def cloud_exclusion(self, task_class: str, may_use_cloud: bool) -> str:
         """Why nothing of a request may go to a cloud; empty: it may."""
         if not self.settings.allow_cloud:
             return "cloud_not_permitted"

@@ -80,7 +80,7 @@ def gate(
     if judging.unknown_identity and not dry_run:
         terminal.note(gate_measurements.identity_note(judging))
     if not dry_run:
-        terminal.note(f"kept: {kept.save_run(run, found.state)}")
+        terminal.note(f"saved: {kept.save_run(run, found.state)}")
     if outcome is not Outcome.PASSED:
         raise typer.Exit(FAILED)
     if alias is not None and not json and not dry_run:

@@ -8,5 +8,5 @@ access_control  who may come in: Host and Origin, keys, scopes, limits per key
 cors            which web pages may use the API, and what their browsers are answered
 refusals        counts and logs refused requests, and slows down guesses of keys
 body, budget    the body of one request, and of all requests together, bounded before it is read
-reader          a thread for large bodies
+body_worker     a thread for large bodies
 """

@@ -70,7 +70,7 @@ class Caller:
             return False
         return self._may_use_all or not set(serve.names()).isdisjoint(self.key.models)
 
-    def may_choose(self, model: str) -> bool:
+    def may_use_task(self, model: str) -> bool:
         """Whether a request may name a task: `auto`, `auto:CLASS`, or an alias of one. A list that has `auto` has them
         all."""
         return self._may_use_all or "auto" in self.key.models or model in self.key.models

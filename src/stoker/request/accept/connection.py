@@ -54,7 +54,7 @@ class RequestHandler(Protocol):
     outbox: Outbox
     bodies: BodyBudget
 
-    def answer(self, wire: Wire) -> Coroutine[Any, Any, None] | None:
+    def handle(self, wire: Wire) -> Coroutine[Any, Any, None] | None:
         """Answer at once, or return what answers. Raises nothing."""
 
 
@@ -232,7 +232,7 @@ class WireProtocol(asyncio.Protocol):
         wire = self._running = self._next.pop(0)
         if not self._is_reading and not self._next:
             self._read(True)  # also so that a client which leaves is noticed
-        work = self._application.answer(wire)
+        work = self._application.handle(wire)
         if work is not None:
             wire.is_answering = True
             InlineTask(work, self.loop, self.state.tasks, wire.release)

@@ -123,7 +123,7 @@ def read_body_fields(body: bytes, streams: bool = False, bounds: Bounds = _USUAL
     """
     counted = structure(body, bounds.max_values) if len(body) > bounds.max_values else None  # 1
     try:
-        top = _decode(body)
+        fields = _decode(body)
         if not body.isascii():
             _check_utf8(body)
     except RecursionError:  # the decoder gives up long before the C stack does
@@ -136,9 +136,9 @@ def read_body_fields(body: bytes, streams: bool = False, bounds: Bounds = _USUAL
     if is_structured and _depth((counted or structure(body, bounds.max_values)).brackets) > MAX_DEPTH:
         raise _too_deep()  # 3
     if len(body) >= SMALLEST_ENTRY * shortest and (is_structured or has_more(body, 2 * shortest, b'"')):
-        check_lists(zip(_BOUNDED, _lists(top), strict=True), bounds)  # 4
-    top.model_at = None  # these are ours alone, whatever the body says
-    top.private = private = _private_of(top)
+        check_lists(zip(_BOUNDED, _lists(fields), strict=True), bounds)  # 4
+    fields.model_at = None  # these are ours alone, whatever the body says
+    fields.private = private = _private_of(fields)
     keys = _KEY.findall(body) if len(body) < SHORT else _keys(body)
     known = set(keys)
     images = known & _IMAGE_KEYS
@@ -146,22 +146,24 @@ def read_body_fields(body: bytes, streams: bool = False, bounds: Bounds = _USUAL
         keys = [key for key in keys if key not in _IMAGE_KEYS]
         known -= _IMAGE_KEYS
     is_plain = b"\\" not in body or b"\\u00" not in body or _ESCAPED_LETTER.search(body) is None
-    top.may_name_images = bool(images) or not is_plain
+    fields.may_name_images = bool(images) or not is_plain
     if not is_plain or len(keys) > len(known) or (private and _repeats(body, private)):
         for name, count in _count(body, (*UNIQUE, *private)).items():
             if count > 1:
                 text = f"'{name}' appears {count} times in the request body: send it once"
                 raise ClientError(text, code="duplicate_field", param=name)  # 5
     elif b'"model"' in known:
-        top.model_at = body.index(b'"model"')
-    if not isinstance(top.model, str) or not top.model:
-        found = "is missing" if top.model is None else f"must be a non-empty string, not {_kind(top.model)}"
+        fields.model_at = body.index(b'"model"')
+    if not isinstance(fields.model, str) or not fields.model:
+        found = "is missing" if fields.model is None else f"must be a non-empty string, not {_kind(fields.model)}"
         raise ClientError(f"'model' {found}; see GET /v1/models for the names", code="bad_model", param="model")  # 6
-    if top.stream is None:
-        top.stream = streams
-    if not isinstance(top.stream, bool):
-        raise ClientError(f"'stream' must be true or false, not {_kind(top.stream)}", code="bad_field", param="stream")
-    return top
+    if fields.stream is None:
+        fields.stream = streams
+    if not isinstance(fields.stream, bool):
+        raise ClientError(
+            f"'stream' must be true or false, not {_kind(fields.stream)}", code="bad_field", param="stream"
+        )
+    return fields
 
 
 def find(body: bytes, name: str, at: int | None = None) -> tuple[int, int, int]:
@@ -186,8 +188,8 @@ def locate(body: bytes, name: str) -> tuple[int, int, int] | None:
     return None
 
 
-def _private_of(top: BodyFields) -> tuple[str, ...]:
-    values = _private(top)
+def _private_of(fields: BodyFields) -> tuple[str, ...]:
+    values = _private(fields)
     if values == _NOTHING_PRIVATE:
         return ()
     return tuple(name for name, value in zip(ENGINE_PRIVATE, values, strict=True) if value is not _ABSENT)

@@ -51,15 +51,12 @@ ANSWERS = {
 """The list in which a whole answer says what it says."""
 
 
-class Usage:
+class Usage(msgspec.Struct, gc=False):
     """Tokens as the serve itself counted them; None is unknown."""
 
-    __slots__ = ("cached", "input", "output")
-
-    def __init__(self) -> None:
-        self.input: int | None = None
-        self.output: int | None = None
-        self.cached: int | None = None
+    input: int | None = None
+    output: int | None = None
+    cached: int | None = None
 
     def update_from(self, usage: Any) -> None:
         """Take over what a `usage` object of any dialect says. Later values replace earlier ones."""
@@ -214,7 +211,7 @@ class StreamReader:
                 if not self.is_meaningful:
                     self.is_meaningful = self._has_begun and is_meaningful(payload, self.dialect)
                 if has_failed:
-                    frame = self._told_failure(frame, payload)
+                    frame = self._mark_failure(frame, payload)
                 if self._take_usage(payload):
                     continue
             elif data_of(frame) == b"[DONE]":
@@ -262,10 +259,10 @@ class StreamReader:
         kept: list[bytes] = []
         for frame in split(data):
             payload = parse(frame) if b"response.failed" in frame else None
-            kept.append(frame if payload is None else self._told_failure(frame, payload))
+            kept.append(frame if payload is None else self._mark_failure(frame, payload))
         return b"".join(kept)
 
-    def _told_failure(self, frame: bytes, payload: dict[str, Any]) -> bytes:
+    def _mark_failure(self, frame: bytes, payload: dict[str, Any]) -> bytes:
         response = payload.get("response")
         if payload.get("type") != "response.failed" or not isinstance(response, dict):
             return frame
@@ -327,8 +324,10 @@ def problem_of(
     if error or status == "failed":
         return no_answer("is an error")
     name = ANSWERS.get(dialect)
+    if name is None or entries:
+        return None
     may_be_empty = {"content": bool(stop), "output": status in ("completed", "incomplete")}
-    if name is None or entries or (entries is False and may_be_empty.get(name)):
+    if entries is False and may_be_empty.get(name):
         return None
     return no_answer(f"has no {name}")
 

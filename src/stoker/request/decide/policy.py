@@ -111,7 +111,7 @@ def plan_route(task: Task, looks: Iterable[TierView], specialist: str = "", clas
     dropped: list[Dropped] = []
     for look in looks:
         if look.excluded:
-            dropped.append(Dropped(look.tier.name, look.excluded, _BARRED.get(look.excluded, look.excluded)))  # 1
+            dropped.append(Dropped(look.tier.name, look.excluded, _EXCLUSIONS.get(look.excluded, look.excluded)))  # 1
         elif look.standing.verdict is Verdict.DENY:
             dropped.append(Dropped(look.tier.name, "denied", look.standing.why, look.tier.serve))  # 2
         elif look.pause > 0:
@@ -164,7 +164,7 @@ def _step(look: TierView, classes: Sequence[str]) -> RouteStep:
 
 
 _STRICTNESS = (Verify.OFF, Verify.OBSERVE, Verify.HOLD_TOOLS, Verify.HOLD_ALL)
-_BARRED = {
+_EXCLUSIONS = {
     "cloud_not_permitted": "requests do not go to the cloud ([router] allow_cloud)",
     "class_not_cloud": "requests of this class do not go to the cloud ([router] cloud_classes)",
     "key_not_cloud": "requests with this key do not go to the cloud",

@@ -8,7 +8,7 @@ redirect is nobody's to follow: it could lead anywhere.
 from __future__ import annotations
 
 from stoker.domain.errors import CapacityError, ClientError, StokerError, UpstreamError
-from stoker.request.codec.upstream_errors import NOT_THE_CALLERS, key_refused
+from stoker.request.codec.upstream_errors import KEY_REFUSED_STATUSES, key_refused
 from stoker.request.codec.upstream_messages import HINT, reason_of
 from stoker.request.relay.headers import retry_after
 
@@ -18,7 +18,7 @@ PAUSES = (429, 503, 529)
 
 def from_status(status: int, headers: list[tuple[bytes, bytes]], body: bytes = b"") -> StokerError | None:
     """The error for this status; None: the reply goes through as it is."""
-    if status in NOT_THE_CALLERS:
+    if status in KEY_REFUSED_STATUSES:
         return key_refused(f"HTTP {status}")
     if 300 <= status < 400:
         text = f"the serve answered with a redirect (HTTP {status}), which is not followed: check its address"

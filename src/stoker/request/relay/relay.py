@@ -104,17 +104,21 @@ class Relay:
     """Carries one request. Only the request itself awaits the result of `send`."""
 
     __slots__ = (
-        "_answers", "_body", "_connection", "_declines", "_dialect", "_flows", "_head", "_headers", "_held",
-        "_is_raw_stream", "_last_data", "_limits", "_loop", "_opening", "_outcome", "_pool", "_reader",
-        "_removes_usage", "_sent", "_size", "_target", "_timer", "received", "reply", "retry_after", "translator",
-        "upstream_status", "usage",
+        "_body", "_connection", "_dialect", "_flows", "_head", "_headers", "_held", "_is_raw_stream",
+        "_last_data", "_limits", "_loop", "_may_try_elsewhere", "_opening", "_outcome", "_pool", "_reader",
+        "_removes_usage", "_requires_answer", "_sent", "_size", "_target", "_timer", "received", "reply",
+        "retry_after", "translator", "upstream_status", "usage",
     )  # fmt: skip
 
     def __init__(
-        self, reply: Reply, pool: ConnectionPool, limits: Limits, declines: Callable[[StokerError], bool] | None = None
+        self,
+        reply: Reply,
+        pool: ConnectionPool,
+        limits: Limits,
+        may_try_elsewhere: Callable[[StokerError], bool] | None = None,
     ) -> None:
-        """`declines(error)`: whether an error that would be passed on as it came is raised instead, so that another
-        serve can be asked.
+        """`may_try_elsewhere(error)`: whether a 4xx is raised, so that another serve can be tried. Otherwise it is
+        passed on unchanged.
         """
         self.reply = reply
         self.received = 0
@@ -124,7 +128,7 @@ class Relay:
         """Writes the reply anew, if it is in another dialect than the client's."""
         self.retry_after: float | None = None
         """Seconds for which the serve asked not to be asked again; None: it did not."""
-        self._declines = declines
+        self._may_try_elsewhere = may_try_elsewhere
         self._pool = pool
         self._limits = limits
         self._loop = reply.loop
@@ -147,11 +151,11 @@ class Relay:
         body: bytes,
         dialect: Dialect | None = None,
         remove_usage: bool = False,
-        answer: ReplyTranslator | None = None,
-        answers: bool = True,
+        translator: ReplyTranslator | None = None,
+        requires_answer: bool = True,
     ) -> RelayCompletion:
-        """Send; `dialect` None passes the reply on as it is, `translator` writes it anew. `answers`: a 200 has to be an
-        answer of the dialect.
+        """Send the request. `dialect` None: pass the reply on unread. `translator`: write the reply in another dialect.
+        `requires_answer`: fail if a 200 is no answer in `dialect`.
 
         Awaited, the outcome returns when the reply is complete, and raises UpstreamError (the serve failed; maybe after
         the commit) or the error that `end_with` was called with. `close` must follow, whatever came.
@@ -162,9 +166,9 @@ class Relay:
         self._body = body
         self._dialect = dialect
         self._removes_usage = remove_usage
-        self._answers = answers
-        self.translator = answer
-        connection = self._pool.idle(target)
+        self._requires_answer = requires_answer
+        self.translator = translator
+        connection = self._pool.take_idle(target)
         if connection is None:
             self._opening = self._loop.create_task(self._open())
         else:
@@ -185,10 +189,10 @@ class Relay:
     @property
     def has_answered(self) -> bool:
         """Whether anything of an answer came: text, thinking or a call; of a reply in one piece, any byte."""
-        reader, answer = self._reader, self.translator
+        reader, translator = self._reader, self.translator
         if reader is None:
             return self.received > 0
-        return self._flows or reader.is_meaningful or (answer is not None and answer.has_content)
+        return self._flows or reader.is_meaningful or (translator is not None and translator.has_content)
 
     @property
     def has_sent_end(self) -> bool:
@@ -367,7 +371,7 @@ class Relay:
             reply.finish()
             return
         body = b"".join(self._held)
-        answer = self.translator
+        translator = self.translator
         coding = _header(self._headers, b"content-encoding")
         gzip = coding in _INFLATED
         if self.upstream_status >= 300:
@@ -375,11 +379,11 @@ class Relay:
         else:
             if reply.is_committed:
                 raise faults.unusable("answered without a stream, but the request asked for one")
-            if answer is not None:
-                self._rewrite(answer, body)
+            if translator is not None:
+                self._rewrite(translator, body)
                 return
             is_readable = gzip or coding in (b"", b"identity")
-            if self._dialect is None or not self._answers or not is_readable:
+            if self._dialect is None or not self._requires_answer or not is_readable:
                 self.usage = read_usage(body, gzip)
             else:
                 self.usage = check_answer(self._dialect, body, gzip)
@@ -409,18 +413,18 @@ class Relay:
                 raise error  # 2
         if self.reply.is_committed:
             raise faults.refused(status, body)  # 3
-        if error is not None and self._declines is not None and self._declines(error):
+        if error is not None and self._may_try_elsewhere is not None and self._may_try_elsewhere(error):
             raise error  # 4
         self.reply.error = error
 
-    def _rewrite(self, answer: ReplyTranslator, body: bytes) -> None:
+    def _rewrite(self, translator: ReplyTranslator, body: bytes) -> None:
         """A whole reply in the client's dialect. Raises UpstreamError."""
         try:
-            written = answer.translate_whole(body)
+            written = translator.translate_whole(body)
         finally:
-            self.usage = answer.usage  # also what nobody gets was paid for
-        if told := answer.describe_changes():
-            self.reply.set_header(b"x-stoker-translation", told)
+            self.usage = translator.usage  # tokens that no client gets were paid for, too
+        if changes := translator.describe_changes():
+            self.reply.set_header(b"x-stoker-translation", changes)
         self.reply.begin()
         self.reply.send_whole(200, [(b"content-type", b"application/json")], written)
 

@@ -51,9 +51,9 @@ class Reply:
         "_keep_alive",
         "_now",
         "_timer",
-        "began",
         "dialect",
         "error",
+        "first_byte_at",
         "headers",
         "is_committed",
         "is_finished",
@@ -84,7 +84,7 @@ class Reply:
         self.status = 0
         self.is_committed = False
         self.is_finished = False
-        self.began: float | None = None
+        self.first_byte_at: float | None = None
         """When the serve's first bytes went out, by `now`."""
         self.error: StokerError | None = None
         """What is wrong with a reply that was passed on as it came, in the serve's own words; None: nothing."""
@@ -116,8 +116,8 @@ class Reply:
     def begin(self) -> None:
         """The serve's own bytes follow: no pings from here any more."""
         self._disarm()
-        if self.began is None:
-            self.began = self._now()
+        if self.first_byte_at is None:
+            self.first_byte_at = self._now()
 
     def send_whole(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
         """Send a complete reply; nothing may be committed."""

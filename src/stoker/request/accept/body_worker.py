@@ -10,7 +10,7 @@ from typing import TypeVar
 Found = TypeVar("Found")
 
 
-class BodyReader:
+class BodyWorker:
     """Starts its thread with the first body. More of them would not be faster: they share one interpreter.
 
     How many wait for it is bounded by the budget for all bodies; each step is bounded by what a body may hold.
