@@ -141,12 +141,12 @@ def read_body_fields(body: bytes, streams: bool = False, bounds: Bounds = _USUAL
     fields.private = private = _private_of(fields)
     keys = _KEY.findall(body) if len(body) < SHORT else _keys(body)
     known = set(keys)
-    images = known & _IMAGE_KEYS
-    if images:
+    names_images = not known.isdisjoint(_IMAGE_KEYS)
+    if names_images:
         keys = [key for key in keys if key not in _IMAGE_KEYS]
         known -= _IMAGE_KEYS
     is_plain = b"\\" not in body or b"\\u00" not in body or _ESCAPED_LETTER.search(body) is None
-    fields.may_name_images = bool(images) or not is_plain
+    fields.may_name_images = names_images or not is_plain
     if not is_plain or len(keys) > len(known) or (private and _repeats(body, private)):
         for name, count in _count(body, (*UNIQUE, *private)).items():
             if count > 1:

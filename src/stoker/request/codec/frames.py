@@ -8,6 +8,7 @@ comes. Nothing is parsed unless a cheap look says that it matters.
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections import deque
 from typing import Any
@@ -29,6 +30,8 @@ _OPENING = frozenset(
 
 
 _ABSENT = msgspec.Raw()
+_LIST = re.compile(rb"\[\s*(\])?")
+"""The beginning of a list; the group: it is empty."""
 
 
 class _Whole(msgspec.Struct):
@@ -333,10 +336,8 @@ def problem_of(
 
 
 def _entries(raw: msgspec.Raw) -> bool | None:
-    start = bytes(memoryview(raw)[:64])
-    if start[:1] != b"[":
-        return None
-    return start[1:].lstrip()[:1] != b"]"
+    found = _LIST.match(raw)
+    return None if found is None else found[1] is None
 
 
 def inflated(body: bytes) -> bytes:

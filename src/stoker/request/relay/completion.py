@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import Callable, Generator
 from typing import Any
 
+import msgspec
 
-class RelayCompletion:
+
+class RelayCompletion(msgspec.Struct, eq=False):
     """What a request waits for while its relay works in callbacks.
 
     A Future resumes its waiter with the loop's next turn. `succeed`, which a socket's callback calls, resumes it at
@@ -15,14 +17,12 @@ class RelayCompletion:
     once, by an `InlineTask` or by a task.
     """
 
-    __slots__ = ("_asyncio_future_blocking", "_error", "_loop", "_wake", "is_known")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._asyncio_future_blocking = False  # a task takes it for a Future
-        self._loop = loop
-        self._error: BaseException | None = None
-        self._wake: Callable[[Any], object] | None = None
-        self.is_known = False
+    _loop: asyncio.AbstractEventLoop
+    is_known: bool = False
+    _error: BaseException | None = None
+    _wake: Callable[[Any], object] | None = None
+    _asyncio_future_blocking: bool = False
+    """A task takes what has this for a Future."""
 
     def succeed(self) -> None:
         """It ended well. Only the first word counts."""

@@ -12,6 +12,8 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
+import msgspec
+
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
 from stoker.request.codec.own_replies import error_body, error_event, error_headers, ping, status_of, stream_headers
@@ -43,57 +45,30 @@ class ReplyWire(Protocol):
     def close_after(self) -> None: ...
 
 
-class Reply:
-    """See the module's docstring. `headers` are added to whatever head goes out."""
+class Reply(msgspec.Struct, eq=False):
+    """See the module's docstring."""
 
-    __slots__ = (
-        "_has_events",
-        "_keep_alive",
-        "_now",
-        "_timer",
-        "dialect",
-        "error",
-        "first_byte_at",
-        "headers",
-        "is_committed",
-        "is_finished",
-        "loop",
-        "next_sequence_number",
-        "request_id",
-        "status",
-        "upstream_messages",
-        "wire",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        wire: ReplyWire,
-        dialect: Dialect | None,
-        request_id: str,
-        loop: asyncio.AbstractEventLoop,
-        now: Callable[[], float],
-        upstream_messages: UpstreamMessages | None = None,
-    ) -> None:
-        self.wire = wire
-        self.upstream_messages = upstream_messages or UpstreamMessages()
-        """What the client gets of a serve's own words."""
-        self.dialect = dialect
-        self.request_id = request_id
-        self.loop = loop
-        self.headers: dict[bytes, bytes] = {}
-        self.status = 0
-        self.is_committed = False
-        self.is_finished = False
-        self.first_byte_at: float | None = None
-        """When the serve's first bytes went out, by `now`."""
-        self.error: StokerError | None = None
-        """What is wrong with a reply that was passed on as it came, in the serve's own words; None: nothing."""
-        self.next_sequence_number: Callable[[], int] = int
-        """Gives the sequence number of an event that would come next, where the dialect numbers them."""
-        self._now = now
-        self._has_events = False
-        self._keep_alive = 0.0
-        self._timer: asyncio.TimerHandle | None = None
+    wire: ReplyWire
+    dialect: Dialect | None
+    request_id: str
+    loop: asyncio.AbstractEventLoop
+    _now: Callable[[], float]
+    upstream_messages: UpstreamMessages = msgspec.field(default_factory=UpstreamMessages)
+    """What the client gets of a serve's own words."""
+    headers: dict[bytes, bytes] = {}
+    """Added to whatever head goes out."""
+    status: int = 0
+    is_committed: bool = False
+    is_finished: bool = False
+    first_byte_at: float | None = None
+    """When the serve's first bytes went out, by `now`."""
+    error: StokerError | None = None
+    """What is wrong with a reply that was passed on as it came, in the serve's own words; None: nothing."""
+    next_sequence_number: Callable[[], int] = int
+    """Gives the sequence number of an event that would come next, where the dialect numbers them."""
+    _has_events: bool = False
+    _keep_alive: float = 0.0
+    _timer: asyncio.TimerHandle | None = None
 
     def expect_stream(self, commit_after: float, keep_alive: float) -> None:
         """The client asked for a stream: after `commit_after` seconds (0 = never) it gets its 200, and a ping then and
