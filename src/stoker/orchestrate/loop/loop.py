@@ -142,6 +142,8 @@ class Loop:
         self._block_began = 0.0
         self._far_since: float | None = None
         """Since when the worker has been as far ahead as it may be."""
+        self._is_late = False
+        """The last generation was ended because a block took too long while others wait for their checks."""
         self._fence_at_pause: str | None = None
         """The fence that was open when the last generation was ended for being too far ahead."""
 
@@ -200,6 +202,7 @@ class Loop:
         self._is_generating = True
         self._block_began = now
         self._far_since = None
+        self._is_late = False
         self._cutter = Cutter(self._is_complete)
         return [Generate(self._generation, blocks, self._correction)]
 
@@ -239,7 +242,8 @@ class Loop:
             return self._stop_generation()
         commands = self._stop_generation()
         if self._pending:
-            return commands  # those before the late block come first; then it is begun anew
+            self._is_late = True  # those before the late block come first; then it is begun anew
+            return [*commands, *self._advance(now)]
         text = f"the worker did not end the block within {self._rules.block_timeout:g} s"
         result = LayerResult(CheckLayer.STRUCTURE, False, text, f"{text}: write one short function or class.")
         return [*commands, *self._fail(WorkerBlock(""), BlockState.GENERATING, BlockEvent.OVERRAN, result, now)]
@@ -330,7 +334,7 @@ class Loop:
         """Ask the worker again after a pause."""
         if self.state is not RunState.RUNNING or self._is_generating or self._has_ended or self._is_far_enough():
             return []
-        return self._generate(now)
+        return [] if self._is_late and self._pending else self._generate(now)
 
     # -- the checks ------------------------------------------------------------------------------------------------
 
