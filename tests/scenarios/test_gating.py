@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.scenarios.plane import MODELS, STOKER, Plane, llama, running, serve
+from tests.scenarios.plane import MODELS, Plane, llama, running, serve
 
 from stoker.testing.script.script import Script
 
@@ -46,10 +45,7 @@ def with_ember(model: str = "ember", **keys: object) -> Iterator[Plane]:
 
 
 def said(plane: Plane, *words: str) -> tuple[int, str, str]:
-    done = subprocess.run(
-        [str(STOKER), *words, "--config", str(plane.config)], capture_output=True, text=True, env=plane.environment,
-        check=False, timeout=55,
-    )  # fmt: skip
+    done = plane.run(*words, timeout=55)
     return done.returncode, done.stdout, done.stderr
 
 

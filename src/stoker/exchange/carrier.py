@@ -92,6 +92,7 @@ class Carrier:
             decision.candidates = [Candidate(serve.name)]
         decision.serve = serve.name
         decision.translation = ""
+        call.reply.remove_header(b"x-stoker-translation")  # an earlier serve's
         call.reply.set_header(b"x-stoker-serve", serve.name.encode())
         return request
 

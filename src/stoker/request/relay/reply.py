@@ -111,6 +111,10 @@ class Reply(msgspec.Struct, eq=False):
     def set_header(self, name: bytes, value: bytes) -> None:
         self.headers[name] = value
 
+    def remove_header(self, name: bytes) -> None:
+        """The header need not be set."""
+        self.headers.pop(name, None)
+
     def finish(self, last: bytes = b"") -> None:
         """The proper end of a stream."""
         if not self.is_finished:
