@@ -80,7 +80,7 @@ class TaskClasses:
     # -- the class of a request ----------------------------------------------------------------------------------------
 
     def declaration(self, model: str, header: str | None, metadata: str | None) -> Declaration:
-        """The class that the caller declares, in this order. Unknown names are skipped; the first of them is reported."""
+        """The class that the caller declares, in this order. Unknown names are skipped; the first is reported."""
         given = [text for text in (header, metadata) if text is not None and text.strip()]
         found = [self.class_name(text) for text in given]
         unknown = next((text.strip() for text, name in zip(given, found, strict=True) if name is None), "")
@@ -125,7 +125,7 @@ class TaskClasses:
     # -- long prompts --------------------------------------------------------------------------------------------------
 
     def may_be_long(self, outline: Outline) -> bool:
-        """Whether the prompt may be long, so that its tokens are worth counting: there are never more tokens than bytes."""
+        """Whether the prompt may be long, so that its tokens have to be counted. It has at most as many as bytes."""
         return outline.tokens is None and outline.size >= self._settings.long_context
 
     def needs_count(self, outline: Outline) -> bool:

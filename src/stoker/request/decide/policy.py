@@ -157,7 +157,7 @@ def _rank(view: TierView, specialist: str, is_loaded: bool = False) -> tuple[boo
 
 
 def _step(view: TierView, classes: Sequence[str]) -> RouteStep:
-    """A measured allow is only observed. Other tiers are checked in their own mode; of several classes, the strictest."""
+    """A measured allow is only observed. Other tiers are checked in their mode; of several classes, the strictest."""
     mode = max([view.tier.mode(name) for name in classes], key=_STRICTNESS.index)
     if view.standing.verdict is Verdict.ALLOW and not view.tier.cloud and mode is not Verify.OFF:
         mode = Verify.OBSERVE
