@@ -20,10 +20,10 @@ from stoker.request.relay.headers import request_head
 from stoker.request.translate.checked_reply import CheckedReply
 from stoker.request.translate.neutral.capabilities import Capabilities, capabilities_of
 from stoker.request.translate.neutral.gaps import Losses
-from stoker.request.translate.neutral.protocols import AnswerContext, Check
+from stoker.request.translate.neutral.protocols import AnswerContext, AnswerWriter, Check
 from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.request.translate.pass_through import adapt_body, is_plain
-from stoker.request.translate.translate import PATHS, AnswerTranslator, Written, read_prompt, write_prompt
+from stoker.request.translate.translate import PATHS, WRITE_ANSWER, AnswerTranslator, Written, read_prompt, write_prompt
 
 _VERSION = b"2023-06-01"
 _KEPT_HEADERS = (b"user-agent", b"traceparent", b"tracestate")
@@ -126,12 +126,14 @@ class Formatter:
         return UpstreamRequest(endpoint, ENDPOINTS[PATHS[dialect]], written_fields, written.body, notes, written, about)
 
     def format_own(self, serve: Serve, target: Target, prompt: Prompt) -> UpstreamRequest:
-        """A request that Stoker itself makes, not streamed. Raises ClientError 400 as `format` does."""
+        """A request that Stoker itself makes. Raises ClientError 400 as `format` does."""
         client = ENDPOINTS[PATHS[prompt.dialect]]
         dialect = dialect_for(serve, client.dialect, client.path, target.speaks)
         about = self._traits_of(serve, dialect, target.system_turns)
         written = write_prompt(prompt, Losses(), about, self._signer)
-        fields = BodyFields(model=prompt.model, stream=False, max_tokens=prompt.max_tokens, model_at=1)
+        fields = BodyFields(model=prompt.model, stream=prompt.stream, max_tokens=prompt.max_tokens, model_at=1)
+        if prompt.stream:
+            fields.stream_options = {"include_usage": True}
         return UpstreamRequest(client, ENDPOINTS[PATHS[dialect]], fields, written.body, (), written, about)
 
     def with_one_token(self, request: UpstreamRequest) -> UpstreamRequest:
@@ -211,6 +213,11 @@ class Formatter:
             request.endpoint.dialect, request.written, asked, notes, check, self.upstream_messages
         )
         return EncodedRequest(head, body, edited.remove_usage, notes, translator)
+
+    def answer_writer(self, prompt: Prompt, request_id: str, model: str) -> AnswerWriter:
+        """Writes an answer that Stoker itself gives, in the dialect of the client's prompt."""
+        asked = AnswerContext(prompt, request_id, int(self._wall()), self._signer, model)
+        return WRITE_ANSWER[prompt.dialect](asked, Losses())
 
     def _traits_of(self, serve: Serve, dialect: Dialect, system_turns: str | None) -> Capabilities:
         """Traits of a serve in one dialect, computed once per configuration and per finding about its engine."""

@@ -38,6 +38,7 @@ from stoker.domain.serve import Serve
 from stoker.exchange.call import Call
 from stoker.exchange.carrier import EXIT_NOTICED_WITHIN, Carrier
 from stoker.gateway.settings import FlowSettings, keys_of
+from stoker.orchestrate.orchestrators import OrchestratedRequest
 from stoker.request.accept.access_control import Caller
 from stoker.request.accept.body import body_if_complete, wait_for_body
 from stoker.request.accept.body_worker import BodyWorker
@@ -117,23 +118,38 @@ class Flow:
         arguments = body, endpoint.streams_unasked, settings.front_door
         fields = await call.process(read_body_fields, *arguments) if call.is_heavy else read_body_fields(*arguments)
         self._begin_reply(call, endpoint, fields)
+        may_use: Callable[[Serve], bool] = caller.may_use
+        orchestrators = settings.orchestrators
+        if orchestrators is not None:
+            orchestrator = orchestrators.find(fields.model, caller)
+            if orchestrator is not None:
+                request = OrchestratedRequest(call, caller, endpoint, fields, body, settings.names)
+                if await orchestrators.answer(orchestrator, request):
+                    return
+                fields.model, may_use = orchestrator.worker, _any_serve  # whoever may use the name may use its worker
         dispatcher = settings.dispatcher
         if dispatcher is not None:
             classes = dispatcher.router.classes
             name = classes.task_name(fields.model)
-            if name is not None and caller.may_use_task(name):
-                await dispatcher.dispatch(call, caller, endpoint, fields, body)
+            if name is not None and (may_use is _any_serve or caller.may_use_task(name)):
+                plan = await dispatcher.plan(call, caller, endpoint, fields, body)
+                if orchestrators is not None and may_use is not _any_serve:
+                    orchestrator = orchestrators.specialist(plan.task.name)
+                    request = OrchestratedRequest(call, caller, endpoint, fields, body, settings.names)
+                    if orchestrator is not None and await orchestrators.answer(orchestrator, request, plan):
+                        return
+                await dispatcher.follow(plan, call, caller, endpoint, fields, body)
                 return
             if name is None and is_reserved(fields.model) and caller.may_use_task(AUTO):
                 raise classes.unknown_class(fields.model)
-        serve = settings.names.resolve(fields.model, caller.may_use)
+        serve = settings.names.resolve(fields.model, may_use)
         if settings.image_fetcher.policy.fetch:
             body = await carrier.images.inline(call, serve, endpoint, fields, body)
-        request = await carrier.format(call, serve, endpoint, fields, body)
-        if request.written is not None and await carrier.answer_without_generating(call, serve, request, body):
+        upstream = await carrier.format(call, serve, endpoint, fields, body)
+        if upstream.written is not None and await carrier.answer_without_generating(call, serve, upstream, body):
             return
         try:
-            await carrier.lease_and_send(call, serve, request)
+            await carrier.lease_and_send(call, serve, upstream)
         except StokerError as error:
             fallback = await self._fallback(call, caller, serve, endpoint, error)
             if fallback is None:
@@ -248,6 +264,10 @@ class Flow:
         decision.ttft = None if reply.first_byte_at is None else reply.first_byte_at - call.received_at
         decision.latency = self._clock.now() - call.received_at
         self._seal(decision)
+
+
+def _any_serve(serve: Serve) -> bool:
+    return True
 
 
 def _on_answer(call: Call) -> None:

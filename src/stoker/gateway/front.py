@@ -21,6 +21,7 @@ from stoker.domain.access import Scope
 from stoker.domain.decision import Candidate
 from stoker.domain.dialect import OLLAMA
 from stoker.domain.errors import ClientError, ClientLeft, OurBug, StokerError
+from stoker.domain.orchestrator import Orchestrator
 from stoker.domain.serve import Serve
 from stoker.exchange.call import Call
 from stoker.gateway.admin import Admin
@@ -204,14 +205,24 @@ class Front:
         names = self.flow.settings.names
         if wanted and self._is_task(caller, wanted):
             return self._endpoints.models.task(wanted)
+        orchestrators = self._orchestrators(caller)
+        if wanted in orchestrators:
+            return self._endpoints.models.orchestrator(orchestrators[wanted])
         if wanted:
             return self._endpoints.models.serve(wanted, names.resolve(wanted, caller.may_use))
         data = [self._endpoints.models.serve(name, serve) for name, serve in names.listed(caller.may_use)]
         data += [self._endpoints.models.task(name) for name in self._tasks(caller)]
+        data += [self._endpoints.models.orchestrator(one) for one in orchestrators.values()]
         ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]} if data else {"first_id": None, "last_id": None}
         return {"object": "list", "data": data, "has_more": False, **ends}
 
+    def _orchestrators(self, caller: Caller) -> dict[str, Orchestrator]:
+        """Those that this caller may use, by name."""
+        configured = self.flow.settings.orchestrators
+        return {} if configured is None else configured.listed(caller)
+
     def _tasks(self, caller: Caller) -> list[str]:
+        """Names without a serve of their own, that this caller may use."""
         dispatcher = self.flow.settings.dispatcher
         listed = () if dispatcher is None else dispatcher.router.settings.listed
         return [name for name in listed if caller.may_use_task(name)]
@@ -222,12 +233,13 @@ class Front:
         return is_known and caller.may_use_task(name)
 
     def _ollama_answer(self, caller: Caller, path: str, body: bytes) -> dict[str, Any]:
-        names = self.flow.settings.names
+        names, orchestrators = self.flow.settings.names, self._orchestrators(caller)
 
         def find(name: str) -> Serve | None:
-            return None if self._is_task(caller, name) else names.resolve(name, caller.may_use)
+            is_without_serve = self._is_task(caller, name) or name in orchestrators
+            return None if is_without_serve else names.resolve(name, caller.may_use)
 
-        serves, tasks = names.listed(caller.may_use), self._tasks(caller)
+        serves, tasks = names.listed(caller.may_use), [*self._tasks(caller), *orchestrators]
         return self._endpoints.ollama.handle(path, body, serves, tasks, find, self._endpoints.models.is_up)
 
     async def _upstream(self, call: Call, caller: Caller, route: Route) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from stoker.domain.access import FrontDoor, Media
 from stoker.domain.serve import Serve
+from stoker.orchestrate.orchestrators import Orchestrators
 from stoker.request.accept.budget import MIN_BUDGET
 from stoker.request.decide.names import Names
 from stoker.request.relay.image_fetcher import ImageFetcher
@@ -21,6 +22,8 @@ class FlowSettings:
     names: Names
     dispatcher: Dispatcher | None = None
     """Serves requests that name a task; None: no tier is configured, every request names its model."""
+    orchestrators: Orchestrators | None = None
+    """Answers requests that name an orchestrator; None: none is configured."""
     image_fetcher: ImageFetcher = field(default_factory=lambda: ImageFetcher(Media()))
     """Downloads images, if that is allowed."""
     secrets: tuple[str, ...] = ()

@@ -1,6 +1,6 @@
 """Serves a request that names a task: plan, then one tier after the other until one answers.
 
-    _plan        count tokens if the prompt may be long, find the class, plan the tiers
+    plan         count tokens if the prompt may be long, find the class, plan the tiers
     _run_step    one tier: ask it, record its cost, and report to its circuit
     _ask_tier    send the request, and once more if what was held back of the answer is wrong (repair)
 
@@ -73,13 +73,14 @@ class Dispatcher:
         self._carrier = carrier
         self._now = now
 
-    async def dispatch(self, call: Call, caller: Caller, endpoint: Endpoint, fields: BodyFields, body: bytes) -> None:
-        """Try the tiers that may serve the request, until one answers or the client has got a byte.
+    async def follow(
+        self, plan: RoutePlan, call: Call, caller: Caller, endpoint: Endpoint, fields: BodyFields, body: bytes
+    ) -> None:
+        """Try the tiers of the plan, until one answers or the client has got a byte.
 
         Raises what the last of them failed with, ClientError 403 `no_tier`, or CapacityError 429 or 503 `rate_limited`
         if every tier that may serve the request asked for a pause.
         """
-        plan = await self._plan(call, caller, endpoint, fields, body)
         plan = self._announce(call, caller, plan, endpoint, len(body))
         call.decision.routed = routed = record(plan)
         names = {tier.name: tier.serve for tier in self.router.settings.tiers}
@@ -95,7 +96,8 @@ class Dispatcher:
 
     # -- planning ----------------------------------------------------------------------------------------------------
 
-    async def _plan(self, call: Call, caller: Caller, endpoint: Endpoint, fields: BodyFields, body: bytes) -> RoutePlan:
+    async def plan(self, call: Call, caller: Caller, endpoint: Endpoint, fields: BodyFields, body: bytes) -> RoutePlan:
+        """The class of a request, and the tiers that may serve it, in order. Raises what ended the request."""
         classes = self.router.classes
         outlined, declared = await call.process(outline, endpoint.dialect, body)
         if classes.may_be_long(outlined):

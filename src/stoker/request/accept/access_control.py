@@ -75,6 +75,10 @@ class Caller:
         list allows all of them."""
         return self._may_use_all or "auto" in self.key.models or model in self.key.models
 
+    def may_use_name(self, name: str) -> bool:
+        """Whether a name that is no serve is on the key's list: an orchestrator."""
+        return self._may_use_all or name in self.key.models
+
 
 class AccessControl:
     """Checks in this order: Host, Origin, key, scope."""
