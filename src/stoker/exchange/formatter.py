@@ -80,10 +80,10 @@ class Formatter:
     """Makes upstream requests, and the translators of their answers."""
 
     def __init__(
-        self, signer: ThinkingSigner, wall: Callable[[], float], words: UpstreamMessages | None = None
+        self, signer: ThinkingSigner, wall: Callable[[], float], upstream_messages: UpstreamMessages | None = None
     ) -> None:
-        self.words = words or UpstreamMessages()
-        """Decides what clients get of a serve's own words."""
+        self.upstream_messages = upstream_messages or UpstreamMessages()
+        """Decides how much of an engine's error text clients see."""
         self._signer = signer
         self._wall = wall
         self._known_traits: dict[tuple[str, Dialect, str | None], tuple[Serve, Capabilities]] = {}
@@ -119,11 +119,11 @@ class Formatter:
         prompt, losses = read_prompt(endpoint.dialect, body)
         prompt.stream = bool(fields.stream) and endpoint.streams
         written = write_prompt(prompt, losses, about, self._signer)
-        written_top = BodyFields(model=prompt.model, stream=prompt.stream, max_tokens=prompt.max_tokens, model_at=1)
-        written_top.stream_options = {"include_usage": True}
+        written_fields = BodyFields(model=prompt.model, stream=prompt.stream, max_tokens=prompt.max_tokens, model_at=1)
+        written_fields.stream_options = {"include_usage": True}
         way = () if dialect is endpoint.dialect else (f"{endpoint.dialect.value}>{dialect.value}",)
         notes = (*way, *(f"lossy:{code}" for code in written.losses.codes))
-        return UpstreamRequest(endpoint, ENDPOINTS[PATHS[dialect]], written_top, written.body, notes, written, about)
+        return UpstreamRequest(endpoint, ENDPOINTS[PATHS[dialect]], written_fields, written.body, notes, written, about)
 
     def format_own(self, serve: Serve, target: Target, prompt: Prompt) -> UpstreamRequest:
         """A request that Stoker itself makes. Raises ClientError 400 as `format` does."""
@@ -192,7 +192,7 @@ class Formatter:
             watched = (
                 None
                 if check is None
-                else CheckedReply(request.endpoint.dialect, edited.remove_usage, check, self.words)
+                else CheckedReply(request.endpoint.dialect, edited.remove_usage, check, self.upstream_messages)
             )
             return EncodedRequest(head, body, edited.remove_usage, request.notes + edited.changes, watched)
         headers = [header for header in given if header[0] in _KEPT_HEADERS]
@@ -209,7 +209,9 @@ class Formatter:
             input_tokens=request.tokens,
         )
         notes = request.notes + edited.changes
-        translator = AnswerTranslator(request.endpoint.dialect, request.written, asked, notes, check, self.words)
+        translator = AnswerTranslator(
+            request.endpoint.dialect, request.written, asked, notes, check, self.upstream_messages
+        )
         return EncodedRequest(head, body, edited.remove_usage, notes, translator)
 
     def answer_writer(self, prompt: Prompt, request_id: str, model: str) -> AnswerWriter:

@@ -48,7 +48,7 @@ class InternalClient:
         if is_plain and status == 200:  # it was the settings that the serve refused
             self._plain[serve.name] = serve
         if status == 429:
-            raise busy(serve.name, "it has too much to do")
+            raise busy(serve.name, "it answered HTTP 429")
         if status != 200:
             ours = status in (400, 404, 413, 422)
             raise (ClientError if ours else UpstreamError)(f"it answered HTTP {status}", code="not_answered")

@@ -20,7 +20,7 @@ class ModelList:
         return self._conductor.residency.is_loaded(serve.name)
 
     def serve(self, name: str, serve: Serve) -> dict[str, Any]:
-        """The entry of a name of a serve."""
+        """The entry of one name of a serve."""
         about = {
             "serve": serve.name,
             "state": self._conductor.residency.phase(serve.name),
