@@ -14,8 +14,8 @@
        without an event becomes WakeAt
 
 Serves of a slot start in this order: switches; models past `max_wait`, the oldest first; then by oldest waiter;
-preloads last. At most one swap that stops residents for another
-model is under way in a slot. A victim's memory counts until it is free.
+preloads last. At most one swap that stops residents for another model is under way in a slot. A victim's memory counts
+until it is free.
 """
 
 from __future__ import annotations
