@@ -205,7 +205,8 @@ class ServeTable(Section):
     )
     queue_timeout: Duration = setting(
         "30s",
-        "How long a request may wait for a place. `0s`: it gets 503 at once. After a load it counts from the end of the load.",
+        "How long a request may wait for a place. `0s`: it gets 503 at once. After a load it counts "
+        "from the end of the load.",
     )
     status: StatusWord = setting(
         "production",
