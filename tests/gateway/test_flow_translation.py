@@ -264,8 +264,8 @@ async def test_where_it_is_allowed_an_image_is_fetched_before_the_lease_and_put_
     port = server.sockets[0].getsockname()[1]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(site, "PORTS", {*site.PORTS, port})
-        pictures = ImageFetcher(Media(fetch=True), is_allowed_address=lambda address: True)
-        stage.flow.configure(replace(stage.flow.settings, pictures=pictures))
+        image_fetcher = ImageFetcher(Media(fetch=True), is_allowed_address=lambda address: True)
+        stage.flow.configure(replace(stage.flow.settings, image_fetcher=image_fetcher))
         client = await stage.client()
         await client.send(looking_at(f"http://127.0.0.1:{port}/"))
         talk = await stage.asked()
@@ -284,7 +284,7 @@ async def test_where_it_is_allowed_an_image_is_fetched_before_the_lease_and_put_
 
 @story()
 async def test_an_address_inside_is_refused_also_where_fetching_is_allowed(stage: Stage) -> None:
-    stage.flow.configure(replace(stage.flow.settings, pictures=ImageFetcher(Media(fetch=True))))
+    stage.flow.configure(replace(stage.flow.settings, image_fetcher=ImageFetcher(Media(fetch=True))))
     client = await stage.client()
     await client.send(looking_at("http://10.0.0.1/latest/meta-data"))
     reply = await client.reply()

@@ -130,7 +130,7 @@ def test_without_cloud_and_without_a_measurement_high_risk_is_refused_and_says_w
         for unknown in ("planing", ""):
             status, answer = plane.admin("route", prompt="anything", task=unknown)
             assert (status, answer["error"]["code"]) == (400, "unknown_class")
-            assert f"there is no class '{unknown}'; there are chat" in answer["error"]["message"]
+            assert f"there is no class '{unknown}'; the classes are chat" in answer["error"]["message"]
         status, answer, _ = asked(plane, "big")
         assert (status, answer["error"]["code"]) == (404, "unknown_model"), "nor by its name"
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 from stoker.app.clock import SystemClock
 from stoker.app.configuration import Configuration, names_of
@@ -19,6 +20,7 @@ from stoker.domain.serve import Serve
 from stoker.domain.spending import cloud_costs
 from stoker.exchange.carrier import Carrier
 from stoker.gateway.settings import FlowSettings, keys_of
+from stoker.orchestrate.orchestrators import OrchestratorContext, Orchestrators
 from stoker.promotion.promotions import Promotions
 from stoker.request.accept.budget import budget_for
 from stoker.request.decide.names import Names
@@ -33,6 +35,15 @@ from stoker.store.routed import RoutedCounts
 log = logging.getLogger("stoker.app")
 
 
+@dataclass(frozen=True, slots=True)
+class ExchangeParts:
+    """What requests are sent to serves with."""
+
+    carrier: Carrier
+    orchestration: OrchestratorContext
+    """What orchestrators work with, but for the routing of one configuration."""
+
+
 class FlowSetup:
     """Owns the router, which lives as long as tiers are configured. `memory`: bytes of this machine; None: unknown."""
 
@@ -41,14 +52,15 @@ class FlowSetup:
         fleet: FleetParts,
         quality: QualityParts,
         promotions: Promotions,
-        carrier: Carrier,
+        exchange: ExchangeParts,
         counts: RoutedCounts,
         memory: int | None,
     ) -> None:
         self._fleet = fleet
         self._quality = quality
         self._promotions = promotions
-        self._carrier = carrier
+        self._carrier = exchange.carrier
+        self._orchestration = exchange.orchestration
         self._counts = counts
         self._memory = memory
         self._router: TierRouter | None = None
@@ -62,13 +74,23 @@ class FlowSetup:
         dispatcher = self._dispatcher(new, before)
         # `settings.serves` has every cloud, allowed or not: their keys are secrets, too.
         secrets = [secret for serve in settings.serves for secret in secrets_of(serve)]
+        names = self.names(settings)
         return FlowSettings(
             settings.front_door,
-            self.names(settings),
+            names,
             dispatcher,
+            self._orchestrators(settings, dispatcher),
             ImageFetcher(settings.media),
             (*keys_of(settings.front_door, settings.serves), *secrets),
             budget_for(settings.front_door, self._memory),
+        )
+
+    def _orchestrators(self, settings: Settings, dispatcher: Dispatcher | None) -> Orchestrators | None:
+        if not settings.orchestrators:
+            return None
+        keep_alive = settings.front_door.keep_alive
+        return Orchestrators(
+            settings.orchestrators, replace(self._orchestration, dispatcher=dispatcher, keep_alive=keep_alive)
         )
 
     def names(self, settings: Settings) -> Names:

@@ -9,6 +9,7 @@ from stoker.config.build import build, read_secrets
 from stoker.config.cloud_tiers import cloud_entries
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import inherit
+from stoker.config.orchestrator_files import read_orchestrator_files
 from stoker.config.paths import default_config
 from stoker.config.rules.all_rules import check_rules
 from stoker.config.validation import check
@@ -49,10 +50,11 @@ def load(path: Path) -> Settings:
     check_rules(doc, file, entries)
     source = Path(os.path.abspath(path))
     secrets = read_secrets(doc, file, entries, source.parent)
+    orchestrator_files = read_orchestrator_files(doc, file, source.parent)
     problems = doc.problems()
     if problems:
         raise ConfigError(problems)
-    return build(doc, file, entries, secrets, source)
+    return build(doc, file, entries, secrets, orchestrator_files, source)
 
 
 def _text(path: Path) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from stoker.domain.gate import Alias, Gate
+from stoker.domain.orchestrator import Orchestrator
 from stoker.domain.routing import RouterSettings
 from stoker.domain.serve import Secret, Serve, Slot
 
@@ -154,6 +155,7 @@ class Settings:
     conversations: Conversations = Conversations()
     gates: tuple[Gate, ...] = ()
     aliases: tuple[Alias, ...] = ()
+    orchestrators: tuple[Orchestrator, ...] = ()
     media: Media = Media()
     router: RouterSettings | None = None
     """None: no tier is configured, so nothing is routed."""

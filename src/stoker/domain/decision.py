@@ -50,6 +50,28 @@ class Routed(msgspec.Struct):
     """A judge's grade of the answer. Only the running Stoker knows it; it is not stored."""
 
 
+class OrchestratedRecord(msgspec.Struct):
+    """How a request that names an orchestrator was answered. `block_by_block` fills the counts."""
+
+    orchestrator: str
+    policy: str
+    """`block_by_block` or `simple`."""
+    why: str
+    """`caller`, `configured`, `tools`, `format`, `endpoint`, or the class."""
+    blocks: int = 0
+    """Committed."""
+    resumed: int = 0
+    """Of them, those that an earlier request had committed."""
+    failures: dict[str, int] = {}
+    """Blocks that failed, by layer; `unreadable`: answers of the validator that could not be read."""
+    discarded: int = 0
+    """Blocks that were thrown away because one before them failed."""
+    generations: int = 0
+    validator_tokens: int = 0
+    wasted_tokens: int = 0
+    """Output that is no part of the answer, estimated from its length."""
+
+
 class Decision(msgspec.Struct):
     """One record per request. Times are seconds; None means unknown, never 0."""
 
@@ -80,5 +102,7 @@ class Decision(msgspec.Struct):
     """Edits that were made to the request, comma separated (`model`, `include_usage`, ...)."""
     routed: Routed | None = None
     """None: the request named its model."""
+    orchestrated: OrchestratedRecord | None = None
+    """None: the request did not name an orchestrator."""
     unrecorded: int = 0
     """How many requests with the same key were refused for the same reason before this one, without a record."""

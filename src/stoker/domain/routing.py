@@ -27,6 +27,8 @@ class TaskClass(msgspec.Struct, frozen=True):
     """Words and phrases that mean this class, ignoring case. A built-in class is also recognised by the classifier."""
     tier: str | None = None
     """The specialist: the tier to prefer for this class, if the class may use it."""
+    orchestrator: str | None = None
+    """The orchestrator that answers `auto` requests of this class."""
 
 
 class BreakerLimits(msgspec.Struct, frozen=True):

@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 
 
 class Call(msgspec.Struct, eq=False):
-    """Everything that belongs to one request. `end` stops it at whatever it is waiting for."""
+    """One request, and everything that belongs to it. `end` stops it, whatever it is waiting for."""
 
     wire: Wire
     reply: Reply
@@ -62,6 +62,7 @@ class Call(msgspec.Struct, eq=False):
     is_abandoned: bool = False
     """The client has left."""
     ending: Exception | None = None
+    """What the request was ended with; None: it goes on."""
 
     def begin_attempt(
         self, may_try_elsewhere: Callable[[StokerError], bool] | None, timer: FirstByteTimer | None
@@ -76,7 +77,7 @@ class Call(msgspec.Struct, eq=False):
     async def process(self, work: Callable[..., Result], *args: Any) -> Result:
         """Run work whose time grows with the size of the request: on the thread for bodies if the request is heavy.
 
-        Raises what `work` raises, and what the request was ended with meanwhile.
+        Raises what `work` raises, or what the request was ended with meanwhile.
         """
         if not self.is_heavy:
             return work(*args)
@@ -98,15 +99,15 @@ class Call(msgspec.Struct, eq=False):
     def lease_now(self, leases: Leases, serve: str, counted: bool = True) -> Lease | None:
         """Acquire a lease if one is free; else queue for one and return None: `lease_later` waits for it."""
         self.check()
-        got = leases.acquire(serve, counted)
-        if isinstance(got, Lease):
-            self.lease = got
-            return got
-        self.waiting = got
+        acquired = leases.acquire(serve, counted)
+        if isinstance(acquired, Lease):
+            self.lease = acquired
+            return acquired
+        self.waiting = acquired
         return None
 
     async def lease_later(self) -> Lease:
-        """The lease that `lease_now` queued for. Raises what ended the wait; gives the place back on cancel."""
+        """The lease that `lease_now` queued for. Raises what ended the wait. On cancel the position is given up."""
         waiting = self.waiting
         assert waiting is not None
         try:
@@ -119,7 +120,7 @@ class Call(msgspec.Struct, eq=False):
         return lease
 
     def stop_waiting(self) -> None:
-        """Give up the place in the queue, if there is one."""
+        """Give up the position in the queue, if there is one."""
         if self.waiting is not None:
             self.waiting.cancel()
             self.waiting = None

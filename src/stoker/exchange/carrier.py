@@ -43,7 +43,7 @@ EXIT_NOTICED_WITHIN = 0.05
 
 
 class Carrier:
-    """Used by all requests. `note(serve, text)` gets what operators should know of a serve."""
+    """Used by all requests. `note(serve, text)` gets what operators should know about a serve."""
 
     def __init__(
         self,
@@ -66,11 +66,11 @@ class Carrier:
         self._received: dict[str, int] = {}
         """Bytes received from each serve by calls that ended."""
 
-    def configure(self, front_door: FrontDoor, pictures: ImageFetcher, secrets: Iterable[str]) -> None:
+    def configure(self, front_door: FrontDoor, image_fetcher: ImageFetcher, secrets: Iterable[str]) -> None:
         """Apply to the next request. `secrets`: what clients must not see in an engine's error texts."""
-        self.images = ImageInliner(self.leases, self.formatter, pictures)
+        self.images = ImageInliner(self.leases, self.formatter, image_fetcher)
         self._limits = Limits(front_door.keep_alive, front_door.stall_timeout)
-        self.formatter.words.configure(front_door.upstream_errors == "show", secrets)
+        self.formatter.upstream_messages.configure(front_door.upstream_errors == "show", secrets)
 
     def target(self, serve: str) -> Target | None:
         """Where a serve answers; None: it is not ready."""
@@ -92,6 +92,7 @@ class Carrier:
             decision.candidates = [Candidate(serve.name)]
         decision.serve = serve.name
         decision.translation = ""
+        call.reply.remove_header(b"x-stoker-translation")  # an earlier serve's
         call.reply.set_header(b"x-stoker-serve", serve.name.encode())
         return request
 
@@ -119,7 +120,7 @@ class Carrier:
         except UpstreamError as error:
             if error.code != "unreachable":
                 raise
-            # Nothing was sent. If the serve has just died, that is known a moment later, and it is started again.
+            # Nothing was sent. If the serve's process has just exited, a lease taken a moment later starts it again.
             self.release(call)
             await asyncio.sleep(EXIT_NOTICED_WITHIN)
             lease = call.lease_now(self.leases, serve.name, generates) or await call.lease_later()
@@ -206,7 +207,7 @@ class Carrier:
 
     def _relay(self, call: Call, lease: Lease) -> Relay:
         if lease.target.key is not None:  # a serve that Stoker starts may have a new key
-            self.formatter.words.add_secret(lease.target.key)
+            self.formatter.upstream_messages.add_secret(lease.target.key)
         relay = call.relay = Relay(call.reply, self._pool, self._limits, call.may_try_elsewhere)
         if call.first_byte_timer is not None:
             call.first_byte_timer.begin(relay)

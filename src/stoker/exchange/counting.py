@@ -16,7 +16,7 @@ from stoker.request.relay.tokens import count, count_by_asking
 
 
 class TokenCounter:
-    """Every method ends with the request. On cancel the question is given up, and its lease."""
+    """When the request ends or is cancelled, its count is stopped, and the lease for it released."""
 
     def __init__(self, leases: Leases, pool: ConnectionPool, formatter: Formatter) -> None:
         self._leases = leases
@@ -67,7 +67,9 @@ class TokenCounter:
             tokens = await call.run_cancellable(count_by_asking(self._pool, lease.target, request.endpoint.path, body))
         call.check()
         if tokens is None:
-            text = f"serve '{serve.name}' did not count the tokens: it has no counter, and its answer tells none"
+            text = (
+                f"serve '{serve.name}' cannot count tokens: its engine has no counter, and its answers report no usage"
+            )
             raise UpstreamError(text, code="not_counted", status=501)
         call.reply.set_header(b"x-stoker-token-count", source.encode())
         call.reply.send_whole(200, [(b"content-type", b"application/json")], b'{"input_tokens":%d}' % tokens)

@@ -20,10 +20,10 @@ from stoker.request.relay.headers import request_head
 from stoker.request.translate.checked_reply import CheckedReply
 from stoker.request.translate.neutral.capabilities import Capabilities, capabilities_of
 from stoker.request.translate.neutral.gaps import Losses
-from stoker.request.translate.neutral.protocols import AnswerContext, Check
+from stoker.request.translate.neutral.protocols import AnswerContext, AnswerWriter, Check
 from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.request.translate.pass_through import adapt_body, is_plain
-from stoker.request.translate.translate import PATHS, AnswerTranslator, Written, read_prompt, write_prompt
+from stoker.request.translate.translate import PATHS, WRITE_ANSWER, AnswerTranslator, Written, read_prompt, write_prompt
 
 _VERSION = b"2023-06-01"
 _KEPT_HEADERS = (b"user-agent", b"traceparent", b"tracestate")
@@ -80,10 +80,10 @@ class Formatter:
     """Makes upstream requests, and the translators of their answers."""
 
     def __init__(
-        self, signer: ThinkingSigner, wall: Callable[[], float], words: UpstreamMessages | None = None
+        self, signer: ThinkingSigner, wall: Callable[[], float], upstream_messages: UpstreamMessages | None = None
     ) -> None:
-        self.words = words or UpstreamMessages()
-        """Decides what clients get of a serve's own words."""
+        self.upstream_messages = upstream_messages or UpstreamMessages()
+        """Decides how much of an engine's error text clients see."""
         self._signer = signer
         self._wall = wall
         self._known_traits: dict[tuple[str, Dialect, str | None], tuple[Serve, Capabilities]] = {}
@@ -119,19 +119,21 @@ class Formatter:
         prompt, losses = read_prompt(endpoint.dialect, body)
         prompt.stream = bool(fields.stream) and endpoint.streams
         written = write_prompt(prompt, losses, about, self._signer)
-        written_top = BodyFields(model=prompt.model, stream=prompt.stream, max_tokens=prompt.max_tokens, model_at=1)
-        written_top.stream_options = {"include_usage": True}
+        written_fields = BodyFields(model=prompt.model, stream=prompt.stream, max_tokens=prompt.max_tokens, model_at=1)
+        written_fields.stream_options = {"include_usage": True}
         way = () if dialect is endpoint.dialect else (f"{endpoint.dialect.value}>{dialect.value}",)
         notes = (*way, *(f"lossy:{code}" for code in written.losses.codes))
-        return UpstreamRequest(endpoint, ENDPOINTS[PATHS[dialect]], written_top, written.body, notes, written, about)
+        return UpstreamRequest(endpoint, ENDPOINTS[PATHS[dialect]], written_fields, written.body, notes, written, about)
 
     def format_own(self, serve: Serve, target: Target, prompt: Prompt) -> UpstreamRequest:
-        """A request that Stoker itself makes, not streamed. Raises ClientError 400 as `format` does."""
+        """A request that Stoker itself makes. Raises ClientError 400 as `format` does."""
         client = ENDPOINTS[PATHS[prompt.dialect]]
         dialect = dialect_for(serve, client.dialect, client.path, target.speaks)
         about = self._traits_of(serve, dialect, target.system_turns)
         written = write_prompt(prompt, Losses(), about, self._signer)
-        fields = BodyFields(model=prompt.model, stream=False, max_tokens=prompt.max_tokens, model_at=1)
+        fields = BodyFields(model=prompt.model, stream=prompt.stream, max_tokens=prompt.max_tokens, model_at=1)
+        if prompt.stream:
+            fields.stream_options = {"include_usage": True}
         return UpstreamRequest(client, ENDPOINTS[PATHS[dialect]], fields, written.body, (), written, about)
 
     def with_one_token(self, request: UpstreamRequest) -> UpstreamRequest:
@@ -190,7 +192,7 @@ class Formatter:
             watched = (
                 None
                 if check is None
-                else CheckedReply(request.endpoint.dialect, edited.remove_usage, check, self.words)
+                else CheckedReply(request.endpoint.dialect, edited.remove_usage, check, self.upstream_messages)
             )
             return EncodedRequest(head, body, edited.remove_usage, request.notes + edited.changes, watched)
         headers = [header for header in given if header[0] in _KEPT_HEADERS]
@@ -207,8 +209,15 @@ class Formatter:
             input_tokens=request.tokens,
         )
         notes = request.notes + edited.changes
-        translator = AnswerTranslator(request.endpoint.dialect, request.written, asked, notes, check, self.words)
+        translator = AnswerTranslator(
+            request.endpoint.dialect, request.written, asked, notes, check, self.upstream_messages
+        )
         return EncodedRequest(head, body, edited.remove_usage, notes, translator)
+
+    def answer_writer(self, prompt: Prompt, request_id: str, model: str) -> AnswerWriter:
+        """Writes an answer that Stoker itself gives, in the dialect of the client's prompt."""
+        asked = AnswerContext(prompt, request_id, int(self._wall()), self._signer, model)
+        return WRITE_ANSWER[prompt.dialect](asked, Losses())
 
     def _traits_of(self, serve: Serve, dialect: Dialect, system_turns: str | None) -> Capabilities:
         """Traits of a serve in one dialect, computed once per configuration and per finding about its engine."""

@@ -69,7 +69,7 @@ class House:
         self.paper = Paper()
         self.line.connection_made(self.paper)  # type: ignore[arg-type]
 
-    def answer(self, wire: Wire) -> Coroutine[Any, Any, None] | None:
+    def handle(self, wire: Wire) -> Coroutine[Any, Any, None] | None:
         self.asked.append(wire)
         return self.works(wire)
 

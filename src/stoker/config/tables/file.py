@@ -11,6 +11,7 @@ from pydantic import Field
 
 from stoker.config.tables.gates import AliasRow, GateTable
 from stoker.config.tables.media import MediaTable
+from stoker.config.tables.orchestrator import OrchestratorTable
 from stoker.config.tables.router import RouterTable, TierTable
 from stoker.config.tables.section import Section, setting
 from stoker.config.tables.translation import TranslationTable
@@ -203,7 +204,9 @@ class ServeTable(Section):
         64, "Most requests that may wait for a place. More get 503."
     )
     queue_timeout: Duration = setting(
-        "30s", "How long a request may wait for a place. `0s`: it gets 503 at once. Not for loads."
+        "30s",
+        "How long a request may wait for a place. `0s`: it gets 503 at once. After a load it counts "
+        "from the end of the load.",
     )
     status: StatusWord = setting(
         "production",
@@ -358,6 +361,9 @@ class File(Section):
     gate: dict[str, GateTable] = setting({}, "Conditions for promotions: `[gate.NAME]`.")
     alias: dict[str, AliasRow] = setting(
         {}, 'Names that a promotion can move to another serve: `[alias.NAME]`; or names for routing: `fast = "auto"`.'
+    )
+    orchestrator: dict[str, OrchestratorTable] = setting(
+        {}, "Model names whose answers are written block by block and checked: `[orchestrator.NAME]`."
     )
     media: MediaTable = setting(MediaTable(), "Images that requests give by URL.")
     router: RouterTable = setting(RouterTable(), "How requests for `auto` are routed.")

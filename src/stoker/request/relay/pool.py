@@ -1,4 +1,4 @@
-"""Kept connections to serves. One callback per read; no task, no queue, no stream object."""
+"""Connections to serves, kept while they are idle. One callback per read; no task, queue or stream object."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ MAX_IDLE = 64
 """Idle connections kept per serve."""
 MAX_HEAD = 64 * 1024
 LARGE = 64 * 1024
-"""Bytes of a body that is not copied behind its head."""
+"""Bytes from which a body is written without copying it behind its head, and from which a read is large."""
 CONNECT_TIMEOUT = 5.0
 _LENGTHS = (b"content-length", b"transfer-encoding")
 
 
 class ReplyReceiver(Protocol):
-    """Who receives one reply. Called from the socket's callback; must not block or raise."""
+    """Receives one reply. Called from the socket's callback; must not block or raise."""
 
     def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None: ...
 
@@ -32,7 +32,7 @@ class ReplyReceiver(Protocol):
     def on_end(self) -> None: ...
 
     def on_broken(self, reason: str) -> None:
-        """The connection ended before the reply did, or it did not answer with HTTP."""
+        """The connection ended before the reply did, or the reply is not HTTP."""
 
 
 class UpstreamConnection(asyncio.Protocol):
@@ -102,9 +102,9 @@ class UpstreamConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if len(data) >= LARGE:
-            self._rest()
+            self._give_turn()
         receiver = self._receiver
-        if receiver is None:  # bytes that nobody asked for
+        if receiver is None:  # bytes without a request
             self.abort()
             return
         if not self._has_head:
@@ -126,8 +126,8 @@ class UpstreamConnection(asyncio.Protocol):
         if self._ended:
             self._finish()
 
-    def _rest(self) -> None:
-        """After a large read the others have their turn: uvloop would read on, up to 8 MiB of one connection."""
+    def _give_turn(self) -> None:
+        """After a large read, give other connections a turn: uvloop would read up to 8 MiB of one."""
         if not self._reads_paused and not self._is_paused and not self.is_closed:
             self._reads_paused = True
             self.transport.pause_reading()
@@ -176,7 +176,7 @@ class UpstreamConnection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if self._parser.get_status_code() >= 200:
             self._ended = True
-            self._can_stay = self._parser.should_keep_alive()  # only known while the message is
+            self._can_stay = self._parser.should_keep_alive()  # the parser forgets it with the next message
         else:
             self._headers = []
 
@@ -218,7 +218,7 @@ class ConnectionPool:
         return [connection for kept in self._idle.values() for connection in kept]
 
     def take_idle(self, target: Target) -> UpstreamConnection | None:
-        """A kept connection, at once, or None."""
+        """The most recently used idle connection; None: there is none."""
         kept = self._idle.get((target.host, target.port))
         while kept:
             connection = kept.pop()
@@ -260,7 +260,7 @@ class ConnectionPool:
             kept.remove(connection)
 
     def drop(self, host: str, port: int) -> None:
-        """Close what is kept to a serve that is gone."""
+        """Close the idle connections to a serve that is gone."""
         for connection in self._idle.pop((host, port), ()):
             connection.abort()
 

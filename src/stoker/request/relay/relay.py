@@ -3,9 +3,9 @@
 1. the head comes           -> an error status is decided on when its body is complete; a stream waits for its first
                                meaningful frame; anything else is collected
 2. the first meaningful frame -> commit: 200, what was held, and from now on every read is one write
-3. the client is slow       -> reading from the serve pauses until it takes bytes again
+3. the client is slow       -> reading from the serve pauses until the client reads again
 4. silence                  -> pings; after `stall_timeout` the stream is ended with an error
-5. the end                  -> proper only if the dialect's own end was there; else one error event
+5. the end                  -> complete only if the dialect's own end marker came; else one error event
 6. the client is gone, or the lease is cut -> the upstream connection is closed at once
 """
 
@@ -31,32 +31,32 @@ from stoker.request.translate.refusal import refusal_of
 STALE_WITHIN = 1.0
 """Seconds after sending within which a kept connection that ends had been closed before it read the request."""
 UNREAD_LIMIT = 600.0
-"""Seconds before a client that reads nothing of its reply is cut: it holds a place at the serve meanwhile."""
+"""Least seconds before a client that reads nothing of its reply is cut. It holds a place of the serve meanwhile."""
 MAX_HELD = 256 * 1024
 """Bytes kept of a stream before its first meaningful frame."""
 MAX_REWRITTEN = 64 * 2**20
-"""Bytes of a reply that is to be written in another dialect."""
+"""Bytes of a reply that is translated as a whole."""
 MAX_REFUSAL = 16 * 1024
 """Bytes of a 4xx that passes through as the serve wrote it."""
 MAX_COLLECTED = 4 * 2**20
-"""Bytes of a reply that is not a stream that are kept so that it can still fail as a whole; a larger one flows."""
+"""Bytes of a reply without a stream that are kept so that it can still fail as a whole; a larger one flows."""
 
 
 class ReplyReader(Protocol):
-    """Follows one streamed reply: gives what the client gets of it. Raises nothing."""
+    """Reads one streamed reply, and returns what the client gets of it. Raises nothing."""
 
     is_meaningful: bool
 
     @property
     def includes_error(self) -> bool:
-        """Whether an error of the serve's is in what `feed` returned; if not, the caller has to report it."""
+        """Whether `feed` returned the serve's own error event; else the caller must report the error."""
 
     @property
     def error(self) -> dict[str, Any] | None: ...
 
     @property
     def failure(self) -> StokerError | None:
-        """What the stream's own end said of a failure; it was passed on."""
+        """The failure that the stream's own end reported; it was passed on."""
 
     @property
     def usage(self) -> Usage: ...
@@ -74,14 +74,14 @@ class ReplyReader(Protocol):
 
 
 class ReplyTranslator(ReplyReader, Protocol):
-    """Writes a serve's reply anew, in another dialect; may have it checked on the way."""
+    """Writes a serve's reply in another dialect, and may check it on the way."""
 
     rejected: UpstreamError | None
-    """It was found wrong; `error` is set, too, then."""
+    """Why a check rejected the answer; then `error` is set, too. None: it did not."""
 
     @property
     def has_content(self) -> bool:
-        """Whether anything of an answer came, be it held back."""
+        """Whether any of the answer has come, even if it is held back."""
 
     @property
     def content_type(self) -> bytes: ...
@@ -90,7 +90,7 @@ class ReplyTranslator(ReplyReader, Protocol):
         """A reply that was not streamed. Raises UpstreamError."""
 
     def describe_changes(self) -> bytes:
-        """What was done, for `x-stoker-translation`."""
+        """What was changed, for `x-stoker-translation`."""
 
 
 class Limits(NamedTuple):
@@ -125,9 +125,9 @@ class Relay:
         """Bytes of the reply's body so far."""
         self.usage = Usage()
         self.translator: ReplyTranslator | None = None
-        """Writes the reply anew, if it is in another dialect than the client's."""
+        """Writes the reply in the client's dialect, if it is in another one; may also only check it."""
         self.retry_after: float | None = None
-        """Seconds for which the serve asked not to be asked again; None: it did not."""
+        """Seconds for which the serve asked for a pause; None: it did not."""
         self._may_try_elsewhere = may_try_elsewhere
         self._pool = pool
         self._limits = limits
@@ -158,7 +158,7 @@ class Relay:
         `requires_answer`: fail if a 200 is no answer in `dialect`.
 
         Awaited, the outcome returns when the reply is complete, and raises UpstreamError (the serve failed; maybe after
-        the commit) or the error that `end_with` was called with. `close` must follow, whatever came.
+        the commit) or the error that `end_with` was called with. `close` must follow in every case.
         """
         self._target = target
         self._headers: list[tuple[bytes, bytes]] = []
@@ -176,7 +176,7 @@ class Relay:
         return self._outcome
 
     def close(self) -> None:
-        """Whatever the way out: no timer, and no upstream call that nobody listens to."""
+        """Stop the timer and the upstream call, if they still run."""
         self.reply.wire.on_resume = None
         self._disarm()
         if self._opening is not None:
@@ -188,7 +188,7 @@ class Relay:
 
     @property
     def has_answered(self) -> bool:
-        """Whether anything of an answer came: text, thinking or a call; of a reply in one piece, any byte."""
+        """Whether any of the answer has come: text, thinking or a call; of a reply that is not a stream, any byte."""
         reader, translator = self._reader, self.translator
         if reader is None:
             return self.received > 0
@@ -196,7 +196,7 @@ class Relay:
 
     @property
     def has_sent_end(self) -> bool:
-        """Whether the client got the stream's own end, if not the last of the connection."""
+        """Whether the stream's own end marker went out, even if the reply is not finished."""
         return self._flows and self._reader is not None and self._reader.has_ended()
 
     @property
@@ -208,7 +208,7 @@ class Relay:
         self.end_with(CapacityError(f"Stoker ended the request: {reason}", code="cut"))
 
     def end_with(self, error: Exception) -> None:
-        """End it from outside: the serve sees its client leave, the outcome is `error`. Nothing once it is over."""
+        """End the relay with `error`, and close the upstream connection. Does nothing once it is over."""
         if self._outcome.is_known:
             return
         connection, self._connection = self._connection, None
@@ -259,11 +259,11 @@ class Relay:
             self.end_with(self._rejection or as_error(reader.error))
 
     def on_end(self) -> None:
-        self._connection = None  # it is the pool's again, and soon somebody else's
+        self._connection = None  # the pool may give it to another request
         try:
             self._end()
         except Exception as error:
-            self._settle(error)  # whatever it is, the request gets it: nobody may wait for ever
+            self._settle(error)  # a bug, too: the request must not wait for ever
         else:
             self._settle(None)
 
@@ -274,7 +274,7 @@ class Relay:
             self._opening = self._loop.create_task(self._open())  # the serve had closed it before it read the request
             return
         if self._reader is not None and self._reader.has_ended():
-            self.on_end()  # the reply was complete; only the connection's end was rude
+            self.on_end()  # the reply was complete; only the connection was not closed properly
             return
         self._settle(UpstreamError(f"the serve broke off its reply: {reason}", code="upstream_broke"))
 
@@ -351,11 +351,11 @@ class Relay:
     # -- the end -------------------------------------------------------------------------------------------------
 
     def _end(self) -> None:
-        """Raises UpstreamError when this was no proper end."""
+        """Raises UpstreamError if the reply is incomplete."""
         reader, reply = self._reader, self.reply
         if reader is not None:
             if self.translator is not None:
-                reader.has_ended()  # what is left to say may be what is wrong
+                reader.has_ended()  # the rest may be what is rejected
                 if self.translator.rejected is not None:
                     raise self.translator.rejected
             if not self._flows:
@@ -391,16 +391,16 @@ class Relay:
         reply.send_whole(self.upstream_status, reply_headers(self._headers), body)
 
     def _pause(self) -> bytes:
-        """Retry-After in whole seconds, whichever form it came in; empty: there is none."""
+        """Retry-After in whole seconds, in whichever form it came; empty: there is none."""
         return b"" if self.retry_after is None else b"%d" % math.ceil(self.retry_after)
 
     def _refuse(self, body: bytes) -> None:
         """Raises the error for this status, or returns: then the reply is passed on unchanged.
 
         1. the serve's own failure, or a redirect
-        2. the caller's fault, whose reply is written anew, holds a secret, or is too long to be words
+        2. the caller's fault, whose reply is translated, holds a secret, or is too long for an error
         3. the caller's fault, after the client has got its 200
-        4. the caller's fault, and somebody else may be asked
+        4. the caller's fault, but another serve may be tried
         """
         status, words = self.upstream_status, self.reply.upstream_messages
         error = faults.from_status(status, self._headers, body)
@@ -436,7 +436,7 @@ class Relay:
     # -- steps -----------------------------------------------------------------------------------------------------
 
     async def _open(self) -> None:
-        """A new connection, made in a task of its own. Whoever ends the request meanwhile does not wait for it."""
+        """Open a new connection, in a task of its own, so that the end of the request need not wait for it."""
         try:
             connection = await self._pool.open(self._target)
         except Exception as error:

@@ -3,7 +3,7 @@
 open       nothing was sent: a failure is a real HTTP status
 committed  the 200 is out (with the first meaningful frame, or after `commit_after` of waiting with pings): a failure is
            one error event, and the connection closes
-finished   the reply is complete, one way or the other; everything after that does nothing
+finished   the reply has ended; everything after that does nothing
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _STREAMS = (b"text/event-stream", b"application/x-ndjson")
 
 
 class ReplyWire(Protocol):
-    """The line to the client, as `accept.wire` makes it. Nothing waits; writing to a lost client does nothing."""
+    """The request's connection to its client: `accept.wire`. No method waits; writing to a lost client does nothing."""
 
     is_lost: bool
     on_lost: Callable[[], None] | None
@@ -54,18 +54,18 @@ class Reply(msgspec.Struct, eq=False):
     loop: asyncio.AbstractEventLoop
     _now: Callable[[], float]
     upstream_messages: UpstreamMessages = msgspec.field(default_factory=UpstreamMessages)
-    """What the client gets of a serve's own words."""
+    """Decides how much of an engine's error text the client sees."""
     headers: dict[bytes, bytes] = {}
     """Added to whatever head goes out."""
     status: int = 0
     is_committed: bool = False
     is_finished: bool = False
     first_byte_at: float | None = None
-    """When the serve's first bytes went out, by `now`."""
+    """When the serve's first bytes went out, by `now`; None: not yet."""
     error: StokerError | None = None
-    """What is wrong with a reply that was passed on as it came, in the serve's own words; None: nothing."""
+    """The error in a reply that was passed on unchanged, in the serve's own words; None: there is none."""
     next_sequence_number: Callable[[], int] = int
-    """Gives the sequence number of an event that would come next, where the dialect numbers them."""
+    """Returns the sequence number for the next event, in dialects that number them."""
     _has_events: bool = False
     _keep_alive: float = 0.0
     _timer: asyncio.TimerHandle | None = None
@@ -89,7 +89,7 @@ class Reply(msgspec.Struct, eq=False):
         self.wire.start(status, [*headers, *self.headers.items(), request_id])
 
     def begin(self) -> None:
-        """The serve's own bytes follow: no pings from here any more."""
+        """The serve's own bytes follow: stop the pings."""
         self._disarm()
         if self.first_byte_at is None:
             self.first_byte_at = self._now()
@@ -111,6 +111,10 @@ class Reply(msgspec.Struct, eq=False):
     def set_header(self, name: bytes, value: bytes) -> None:
         self.headers[name] = value
 
+    def remove_header(self, name: bytes) -> None:
+        """The header need not be set."""
+        self.headers.pop(name, None)
+
     def finish(self, last: bytes = b"") -> None:
         """The proper end of a stream."""
         if not self.is_finished:
@@ -119,12 +123,12 @@ class Reply(msgspec.Struct, eq=False):
             self.wire.finish(last)
 
     def set_dialect(self, dialect: Dialect | None) -> None:
-        """What the client speaks, once its path is known."""
+        """Set the client's dialect, once its path is known."""
         self.dialect = dialect
 
     def fail(self, error: StokerError, close: bool = False) -> None:
-        """Tell the client: a real status while nothing is committed, else one error event (where there is no room for
-        one: no proper end) and the connection closes.
+        """Send the error: as a real status if nothing is committed; else as one error event, or, if there can be none,
+        by a reply without a proper end. In the second case the connection closes.
 
         `close`: the connection cannot be used again (a body was left unread).
         """
@@ -149,14 +153,14 @@ class Reply(msgspec.Struct, eq=False):
         )
 
     def break_off(self) -> None:
-        """End without a proper end, where bytes of a reply that is not a stream are out already."""
+        """Close without a proper end: a part of a reply that is not a stream went out already."""
         if not self.is_finished:
             self.is_finished = True
             self._disarm()
             self.wire.break_off()
 
     def abandon(self) -> None:
-        """The client is gone; nothing is written any more."""
+        """The client is gone: write nothing more."""
         self.is_finished = True
         self._disarm()
 
@@ -164,12 +168,12 @@ class Reply(msgspec.Struct, eq=False):
         self._timer = None
         if not self.is_committed and not self.is_finished:
             self.commit(200, list(stream_headers(self.dialect)))
-            self._ping_on()
+            self._ping_again()
 
-    def _ping_on(self) -> None:
+    def _ping_again(self) -> None:
         self.ping()
         if self._keep_alive > 0:
-            self._timer = self.loop.call_later(self._keep_alive, self._ping_on)
+            self._timer = self.loop.call_later(self._keep_alive, self._ping_again)
 
     def _disarm(self) -> None:
         if self._timer is not None:
