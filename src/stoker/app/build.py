@@ -89,7 +89,7 @@ async def close_parts(parts: ProgramParts, leave_running: bool) -> None:
 def _build_promotions(context: BuildContext, store: StoreParts, fleet: FleetParts) -> Promotions:
     overrides = Overrides(context.directory / "overrides.json")
     promotions = Promotions(overrides, fleet.conductor, context.clock, context.notify, store.results.find)
-    promotions.configure(context.settings.aliases, context.settings.serves)
+    promotions.configure(context.settings.aliases, context.settings.serves, context.settings.gates)
     return promotions
 
 

@@ -65,6 +65,7 @@ def gate(
     proposed = judging.proposals(alias)
     settings: dict[str, object] = {
         "gate": asked.name, "alias": alias, "conditions": [one.text for one in asked.conditions],
+        "max_age": asked.max_age,
         "runs": [run.id for run in runs], "unknown_ok": unknown_ok,
         "unknown_identity": judging.unknown_identity if unknown_ok else [],
         "set_aside": [one.name for one in findings if one.outcome is Outcome.NOT_APPLICABLE],

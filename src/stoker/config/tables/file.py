@@ -204,7 +204,9 @@ class ServeTable(Section):
         64, "Most requests that may wait for a place. More get 503."
     )
     queue_timeout: Duration = setting(
-        "30s", "How long a request may wait for a place. `0s`: it gets 503 at once. Not for loads."
+        "30s",
+        "How long a request may wait for a place. `0s`: it gets 503 at once. After a load it counts "
+        "from the end of the load.",
     )
     status: StatusWord = setting(
         "production",

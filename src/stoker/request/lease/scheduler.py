@@ -37,7 +37,7 @@ class Scheduler(Reconciler):
         3. the queue is full (for a load: `max_active` more)      -> Reject
         4. ready, but no place free: waits at most `queue_timeout`; Reject if that is 0
         5. can never fit, or backs off for long                   -> Reject
-        6. otherwise it waits for the load, at most `swap_timeout`
+        6. otherwise it waits for the load, at most `swap_timeout`; once loaded, for a place as in 4
         """
         state = self.serves[name]
         is_open = state.phase is ServePhase.READY and not state.is_drained and not self.closing
@@ -154,8 +154,6 @@ class Scheduler(Reconciler):
             state.backoff_until = now + BACKOFF_CAP
             commands += self.refuse_all(state, refusals.backing_off(error, BACKOFF_CAP))
             self.restore(fallback, SwapKind.RESTORE, now)
-        for waiter in state.queue.values():
-            self.wait_for_load(state, waiter, now)
         return commands + self.reconcile(now)
 
     def on_restart(self, name: str, now: float, reason: str) -> list[Command]:
@@ -164,8 +162,6 @@ class Scheduler(Reconciler):
         if state.phase is not ServePhase.READY:
             return []
         state.wanted = True
-        for waiter in state.queue.values():
-            self.wait_for_load(state, waiter, now)
         self.open_swap(SwapKind.UNLOAD, None, (state,), now, 0.0, reason)
         return self.reconcile(now)
 

@@ -43,7 +43,7 @@ class Waiter:
     counted: bool = True
     """Takes one of the serve's `max_active` places."""
     waits_for_place: bool = False
-    """Waits for a place on a ready serve, not for a load."""
+    """Waits for a place on a ready serve, not for a load. `update_wait` follows the serve's phase."""
     drain_timeout: float | None = None
     """The drain timeout that this switch asks for; None: the slot's."""
 
