@@ -89,9 +89,10 @@ class FlowSetup:
         if not settings.orchestrators:
             return None
         keep_alive = settings.front_door.keep_alive
-        return Orchestrators(
-            settings.orchestrators, replace(self._orchestration, dispatcher=dispatcher, keep_alive=keep_alive)
-        )
+        context = replace(self._orchestration, dispatcher=dispatcher, keep_alive=keep_alive)
+        orchestrators = Orchestrators(settings.orchestrators, context)
+        orchestrators.clean()
+        return orchestrators
 
     def names(self, settings: Settings) -> Names:
         """Model names, with each alias at the serve to which it was moved."""
