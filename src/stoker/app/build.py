@@ -128,9 +128,7 @@ def _build_front(context: BuildContext, parts: ProgramParts) -> Front:
     decisions = DecisionPages(store.decisions, quality.grader.grade_of)
     scratchpads = ScratchpadPages(parts.gateway.pads)
     endpoints = Endpoints(
-        Admin(
-            conductor, flow, clock, decisions, reloader.reload, parts.promotions, ScratchpadPages(parts.gateway.pads)
-        ),
+        Admin(conductor, flow, clock, decisions, reloader.reload, parts.promotions, scratchpads),
         StatusReport(conductor, flow, store.decisions, store.metrics, clock, sources),
         ModelList(conductor),
         OllamaEndpoints(store.metrics.observe_legacy),

@@ -18,6 +18,7 @@ from stoker.cli.commands import (
     gate,
     init,
     install,
+    orchestrator,
     profile,
     promote,
     route,
@@ -28,6 +29,7 @@ from stoker.cli.commands import (
     up,
     watchdog,
 )
+from stoker.cli.commands import run as run_command
 from stoker.cli.console import options, terminal
 from stoker.cli.console.errors import FAILED, exit_code
 from stoker.cli.console.installation import find_installation
@@ -52,6 +54,8 @@ app.command()(top.top)
 app.command()(route.route)
 app.command()(decisions.decisions)
 app.command()(decisions.explain)
+app.command()(run_command.run)
+app.add_typer(orchestrator.app, name="orchestrator")
 app.command()(watchdog.watchdog)
 app.command()(init.init)
 app.command()(doctor.doctor)

@@ -16,7 +16,7 @@ class ScratchpadPages:
         self._pads = pads
 
     def records(self, request: str, query: Mapping[str, str]) -> dict[str, Any]:
-        """The records from `?offset=BYTES` on, and the `next` offset to ask for. Blocks. Raises ClientError 400, 404."""
+        """The records from `?offset=BYTES` on, and the `next` offset to ask for. Blocks. Raises ClientError."""
         offset = query.get("offset", "0")
         if not (offset.isascii() and offset.isdigit() and len(offset) < 16):
             raise ClientError("offset must be a number", code="bad_field", param="offset")
