@@ -129,9 +129,8 @@ def _configured(config: str | None, state: str | None) -> tuple[Orchestrator, ..
 
 def _chosen(configured: tuple[Orchestrator, ...], name: str | None) -> list[Orchestrator]:
     if not configured:
-        raise ConfigError(
-            ["no orchestrator is configured; show the prompts that ship: stoker orchestrator prompts --ship"]
-        )
+        text = "no orchestrator is configured; the prompts that ship are shown by: stoker orchestrator prompts --ship"
+        raise ConfigError([text])
     if name is None:
         return list(configured)
     found = [one for one in configured if one.name == name]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stoker.cli.console import options, terminal
-from stoker.cli.console.errors import FAILED, RequestRefused, UsageError
+from stoker.cli.console.errors import FAILED, NotRunning, RequestRefused, UnreadableAnswer, UsageError
 from stoker.cli.console.installation import Installation, find_installation
 
 if TYPE_CHECKING:
@@ -164,10 +164,11 @@ def _run(installation: Installation, saved: SavedRequest, headers: Mapping[str, 
     request = run_request.new_id()
     try:
         run_request.save(installation.state, request, saved)
-    except OSError as error:
-        text = f"the request cannot be kept in {installation.state} ({error.strerror}): make room there"
-        raise RequestRefused(text, code="state_unusable") from error
-    view, error, is_interrupted = RunView(is_quiet=json), None, False
+    except OSError as problem:
+        text = f"the request cannot be kept in {installation.state} ({problem.strerror}): make room there"
+        raise RequestRefused(text, code="state_unusable") from problem
+    error: StokerError | None = None
+    view, is_interrupted = RunView(is_quiet=json), False
     stream = AnswerStream(installation.socket, saved.body.encode(), {**headers, "x-request-id": request})
     try:
         error = _follow(installation, stream, request, view)
@@ -207,7 +208,11 @@ def _show_records(installation: Installation, request: str, offset: int, view: R
     with installation.control() as control:
         try:
             found = control.scratchpad(request, offset)
-        except RequestRefused:  # it has none yet, or never gets one
+        except (
+            RequestRefused,
+            NotRunning,
+            UnreadableAnswer,
+        ):  # it has none yet; or the answer's end says what happened
             return offset
     view.on_records(found["records"])
     return int(found["next"])
@@ -217,7 +222,7 @@ def _decision(installation: Installation, request: str) -> Decision | None:
     with installation.control() as control:
         try:
             return control.decision(request)
-        except RequestRefused:
+        except (RequestRefused, NotRunning, UnreadableAnswer):
             return None
 
 

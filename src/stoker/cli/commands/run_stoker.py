@@ -48,7 +48,7 @@ def running_stoker(installation: Installation) -> Iterator[StatusAnswer]:
             _end(child, installation)
 
 
-def _start(installation: Installation, log: IO[str]) -> subprocess.Popen[str]:
+def _start(installation: Installation, log: IO[str]) -> subprocess.Popen[bytes]:
     from stoker.cli.machine.ports import free_port
 
     settings = installation.settings
@@ -71,7 +71,7 @@ def _end_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
 
 
-def _wait(installation: Installation, child: subprocess.Popen[str], log: IO[str]) -> StatusAnswer:
+def _wait(installation: Installation, child: subprocess.Popen[bytes], log: IO[str]) -> StatusAnswer:
     deadline = time.monotonic() + START_WITHIN
     while child.poll() is None and time.monotonic() < deadline:
         try:
@@ -85,7 +85,7 @@ def _wait(installation: Installation, child: subprocess.Popen[str], log: IO[str]
     raise RequestRefused(text, code="start_failed")
 
 
-def _end(child: subprocess.Popen[str], installation: Installation) -> None:
+def _end(child: subprocess.Popen[bytes], installation: Installation) -> None:
     child.terminate()
     grace = installation.settings.front_door.shutdown_grace if installation.settings is not None else 0.0
     try:

@@ -28,9 +28,8 @@ class RunView:
         """The reply's headers: by which policy, and who answers."""
         self.policy, _, why = headers.get("x-stoker-policy", "").partition("; ")
         if self.policy == "simple":
-            self._note(
-                "dim", f"answered by {headers.get('x-stoker-serve', 'the worker')} alone, and not checked ({why})"
-            )
+            serve = headers.get("x-stoker-serve", "the worker")
+            self._note("dim", f"answered by {serve} alone, and not checked ({why})")
 
     def on_text(self, text: str) -> None:
         self.text += text
@@ -66,7 +65,7 @@ class RunView:
         block = self._block(record["number"])
         block["attempts"] = record["attempt"]
         again = f", attempt {record['attempt']}" if record["attempt"] > 1 else ""
-        lines = max(0, str(record["text"]).rstrip().count("\n") - 3)  # without its title and its fence
+        lines = _lines(str(record["text"]))
         self._note("dim", f"block {record['number']}: written, {lines} line{'' if lines == 1 else 's'}{again}")
 
     def _on_check(self, record: Mapping[str, Any]) -> None:
@@ -93,6 +92,12 @@ class RunView:
         if not self._is_quiet:
             self.end_line()
             terminal.note_in(style, text)
+
+
+def _lines(page: str) -> int:
+    """How many lines a block has, without its title and its fence."""
+    lines = page.rstrip().splitlines()[2:]
+    return len(lines[1:-1] if lines and lines[0].startswith("```") else lines)
 
 
 def cost_of(decision: Decision, settings: Settings | None) -> float | None:
