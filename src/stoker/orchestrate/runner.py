@@ -17,8 +17,8 @@ from stoker.domain.decision import OrchestratedRecord
 from stoker.domain.errors import StokerError
 from stoker.domain.orchestrator import CheckLayer
 from stoker.domain.prompt import Prompt
-from stoker.orchestrate.loop.blocks import BlockWriter, Correction, LayerResult, WorkerBlock
-from stoker.orchestrate.loop.loop import Loop
+from stoker.orchestrate.loop.blocks import BlockWriter, Correction, LayerResult, WorkerBlock, joined
+from stoker.orchestrate.loop.loop import Loop, ValidationFailed
 from stoker.orchestrate.loop.messages import (
     CheckBlock,
     Checked,
@@ -161,6 +161,15 @@ class OrchestratedRun:
         record.discarded = counts.discarded
         record.generations = usage.generations
         record.validator_tokens, record.wasted_tokens = usage.validator, usage.wasted
+
+    def failure_details(self, error: StokerError) -> dict[str, object]:
+        """What the client's error says beside its message: the block that failed, and, unless they were streamed, the
+        blocks that passed before it.
+        """
+        block: dict[str, object] = {"block": error.number} if isinstance(error, ValidationFailed) else {}
+        if self._request.stream or not self._loop.committed:
+            return block
+        return {**block, "committed": joined(self._loop.committed)}
 
     def _finish(self) -> None:
         end = self._end

@@ -281,6 +281,16 @@ def test_the_workers_failure_ends_the_request_and_committed_blocks_stay() -> Non
     assert [block.text for block in stage.loop.committed] == ["x = 1\n"]
 
 
+def test_blocks_that_were_complete_when_the_worker_failed_are_still_checked_and_committed() -> None:
+    stage = Stage()
+    stage.writes(code("x = 1", "y = 2"))
+    failure = CapacityError("the engine died")
+    assert stage.happens(GenerationFailed(stage.generation, failure)) == []
+    stage.judges()
+    assert stage.judges()[-1] == Fail(failure)
+    assert stage.sent() == ["x = 1\n", "y = 2\n"]
+
+
 def test_a_block_that_cannot_be_written_ends_everything() -> None:
     stage = Stage(LoopRules(layers=(VALIDATOR,)))
     stage.writes(code("x = 1", "y = 2"))

@@ -72,8 +72,7 @@ class BlockWriter:
         if not block.is_fenced:
             return f"{_closing(last)}{block.text}{marker}"
         if last is not None and block.follows_in_same_fence(last):
-            gap = "" if last.text.endswith("\n\n") or self._marker else "\n"
-            return f"{gap}{block.text}{marker}"
+            return f"{'' if self._marker else _gap(last.text)}{block.text}{marker}"
         return f"{_closing(last)}```{block.fence}\n{block.text}{marker}"
 
     def close(self) -> str:
@@ -84,6 +83,19 @@ class BlockWriter:
 
 def _closing(last: WorkerBlock | None) -> str:
     return "```\n" if last is not None and last.is_fenced else ""
+
+
+def _gap(before: str) -> str:
+    """The blank line between two blocks of one fence or file."""
+    return "" if not before or before.endswith("\n\n") else "\n"
+
+
+def file_text(texts: Iterable[str]) -> str:
+    """The file that these blocks make."""
+    whole = ""
+    for text in texts:
+        whole += _gap(whole) + text
+    return whole
 
 
 def joined(blocks: Iterable[WorkerBlock], marker: str = "") -> str:

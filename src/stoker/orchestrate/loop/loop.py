@@ -116,8 +116,12 @@ class _Pending:
 class Loop:
     """Of one request. `on` raises only for bugs: an illegal change of state."""
 
-    def __init__(self, rules: LoopRules, is_complete: IsComplete, committed: Iterable[WorkerBlock] = ()) -> None:
-        """`committed`: blocks that an earlier run of this request has committed; it goes on after them."""
+    def __init__(
+        self, rules: LoopRules, is_complete: IsComplete, committed: Iterable[WorkerBlock] = (), has_ended: bool = False
+    ) -> None:
+        """`committed`: blocks that an earlier run of this request has committed; it goes on after them. `has_ended`:
+        they are the whole answer.
+        """
         self.state = RunState.PLANNED
         self.committed = list(committed)
         self.counts = LoopCounts()
@@ -131,9 +135,11 @@ class Loop:
         self._cutter = Cutter(is_complete)
         self._generation = 0
         self._is_generating = False
-        self._has_ended = False
+        self._has_ended = has_ended
         """The worker has said all it wanted to say after the blocks that are there."""
         self._stop = StopReason.END
+        self._failure: StokerError | None = None
+        """Why the worker broke off its answer."""
         self._correction: Correction | None = None
         """What the block that is written now has to mend."""
         self._repeats = 0
@@ -144,7 +150,8 @@ class Loop:
         """Since when the worker has been as far ahead as it may be."""
         self._is_late = False
         """The last generation was ended because a block took too long while others wait for their checks."""
-        self._fence_at_pause: str | None = None
+        last = self.committed[-1] if self.committed else None
+        self._fence_at_pause: str | None = last.fence if last is not None and last.is_fenced else None
         """The fence that was open when the last generation was ended for being too far ahead."""
 
     @property
@@ -163,7 +170,7 @@ class Loop:
 
     def start(self, now: float) -> list[LoopCommand]:
         self.state = next_run_state(self.state, RunEvent.STARTED)
-        return self._generate(now)
+        return self._advance(now)
 
     def on(self, event: LoopEvent, now: float) -> list[LoopCommand]:
         """The commands that follow, in order. What comes late, after the end or for something stopped, gives none."""
@@ -177,10 +184,7 @@ class Loop:
             case GenerationEnded(generation=generation, stop=stop):
                 return self._on_ended(stop, now) if self._is_current(generation) else []
             case GenerationFailed(generation=generation, error=error):
-                if not self._is_current(generation):
-                    return []
-                self._is_generating = False
-                return self._give_up(error)
+                return self._on_broken(error, now) if self._is_current(generation) else []
             case Checked(check=check, result=result):
                 return self._on_checked(result, now) if self._is_checking and check == self._check else []
             case CommitFailed(error=error):
@@ -230,6 +234,12 @@ class Loop:
         if self._stop in (StopReason.LENGTH, StopReason.CONTEXT):
             rest.clear()  # the last block is not complete: nobody may see it
         self._ready += rest
+        return self._admit(now)
+
+    def _on_broken(self, error: StokerError, now: float) -> list[LoopCommand]:
+        """Blocks that are complete are still checked, and committed if they pass; then the request fails."""
+        self._is_generating = False
+        self._has_ended, self._failure = True, error
         return self._admit(now)
 
     def _on_time(self, now: float) -> list[LoopCommand]:
@@ -299,6 +309,8 @@ class Loop:
         goes_on = open_fence == before.fence and (block.fence == open_fence or not block.is_fenced)
         if goes_on and block.is_code and block.path in ("", before.path):
             return msgspec.structs.replace(before, text=block.text, opens_fence=False, is_too_long=block.is_too_long)
+        if block.follows_in_same_fence(before) and not block.path:
+            return msgspec.structs.replace(block, path=before.path)
         return block
 
     def _is_repeated(self, block: WorkerBlock) -> bool:
@@ -318,6 +330,8 @@ class Loop:
             return [*self._check_first(now), *self._go_on(now)]
         if self._is_generating or self._ready or not self._has_ended:
             return self._go_on(now)
+        if self._failure is not None:
+            return self._give_up(self._failure)
         if self._correction is not None and self._stop is StopReason.END:
             return self._on_refused(self._correction, now)
         if not self.committed and self._stop is StopReason.END:
@@ -390,6 +404,8 @@ class Loop:
         """The first block has failed: the worker writes it again, or the request is over."""
         state = next_block_state(state, event)
         self._count(result.layer.value)
+        if self._failure is not None:
+            return self._give_up(self._failure)
         commands = self._stop_generation()
         for pending in self._pending:
             next_block_state(pending.state, BlockEvent.DISCARDED)
