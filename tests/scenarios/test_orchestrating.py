@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anthropic
+import openai
 import pytest
 from tests.scenarios.caller import PATHS, STREAMING, Talk, errors, story
 from tests.scenarios.plane import Plane, poll, running, serve, until
@@ -207,6 +209,32 @@ async def test_an_orchestrator_is_a_name_like_any_other(plane: Plane) -> None:
     assert "pair" in [one["id"] for one in listed["data"]]
     _, one = await asyncio.to_thread(plane.ask, "GET", "/v1/models/pair")
     assert one["stoker"]["worker"] == "good"
+
+
+def test_the_openai_sdk_gets_the_blocks_streamed_and_not_and_the_error(plane: Plane) -> None:
+    with openai.OpenAI(base_url=f"http://127.0.0.1:{plane.port}/v1", api_key="none") as client:
+        asked: Any = [{"role": "user", "content": "write it"}]
+        answer = client.chat.completions.create(model="pair", messages=asked)
+        assert answer.choices[0].message.content == WHOLE
+        stream = client.chat.completions.create(model="pair", messages=asked, stream=True)
+        assert "".join(chunk.choices[0].delta.content or "" for chunk in stream if chunk.choices) == WHOLE
+        assert client.responses.create(model="pair", input="write it").output_text == WHOLE
+        with pytest.raises(openai.UnprocessableEntityError) as failure:
+            client.chat.completions.create(model="failing", messages=asked)
+        assert failure.value.code == "validation_failed"
+        with pytest.raises(openai.APIError, match="failed its structure check"):
+            list(client.chat.completions.create(model="failing", messages=asked, stream=True))
+
+
+def test_the_anthropic_sdk_gets_the_blocks_streamed_and_not_and_the_error(plane: Plane) -> None:
+    with anthropic.Anthropic(base_url=f"http://127.0.0.1:{plane.port}", api_key="none") as client:
+        asked: Any = [{"role": "user", "content": "write it"}]
+        answer: Any = client.messages.create(model="pair", max_tokens=4000, messages=asked)
+        assert answer.content[0].text == WHOLE
+        with client.messages.stream(model="pair", max_tokens=4000, messages=asked) as stream:
+            assert "".join(stream.text_stream) == WHOLE
+        with pytest.raises(anthropic.UnprocessableEntityError, match="block 3 failed its structure check"):
+            client.messages.create(model="failing", max_tokens=4000, messages=asked)
 
 
 @pytest.mark.parametrize("seen", [0, 1, 2, 3])
