@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -271,3 +273,61 @@ async def _read_until(plane: Plane, seen: int) -> None:
             return -1
 
         await until(lambda: committed() >= seen, f"{seen} blocks are committed")
+
+
+TIERS = """
+[[tier]]
+name = "tiny"
+serve = "good"
+[router.class.code-write]
+orchestrator = "pair"
+"""
+
+
+def test_auto_goes_to_the_orchestrator_of_its_class_and_auto_works_for_an_orchestrator(tmp_path: Path) -> None:
+    chosen = orchestrator("choosing", "auto", policy="by-class")
+    with running(coder("good", tmp_path), orchestrator("pair", "good"), chosen, TIERS) as plane:
+        _, headers, answer = asyncio.run(whole(plane, "auto:code-write"))
+        assert (headers["x-stoker-orchestrator"], text_of(answer)) == ("pair", WHOLE)
+        _, headers, _ = asyncio.run(whole(plane, "auto:chat"))
+        assert "x-stoker-orchestrator" not in headers
+        _, headers, answer = asyncio.run(whole(plane, "choosing", "chat", ("x-stoker-class", "code-write")))
+        assert (headers["x-stoker-serve"], text_of(answer)) == ("good", WHOLE)
+        _, headers, _ = asyncio.run(whole(plane, "choosing", "chat", ("x-stoker-class", "chat")))
+        assert headers["x-stoker-policy"] == "simple; chat"
+
+
+def test_a_key_may_use_an_orchestrator_without_its_worker(tmp_path: Path) -> None:
+    keys = '[{ name = "team", value = "file:key", models = ["pair"] }]'
+    (tmp_path / "key").write_text("a-key-for-the-team-0")
+    door = f"keys = {keys.replace('file:key', f'file:{tmp_path}/key')}"
+    bearer = ("authorization", "Bearer a-key-for-the-team-0")
+    with running(coder("good", tmp_path), orchestrator("pair", "good"), front_door=door) as plane:
+        status, _, answer = asyncio.run(whole(plane, "pair", "chat", bearer))
+        assert (status, text_of(answer)) == (200, WHOLE)
+        status, _, answer = asyncio.run(whole(plane, "pair", "chat", bearer, ("x-stoker-policy", "simple")))
+        assert status == 200
+        assert asyncio.run(whole(plane, "good", "chat", bearer))[0] == 404
+
+
+def test_an_engine_that_is_killed_within_a_block_loses_no_committed_one(tmp_path: Path) -> None:
+    with running(coder("slow", tmp_path, seconds_per_block=0.3), orchestrator("slowly", "slow")) as plane:
+
+        async def killed() -> tuple[int, Any, Any]:
+            pads = plane.state / "orchestrator"
+
+            def is_committed() -> bool:
+                return any(read_scratchpad(page).committed for page in pads.glob("*.md"))
+
+            async with asyncio.TaskGroup() as tasks:
+                asked = tasks.create_task(whole(plane, "slowly", "chat", ("idempotency-key", "k")))
+                await until(is_committed, "a block is committed")
+                os.kill(plane.serve("slow")["pid"], signal.SIGKILL)
+            return asked.result()
+
+        status, headers, answer = asyncio.run(killed())
+        assert status in (502, 503), answer
+        kept = scratchpad(plane, headers["x-request-id"]).committed
+        assert [block.text for block in kept] == BLOCKS[: len(kept)]
+        status, _, answer = asyncio.run(whole(plane, "slowly", "chat", ("idempotency-key", "k")))
+        assert (status, text_of(answer)) == (200, WHOLE)
