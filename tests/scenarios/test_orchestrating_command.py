@@ -55,7 +55,7 @@ async def test_blocks_are_shown_with_their_failures_and_explained_later(plane: P
     assert "4 committed; failed: structure 1" in explained.stdout
     shown = await asyncio.to_thread(plane.run, "orchestrator", "show", request)
     assert "- structure failed: line 1: invalid syntax" in shown.stdout
-    status, text = await asyncio.to_thread(plane.ask, "GET", "/metrics")
+    _, text = await asyncio.to_thread(plane.ask, "GET", "/metrics")
     assert 'stoker_orchestrated_check_failures_total{layer="structure",orchestrator="mending"}' in text
     named = [one["name"] for one in (await asyncio.to_thread(plane.status))["orchestrators"]]
     assert named == ["mending", "failing", "slowly", "writing"]
