@@ -29,8 +29,8 @@ from stoker.request.codec.outline import outline
 from stoker.request.decide.dialects import dialect_for
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.state import ServeState, SlotState
-from stoker.routing.evidence import Evidence
 from stoker.routing.router import Requester, TierRouter
+from stoker.routing.tier_quality import TierQuality
 
 SMALL, LARGE = 2 * 1024, 200 * 1024
 """Bytes of a body."""
@@ -189,11 +189,11 @@ def _filled(text: str, length: int) -> str:
 
 def routing() -> TierRouter:
     """Three tiers: one that runs and is allowed, one that would have to be loaded, and a cloud."""
-    room = SlotState(Slot("gpu"))
-    small, large = (ServeState(Serve(name, slot="gpu"), room) for name in ("small", "large"))
+    slot_state = SlotState(Slot("gpu"))
+    small, large = (ServeState(Serve(name, slot="gpu"), slot_state) for name in ("small", "large"))
     cloud = ServeState(Serve("cloud", driver=Driver.EXTERNAL), SlotState(Slot("cloud")))
-    seats = {seat.serve.name: seat for seat in (small, large, cloud)}
-    room.serves += (small, large)
+    states = {state.serve.name: state for state in (small, large, cloud)}
+    slot_state.serves += (small, large)
     cloud.slot_state.serves.append(cloud)
     small.phase = cloud.phase = ServePhase.READY
     tiers = (
@@ -206,11 +206,11 @@ def routing() -> TierRouter:
         for tier in ("small", "large")
         for name in CLASSES
     }
-    evidence = Evidence(rows)
-    evidence.on_configured({"large": Fingerprint("large-1", "x")})
-    evidence.on_identified("small", Fingerprint("small-1", "x"))
-    serves = [seat.serve for seat in seats.values()]
-    return TierRouter(RouterSettings(tiers), serves, evidence, Residency(seats), time.monotonic)
+    tier_quality = TierQuality(rows)
+    tier_quality.on_configured({"large": Fingerprint("large-1", "x")})
+    tier_quality.on_identified("small", Fingerprint("small-1", "x"))
+    serves = [state.serve for state in states.values()]
+    return TierRouter(RouterSettings(tiers), serves, tier_quality, Residency(states), time.monotonic)
 
 
 def measure(case: Case, tiers: TierRouter, times: int, rounds: int) -> Timed:
@@ -252,7 +252,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.write(warning + "\n")
     tiers = routing()
     seen = [measure(case, tiers, times, rounds) for case in cases()]
-    named = microseconds(lambda: tiers.classes.model_name("qwen3-coder"), 50 * times, rounds)
+    named = microseconds(lambda: tiers.classes.task_name("qwen3-coder"), 50 * times, rounds)
     sys.stdout.write(shown(seen, named) + "\n")
     if found.json is not None:
         raw = {"machine": facts, "decisions": [_raw(one) for one in seen], "named": named}

@@ -26,8 +26,8 @@ from stoker.quality.shadow import DROPS
 from stoker.quality.shadow import status as graded
 from stoker.request.lease import commands
 from stoker.request.verify.finding import CHECKS
-from stoker.routing.evidence import Evidence
 from stoker.routing.router import TierRouter
+from stoker.routing.tier_quality import TierQuality
 from stoker.store.routed import RoutedCounts
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -115,9 +115,9 @@ def shown() -> dict[str, object]:
     """`routing` of /status with an entry in each of its lists."""
     tier = Tier("tier", "serve")
     row = ProfileRow(tier.name, "chat", "before", "before", 27, 27, Verdict.ALLOW)
-    evidence = Evidence({(tier.name, "chat"): row})
-    evidence.on_configured({tier.serve: Fingerprint("now", "now")})
-    router = TierRouter(RouterSettings((tier,)), [], evidence, Nobody(), lambda: 0.0)
+    tier_quality = TierQuality({(tier.name, "chat"): row})
+    tier_quality.on_configured({tier.serve: Fingerprint("now", "now")})
+    router = TierRouter(RouterSettings((tier,)), [], tier_quality, Nobody(), lambda: 0.0)
     companion = told_by(ClassifierModelSettings("serve"), "", Counter())
     return {**router.status(), "shadow": graded(ShadowSettings(0.1), RoutedCounts(), 0, 0.0), "classifier": companion}
 

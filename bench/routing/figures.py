@@ -112,7 +112,7 @@ def as_rows(cells: Iterable[Cell]) -> list[ProfileRow]:
         if not test.is_over:
             test.feed(cell.passed)
     return [
-        ProfileRow(tier, name, "", "", test.n, test.passed, ROW_VERDICTS[test.verdict])
+        ProfileRow(tier, name, "", "", test.n, test.passed, ROW_VERDICTS[test.result])
         for (tier, name), test in tests.items()
     ]
 

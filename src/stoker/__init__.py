@@ -15,7 +15,7 @@ From the top: a package imports only those in lower rows, `cli` also `app`, `gat
     disk       private files and directories, hashes, names of split models
     domain     the nouns and the protocols
 
-Start reading at `gateway/flow.py`, then `request/lease/settle.py`, the heart.
+Start reading at `gateway/flow.py`, then `request/lease/reconcile.py`, the heart.
 """
 
 __version__ = "0.1.0"

@@ -115,8 +115,8 @@ async def test_the_next_request_sees_an_alias_that_moved(program: Assembly) -> N
     await promotions.reset("coder")
     assert flow.settings.names.resolve("coder", lambda serve: True).name == "fast"
     assert program.notes == [
-        ("promoted", "clever", "alias coder means it now, fast before: faster"),
-        ("reset", "fast", "alias coder means it again, clever before"),
+        ("promoted", "clever", "alias coder points to it now; before, it pointed to fast: faster"),
+        ("reset", "fast", "alias coder points to it again; before, it pointed to clever"),
     ]
 
 
@@ -125,8 +125,8 @@ async def test_a_rollback_is_shown_with_what_was_found(program: Assembly) -> Non
     program.on_event(RollbackNotSaved("fast", "the disk is full"))
     program.on_event(AliasMoved("coder", "fast", "clever", MoveCause.ROLLED_BACK, "canary: 3 of 4 differ"))
     assert program.notes == [
-        ("rollback", "fast", "it is not on disk: the disk is full"),
-        ("rolled back", "fast", "alias coder means it again: clever failed its canary: 3 of 4 differ"),
+        ("rollback", "fast", "the rollback was not saved: the disk is full"),
+        ("rolled back", "fast", "alias coder points to it again: clever failed its canary: 3 of 4 differ"),
     ]
 
 

@@ -38,15 +38,15 @@ OLD = settings_in(HERE)
         (replace(OLD, router=RouterSettings((Tier("fast", "fast"),))), replace(NOTHING, routing=True)),
         (
             replace(OLD, front_door=FrontDoor(port=1)),
-            replace(NOTHING, problems=("front_door.host and port change only with a restart",)),
+            replace(NOTHING, problems=("front_door.host and port take effect only after a restart",)),
         ),
         (
             replace(OLD, front_door=FrontDoor(prefixes=("/x",))),
-            replace(NOTHING, problems=("front_door.prefixes change only with a restart",)),
+            replace(NOTHING, problems=("front_door.prefixes take effect only after a restart",)),
         ),
         (
             replace(OLD, paths=Paths("a", "b", "c")),
-            replace(NOTHING, problems=("[paths] change only with a restart",)),
+            replace(NOTHING, problems=("[paths] takes effect only after a restart",)),
         ),
     ],
     ids=["nothing", "removed", "added", "changed", "routing", "port", "prefixes", "paths"],

@@ -48,4 +48,4 @@ def test_who_ran_is_remembered_on_disk_but_for_serves_without_a_slot(tmp_path: P
 def test_a_disk_that_is_full_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with ThreadPoolExecutor(1) as writer:
         Residents(tmp_path / "missing" / "directory", writer).remember("gpu", "a")
-    assert "who runs in slot gpu cannot be remembered" in caplog.text
+    assert "the resident of slot gpu cannot be saved" in caplog.text

@@ -45,12 +45,12 @@ def test_a_class_without_a_sample_is_in_the_table_as_not_measured(capsys: pytest
         ),
         (
             UngradedFixtures("review", 0, 3, "http_500", "review-0"), 2048,
-            "review is not measured: 3 questions gave no sample, the first review-0: http_500: fix that, then run "
+            "review is not measured: 3 questions could not be graded, the first review-0: http_500: fix that, then run "
             "`stoker eval bootstrap small --class review`",
         ),
         (
             UngradedFixtures("planning", 27, 2, "timeout", "p-1"), 2048,
-            "planning: 2 questions gave no sample, the first p-1: timeout",
+            "planning: 2 questions could not be graded, the first p-1: timeout",
         ),
     ],
 )  # fmt: skip

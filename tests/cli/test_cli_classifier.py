@@ -129,7 +129,7 @@ def test_answers_that_came_too_late_or_named_no_class_are_told(
     heard("", 2.0)
     assert run(["eval", "classifier"]) == 1
     total = len(held_out())
-    assert f"{total} of {total} held-out prompts, {total} later than 500 ms, {total} of no class\n" in (
+    assert f"{total} of {total} held-out prompts, {total} later than 500 ms, {total} without naming a class\n" in (
         capsys.readouterr().out
     )
 

@@ -80,7 +80,7 @@ def test_candidates_see_the_devices_of_their_slot_only(config: Path) -> None:
 
 
 def test_only_processes_of_our_own_are_searched(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no process that Stoker starts"):
+    with pytest.raises(UsageError, match="not a process that Stoker starts"):
         OwnEngine(Serve("a", driver=Driver.EXTERNAL), tmp_path / "log", 1)
     with pytest.raises(UsageError, match="not on PATH"):
         OwnEngine(Serve("a", engine="openai", cmd=("no-such-command", "{port}")), tmp_path / "log", 1)

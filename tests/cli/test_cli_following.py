@@ -263,7 +263,7 @@ def test_grades_that_cannot_be_read_are_told_of_and_the_rest_is_shown(
     assert run(["decisions", "--routes"]) == 0
     captured = capsys.readouterr()
     assert "silent failures  not measured" in captured.out
-    assert "holds no live grades" in captured.err
+    assert "is not a file of live grades" in captured.err
     path.unlink()
     path.mkdir()
     assert run(["decisions", "--routes"]) == 0

@@ -63,7 +63,7 @@ def test_a_dry_run_prints_every_file_and_command_and_writes_nothing(config: Path
     out = capsys.readouterr().out
     assert f"would write  {root}/{UNITS}/stoker.service\n" in out
     assert "    KillMode=process\n" in out
-    assert "fast would be what runs in slot gpu0 after the next start" in out
+    assert "fast would run in slot gpu0 after the next start" in out
     assert not root.exists()
     assert run(["install", "systemd", "--run-as", ME, "--start", "--dry-run"]) == 0
     assert "would run systemctl enable stoker.service\n" in capsys.readouterr().out
@@ -82,7 +82,7 @@ def test_profile_is_what_runs_after_the_next_start(config: Path, root: Path, cap
     path = root / str(config.resolve().parent / "state").lstrip("/") / "active.json"
     assert ActiveResidents(path).read() == {"gpu0": "slow"}
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert "slow is what runs in slot gpu0 after the next start" in capsys.readouterr().out
+    assert "slow will run in slot gpu0 after the next start" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_a_serve_that_is_a_unit_gets_one_and_what_it_lacks_is_told(
     more = '\n[[serve]]\nname = "unit"\nmodel = "unit.gguf"\ndriver = "systemd"\nport = 8109\nembedded = false\n'
     config.write_text(config.read_text() + more)
     assert put(root) == 1
-    assert "the weights of serve 'unit' are not there" in capsys.readouterr().err
+    assert "the weights of serve 'unit' were not found" in capsys.readouterr().err
     assert not root.exists()
     (config.parent / "unit.gguf").write_bytes(b"GGUF" + bytes(20))
     assert put(root) == 0

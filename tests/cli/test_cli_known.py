@@ -93,4 +93,4 @@ def test_every_measurement_is_told_alike_which_serve_it_could_mean(
     assert "which serve? name one of them: fast, slow" in capsys.readouterr().err
     stoker.status(serve_status("words", "ready", dialects=["embeddings"]))
     assert run(["eval", command]) == 2
-    assert "none that speaks chat" in capsys.readouterr().err
+    assert "none speaks a chat dialect" in capsys.readouterr().err

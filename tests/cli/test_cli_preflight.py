@@ -55,7 +55,7 @@ def test_a_pass_is_0_and_is_kept_for_its_owner_only(scripted: str, home: Path, c
     assert [line.split()[:2] for line in lines[1:4]] == [[n, "passed"] for n in ("model", "usage", "frames")]
     assert lines[-1].startswith("some: passed, 3 of 3 checks")
     [path] = results(home)
-    assert f"kept: {path}" in captured.err
+    assert f"saved: {path}" in captured.err
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
     kept = json.loads(path.read_text())
     assert (kept["kind"], kept["outcome"], kept["subject"]["model"]) == ("preflight", "passed", "some")
@@ -65,7 +65,7 @@ def test_a_pass_is_0_and_is_kept_for_its_owner_only(scripted: str, home: Path, c
 def test_a_failure_is_1_with_cause_and_fix(scripted: str, capsys: Captured) -> None:
     assert run(["eval", "preflight", "--base-url", scripted, "--model", "some", "--only", "json-schema,model"]) == 1
     out = capsys.readouterr().out
-    assert "\njson-schema: flat: no JSON, but 'tok0 tok1" in out
+    assert "\njson-schema: flat: not JSON, but 'tok0 tok1" in out
     assert "\n  likely cause: the grammar backend is off" in out
     assert "\n  fix: " in out
 
@@ -87,8 +87,8 @@ def test_an_earlier_result_is_a_baseline(scripted: str, home: Path, capsys: Capt
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["--only", "nonsense"], "there is no check 'nonsense'; there are model, prompt-tokens"),
-        (["--wording", "nonsense"], "there is no wording 'nonsense'; there are assistant, ember, spark"),
+        (["--only", "nonsense"], "there is no check 'nonsense'; known: model, prompt-tokens"),
+        (["--wording", "nonsense"], "there is no wording 'nonsense'; known: assistant, ember, spark"),
         (["--model", "other"], "has no model 'other'"),
     ],
 )

@@ -13,8 +13,8 @@ from tests.cli.fake_stoker import FakeStoker, error
 from stoker.cli.main import run
 from stoker.domain.task import ClassSource
 from stoker.domain.tier import Tier
-from stoker.routing.evidence import Evidence
 from stoker.routing.router import TierRouter
+from stoker.routing.tier_quality import TierQuality
 
 ROUTE = "POST /admin/route"
 
@@ -109,7 +109,7 @@ def test_what_the_program_answers_is_what_the_command_reads(stoker: FakeStoker) 
         def unavailable_reason(self, name: str, now: float) -> str:
             return ""
 
-    router = TierRouter(RouterSettings((Tier("cheap", "gone"),)), [], Evidence({}), Nobody(), lambda: 0.0)
+    router = TierRouter(RouterSettings((Tier("cheap", "gone"),)), [], TierQuality({}), Nobody(), lambda: 0.0)
     outline = router.outline_of("hello")
     real = router.preview(outline, router.classes.task(outline, "auto", None))
     assert real.keys() == found().keys()

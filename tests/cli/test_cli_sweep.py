@@ -120,7 +120,7 @@ def test_the_slot_is_taken_and_given_back_whatever_happens(
     ("words", "why"),
     [
         (("slow",), "--vary is required"),
-        (("slow", "--vary", "parallel=4", "--goal", "speed"), "there are throughput, ttft, decode, context"),
+        (("slow", "--vary", "parallel=4", "--goal", "speed"), "known goals: throughput, ttft, decode, context"),
         (("slow", "--resume", "nothing"), "no result of that name"),
         (("slow", "--resume", "x", "--vary", "parallel=4"), "leave --vary out"),
         (("odd", "--vary", "colour=1"), "unknown key 'colour'"),

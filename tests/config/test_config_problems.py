@@ -102,7 +102,9 @@ def test_a_file_with_twelve_mistakes_reports_all_twelve_with_their_lines(problem
         ("[warm]\nmemory = 'all'", "2: key 'warm.memory': 'all' is not a size"),
         ("[media]\nhosts = ['https://a']", "2: key 'media.hosts[#1]': is not a host name; write one like"),
         ("[media]\nhosts = ['a.*']", "2: key 'media.hosts[#1]': is not a host name; write one like"),
-        ("[media]\nmost = 65", "2: key 'media.most': is too large: at most 64"),
+        ("[media]\nmax_images = 65", "2: key 'media.max_images': is too large: at most 64"),
+        ("[media]\nmost = 65", "2: key 'media.max_images': is too large: at most 64"),
+        ("[media]\nmax_images = 2\nmost = 3", "3: key 'media.most': is the old name of `max_images`, which is given"),
         ("[watchdog]\nrestarts = 0", "2: key 'watchdog.restarts': is too small: at least 1"),
         ("patience = 1", "1: key 'patience': unknown key; did you mean 'swap.patience'?"),
         ("[swap]\nbody_limit = '1B'", "2: key 'swap.body_limit': unknown key; did you mean 'front_door.body_limit'?"),
@@ -122,7 +124,7 @@ def test_a_wrong_value_is_the_one_problem(problems: Problems, text: str, expecte
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ('driver = "systemd"', "serve 'fast' runs as a unit and so needs a fixed `port`"),
+        ('driver = "systemd"', "serve 'fast' runs as a systemd unit and needs a fixed `port`: set one"),
         ('driver = "ray"', "'ray' is not supported in this version"),
         ('driver = "proces"', "'proces' is not accepted; use process, compose, systemd or external; did you"),
         ('engine = "lama.cpp"', "'lama.cpp' is not accepted; use llama.cpp, vllm, sglang or openai; did you mean"),

@@ -299,7 +299,7 @@ class TestRouter:
         (LOCAL + "[alias]\nquick = 'auto:unknown'", ["16: key 'alias.quick': 'unknown' is not a class: it is"]),
         (LOCAL + "[alias]\nquick = 'auto:'", ["16: key 'alias.quick': there is no class ''"]),
         (LOCAL + "[alias]\none = 'other'\nother = 'one'",
-         ["16: key 'alias.one': 'other' is an alias; an alias may mean a serve, `auto` or `auto:CLASS`",
+         ["16: key 'alias.one': 'other' is an alias; an alias may point to a serve, `auto` or `auto:CLASS`",
           "17: key 'alias.other': 'one' is an alias"]),
         (LOCAL + "[alias]\none = 'one'", ["16: key 'alias.one': 'one' is an alias"]),
         (LOCAL + "[alias]\nauto = 'auto:chat'", ["16: key 'alias.auto': 'auto' is already the name"]),

@@ -42,8 +42,8 @@ def test_a_bound_names_its_rate() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("benchmark", "can stand alone"),
-        ("ttft_p95", "can stand alone"),
+        ("benchmark", "of one word"),
+        ("ttft_p95", "of one word"),
         ("ttft_p95 <", "is not a condition"),
         ("ttft_p95 != 2s", "is not a condition"),
         ("ttft < 2 s", "is not a condition"),

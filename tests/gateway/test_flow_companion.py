@@ -30,8 +30,8 @@ from stoker.measure.classifier import proof as proofs
 from stoker.measure.classifier.labelled_prompts import held_out
 from stoker.quality.classifier_model import ClassifierModel
 from stoker.request.translate.neutral.thinking import ThinkingSigner
-from stoker.routing.evidence import Evidence
 from stoker.routing.router import TierRouter
+from stoker.routing.tier_quality import TierQuality
 
 CHAT = frozenset((Dialect.CHAT,))
 SMALL = a_serve("small", served_name="small-1", dialects=CHAT)
@@ -58,15 +58,15 @@ class House:
         sees = stage.conductor.residency
         router = {"high_risk": (), "breaker": BreakerLimits(2), **router}
         configured = RouterSettings(tiers, classifier=settings, **router)
-        self.evidence = Evidence({})
-        self.router = TierRouter(configured, stage.serves, self.evidence, sees, LoopClock().now, classify)
+        self.tier_quality = TierQuality({})
+        self.router = TierRouter(configured, stage.serves, self.tier_quality, sees, LoopClock().now, classify)
         self.know(MARK)
         client = InternalClient(stage.pool, Formatter(ThinkingSigner((b"key" * 11,)), lambda: 1.0))
         self.companion = ClassifierModel(state, stage.conductor, client, self.counts, LoopClock().now)
         self.prove(MARK)
 
     def know(self, mark: Fingerprint) -> None:
-        self.evidence.on_identified("teller", mark)
+        self.tier_quality.on_identified("teller", mark)
 
     def prove(self, mark: Fingerprint, rows: int | None = None, word: str = "") -> None:
         """As `stoker eval classifier` leaves it; `word`: it said this of each prompt, and not its label."""

@@ -43,9 +43,9 @@ async def test_one_that_lost_is_off(stage: Stage) -> None:
         await it.load()
         it.prove(MARK, word="creative")
         assert not it.is_on
-        lost = proofs.prove(
-            proofs.load_answers(proofs.path_of(it.state, "teller")).answers, it.router.settings.classifier, ()
-        ).rejection  # type: ignore[arg-type]
+        settings = it.router.settings.classifier
+        assert settings is not None
+        lost = proofs.prove(proofs.load_answers(proofs.path_of(it.state, "teller")).answers, settings, ()).rejection
         assert lost.startswith("its mistakes cost ")
         await is_off(it, lost)
 
@@ -58,7 +58,7 @@ async def test_another_model_than_was_measured_is_off_and_back_on_when_the_old_o
         await is_off(it, "it changed since it was measured")
         it.know(MARK)
         assert (it.companion.why, it.companion.problem) == ("", "")
-        it.evidence.on_stopped("teller")
+        it.tier_quality.on_stopped("teller")
         assert (it.companion.why, it.companion.problem) == ("it is not loaded, or not identified yet", "")
 
 

@@ -96,7 +96,7 @@ async def test_nothing_is_loaded_to_tell_a_class(stage: Stage) -> None:
     async with house(stage) as it:
         await sent(stage)
         assert (await it.served()).notes[0] == "model_not_loaded"
-        it.evidence.on_stopped("teller")
+        it.tier_quality.on_stopped("teller")
         await sent(stage)
         assert (await it.served()).notes[0] == "model_not_loaded"
         assert not it.router.is_up("teller")

@@ -13,8 +13,8 @@ from stoker.domain.run import Fingerprint
 from stoker.domain.task import HIGH_RISK
 from stoker.domain.tier import ProfileRow, Tier, Verdict
 from stoker.routing.classifier import classify
-from stoker.routing.evidence import Evidence
 from stoker.routing.router import TierRouter
+from stoker.routing.tier_quality import TierQuality
 from stoker.testing.client import compose_request
 
 RENAME = "Rename UserProfile to Account everywhere"
@@ -32,9 +32,9 @@ def route(stage: Stage, measured: tuple[str, ...] = (), cloud: bool = False, **r
     tiers = (Tier("local", "small"), *((Tier("trusted", "large", cloud=True),) if cloud else ()))
     rows = {("local", name): ProfileRow("local", name, "i", "e", 40, 40, Verdict.ALLOW) for name in measured}
     sees = stage.conductor.residency
-    evidence = Evidence(rows)
-    made = TierRouter(RouterSettings(tiers, **router), stage.serves, evidence, sees, LoopClock().now, classify)
-    evidence.on_identified("small", Fingerprint("i", "e"))
+    tier_quality = TierQuality(rows)
+    made = TierRouter(RouterSettings(tiers, **router), stage.serves, tier_quality, sees, LoopClock().now, classify)
+    tier_quality.on_identified("small", Fingerprint("i", "e"))
     stage.route(made)
     return made
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from email.utils import formatdate
 from typing import Any
 
@@ -13,8 +14,8 @@ from tests.gateway.test_flow_routing import LARGE, SMALL, classify, piece, seale
 from stoker.domain.decision import Decision
 from stoker.domain.routing import BreakerLimits, RouterSettings
 from stoker.domain.tier import Cost, Tier, Verify
-from stoker.routing.evidence import Evidence
 from stoker.routing.router import TierRouter
+from stoker.routing.tier_quality import TierQuality
 from stoker.testing.client import RawReply
 
 MODES = (Verify.OFF, Verify.HOLD_TOOLS)
@@ -39,7 +40,7 @@ def route(stage: Stage, verify: Verify = Verify.OFF, now: Any = None, first: flo
     )
     router = RouterSettings(tiers, breaker=BreakerLimits(failures=2, window=30.0, cool_down=60.0))
     sees = stage.conductor.residency
-    made = TierRouter(router, stage.serves, Evidence({}), sees, now or LoopClock().now, classify)
+    made = TierRouter(router, stage.serves, TierQuality({}), sees, now or LoopClock().now, classify)
     stage.route(made)
     return made
 
@@ -434,3 +435,19 @@ async def test_a_stream_that_fails_after_its_first_bytes_is_not_called_refused(s
     talk.chunk(b'data: {"error": {"message": "x", "type": "overloaded_error"}}\n\n')
     assert [event async for event in client.events(head)]
     assert (await sealed(stage)).outcome == "upstream_failed"
+
+
+@story(SMALL, replace(LARGE, served_name="auto"))
+async def test_a_tier_that_passes_through_does_not_carry_the_translation_of_the_first_one(stage: Stage) -> None:
+    route(stage)
+    client = await stage.client()
+    await client.send(ask(model="auto"))
+    talk = await stage.asked()
+    assert talk.json()["model"] == "small-1"
+    talk.reply({"error": {"message": "no"}}, "503 No")
+    talk = await stage.asked()
+    assert talk.json()["model"] == "auto"
+    talk.reply(whole("from the second"))
+    reply = await client.reply()
+    assert (reply.header("x-stoker-tier"), reply.header("x-stoker-translation")) == ("dear", None)
+    assert (await sealed(stage)).translation == ""

@@ -21,8 +21,8 @@ from stoker.domain.task import ClassSource, Outline, Task
 from stoker.domain.tier import Cost, ProfileRow, Tier, Verdict, Verify
 from stoker.request.lease.phases import ServePhase
 from stoker.routing.classes import Classify
-from stoker.routing.evidence import Evidence
 from stoker.routing.router import TierRouter
+from stoker.routing.tier_quality import TierQuality
 from stoker.testing.client import RawClient, SseEvent, compose_request
 
 SMALL = a_serve("small", served_name="small-1", dialects=frozenset((Dialect.CHAT,)))
@@ -49,7 +49,7 @@ def route(
     router = {"breaker": BreakerLimits(failures=2, window=30.0, cool_down=60.0), **router}
     sees = stage.conductor.residency
     settings = RouterSettings(tiers, **router)
-    made = TierRouter(settings, stage.serves, Evidence(rows or {}), sees, LoopClock().now, classify)
+    made = TierRouter(settings, stage.serves, TierQuality(rows or {}), sees, LoopClock().now, classify)
     stage.route(made)
     return made
 
@@ -328,7 +328,7 @@ async def test_what_is_only_watched_passes_byte_for_byte_and_is_counted(stage: S
     """Behaviour 43: a measured allow of what it still is."""
     row = ProfileRow("cheap", "chat", "i", "e", 40, 40, Verdict.ALLOW)
     router = route(stage, rows={("cheap", "chat"): row})
-    router.evidence.on_identified("small", Fingerprint("i", "e"))
+    router.tier_quality.on_identified("small", Fingerprint("i", "e"))
     client = await stage.client()
     odd = piece(tool_calls=a_call("no_such_tool")).replace(b'"choices":', b'"choices"  :')
     await client.send(ask(model="auto", stream=True, tools=[TOOL], stream_options={"include_usage": True}))
@@ -459,7 +459,7 @@ async def test_where_nobody_can_count_the_size_of_a_prompt_has_to_do(stage: Stag
     for words, is_long in ((80, False), (400, True)):
         await client.send(ask("auto", messages=[{"role": "user", "content": "word " * words}]))
         while (talk := await stage.asked()).head.split(b" ")[1] != b"/v1/chat/completions":
-            talk.reply({}, status=404)
+            talk.reply({}, "404 Not Found")
         talk.reply(whole())
         await client.reply()
         assert (seen[-1].tokens, seen[-1].is_long) == (None, is_long)
@@ -506,7 +506,7 @@ async def test_a_count_waits_for_no_tier_that_is_on_its_way_out(stage: Stage) ->
 async def answered_by_cheap(stage: Stage, client: RawClient, talk: Talk) -> None:
     """It can count in no way that Stoker knows."""
     while talk.head.split(b" ")[1] != b"/v1/chat/completions":
-        talk.reply({}, status=404)
+        talk.reply({}, "404 Not Found")
         talk = await stage.asked()
     talk.reply(whole())
     assert (await client.reply()).header("x-stoker-tier") == "cheap"
@@ -609,7 +609,7 @@ def test_what_has_no_answer_that_is_read_passes_through_unchecked(path: str) -> 
 async def test_a_share_of_the_requests_goes_first_to_another_tier_that_proved_good_enough(stage: Stage) -> None:
     rows = {(tier, "chat"): ProfileRow(tier, "chat", "i", "e", 40, 40, Verdict.ALLOW) for tier in ("cheap", "dear")}
     router = route(stage, rows=rows, explore=0.1)
-    router.evidence.on_identified("small", Fingerprint("i", "e"))
+    router.tier_quality.on_identified("small", Fingerprint("i", "e"))
     await stage.conductor.switch("large")
     client = await stage.client()
     for drawn, served in ((0.1, "cheap"), (0.05, "dear")):

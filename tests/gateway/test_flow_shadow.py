@@ -23,8 +23,8 @@ from stoker.exchange.internal_client import InternalClient
 from stoker.quality.judge import Judge
 from stoker.quality.shadow import ShadowGrader
 from stoker.request.translate.neutral.thinking import ThinkingSigner
-from stoker.routing.evidence import Evidence
 from stoker.routing.router import TierRouter
+from stoker.routing.tier_quality import TierQuality
 from stoker.store.routed import RoutedCounts
 from stoker.testing.client import compose_request
 
@@ -52,12 +52,12 @@ class House:
         settings = {"rate": 1.0, "judge": "dear", **settings}
         sees = stage.conductor.residency
         configured = RouterSettings(tiers, breaker=BreakerLimits(2), shadow=ShadowSettings(**settings), **router)
-        self.evidence = Evidence({})
-        self.router = TierRouter(configured, stage.serves, self.evidence, sees, LoopClock().now)
+        self.tier_quality = TierQuality({})
+        self.router = TierRouter(configured, stage.serves, self.tier_quality, sees, LoopClock().now)
         self.know("i")
         client = InternalClient(stage.pool, Formatter(ThinkingSigner((b"key" * 11,)), lambda: self.at))
         judge = Judge(stage.conductor, client, LoopClock().now)
-        self.shadow = ShadowGrader(self.evidence, state, judge, self.counts, lambda: self.at, chance=lambda: 0.5)
+        self.shadow = ShadowGrader(self.tier_quality, state, judge, self.counts, lambda: self.at, chance=lambda: 0.5)
         self.begin()
 
     def begin(self) -> None:
@@ -65,7 +65,7 @@ class House:
         self.stage.route(self.router, grader=self.shadow if self.is_on else None)
 
     def know(self, identity: str) -> None:
-        self.evidence.on_identified("small", Fingerprint(identity, "e", {"model": "x"}))
+        self.tier_quality.on_identified("small", Fingerprint(identity, "e", {"model": "x"}))
 
     async def load(self) -> None:
         """The judge is there, as it is where requests were sent to it before."""
@@ -90,7 +90,7 @@ class House:
 
     @property
     def row(self) -> tuple[int, int]:
-        one = self.evidence.grades["cheap", "chat"]
+        one = self.tier_quality.grades["cheap", "chat"]
         return one.passed, one.n
 
 

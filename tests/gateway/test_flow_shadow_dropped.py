@@ -55,7 +55,7 @@ def test_what_cannot_be_graded_is_counted_and_nobody_is_asked(
 async def test_a_tier_that_nobody_has_looked_at_is_not_graded(stage: Stage) -> None:
     async with house(stage) as it:
         await it.load()
-        it.evidence.on_stopped("small")
+        it.tier_quality.on_stopped("small")
         await served(stage)
         await it.dropped("tier_unknown")
 
@@ -128,7 +128,7 @@ def test_a_judge_that_fails_or_says_no_grade_gives_no_sample(reason: str, fails:
             await served(stage)
             fails(await it.judged())
             await it.dropped(reason)
-            assert (it.evidence.grades, it.counts.graded) == ({}, {})
+            assert (it.tier_quality.grades, it.counts.graded) == ({}, {})
 
     tell()
 
@@ -263,7 +263,7 @@ def test_a_reload_counts_for_what_waits_already(reason: str) -> None:
 @story(SMALL, LARGE)
 async def test_a_cloud_is_graded_by_the_name_of_its_model_and_another_model_begins_anew(stage: Stage) -> None:
     async with house(stage, judge="cheap") as it:
-        it.evidence.on_measured({("cheap", "chat"): ProfileRow("cheap", "chat", "i", "e", 3, 0, Verdict.DENY)})
+        it.tier_quality.on_measured({("cheap", "chat"): ProfileRow("cheap", "chat", "i", "e", 3, 0, Verdict.DENY)})
         await stage.conductor.switch("small")
         client = await stage.client()
         for word in ("fail", "fail", "fail"):
@@ -273,10 +273,10 @@ async def test_a_cloud_is_graded_by_the_name_of_its_model_and_another_model_begi
             talk = await stage.asked()
             assert talk.json()["model"] == "small-1"
             talk.reply(verdict(word))
-            await it.graded(it.evidence.grades["dear", "chat"].n + 1 if it.evidence.grades else 1)
+            await it.graded(it.tier_quality.grades["dear", "chat"].n + 1 if it.tier_quality.grades else 1)
             stage.decisions.clear()
         dear = it.router.settings.tiers[1]
-        assert it.evidence.grades["dear", "chat"].identity == "large-1"
+        assert it.tier_quality.grades["dear", "chat"].identity == "large-1"
         assert it.router.standing(dear, "chat").why == "denied: live answers: 0 of 3 passed"
         it.router.configure(it.router.settings, [SMALL, replace(LARGE, served_name="large-2")])
         assert it.router.standing(dear, "chat").why == "trusted, not measured"

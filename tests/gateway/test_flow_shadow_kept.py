@@ -97,19 +97,19 @@ async def test_only_so_many_grades_are_remembered_by_their_request(stage: Stage)
 @story(SMALL, LARGE)
 async def test_what_a_suite_measures_afterwards_takes_the_place_of_the_grades(stage: Stage) -> None:
     async with house(stage) as it:
-        it.evidence.on_graded(ProfileRow("cheap", "chat", "i", "e", 20, 12, Verdict.DENY, source="live", at=5.0))
+        it.tier_quality.on_graded(ProfileRow("cheap", "chat", "i", "e", 20, 12, Verdict.DENY, source="live", at=5.0))
         before = {("cheap", "chat"): ProfileRow("cheap", "chat", "i", "e", 27, 27, Verdict.ALLOW, at=1.0)}
-        it.evidence.on_measured(before)
-        assert it.evidence.grades == {}, "it is new to Stoker, however old it is"
-        it.evidence.on_graded(ProfileRow("cheap", "chat", "i", "e", 20, 12, Verdict.DENY, source="live", at=5.0))
-        it.evidence.on_measured(dict(before))
-        assert len(it.evidence.grades) == 1, "nothing was measured since"
+        it.tier_quality.on_measured(before)
+        assert it.tier_quality.grades == {}, "it is new to Stoker, however old it is"
+        it.tier_quality.on_graded(ProfileRow("cheap", "chat", "i", "e", 20, 12, Verdict.DENY, source="live", at=5.0))
+        it.tier_quality.on_measured(dict(before))
+        assert len(it.tier_quality.grades) == 1, "nothing was measured since"
         it.begin()
         await stage.until((it.state / "live.json").exists, "it is written")
-        it.evidence.on_measured(
+        it.tier_quality.on_measured(
             {("cheap", "chat"): ProfileRow("cheap", "chat", "i", "e", 27, 27, Verdict.ALLOW, at=6.0)}
         )
-        assert it.evidence.grades == {}, "measured since"
+        assert it.tier_quality.grades == {}, "measured since"
         it.begin()
         await stage.until(lambda: read(it.state / "live.json")[0] == {}, "it is written")
 
@@ -118,7 +118,7 @@ async def test_what_a_suite_measures_afterwards_takes_the_place_of_the_grades(st
 async def test_live_grades_bring_the_checks_back_where_the_suite_allowed(stage: Stage) -> None:
     async with house(stage) as it:
         allowed = ProfileRow("cheap", "chat", "i", "e", 27, 27, Verdict.ALLOW)
-        it.evidence.on_measured({("cheap", "chat"): allowed})
+        it.tier_quality.on_measured({("cheap", "chat"): allowed})
         await it.load()
         await served(stage)
         for number in (1, 2, 3):

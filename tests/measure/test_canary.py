@@ -66,7 +66,7 @@ def test_a_shift_is_of_candidates_that_both_have() -> None:
         (reply("it", "is", "41", right=False), False, "differs after 2 of 3 words; it is also wrong"),
         (reply("it", "is", "well"), False, None),
         (reply("what", "is"), False, "differs after 0"),
-        (reply("it", "is", "42", prompt=6), True, "the prompt is 6 tokens, it was 5"),
+        (reply("it", "is", "42", prompt=6), True, "the prompt has 6 tokens instead of 5"),
         (reply("it", "is", "42", prompt=None), True, None),
         (reply("it", "is", "42", x=-1.9), True, "log probabilities moved by 0.90"),
         (reply("it", "is", "42", x=-1.2), True, None),
@@ -163,7 +163,7 @@ def test_a_scripted_model_is_recorded_and_checked_and_one_wrong_answer_is_an_ano
         ("sum", [False] * 3, [False] * 2, 5.0)
     ]
     assert changed.outcome is Outcome.FAILED
-    assert all("the prompt is 99 tokens" in one.reason for one in changed.anomalies)
+    assert all("the prompt has 99 tokens" in one.reason for one in changed.anomalies)
 
 
 def test_an_engine_that_refuses_log_probabilities_is_asked_without(monkeypatch: pytest.MonkeyPatch) -> None:

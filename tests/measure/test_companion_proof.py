@@ -65,7 +65,7 @@ def tasks(*names: str, sure: float = 0.5) -> list[Task]:
         (("chat", *RIGHT[1:]), RIGHT, ""),
         (RIGHT, RIGHT, "its mistakes cost 0; without it they cost 0"),
         (("chat", "chat", *RIGHT[2:]), (*RIGHT[:4], "chat"), "it finds 0 of 1 multi-file-refactor; without it 1 "),
-        (("chat", *RIGHT[1:]), (*RIGHT[:2], "planning", *RIGHT[3:]), "it takes 1 hard negatives for high-risk; "),
+        (("chat", *RIGHT[1:]), (*RIGHT[:2], "planning", *RIGHT[3:]), "it classifies 1 hard negatives as high-risk; "),
         (("chat", *RIGHT[1:]), (*RIGHT[:3], "planning", *RIGHT[4:]), ""),
     ],
 )

@@ -43,7 +43,7 @@ def test_what_is_not_measured_yet_is_to_be_run_once_each() -> None:
     asked = gate("preflight", "ttft_p95 < 2s", "tools.lower >= 0.8", "tpot_p50 < 1s", "canary")
     assert missing_kinds(asked, [run(RunKind.CANARY)]) == [RunKind.PREFLIGHT, RunKind.BENCHMARK]
     assert [finding.outcome for finding in judge_gate(asked, [])] == [UNDECIDED] * 5
-    assert "no benchmark of this serve" in judge_gate(asked, [])[1].seen
+    assert "no benchmark was measured on this serve" in judge_gate(asked, [])[1].seen
 
 
 def test_only_measurements_of_just_this_serve_as_it_is_now_count() -> None:
@@ -175,7 +175,7 @@ def test_what_cannot_be_known_of_a_serve_may_be_set_aside_and_is_named() -> None
     assert outcome_of(judge_gate(asked, measured)) is UNDECIDED
     found = judge_gate(asked, measured, unknown=("tpot_p50 < 1s", "preflight"))
     assert [one.outcome for one in found] == [PASSED, Outcome.NOT_APPLICABLE, UNDECIDED]
-    assert found[1].seen.startswith("unknown, and set aside")
+    assert found[1].seen.startswith("unknown, and ignored")
     assert outcome_of(found[:2]) is PASSED
     assert outcome_of(found[1:2]) is UNDECIDED, "nothing is left that passed"
 

@@ -31,7 +31,7 @@ from stoker.domain.prompt import (
 from stoker.domain.run import Fingerprint
 from stoker.domain.tier import LIVE, ProfileRow, Verdict
 from stoker.measure.statistics.stats import Sprt
-from stoker.measure.statistics.stats import SprtVerdict as Decided
+from stoker.measure.statistics.stats import SprtResult as Decided
 from stoker.quality.judge_prompt import JudgeGrade, conversation_text, judge_question, merge_grade, parse_grade
 
 NONCE = "0f" * 16

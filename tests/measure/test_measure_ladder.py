@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stoker.measure.load.ladder import LadderStop, Rung, drift, has_drifted, knee, next_clients, open_rates
+from stoker.measure.load.ladder import LadderStop, Rung, has_changed, knee, next_clients, open_rates, rerun_change
 
 
 def rungs(*rates: float | None, **last: object) -> list[Rung]:
@@ -74,9 +74,9 @@ def test_open_loop_rates_are_shares_of_the_knee() -> None:
 
 @pytest.mark.parametrize(("again", "has"), [(100.0, False), (104.9, False), (95.1, False), (106.0, True), (94.0, True)])
 def test_more_than_five_percent_between_the_first_rung_and_itself_is_a_drift(again: float, has: bool) -> None:
-    assert has_drifted(Rung(1, 100.0), Rung(1, again)) is has
+    assert has_changed(Rung(1, 100.0), Rung(1, again)) is has
 
 
 def test_nothing_to_compare_is_no_drift() -> None:
-    assert drift(Rung(1, 0.0), Rung(1, 5.0)) is None
-    assert not has_drifted(Rung(1, 0.0), Rung(1, 5.0))
+    assert rerun_change(Rung(1, 0.0), Rung(1, 5.0)) is None
+    assert not has_changed(Rung(1, 0.0), Rung(1, 5.0))

@@ -1,4 +1,4 @@
-"""Two models side by side: intervals by class, paired where the questions were the same, and a verdict in words."""
+"""Two models side by side: intervals by class, paired where the questions were the same, and a summary in words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from stoker.domain.tier import Cost
-from stoker.measure.comparison.models import ComparedModel, ModelVerdict, PassRate, compare_models, paired, unpaired
+from stoker.measure.comparison.models import ClassRating, ComparedModel, PassRate, compare_models, paired, unpaired
 from stoker.measure.reports.models_page import models_page
 from stoker.measure.suites.grading import GradedFixture, GradeOutcome
 
@@ -30,13 +30,13 @@ def test_what_one_model_is_better_at_is_said_with_points_and_interval_and_what_i
              decode_rate=50.0)  # fmt: skip
     found = compare_models(a, b)
     chat, code = found.classes
-    assert (chat.verdict, code.verdict) == (ModelVerdict.SAME, ModelVerdict.BETTER)
+    assert (chat.rating, code.rating) == (ClassRating.SAME, ClassRating.BETTER)
     assert (code.difference, code.pairs) == (pytest.approx(1 / 3), 60)
-    assert found.verdict == (
+    assert found.summary == (
         "B is better at code-write (+33 points, 95 % interval +20 to +45), not distinguishable elsewhere (1 of 2), "
         "and 1.8 times slower"
     )
-    assert compare_models(b, a).verdict.startswith("A is worse at code-write (-33 points, 95 % interval -45 to -20)")
+    assert compare_models(b, a).summary.startswith("A is worse at code-write (-33 points, 95 % interval -45 to -20)")
 
 
 @pytest.mark.parametrize(
@@ -46,12 +46,12 @@ def test_what_one_model_is_better_at_is_said_with_points_and_interval_and_what_i
 )  # fmt: skip
 def test_speed_is_said_as_a_factor_unless_it_is_about_the_same(rates: tuple[float, float], words: str) -> None:
     one, other = (side(name, decode_rate=rate) for name, rate in zip("AB", rates, strict=True))
-    assert compare_models(one, other).verdict.endswith(words)
+    assert compare_models(one, other).summary.endswith(words)
 
 
 def test_without_a_pace_the_first_token_tells_and_without_both_it_is_said() -> None:
-    assert compare_models(side("A", ttft_p50=10.0), side("B", ttft_p50=30.0)).verdict.endswith("3.0 times slower")
-    assert compare_models(side("A"), side("B")).verdict == (
+    assert compare_models(side("A", ttft_p50=10.0), side("B", ttft_p50=30.0)).summary.endswith("3.0 times slower")
+    assert compare_models(side("A"), side("B")).summary == (
         "B is not compared by class: no class was measured for both; their speeds were not measured"
     )
 

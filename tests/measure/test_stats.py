@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stoker.measure.statistics.stats import (
     Cusum,
     Sprt,
-    SprtVerdict,
+    SprtResult,
     fixed_sample,
     percentile,
     percentile_if_enough,
@@ -53,27 +53,27 @@ def test_how_long_a_perfect_run_and_straight_failures_take(
     bad: float, good: float, perfect: int, failures: int
 ) -> None:
     test = Sprt(bad, good)
-    while test.feed(True) is SprtVerdict.UNDECIDED:
+    while test.feed(True) is SprtResult.UNDECIDED:
         pass
-    assert (test.n, test.verdict) == (perfect, SprtVerdict.ALLOW)
+    assert (test.n, test.result) == (perfect, SprtResult.ALLOW)
     test = Sprt(bad, good)
-    while test.feed(False) is SprtVerdict.UNDECIDED:
+    while test.feed(False) is SprtResult.UNDECIDED:
         pass
-    assert (test.n, test.verdict) == (failures, SprtVerdict.DENY)
+    assert (test.n, test.result) == (failures, SprtResult.DENY)
 
 
 def test_a_verdict_stays() -> None:
     test = Sprt()
     for _ in range(3):
         test.feed(False)
-    assert test.feed(True) is SprtVerdict.DENY
+    assert test.feed(True) is SprtResult.DENY
     assert (test.n, test.is_over) == (3, True)
 
 
-def chances(rate: float) -> tuple[dict[SprtVerdict, float], float]:
+def chances(rate: float) -> tuple[dict[SprtResult, float], float]:
     """How each verdict comes about at a true rate, and the samples it takes on average: every path, none drawn."""
     ways = {0: (1.0, Sprt())}
-    ends = dict.fromkeys(SprtVerdict, 0.0)
+    ends = dict.fromkeys(SprtResult, 0.0)
     mean, n = 0.0, 0
     while ways:
         n += 1
@@ -94,14 +94,14 @@ def chances(rate: float) -> tuple[dict[SprtVerdict, float], float]:
 
 def test_at_most_five_in_a_hundred_are_wrong_either_way_and_about_sixty_samples_decide() -> None:
     good, samples = chances(0.95)
-    assert good[SprtVerdict.DENY] <= 0.05
-    assert good[SprtVerdict.ALLOW] >= 0.95
+    assert good[SprtResult.DENY] <= 0.05
+    assert good[SprtResult.ALLOW] >= 0.95
     assert samples == pytest.approx(55, abs=1)
     bad, samples = chances(0.85)
-    assert bad[SprtVerdict.ALLOW] <= 0.05
+    assert bad[SprtResult.ALLOW] <= 0.05
     assert samples == pytest.approx(43, abs=1)
     between, samples = chances(0.90)
-    assert between[SprtVerdict.UNDECIDED] == pytest.approx(0.08, abs=0.01)
+    assert between[SprtResult.UNDECIDED] == pytest.approx(0.08, abs=0.01)
 
 
 def test_what_lies_between_is_given_up_as_undecided() -> None:
@@ -113,7 +113,7 @@ def test_what_lies_between_is_given_up_as_undecided() -> None:
             test.feed(rng.random() < 0.90)
         ends.append(test)
     assert all(test.n <= test.most for test in ends)
-    assert any(test.verdict is SprtVerdict.UNDECIDED and test.n == test.most for test in ends)
+    assert any(test.result is SprtResult.UNDECIDED and test.n == test.most for test in ends)
 
 
 def test_a_fixed_sample_of_the_same_errors() -> None:

@@ -19,13 +19,13 @@ from stoker.domain.run import Finding, Fingerprint, Outcome, Run, RunKind, Subje
 from stoker.domain.serve import Serve, Translation
 from stoker.domain.tier import Demotion, ProfileRow, Tier, Verdict
 from stoker.measure.artifacts import result_file
-from stoker.quality.collector import EvidenceCollector
 from stoker.quality.demotion import Demoter, Reports
 from stoker.quality.fingerprints import FingerprintStore
+from stoker.quality.monitor import QualityMonitor
 from stoker.quality.recheck import LEFT_OUT, RECHECK_COOLDOWN, Prove, Rounds, prove
 from stoker.request.decide.demotion import TRIES
-from stoker.routing.evidence import Evidence
 from stoker.routing.router import TierRouter
+from stoker.routing.tier_quality import TierQuality
 from stoker.store.demotions import Demotions, path_of
 from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
@@ -83,23 +83,23 @@ class Story:
         self.now = 0.0
         rows = {(name, task): row(name, task) for name in "ab" for task in ("tool-use", "chat")}
         tiers = tuple(Tier(one.name, one.name, one.translation.cloud) for one in serves)
-        self.evidence = Evidence(rows)
-        self.router = TierRouter(RouterSettings(tiers), serves, self.evidence, Nobody(), lambda: 0.0)
+        self.tier_quality = TierQuality(rows)
+        self.router = TierRouter(RouterSettings(tiers), serves, self.tier_quality, Nobody(), lambda: 0.0)
         self.prove: Prove = self._prove
         self.measured = self._measured()
 
-    def _measured(self) -> EvidenceCollector:
+    def _measured(self) -> QualityMonitor:
         def note(*told: str) -> None:
             self.notes.append((told[0], told[1], told[2]))
 
         self.demoter = Demoter(
-            self.evidence, self.state, self._target, Clock(self), Reports(note, self._count), self._run_preflight
+            self.tier_quality, self.state, self._target, Clock(self), Reports(note, self._count), self._run_preflight
         )
         known = FingerprintStore(self.state, lambda serve: "same")
-        made = EvidenceCollector(self.evidence, self.demoter, known, self._target, note)
+        made = QualityMonitor(self.tier_quality, self.demoter, known, self._target, note)
         made.begin(self.router)
         for name in ("a", "b"):
-            self.evidence.on_identified(name, MARK)
+            self.tier_quality.on_identified(name, MARK)
         return made
 
     async def _run_preflight(self, serve: Serve, target: Target) -> Rounds:
@@ -123,9 +123,9 @@ class Story:
 
     def restart(self) -> None:
         """Another Stoker on the same directory."""
-        self.evidence = Evidence(self.evidence.rows)
+        self.tier_quality = TierQuality(self.tier_quality.rows)
         serves = [Serve("a"), Serve("b")]
-        self.router = TierRouter(self.router.settings, serves, self.evidence, Nobody(), lambda: 0.0)
+        self.router = TierRouter(self.router.settings, serves, self.tier_quality, Nobody(), lambda: 0.0)
         self.measured = self._measured()
 
     def fails(self, tier: str = "a", task: str = "tool-use") -> None:
@@ -214,11 +214,11 @@ async def test_a_demotion_outlives_the_stoker_that_made_it_and_ends_with_a_new_m
     one.restart()
     assert one.stands()[0] is Verdict.DENY
     assert one.counted == [("a", "tool-use")], "what was read from the disk is counted once, when it came"
-    one.evidence.on_identified("a", Fingerprint("another", "execution"))
+    one.tier_quality.on_identified("a", Fingerprint("another", "execution"))
     assert one.stands()[0] is Verdict.VERIFY, "another one was not found to be bad, nor was it measured"
-    one.evidence.on_identified("a", MARK)
+    one.tier_quality.on_identified("a", MARK)
     assert one.stands()[0] is Verdict.DENY, "and back again nothing is proved"
-    one.evidence.on_measured({**one.evidence.rows, ("a", "tool-use"): row("a", at=2.0)})
+    one.tier_quality.on_measured({**one.tier_quality.rows, ("a", "tool-use"): row("a", at=2.0)})
     assert one.stands()[0] is Verdict.ALLOW
 
 
@@ -235,11 +235,11 @@ async def test_one_preflight_runs_at_a_time_and_each_alarm_has_its_own(one: Stor
 @story
 async def test_a_serve_that_is_not_loaded_is_asked_when_it_is_ready_and_was_looked_at(one: Story) -> None:
     one.results = [FAILED]
-    one.evidence.on_stopped("a")
+    one.tier_quality.on_stopped("a")
     one.fails()
     await one.settled()
     assert one.asked == []
-    one.evidence.on_identified("a", MARK)
+    one.tier_quality.on_identified("a", MARK)
     one.demoter.on_identified("a")
     await one.settled()
     assert one.stands()[0] is Verdict.DENY
@@ -254,7 +254,7 @@ async def test_a_stop_breaks_it_off_and_it_is_asked_again_when_it_is_back(one: S
     await one.settled()
     assert (one.stands()[0], one.told("demoted")) == (Verdict.VERIFY, [])
     one.results = [FAILED]
-    one.evidence.on_identified("a", MARK)
+    one.tier_quality.on_identified("a", MARK)
     one.demoter.on_identified("a")
     await one.settled()
     assert one.asked == ["a", "a"]
@@ -268,7 +268,7 @@ async def test_a_serve_that_dies_of_it_each_time_is_left_alone_and_stays_suspect
     await one.settled()
     assert len(one.asked) == TRIES
     assert one.stands()[0] is Verdict.VERIFY
-    assert "broken off each time" in one.told("drift")[-1]
+    assert "interrupted each time" in one.told("drift")[-1]
 
 
 @story
@@ -290,9 +290,9 @@ async def test_what_was_measured_meanwhile_is_not_demoted(one: Story) -> None:
     one.prove = slow
     one.fails()
     await one.begun.wait()
-    one.evidence.on_measured({**one.evidence.rows, ("a", "tool-use"): row("a", at=2.0)})
+    one.tier_quality.on_measured({**one.tier_quality.rows, ("a", "tool-use"): row("a", at=2.0)})
     one.measured.begin(one.router)
-    one.evidence.on_identified("a", MARK)
+    one.tier_quality.on_identified("a", MARK)
     gate.set_result(FAILED)
     await one.settled()
     assert one.told("demoted") == []
@@ -335,10 +335,10 @@ async def test_a_tier_that_was_measured_again_has_its_next_alarm_looked_into_at_
     one.results = [PASSED, FAILED]
     one.fails()
     await one.settled()
-    one.evidence.on_measured({**one.evidence.rows, ("a", "tool-use"): row("a", at=2.0)})
+    one.tier_quality.on_measured({**one.tier_quality.rows, ("a", "tool-use"): row("a", at=2.0)})
     one.measured.begin(one.router)
-    one.evidence.on_identified("a", MARK)
-    one.evidence.on_identified("a", MARK)
+    one.tier_quality.on_identified("a", MARK)
+    one.tier_quality.on_identified("a", MARK)
     one.fails()
     await one.settled()
     assert (one.asked, one.stands()[0]) == (["a", "a"], Verdict.DENY)

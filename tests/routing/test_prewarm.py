@@ -13,9 +13,9 @@ from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
 from stoker.domain.task import ClassSource, Outline, Task
 from stoker.domain.tier import Cost, ProfileRow, Tier, Verdict
-from stoker.routing.evidence import Evidence
 from stoker.routing.prewarm import PAUSE, Prewarmer
 from stoker.routing.router import Requester, TierRouter
+from stoker.routing.tier_quality import TierQuality
 
 TIERS = (
     Tier("quick", "small", cost=Cost(0.1, 0.1)),
@@ -62,9 +62,9 @@ class World:
         self.timers: list[Timer] = []
         serves = [Serve(tier.serve) for tier in TIERS]
         self.settings = RouterSettings(TIERS, high_risk=(), **router)  # type: ignore[arg-type]
-        self.evidence = Evidence({})
-        self.router = TierRouter(self.settings, serves, self.evidence, self.room, lambda: self.now)
-        self.evidence.on_configured({tier.serve: Fingerprint("i", "e") for tier in TIERS})
+        self.tier_quality = TierQuality({})
+        self.router = TierRouter(self.settings, serves, self.tier_quality, self.room, lambda: self.now)
+        self.tier_quality.on_configured({tier.serve: Fingerprint("i", "e") for tier in TIERS})
         for tier, task_class in GOOD:
             self.measured(tier, task_class, Verdict.ALLOW)
         self.prewarmer = Prewarmer(self._tell, lambda: self.now, self._after)
@@ -91,9 +91,9 @@ class World:
     def ask(self, task_class: str, later: float = 60.0, starts: bool = False) -> None:
         self.wait(later)
         for tier in TIERS:
-            self.evidence.on_stopped(tier.serve)
+            self.tier_quality.on_stopped(tier.serve)
         for serve in (self.room.holds, "far"):
-            self.evidence.on_identified(serve, Fingerprint("i", "e"))
+            self.tier_quality.on_identified(serve, Fingerprint("i", "e"))
         plan = self.router.plan(Task(task_class, ClassSource.DECLARED), Outline(), Requester())
         self.prewarmer.on_plan(plan)
         if starts:
@@ -101,7 +101,7 @@ class World:
 
     def measured(self, tier: str, task_class: str, verdict: Verdict) -> None:
         row = ProfileRow(tier, task_class, "i", "e", 40, 40, verdict)
-        self.evidence.on_measured({**self.evidence.rows, (tier, task_class): row})
+        self.tier_quality.on_measured({**self.tier_quality.rows, (tier, task_class): row})
 
 
 def test_what_was_passed_over_for_a_place_is_told_once() -> None:

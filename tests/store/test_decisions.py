@@ -79,12 +79,12 @@ def log(path: Path) -> Iterator[DecisionLog]:
 def slow_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """The disk takes nothing before close."""
 
-    def run(self: writer.Writer, stop: threading.Event) -> None:
+    def run(self: writer.DecisionWriter, stop: threading.Event) -> None:
         stop.wait()
         self.flush()
         self.close()
 
-    monkeypatch.setattr(writer.Writer, "run", run)
+    monkeypatch.setattr(writer.DecisionWriter, "run", run)
 
 
 # -- memory and file answer as one --------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ def test_close_does_not_wait_for_a_disk_that_hangs(
     path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     answers = threading.Event()
-    monkeypatch.setattr(writer.Writer, "run", lambda self, stop: answers.wait(20))
+    monkeypatch.setattr(writer.DecisionWriter, "run", lambda self, stop: answers.wait(20))
     before = set(threading.enumerate())
     log = DecisionLog(path, 10)
     log.record(FULL)

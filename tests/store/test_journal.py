@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from stoker.domain.errors import StokerError
-from stoker.domain.protocols import Interrupted
+from stoker.domain.protocols import SwapEntry
 from stoker.store.journal import SwapJournal
 
-SWAP = Interrupted("gpu0", "b", ("a",))
+SWAP = SwapEntry("gpu0", "b", ("a",))
 
 
 @pytest.fixture
@@ -23,26 +23,26 @@ def directory(tmp_path: Path) -> Path:
 def test_what_was_begun_and_not_ended_is_found_by_the_next_one(directory: Path) -> None:
     asyncio.run(SwapJournal(directory).begin(SWAP))
     later = SwapJournal(directory)
-    assert later.left() == [SWAP]
+    assert later.unfinished() == [SWAP]
     later.end(SWAP)
-    assert later.left() == []
+    assert later.unfinished() == []
     later.end(SWAP)
 
 
 def test_slots_do_not_mix_and_no_name_leaves_the_directory(directory: Path) -> None:
-    odd = Interrupted("../~x/y", "c")
+    odd = SwapEntry("../~x/y", "c")
 
     async def story() -> None:
         journal = SwapJournal(directory)
         await asyncio.gather(journal.begin(SWAP), journal.begin(odd))
 
     asyncio.run(story())
-    assert sorted(SwapJournal(directory).left(), key=lambda s: s.slot) == [odd, SWAP]
+    assert sorted(SwapJournal(directory).unfinished(), key=lambda s: s.slot) == [odd, SWAP]
     assert {path.parent for path in directory.parent.rglob("*.json")} == {directory}
 
 
 def test_a_later_swap_of_the_slot_is_not_ended_by_the_earlier_one(directory: Path) -> None:
-    later = Interrupted("gpu0", "a", ("b",))
+    later = SwapEntry("gpu0", "a", ("b",))
 
     async def story() -> None:
         journal = SwapJournal(directory)
@@ -51,13 +51,13 @@ def test_a_later_swap_of_the_slot_is_not_ended_by_the_earlier_one(directory: Pat
         journal.end(SWAP)
 
     asyncio.run(story())
-    assert SwapJournal(directory).left() == [later]
+    assert SwapJournal(directory).unfinished() == [later]
 
 
 def test_an_entry_that_cannot_be_read_stops_nobody(directory: Path, caplog: pytest.LogCaptureFixture) -> None:
     asyncio.run(SwapJournal(directory).begin(SWAP))
     (directory / "gpu1.json").write_text("{")
-    assert SwapJournal(directory).left() == [SWAP]
+    assert SwapJournal(directory).unfinished() == [SWAP]
     assert "is not a valid entry" in caplog.text
     assert not (directory / "gpu1.json").exists()
 
@@ -91,7 +91,7 @@ def test_a_cancelled_begin_has_written_all_or_nothing(directory: Path, monkeypat
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert SwapJournal(directory).left() == [SWAP]
+        assert SwapJournal(directory).unfinished() == [SWAP]
         assert len(list(directory.iterdir())) == 1
 
     asyncio.run(story())

@@ -17,7 +17,7 @@ from stoker.domain.decision import Decision
 from stoker.store import database, writer
 from stoker.store.database import Database, is_beyond_use, set_aside
 from stoker.store.decisions import read_recent
-from stoker.store.writer import Writer
+from stoker.store.writer import DecisionWriter
 
 
 def numbered(number: int) -> Decision:
@@ -31,7 +31,7 @@ class Scene:
         self.path = path
         self.pending: deque[Decision] = deque()
         self.now = 1000.0
-        self.writer = Writer(path, 100, self.pending, lambda: self.now)
+        self.writer = DecisionWriter(path, 100, self.pending, lambda: self.now)
 
     def record(self, *numbers: int) -> None:
         self.pending.extend(numbered(number) for number in numbers)

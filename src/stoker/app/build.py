@@ -15,7 +15,7 @@ from stoker.app.configuration import ActiveConfiguration
 from stoker.app.context import BuildContext, RunOptions
 from stoker.app.event_bus import EventBus
 from stoker.app.fleet_parts import FleetParts, build_fleet
-from stoker.app.flow_setup import FlowSetup
+from stoker.app.flow_setup import ExchangeParts, FlowSetup
 from stoker.app.observers import DecisionObserver, Observer
 from stoker.app.parts import GatewayParts, ProgramParts
 from stoker.app.quality_parts import QualityParts, build_quality
@@ -23,6 +23,7 @@ from stoker.app.reload import Reloader
 from stoker.app.store_parts import StoreParts, build_store
 from stoker.exchange.carrier import Carrier
 from stoker.exchange.formatter import Formatter
+from stoker.exchange.internal_client import InternalClient
 from stoker.fleet.memory.host import host_memory
 from stoker.fleet.monitoring.watchdog_view import ConductorView
 from stoker.fleet.watchdog.watchdog import WatchdogLoop
@@ -32,7 +33,10 @@ from stoker.gateway.flow import Flow
 from stoker.gateway.front import Endpoints, Front
 from stoker.gateway.models import ModelList
 from stoker.gateway.ollama import OllamaEndpoints
+from stoker.gateway.scratchpads import ScratchpadPages
 from stoker.gateway.status import StatusReport, StatusSources
+from stoker.orchestrate.memory.pads import Scratchpads
+from stoker.orchestrate.orchestrators import OrchestratorContext
 from stoker.promotion.promotions import Promotions
 from stoker.request.accept.access_control import AccessControl
 from stoker.request.relay.pool import ConnectionPool
@@ -59,7 +63,7 @@ def build(active: ActiveConfiguration, state: StateDir, options: RunOptions) -> 
     promotions = _build_promotions(context, store, fleet)
     quality = build_quality(context, store, fleet, pool)
     gateway = _build_gateway(context, pool, store, fleet, promotions, quality)
-    view = ConductorView(fleet.conductor, gateway.flow.work, fleet.supervisor.is_asleep)
+    view = ConductorView(fleet.conductor, gateway.flow.load_of, fleet.supervisor.is_asleep)
     watchdog = WatchdogLoop(
         context.settings.watchdog, view, fleet.probe, fleet.conductor, context.clock, logging.getLogger("stoker.fleet")
     )
@@ -74,7 +78,7 @@ async def close_parts(parts: ProgramParts, leave_running: bool) -> None:
     parts.promotions.close()
     parts.fleet.prewarmer.begin(None)
     await parts.quality.grader.close()
-    await parts.quality.collector.close()
+    await parts.quality.monitor.close()
     await parts.fleet.conductor.close(leave_running)
     await parts.fleet.warm.close()
     parts.store.writer.shutdown()
@@ -86,7 +90,7 @@ async def close_parts(parts: ProgramParts, leave_running: bool) -> None:
 def _build_promotions(context: BuildContext, store: StoreParts, fleet: FleetParts) -> Promotions:
     overrides = Overrides(context.directory / "overrides.json")
     promotions = Promotions(overrides, fleet.conductor, context.clock, context.notify, store.results.find)
-    promotions.configure(context.settings.aliases, context.settings.serves)
+    promotions.configure(context.settings.aliases, context.settings.serves, context.settings.gates)
     return promotions
 
 
@@ -96,10 +100,14 @@ def _build_gateway(
 ) -> GatewayParts:  # fmt: skip
     formatter = Formatter(_thinking_signer(context.state), context.clock.wall)
     carrier = Carrier(fleet.conductor, pool, formatter, context.clock, _warn_of, fleet.supervisor.conversations)
-    setup = FlowSetup(fleet, quality, promotions, carrier, store.metrics.routed, host_memory().total)
-    decisions = DecisionObserver(store.decisions, promotions, store.metrics, quality.collector)
+    pads = Scratchpads(context.directory / "orchestrator", context.clock.wall)
+    client, clock = InternalClient(pool, formatter), context.clock
+    orchestration = OrchestratorContext(fleet.conductor, client, formatter, pads, clock.now, clock.wall)
+    exchange = ExchangeParts(carrier, orchestration)
+    setup = FlowSetup(fleet, quality, promotions, exchange, store.metrics.routed, host_memory().total)
+    decisions = DecisionObserver(store.decisions, promotions, store.metrics, quality.monitor)
     flow = Flow(setup.apply(context.active.current), carrier, context.clock, decisions.on_decision)
-    return GatewayParts(pool, setup, flow, AccessControl(context.settings.front_door))
+    return GatewayParts(pool, setup, flow, AccessControl(context.settings.front_door), pads)
 
 
 def _build_front(context: BuildContext, parts: ProgramParts) -> Front:
@@ -118,8 +126,9 @@ def _build_front(context: BuildContext, parts: ProgramParts) -> Front:
     reloader = Reloader(context.active, context.options.read, parts)
     conductor, clock = parts.fleet.conductor, context.clock
     decisions = DecisionPages(store.decisions, quality.grader.grade_of)
+    scratchpads = ScratchpadPages(parts.gateway.pads)
     endpoints = Endpoints(
-        Admin(conductor, flow, clock, decisions, reloader.reload, parts.promotions),
+        Admin(conductor, flow, clock, decisions, reloader.reload, parts.promotions, scratchpads),
         StatusReport(conductor, flow, store.decisions, store.metrics, clock, sources),
         ModelList(conductor),
         OllamaEndpoints(store.metrics.observe_legacy),

@@ -13,7 +13,7 @@ from stoker.domain.protocols import Clock
 from stoker.store.state import StateDir
 
 Announce = Callable[[str], None]
-"""Shows a line to whoever started the program."""
+"""Shows a line to the person who started the program."""
 
 
 @dataclass(frozen=True, slots=True)

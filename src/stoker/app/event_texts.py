@@ -25,8 +25,8 @@ def move_text(move: AliasMoved) -> str:
     match move.cause:
         case MoveCause.PROMOTED:
             reason = f": {move.reason}" if move.reason else ""
-            return f"alias {move.alias} means it now, {move.previous} before{reason}"
+            return f"alias {move.alias} points to it now; before, it pointed to {move.previous}{reason}"
         case MoveCause.RESET:
-            return f"alias {move.alias} means it again, {move.previous} before"
+            return f"alias {move.alias} points to it again; before, it pointed to {move.previous}"
         case MoveCause.ROLLED_BACK:
-            return f"alias {move.alias} means it again: {move.previous} failed its {move.reason}"
+            return f"alias {move.alias} points to it again: {move.previous} failed its {move.reason}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 from stoker.app.clock import SystemClock
 from stoker.app.configuration import Configuration, names_of
@@ -19,6 +20,7 @@ from stoker.domain.serve import Serve
 from stoker.domain.spending import cloud_costs
 from stoker.exchange.carrier import Carrier
 from stoker.gateway.settings import FlowSettings, keys_of
+from stoker.orchestrate.orchestrators import OrchestratorContext, Orchestrators
 from stoker.promotion.promotions import Promotions
 from stoker.request.accept.budget import budget_for
 from stoker.request.decide.names import Names
@@ -33,6 +35,15 @@ from stoker.store.routed import RoutedCounts
 log = logging.getLogger("stoker.app")
 
 
+@dataclass(frozen=True, slots=True)
+class ExchangeParts:
+    """What requests are sent to serves with."""
+
+    carrier: Carrier
+    orchestration: OrchestratorContext
+    """What orchestrators work with, but for the routing of one configuration."""
+
+
 class FlowSetup:
     """Owns the router, which lives as long as tiers are configured. `memory`: bytes of this machine; None: unknown."""
 
@@ -41,14 +52,15 @@ class FlowSetup:
         fleet: FleetParts,
         quality: QualityParts,
         promotions: Promotions,
-        carrier: Carrier,
+        exchange: ExchangeParts,
         counts: RoutedCounts,
         memory: int | None,
     ) -> None:
         self._fleet = fleet
         self._quality = quality
         self._promotions = promotions
-        self._carrier = carrier
+        self._carrier = exchange.carrier
+        self._orchestration = exchange.orchestration
         self._counts = counts
         self._memory = memory
         self._router: TierRouter | None = None
@@ -62,14 +74,25 @@ class FlowSetup:
         dispatcher = self._dispatcher(new, before)
         # `settings.serves` has every cloud, allowed or not: their keys are secrets, too.
         secrets = [secret for serve in settings.serves for secret in secrets_of(serve)]
+        names = self.names(settings)
         return FlowSettings(
             settings.front_door,
-            self.names(settings),
+            names,
             dispatcher,
+            self._orchestrators(settings, dispatcher),
             ImageFetcher(settings.media),
             (*keys_of(settings.front_door, settings.serves), *secrets),
             budget_for(settings.front_door, self._memory),
         )
+
+    def _orchestrators(self, settings: Settings, dispatcher: Dispatcher | None) -> Orchestrators | None:
+        if not settings.orchestrators:
+            return None
+        keep_alive = settings.front_door.keep_alive
+        context = replace(self._orchestration, dispatcher=dispatcher, keep_alive=keep_alive)
+        orchestrators = Orchestrators(settings.orchestrators, context)
+        orchestrators.clean()
+        return orchestrators
 
     def names(self, settings: Settings) -> Names:
         """Model names, with each alias at the serve to which it was moved."""
@@ -84,33 +107,33 @@ class FlowSetup:
         self._counts.set_clouds(cloud_costs(router))
         if router is None:
             self._router = None
-            self._quality.collector.begin(None)
+            self._quality.monitor.begin(None)
             self._collaborators(new, None)
             return None
         for problem in unconfigured_rows(new.rows, [tier.name for tier in router.tiers], router.known):
             log.warning("%s", problem)
-        self._quality.evidence.on_measured(new.rows)
+        self._quality.tier_quality.on_measured(new.rows)
         tier_router = self._follow(router, new.settings, before)
         return Dispatcher(self._carrier, tier_router, self._collaborators(new, tier_router), SystemClock.now)
 
     def _follow(self, router: RouterSettings, settings: Settings, before: Collection[Serve]) -> TierRouter:
         """Create the router, or configure the one that exists; identify running serves that it did not know."""
-        collector, existing = self._quality.collector, self._router
+        monitor, existing = self._quality.monitor, self._router
         if existing is None:
             residency = self._fleet.conductor.residency
-            created = TierRouter(router, settings.serves, self._quality.evidence, residency, SystemClock.now)
+            created = TierRouter(router, settings.serves, self._quality.tier_quality, residency, SystemClock.now)
             classifier()  # loaded now, not with the first request
             self._router = created
-            collector.begin(created)
+            monitor.begin(created)
             for name in self._fleet.conductor.running:
-                collector.on_ready(name)
+                monitor.on_ready(name)
             return created
         old = set(existing.settings.serves)
         existing.configure(router, settings.serves)
-        collector.begin(existing)
+        monitor.begin(existing)
         for name in self._fleet.conductor.running:
             if name not in old and existing.serve(name) in before:  # one that changed restarts, and is identified then
-                collector.on_ready(name)
+                monitor.on_ready(name)
         return existing
 
     def _collaborators(self, new: Configuration, router: TierRouter | None) -> Collaborators:

@@ -29,7 +29,7 @@ from stoker.domain.events import (
 )
 from stoker.domain.swap import SwapReport
 from stoker.promotion.promotions import Promotions
-from stoker.quality.collector import EvidenceCollector
+from stoker.quality.monitor import QualityMonitor
 from stoker.store.decisions import DecisionLog
 from stoker.store.metrics import Metrics
 
@@ -40,19 +40,19 @@ class DecisionObserver:
     """Gets the record of each request once, when it is over."""
 
     def __init__(
-        self, decisions: DecisionLog, promotions: Promotions, metrics: Metrics, collector: EvidenceCollector
+        self, decisions: DecisionLog, promotions: Promotions, metrics: Metrics, monitor: QualityMonitor
     ) -> None:
         self._decisions = decisions
         self._promotions = promotions
         self._metrics = metrics
-        self._collector = collector
+        self._monitor = monitor
 
     def on_decision(self, decision: Decision) -> None:
         self._decisions.record(decision)
         self._promotions.observe(decision)
         self._metrics.observe(decision)
         if decision.routed is not None:
-            self._collector.observe(decision.routed)
+            self._monitor.observe(decision.routed)
 
 
 class Observer:
@@ -74,11 +74,11 @@ class Observer:
             case SwapEnded(report):
                 self._on_swap(report)
             case ServeAdopted(serve):
-                self._quality.collector.on_ready(serve)
+                self._quality.monitor.on_ready(serve)
                 self._announce(f"adopted {serve}, which was still running")
                 self._note("adopted", serve, "it was still running")
             case ServeExited(serve, detail):
-                self._quality.collector.on_stopped(serve)
+                self._quality.monitor.on_stopped(serve)
                 self._note("exited", serve, detail)
                 self._watchdog.exited(serve, detail)
                 self._fleet.external.on_lost(serve)
@@ -89,7 +89,7 @@ class Observer:
             case ServeParked(serve, reason):
                 self._note("parked", serve, reason)
             case MemoryMeasured(serve, size):
-                self._fleet.conductor.measured(serve, size)
+                self._fleet.conductor.set_measured_size(serve, size)
             case OperatorActed(serve):
                 self._watchdog.forget(serve)
             case ServeIdentified():
@@ -101,25 +101,25 @@ class Observer:
                 flow.configure(replace(flow.settings, names=names))
                 self._note(event.cause.value, event.serve, move_text(event))
             case RollbackNotSaved(serve, problem):
-                self._note("rollback", serve, f"it is not on disk: {problem}")
+                self._note("rollback", serve, f"the rollback was not saved: {problem}")
             case PromotionWatchEnded():
                 self._store.results.save_watch(event)
             case _:
                 assert_never(event)
 
     def _on_swap(self, report: SwapReport) -> None:
-        metrics, collector = self._store.metrics, self._quality.collector
+        metrics, monitor = self._store.metrics, self._quality.monitor
         name = report.serve or ",".join(report.victims)
         metrics.observe_swap(name, report.slot, report.outcome, report.phases, report.start_kind)
         seconds = swap_seconds(report)
         log.info("swap %d: %s %s after %.3f s %s", report.generation, name, report.outcome, seconds, report.phases)
         self._note(report.outcome, name, swap_text(report))
         for victim in report.victims:
-            collector.on_stopped(victim)
+            monitor.on_stopped(victim)
         if report.serve is None:
             return
         if report.outcome == "ready":
-            collector.on_ready(report.serve)
+            monitor.on_ready(report.serve)
             self._store.residents.remember(report.slot, report.serve)
             self._announced_failures.discard(report.serve)
         elif report.outcome == "failed":

@@ -15,22 +15,22 @@ from stoker.exchange.internal_client import InternalClient
 from stoker.fleet.process.launch_fingerprint import fingerprint
 from stoker.fleet.process.signing import KeySigner
 from stoker.quality.classifier_model import ClassifierModel
-from stoker.quality.collector import EvidenceCollector
 from stoker.quality.demotion import Demoter, Reports
 from stoker.quality.fingerprints import FingerprintStore
 from stoker.quality.judge import Judge
+from stoker.quality.monitor import QualityMonitor
 from stoker.quality.shadow import ShadowGrader
 from stoker.request.relay.pool import ConnectionPool
 from stoker.request.translate.neutral.thinking import ThinkingSigner
-from stoker.routing.evidence import Evidence
+from stoker.routing.tier_quality import TierQuality
 
 
 @dataclass(frozen=True, slots=True)
 class QualityParts:
     """What is known of tiers, and whatever adds to it."""
 
-    evidence: Evidence
-    collector: EvidenceCollector
+    tier_quality: TierQuality
+    monitor: QualityMonitor
     grader: ShadowGrader
     classifier_model: ClassifierModel
     notice: ClassifierNotice
@@ -38,7 +38,7 @@ class QualityParts:
 
 def build_quality(context: BuildContext, store: StoreParts, fleet: FleetParts, pool: ConnectionPool) -> QualityParts:
     clock, directory, leases = context.clock, context.directory, fleet.conductor
-    evidence, counts, note = Evidence(), store.metrics.routed, store.events.note
+    tier_quality, counts, note = TierQuality(), store.metrics.routed, store.events.note
 
     def launch(serve: Serve) -> str:
         return fingerprint(serve, KeySigner(context.state.signing_key))
@@ -46,10 +46,10 @@ def build_quality(context: BuildContext, store: StoreParts, fleet: FleetParts, p
     def on_identified(serve: str) -> None:
         context.notify(ServeIdentified(serve))
 
-    demoter = Demoter(evidence, directory, leases.target, clock, Reports(note, counts.demoted_one))
+    demoter = Demoter(tier_quality, directory, leases.target, clock, Reports(note, counts.demoted_one))
     fingerprints = FingerprintStore(directory, launch)
-    collector = EvidenceCollector(evidence, demoter, fingerprints, leases.target, note, on_identified)
+    monitor = QualityMonitor(tier_quality, demoter, fingerprints, leases.target, note, on_identified)
     client = InternalClient(pool, Formatter(ThinkingSigner((context.state.signing_key(),)), clock.wall))
     model = ClassifierModel(directory, leases, client, counts.classifier, clock.now)
-    grader = ShadowGrader(evidence, directory, Judge(leases, client, clock.now), counts, clock.wall)
-    return QualityParts(evidence, collector, grader, model, ClassifierNotice(model, context.options.announce))
+    grader = ShadowGrader(tier_quality, directory, Judge(leases, client, clock.now), counts, clock.wall)
+    return QualityParts(tier_quality, monitor, grader, model, ClassifierNotice(model, context.options.announce))

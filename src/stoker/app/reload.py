@@ -22,7 +22,7 @@ class ConfigurationChanges:
     routing: bool
     """Whether tiers are chosen by other rules or measurements."""
     problems: tuple[str, ...]
-    """What differs, and takes effect only after a restart."""
+    """Changes that take effect only after a restart."""
 
 
 def compare(old: Configuration, new: Configuration) -> ConfigurationChanges:
@@ -40,11 +40,11 @@ def compare(old: Configuration, new: Configuration) -> ConfigurationChanges:
 def _needs_restart(old: Settings, new: Settings) -> list[str]:
     problems: list[str] = []
     if (old.front_door.host, old.front_door.port) != (new.front_door.host, new.front_door.port):
-        problems.append("front_door.host and port change only with a restart")
+        problems.append("front_door.host and port take effect only after a restart")
     if old.front_door.prefixes != new.front_door.prefixes:
-        problems.append("front_door.prefixes change only with a restart")
+        problems.append("front_door.prefixes take effect only after a restart")
     if old.paths != new.paths:
-        problems.append("[paths] change only with a restart")
+        problems.append("[paths] takes effect only after a restart")
     return problems
 
 
@@ -81,7 +81,7 @@ class Reloader:
         serves = placed_serves(settings)
         fleet.conductor.reload(settings.slots, serves)
         fleet.supervisor.conversations.reload(settings.conversations, settings.serves)
-        parts.promotions.configure(settings.aliases, settings.serves)
+        parts.promotions.configure(settings.aliases, settings.serves, settings.gates)
         gateway.flow.configure(gateway.setup.apply(new, self._active.settings.serves))
         gateway.door.configure(settings.front_door)
         for name in changes.changed:

@@ -34,7 +34,7 @@ class Residents:
         try:
             self._file.write(slot, serve)
         except OSError as error:
-            log.warning("who runs in slot %s cannot be remembered: %s", slot, error)
+            log.warning("the resident of slot %s cannot be saved, so a restart may not load it again: %s", slot, error)
 
 
 def to_resume(

@@ -50,18 +50,18 @@ def run(
     A second signal ends now: streams are cut, serves are killed, within 2 s in all.
     """
     options = RunOptions(announce, reload, force, leave_running, resume)
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as resources:
         try:
             configuration = first_configuration(settings)
             state = StateDir(Path(settings.paths.state))
             state.lock()
-            held.callback(state.close)
-            held.enter_context(logging_to(Path(settings.paths.logs), settings.paths.log_bytes))
+            resources.callback(state.close)
+            resources.enter_context(logging_to(Path(settings.paths.logs), settings.paths.log_bytes))
             sockets = [listen(settings.front_door.host, settings.front_door.port), state.bind_socket()]
         except (StokerError, OSError) as error:
             announce(f"stoker: {error}")
             return 1
-        held.callback(close, sockets)
+        resources.callback(close, sockets)
         if state.note is not None:
             announce(state.note)
         try:
@@ -88,7 +88,7 @@ async def _main(
         parts.quality.grader.stop,
         options.leave_running,
     )
-    with server.signals_taken():
+    with server.handled_signals():
         try:
             await _serve(parts, active, options, server, sockets)
         finally:
@@ -102,7 +102,7 @@ async def _serve(
 ) -> None:
     # The doors are bound but not read yet: clients that connect meanwhile wait, and meet what was adopted.
     fleet = parts.fleet
-    recovering = {swap.slot for swap in fleet.journal.left()}
+    recovering = {swap.slot for swap in fleet.journal.unfinished()}
     await fleet.conductor.begin()
     if options.resume:
         for slot, serve in to_resume(parts.store.residents.last(), fleet.conductor.scheduler.slots, recovering):
@@ -125,7 +125,7 @@ async def _serve(
 def _announce_open(door: FrontDoor, announce: Announce) -> None:
     announce(f"listening on http://{door.host}:{door.port}")
     if not door.auth and door.host not in ("127.0.0.1", "::1", "localhost"):
-        announce(f'warning: auth = "none" on {door.host}: whoever reaches this port may use your models')
+        announce(f'warning: auth = "none" on {door.host}: anyone who reaches this port can use your models')
 
 
 def _uvicorn_config(front: Front, door: FrontDoor) -> uvicorn.Config:

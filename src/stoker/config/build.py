@@ -10,11 +10,13 @@ from typing import Any
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
 from stoker.config.line_numbers import KeyPath as KeyPath
+from stoker.config.orchestrator_files import OrchestratorFiles
 from stoker.config.paths import VAULT, absolute, default_state, default_vault, in_vault
 from stoker.config.secrets import key_weakness, read_secret
 from stoker.config.tables.file import File, PathsTable, RequiresTable, ServeTable, SlotTable, SwapTable
 from stoker.config.tables.gates import build_aliases, build_gates, task_names
 from stoker.config.tables.media import build_media
+from stoker.config.tables.orchestrator import build_orchestrators
 from stoker.config.tables.router import build_router
 from stoker.config.tables.translation import build_translation
 from stoker.config.tables.value_checks import split_status
@@ -67,7 +69,14 @@ def _check_same(doc: ConfigDocument, secrets: Secrets) -> None:
                 doc.problem(path, f"is the same key as in line {doc.line(other)}; each caller needs a key of its own")
 
 
-def build(doc: ConfigDocument, file: File, entries: list[ServeEntry], secrets: Secrets, source: Path) -> Settings:
+def build(
+    doc: ConfigDocument,
+    file: File,
+    entries: list[ServeEntry],
+    secrets: Secrets,
+    orchestrator_files: OrchestratorFiles,
+    source: Path,
+) -> Settings:
     """The settings for the program. Call it only if there are no problems."""
     directory = source.parent
     paths = _paths(file.paths, directory)
@@ -86,6 +95,7 @@ def build(doc: ConfigDocument, file: File, entries: list[ServeEntry], secrets: S
         conversations=Conversations(**file.conversations.model_dump()),
         gates=build_gates(file.gate),
         aliases=build_aliases(file.alias),
+        orchestrators=build_orchestrators(file.orchestrator, *orchestrator_files),
         media=build_media(file.media),
         router=build_router(file.router, file.tier, clouds, profile, task_names(file.alias)),
     )
@@ -116,7 +126,7 @@ def _front_door(file: File, secrets: Secrets) -> FrontDoor:
             scope=Scope(1 + SCOPES.index(key.scope)),
             max_active=key.max_active,
             models=tuple(key.models),
-            legacy=key.legacy,
+            ollama_api=key.ollama_api,
             cloud=key.cloud,
         )
         for index, key in enumerate(door.keys)
@@ -137,7 +147,7 @@ def _front_door(file: File, secrets: Secrets) -> FrontDoor:
         keys=keys,
         allowed_hosts=tuple(door.allowed_hosts),
         allowed_origins=tuple(door.allowed_origins),
-        legacy=door.legacy,
+        ollama_api=door.ollama_api,
         upstream_errors=door.upstream_errors,
         shutdown_grace=door.shutdown_grace,
     )

@@ -22,6 +22,7 @@ from stoker.config.tables.file import (
 )
 from stoker.config.tables.gates import AliasTable, GateTable
 from stoker.config.tables.media import MediaTable
+from stoker.config.tables.orchestrator import show_orchestrator
 from stoker.config.tables.router import show_router, show_tier
 from stoker.config.tables.translation import show_translation
 from stoker.config.toml_writer import render
@@ -52,6 +53,7 @@ def show(settings: Settings) -> dict[str, object]:
         },
         "alias": {alias.name: AliasTable.show(alias) for alias in settings.aliases}
         | {name: {"serve": meant} for name, meant in (router.aliases if router is not None else {}).items()},
+        "orchestrator": {one.name: show_orchestrator(one) for one in settings.orchestrators},
         "media": MediaTable.show(settings.media),
         "router": None if router is None else show_router(router),
         "tier": None if router is None else [show_tier(tier, serves) for tier in router.tiers],

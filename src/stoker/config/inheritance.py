@@ -27,7 +27,7 @@ class ServeEntry:
     is_whole: bool = True
     """False: a parent was not found, so nothing can be reported as missing."""
     section: str = "serve"
-    """`tier` for a cloud, which is written as one."""
+    """The table that it is written in: `tier` for a cloud."""
 
     @property
     def name(self) -> str:

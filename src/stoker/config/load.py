@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from stoker.config.build import build, read_secrets
 from stoker.config.cloud_tiers import cloud_entries
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import inherit
+from stoker.config.orchestrator_files import read_orchestrator_files
 from stoker.config.paths import default_config
+from stoker.config.renamed_keys import rename_keys
 from stoker.config.rules.all_rules import check_rules
 from stoker.config.validation import check
 from stoker.domain.access import Settings
@@ -44,15 +47,17 @@ def load(path: Path) -> Settings:
     and commands exist is the fleet's question.
     """
     doc = ConfigDocument(_text(path), str(path))
+    renamed = rename_keys(doc)
     file = check(doc)
     entries = [*inherit(doc, file), *cloud_entries(file)]
     check_rules(doc, file, entries)
     source = Path(os.path.abspath(path))
     secrets = read_secrets(doc, file, entries, source.parent)
+    orchestrator_files = read_orchestrator_files(doc, file, source.parent)
     problems = doc.problems()
     if problems:
         raise ConfigError(problems)
-    return build(doc, file, entries, secrets, source)
+    return replace(build(doc, file, entries, secrets, orchestrator_files, source), renamed_keys=renamed)
 
 
 def _text(path: Path) -> str:

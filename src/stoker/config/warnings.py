@@ -24,7 +24,7 @@ _EVERY_ADDRESS = ("0.0.0.0", "::", "[::]")
 
 def warnings(settings: Settings) -> list[str]:
     """One sentence for each finding, in the order of the file. None contains a secret."""
-    found = [*_door(settings), *_secret_files(settings), *_slots(settings)]
+    found = [*settings.renamed_keys, *_door(settings), *_secret_files(settings), *_slots(settings)]
     for serve in settings.serves:
         found += [f"serve '{serve.name}': {text}" for text in _serve(serve)]
     if settings.router is not None:
@@ -79,7 +79,10 @@ def _door(settings: Settings) -> Iterator[str]:
     if not door.auth and door.keys:
         yield 'front_door: auth = "none" admits everybody; the keys are not checked'
     if not door.auth and not is_loopback(door.host):
-        yield f'front_door: auth = "none" on {door.host}: whoever reaches the port may do everything, `/admin` included'
+        yield (
+            f'front_door: auth = "none" on {door.host}: anyone who reaches the port can do everything, '
+            "`/admin` included"
+        )
     if door.host in _EVERY_ADDRESS and not door.allowed_hosts:
         yield (
             f"front_door: host {door.host} and no `allowed_hosts`: requests that name this machine by anything but "

@@ -1,15 +1,17 @@
-"""The nouns, and the protocols that the layers above use. Pure: no IO, no clock.
+"""The nouns of the program, and the protocols between its parts. Pure: no IO, no clock.
 
-dialect   what a client or a serve speaks, and the endpoints of each
+dialect   the API formats that clients and serves speak, and the endpoints of each
 serve     Serve, Slot, SwapPolicy: what may run where, as configured
-access    Key, Scope: who may ask for what
+access    Settings: the whole configuration; Key, Scope: what a caller may do
 lease     Lease, Target: the right to use a serve now, and where it answers
-decision  Decision: what became of one request; never any content
-events    what happened, past tense; each part publishes to the `notify` that it was built with
+decision  Decision: the record of one request, without its content
+events    what happened, in the past tense; each part publishes to the `notify` that it was built with
 swap      SwapReport: what a swap did
 errors    errors by fault, each with its HTTP status
-answer    what a model answers, in no dialect; prompt: what it is asked
-task      Outline, Task: the class of a request; tier and routing: which models may serve it
-run       results of measurements; gate: what an alias asks of a serve
-protocols Fleet, Leases, Journal, Clock: one seam per kind of IO
+prompt    what a model is asked, whatever the dialect; answer: what it answers
+task      Task: the class of a request; Outline: what routing reads of a request
+tier      Tier: a serve that routing may choose, with its cost; routing: the settings of routing
+run       Run: the result of a measurement; gate: what a serve has to prove before an alias may mean it
+conversation  which conversation a request continues; question: a question of Stoker's own to a model
+protocols Fleet, Leases, Journal, Clock: one protocol for each kind of IO
 """

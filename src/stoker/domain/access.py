@@ -1,11 +1,12 @@
-"""Who may ask for what."""
+"""The whole configuration (`Settings`): keys, the front door, paths, limits."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from stoker.domain.gate import Alias, Gate
+from stoker.domain.orchestrator import Orchestrator
 from stoker.domain.routing import RouterSettings
 from stoker.domain.serve import Secret, Serve, Slot
 
@@ -20,28 +21,30 @@ class Scope(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A caller's key. `models` are names or `*`; `max_active` bounds its requests in flight."""
+    """A caller's key. `models`: names or `*`. `max_active`: how many of its requests may run at once; None: any
+    number.
+    """
 
     name: str
     value: Secret
     scope: Scope = Scope.INFERENCE
     max_active: int | None = None
     models: tuple[str, ...] = ("*",)
-    legacy: str | None = None
-    """`answer` or `refuse` requests of an older API; None: as the front door does."""
+    ollama_api: str | None = None
+    """`answer` or `refuse` requests of Ollama's API; None: as the front door is configured."""
     cloud: bool = True
     """Whether its requests may go to cloud tiers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much structure the body of one request may hold."""
+    """Limits on the structure of one request's body."""
 
     max_messages: int = 10_000
-    """Entries of its list of messages, input items, prompts or documents."""
+    """Messages, input items, prompts or documents."""
     max_tools: int = 1_000
     max_values: int = 500_000
-    """Members and elements, at any depth."""
+    """JSON members and elements, at any depth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +58,20 @@ class FrontDoor(Bounds):
     body_budget: int | None = None
     """Bytes of all request bodies held at once; None: a tenth of the machine's memory, at least 64 MiB."""
     commit_after: float = 45.0
-    """Seconds of silence after which a streamed request gets its 200 and pings; 0 = never."""
+    """Seconds of silence after which a streamed request gets its 200 and pings; 0: never."""
     stall_timeout: float = 300.0
-    """Seconds without a byte from the serve, after the first one, that end a stream; 0 = never."""
+    """Seconds without a byte from the serve, after its first byte, that end a stream; 0: no limit."""
     keep_alive: float = 15.0
     """Seconds between pings once a stream is committed and silent."""
     auth: bool = True
-    """False only with an explicit `auth = "none"`."""
+    """Whether a key is required. False only with an explicit `auth = "none"`."""
     keys: tuple[Key, ...] = ()
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
-    legacy: str = "answer"
-    """`answer` or `refuse`: requests of an older API (Ollama's)."""
+    ollama_api: str = "answer"
+    """`answer` or `refuse` requests of Ollama's API."""
     upstream_errors: str = "show"
-    """`show` or `hide`: the engine's own words when it fails."""
+    """`show` or `hide` the engine's own error message when it fails."""
     shutdown_grace: float = 30.0
     """Seconds that running streams get to end after SIGTERM."""
 
@@ -82,19 +85,19 @@ class Paths:
     vault: str
     decisions: int = 10_000
     log_bytes: int = 10 * 2**20
-    """Bytes kept per serve's log before it is rotated (one old file is kept)."""
+    """Size at which a serve's log is rotated; one old file is kept."""
     placement: bool = False
-    """Whether weights and caches are kept only under the vault; on when a vault is configured."""
+    """Whether weights and caches may lie only in the vault; true if a vault is configured."""
 
 
 @dataclass(frozen=True, slots=True)
 class WarmPool:
-    """What may stay in host memory for models that are not in a slot."""
+    """How models that are not in a slot may stay in host memory."""
 
     memory: int | None = None
     """Bytes; None: half of what is available when Stoker starts; 0: nothing stays warm."""
     predict: bool = True
-    """Bring the model that is likely to be wanted next into the page cache ahead of time."""
+    """Read the weights of the model that is probably needed next into the page cache ahead of time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +105,11 @@ class Watchdog:
     """When a serve counts as wedged, and how often it is started again."""
 
     interval: float = 10.0
-    """Seconds between two proofs of a ready serve; 0: only its process and its requests are watched."""
+    """Seconds between two probes of a ready serve; 0: no probes, only its process and its requests are watched."""
     stall: float = 120.0
     """Seconds without any progress while requests are in flight."""
     restarts: int = 5
-    """Restarts within `window` seconds, after which the serve is parked."""
+    """Restarts allowed within `window` seconds; the serve is parked instead of the next one."""
     window: float = 600.0
 
 
@@ -115,7 +118,7 @@ class Conversations:
     """Saved KV caches (of serves with `keep_conversations`)."""
 
     budget: int = 4 * 2**30
-    """Bytes on disk."""
+    """Bytes on disk, for all conversations together."""
     age: float = 86_400.0
     """Seconds after which a saved conversation is removed."""
     save_within: float = 0.5
@@ -124,16 +127,16 @@ class Conversations:
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """Whether images that requests give by URL are fetched for models that cannot fetch them, and which."""
+    """Which images, given by URL, Stoker fetches for models that cannot fetch them."""
 
     fetch: bool = False
     hosts: tuple[str, ...] = ()
-    """Names in lower case, exact or `*.example.com`; empty: every host whose addresses are public."""
+    """Host names in lower case, exact or `*.example.com`; empty: every host whose addresses are public."""
     max_bytes: int = 20 * 2**20
-    """Of one image."""
+    """Size of one image."""
     timeout: float = 10.0
     """Seconds for one image, redirects included."""
-    most: int = 8
+    max_images: int = 8
     """Different images per request."""
 
 
@@ -152,6 +155,9 @@ class Settings:
     conversations: Conversations = Conversations()
     gates: tuple[Gate, ...] = ()
     aliases: tuple[Alias, ...] = ()
+    orchestrators: tuple[Orchestrator, ...] = ()
     media: Media = Media()
     router: RouterSettings | None = None
     """None: no tier is configured, so nothing is routed."""
+    renamed_keys: tuple[str, ...] = field(default=(), compare=False)
+    """A warning for each key that the file gives under its old name."""

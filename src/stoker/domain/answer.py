@@ -1,4 +1,4 @@
-"""A model's answer, independent of its dialect: as events while it streams, as an `Answer` when it is complete."""
+"""A model's answer, independent of its dialect: events while it streams, an `Answer` when it is complete."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class StopReason(StrEnum):
     """The context is full."""
     CALLS = "calls"
     SEQUENCE = "sequence"
-    """One of the request's stop strings came."""
+    """The model produced one of the request's stop strings."""
     FILTERED = "filtered"
     """Refused, by the model or by a filter."""
     PAUSED = "paused"
@@ -27,19 +27,21 @@ class StopReason(StrEnum):
 
 
 class Tokens(msgspec.Struct):
-    """Token counts of the upstream. None means unknown, never 0."""
+    """Token counts that the upstream reported. None: unknown, never 0."""
 
     input: int | None = None
-    """The whole prompt, what was cached and what was written to the cache included."""
+    """The whole prompt, including what was read from the cache or written to it."""
     cached: int | None = None
+    """Prompt tokens that were read from the cache."""
     written: int | None = None
-    """Of the prompt, what was written to the cache."""
+    """Prompt tokens that were written to the cache."""
     output: int | None = None
-    """Thinking included."""
+    """The whole answer, thinking included."""
     reasoning: int | None = None
+    """Tokens of thinking."""
 
     def update(self, other: Tokens) -> None:
-        """Later counts replace earlier ones: they are totals, never additions."""
+        """Replace counts by those that `other` knows: counts are totals, not increments."""
         for name in self.__struct_fields__:
             value = getattr(other, name)
             if value is not None:
@@ -63,20 +65,22 @@ class Began(msgspec.Struct):
 
 
 class Opened(msgspec.Struct):
-    """A block begins. `at` names it in what follows; readers may have several open, writers see one at a time."""
+    """A block begins. Later events name it by `at`. A reader may have several blocks open; a writer gets one at a
+    time.
+    """
 
     at: int
     kind: BlockKind
     id: str = ""
-    """Of a call."""
+    """The id of a call; empty for other blocks."""
     name: str = ""
-    """Of a call's tool."""
+    """The tool that a call names; empty for other blocks."""
     custom: bool = False
     """A call of a custom tool: its arguments are any text."""
 
 
 class Grew(msgspec.Struct):
-    """More of a block: text, or a piece of a call's arguments. Never empty."""
+    """A block got more text, or more of a call's arguments. Never empty."""
 
     at: int
     text: str
@@ -90,21 +94,23 @@ class Signed(msgspec.Struct):
 
 
 class Closed(msgspec.Struct):
+    """The block is complete."""
+
     at: int
 
 
 class Counted(msgspec.Struct):
-    """Totals so far."""
+    """New totals of tokens."""
 
     tokens: Tokens
 
 
 class Finished(msgspec.Struct):
-    """Every block is closed. Usage may still follow."""
+    """The answer is complete, and every block is closed. Counted and Ended may still follow."""
 
     stop: StopReason
     sequence: str | None = None
-    """The stop string that came."""
+    """The stop string that the model produced."""
 
 
 class Failed(msgspec.Struct):
@@ -114,7 +120,7 @@ class Failed(msgspec.Struct):
 
 
 class Ended(msgspec.Struct):
-    """The upstream's own end of the stream: nothing follows."""
+    """The upstream ended its stream: nothing follows."""
 
 
 Event = Began | Opened | Grew | Signed | Closed | Counted | Finished | Failed | Ended
@@ -122,6 +128,8 @@ AnswerBlock = Text | Thinking | Redacted | Refusal | ToolCall
 
 
 class Answer(msgspec.Struct):
+    """A complete answer."""
+
     id: str
     model: str
     blocks: list[AnswerBlock] = []

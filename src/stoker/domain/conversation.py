@@ -1,7 +1,8 @@
-"""Which conversation a request continues, and the protocol of whoever keeps conversations.
+"""Which conversation a request continues, and the protocol of the keeper of conversations.
 
-A conversation is identified by its beginning: the instructions and the user's first message. Every later request of it
-repeats them. The client's key is part of the identity, so no client can continue the conversation of another one.
+A conversation is identified by its beginning: the instructions and the user's first message. Every later
+request of the conversation repeats them. The client's key is part of the identity, so no client can continue the
+conversation of another one.
 """
 
 from __future__ import annotations
@@ -22,33 +23,37 @@ DIGITS = 32
 
 
 class SequenceLease(Protocol):
-    """One request's use of an engine's sequence. Whoever got it releases it, however the request ended."""
+    """One request's use of a sequence of the engine. The caller of `begin` has to release it, however the request
+    ends.
+    """
 
     @property
     def sequence(self) -> int | None:
-        """The engine's `id_slot` for this request; None: not prepared."""
+        """The engine's `id_slot` for this request; None: `prepare` has not ended."""
 
     @property
     def restored(self) -> int | None:
-        """Tokens that were restored from disk for it; None: none."""
+        """Tokens that were restored from disk for this request; None: nothing was restored."""
 
     async def prepare(self) -> None:
-        """Wait for a free sequence, and have the right contents in it. Raises UpstreamError `unreachable`.
+        """Wait for a free sequence, and load the conversation into it. Raises UpstreamError `unreachable`.
 
-        On cancel nothing is lost: `release` gives back what was taken.
+        On cancel, `release` still gives the sequence back.
         """
 
     def release(self, tokens: int | None) -> None:
-        """The request is over. `tokens`: of prompt and answer; None: it was broken off. A second call does nothing."""
+        """The request is over. `tokens`: prompt and answer together; None: it was aborted. A second call does
+        nothing.
+        """
 
 
 class ConversationKeeper(Protocol):
     """Gives each conversation a sequence of its own."""
 
     def begin(self, serve: Serve, target: Target, key: str, dialect: Dialect, body: bytes) -> SequenceLease | None:
-        """For a request whose body is proved JSON. None: it takes no sequence, or none are kept for this serve.
+        """The use of a sequence by a request; its body must be valid JSON. None: this request, or this serve, has none.
 
-        Takes nothing yet; linear in the body. `key` is the caller's key by its name.
+        Takes no sequence before `prepare`. Linear in the body. `key`: the name of the caller's key.
         """
 
 
@@ -79,10 +84,10 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def identity(secret: bytes, launch: str, key: str, dialect: Dialect, body: bytes) -> str | None:
-    """DIGITS hex digits for caller `key` on `launch` (a serve as it is started); None: it shows no beginning.
+    """The identity of the conversation: DIGITS hex digits. None: the body has no beginning of a conversation.
 
-    A keyed hash: whoever has only the identity cannot try beginnings out. Linear in the body; later messages are
-    skipped over.
+    `launch`: the serve and how it is started. `key`: the caller's key. A keyed hash, so that nobody can guess a
+    beginning from its identity. Linear in the body; the messages after the beginning are skipped.
     """
     try:
         beginning = _beginning(dialect, body)
@@ -90,8 +95,8 @@ def identity(secret: bytes, launch: str, key: str, dialect: Dialect, body: bytes
         return None
     if beginning is None:
         return None
-    said = _encode([launch, key, dialect.value, beginning])
-    return hmac.new(secret, said, hashlib.sha256).hexdigest()[:DIGITS]
+    text = _encode([launch, key, dialect.value, beginning])
+    return hmac.new(secret, text, hashlib.sha256).hexdigest()[:DIGITS]
 
 
 def _beginning(dialect: Dialect, body: bytes) -> list[Any] | None:
@@ -103,17 +108,17 @@ def _beginning(dialect: Dialect, body: bytes) -> list[Any] | None:
             first = _to_first_user(found.messages)
             return None if first is None else [_parts(found.system), first]
         case Dialect.RESPONSES:
-            asked = _responses(body)
-            if isinstance(asked.input, str):
-                return [_parts(asked.instructions), [["user", _parts(asked.input)]]]
-            first = _to_first_user(asked.input)
-            return None if first is None else [_parts(asked.instructions), first]
+            request = _responses(body)
+            if isinstance(request.input, str):
+                return [_parts(request.instructions), [["user", _parts(request.input)]]]
+            first = _to_first_user(request.input)
+            return None if first is None else [_parts(request.instructions), first]
         case _:
             return None
 
 
 def _to_first_user(messages: Sequence[msgspec.Raw]) -> list[Any] | None:
-    """The messages up to and including the user's first one; None: there is none."""
+    """The messages up to and including the user's first one; None: the user has written none."""
     found: list[Any] = []
     for raw in messages:
         message = _message(raw)
@@ -124,8 +129,10 @@ def _to_first_user(messages: Sequence[msgspec.Raw]) -> list[Any] | None:
 
 
 def _parts(content: Any) -> list[Any]:
-    """The same for the same words: a client that marks the end of what is to be cached moves the mark with every
-    request, and writes what has no mark any more as plain text.
+    """The content in a form that is the same for the same text.
+
+    A client that marks the end of the cached part (`cache_control`) moves the mark with every request, and writes a
+    part without a mark as plain text.
     """
     if content is None:
         return []

@@ -6,7 +6,7 @@ import msgspec
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A serve that was considered, and why it was dropped (empty: it was used)."""
+    """A serve that was considered, and why it was not used (empty: it was)."""
 
     serve: str
     dropped: str = ""
@@ -17,18 +17,18 @@ class Attempt(msgspec.Struct):
 
     tier: str
     outcome: str = ""
-    """`served`, or why the next one was tried."""
+    """`served`, or why the next tier was tried."""
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost: float | None = None
-    """In the currency of the tiers; None: its tokens are not known."""
+    """In the currency of the tiers; None: the tokens are not known."""
     seconds: float | None = None
     repairs: int = 0
     """How often the tier was asked again because its answer was wrong."""
     checked: bool = False
     """Whether its answer was verified, to the end or to the first fault."""
     findings: list[str] = []
-    """What verification found, in words that hold nothing of the answer."""
+    """What verification found, without the content of the answer."""
 
 
 class Routed(msgspec.Struct):
@@ -39,15 +39,37 @@ class Routed(msgspec.Struct):
     """What determined the class: see `domain.task.ClassSource`."""
     notes: list[str] = []
     tier: str = ""
-    """The tier that answered; empty: none did."""
+    """The tier that answered; empty: none."""
     verdict: str = ""
     verify: str = ""
-    """What was checked of its answer: `off`, `observe`, `hold-tools`, `hold-all`."""
+    """How its answer was checked: `off`, `observe`, `hold-tools`, `hold-all`."""
     why: list[str] = []
     """Each tier and why it was chosen or dropped."""
     attempts: list[Attempt] = []
     graded: str = ""
     """A judge's grade of the answer. Only the running Stoker knows it; it is not stored."""
+
+
+class OrchestratedRecord(msgspec.Struct):
+    """How a request that names an orchestrator was answered. `block_by_block` fills the counts."""
+
+    orchestrator: str
+    policy: str
+    """`block_by_block` or `simple`."""
+    why: str
+    """`caller`, `configured`, `tools`, `format`, `endpoint`, or the class."""
+    blocks: int = 0
+    """Committed."""
+    resumed: int = 0
+    """Of them, those that an earlier request had committed."""
+    failures: dict[str, int] = {}
+    """Blocks that failed, by layer; `unreadable`: answers of the validator that could not be read."""
+    discarded: int = 0
+    """Blocks that were thrown away because one before them failed."""
+    generations: int = 0
+    validator_tokens: int = 0
+    wasted_tokens: int = 0
+    """Output that is no part of the answer, estimated from its length."""
 
 
 class Decision(msgspec.Struct):
@@ -58,7 +80,7 @@ class Decision(msgspec.Struct):
     """Unix time of arrival."""
     endpoint: str
     model: str = ""
-    """The name that was asked for, shortened to 200 characters."""
+    """The model name in the request, shortened to 200 characters."""
     key: str = ""
     """The key's name, never its value."""
     serve: str = ""
@@ -80,5 +102,7 @@ class Decision(msgspec.Struct):
     """Edits that were made to the request, comma separated (`model`, `include_usage`, ...)."""
     routed: Routed | None = None
     """None: the request named its model."""
+    orchestrated: OrchestratedRecord | None = None
+    """None: the request did not name an orchestrator."""
     unrecorded: int = 0
-    """Requests with the same key that were refused for the same reason before it, and have no record of their own."""
+    """How many requests with the same key were refused for the same reason before this one, without a record."""

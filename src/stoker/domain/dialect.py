@@ -1,4 +1,4 @@
-"""What clients and serves speak."""
+"""The dialects (API formats) that clients and serves speak, and the endpoints of each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Dialect(StrEnum):
-    """A request and reply format. A serve lists the ones that it speaks."""
+    """A format of requests and replies. A serve lists the dialects that it speaks."""
 
     CHAT = "chat"
     COMPLETIONS = "completions"
@@ -23,7 +23,7 @@ class Dialect(StrEnum):
 
 OLLAMA: frozenset[Dialect] = frozenset((Dialect.OLLAMA_CHAT, Dialect.OLLAMA_GENERATE))
 SPOKEN: frozenset[Dialect] = frozenset(Dialect) - OLLAMA
-"""What a serve can speak; the others are translated for it."""
+"""The dialects that a serve can speak; requests in the others are translated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Endpoint:
     generates: bool = True
     streams: bool = True
     streams_unasked: bool = False
-    """Whether a request that does not say so wants a stream."""
+    """Whether a request without `stream` gets a stream."""
 
 
 ENDPOINTS: dict[str, Endpoint] = {

@@ -1,4 +1,6 @@
-"""Errors by fault. Each knows its HTTP status; the codec renders it in the caller's dialect."""
+"""The errors that Stoker reports, by who has to act. Each has an HTTP status; the codec writes it in the caller's
+dialect.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,9 @@ class StokerError(Exception):
     retry_after  seconds; sent as Retry-After when given
     param        the request field at fault, if any
     headers      further headers of the reply: `Allow`, `Accept-Encoding`
-    source       `stoker`; `upstream` if the message is a serve's own words
-    upstream_message  what a serve said about its failure, as it came: not for logs, nor for clients until it is cleaned
+    source       `stoker`; `upstream` if the message is a serve's own
+    details      further fields of the error's body, JSON-able
+    upstream_message  a serve's own error message, unchanged: neither for logs nor, until it is cleaned, for clients
     """
 
     status = 500
@@ -42,6 +45,7 @@ class StokerError(Exception):
         self.headers = headers or {}
         self.source = source
         self.upstream_message = upstream_message
+        self.details: Mapping[str, object] = {}
 
 
 class ClientError(StokerError):
@@ -52,7 +56,7 @@ class ClientError(StokerError):
 
 
 class CapacityError(StokerError):
-    """Nobody's fault: there is no capacity now. Always has `retry_after`."""
+    """There is no capacity now: the caller may try again. Always has `retry_after`."""
 
     status = 503
     code = "no_capacity"
@@ -70,7 +74,7 @@ class CapacityError(StokerError):
 
 
 class StartFailed(StokerError):
-    """A serve did not become ready. `message` holds the engine's own last words, shortened."""
+    """A serve did not become ready. `message` includes the engine's last output, shortened."""
 
     status = 503
     code = "start_failed"
@@ -90,11 +94,11 @@ class UpstreamError(StokerError):
 REJECTED = "failed_verification"
 """Code of an UpstreamError: the answer was proved wrong."""
 FIRST_BYTE = "first_byte_timeout"
-"""Code of an UpstreamError: no byte of an answer came in time, and another tier is there."""
+"""Code of an UpstreamError: no byte of an answer came in time, and another tier is left."""
 
 
 class ConfigError(StokerError):
-    """The configuration cannot be used. `problems` holds every finding, not only the first."""
+    """The configuration cannot be used. `problems`: all of them, not only the first."""
 
     status = 500
     code = "config_error"
@@ -105,8 +109,8 @@ class ConfigError(StokerError):
 
 
 class OurBug(StokerError):
-    """Stoker itself broke. The message is generic; the detail goes to the log under the request id."""
+    """A bug in Stoker. The message is generic; the detail goes to the log under the request id."""
 
 
 class ClientLeft(Exception):
-    """The client closed the connection. Not an error: nobody is left to receive one."""
+    """The client closed the connection. Not a StokerError: no client is left to receive one."""

@@ -1,6 +1,6 @@
 """What happened, in the past tense. A part publishes events to the one `notify` that it was built with.
 
-Whoever publishes does not know who listens, and calls `notify` on the event loop's thread: it returns at once.
+The publisher does not know who listens. It calls `notify` on the event loop's thread, and `notify` returns at once.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from stoker.domain.swap import SwapReport
 
 @dataclass(frozen=True, slots=True)
 class SwapEnded:
+    """A swap ended, successfully or not."""
+
     report: SwapReport
 
 
@@ -28,7 +30,7 @@ class ServeAdopted:
 
 @dataclass(frozen=True, slots=True)
 class ServeExited:
-    """A ready serve ended by itself, or stopped answering. The scheduler has not heard of it yet."""
+    """A ready serve exited, or stopped answering. Published before the scheduler gets to know."""
 
     serve: str
     detail: str
@@ -36,7 +38,7 @@ class ServeExited:
 
 @dataclass(frozen=True, slots=True)
 class ServeDisconnected:
-    """Requests are no longer sent to this address: its serve is being stopped, or has ended."""
+    """Requests are no longer sent to this address: its serve is being stopped, or has exited."""
 
     host: str
     port: int
@@ -44,7 +46,7 @@ class ServeDisconnected:
 
 @dataclass(frozen=True, slots=True)
 class ServeRestarted:
-    """A serve that ran was sick: its streams are cut, and it starts again."""
+    """A running serve was wedged: its streams are cut, and it starts again."""
 
     serve: str
     reason: str
@@ -83,15 +85,15 @@ class ServeIdentified:
 
 @dataclass(frozen=True, slots=True)
 class PredictionsChanged:
-    """Routing predicts other models than before."""
+    """Routing's predictions of the next models changed."""
 
 
 class MoveCause(Enum):
-    """Why an alias means another serve now."""
+    """Why an alias was moved to another serve."""
 
     PROMOTED = "promoted"
     RESET = "reset"
-    """Back to what the configuration says."""
+    """Back to the configured serve."""
     ROLLED_BACK = "rolled back"
 
 
@@ -108,7 +110,7 @@ class AliasMoved:
 
 @dataclass(frozen=True, slots=True)
 class RollbackNotSaved:
-    """An alias went back to this serve, but the disk does not have it: after a restart it is promoted again."""
+    """An alias went back to this serve, but that was not saved: after a restart of Stoker the promotion is back."""
 
     serve: str
     problem: str
@@ -116,7 +118,7 @@ class RollbackNotSaved:
 
 @dataclass(frozen=True, slots=True)
 class PromotionWatchEnded:
-    """The watch over a promotion is complete. `rolled_back`: the model got worse."""
+    """The watch over a promotion is over. `rolled_back`: the model became worse."""
 
     override: Override
     finding: Finding
@@ -142,4 +144,4 @@ Notify = Callable[[Event], None]
 
 
 def ignore(event: Event) -> None:
-    """For a part that nobody listens to."""
+    """A `notify` that drops every event."""

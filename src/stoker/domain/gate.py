@@ -1,10 +1,11 @@
-"""What a model has to prove before an alias may mean it, and the aliases that are held to it."""
+"""Gates: the conditions that a serve has to meet before an alias may mean it. Aliases, and their promotions."""
 
 from __future__ import annotations
 
+import hashlib
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import msgspec
@@ -28,7 +29,7 @@ WHOLE = {
     RunKind.CANARY.value: RunKind.CANARY,
     RunKind.SOAK.value: RunKind.SOAK,
 }
-"""Conditions of one word: that kind of measurement passed as a whole."""
+"""Conditions of one word: the whole measurement of that kind passed."""
 BOUNDS = ("lower", "upper")
 """`NAME.lower`: the lower end of the 95 % interval of the rate `NAME.passed` of `NAME.n`."""
 
@@ -40,30 +41,47 @@ class Condition(NamedTuple):
     metric: str
     op: str = ""
     value: float = 0.0
-    """In seconds, bytes, or as it stands."""
+    """In seconds or bytes; without a unit, the number itself."""
 
     @property
     def measurement(self) -> RunKind | None:
-        """The kind of measurement that has to have passed as a whole; None: it compares a number."""
+        """The kind of measurement that has to pass as a whole; None: the condition compares a number."""
         return None if self.op else WHOLE[self.metric]
 
     @property
     def rate(self) -> str:
-        """The rate whose interval is meant; empty: none is."""
+        """The rate whose interval the condition compares; empty: it compares no interval."""
         name, dot, bound = self.metric.partition(".")
         return name if dot and bound in BOUNDS else ""
 
     def holds(self, seen: float) -> bool:
+        """Whether a measured number meets the condition."""
         return _OPERATORS[self.op](seen, self.value)
 
 
 class Gate(msgspec.Struct, frozen=True):
-    """A named list of conditions. All have to hold."""
+    """A named list of conditions; all have to be met."""
 
     name: str
     conditions: tuple[Condition, ...]
     max_age: float | None = None
-    """Seconds after which a measurement is too old; None: it is good as long as its fingerprint."""
+    """Seconds after which a measurement is too old; None: it is valid as long as the serve's fingerprint is the same.
+    """
+
+    @property
+    def digest(self) -> str:
+        """Hex digest of what the gate demands; order and spelling of the conditions do not matter."""
+        return _digest(self.conditions)
+
+
+def digest_of_texts(texts: Iterable[str]) -> str:
+    """`Gate.digest` of conditions in their written form. Raises ValueError if one of them is no condition."""
+    return _digest(condition(text) for text in texts)
+
+
+def _digest(conditions: Iterable[Condition]) -> str:
+    demands = sorted({(one.metric, one.op, one.value) for one in conditions})
+    return hashlib.sha256(msgspec.json.encode(demands)).hexdigest()
 
 
 class Alias(msgspec.Struct, frozen=True):
@@ -71,21 +89,21 @@ class Alias(msgspec.Struct, frozen=True):
 
     name: str
     serve: str
-    """As configured; an override counts more."""
+    """The configured serve; an Override replaces it."""
     gate: str | None = None
     watch: float = 600.0
-    """Seconds for which a promotion is watched; 0: not at all."""
+    """Seconds for which a promotion is watched; 0: it is not."""
     check_every: float = 30.0
-    """Seconds between two looks."""
+    """Seconds between two checks during the watch."""
 
 
 class Override(msgspec.Struct, frozen=True):
-    """A promotion, kept over reload and restart: effective = override over file."""
+    """A promotion. It is stored, survives reload and restart, and replaces the serve that the file names."""
 
     alias: str
     serve: str
     previous: str
-    """Where the alias goes back to."""
+    """The serve to which a rollback moves the alias."""
     at: float
     """Unix time."""
     evidence: str = ""
@@ -94,14 +112,12 @@ class Override(msgspec.Struct, frozen=True):
 
 
 def condition(text: str) -> Condition:
-    """Raises ValueError that says what is expected."""
+    """Parse a condition. Raises ValueError; its message says what is expected."""
     stripped = text.strip()
     if _WORD.fullmatch(stripped):
         if stripped in WHOLE:
             return Condition(stripped, stripped)
-        raise ValueError(
-            f"is not a measurement that can stand alone. Use one of {', '.join(WHOLE)}, or compare a number"
-        )
+        raise ValueError(f"is not a condition of one word. Use one of {', '.join(WHOLE)}, or compare a number")
     found = _FORM.fullmatch(stripped)
     if found is None:
         raise ValueError("is not a condition: write `preflight`, or NAME OP VALUE such as `ttft_p95 < 2s`")

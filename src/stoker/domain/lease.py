@@ -6,48 +6,45 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import msgspec
+
 from stoker.domain.dialect import Dialect
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a ready serve answers. `key` is what the serve wants, never what the caller sent."""
+    """Where a ready serve answers. `key`: the key that the serve requires, never the caller's."""
 
     host: str
     port: int
     base_path: str = ""
-    """What stands before `/v1/...` in the serve's own URLs; usually empty. Without a trailing slash."""
+    """The path before `/v1/...` in the serve's URLs, without a trailing slash; usually empty."""
     served_name: str = ""
     key: str | None = None
     tls: bool = False
     speaks: frozenset[Dialect] | None = None
-    """The dialects that it was found to speak; None: it was not asked."""
+    """The dialects that the serve was found to speak; None: it was not tested."""
     system_turns: str | None = None
     """`keep` or `append`, if its template was tested: see `translate.neutral.capabilities`."""
     key_header: str = "authorization"
     """Which header carries the key: `authorization` (as a bearer) or `x-api-key`."""
 
 
-class Lease:
+class Lease(msgspec.Struct, eq=False):
     """Held while a request uses a serve. `exchange.carrier` or the block of `exchange.leasing` releases it; releasing
     twice does nothing.
-
-    `on_cut` is called (at most once, with the reason) when the scheduler takes the lease away: the
-    holder ends its stream with an error event. It may still call `release` afterwards.
     """
 
-    __slots__ = ("_release", "granted_at", "id", "on_cut", "serve", "target", "waited")
-
-    def __init__(
-        self, id: int, serve: str, target: Target, granted_at: float, waited: float, release: Callable[[Lease], None]
-    ) -> None:
-        self.id = id
-        self.serve = serve
-        self.target = target
-        self.granted_at = granted_at
-        self.waited = waited
-        self.on_cut: Callable[[str], None] | None = None
-        self._release: Callable[[Lease], None] | None = release
+    id: int
+    serve: str
+    target: Target
+    granted_at: float
+    waited: float
+    _release: Callable[[Lease], None] | None
+    on_cut: Callable[[str], None] | None = None
+    """Called (at most once, with the reason) when the scheduler takes the lease away: the holder ends its stream with
+    an error event. It may still call `release` afterwards.
+    """
 
     def release(self) -> None:
         release, self._release = self._release, None
@@ -57,9 +54,9 @@ class Lease:
 
 
 class PendingLease(Protocol):
-    """A place in the queue for a lease. `asyncio.Future[Lease]` is one. Await it through `exchange.leasing` only.
+    """A lease that is not granted yet. `asyncio.Future[Lease]` implements it. Await it through `exchange.leasing` only.
 
-    Whoever waits gives the place back by `cancel`, or by `set_exception`, which also says why.
+    The request leaves the queue by `cancel`, or by `set_exception`, which also gives the reason.
     """
 
     def __await__(self) -> Generator[Any, Any, Lease]: ...

@@ -1,4 +1,4 @@
-"""The nearest known name to one that a person mistyped. Pure, and bounded however long the word is."""
+"""The known name that is most similar to a mistyped one. Bounded, however long the word is."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import difflib
 from collections.abc import Iterable
 
 LONGEST = 100
-"""Characters of a word that are compared."""
+"""How many characters of a word are compared."""
 
 
 def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The most similar known name, whatever the case of either; None: none is similar enough.
+    """The most similar known name, ignoring case; None: none is similar enough.
 
-    `cutoff`: from 0, anything, to 1, only the same.
+    `cutoff`: the required similarity, from 0 (any) to 1 (equal).
     """
     by_folded = {name.casefold(): name for name in known}
     found = difflib.get_close_matches(word[:LONGEST].casefold(), by_folded, n=1, cutoff=cutoff)

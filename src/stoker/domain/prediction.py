@@ -1,4 +1,4 @@
-"""A model that is expected to be wanted next. Routing and the warm pool both predict."""
+"""Predictions of the models that requests will need next. Routing and the warm pool both make them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from enum import StrEnum
 
 
 class PredictionReason(StrEnum):
+    """Why a serve is expected to be needed next."""
+
     RULE = "rule"
-    """Its task class is asked for."""
+    """The router would choose it for a task class that is requested now."""
     PATTERN = "pattern"
-    """It, or the class that wants it, came next before."""
+    """In the past it, or a class that it serves, was requested next."""
     FREQUENCY = "frequency"
+    """It is requested often."""
 
 
 Prediction = tuple[str, PredictionReason]
-"""A serve, and why it is expected."""
+"""A serve's name, and why it is expected."""

@@ -1,7 +1,7 @@
-"""What is asked of a model, whichever dialect it came in: ordered blocks in turns.
+"""What a model is asked, independent of the dialect: turns of ordered blocks.
 
-The form is a superset of what the dialects can say to each other. What only one dialect can say is not in it: its
-reader names the loss. Arguments of calls and JSON schemas are kept as the text that the client wrote.
+A prompt can hold everything that at least two dialects can express. What only one dialect can express is left out, and
+that dialect's reader reports the loss. Arguments of calls and JSON schemas stay the text that the client wrote.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Role(StrEnum):
     SYSTEM = "system"
     """Also OpenAI's `developer`."""
     USER = "user"
-    """Also holds the results of calls, before anything else that the user says."""
+    """Also holds the results of tool calls, before the user's own blocks."""
     ASSISTANT = "assistant"
 
 
@@ -29,7 +29,7 @@ class Text(msgspec.Struct):
 
 
 class Image(msgspec.Struct):
-    """Either `data` (base64) with its `media_type`, or a `url` that somebody else fetches."""
+    """Either `data` (base64) with its `media_type`, or a `url`, which is not fetched here."""
 
     media_type: str = ""
     data: str = ""
@@ -54,24 +54,26 @@ class Audio(msgspec.Struct):
 
 
 class Thinking(msgspec.Struct):
-    """What the model thought. `signature`: what its maker signed it with; empty: nobody did."""
+    """The model's thinking. `signature`: its vendor's signature; empty: it is not signed."""
 
     text: str
     signature: str = ""
 
 
 class Redacted(msgspec.Struct):
-    """Thinking that only its maker can read."""
+    """Encrypted thinking, which only the model's vendor can read."""
 
     data: str
 
 
 class Refusal(msgspec.Struct):
+    """The model refuses, in these words."""
+
     text: str
 
 
 class ToolCall(msgspec.Struct):
-    """The model calls a tool. `arguments` is JSON text, as written; of a `custom` tool it is any text."""
+    """The model calls a tool. `arguments`: JSON text, unchanged; any text for a `custom` tool."""
 
     id: str
     name: str
@@ -95,18 +97,18 @@ class Turn(msgspec.Struct):
 
 
 class Tool(msgspec.Struct):
-    """A tool that the client runs. `custom`: takes any text instead of JSON; `grammar` may say which."""
+    """A tool that the client runs. `custom`: it takes any text instead of JSON; `grammar` may restrict that text."""
 
     name: str
     description: str | None = None
     schema: Raw | None = None
-    """JSON schema of the arguments, as the client wrote it; None: it gave none."""
+    """JSON schema of the arguments, as the client wrote it; None: the client gave none."""
     strict: bool | None = None
     custom: bool = False
     grammar: Any = None
-    """As chat nests it."""
+    """In the form of the chat dialect."""
     namespace: str = ""
-    """Responses groups tools; `name` then begins with the group's and a dot."""
+    """The group of the tool (only in the Responses dialect); `name` then begins with the group's name and a dot."""
 
 
 class Choice(StrEnum):
@@ -121,13 +123,13 @@ class Choice(StrEnum):
 class ToolChoice(msgspec.Struct):
     mode: Choice
     name: str = ""
-    """With NAMED."""
+    """The tool to call, for NAMED; else empty."""
     allowed: list[str] | None = None
-    """Only these of the tools may be called."""
+    """The names of the only tools that may be called; None: all."""
 
 
 class AnswerFormat(msgspec.Struct):
-    """The form of the answer: any JSON object, or one after a schema."""
+    """The required form of the answer: any JSON object, or one that matches a schema."""
 
     schema: Raw | None = None
     """None: any JSON object."""
@@ -137,19 +139,19 @@ class AnswerFormat(msgspec.Struct):
 
 
 class Reasoning(msgspec.Struct):
-    """How much to think. None of an attribute: the client did not say."""
+    """How much the model is to think. None for any attribute: the client did not set it."""
 
     enabled: bool | None = None
     budget: int | None = None
-    """Tokens of thinking."""
+    """Tokens of thinking, at most."""
     effort: str | None = None
     """`none`, `minimal`, `low`, `medium`, `high`, `xhigh`, `max`."""
     shown: bool | None = None
-    """Whether the client wants to see (a summary of) it."""
+    """Whether the client wants to see the thinking, or a summary of it."""
 
 
 class Prompt(msgspec.Struct):
-    """One request. `settings` holds what is the same in every dialect that has it, under the names of `SETTINGS`."""
+    """One request. `settings`: the parameters that mean the same in every dialect that has them; see SETTINGS."""
 
     dialect: Dialect
     model: str
@@ -161,11 +163,11 @@ class Prompt(msgspec.Struct):
     stop: list[str] = []
     stream: bool = False
     wants_usage: bool = True
-    """Streamed: whether the client asked for it (of the OpenAI dialects only chat asks)."""
+    """Whether a streamed answer reports its tokens. Only the chat dialect lets the client choose."""
     format: AnswerFormat | None = None
     reasoning: Reasoning | None = None
     continues: bool = False
-    """The last turn is the beginning of the answer."""
+    """The last turn is the beginning of the answer, which the model has to continue."""
     settings: dict[str, Any] = {}
 
 
@@ -174,5 +176,5 @@ SETTINGS = (
     "logit_bias", "logprobs", "top_logprobs", "n", "user", "metadata", "service_tier", "store", "prediction",
     "verbosity", "prompt_cache_key", "safety_identifier", "chat_template_kwargs",
 )  # fmt: skip
-"""Keys of `Prompt.settings`: a setting that one dialect has and the next one may not. `user` names the end user,
-`metadata` is the client's own note (OpenAI's; Anthropic's `metadata.user_id` is `user`)."""
+"""Keys of `Prompt.settings`; not every dialect has each. `user` names the end user. `metadata` is OpenAI's: notes of
+the client. Anthropic's `metadata.user_id` is `user` here."""

@@ -1,4 +1,4 @@
-"""One seam per kind of IO. `stoker.testing` has a fake clock and a fake fleet."""
+"""One protocol for each kind of IO. `stoker.testing` has a fake clock and a fake fleet."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stoker.domain.serve import Serve
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A serve that is up: proved by health, exact id and (where asked) a canary."""
+    """A serve that is proved ready: by its health, the exact model id and, if configured, a canary."""
 
     serve: Serve
     target: Target
@@ -22,7 +22,7 @@ class Running:
     started_at: float
     """Unix time."""
     facts: dict[str, str | int | float]
-    """The engine's start-up facts: context, parallel, build, load seconds, per-phase times."""
+    """What is known about its start: context, parallel, build, the seconds to load and of each phase."""
     start_kind: str = "cold"
     """What it was started from: `cold`, `warm` (weights in the page cache) or `asleep`."""
 
@@ -30,87 +30,86 @@ class Running:
 class Fleet(Protocol):
     """Starts and stops serves. Only `fleet.swapping` calls it."""
 
-    def check(self, serve: Serve) -> list[str]:
-        """What stands in the way of a start (weights, command, files, port): one sentence each, empty if nothing.
+    def quick_check(self, serve: Serve) -> list[str]:
+        """What prevents a start (weights, command, files, port), one sentence for each problem; empty: nothing.
 
-        Touches nothing and takes milliseconds: called before a running serve is asked to go.
+        Changes nothing and takes milliseconds. It is called before a swap is decided.
         """
 
     def lacks_weights(self, serve: Serve) -> bool:
-        """Whether its weights are missing and can be fetched from its `source`. Microseconds."""
+        """Whether its weights are missing and can be fetch_progress from its `source`. Microseconds."""
 
     async def fetch(self, serve: Serve) -> None:
-        """Bring its missing weights, verified. Raises StartFailed; on cancel nothing is left half done."""
+        """Fetch and verify its missing weights. Raises StartFailed. On cancel no half-written file stays."""
 
-    def fetched(self, name: str) -> str:
-        """How far a fetch under way is, in words."""
+    def fetch_progress(self, name: str) -> str:
+        """The progress of a fetch under way, in words."""
 
-    async def examine(self, serve: Serve, victims: tuple[str, ...] = ()) -> list[str]:
-        """As `check`, with everything that takes longer: image, container, unit, weights' hashes, free memory.
+    async def full_check(self, serve: Serve, victims: tuple[str, ...] = ()) -> list[str]:
+        """As `quick_check`, and all that takes longer: image, container, unit, hashes of the weights, free memory.
 
-        Awaited while the victims of a swap drain, and right before they are stopped; if anything is found they are not
-        touched. What the victims hold is credit. Raises StartFailed where what is found has a code of its own.
+        It runs while the victims of a swap drain, and again right before they are stopped; if it finds a problem, they
+        go on. Memory that the victims hold counts as free. Raises StartFailed for a problem that has its own code.
         """
 
     async def start(self, serve: Serve, on_exit: Callable[[str, str], None]) -> Running:
-        """Start and wait until proved ready. Raises StartFailed with the engine's last words.
+        """Start and wait until proved ready. Raises StartFailed with the engine's last output.
 
         `on_exit(name, detail)` is called once if the process ends after that without `stop`.
-        On cancel: whatever was started is gone before CancelledError leaves this call.
+        On cancel: whatever was started is gone before CancelledError is raised.
         """
 
     def failure_of(self, name: str) -> str:
-        """What the last end of a serve was, in one word (`out_of_memory`); empty: nothing that has a name."""
+        """Why a serve last exited, as one word (`out_of_memory`); empty: the reason is not known."""
 
     async def stop(self, name: str, grace: float, keep_warm: bool = False) -> None:
-        """SIGTERM to the group, `grace` seconds, SIGKILL; returns when gone and its memory is free. Unknown: nothing.
+        """SIGTERM to the process group, SIGKILL after `grace` seconds. Returns when the memory of the serve is free.
 
-        `keep_warm`: it may be put to sleep instead; it then holds host memory, and nothing of its slot.
-
-        On cancel: the kill goes on; the call returns only when the process is gone.
+        `keep_warm`: the serve may be put to sleep instead; then it holds host memory, but no memory of its slot. An
+        unknown name does nothing. On cancel the stop goes on, and the call returns only when the process is gone.
         """
 
     async def forget(self, name: str) -> None:
-        """Remove what was kept of a stopped serve for its next start: saved conversations."""
+        """Delete the saved conversations of a stopped serve."""
 
     async def adopt(self, serves: list[Serve], on_exit: Callable[[str, str], None]) -> list[Running]:
-        """Take over what an earlier control plane left running and that is still right for its configuration."""
+        """Take over the serves that an earlier run of Stoker left running and whose configuration has not changed."""
 
     async def close(self, leave_running: bool) -> None:
-        """Give up everything: stop all serves, or leave them to the next control plane."""
+        """Stop all serves, or leave them running for the next run of Stoker."""
 
     def set_busy(self, is_busy: bool) -> None:
         """True: the first lease was granted; False: the last one was released. Called with most requests, so it has to
         take less than a microsecond. While the fleet is busy, nothing is read from disk ahead of time.
         """
 
-    def hurry(self, leave_running: bool) -> None:
-        """Whoever waits will wait no longer: what is being stopped, and what `close` would stop, is killed now. Every
-        stop from here on is without grace, saves nothing and does not wait for memory.
+    def end_grace(self, leave_running: bool) -> None:
+        """Kill at once the serves that are being stopped, and those that `close` would stop. Every later stop is
+        without grace, saves no conversations and does not wait for memory.
         """
 
 
 class Leases(Protocol):
-    """Who may use a serve now. The conductor is one. Hold leases through `exchange.leasing`."""
+    """Grants leases. The conductor implements it. Hold leases through `exchange.leasing`."""
 
     def acquire(self, name: str, counted: bool = True) -> Lease | PendingLease:
-        """A lease now or later. `counted`: it takes one of the serve's places. Loads the serve if it has to.
+        """A lease, or a pending one; loads the serve if necessary. `counted`: the lease takes one of its places.
 
-        A refusal is a StokerError: raised if it is known at once, else the end of the wait.
+        A refusal is a StokerError: raised at once, or later as the exception of the pending lease.
         """
 
-    def yields(self, lease: Lease) -> None:
-        """Take this lease away as soon as somebody waits for what it holds; that may be at once."""
+    def allow_preemption(self, lease: Lease) -> None:
+        """Let this lease be cut as soon as another request needs its place or its serve's memory."""
 
     def target(self, name: str) -> Target | None:
         """Where a serve answers; None: it is not ready."""
 
-    def failure(self, name: str) -> str:
-        """Why a serve is not there, as its error's code; empty: it is there, or never failed."""
+    def failure_code(self, name: str) -> str:
+        """The code of a serve's last failure; empty: it is ready, or never failed."""
 
 
-class Interrupted(msgspec.Struct, frozen=True):
-    """A swap as the journal has it: begun, and not known to have ended."""
+class SwapEntry(msgspec.Struct, frozen=True):
+    """A swap in the journal: it has begun, and is not known to have ended."""
 
     slot: str
     target: str
@@ -118,19 +117,19 @@ class Interrupted(msgspec.Struct, frozen=True):
 
 
 class Journal(Protocol):
-    """Swaps under way, on disk: what is begun is ended, or found by the next control plane."""
+    """The swaps under way, on disk. The next run of Stoker finds those that did not end."""
 
-    async def begin(self, swap: Interrupted) -> None:
-        """On disk, and safe from a power cut, when this returns. Raises StokerError `state_unusable`.
+    async def begin(self, swap: SwapEntry) -> None:
+        """Write an entry. It survives a power cut when this returns. Raises StokerError `state_unusable`.
 
-        On cancel: the entry is whole or not there, and nothing writes any more when CancelledError leaves this call.
+        On cancel the entry is complete or absent, and nothing writes any more when CancelledError is raised.
         """
 
-    def end(self, swap: Interrupted) -> None:
-        """It came to an end, whichever. Raises nothing."""
+    def end(self, swap: SwapEntry) -> None:
+        """Remove the entry: the swap ended, successfully or not. Raises nothing."""
 
-    def left(self) -> list[Interrupted]:
-        """What an earlier control plane began and did not end."""
+    def unfinished(self) -> list[SwapEntry]:
+        """The swaps that an earlier run of Stoker began and did not end."""
 
 
 class Clock(Protocol):

@@ -1,7 +1,7 @@
-"""A question of Stoker's own to a model: rules, data of others, and one word in JSON for an answer. Pure.
+"""Questions that Stoker itself asks a model: rules, foreign data, and one word in JSON as the answer. Pure.
 
-Data stands between lines with a mark that it cannot know, and the model is told to follow nothing in it. That makes it
-hard to talk a model round, not impossible.
+Foreign data stands between lines with a mark that its author cannot know, and the rules say to follow no instruction in
+it. That makes prompt injection hard, not impossible.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ _OBJECT = re.compile(r"\{")
 
 
 def question(name: str, rules: str, data: str, max_tokens: int, cloud: bool = False, plain: bool = False) -> Prompt:
-    """`plain`: without settings, for a model that refuses them: some clouds know no temperature, and most no switch for
-    thinking, so no cloud is told of the latter.
+    """The prompt of a question. `plain`: without settings, for a model that refuses them.
+
+    Some clouds accept no temperature, and most no switch for thinking; so no cloud gets the latter.
     """
     return Prompt(
         Dialect.CHAT,
@@ -32,20 +33,21 @@ def question(name: str, rules: str, data: str, max_tokens: int, cloud: bool = Fa
 
 
 def quoted(name: str, text: str, nonce: str) -> str:
-    """`nonce`: made by chance for this one question."""
+    """Foreign text between marks. `nonce`: a random word, new for each question."""
     return f"<{name} {nonce}>\n{text}\n</{name} {nonce}>"
 
 
 def one_word(reply: str, key: str, words: Collection[str]) -> str | None:
-    """What a reply says under this key; fences and prose around the object, case and blanks do not matter. None: none
-    of these words, or two different ones. Never raises.
+    """The word that a reply has under this key. Code fences, prose, case and blanks around it do not matter.
+
+    None: it is none of `words`, or the reply has two different ones. Never raises.
     """
-    said = {word for word in _under(reply[:_MAX_REPLY], key) if word in words}
-    return said.pop() if len(said) == 1 else None
+    found = {word for word in _under(reply[:_MAX_REPLY], key) if word in words}
+    return found.pop() if len(found) == 1 else None
 
 
 def _under(text: str, key: str) -> Iterator[str]:
-    """Of each JSON object in it, not looking for objects within objects."""
+    """The text under `key` in each JSON object of the reply; objects within objects are not searched."""
     decoder, at = json.JSONDecoder(), 0
     while (found := _OBJECT.search(text, at)) is not None:
         at = found.end()

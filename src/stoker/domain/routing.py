@@ -1,4 +1,4 @@
-"""How a request that names a task instead of a model is routed, as configured. Times are seconds."""
+"""The settings of routing: how a request that names a task instead of a model gets its tier. Times are seconds."""
 
 from __future__ import annotations
 
@@ -10,40 +10,42 @@ from stoker.domain.task import CLASSES, HIGH_RISK, LONG
 from stoker.domain.tier import Tier
 
 AUTO = "auto"
-"""The model name that asks for a choice; `auto:CLASS` declares the class too."""
+"""The model name that lets Stoker choose the model; `auto:CLASS` declares the task class, too."""
 HEADER = "x-stoker-class"
 """The request header that declares the class."""
 UNKNOWN = "x-stoker-class-unknown"
-"""The response header that says which declared class is not known."""
+"""The response header that names a declared class that is not known."""
 ANY = "*"
-"""Every class, in a list of classes."""
+"""In a list of classes: every class."""
 
 
 class TaskClass(msgspec.Struct, frozen=True):
-    """What the operator says of one class of tasks: one of his own, or a built-in one."""
+    """The operator's settings for one task class, built-in or new."""
 
     name: str
     words: tuple[str, ...] = ()
-    """Words and phrases that speak for it, in any case. A built-in class is found by its own signs, too."""
+    """Words and phrases that mean this class, ignoring case. A built-in class is also recognised by the classifier."""
     tier: str | None = None
-    """The specialist: the tier to prefer for it. A preference: it permits nothing."""
+    """The specialist: the tier to prefer for this class, if the class may use it."""
+    orchestrator: str | None = None
+    """The orchestrator that answers `auto` requests of this class."""
 
 
 class BreakerLimits(msgspec.Struct, frozen=True):
-    """When a tier that fails is left alone, and for how long."""
+    """When the circuit of a failing tier opens, and for how long."""
 
     failures: int = 5
-    """In a row, within `window` seconds."""
+    """Failures in a row, within `window` seconds, that open the circuit."""
     window: float = 30.0
     cool_down: float = 20.0
-    """Seconds until it is tried again."""
+    """Seconds until the tier is tried again."""
 
 
 class ShadowSettings(msgspec.Struct, frozen=True):
-    """Which share of the answers a judge grades, and what that may take."""
+    """Which share of the answers a judge grades, and the limits on that."""
 
     rate: float = 0.0
-    """Of the requests that name a task; 0: none."""
+    """Share of the requests that name a task; 0: none."""
     judge: str = ""
     """The tier that grades."""
     cost_cap: float = 1.0
@@ -54,72 +56,73 @@ class ShadowSettings(msgspec.Struct, frozen=True):
 
 
 class ClassifierModelSettings(msgspec.Struct, frozen=True):
-    """A serve that is asked which class a request is of, where what was learned is not sure."""
+    """A serve that is asked for the class of a request if the built-in classifier is not sure."""
 
     serve: str
     timeout: float = 0.5
     below: float = 0.8
-    """It is asked where the built-in classifier is less sure than this; 1: always."""
+    """The serve is asked if the built-in classifier is less sure than this; 1: always."""
 
 
 class RouterSettings(msgspec.Struct, frozen=True):
-    """Everything that routing runs by. There is at least one tier."""
+    """All settings of routing. There is at least one tier."""
 
     tiers: tuple[Tier, ...]
-    """From the cheapest to the strongest, as they stand in the file."""
+    """From the cheapest to the strongest, in the order of the file."""
     high_risk: tuple[str, ...] = HIGH_RISK
     classes: tuple[TaskClass, ...] = ()
-    """Those that the file says something of, own and built-in."""
+    """The classes that the file has settings for, new and built-in."""
     allow_cloud: bool = True
     cloud_classes: tuple[str, ...] = (ANY,)
     breaker: BreakerLimits = BreakerLimits()
     long_context: int = LONG
-    """Tokens of a prompt from which it is long. Where its bytes are fewer, nobody has to count."""
+    """Tokens from which a prompt is long. A body of fewer bytes is not long, and its tokens are not counted."""
     explore: float = 0.0
-    """Share of the requests that go to another tier first, one that was measured to be good enough as well."""
+    """Share of the requests that go to another tier first, to one that was also measured to be good enough."""
     shadow: ShadowSettings = ShadowSettings()
     classifier: ClassifierModelSettings | None = None
-    """None: the built-in classifier alone decides."""
+    """None: only the built-in classifier decides."""
     profile_path: str | None = None
-    """Absolute; None: STATE/profile.json, and where there is none the cautious profile."""
+    """Absolute path of the quality profile; None: STATE/profile.json, or the cautious profile if that file is absent.
+    """
     aliases: Mapping[str, str] = {}
-    """Further model names, and which of `auto` and `auto:CLASS` each of them says."""
+    """Other model names, and the `auto` or `auto:CLASS` that each of them stands for."""
 
     @property
     def known(self) -> tuple[str, ...]:
-        """Every class name: the built-in ones, then the operator's own."""
-        return tuple(dict.fromkeys((*CLASSES, *(one.name for one in self.classes))))
+        """Every class name: the built-in ones, then the operator's."""
+        return tuple(dict.fromkeys((*CLASSES, *(item.name for item in self.classes))))
 
     @property
     def serves(self) -> tuple[str, ...]:
-        """Those that routing has to know: of its tiers, and the classifier's."""
+        """The serves that routing uses: those of the tiers, and the classifier's."""
         own = () if self.classifier is None else (self.classifier.serve,)
         return tuple(dict.fromkeys((*(tier.serve for tier in self.tiers), *own)))
 
     @property
     def names(self) -> dict[str, str]:
-        """Every model name that asks for a choice, and the class that it declares; empty: none."""
+        """Every model name that is routed, and the class that it declares (empty: none)."""
         names = {AUTO: "", **{f"{AUTO}:{name}": name for name in self.known}}
         return names | {alias: names[meant] for alias, meant in self.aliases.items()}
 
     @property
     def listed(self) -> tuple[str, ...]:
-        """Those that a list of models shows: `auto`, and what the operator calls it."""
+        """The routed names that a list of models shows: `auto` and its aliases."""
         return AUTO, *self.aliases
 
     def specialist(self, task_class: str) -> str | None:
-        """The tier that is recommended for a class."""
-        return next((one.tier for one in self.classes if one.name == task_class), None)
+        """The tier that the operator prefers for a class; None: no preference."""
+        return next((item.tier for item in self.classes if item.name == task_class), None)
 
     def permits(self, tier: Tier, task_class: str) -> bool:
-        """Whether the file lets this tier serve this class. Keys and verdicts have their own say."""
+        """Whether the configuration lets this tier serve this class. Keys and verdicts may still forbid it."""
         if not includes_class(task_class, tier.classes):
             return False
         return not tier.cloud or (self.allow_cloud and includes_class(task_class, self.cloud_classes))
 
 
 def is_reserved(name: str) -> bool:
-    """Whether a model name is for naming a task, be there such a class or not."""
+    """Whether a model name has the form of a routed one; its class need not exist."""
     return name == AUTO or name.startswith(f"{AUTO}:")
 
 

@@ -1,4 +1,4 @@
-"""One measurement as an artifact: who was measured, how, what came out. No prompt and no reply is in it."""
+"""The result of one measurement: what was measured, how, and the numbers. It holds no prompt and no reply."""
 
 from __future__ import annotations
 
@@ -25,30 +25,34 @@ class Outcome(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     UNDECIDED = "undecided"
-    """Too few samples for either word."""
+    """Too few samples to say passed or failed."""
     INTERRUPTED = "interrupted"
-    """What was finished is kept."""
+    """Stopped before its end; the finished part is kept."""
     NOT_APPLICABLE = "not-applicable"
-    """The serve has nothing to which it applies; the finding says what stands in."""
+    """The measurement does not apply to this serve; the finding says why."""
 
 
 class Fingerprint(msgspec.Struct, frozen=True):
-    """What was measured. A baseline compares across a change of `execution`, never across one of `identity`."""
+    """Which model was measured, and how it ran. A baseline stays comparable if `execution` changes, not if `identity`
+    does.
+    """
 
     identity: str = ""
     """Hex digest over model, revision, quantisation, chat template, sampling; empty: unknown."""
     execution: str = ""
     """Hex digest over engine and version, flags, environment, package versions."""
     parts: dict[str, str] = {}
-    """Each part by name, readable or hashed, so that a difference can be named."""
+    """Each part by its name, as text or as a hash, so that a difference can be named."""
 
 
 class Subject(msgspec.Struct, frozen=True):
+    """The serve that was measured, and how it was reached."""
+
     serve: str
     model: str
-    """The id that was asked for."""
+    """The model name in the requests."""
     base_url: str
-    """As it was asked, without credentials."""
+    """The URL of the requests, without credentials."""
     dialect: str = "chat"
     route: str = "front-door"
     """`front-door`, `direct`, or `public`."""
@@ -56,26 +60,27 @@ class Subject(msgspec.Struct, frozen=True):
 
 
 class Finding(msgspec.Struct):
-    """One check or condition, and how it went."""
+    """One check or condition, and its outcome."""
 
     name: str
     outcome: Outcome
     seen: str = ""
     """One sentence with the numbers."""
     cause: str = ""
-    """Of a failure: what it mostly is."""
+    """The usual cause of this failure."""
     fix: str = ""
+    """What to do about the failure."""
     numbers: dict[str, Number] = {}
     seconds: float | None = None
 
 
 class Run(msgspec.Struct):
-    """The artifact. `id` sorts by time: `20261121T175901Z-benchmark-fast-3f2a`."""
+    """The stored result. `id` sorts by time: `20261121T175901Z-benchmark-fast-3f2a`."""
 
     id: str
     kind: RunKind
     at: float
-    """Unix time of the beginning."""
+    """Unix time of the start."""
     seconds: float
     subject: Subject
     outcome: Outcome
@@ -85,9 +90,9 @@ class Run(msgspec.Struct):
     settings: dict[str, msgspec.Raw] = {}
     machine: dict[str, msgspec.Raw] = {}
     raw: msgspec.Raw = msgspec.Raw(b"null")
-    """Every single measurement: in the file, not in the index."""
+    """Every single sample. It is in the run's file, not in the index."""
 
     def setting(self, name: str) -> object:
-        """What was asked for under that name; None: nothing was."""
+        """The setting of that name; None: it was not set."""
         found = self.settings.get(name)
         return None if found is None else msgspec.json.decode(found)

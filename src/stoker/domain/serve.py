@@ -14,7 +14,7 @@ class Driver(StrEnum):
 
     PROCESS = "process"
     COMPOSE = "compose"
-    """A container, brought up by the serve's own `up` command."""
+    """A container, with or without Compose: the serve's own `up` command creates it."""
     SYSTEMD = "systemd"
     EXTERNAL = "external"
 
@@ -24,12 +24,12 @@ class Warmth(StrEnum):
 
     AUTO = "auto"
     PIN = "pin"
-    """Never dropped to make room for another."""
+    """Never removed from memory to make room for another one."""
     NEVER = "never"
 
 
 class Status(StrEnum):
-    """What its owner thinks of a serve. `rejected` and `blocked` need `--force`."""
+    """The owner's judgement of a serve. `rejected` and `blocked` ones start only with `--force`."""
 
     PRODUCTION = "production"
     BASELINE = "baseline"
@@ -40,14 +40,14 @@ class Status(StrEnum):
 
 
 class Secret:
-    """A value that prints as `***`. `reveal()` is called where the bytes go on the wire, nowhere else."""
+    """A value that is never printed: only its source is. Call `reveal()` only where the value is sent."""
 
     __slots__ = ("_value", "source")
 
     def __init__(self, value: str, source: str) -> None:
         self._value = value
         self.source = source
-        """Where it came from: `env:NAME` or `file:PATH`. Safe to print."""
+        """Where the value came from: `env:NAME` or `file:PATH`. Safe to print."""
 
     def reveal(self) -> str:
         return self._value
@@ -66,7 +66,7 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class Requires:
-    """What must be there before a running model is touched."""
+    """What has to be installed or present before the serve starts; checked before another one is stopped for it."""
 
     files: tuple[str, ...] = ()
     packages: Mapping[str, str] = field(default_factory=dict)
@@ -76,19 +76,21 @@ class Requires:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """How an engine is to run its model; each adapter says it in its engine's words. None: the engine's own choice."""
+    """How an engine runs its model. Each engine's adapter writes it as that engine's options. None: the engine's
+    default.
+    """
 
     tensor_parallel: int | None = None
     pipeline_parallel: int | None = None
     memory_fraction: float | None = None
     """Share of each device's memory that the engine may take, above 0 up to 1."""
     batched_tokens: int | None = None
-    """Tokens that one step works on at most."""
+    """Tokens that one step processes, at most."""
     dtype: str | None = None
     quantization: str | None = None
     kv_cache_type: str | None = None
     attention_backend: tuple[str, ...] = ()
-    """In order of preference: the first whose dependencies are there."""
+    """In order of preference: the first one whose dependencies are installed is used."""
     prefix_caching: bool | None = None
     graphs: bool | None = None
     """CUDA graphs and compilation."""
@@ -97,7 +99,9 @@ class Tuning:
     chat_template: str | None = None
     thinking: bool | None = None
     sampling: Mapping[str, float] = field(default_factory=dict)
-    """Defaults for what a request leaves out: `temperature`, `top_p`, `top_k`, `min_p`, `repetition_penalty`."""
+    """Defaults for the settings that a request leaves out: `temperature`, `top_p`, `top_k`, `min_p`,
+    `repetition_penalty`.
+    """
     rendezvous: str | None = None
     """`host:port` at which the parts of one engine find each other."""
     trust_remote_code: bool = False
@@ -111,9 +115,9 @@ class Translation:
     strict: bool = False
     """Refuse requests that would lose something in translation."""
     always: frozenset[Dialect] = frozenset()
-    """Dialects that it speaks badly: requests in them are translated anyway."""
+    """Dialects that it speaks badly: requests in them are translated nevertheless."""
     cloud: bool = False
-    """It is a cloud: it knows no settings of local engines, and accepts only thinking that it signed itself."""
+    """The serve is a cloud: it accepts no settings of local engines, and only thinking that it signed itself."""
     traits: Mapping[str, object] = field(default_factory=dict)
     """Overrides, by the field names of `translate.neutral.capabilities.Capabilities`."""
 
@@ -133,13 +137,13 @@ class SwapPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A set of devices. Without `memory` one serve at a time lives here; with it, as many as fit."""
+    """A set of devices. Without `memory` it holds one serve at a time; with it, as many as fit."""
 
     name: str
     devices: tuple[str, ...] = ()
     memory: int | None = None
     baseline: str | None = None
-    """The known-good serve to fall back to when a switch and its rollback both failed."""
+    """The serve to start if a start failed and restoring the previous resident failed, too."""
     swap: SwapPolicy = SwapPolicy()
 
 
@@ -148,22 +152,23 @@ IN_PLACE = frozenset(
      "ready_timeout", "stop_grace", "conflicts", "modalities", "fallback", "warm", "source", "sha256",
      "min_tokens_per_second", "translation", "from_tier")
 )  # fmt: skip
+"""Fields of a Serve that may change while it runs: a reload does not restart it for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Serve:
-    """One model, one way to run it."""
+    """A configured serve: one model, and one way to run it."""
 
     name: str
     engine: str = "llama.cpp"
     """`llama.cpp`, `vllm`, `sglang`, or `openai` (anything that speaks an OpenAI-like API)."""
     model: str = ""
-    """Absolute path of the weights for llama.cpp; whatever `{model}` is to stand for in `cmd`."""
+    """For llama.cpp the absolute path of the weights; else whatever `{model}` stands for in `cmd`."""
     served_name: str = ""
-    """What the engine's /v1/models must show; also what is written into upstream requests."""
+    """The model name that the engine's /v1/models must show, and that Stoker writes into requests to it."""
     aliases: tuple[str, ...] = ()
     slot: str | None = None
-    """None: a companion that shares no slot with anyone."""
+    """None: the serve shares no slot with another one."""
     context: int | None = None
     """Tokens that one request may use."""
     parallel: int = 4
@@ -176,13 +181,13 @@ class Serve:
     modalities: tuple[str, ...] = ("text",)
     driver: Driver = Driver.PROCESS
     cmd: tuple[str, ...] | None = None
-    """Argument list with `{port}`, `{model}`, `{dir}`, `{host}`, `{name}`, `{key}` to fill in."""
+    """Argument list; `{port}`, `{model}`, `{dir}`, `{host}`, `{name}` and `{key}` are filled in."""
     host: str = "127.0.0.1"
     port: int | None = None
-    """None: a free one is picked at each start."""
+    """None: each start picks a free one."""
     health: str = "/health"
     canary: bool = False
-    """Ready only after a one-token completion was answered too."""
+    """Whether the serve is ready only after it has answered a completion of one token, too."""
     base_url: str | None = None
     """External serves: `http://host:port/v1`."""
     key: Secret | None = None
@@ -190,7 +195,9 @@ class Serve:
     """Which header carries the key: `authorization` (as a bearer) or `x-api-key`."""
     dialects: frozenset[Dialect] = SPOKEN
     asks_dialects: bool = False
-    """What it speaks was not said: `dialects` is what its kind usually does, and it is asked when it is ready."""
+    """The file does not say which dialects the serve speaks: `dialects` is the usual set of its engine, and a ready
+    serve is tested for them.
+    """
     translation: Translation = Translation()
     memory: int | None = None
     keep_loaded: bool = False
@@ -204,42 +211,47 @@ class Serve:
     requires: Requires = Requires()
     conflicts: tuple[str, ...] = ()
     directory: str = "."
-    """Absolute: where the configuration file lies; `{dir}`, and the child's working directory."""
+    """Absolute path of the configuration file's directory: `{dir}`, and the working directory of the process."""
     embedded: bool | None = None
     """llama.cpp: True = the xllamacpp wheel, False = llama-server from PATH, None = PATH first."""
     die_with_parent: bool = False
-    """The demo's engines only."""
+    """Whether the engine ends with Stoker, even if Stoker is killed. Only for the demo's engines."""
     tuning: Tuning = Tuning()
     container: str | None = None
-    """Driver compose: the container's name."""
+    """Driver `compose`: the container's name."""
     up: tuple[str, ...] | None = None
-    """Driver compose: the command that creates the container; `{dir}`, `{port}`, `{model}` are filled in."""
+    """Driver `compose`: the command that creates the container; `{dir}`, `{port}`, `{model}` are filled in."""
     unit: str | None = None
-    """Driver systemd: the unit's name."""
+    """Driver `systemd`: the unit's name."""
     fallback: str | None = None
-    """The serve to use instead when this one runs out of memory."""
+    """The serve that answers if this one does not fit on its device."""
     warm: Warmth = Warmth.AUTO
     sleep_level: int | None = None
-    """vLLM: 1 = weights to host memory, 2 = weights dropped and read again. SGLang: 1. None: stopped instead."""
+    """vLLM: 1 moves the weights to host memory, 2 drops them. SGLang: 1. None: the serve is stopped instead of put to
+    sleep.
+    """
     keep_conversations: bool = False
     """llama.cpp: the KV cache of conversations is saved before a stop and restored after the next start."""
     min_tokens_per_second: float | None = None
-    """What a streamed reply should reach after its first token; below it the watchdog's command says so."""
+    """The expected rate of a streamed reply after its first token; `stoker watchdog` reports a lower one."""
     source: str | None = None
-    """Where missing weights come from: a path, `https://…`, `rsync:HOST:PATH`, `s3://BUCKET/KEY`, `hf:ORG/REPO`."""
+    """Where missing weights are fetched from: a path, `https://…`, `rsync:HOST:PATH`, `s3://BUCKET/KEY`, `hf:ORG/REPO`.
+    """
     sha256: Mapping[str, str] = field(default_factory=dict)
-    """File name (of `model` or its parts) to the hex digest that it must have."""
+    """The required hex digest of each file, by the file name of `model` or of one of its parts."""
 
     from_tier: bool = False
-    """It was written as a cloud tier: its served name is its vendor's word, which two tiers may share."""
+    """The serve was made from a cloud tier: its served name is the vendor's model name, which two tiers may share."""
 
     def names(self) -> tuple[str, ...]:
-        """Every model name that means this serve: its own, the served one (not of a cloud tier), the aliases."""
+        """Every model name that means this serve: its own name, its served name (unless made from a cloud tier), its
+        aliases.
+        """
         served = self.name if self.from_tier else self.served_name or self.name
         return tuple(dict.fromkeys((self.name, served, *self.aliases)))
 
     def launches_like(self, other: Serve) -> bool:
-        """Whether a running `other` is still right for this configuration."""
+        """Whether a serve that runs as `other` need not restart for this configuration: see IN_PLACE."""
         return all(getattr(self, f.name) == getattr(other, f.name) for f in fields(self) if f.name not in IN_PLACE)
 
     @property
@@ -248,9 +260,12 @@ class Serve:
 
 
 def on_devices(serve: Serve, slot: Slot) -> Serve:
-    """The serve, seeing only its slot's devices. Its own `env` wins; a slot without devices changes nothing."""
+    """The serve, restricted to its slot's devices by environment variables, unless its own `env` sets them.
+
+    A slot without devices changes nothing.
+    """
     if not slot.devices:
         return serve
     listed = ",".join(slot.devices)
-    seen = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": listed, "HIP_VISIBLE_DEVICES": listed}
-    return replace(serve, env={**seen, **serve.env})
+    visible = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": listed, "HIP_VISIBLE_DEVICES": listed}
+    return replace(serve, env={**visible, **serve.env})

@@ -1,4 +1,4 @@
-"""What a routed request cost, compared with the price of the most expensive cloud tier. Pure."""
+"""What a routed request cost, compared with the most expensive cloud tier. Pure."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from stoker.domain.tier import Cost
 
 
 class DailySpending(msgspec.Struct, frozen=True):
-    """Money of one UTC day, as `2026-11-21`."""
+    """The money spent on one UTC day. `day`: as `2026-11-21`."""
 
     day: str = ""
     amount: float = 0.0
 
     def amount_on(self, at: float) -> float:
-        """What was spent on the day of `at` (Unix time); another day begins with nothing."""
+        """The money spent on the day of `at` (Unix time); 0 on a day that has no record."""
         return self.amount if day_of(at) == self.day else 0.0
 
     def add(self, amount: float, at: float) -> DailySpending:
@@ -31,20 +31,20 @@ def day_of(at: float) -> str:
 
 
 def cloud_costs(router: RouterSettings | None) -> tuple[Cost, ...]:
-    """The rates of the cloud tiers, whether a request may go there or not."""
+    """The prices of all cloud tiers, also of those that a request may not use."""
     return () if router is None else tuple(tier.cost for tier in router.tiers if tier.cloud)
 
 
 def spent(routed: Routed) -> float:
-    """What is known to have been paid, answers that were thrown away included."""
+    """The known cost of a request, including discarded answers."""
     return sum(attempt.cost or 0.0 for attempt in routed.attempts)
 
 
 def always_cloud(decision: Decision, clouds: Iterable[Cost]) -> float | None:
-    """The tokens of the answer that the client got, at the rates of the cloud tier that is most expensive for them.
+    """What the answer that the client got would have cost at the cloud tier that is most expensive for its tokens.
 
-    They are the last call's: what a repair threw away is not among them. None: no cloud is configured, no tier
-    answered, or its tokens are not known.
+    Only the last call counts, not answers that a repair discarded. None: no cloud tier is configured, no tier answered,
+    or the tokens are not known.
     """
     routed, asked, answered = decision.routed, decision.input_tokens, decision.output_tokens
     if routed is None or not routed.tier or asked is None or answered is None:
@@ -53,6 +53,8 @@ def always_cloud(decision: Decision, clouds: Iterable[Cost]) -> float | None:
 
 
 def saved(decision: Decision, clouds: Iterable[Cost]) -> float | None:
-    """Negative: it cost more than the cloud would have. None: `always_cloud` is not known."""
+    """The difference between `always_cloud` and the cost; negative: the cloud would have been cheaper. None:
+    unknown.
+    """
     instead = always_cloud(decision, clouds)
     return None if instead is None or decision.routed is None else instead - spent(decision.routed)

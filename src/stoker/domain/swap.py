@@ -1,4 +1,4 @@
-"""What a swap did."""
+"""The report of a swap."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class SwapReport:
-    """What a swap did. `outcome` is `ready`, `failed`, `cancelled` or `stopped`; `running` before its end.
+    """The result of a swap. `outcome` is `ready`, `failed`, `cancelled` or `stopped`; `running` before its end.
 
-    `phases`, in seconds, one after the other: `drain`; `check` (everything that can be known before the victims are
-    touched); `stop` (the victims, until they are gone and their memory is free); `start` (until the target's health is
+    `phases`, in seconds, one after the other: `drain`; `check` (the full check of the target, and the
+    journal); `stop` (the victims, until they are gone and their memory is free); `start` (until the target's health is
     good); `ready` (until its exact id, and its canary where asked, are proved).
     """
 
     generation: int
     serve: str | None
-    """The serve to be loaded; None: the victims were only stopped."""
+    """The target; None: the victims were only stopped."""
     slot: str
     victims: tuple[str, ...]
     outcome: str = "running"

@@ -1,4 +1,4 @@
-"""What kind of task a request is: the classes, what is looked at, and what was found."""
+"""Task classes: their names, what routing reads of a request to find its class, and the class it found."""
 
 from __future__ import annotations
 
@@ -15,91 +15,90 @@ CLASSES = (
 WITH_FIXTURES = frozenset(CLASSES) - {"creative", "multi-file-refactor", "vision"}
 """Classes whose fixtures ship with Stoker: `stoker eval bootstrap` measures them without `--suites`."""
 DEFAULT = "chat"
-"""What nothing else fits."""
+"""The class of a request that fits no other one."""
 UNKNOWN = "unknown"
-"""The name of a task that could not be found. It is no class: nothing measures it, and nobody can declare it."""
+"""The name of a task whose class is not known. It is not a class: it cannot be measured or declared."""
 HIGH_RISK = ("planning", "multi-file-refactor")
-"""A wrong answer costs more than an expensive one here: only a measured `allow` serves them on a local tier."""
+"""Classes at which a wrong answer costs more than an expensive one: a local tier needs a measured `allow` for them."""
 LONG = 32_768
-"""Tokens of a prompt from which it is long, unless the operator says otherwise."""
+"""Tokens from which a prompt is long, unless the operator configures another number."""
 BYTES_PER_TOKEN = 4
-"""About; where nobody counted."""
+"""A rough average, for prompts whose tokens were not counted."""
 MAX_TEXT = 65_536
-"""Characters of one request that are kept; of a longer one its beginning and its end."""
+"""Characters of one request that are read; a longer one is read at its beginning and its end."""
 MAX_SYSTEM_WORDS = 150
-"""A system prompt that is longer is a harness's standing text: it says nothing about this request."""
+"""A longer system prompt is a harness's fixed text: it says nothing about this request."""
 
 
 class ClassSource(StrEnum):
-    """Who said which class it is."""
+    """What determined the class of a request."""
 
     DECLARED = "declared"
-    """The caller."""
+    """The caller named it."""
     RULES = "rules"
     """The form of the request, or the operator's own words."""
     LEARNED = "learned"
-    """What is asked, by weights that were learned."""
+    """The text of the request, by the built-in classifier."""
     MODEL = "model"
-    """A companion serve."""
+    """A classifier model: a serve that was asked."""
     DEFAULT = "default"
-    """Nobody: there was nothing to go by."""
+    """The request gave no hint."""
 
 
 class Outline(msgspec.Struct, frozen=True):
-    """What routing looks at in a request. It is dropped with the request."""
+    """What routing reads of a request. It is dropped with the request."""
 
     text: str = ""
-    """The newest request: what the person wrote last, without the text that the agent's harness added. At most MAX_TEXT
-    characters.
-    """
+    """What the person wrote last, without the text that an agent's harness added. At most MAX_TEXT characters."""
     earlier: tuple[str, ...] = ()
-    """The requests before it in the same conversation, newest first."""
+    """What the person wrote before that in the same conversation, newest first."""
     is_cut: bool = False
-    """What came before the oldest of these requests could not be read, or is not in the body."""
+    """Earlier messages could not be read, or are not in the body."""
     changes_files: bool = False
-    """The tools that are offered can change files."""
+    """Whether one of the offered tools can change files."""
     systems: tuple[str, ...] = ()
     """System prompts of at most MAX_SYSTEM_WORDS words."""
     size: int = 0
-    """Bytes of the body."""
+    """Size of the body in bytes."""
     tokens: int | None = None
-    """Of the prompt, where they were counted; None: nobody counted."""
+    """Tokens of the prompt; None: they were not counted."""
     turns: int = 1
-    """Of users."""
+    """How many turns the user wrote."""
     tools: int = 0
+    """How many tools are offered."""
     forces_tool: bool = False
-    """`tool_choice` wants a call."""
+    """Whether `tool_choice` requires a call."""
     has_results: bool = False
-    """The last turn brings what tools gave."""
+    """Whether the last turn holds results of tools."""
     wants_json: bool = False
-    """A JSON object, or a schema, is asked for."""
+    """Whether the answer has to be JSON."""
     images: int = 0
-    """In the last user turn."""
+    """How many images the last user turn holds."""
     wants_thinking: bool = False
     is_long: bool = False
-    """It has as many tokens as the operator calls long."""
+    """Whether the prompt has at least `long_context` tokens."""
 
     def request(self, back: int) -> str:
-        """The newest request for 0, else the one that many requests before it."""
+        """What the person wrote last (0), or that many requests before it."""
         return self.earlier[back - 1] if back else self.text
 
     @property
     def estimated_tokens(self) -> int:
-        """Tokens of the prompt: counted, else by its size."""
+        """Tokens of the prompt: counted, else estimated by its size."""
         return self.tokens if self.tokens is not None else self.size // BYTES_PER_TOKEN
 
 
 class Task(NamedTuple):
-    """`notes`: what spoke for it, each a short word that holds nothing of the prompt."""
+    """The class of a request. `notes`: the signs that led to it, as short words without content of the prompt."""
 
     name: str
     source: ClassSource
     notes: tuple[str, ...] = ()
     else_: str = ""
-    """What it is more likely, where it was taken for high risk only to be careful."""
+    """The more likely class, if a high-risk one was chosen only out of caution; else empty."""
     sure: float | None = None
-    """How likely it is by the text, 0 to 1; None: it was not told by the text."""
+    """Probability of the class by the text, 0 to 1; None: the text did not determine it."""
     risk: float = 0.0
-    """How likely the text asks for high-risk work at all."""
+    """Probability, by the text, that the request is of any high-risk class."""
     back: int = 0
-    """Which request told the class: 0 is the newest, 1 the one before it."""
+    """Which request of the conversation determined the class: 0 is the newest, 1 the one before it."""

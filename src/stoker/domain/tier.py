@@ -1,4 +1,4 @@
-"""A tier: a serve that routing may choose, with its cost; and what was measured of it."""
+"""Tiers: serves that routing may choose, with their cost; and what was measured about them."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import msgspec
 
 
 class Verify(StrEnum):
-    """What is checked of an answer before the client gets it: safety against time to the first token."""
+    """How an answer is checked before the client gets it. Stricter modes cost time to the first token."""
 
     OFF = "off"
     OBSERVE = "observe"
-    """Everything flows; what is wrong is only counted."""
+    """Everything is sent at once; faults are only counted."""
     HOLD_TOOLS = "hold-tools"
-    """Text flows, each call is held until it is proved valid."""
+    """Text is sent at once; each tool call is held until it is proved valid."""
     HOLD_ALL = "hold-all"
-    """Nothing flows before the whole answer was checked."""
+    """Nothing is sent before the whole answer was checked."""
 
 
 HOLDING = (Verify.HOLD_TOOLS, Verify.HOLD_ALL)
-"""Modes in which something waits until it is proved."""
+"""Modes that hold a part of the answer until it is checked."""
 
 
 class Verdict(StrEnum):
-    """May a tier serve a class of tasks?"""
+    """Whether a tier may serve a task class, as measured."""
 
     ALLOW = "allow"
     VERIFY = "allow-with-verify"
@@ -39,27 +39,30 @@ class Cost(msgspec.Struct, frozen=True):
     output: float = 0.0
 
     def of(self, input_tokens: int, output_tokens: int) -> float:
+        """The cost of so many tokens."""
         return (input_tokens * self.input + output_tokens * self.output) / 1e6
 
 
 class Tier(msgspec.Struct, frozen=True):
-    """One serve, seen as a choice. Tiers are listed from the cheapest to the strongest."""
+    """A serve that routing may choose. Tiers are listed from the cheapest to the strongest."""
 
     name: str
     serve: str
     cloud: bool = False
-    """It is a cloud: trusted without measurements, and used only where the configuration permits it."""
+    """A cloud is trusted without measurements, and used only where the configuration permits it."""
     cost: Cost = Cost()
     verify: Verify = Verify.HOLD_TOOLS
     verify_class: Mapping[str, Verify] = {}
-    """Where a class wants another mode."""
+    """The mode of classes that differ from `verify`."""
     classes: tuple[str, ...] = ("*",)
     first_byte_timeout: float | None = None
-    """Seconds for the first byte of an answer, while another tier is there; 0: for ever; None: as measured."""
+    """Seconds to wait for the first byte of an answer if another tier is left; 0: no limit; None: follows measurements.
+    """
     is_assumed_local: bool = False
-    """That it is no cloud was told from its address, since the file does not say."""
+    """The file does not say whether it is a cloud; by its address it is not."""
 
     def mode(self, task_class: str) -> Verify:
+        """How answers of this class are checked."""
         return self.verify_class.get(task_class, self.verify)
 
 
@@ -68,19 +71,19 @@ LIVE = "live"
 
 
 class ProfileRow(msgspec.Struct, frozen=True):
-    """What was measured of one tier at one class: a row of the quality profile."""
+    """The measurement of one tier at one class: a row of the quality profile."""
 
     tier: str
     task_class: str
     identity: str
-    """Of the fingerprint that was measured: see `domain.run.Fingerprint`."""
+    """`identity` and `execution` of the Fingerprint that was measured."""
     execution: str
     n: int
     passed: int
     verdict: Verdict
-    """Of the sequential test: `allow` accepts, `deny` rejects, `allow-with-verify` is undecided."""
+    """The result of the sequential test: `allow` accepts, `deny` rejects, `allow-with-verify` is undecided."""
     latency: float | None = None
-    """Seconds to the end of an answer, the median."""
+    """Median seconds to the end of an answer."""
     source: str = ""
     """What measured it: `bootstrap`, or LIVE."""
     dataset: str = ""
@@ -95,11 +98,11 @@ class Demotion(msgspec.Struct, frozen=True):
     tier: str
     task_class: str
     identity: str
-    """Of the fingerprint of what failed: nothing else is meant."""
+    """`identity` and `execution` of the Fingerprint that failed; another one is not demoted."""
     execution: str
     measured: float
-    """`at` of the row that it speaks of: another row was measured since."""
+    """`at` of the row that was demoted; the demotion does not apply to a newer row."""
     checks: tuple[str, ...]
-    """The gates that failed."""
+    """The preflight checks that failed."""
     at: float = 0.0
     """Unix time."""

@@ -1,15 +1,19 @@
-"""Requests that Stoker itself makes to a serve: questions to the judge and to the classifier model."""
+"""Requests that Stoker itself makes to a serve: questions to the judge, to the classifier model and to validators, and
+the streamed answers of an orchestrator's worker.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
-from stoker.domain.answer import Answer, Event
+from stoker.domain.answer import Answer, Event, StopReason
 from stoker.domain.errors import ClientError, UpstreamError
 from stoker.domain.lease import Target
 from stoker.domain.prompt import Prompt, Text
 from stoker.domain.serve import Serve
 from stoker.exchange.formatter import Formatter
+from stoker.exchange.internal_stream import InternalStream, TextListener
 from stoker.exchange.leasing import busy
 from stoker.request.codec.frames import Usage
 from stoker.request.relay.pool import ConnectionPool
@@ -44,13 +48,36 @@ class InternalClient:
         if is_plain and status == 200:  # it was the settings that the serve refused
             self._plain[serve.name] = serve
         if status == 429:
-            raise busy(serve.name, "it has too much to do")
+            raise busy(serve.name, "it answered HTTP 429")
         if status != 200:
             ours = status in (400, 404, 413, 422)
             raise (ClientError if ours else UpstreamError)(f"it answered HTTP {status}", code="not_answered")
-        assert isinstance(encoded.answer, AnswerTranslator)
-        encoded.answer.translate_whole(body)
-        return encoded.answer.usage, text.text
+        assert isinstance(encoded.translator, AnswerTranslator)
+        encoded.translator.translate_whole(body)
+        return encoded.translator.usage, text.text
+
+    async def stream(self, serve: Serve, target: Target, prompt: Prompt, on_text: Callable[[str], None]) -> StreamEnd:
+        """Stream the answer to `prompt`; `on_text` gets each piece of its text. Raises StokerError. On cancel, and on
+        an error, the connection is closed, which ends the generation.
+        """
+        listener = TextListener(on_text)
+        request = self._formatter.format_own(serve, target, prompt)
+        encoded = self._formatter.encode(request, target, [], "stoker", check=listener)
+        assert isinstance(encoded.translator, AnswerTranslator)
+        reply = InternalStream(encoded.translator, listener)
+        connection = await self._pool.open(target)
+        connection.send(reply, encoded.head, encoded.body)
+        try:
+            await reply.done
+        except BaseException:
+            connection.abort()
+            raise
+        return StreamEnd(encoded.translator.usage, listener.stop or StopReason.END)
+
+
+class StreamEnd(NamedTuple):
+    usage: Usage
+    stop: StopReason
 
 
 class _TextCollector:

@@ -1,7 +1,7 @@
 """Take a lease, wait for one, give it back: the only place where that is written.
 
-`leases.acquire` answers at once: a lease, or a place in the queue. A waiter may be cancelled in the very moment in
-which its lease is granted; whoever awaits the queue directly would then hold a lease that nobody releases.
+`leases.acquire` returns at once: a lease, or a position in the queue. A waiter may be cancelled at the very moment when
+its lease is granted; code that awaits the position directly would then never release that lease.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stoker.domain.protocols import Leases
 async def granted(pending: PendingLease) -> Lease:
     """The lease, once it is granted. Raises what the wait was ended with.
 
-    On cancel: the place in the queue is given up; a lease that was granted in that moment is released.
+    On cancel: the position in the queue is given up; a lease that was granted at that moment is released.
     """
     try:
         return await pending
@@ -30,20 +30,20 @@ async def granted(pending: PendingLease) -> Lease:
 
 @asynccontextmanager
 async def leased(
-    leases: Leases, serve: str, *, may_wait: bool = True, timeout: float | None = None, yields: bool = False
+    leases: Leases, serve: str, *, may_wait: bool = True, timeout: float | None = None, preemptible: bool = False
 ) -> AsyncIterator[Lease]:
     """Hold a lease of `serve` for the block, and for `timeout` seconds at most, the wait included (None: no limit).
 
-    `may_wait`: queue for a place if none is free. `yields`: give the lease up as soon as anybody else needs what it
-    holds. Raises CapacityError `busy` if no place is free or the lease is taken away, TimeoutError when the time is
-    over, and what ends the wait. On cancel: the lease, or the place in the queue, is given back.
+    `may_wait`: queue for a place if none is free. `preemptible`: give the lease up as soon as another request
+    needs its place. Raises CapacityError `busy` if no place is free or the lease is taken away, TimeoutError when the
+    time is over, and the error that ends the wait. On cancel: the lease, or the position in the queue, is given back.
     """
     is_cut = False
 
     def cut(reason: str) -> None:
         nonlocal is_cut
         is_cut = True
-        with suppress(RuntimeError):  # the time was over in the same moment
+        with suppress(RuntimeError):  # the time ran out at the same moment
             limit.reschedule(0.0)
 
     try:
@@ -51,8 +51,8 @@ async def leased(
             lease = await _acquire(leases, serve, may_wait)
             lease.on_cut = cut
             try:
-                if yields:
-                    leases.yields(lease)
+                if preemptible:
+                    leases.allow_preemption(lease)
                 yield lease
             finally:
                 lease.release()
@@ -73,4 +73,4 @@ async def _acquire(leases: Leases, serve: str, may_wait: bool) -> Lease:
 
 
 def busy(serve: str, why: str) -> CapacityError:
-    return CapacityError(f"serve '{serve}' cannot be asked now: {why}", code="busy")
+    return CapacityError(f"serve '{serve}' is busy: {why}", code="busy")

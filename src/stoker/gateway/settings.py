@@ -1,4 +1,4 @@
-"""What the request path works by: one frozen record per configuration."""
+"""The settings of the request path: one frozen record per configuration."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from stoker.domain.access import FrontDoor, Media
 from stoker.domain.serve import Serve
+from stoker.orchestrate.orchestrators import Orchestrators
 from stoker.request.accept.budget import MIN_BUDGET
 from stoker.request.decide.names import Names
 from stoker.request.relay.image_fetcher import ImageFetcher
@@ -21,10 +22,12 @@ class FlowSettings:
     names: Names
     dispatcher: Dispatcher | None = None
     """Serves requests that name a task; None: no tier is configured, every request names its model."""
-    pictures: ImageFetcher = field(default_factory=lambda: ImageFetcher(Media()))
+    orchestrators: Orchestrators | None = None
+    """Answers requests that name an orchestrator; None: none is configured."""
+    image_fetcher: ImageFetcher = field(default_factory=lambda: ImageFetcher(Media()))
     """Downloads images, if that is allowed."""
     secrets: tuple[str, ...] = ()
-    """What clients must not see in an engine's error texts, beside the keys of the front door and of `names`."""
+    """What clients must not see in an engine's error texts, besides the keys of the front door and of `names`."""
     body_budget: int = MIN_BUDGET
     """Bytes of request bodies that may be held at once."""
 

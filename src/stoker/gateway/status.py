@@ -25,7 +25,7 @@ EVENTS = 50
 
 @dataclass(frozen=True, slots=True)
 class StatusSources:
-    """Where /status gets what only single parts know. The defaults are for parts that are not there."""
+    """The parts that contribute to /status. The defaults stand for parts that are not configured."""
 
     events: Callable[[int], list[dict[str, Any]]] = lambda limit: []
     watchdog: Callable[[str], dict[str, Any]] = lambda serve: {}
@@ -80,6 +80,7 @@ class StatusReport:
             "serves": self._serves(now),
             "aliases": self._sources.aliases(),
             "routing": self._routing(),
+            "orchestrators": self._orchestrators(),
             "warm": _warm(self._sources.warm()),
             "conversations": _conversations(self._sources.conversations()),
             "events": self._sources.events(EVENTS),
@@ -89,7 +90,7 @@ class StatusReport:
         }  # fmt: skip
 
     def metrics(self, document: Mapping[str, Any]) -> bytes:
-        """Prometheus text. May run in a thread: the first call imports for some 70 ms."""
+        """Prometheus text. May run in a thread: the first call takes about 70 ms, for imports."""
         from stoker.store.exposition import expose
 
         return expose(self._metrics, document)
@@ -100,6 +101,10 @@ class StatusReport:
             return None
         routing = dispatcher.router.status()
         return {**routing, "shadow": self._sources.shadow(), "classifier": self._sources.classifier()}
+
+    def _orchestrators(self) -> list[dict[str, str]]:
+        orchestrators = self._flow.settings.orchestrators
+        return [] if orchestrators is None else orchestrators.configured()
 
     def _serves(self, now: float) -> list[dict[str, Any]]:
         statistics = self._sources.statistics()

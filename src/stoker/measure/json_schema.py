@@ -28,7 +28,7 @@ def schema_violation(value: Any, schema: Mapping[str, Any], at: str = "it") -> s
     if kind is not None:
         is_bool = isinstance(value, bool)
         if not isinstance(value, _TYPES[kind]) or (is_bool and kind != "boolean"):
-            return f"{at} is no {kind}"
+            return f"{at} is not of type {kind}"
     if isinstance(value, dict):
         return _object(value, schema, at)
     if isinstance(value, list):

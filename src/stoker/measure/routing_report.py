@@ -25,20 +25,20 @@ class TierRoute(msgspec.Struct):
     task: str
     tier: str
     requests: int = 0
-    """In which it was tried."""
+    """Requests for which the tier was tried."""
     first: int = 0
-    """Of these, it was the first to be tried, and there was an end to judge it by."""
+    """Requests for which the tier was tried first and whose outcome says something about it."""
     accepted: int = 0
-    """Of these, it answered."""
+    """The requests in `first` that the tier answered."""
     escalated: int = 0
-    """Of `requests`, another tier was tried after it."""
+    """The requests in `requests` for which another tier was tried after it."""
     repairs: int = 0
     findings: dict[str, int] = {}
     cost: float | None = None
     always_cloud: float | None = None
-    """What its answers would have cost at the dearest cloud."""
+    """What its answers would have cost at the most expensive cloud tier."""
     saved: float | None = None
-    """By requests that it answered, what was tried before it included."""
+    """What its answers saved, minus the cost of tiers that were tried before it."""
 
     @property
     def accept_rate(self) -> float | None:

@@ -1,10 +1,10 @@
 """Moves aliases to other serves.
 
 promote   1. the alias and the serve exist, and the serve may be used
-          2. the evidence: a passed run of the alias's gate on this serve; or force, with a reason
+          2. the evidence: a passed run of the alias's gate, unchanged since, on this serve; or force, with a reason
           3. saved on disk, then in effect for every new request; requests under way stay where they are
 watch     for `watch` seconds; see `watch`
-roll back the model got worse: the alias means again what it meant before
+roll back the model got worse: the alias points again to the serve that it pointed to before
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from stoker.domain.decision import Decision
 from stoker.domain.errors import ClientError, StokerError
 from stoker.domain.events import AliasMoved, MoveCause, Notify, PromotionWatchEnded, RollbackNotSaved
-from stoker.domain.gate import Alias, Override
+from stoker.domain.gate import Alias, Gate, Override
 from stoker.domain.nearest import nearest
 from stoker.domain.protocols import Clock, Leases
 from stoker.domain.run import Finding, Outcome, Run
@@ -52,21 +52,23 @@ class Promotions:
         self._find_run = find_run
         self._aliases: dict[str, Alias] = {}
         self._serves: dict[str, Serve] = {}
+        self._gates: dict[str, Gate] = {}
         self._overrides = store.read()
         self._watches: dict[str, PromotionWatch] = {}
 
     # -- configuration -----------------------------------------------------------------------------------------------
 
-    def configure(self, aliases: tuple[Alias, ...], serves: tuple[Serve, ...]) -> None:
+    def configure(self, aliases: tuple[Alias, ...], serves: tuple[Serve, ...], gates: tuple[Gate, ...]) -> None:
         """An override stays as long as its alias and its serve are configured."""
         self._aliases = {alias.name: alias for alias in aliases}
         self._serves = {serve.name: serve for serve in serves}
+        self._gates = {gate.name: gate for gate in gates}
         for name in [name for name in self._watches if name not in self._aliases]:
             self._watches.pop(name).close()
 
     @property
     def serves(self) -> tuple[Serve, ...]:
-        """The configured serves, each with the aliases that mean it now."""
+        """The configured serves, each with the aliases that point to it now."""
         return with_aliases(self._serves.values(), self.meaning())
 
     def meaning(self) -> dict[str, str]:
@@ -74,7 +76,7 @@ class Promotions:
         return resolve_aliases(self._aliases.values(), self._overrides, self._serves.values())
 
     def status(self) -> list[dict[str, Any]]:
-        """For /status: each alias, what it means, and why."""
+        """For /status: each alias, the serve that it points to, and why."""
         meaning = self.meaning()
         found = []
         for alias in self._aliases.values():
@@ -95,23 +97,24 @@ class Promotions:
     async def promote(self, alias: str, serve: str, evidence: str, reason: str, force: bool) -> dict[str, Any]:
         """Move an alias. `evidence` is the id of a gate's run.
 
-        Raises ClientError: 404 (no such alias or serve), 409 (the alias means that serve already, or no evidence), 400
-        (forced without a reason); StokerError `state_unusable` if it cannot be saved. Nothing moves then.
+        Raises ClientError: 404 (no such alias or serve), 409 (no change or evidence), 400 (forced without a reason);
+        StokerError `state_unusable` if it cannot be saved. Nothing moves then.
         """
         configured, target = self._alias(alias), self._serve(serve)  # 1
         before = self.meaning()[alias]
         if before == serve:
-            raise ClientError(f"alias '{alias}' means serve '{serve}' already", code="no_change", status=409)
+            raise ClientError(f"alias '{alias}' already points to serve '{serve}'", code="no_change", status=409)
         if force and not reason:
-            text = "a promotion that is forced needs a reason: it is kept"
+            text = "a forced promotion needs a reason, which is recorded with it"
             raise ClientError(text, code="reason_missing", param="reason")
         if target.needs_force and not force:
             state = f"{target.status.value} ({target.reason})"
             text = f"serve '{serve}' is {state}: promote it with force and a reason, or not at all"
             raise ClientError(text, code="needs_force", status=409)
         if not force:
-            run = self._find_run(evidence) if configured.gate is not None and evidence else None
-            check_evidence(configured, serve, evidence, run)  # 2
+            gate = None if configured.gate is None else self._gates[configured.gate]
+            run = self._find_run(evidence) if gate is not None and evidence else None
+            check_evidence(configured, gate, serve, evidence, run)  # 2
         override = Override(alias, serve, before, self._clock.wall(), "" if force else evidence, reason)
         await self._move({**self._overrides, alias: override})  # 3
         self._notify(AliasMoved(alias, serve, before, MoveCause.PROMOTED, reason))
@@ -120,10 +123,10 @@ class Promotions:
         return {"alias": alias, "serve": serve, "previous": before, "watch": configured.watch}
 
     async def reset(self, alias: str) -> dict[str, Any]:
-        """Let an alias mean what the configuration says. Raises ClientError 404, 409 (it does already)."""
+        """Point an alias to its configured serve. Raises ClientError 404, 409 (it does already)."""
         configured = self._alias(alias)
         if alias not in self._overrides:
-            text = f"alias '{alias}' means what the configuration says"
+            text = f"alias '{alias}' already points to the serve that the configuration names"
             raise ClientError(text, code="no_change", status=409)
         before = self.meaning()[alias]
         await self._move({name: one for name, one in self._overrides.items() if name != alias})
@@ -134,7 +137,10 @@ class Promotions:
         try:
             await asyncio.to_thread(self._store.write, overrides)
         except OSError as error:
-            text = f"the promotion cannot be kept ({error.strerror}), and nothing was moved: check its disk"
+            text = (
+                f"the promotion cannot be saved ({error.strerror}), so the alias was not moved: "
+                "check the disk of the state directory"
+            )
             raise StokerError(text, code="state_unusable") from error
         for alias in self._overrides.keys() | overrides.keys():
             if self._overrides.get(alias) != overrides.get(alias) and alias in self._watches:
@@ -189,5 +195,5 @@ class Promotions:
 
 def _unknown(kind: str, name: str, known: Mapping[str, object]) -> str:
     near = nearest(name, known)
-    hint = f"did you mean {near!r}?" if near else f"there are: {', '.join(known) or 'none'}"
+    hint = f"did you mean {near!r}?" if near else f"known: {', '.join(known) or 'none'}"
     return f"there is no {kind} '{name[:100]}'; {hint}"

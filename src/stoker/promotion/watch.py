@@ -23,7 +23,7 @@ from stoker.measure.statistics.stats import Cusum
 SERVE_FAILURES = frozenset(("upstream_failed", "stalled", "bug"))
 """Outcomes of requests for which the serve is to blame."""
 NORMAL_RATE, BAD_RATE, ALARM_AT = 0.02, 0.2, 4.0
-"""Of failed live requests. Two in a row raise the alarm; one in five raises it soon."""
+"""Rates of failed live requests. Two in a row raise the alarm; one in five raises it soon."""
 _CANARY_DIALECTS = (Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES)
 
 

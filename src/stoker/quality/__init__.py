@@ -1,6 +1,6 @@
-"""What is found out about the tiers while they serve, and what follows from it. It is kept in `routing.evidence`.
+"""What is found out about the tiers while they serve, and what follows from it. It is kept in `routing.tier_quality`.
 
-collector         identifies serves that start, watches for answers that become worse (drift)
+monitor           identifies serves that start, watches for answers that become worse (drift)
 fingerprints      what each serve was when it last ran   identify  asks a running engine what it is
 demotion          after a drift alarm: a tier that fails its preflight, too, is denied a class
 recheck           runs that preflight beside the serve's other requests

@@ -48,7 +48,7 @@ from stoker.routing.router import TierRouter
 
 log = logging.getLogger("stoker.routing")
 OUTCOMES = ("answered", "unclear", "timed_out", "busy", "not_loaded", "failed", "resting", "not_permitted")
-"""What came of asking the model."""
+"""The outcomes of asking the model."""
 
 
 class ClassifierModel:
@@ -66,11 +66,11 @@ class ClassifierModel:
         self._settings: ClassifierModelSettings | None = None
         self._measured = proofs.ClassifierAnswers()
         self._rejection = ""
-        """Why it must stay off, whatever runs."""
+        """Why the model stays off; empty: nothing keeps it off."""
         self._is_fully_measured = False
         """It answered the whole test set, so measuring it again would say nothing new."""
         self._proved_with: tuple[proofs.ClassifierAnswers, ClassifierModelSettings, tuple[str, ...]] | None = None
-        """What the two above were computed from."""
+        """The answers from which the two values above were computed."""
         self._limits = BreakerLimits()
         self._breaker = Breaker()
 
@@ -116,7 +116,7 @@ class ClassifierModel:
             return ""
         advice = f"`stoker eval classifier {settings.serve}`"
         if why == self._rejection and self._is_fully_measured:
-            advice = "try another model, or take [router.classifier] out"
+            advice = "try another model, or remove [router.classifier]"
         return f"the classifier's serve '{settings.serve}' is off: {why}; {advice}"
 
     def wants(self, task: Task) -> bool:
@@ -146,7 +146,7 @@ class ClassifierModel:
     ) -> str:  # fmt: skip
         """A class, or one of OUTCOMES."""
         cloud, now = serve.translation.cloud, self._now()
-        if cloud and router.cloud_bar(task.name, may_use_cloud):
+        if cloud and router.cloud_exclusion(task.name, may_use_cloud):
             return "not_permitted"  # 3
         if self._breaker.blocks_requests(now):
             return "resting"  # 4
@@ -170,7 +170,7 @@ class ClassifierModel:
             return "timed_out" if isinstance(error, TimeoutError) else "failed"  # 7
         except Exception as error:  # no request may fail of this; the text might hold parts of the prompt
             self._breaker.on_fault(self._now())
-            log.error("asking serve %s for a class broke inside Stoker: %s", serve.name, type(error).__name__)
+            log.error("asking serve %s for a class failed inside Stoker: %s", serve.name, type(error).__name__)
             return "failed"
         self._breaker.on_served(self._now())
         return class_in_reply(reply, outline) or "unclear"
@@ -182,7 +182,7 @@ class ClassifierModel:
             return "it is no longer configured"
         now = router.current_fingerprint(serve.name, serve.translation.cloud)
         if now is None:
-            last = router.evidence.fingerprints.get(serve.name)
+            last = router.tier_quality.fingerprints.get(serve.name)
             return _NOT_LOADED if last is None or proofs.header_of(last) == self._measured.header else _CHANGED
         return "" if proofs.header_of(now) == self._measured.header else _CHANGED
 

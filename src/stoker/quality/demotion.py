@@ -21,14 +21,14 @@ from stoker.domain.tier import Demotion, Tier
 from stoker.measure.artifacts import result_file
 from stoker.quality.recheck import FingerprintKey, Key, PendingRecheck, Prove, Rechecks, Rounds, VerifiedServe, prove
 from stoker.request.decide.demotion import DemotionOutcome, demotion_outcome, describe_demotion, never_passed
-from stoker.routing.evidence import Evidence
 from stoker.routing.router import TierRouter
+from stoker.routing.tier_quality import TierQuality
 from stoker.store.demotions import Demotions, path_of
 
 log = logging.getLogger("stoker.routing")
 _NOT_DEMOTED = {
     DemotionOutcome.PASSED: "the preflight passes",
-    DemotionOutcome.UNDECIDED: "the preflight was broken off each time",
+    DemotionOutcome.UNDECIDED: "the preflight was interrupted each time",
 }
 """Why a tier is not demoted, although its answers are verified from now on."""
 
@@ -48,21 +48,21 @@ class Demoter:
 
     def __init__(
         self,
-        evidence: Evidence,
+        tier_quality: TierQuality,
         state: Path,
         target: Callable[[str], Target | None],
         clock: Clock,
         reports: Reports = Reports(),
         prove: Prove = prove,
     ) -> None:
-        self._evidence = evidence
+        self._tier_quality = tier_quality
         self._router: TierRouter | None = None
         self._state = state
         self._target = target
         self._clock = clock
         self._reports = reports
         self._store = Demotions(path_of(state))
-        evidence.on_restored(demotions=self._store.read())
+        tier_quality.on_restored(demotions=self._store.read())
         self._rechecks = Rechecks(self._running, prove, self._on_checked, clock.now)
 
     def begin(self, router: TierRouter | None) -> None:
@@ -74,7 +74,7 @@ class Demoter:
         """1. demoted already  2. a cloud, or a serve without chat: no preflight  3. recheck"""
         router, key = self._router, (tier.name, task_class)
         serve = None if router is None else router.serve_of(tier)
-        if serve is None or self._evidence.is_demoted(key, tier.serve):
+        if serve is None or self._tier_quality.is_demoted(key, tier.serve):
             return  # 1
         if tier.cloud or serve.translation.cloud:
             self._report(serve.name, key, "there is no preflight of a cloud, because it costs money")  # 2
@@ -95,14 +95,14 @@ class Demoter:
 
     def _running(self, name: str) -> VerifiedServe | None:
         router, target, key = self._router, self._target(name), self._fingerprint_key(name)
-        if router is None or target is None or key is None or not self._evidence.is_verified(name):
+        if router is None or target is None or key is None or not self._tier_quality.is_verified(name):
             return None
         serve = next((router.serve_of(tier) for tier in router.settings.tiers if tier.serve == name), None)
         return None if serve is None else VerifiedServe(serve, target, key)
 
     def _is_suspect(self, name: str, key: Key) -> bool:
         tier = None if self._router is None else self._router.tier(key[0])
-        return tier is not None and tier.serve == name and self._evidence.is_suspect(key)
+        return tier is not None and tier.serve == name and self._tier_quality.is_suspect(key)
 
     async def _on_checked(self, running: VerifiedServe, pending: PendingRecheck, rounds: Rounds) -> bool:
         """Settle each tier and class that the preflight ran for. Whether to run it again."""
@@ -118,7 +118,7 @@ class Demoter:
                 self._report(name, key, _NOT_DEMOTED[outcome])
         if DemotionOutcome.DEMOTE in outcomes:
             try:
-                await asyncio.to_thread(self._store.write, list(self._evidence.demotions.values()))
+                await asyncio.to_thread(self._store.write, list(self._tier_quality.demotions.values()))
             except OSError as error:
                 text = "%s cannot be written (%s): the demotion holds until Stoker ends"
                 log.warning(text, self._store.path, error.strerror)
@@ -136,8 +136,8 @@ class Demoter:
         return never_passed(runs) if running.fingerprint[0] else frozenset()
 
     def _demote(self, name: str, key: Key, fingerprint: FingerprintKey, checks: tuple[str, ...]) -> None:
-        measured = self._evidence.rows[key].at
-        self._evidence.on_demoted(Demotion(*key, *fingerprint, measured, checks, self._clock.wall()))
+        measured = self._tier_quality.rows[key].at
+        self._tier_quality.on_demoted(Demotion(*key, *fingerprint, measured, checks, self._clock.wall()))
         self._reports.count(*key)
         text = f"{_at(key)}: {describe_demotion(checks)}: `stoker eval calibrate {key[0]}` measures it again"
         self._reports.note("demoted", name, text)
@@ -146,7 +146,7 @@ class Demoter:
         self._reports.note("drift", name, f"{_at(key)}: {why}: `stoker eval calibrate {key[0]}` settles it")
 
     def _fingerprint_key(self, name: str) -> FingerprintKey | None:
-        found = None if self._router is None else self._evidence.fingerprints.get(name)
+        found = None if self._router is None else self._tier_quality.fingerprints.get(name)
         return None if found is None else key_of(found)
 
 

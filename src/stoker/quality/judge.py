@@ -1,12 +1,12 @@
 """Has one answer graded by the judge, a tier that is asked like any other, but only while it has a free place.
 
 1. its circuit is open, or it is being drained           -> `judge_unwell`
-   it did not answer the last questions                  -> `judge_resting`; its live traffic goes on
+   it did not answer the last questions                  -> `judge_resting`; its live traffic continues
 2. it is not loaded, and runs on this machine            -> `judge_not_loaded`: nothing is loaded for a grade
 3. the question is longer than its context               -> `too_long`
 4. it has no free place, or other requests wait for it   -> `judge_busy`: live traffic goes first
 5. it fails, or takes too long                           -> `judge_failed`, `judge_timeout`
-6. its answer is no grade, or says it is unsure          -> `judge_unclear`, `unsure`
+6. its answer has no grade, or says that it is unsure    -> `judge_unclear`, `unsure`
 7. else                                                  -> a grade
 """
 
@@ -80,7 +80,7 @@ class Judge:
             return JudgeReply(None, "too_long")  # 3
         question = partial(judge_prompt.judge_question, task, conversation, answer, secrets.token_hex(16), tier.cloud)
         try:
-            async with leased(self._leases, serve.name, may_wait=may_wait, timeout=timeout, yields=True) as lease:
+            async with leased(self._leases, serve.name, may_wait=may_wait, timeout=timeout, preemptible=True) as lease:
                 breaker.on_sent(self._now())
                 usage, text = await self._client.ask(serve, lease.target, question, timeout)
             breaker.on_served(self._now())

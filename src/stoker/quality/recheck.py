@@ -17,7 +17,7 @@ from stoker.request.decide.demotion import failures
 
 log = logging.getLogger("stoker.routing")
 RECHECK_COOLDOWN = 900.0
-"""Seconds until an alarm about the same tier and class may start a preflight again: a suspect goes on failing."""
+"""Seconds until an alarm about the same tier and class may start a preflight again: a suspect keeps failing."""
 LEFT_OUT = ("cancel", "determinism", "over-context", "even-times")
 """Gates that need a serve without other requests, and the one that fills its context."""
 MAX_NEEDLE = 4096
@@ -64,7 +64,7 @@ class Rechecks:
         self._now = now
         self._pending: dict[str, PendingRecheck] = {}
         self._cooling: dict[tuple[str, Key], float] = {}
-        """Until when an alarm about it starts nothing."""
+        """Until when an alarm about a tier and class starts no preflight."""
         self._task: asyncio.Task[None] | None = None
         self._serve = ""
         self._is_closed = False
@@ -132,7 +132,7 @@ class Rechecks:
                     raise
                 _undo_cancel()
             except Exception:  # whatever failed, the next alarm must still be able to run one
-                log.exception("the preflight of %s broke", name)
+                log.exception("the preflight of %s failed inside Stoker", name)
             self._serve = ""  # from here on the preflight cannot be broken off any more
             runs_again = await self._on_checked(running, pending, rounds)
             self._cool_down(name, pending)

@@ -3,7 +3,7 @@
 drawn      by chance, before the first attempt: the answer is then recorded on its way      `draw`
 offered    the client has its answer: into the queue, or dropped with a reason              `offer`
 graded     one at a time, and only while the judge has a free place                         the worker
-counted    into the evidence that routing goes by, and STATE/live.json
+counted    into the tier quality that routing goes by, and STATE/live.json
 
 Prompt and answer are kept in memory until they are graded, and nowhere else.
 """
@@ -29,8 +29,8 @@ from stoker.quality import judge_prompt
 from stoker.quality.judge import Judge, JudgeReply
 from stoker.quality.judge_prompt import MAX_TEXT
 from stoker.request.decide.policy import RoutePlan
-from stoker.routing.evidence import Evidence
 from stoker.routing.router import TierRouter
+from stoker.routing.tier_quality import TierQuality
 from stoker.store import live_grades as live
 from stoker.store.routed import RoutedCounts
 
@@ -51,7 +51,7 @@ class GradingJob(NamedTuple):
     tier: str
     task: str
     fingerprint: Fingerprint
-    """What the tier was when it answered."""
+    """The tier's fingerprint when it answered."""
     conversation: str
     answer: str
 
@@ -65,14 +65,14 @@ class ShadowGrader:
 
     def __init__(
         self,
-        evidence: Evidence,
+        tier_quality: TierQuality,
         state: Path,
         judge: Judge,
         counts: RoutedCounts,
         wall: Callable[[], float],
         chance: Callable[[], float] | None = None,
     ) -> None:
-        self._evidence = evidence
+        self._tier_quality = tier_quality
         self._path = live.path_of(state)
         self._judge = judge
         self._counts = counts
@@ -80,7 +80,7 @@ class ShadowGrader:
         self._chance = chance or random.Random().random
         grades, self.spent = live.recover(self._path)
         self._written = live.encode(grades, self.spent)
-        evidence.on_restored(grades=grades)
+        tier_quality.on_restored(grades=grades)
         self._router: TierRouter | None = None
         self._queue: asyncio.Queue[GradingJob] = asyncio.Queue()
         self._worker: asyncio.Task[None] | None = None
@@ -119,7 +119,7 @@ class ShadowGrader:
     # -- events of requests -----------------------------------------------------------------------------------------
 
     def draw(self, plan: RoutePlan, endpoint: Endpoint, may_use_cloud: bool, size: int) -> AnswerRecorder | None:
-        """1. chance  2. the judge answers, nobody does, or no class  3. may not go to the judge  4. money  5. size"""
+        """None: 1. chance  2. the judge answers, no tier does, or no class  3. no permission  4. cost  5. size"""
         router = self._router
         if router is None or self._chance() >= router.settings.shadow.rate:
             return None  # 1
@@ -128,7 +128,7 @@ class ShadowGrader:
             return None  # 2
         if plan.task.name == UNKNOWN:
             return None  # 2: grades are counted by class
-        if judge.cloud and router.cloud_bar(plan.task.name, may_use_cloud):
+        if judge.cloud and router.cloud_exclusion(plan.task.name, may_use_cloud):
             self._drop("not_permitted")  # 3
         elif self._is_spent(router, judge, 0):
             self._drop("cost_cap")  # 4
@@ -182,7 +182,7 @@ class ShadowGrader:
             try:
                 await self._grade(job)
             except Exception as error:  # its text might hold parts of the prompt
-                log.error("grading an answer of tier %s broke inside Stoker: %s", job.tier, type(error).__name__)
+                log.error("grading an answer of tier %s failed inside Stoker: %s", job.tier, type(error).__name__)
             del job
 
     async def _grade(self, job: GradingJob) -> None:
@@ -195,7 +195,7 @@ class ShadowGrader:
         now = None if tier is None else router.current_fingerprint(tier.serve, tier.cloud)
         if judge is None or tier is None or (now or job.fingerprint) != job.fingerprint:
             self._drop("tier_unknown")
-        elif judge.cloud and router.cloud_bar(job.task, True):
+        elif judge.cloud and router.cloud_exclusion(job.task, True):
             self._drop("not_permitted")
         elif self._is_spent(router, judge, job.size):
             self._drop("cost_cap")
@@ -214,13 +214,13 @@ class ShadowGrader:
         else:
             self._drop(reply.dropped)
         if reply.detail and not self._has_complained:
-            log.warning("tier %s does not grade: %s", judge.name, reply.detail)
+            log.warning("tier %s cannot grade: %s", judge.name, reply.detail)
         self._has_complained = bool(reply.detail)
 
     def _count(self, job: GradingJob, judge: Tier, passed: bool, at: float) -> None:
         key = job.tier, job.task
-        before = self._evidence.grades.get(key)
-        self._evidence.on_graded(judge_prompt.merge_grade(before, job.tier, job.task, job.fingerprint, passed, at))
+        before = self._tier_quality.grades.get(key)
+        self._tier_quality.on_graded(judge_prompt.merge_grade(before, job.tier, job.task, job.fingerprint, passed, at))
         word = "pass" if passed else "fail"
         self._counts.graded_one(job.task, job.tier, word)
         self._grade_by_request[job.request_id] = f"{word} by judge {judge.name}"
@@ -248,7 +248,7 @@ class ShadowGrader:
             self._written = body
 
     def _encoded(self) -> bytes:
-        return live.encode(dict(self._evidence.grades), self.spent)
+        return live.encode(dict(self._tier_quality.grades), self.spent)
 
     # -- questions -------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """Plans which tiers may serve a request, in which order, and why the others may not.
 
-Joins the pure rules (`standing`, `policy`, `breaker`) with what is known now: evidence, health, the fleet, the clock.
+Joins the pure rules (`standing`, `policy`, `breaker`) with what is known now: quality, health, the fleet, the clock.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from stoker.request.decide.policy import RATE_LIMITED, RoutePlan, TierView, plan
 from stoker.request.decide.standing import Standing, worst
 from stoker.routing.classes import Classify, TaskClasses
 from stoker.routing.classifier import classify
-from stoker.routing.evidence import Evidence
 from stoker.routing.health import TierHealth
+from stoker.routing.tier_quality import TierQuality
 
 OUTPUT = 500
 """Tokens of an answer for estimating its cost, if the client sets no limit."""
@@ -34,17 +34,17 @@ class FleetView(Protocol):
 
 
 class Requester(NamedTuple):
-    """What a request allows routing to do. A caller that may use `auto` may get any tier, except the cloud."""
+    """What a request allows. A caller that may use `auto` may get any tier; clouds only if its key allows them."""
 
     may_use_cloud: bool = True
     speaks: Callable[[Serve], bool] = lambda serve: True
-    """Whether the request can be put to that serve in some dialect."""
+    """Whether that serve speaks a dialect into which the request can be translated."""
     output: int | None = None
     """Tokens that the client allows for the answer."""
 
 
 class TierRouter:
-    """`configure` replaces the configuration; evidence and health of tiers that stay are kept. A request under way may
+    """`configure` replaces the configuration; quality and health of tiers that stay are kept. A request under way may
     name a tier that a reload has removed since: its events are ignored.
     """
 
@@ -52,12 +52,12 @@ class TierRouter:
         self,
         settings: RouterSettings,
         serves: Iterable[Serve],
-        evidence: Evidence,
+        tier_quality: TierQuality,
         fleet: FleetView,
         now: Callable[[], float],
         classify: Classify = classify,
     ) -> None:
-        self.evidence = evidence
+        self.tier_quality = tier_quality
         self.health = TierHealth(now)
         self._fleet = fleet
         self._now = now
@@ -76,7 +76,7 @@ class TierRouter:
             (tier, self._serves.get(tier.serve), self.health.breaker(tier.name), self._cloud_models.get(tier.name))
             for tier in settings.tiers
         ]
-        """What each plan looks at: a tier, its serve, its circuit, and the model behind a cloud."""
+        """The input of each plan: a tier, its serve, its circuit, and the model behind a cloud."""
 
     # -- what is configured ------------------------------------------------------------------------------------------
 
@@ -98,15 +98,15 @@ class TierRouter:
     # -- planning ----------------------------------------------------------------------------------------------------
 
     def plan(self, task: Task, outline: Outline, requester: Requester) -> RoutePlan:
-        """Who may serve, in order, and why the others may not. Never raises. If nobody may serve a task that was taken
-        for high risk only to be careful, the plan is for the class that it more likely is of.
+        """The tiers that may serve, in order, and why the others may not. Never raises. If no tier may serve a task
+        that counts as high risk only for caution, the plan is for its more likely class.
         """
-        made = self._plan(task, outline, requester)
-        if made.steps or not task.else_ or made.pause is not None:
-            return made
+        plan = self._plan(task, outline, requester)
+        if plan.steps or not task.else_ or plan.pause is not None:
+            return plan
         more_likely = Task(task.else_, task.source, (*task.notes, f"nobody_for:{task.name}"))
         second = self._plan(more_likely, outline, requester)
-        return second if second.steps else made
+        return second if second.steps else plan
 
     def _plan(self, task: Task, outline: Outline, requester: Requester) -> RoutePlan:
         classes = self.classes.required_for(task, outline)
@@ -125,17 +125,17 @@ class TierRouter:
         outline: Outline,
         requester: Requester,
     ) -> TierView:
-        """Of several classes the one that the tier is worst at counts."""
-        evidence, high_risk, now = self.evidence, self.settings.high_risk, self._now()
-        row = evidence.rows.get((tier.name, classes[0]))
-        standings, barred = [], ""
+        """What the plan has to know about a tier. Of several classes, the one at which it is worst counts."""
+        tier_quality, high_risk, now = self.tier_quality, self.settings.high_risk, self._now()
+        row = tier_quality.rows.get((tier.name, classes[0]))
+        standings, exclusion = [], ""
         for name in classes:
-            standings.append(evidence.standing(tier, name, name in high_risk, cloud_model))
-            barred = barred or self._barred(tier, serve, name, outline, requester)
+            standings.append(tier_quality.standing(tier, name, name in high_risk, cloud_model))
+            exclusion = exclusion or self._exclusion(tier, serve, name, outline, requester)
         return TierView(
             tier,
             worst(standings),
-            barred,
+            exclusion,
             "" if serve is None else self._failure_of(tier, breaker, now),
             self._fleet.is_loaded(tier.serve),
             self._fleet.displaces(tier.serve),
@@ -145,14 +145,19 @@ class TierRouter:
             breaker.pause_status,
         )
 
-    def _barred(self, tier: Tier, serve: Serve | None, task_class: str, outline: Outline, requester: Requester) -> str:
-        """1. gone  2. its classes  3. the cloud: for all, this class, this key  4. dialect  5. context"""
+    def _exclusion(
+        self, tier: Tier, serve: Serve | None, task_class: str, outline: Outline, requester: Requester
+    ) -> str:
+        """Why a tier is excluded; empty: it is not.
+
+        1. gone  2. its classes  3. the cloud: for all, this class, this key  4. dialect  5. context
+        """
         if serve is None:
             return "gone"  # 1
         if not includes_class(task_class, tier.classes):
             return "not_its_class"  # 2
-        if tier.cloud and (bar := self.cloud_bar(task_class, requester.may_use_cloud)):
-            return bar  # 3
+        if tier.cloud and (exclusion := self.cloud_exclusion(task_class, requester.may_use_cloud)):
+            return exclusion  # 3
         if not requester.speaks(serve):
             return "dialect"  # 4
         is_too_long = outline.tokens is not None and serve.context is not None and outline.tokens >= serve.context
@@ -163,16 +168,16 @@ class TierRouter:
     def standing(self, tier: Tier, task_class: str) -> Standing:
         """What the tier is worth at a class."""
         is_high_risk = task_class in self.settings.high_risk
-        return self.evidence.standing(tier, task_class, is_high_risk, self._cloud_models.get(tier.name))
+        return self.tier_quality.standing(tier, task_class, is_high_risk, self._cloud_models.get(tier.name))
 
     def current_fingerprint(self, serve: str, cloud: bool) -> Fingerprint | None:
         """What a serve is now. Of a cloud only the model's name is known. None: it is not known, or not configured."""
         found = self._serves.get(serve)
         if found is None:
             return None
-        return Fingerprint(found.served_name or found.name) if cloud else self.evidence.current_fingerprint(serve)
+        return Fingerprint(found.served_name or found.name) if cloud else self.tier_quality.current_fingerprint(serve)
 
-    def cloud_bar(self, task_class: str, may_use_cloud: bool) -> str:
+    def cloud_exclusion(self, task_class: str, may_use_cloud: bool) -> str:
         """Why nothing of a request may go to a cloud; empty: it may."""
         if not self.settings.allow_cloud:
             return "cloud_not_permitted"
@@ -193,23 +198,25 @@ class TierRouter:
         return RATE_LIMITED if breaker.pause(now) else self._failure_of(tier, breaker, now)
 
     def _failure_of(self, tier: Tier, breaker: Breaker, now: float) -> str:
-        """The same without pauses that the tier asked for."""
+        """Like `unavailable_reason`, without pauses that the tier asked for."""
         return "circuit_open" if breaker.blocks_requests(now) else self._fleet.unavailable_reason(tier.serve, now)
 
     def first_byte_timeout(self, tier: Tier, prompt: int, output: int | None, streams: bool) -> float | None:
         """Seconds until another tier is tried, if no answer begins; None: no limit."""
-        return self.health.first_byte_timeout(tier, self.evidence.slowest_answer(tier.name), prompt, output, streams)
+        return self.health.first_byte_timeout(
+            tier, self.tier_quality.slowest_answer(tier.name), prompt, output, streams
+        )
 
     def allowed(self) -> set[tuple[str, str]]:
         """Tier and class of each row that lets a tier serve as measured, now or once it is loaded."""
-        found = ((key, self._tiers.get(key[0])) for key in self.evidence.rows)
+        found = ((key, self._tiers.get(key[0])) for key in self.tier_quality.rows)
         standings = ((key, self.standing(tier, key[1])) for key, tier in found if tier is not None)
         return {key for key, one in standings if one.is_proved or one.is_expected}
 
     def stale(self) -> list[tuple[str, str, str]]:
         """Tier, class and reason of each row that no longer counts and has to be measured again."""
         found = []
-        for tier_name, task_class in sorted(self.evidence.rows.keys() | self.evidence.grades.keys()):
+        for tier_name, task_class in sorted(self.tier_quality.rows.keys() | self.tier_quality.grades.keys()):
             tier = self._tiers.get(tier_name)
             if tier is not None and (one := self.standing(tier, task_class)).is_stale:
                 found.append((tier_name, task_class, one.why))
@@ -224,8 +231,8 @@ class TierRouter:
 
     def preview(self, outline: Outline, task: Task) -> dict[str, Any]:
         """How a request would be routed. No tier is asked, nothing changes."""
-        made = self.plan(task, outline, Requester())
-        task = made.task
+        plan = self.plan(task, outline, Requester())
+        task = plan.task
         required = self.classes.required_for(task, outline)
         return {
             "task": task.name,
@@ -235,23 +242,23 @@ class TierRouter:
             "steps": [
                 {"tier": step.tier.name, "serve": step.tier.serve, "verdict": step.verdict.value,
                  "verify": step.verify.value, "why": step.why}
-                for step in made.steps
+                for step in plan.steps
             ],
-            "dropped": [{"tier": one.tier, "code": one.code, "why": one.why} for one in made.dropped],
-            "refusal": "" if made.steps else made.refusal(),
+            "dropped": [{"tier": one.tier, "code": one.code, "why": one.why} for one in plan.excluded],
+            "refusal": "" if plan.steps else plan.refusal(),
         }  # fmt: skip
 
     def status(self) -> dict[str, Any]:
         return {
             "profile": self.settings.profile_path,
             "aliases": dict(self.settings.aliases),
-            "rows": len(self.evidence.rows),
+            "rows": len(self.tier_quality.rows),
             "stale": [{"tier": tier, "class": name, "why": why} for tier, name, why in self.stale()],
             "tiers": [
                 {"tier": tier.name, "serve": tier.serve, "cloud": tier.cloud,
                  "circuit": self.health.state(tier.name).value, "retry_in": self.health.pause(tier.name),
                  "first_byte_timeout": self.first_byte_timeout(tier, 0, None, True),
-                 "loaded": self._fleet.is_loaded(tier.serve), "known": self.evidence.is_verified(tier.serve)}
+                 "loaded": self._fleet.is_loaded(tier.serve), "known": self.tier_quality.is_verified(tier.serve)}
                 for tier in self.settings.tiers
             ],
         }  # fmt: skip

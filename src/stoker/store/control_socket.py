@@ -51,7 +51,9 @@ def bind(state: Path) -> tuple[socket.socket, Path]:
         made.setblocking(False)
     except OSError as error:
         made.close()
-        raise unusable(f"the socket {where} cannot be made ({error.strerror}): see who owns {where.parent}") from error
+        raise unusable(
+            f"the socket {where} cannot be made ({error.strerror}): check who owns {where.parent}"
+        ) from error
     finally:
         os.umask(mask)
     return made, where
@@ -87,7 +89,7 @@ def _make_private(directory: Path) -> None:
     except OSError as error:
         raise unusable(
             f"the directory {directory} for the socket cannot be created ({error.strerror}): "
-            "set XDG_RUNTIME_DIR to a directory of yours"
+            "set XDG_RUNTIME_DIR to a directory that you own"
         ) from error
     if not is_ours:
         raise unusable(

@@ -18,7 +18,7 @@ from stoker.domain.decision import Decision
 from stoker.domain.errors import StokerError
 from stoker.store.database import VERSION
 from stoker.store.refusal_sampling import RefusalSampling
-from stoker.store.writer import BATCH, Writer
+from stoker.store.writer import BATCH, DecisionWriter
 
 QUEUE = 4096
 """Records that may wait for the disk. What comes on top is dropped and counted."""
@@ -32,7 +32,7 @@ class DecisionStatistics:
     """What became of the records. `failed` counts attempts to write, whose records are tried again."""
 
     kept: int
-    """In the file now."""
+    """Records in the file."""
     written: int
     dropped: int
     """Will never be in the file: the queue was full, or the log was closed."""
@@ -58,7 +58,7 @@ class DecisionLog:
         self._ring: deque[Decision] = deque(maxlen=QUEUE + BATCH)
         self._room = QUEUE
         self._dropped = 0
-        self._writer = Writer(path, limit, self._pending)
+        self._writer = DecisionWriter(path, limit, self._pending)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._writer.run, args=(self._stop,), name="decisions", daemon=True)
         self._thread.start()

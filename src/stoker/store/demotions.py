@@ -13,7 +13,7 @@ from stoker.domain.tier import Demotion
 
 log = logging.getLogger("stoker.store")
 DemotionTable = dict[tuple[str, str], Demotion]
-"""By tier and class."""
+"""Demotions by tier and class."""
 
 
 def path_of(state: str | Path) -> Path:

@@ -12,7 +12,7 @@ import msgspec
 
 from stoker.disk import atomic
 from stoker.domain.errors import StokerError
-from stoker.domain.protocols import Interrupted
+from stoker.domain.protocols import SwapEntry
 
 log = logging.getLogger("stoker.store")
 
@@ -26,7 +26,7 @@ class SwapJournal:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    async def begin(self, entry: Interrupted) -> None:
+    async def begin(self, entry: SwapEntry) -> None:
         writing = asyncio.get_running_loop().run_in_executor(None, self._write, entry)
         try:
             await asyncio.shield(writing)
@@ -37,7 +37,7 @@ class SwapJournal:
             text = f"the swap to '{entry.target}' was not begun: {self._directory} cannot be written ({error.strerror})"
             raise StokerError(f"{text}: make room there", code="state_unusable", status=503) from error
 
-    def end(self, entry: Interrupted) -> None:
+    def end(self, entry: SwapEntry) -> None:
         """Unless a later swap of the same slot has taken its place. What cannot be deleted is logged."""
         path = self._path(entry.slot)
         try:
@@ -46,7 +46,7 @@ class SwapJournal:
         except OSError as error:
             log.warning("%s cannot be deleted (%s): check the owner of its directory", path, error.strerror)
 
-    def left(self) -> list[Interrupted]:
+    def unfinished(self) -> list[SwapEntry]:
         """What was begun and never ended. One that cannot be read is logged and deleted."""
         found = []
         for path in sorted(self._directory.glob("*.json")):
@@ -59,12 +59,12 @@ class SwapJournal:
                 path.unlink()
         return found
 
-    def _write(self, entry: Interrupted) -> None:
+    def _write(self, entry: SwapEntry) -> None:
         atomic.write(self._path(entry.slot), msgspec.json.encode(entry), make_parents=True)
 
-    def _read(self, path: Path) -> Interrupted | None:
+    def _read(self, path: Path) -> SwapEntry | None:
         try:
-            return msgspec.json.decode(path.read_bytes(), type=Interrupted)
+            return msgspec.json.decode(path.read_bytes(), type=SwapEntry)
         except (OSError, msgspec.DecodeError):
             return None
 

@@ -47,7 +47,7 @@ def read(path: Path) -> tuple[Rows, DailySpending]:
     try:
         found = msgspec.json.decode(body, type=LiveGradesDocument)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigError([f"{path}: holds no live grades: {error}"]) from error
+        raise ConfigError([f"{path}: is not a file of live grades: {error}"]) from error
     if found.version != VERSION:
         raise ConfigError([f"{path}: is of version {found.version}; this Stoker reads version {VERSION}"])
     return check_rows(found.rows, str(path)), found.spent

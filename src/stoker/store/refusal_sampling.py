@@ -1,8 +1,8 @@
 """Which refused requests get a record of their own, so that a flood of them does not push out the history.
 
-A request that was refused before any serve was called costs its sender nothing: ten thousand a second of them would
-leave nothing else to read. So of those with the same key and reason the first `BURST` are kept one by one, then one
-every `EVERY` seconds, which tells how many came before it. All of them are in the metrics.
+A request that was refused before any serve was called costs its sender nothing: ten thousand of them a second would
+push out everything else. Of those with the same key and reason, the first `BURST` are recorded one by one, then one
+every `EVERY` seconds, which says how many came before it. All of them are in the metrics.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from stoker.domain.decision import Decision
 
 BURST = 50
 EVERY = 600.0
-"""Seconds."""
+"""Seconds between two records of one kind of refusal."""
 KINDS = 500
 """Pairs of key and reason that are counted separately; further ones count as one."""
 
@@ -34,7 +34,7 @@ class RefusalSampling:
         self._now = now
         self._kinds: dict[tuple[str, str], _Kind] = {}
         self.unrecorded = 0
-        """Since the start."""
+        """Refusals without a record since the start."""
 
     def keeps(self, decision: Decision) -> bool:
         """Whether to record it; it then states how many others it stands for."""

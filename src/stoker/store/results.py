@@ -45,7 +45,7 @@ class ResultEntry(NamedTuple):
     seconds: float
     outcome: Outcome
     identity: str
-    """Digest; empty: unknown."""
+    """Digest of the identity; empty: unknown."""
     execution: str
     is_baseline: bool
     findings: int

@@ -29,13 +29,13 @@ class RoutedCounts:
         self.cost: dict[str, float] = {}
         self.saved = self.overspent = 0.0
         self.graded: Counter[tuple[str, str, str]] = Counter()
-        """By class, tier, and `pass` or `fail`."""
+        """Grades by class, tier, and `pass` or `fail`."""
         self.ungraded: Counter[str] = Counter()
         """Sampled for grading, and dropped: by reason, a word of Stoker's."""
         self.classifier: Counter[str] = Counter()
         """Requests whose class a model had to decide, by result: words of Stoker's."""
         self.demoted: Counter[tuple[str, str]] = Counter()
-        """By class and tier."""
+        """Demotions by class and tier."""
         self.judging = 0.0
         """What grading cost."""
 

@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 _encoder = msgspec.json.Encoder()
 
 
-class Writer:
+class DecisionWriter:
     """Empties `pending` into the file. All methods run on one thread; the figures may be read from any.
 
     written    records that are on disk, or were before the limit removed them
@@ -135,8 +135,8 @@ class Writer:
         if not self._is_ailing:
             self._is_ailing = True
             _log.error(
-                "the decision log %s cannot be written (%s); requests go on, newest decisions are kept in memory and "
-                "written once it can be: check the disk's free space and the file's owner",
+                "the decision log %s cannot be written (%s); requests continue, and the newest decisions wait "
+                "in memory until it can be written: check the disk's free space and the file's owner",
                 self._path, error,
             )  # fmt: skip
         return False

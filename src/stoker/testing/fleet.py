@@ -1,4 +1,4 @@
-"""A fleet without processes: starts and stops by word, and keeps the books that tests assert on."""
+"""A fleet without processes, for tests: it starts and stops serves on command, and records what it did."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class FakeFleet:
     """Implements `domain.protocols.Fleet`.
 
     `ports` maps a serve's name to the port where something answers for it. A serve named in `gates` starts when its
-    event is set; one in `broken` fails with that text; one in `problems` does not pass its check. `journal` lists what
-    was done, in order: `start a`, `ready a`, `stop a`, `gone a`.
+    event is set; one in `broken` fails with that text; one in `problems` does not pass its quick check. `journal` lists
+    what was done, in order: `start a`, `ready a`, `stop a`, `gone a`.
     """
 
     def __init__(self, ports: dict[str, int] | None = None) -> None:
@@ -25,18 +25,18 @@ class FakeFleet:
         self.broken: dict[str, str] = {}
         self.problems: dict[str, list[str]] = {}
         self.failures: dict[str, str] = {}
-        """What the next end, or broken start, of a serve is, in one word."""
+        """Why the next exit or broken start of a serve happens, as one word."""
         self.missing: dict[str, asyncio.Event] = {}
-        """Serves whose weights are not there; they are once the event is set and they were fetched."""
-        self.examined: dict[str, list[str]] = {}
-        """What is found when the victims are about to be stopped."""
+        """Serves whose weights are not there; they are once the event is set and `fetch` has ended."""
+        self.full_check_problems: dict[str, list[str]] = {}
+        """The problems that the full check finds."""
         self.leftovers: list[str] = []
         self.is_busy = False
         """Whether leases are held."""
         self.journal: list[str] = []
         self.alive: dict[str, Callable[[str, str], None]] = {}
 
-    def check(self, serve: Serve) -> list[str]:
+    def quick_check(self, serve: Serve) -> list[str]:
         return self.problems.get(serve.name, [])
 
     def lacks_weights(self, serve: Serve) -> bool:
@@ -49,11 +49,11 @@ class FakeFleet:
             raise StartFailed(self.broken[serve.name], code="source_unreachable")
         del self.missing[serve.name]
 
-    def fetched(self, name: str) -> str:
+    def fetch_progress(self, name: str) -> str:
         return "half of it"
 
-    async def examine(self, serve: Serve, victims: tuple[str, ...] = ()) -> list[str]:
-        return self.examined.get(serve.name, [])
+    async def full_check(self, serve: Serve, victims: tuple[str, ...] = ()) -> list[str]:
+        return self.full_check_problems.get(serve.name, [])
 
     def failure_of(self, name: str) -> str:
         return self.failures.get(name, "")
@@ -93,11 +93,11 @@ class FakeFleet:
     def set_busy(self, is_busy: bool) -> None:
         self.is_busy = is_busy
 
-    def hurry(self, leave_running: bool) -> None:
+    def end_grace(self, leave_running: bool) -> None:
         self.journal.append("hurry")
 
     def die(self, name: str, detail: str = "signal 9") -> None:
-        """The serve ends by itself."""
+        """The serve exits."""
         self.journal.append(f"died {name}")
         self.alive.pop(name)(name, detail)
 

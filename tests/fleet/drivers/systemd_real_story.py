@@ -85,7 +85,7 @@ async def main():
         return Supervisor(FleetContext(paths, RealClock(), log, lambda: bytes(32), drivers=drivers))
 
     fleet = supervisor()
-    found["problems"] = await fleet.examine(serve)
+    found["problems"] = await fleet.full_check(serve)
     running = await fleet.start(serve, on_exit)
     arguments = Path(f"/proc/{running.pid}/cmdline").read_text().split("\0")
     found["arguments arrive"] = arguments[-2] == SAID and arguments[7] == running.target.key

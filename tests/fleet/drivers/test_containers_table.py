@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stoker.domain.serve import Secret, Serve
-from stoker.fleet.drivers import compose_up
+from stoker.fleet.drivers import up_command
 from stoker.fleet.drivers.containers import (
     CONFIG_HASH,
     HOLDS,
@@ -85,9 +85,9 @@ def test_the_commands_of_each_action(action: ContainerAction, state: ContainerSt
 
 def test_what_is_only_created_is_started_after_it() -> None:
     up = ("docker", "create", "--name", "fast", "img:1")
-    assert compose_up.only_creates(up)
-    assert compose_up.only_creates(("docker", "compose", "up", "--no-start"))
-    assert not compose_up.only_creates(UP)
+    assert up_command.only_creates(up)
+    assert up_command.only_creates(("docker", "compose", "up", "--no-start"))
+    assert not up_command.only_creates(UP)
     assert steps(ContainerAction.CREATE, None, "fast", up, only_creates=True) == [list(up), ["docker", "start", "fast"]]
 
 
@@ -175,12 +175,12 @@ def project(name: str = "llm", directory: str = "/srv/llm", files: str = "compos
 def test_a_container_is_ours_only_if_up_would_make_that_very_one(
     labels: dict[str, str], up: tuple[str, ...], is_ours: bool
 ) -> None:
-    assert (compose_up.ownership_problem(container(labels=labels), None, up, "/srv/llm") == "") is is_ours
+    assert (up_command.ownership_problem(container(labels=labels), None, up, "/srv/llm") == "") is is_ours
 
 
 def test_what_we_remember_making_is_ours_however_it_was_made() -> None:
-    assert compose_up.ownership_problem(container(labels=project()), MADE, ("./start.sh",), "/elsewhere") == ""
-    assert "project 'llm' of /srv/llm" in compose_up.ownership_problem(
+    assert up_command.ownership_problem(container(labels=project()), MADE, ("./start.sh",), "/elsewhere") == ""
+    assert "project 'llm' of /srv/llm" in up_command.ownership_problem(
         container(labels=project()), None, ("./start.sh",), "/x"
     )
 
@@ -194,8 +194,8 @@ def serve(*up: str, **fields: Any) -> Serve:
 
 def test_up_is_filled_in_word_by_word_and_never_through_a_shell() -> None:
     made = serve("/bin/echo", "{dir}/{name}:{port}", "{model}", "$HOME", "{{x}}", model="m; rm", served_name="big")
-    assert compose_up.fill(made) == ["/bin/echo", "//big:8001", "m; rm", "$HOME", "{{x}}"]
-    assert compose_up.fill(serve()) == []
+    assert up_command.fill(made) == ["/bin/echo", "//big:8001", "m; rm", "$HOME", "{{x}}"]
+    assert up_command.fill(serve()) == []
 
 
 @pytest.mark.parametrize(
@@ -203,19 +203,19 @@ def test_up_is_filled_in_word_by_word_and_never_through_a_shell() -> None:
     [UP, COMPOSE, ("docker", "run", "-itd", "i"), ("docker", "create", "i"), ("./x",), ("docker", "compose", "start")],
 )
 def test_a_command_that_returns_is_fine(words: tuple[str, ...]) -> None:
-    assert compose_up.problems(serve(*words), words) == []
+    assert up_command.problems(serve(*words), words) == []
 
 
 @pytest.mark.parametrize("words", [("docker", "run", "i"), ("docker-compose", "-f", "x.yml", "up", "eng")])
 def test_a_command_that_would_stay_in_the_foreground_is_refused(words: tuple[str, ...]) -> None:
-    assert "add -d" in compose_up.problems(serve(*words), words)[0]
+    assert "add -d" in up_command.problems(serve(*words), words)[0]
 
 
 def test_a_key_in_up_has_to_be_the_serves_own() -> None:
     words = ("docker", "run", "-d", "i", "{key}")
-    assert "no `key`" in compose_up.problems(serve(*words), words)[0]
+    assert "no `key`" in up_command.problems(serve(*words), words)[0]
     keyed = serve("/bin/echo", "{key}", key=Secret("s3", "env:K"))
-    assert (compose_up.problems(keyed, words), compose_up.fill(keyed)[1]) == ([], "s3")
+    assert (up_command.problems(keyed, words), up_command.fill(keyed)[1]) == ([], "s3")
 
 
 CONFIG = """\
@@ -243,10 +243,10 @@ volumes:
 
 
 def test_the_services_of_a_compose_file_are_read_from_its_canonical_form() -> None:
-    assert compose_up.services(CONFIG) == [
-        compose_up.Service("eng", "fast", "vllm:1"),
-        compose_up.Service("web", "web", ""),
-        compose_up.Service("plain", "", "img:2"),
+    assert up_command.services(CONFIG) == [
+        up_command.Service("eng", "fast", "vllm:1"),
+        up_command.Service("web", "web", ""),
+        up_command.Service("plain", "", "img:2"),
     ]
 
 
@@ -255,14 +255,14 @@ def test_the_services_of_a_compose_file_are_read_from_its_canonical_form() -> No
     [("fast", "eng"), ("llm-plain-1", "plain"), ("llm_plain_1", "plain"), ("llm-eng-1", None), ("plain", None)],
 )
 def test_a_container_is_a_services_by_its_given_name_or_by_composes_own(name: str, service: str | None) -> None:
-    found = compose_up.service_for(compose_up.services(CONFIG), name)
+    found = up_command.service_for(up_command.services(CONFIG), name)
     assert (found.name if found is not None else None) == service
 
 
 def test_a_question_to_compose_is_about_the_same_files_and_project() -> None:
     up = ["docker-compose", "--verbose", "-f", "a.yml", "-p", "x", "up", "-d"]
-    assert compose_up.hash_command(up, "eng") == [*up[:6], "config", "--hash", "eng"]
-    assert compose_up.config_command(COMPOSE) == ["docker", "compose", "-f", "/srv/llm/compose.yml", "config"]
+    assert up_command.hash_command(up, "eng") == [*up[:6], "config", "--hash", "eng"]
+    assert up_command.config_command(COMPOSE) == ["docker", "compose", "-f", "/srv/llm/compose.yml", "config"]
 
 
 # -- what docker says --------------------------------------------------------------------------------------------------
@@ -307,7 +307,7 @@ def test_an_inspected_container_is_read_and_what_docker_may_call_it_later_is_unk
         ("docker compose -f a.yml up", "yaml: line 2: did not find expected node", DockerFault.BAD_COMPOSE,
          "docker compose -f a.yml config"),
         ("docker run", "yaml is not the matter\n\nRun 'docker run --help'", DockerFault.OTHER, "the matter"),
-        ("docker run -e K=secret", "", DockerFault.OTHER, "`docker run` failed: it said nothing"),
+        ("docker run -e K=secret", "", DockerFault.OTHER, "`docker run` failed: it printed nothing"),
     ],
 )  # fmt: skip
 def test_every_failure_is_named_with_the_next_step(argv: str, said: str, fault: DockerFault, words: str) -> None:

@@ -25,8 +25,8 @@ from tests.fleet.drivers.docker_daemon import IMAGE, Daemon, engine, run
 from stoker.domain.access import Paths
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Driver, Serve
-from stoker.fleet.drivers.compose import ContainerDriver
 from stoker.fleet.drivers.conflicts import Conflicts
+from stoker.fleet.drivers.container_driver import ContainerDriver
 from stoker.fleet.drivers.container_unit import ContainerUnit, id_of
 from stoker.fleet.drivers.containers import ContainerAction, ContainerDrift, ContainerState
 from stoker.fleet.drivers.docker import Docker
@@ -82,15 +82,15 @@ class Yard:
     async def launch(self, serve: Serve) -> Launched:
         return await self.driver.launch(serve, (), time.time(), self.intents.append)
 
-    def hold(self, record: StartRecord) -> ContainerUnit:
+    def attach(self, record: StartRecord) -> ContainerUnit:
         def on_exit(code: int | None) -> None:
             self.exits.append(code)
             self.exited.set()
 
-        return self.driver.hold(record, on_exit, self.gone.set)
+        return self.driver.attach(record, on_exit, self.gone.set)
 
     async def up(self, serve: Serve) -> ContainerUnit:
-        return self.hold((await self.launch(serve)).record)
+        return self.attach((await self.launch(serve)).record)
 
     async def prove(self, serve: Serve, launched: Launched) -> None:
         async with asyncio.timeout(10):
@@ -141,14 +141,14 @@ def test_a_missing_container_is_made_proved_by_its_id_and_started_again_as_it_wa
 ) -> None:
     async def story(yard: Yard) -> None:
         serve = yard.serve()
-        assert await yard.driver.examine(serve) == []
+        assert await yard.driver.start_problems(serve) == []
         launched = await yard.launch(serve)
         await yard.prove(serve, launched)
         first = launched.record
         assert (yard.intents[0].pid, yard.intents[0].handle) == (0, "fast")
         assert first.handle == f"fast {yard.id()}"
         assert str(first.pid) == yard.docker("inspect", "--format", "{{.State.Pid}}", "fast")
-        unit = yard.hold(first)
+        unit = yard.attach(first)
         await unit.end(0.0)
         assert (yard.status(), yard.gone.is_set(), yard.exits) == ("exited", True, [-9])
         assert await yard.driver.plan(serve) == [["docker", "start", "fast"]]
@@ -156,7 +156,7 @@ def test_a_missing_container_is_made_proved_by_its_id_and_started_again_as_it_wa
         assert again.record.handle == first.handle
         assert again.record.pid != first.pid
         await yard.prove(serve, again)
-        await yard.hold(again.record).end(0.0)
+        await yard.attach(again.record).end(0.0)
 
     tell(story)
 
@@ -165,7 +165,7 @@ def test_an_end_is_asked_for_first_and_its_exit_code_is_told(tell: Callable[[Sto
     async def story(yard: Yard) -> None:
         launched = await yard.launch(yard.program(POLITE))
         await yard.says("up")
-        unit = yard.hold(launched.record)
+        unit = yard.attach(launched.record)
         await unit.end(10.0)
         assert yard.exits == [7]
         assert unit.code == 7
@@ -181,7 +181,7 @@ def test_what_it_writes_goes_to_our_log_and_what_it_wrote_in_an_earlier_start_on
         serve = yard.program(f"import sys; print('bo' + 'rn', file=sys.stderr); {POLITE}")
         for times in (1, 2):
             launched = await yard.launch(serve)
-            unit = yard.hold(launched.record)
+            unit = yard.attach(launched.record)
             await yard.says("up", times)
             yard.docker("kill", "fast")
             await yard.hears(yard.exited)
@@ -214,7 +214,7 @@ def test_what_is_adopted_is_listened_to_from_now_on(tell: Callable[[Story], None
         talker = "import time; print('before', flush=True)\nwhile True: time.sleep(0.05); print('later', flush=True)"
         record = (await yard.launch(yard.program(talker))).record
         await yard.says("later")
-        unit = yard.hold(msgspec.structs.replace(record, ready=True))
+        unit = yard.attach(msgspec.structs.replace(record, ready=True))
         async with asyncio.timeout(10):
             while "later" not in yard.log():
                 await asyncio.sleep(0.01)
@@ -230,7 +230,7 @@ def test_what_ignores_its_end_is_killed_when_the_grace_is_over_and_a_second_end_
     async def story(yard: Yard) -> None:
         launched = await yard.launch(yard.program(DEAF))
         await yard.says("up")
-        unit = yard.hold(launched.record)
+        unit = yard.attach(launched.record)
         patient = unit.begin_end(3600.0)
         assert patient is not None
         await yard.says("asked")
@@ -259,12 +259,12 @@ def test_an_end_from_outside_is_told_once_without_being_asked(
 def test_where_its_process_is_not_seen_from_here_docker_is_asked_to_wait_for_its_end(
     tell: Callable[[Story], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stoker.fleet.drivers.compose.is_here", lambda container: False)
+    monkeypatch.setattr("stoker.fleet.drivers.container_driver.is_here", lambda container: False)
 
     async def story(yard: Yard) -> None:
         launched = await yard.launch(yard.serve())
         assert launched.record.pid == 0
-        unit = yard.hold(launched.record)
+        unit = yard.attach(launched.record)
         assert unit.pid is None
         yard.docker("kill", "fast")
         await yard.hears(yard.exited)
@@ -287,7 +287,7 @@ def test_a_paused_one_is_noticed_unpaused_by_a_start_and_ended_all_the_same(tell
         assert await yard.driver.plan(serve) == [["docker", "unpause", "fast"]]
         launched = await yard.launch(serve)
         assert await yard.driver.state(launched.record) is ContainerState.RUNNING
-        unit = yard.hold(launched.record)
+        unit = yard.attach(launched.record)
         yard.docker("pause", "fast")
         await unit.end(0.2)
         assert yard.status() == "exited"
@@ -300,7 +300,7 @@ def test_a_paused_one_is_asked_to_end_like_any_other(tell: Callable[[Story], Non
         launched = await yard.launch(yard.program(POLITE))
         await yard.says("up")
         yard.docker("pause", "fast")
-        await yard.hold(launched.record).end(10.0)
+        await yard.attach(launched.record).end(10.0)
         assert yard.exits == [7]
 
     tell(story)
@@ -351,7 +351,7 @@ def test_another_image_under_the_same_name_is_drift(tell: Callable[[Story], None
         assert (await yard.driver.look(serve)).action is ContainerAction.START
         yard.daemon.make_image("moving:1", "two")
         seen = await yard.driver.look(serve)
-        assert (seen.action, seen.why) == (ContainerAction.RECREATE, "the image moving:1 is another one now")
+        assert (seen.action, seen.why) == (ContainerAction.RECREATE, "the image moving:1 has changed")
 
     tell(story)
 
@@ -380,8 +380,8 @@ def test_a_container_of_somebody_else_with_the_name_is_named_refused_and_untouch
         yard.docker(*run("fast", *engine("--port", "1"), image="other:1")[1:])
         theirs = yard.id()
         serve = yard.serve()
-        [problem] = await yard.driver.examine(serve)
-        assert "is made from the image other:1" in problem
+        [problem] = await yard.driver.start_problems(serve)
+        assert "uses the image other:1" in problem
         assert "docker rm --force fast" in problem
         with pytest.raises(StartFailed, match="other:1"):
             await yard.launch(serve)
@@ -434,7 +434,7 @@ def test_one_that_ends_again_and_again_is_left_to_the_operator_and_can_be_ended(
         record = earlier_start(yard, serve)
         found = await yard.driver.find(record)
         assert found is not None
-        unit = yard.hold(msgspec.structs.replace(found, pid=0, mark=""))
+        unit = yard.attach(msgspec.structs.replace(found, pid=0, mark=""))
         await unit.end(0.5)
         assert yard.status() == "exited"
         assert "no luck" in yard.log()
@@ -454,7 +454,7 @@ def earlier_start(yard: Yard, serve: Serve) -> StartRecord:
 def test_an_image_that_is_missing_is_named_before_anything_makes_room(tell: Callable[[Story], None]) -> None:
     async def story(yard: Yard) -> None:
         serve = yard.serve(up=run("fast", "x", image="nowhere.invalid/none:1"))
-        [problem] = await yard.driver.examine(serve)
+        [problem] = await yard.driver.start_problems(serve)
         assert "docker pull" in problem
         with pytest.raises(StartFailed, match=re.escape("nowhere.invalid/none:1")):
             await yard.launch(serve)
@@ -499,7 +499,7 @@ def test_after_a_restart_of_ours_a_running_one_is_found_and_watched_again(tell: 
         record = msgspec.structs.replace((await yard.launch(serve)).record, ready=True)
         yard.driver = yard.new_driver()
         assert await yard.driver.find(record) == record
-        unit = yard.hold(record)
+        unit = yard.attach(record)
         unit.release()
         assert yard.status() == "running"
         yard.docker("restart", "--time", "0", "fast")
@@ -507,8 +507,8 @@ def test_after_a_restart_of_ours_a_running_one_is_found_and_watched_again(tell: 
         assert found is not None
         assert found.pid != record.pid
         with pytest.raises(ProcessLookupError):
-            yard.hold(record)
-        await yard.hold(found).end(0.0)
+            yard.attach(record)
+        await yard.attach(found).end(0.0)
         assert await yard.driver.find(record) is None
 
     tell(story)
@@ -535,10 +535,10 @@ def test_a_daemon_that_is_gone_is_no_end_and_what_it_ran_is_ended_without_it(
     async def story(yard: Yard) -> None:
         serve = yard.serve()
         launched = await yard.launch(serve)
-        unit = yard.hold(launched.record)
+        unit = yard.attach(launched.record)
         shared.kill()
         try:
-            [problem] = await yard.driver.examine(serve)
+            [problem] = await yard.driver.start_problems(serve)
             assert "sudo systemctl start docker" in problem
             with pytest.raises(StartFailed, match="does not answer"):
                 await yard.launch(serve)
@@ -594,7 +594,7 @@ async def a_changed_compose_file(yard: Yard) -> None:
     port = free_port("127.0.0.1", ())
     write_compose(yard.directory, port)
     serve = yard.serve(up=["docker", "compose", "up", "-d", "eng"], port=port)
-    assert await yard.driver.examine(serve) == []
+    assert await yard.driver.start_problems(serve) == []
     launched = await yard.launch(serve)
     await yard.prove(serve, launched)
     first = yard.id()
@@ -602,7 +602,7 @@ async def a_changed_compose_file(yard: Yard) -> None:
     write_compose(yard.directory, port, "--id", "b")
     seen = await yard.driver.look(serve)
     assert (seen.action, seen.why) == (ContainerAction.LEAVE, "the Compose file has changed")
-    await yard.hold(launched.record).end(0.0)
+    await yard.attach(launched.record).end(0.0)
     changed = dataclasses.replace(serve, served_name="b")
     await yard.prove(changed, await yard.launch(changed))
     assert yard.id() != first
@@ -618,7 +618,7 @@ def test_a_changed_compose_file_recreates_a_stopped_container_and_reports_a_runn
 def test_the_same_by_docker_compose_v2(tell: Callable[[Story], None]) -> None:
     """The plugin, where it can be had."""
     if subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode:
-        pytest.skip("Docker Compose v2 is not installed; test_compose_driver.py covers its words by a stand-in")
+        pytest.skip("Docker Compose v2 is not installed; test_container_driver.py covers its words by a stand-in")
     tell(a_changed_compose_file)
 
 
@@ -636,7 +636,7 @@ def test_what_compose_made_without_us_is_taken_and_another_projects_is_refused(
         other = yard.directory / "other"
         other.mkdir()
         write_compose(other, port)
-        [problem] = await yard.driver.examine(dataclasses.replace(serve, directory=str(other)))
+        [problem] = await yard.driver.start_problems(dataclasses.replace(serve, directory=str(other)))
         assert str(yard.directory) in problem
         assert "left alone" in problem
 
@@ -648,11 +648,11 @@ def test_a_broken_compose_file_and_one_without_the_container_are_named(tell: Cal
     async def story(yard: Yard) -> None:
         serve = yard.serve(up=["docker-compose", "up", "-d"])
         (yard.directory / "docker-compose.yml").write_text("services: [")
-        [problem] = await yard.driver.examine(serve)
+        [problem] = await yard.driver.start_problems(serve)
         assert "Compose file cannot be used" in problem
         assert "config`" in problem
         write_compose(yard.directory, 1)
-        [problem] = await yard.driver.examine(dataclasses.replace(serve, container="slow"))
+        [problem] = await yard.driver.start_problems(dataclasses.replace(serve, container="slow"))
         assert "container_name: slow" in problem
 
     tell(story)

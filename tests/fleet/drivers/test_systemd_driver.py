@@ -130,7 +130,7 @@ def test_a_unit_is_started_proved_and_stopped_by_argument_lists(story: Tell) -> 
     async def body(machine: Machine) -> None:
         serve = machine.installed("--key", "{key}")
         fleet = machine.supervisor()
-        assert await fleet.examine(serve) == []
+        assert await fleet.full_check(serve) == []
         running = await fleet.start(serve, machine.workshop.on_exit)
         assert running.pid == machine.unit_state()["pid"]
         assert running.target.port == serve.port
@@ -190,7 +190,7 @@ def test_a_second_stop_joins_the_first_and_may_hurry_it(story: Tell) -> None:
         driver = machine.driver()
         launched = await driver.launch(serve, (), 1.0, lambda record: None)
         told: list[object] = []
-        unit = driver.hold(launched.record, told.append, lambda: told.append("gone"))
+        unit = driver.attach(launched.record, told.append, lambda: told.append("gone"))
         patient = asyncio.get_running_loop().create_task(unit.end(math.inf))
         while not machine.calls("stop"):
             await asyncio.sleep(0.01)
@@ -208,7 +208,7 @@ def test_a_stop_that_systemd_refuses_is_told_and_can_be_tried_again(story: Tell)
         serve = machine.installed()
         driver = machine.driver()
         launched = await driver.launch(serve, (), 1.0, lambda record: None)
-        unit = driver.hold(launched.record, lambda code: None, lambda: None)
+        unit = driver.attach(launched.record, lambda code: None, lambda: None)
         machine.fault(stop="Failed to stop it: Interactive authentication required.", kill="Access denied")
         with pytest.raises(StokerError, match="sudo stoker install systemd"):
             await unit.end(5.0)
@@ -319,7 +319,7 @@ def test_what_systemd_refuses_comes_with_the_next_command(story: Tell, said: str
         with pytest.raises(StartFailed, match=advice):
             await machine.driver().launch(serve, (), 1.0, lambda record: None)
         machine.fault(show=said)
-        [problem] = await machine.driver().examine(serve)
+        [problem] = await machine.driver().start_problems(serve)
         assert advice in problem
 
     story(body)
@@ -331,16 +331,16 @@ def test_what_systemd_refuses_comes_with_the_next_command(story: Tell, said: str
 def test_a_unit_that_is_not_there_or_masked_or_broken_is_named_with_the_next_command(story: Tell) -> None:
     async def body(machine: Machine) -> None:
         serve, driver = machine.serve(), machine.driver()
-        assert await driver.examine(serve) == [
+        assert await driver.start_problems(serve) == [
             f"the unit {UNIT} of serve 'a' is not there: type `stoker install systemd`"
         ]
         path = machine.install(serve)
         machine.fault(load="bad-setting")
-        assert "systemd-analyze verify" in (await driver.examine(serve))[0]
+        assert "systemd-analyze verify" in (await driver.start_problems(serve))[0]
         machine.fault()
         path.unlink()
         path.symlink_to("/dev/null")
-        assert f"type `systemctl unmask {UNIT}`" in (await driver.examine(serve))[0]
+        assert f"type `systemctl unmask {UNIT}`" in (await driver.start_problems(serve))[0]
         with pytest.raises(StartFailed, match="masked"):
             await driver.launch(serve, (), 1.0, lambda record: pytest.fail("nothing is about to start"))
 
@@ -351,14 +351,14 @@ def test_a_unit_that_drifted_is_named_and_not_started(story: Tell) -> None:
     async def body(machine: Machine) -> None:
         serve = machine.installed()
         driver = machine.driver()
-        [problem] = await driver.examine(replace(serve, extra_args=("--say", "x")))
-        assert "was written for another configuration of it: type `stoker install systemd`" in problem
+        [problem] = await driver.start_problems(replace(serve, extra_args=("--say", "x")))
+        assert "was written for another configuration: type `stoker install systemd`" in problem
         machine.fault(reload="yes")
-        assert "type `systemctl daemon-reload`" in (await driver.examine(serve))[0]
+        assert "type `systemctl daemon-reload`" in (await driver.start_problems(serve))[0]
         machine.fault()
         path = machine.home / "units" / UNIT
         path.write_text(path.read_text().replace("Restart=no", "Restart=always"))
-        [problem] = await driver.examine(serve)
+        [problem] = await driver.start_problems(serve)
         assert f"was changed by hand ({path})" in problem
         assert f"systemctl edit {UNIT}" in problem
 
@@ -369,15 +369,15 @@ def test_a_port_that_somebody_else_has_is_named_and_its_own_is_no_obstacle(story
     async def body(machine: Machine) -> None:
         serve = machine.installed()
         driver = machine.driver()
-        assert await driver.examine(replace(serve, port=None)) != []
+        assert await driver.start_problems(replace(serve, port=None)) != []
         launched = await driver.launch(serve, (), 1.0, lambda record: None)
-        assert await driver.examine(serve) == []
+        assert await driver.start_problems(serve) == []
         other = replace(serve, unit="other.service")
         machine.install(serve).rename(machine.home / "units" / "other.service")
         (machine.home / "units" / UNIT).write_text("")
-        while "taken" not in str(await driver.examine(other)):  # it has to listen first
+        while "taken" not in str(await driver.start_problems(other)):  # it has to listen first
             await asyncio.sleep(0.01)
-        await driver.hold(launched.record, lambda code: None, lambda: None).end(5.0)
+        await driver.attach(launched.record, lambda code: None, lambda: None).end(5.0)
 
     story(body)
 
@@ -385,7 +385,7 @@ def test_a_port_that_somebody_else_has_is_named_and_its_own_is_no_obstacle(story
 def test_a_variable_that_no_environment_file_can_hold_is_named(story: Tell) -> None:
     async def body(machine: Machine) -> None:
         serve = machine.installed(env={"A": "1\n2"})
-        [problem] = await machine.driver().examine(serve)
+        [problem] = await machine.driver().start_problems(serve)
         assert "the value of A has a line break" in problem
 
     story(body)
@@ -395,11 +395,11 @@ def test_a_machine_without_systemd_is_told_so(story: Tell, monkeypatch: pytest.M
     async def body(machine: Machine) -> None:
         serve = machine.installed()
         driver = SystemdDriver(machine.state, machine.keys, machine.log, machine.home / "nothing")
-        [problem] = await driver.examine(serve)
+        [problem] = await driver.start_problems(serve)
         assert "systemd does not run here" in problem
-        assert "take `driver` out" in problem
+        assert "remove `driver`" in problem
         monkeypatch.setenv("PATH", "/nowhere")
-        assert "no `systemctl` on PATH" in (await machine.driver().examine(serve))[0]
+        assert "no `systemctl` on PATH" in (await machine.driver().start_problems(serve))[0]
         with pytest.raises(systemctl.SystemdFailed, match="No such file"):
             await machine.ask().show(UNIT)
         monkeypatch.undo()
@@ -417,7 +417,7 @@ def test_one_that_was_started_by_hand_is_taken_over_and_one_with_another_configu
         serve = machine.installed("--key", "{key}")
         driver = machine.driver()
         first = await driver.launch(serve, (), 1.0, lambda record: None)
-        await driver.hold(first.record, lambda code: None, lambda: None).end(5.0)
+        await driver.attach(first.record, lambda code: None, lambda: None).end(5.0)
         await machine.ask().start(UNIT, 5.0)
         pid = machine.unit_state()["pid"]
         taken = await driver.launch(serve, (), 2.0, lambda record: None)
@@ -427,7 +427,7 @@ def test_one_that_was_started_by_hand_is_taken_over_and_one_with_another_configu
         assert anew.record.pid != pid
         assert anew.address.key != first.address.key
         assert [call[-1] for call in machine.calls("restart")] == [UNIT]
-        await driver.hold(anew.record, lambda code: None, lambda: None).end(5.0)
+        await driver.attach(anew.record, lambda code: None, lambda: None).end(5.0)
 
     story(body)
 
@@ -498,10 +498,10 @@ def test_a_systemd_that_cannot_be_asked_is_no_reason_to_fail(story: Tell) -> Non
         machine.fault()
         found = await driver.find(launched.record)
         assert found == launched.record
-        await driver.hold(launched.record, lambda code: None, lambda: None).end(5.0)
+        await driver.attach(launched.record, lambda code: None, lambda: None).end(5.0)
         assert await driver.find(launched.record) is None
         with pytest.raises(ProcessLookupError):
-            driver.hold(launched.record, lambda code: None, lambda: None)
+            driver.attach(launched.record, lambda code: None, lambda: None)
 
     story(body)
 
@@ -513,7 +513,7 @@ def test_a_number_that_belongs_to_a_stranger_now_is_not_held(story: Tell) -> Non
             takes_key=False, started_at=1.0, log="", grace=1.0, driver="systemd", handle=UNIT,
         )  # fmt: skip
         with pytest.raises(ProcessLookupError):
-            machine.driver().hold(record, lambda code: pytest.fail("told"), lambda: None)
+            machine.driver().attach(record, lambda code: pytest.fail("told"), lambda: None)
 
     story(body)
 
@@ -535,7 +535,7 @@ def test_a_process_that_cannot_be_seen_from_here_is_watched_through_systemd(
             told.append(code)
             ended.set()
 
-        unit = driver.hold(launched.record, on_exit, lambda: told.append("gone"))
+        unit = driver.attach(launched.record, on_exit, lambda: told.append("gone"))
         assert unit.pid is None
         os.kill(machine.unit_state()["pid"], signal.SIGKILL)
         await asyncio.wait_for(ended.wait(), 10)
@@ -550,11 +550,11 @@ def test_one_that_is_released_runs_on_and_tells_nothing(story: Tell) -> None:
         serve = machine.installed()
         driver = machine.driver()
         launched = await driver.launch(serve, (), 1.0, lambda record: None)
-        unit = driver.hold(launched.record, lambda code: pytest.fail("told"), lambda: None)
+        unit = driver.attach(launched.record, lambda code: pytest.fail("told"), lambda: None)
         unit.release()
         await machine.ask().stop(UNIT)
         hidden = msgspec.structs.replace(launched.record, pid=0)
-        driver.hold(hidden, lambda code: pytest.fail("told"), lambda: None).release()
+        driver.attach(hidden, lambda code: pytest.fail("told"), lambda: None).release()
         await asyncio.sleep(0)
 
     story(body)
@@ -564,7 +564,7 @@ def test_units_of_a_user_are_asked_for_at_the_users_systemd(story: Tell) -> None
     async def body(machine: Machine) -> None:
         serve = machine.serve()
         machine.install(serve, user=None, where=units.user_directory(os.environ["HOME"]))
-        [problem] = await machine.driver().examine(serve)
+        [problem] = await machine.driver().start_problems(serve)
         assert "type `stoker install systemd --user`" in problem
         assert machine.calls("show")[0][:2] == ["systemctl", "--user"]
 
@@ -581,7 +581,7 @@ def test_what_it_said_comes_from_the_journal(story: Tell) -> None:
         assert machine.calls("journalctl")[0] == [
             "journalctl", "-u", UNIT, "-n", "50", "--since=@1234", "-o", "cat", "--quiet", "--no-pager",
         ]  # fmt: skip
-        await driver.hold(launched.record, lambda code: None, lambda: None).end(5.0)
+        await driver.attach(launched.record, lambda code: None, lambda: None).end(5.0)
         (machine.home / "bin" / "journalctl").unlink()
         os.environ["PATH"] = str(machine.home / "bin")
         assert await driver.recent_output(launched.record) == "", "it cannot be had, and that is no failure"

@@ -84,7 +84,7 @@ def measured(model: Path, context: int, parallel: int) -> tuple[int, int]:
 
 def estimated(model: Path, context: int, parallel: int) -> int:
     serve = Serve("m", model=str(model), context=context, parallel=parallel, embedded=True)
-    return check.examine(serve, [], HostMemory(None, None)).needed
+    return check.check_fit(serve, [], HostMemory(None, None)).needed
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def ask(card: Card, ours: tuple[int, ...] = (), context: int = 4_000_000) -> lis
         "big", model=str(MODELS / "ember.gguf"), slot="gpu0", context=context, parallel=2, gpu_layers=99,
         tuning=Tuning(kv_cache_type="f16"),
     )  # fmt: skip
-    return asyncio.run(scales.obstacles(serve, ours))
+    return asyncio.run(scales.memory_problems(serve, ours))
 
 
 def test_what_fits_an_empty_device_has_nothing_in_its_way() -> None:
@@ -77,4 +77,4 @@ def test_what_no_device_of_the_slot_could_hold_is_too_large() -> None:
 
 def test_what_other_engines_hold_is_not_asked_of_a_command_of_its_own() -> None:
     scales: Any = MemoryMeter(Card(0, {}), Clock(), lambda name: None, logging.getLogger("test"))  # type: ignore[arg-type]
-    assert asyncio.run(scales.obstacles(Serve("a", cmd=("run",), model="/m"), ())) == []
+    assert asyncio.run(scales.memory_problems(Serve("a", cmd=("run",), model="/m"), ())) == []

@@ -42,7 +42,7 @@ def test_a_container_is_started_proved_told_of_when_it_ends_and_stopped(
     async def story(shop: Workshop) -> None:
         supervisor = shop.supervisor()
         serve = contained(shop)
-        assert await supervisor.examine(serve) == []
+        assert await supervisor.full_check(serve) == []
         running = await supervisor.start(serve, shop.on_exit)
         assert running.facts["image"] == docker_daemon.IMAGE
         daemon.docker("kill", "the-a")

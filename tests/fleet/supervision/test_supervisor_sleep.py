@@ -115,7 +115,7 @@ def test_a_sleeper_makes_way_for_a_serve_that_wants_its_port(tell: Tell) -> None
 
 
 def test_a_driver_that_hangs_holds_up_no_stop(tell: Tell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serve_registry, "LOOK_LIMIT", 0.1)
+    monkeypatch.setattr(serve_registry, "SNAPSHOT_TIMEOUT", 0.1)
     gate = threading.Event()
 
     class HangsLater:

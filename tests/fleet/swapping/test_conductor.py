@@ -21,7 +21,7 @@ from stoker.domain.events import (
     SwapEnded,
 )
 from stoker.domain.lease import Lease
-from stoker.domain.protocols import Interrupted
+from stoker.domain.protocols import SwapEntry
 from stoker.domain.serve import Serve, Slot, Status, SwapPolicy
 from stoker.domain.swap import SwapReport
 from stoker.fleet.swapping.conductor import Conductor
@@ -256,21 +256,21 @@ async def test_every_swap_is_reported_once() -> None:
 class Pages:
     """A journal in memory: what was begun and ended, in order."""
 
-    def __init__(self, *left: Interrupted) -> None:
+    def __init__(self, *left: SwapEntry) -> None:
         self.open = list(left)
         self.lines: list[str] = []
 
-    async def begin(self, swap: Interrupted) -> None:
+    async def begin(self, swap: SwapEntry) -> None:
         await asyncio.sleep(0)
         self.lines.append(f"begin {swap.target} for {','.join(swap.victims)}")
         self.open.append(swap)
 
-    def end(self, swap: Interrupted) -> None:
+    def end(self, swap: SwapEntry) -> None:
         if swap in self.open:
             self.lines.append(f"end {swap.target}")
             self.open.remove(swap)
 
-    def left(self) -> list[Interrupted]:
+    def unfinished(self) -> list[SwapEntry]:
         return list(self.open)
 
 
@@ -283,7 +283,7 @@ def journalled(fleet: FakeFleet, pages: Pages, *serves: Serve) -> Conductor:
 async def test_what_is_found_when_the_victims_are_about_to_go_leaves_them_running() -> None:
     """Behaviour 12, for what takes too long to be looked at before the drain."""
     fleet = FakeFleet()
-    fleet.examined["b"] = ["the image 'b:1' is missing: `docker pull b:1`"]
+    fleet.full_check_problems["b"] = ["the image 'b:1' is missing: `docker pull b:1`"]
     pages = Pages()
     c = journalled(fleet, pages, a(), a("b"))
     await c.switch("a")
@@ -307,7 +307,7 @@ async def test_a_swap_is_in_the_journal_before_its_victim_is_touched_and_until_i
         tasks.create_task(c.switch("b"))
         while "start b" not in fleet.journal:
             await asyncio.sleep(0)
-        assert pages.open == [Interrupted("gpu", "b", ("a",))]
+        assert pages.open == [SwapEntry("gpu", "b", ("a",))]
         fleet.gates["b"].set()
     assert pages.open == []
 
@@ -315,7 +315,7 @@ async def test_a_swap_is_in_the_journal_before_its_victim_is_touched_and_until_i
 @story
 async def test_a_swap_that_cannot_be_written_down_is_not_begun() -> None:
     class Full(Pages):
-        async def begin(self, swap: Interrupted) -> None:
+        async def begin(self, swap: SwapEntry) -> None:
             if swap.target == "b":
                 raise StokerError("the disk is full", code="state_unusable")
             await super().begin(swap)
@@ -339,7 +339,7 @@ async def settled(c: Conductor, pages: Pages) -> None:
 async def test_an_interrupted_swap_that_had_come_up_is_finished() -> None:
     fleet = FakeFleet()
     fleet.leftovers = ["b"]
-    pages = Pages(Interrupted("gpu", "b", ("a",)))
+    pages = Pages(SwapEntry("gpu", "b", ("a",)))
     c = journalled(fleet, pages, a(), a("b"))
     assert await c.begin() == ["b"]
     await settled(c, pages)
@@ -350,7 +350,7 @@ async def test_an_interrupted_swap_that_had_come_up_is_finished() -> None:
 async def test_an_interrupted_swap_whose_victim_still_runs_is_undone() -> None:
     fleet = FakeFleet()
     fleet.leftovers = ["a"]
-    pages = Pages(Interrupted("gpu", "b", ("a",)))
+    pages = Pages(SwapEntry("gpu", "b", ("a",)))
     c = journalled(fleet, pages, a(), a("b"))
     await c.begin()
     await settled(c, pages)
@@ -360,7 +360,7 @@ async def test_an_interrupted_swap_whose_victim_still_runs_is_undone() -> None:
 @story
 async def test_an_interrupted_swap_that_left_nothing_running_is_started_again() -> None:
     fleet = FakeFleet()
-    pages = Pages(Interrupted("gpu", "b", ("a",)))
+    pages = Pages(SwapEntry("gpu", "b", ("a",)))
     c = journalled(fleet, pages, a(), a("b"))
     await c.begin()
     await settled(c, pages)
@@ -372,7 +372,7 @@ async def test_an_interrupted_swap_that_left_nothing_running_is_started_again() 
 async def test_an_interrupted_swap_whose_target_does_not_come_up_ends_with_the_victim_back() -> None:
     fleet = FakeFleet()
     fleet.broken["b"] = "out of memory"
-    pages = Pages(Interrupted("gpu", "b", ("gone from the configuration", "a")))
+    pages = Pages(SwapEntry("gpu", "b", ("gone from the configuration", "a")))
     c = journalled(fleet, pages, a(), a("b"))
     await c.begin()
     await settled(c, pages)
@@ -496,7 +496,7 @@ async def test_a_switch_waits_for_the_weights_before_anybody_is_drained() -> Non
 async def test_a_target_that_does_not_fit_is_refused_while_the_victim_still_serves() -> None:
     """Behaviour 22: nothing is stopped, no stream is cut."""
     fleet = FakeFleet()
-    fleet.examined["b"] = ["serve 'b' is too large by 2.0 GiB for main memory"]
+    fleet.full_check_problems["b"] = ["serve 'b' is too large by 2.0 GiB for main memory"]
     c = conductor(fleet, a(), a("b"), drain_timeout=60.0)
     lease = await leased(c.acquire("a"))
     cut: list[str] = []
@@ -595,7 +595,7 @@ async def test_a_failed_swap_reports_its_own_error() -> None:
 async def test_an_interrupted_swap_is_recovered_beside_an_adopted_neighbour() -> None:
     fleet = FakeFleet()
     fleet.leftovers = ["small"]
-    pages = Pages(Interrupted("gpu", "b", ("c",)))
+    pages = Pages(SwapEntry("gpu", "b", ("c",)))
     serves = (a("small", memory=2), a("b", memory=5), a("c", memory=5))
     c = Conductor([Slot("gpu", memory=10)], serves, fleet, LoopClock(), journal=pages)
     await c.begin()

@@ -76,7 +76,7 @@ def test_each_fault_is_named_with_cause_and_fix(fault: ServingFault) -> None:
         ("shared-index", "tool-parallel", "two calls share the index 0"),
         ("no-index", "tool-single", "no index"),
         ("id-per-piece", "tool-single", "several ids"),
-        ("letters-cut", "unicode", "no UTF-8"),
+        ("letters-cut", "unicode", "not UTF-8"),
         ("limit-ignored", "max-tokens", "60 words came"),
         ("stop-for-length", "max-tokens", "its finish reason is end"),
         ("part-dropped", "parts", "costs nothing"),

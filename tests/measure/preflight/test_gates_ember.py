@@ -71,7 +71,7 @@ def test_another_models_template_is_named(tmp_path: Path) -> None:
     foreign.write_text(FOREIGN)
     with engine(MODELS / "ember.gguf", "--chat-template-file", str(foreign)) as port:
         found = failed(prove(port, only=["template", "echo", "eos"]))
-    assert "no token of this model" in found["template"].seen
+    assert "not a token of this model" in found["template"].seen
     assert "another model" in found["template"].cause
     with engine(MODELS / "ember.gguf", "--chat-template", "llama3") as port:
         assert "template" in failed(prove(port, only=["template", "echo", "eos"]))

@@ -44,7 +44,7 @@ def test_a_directory_of_ones_own_is_read_file_by_file(tmp_path: Path) -> None:
         (ONE | {"request": {**ONE["request"], "stream": True}}, "`request.stream`"),
         (ONE | {"check": {"kind": "taste"}}, "Invalid value 'taste' - at `$.check.kind`"),
         (ONE | {"check": {"kind": "number", "value": "1", "about": 2}}, "`about` - at `$.check`"),
-        (ONE | {"check": {"kind": "number", "value": "many"}}, "`check.value` 'many' is no number"),
+        (ONE | {"check": {"kind": "number", "value": "many"}}, "`check.value` 'many' is not a number"),
         (ONE | {"check": {"kind": "format", "case": "title"}}, "$.check.case"),
     ],
 )

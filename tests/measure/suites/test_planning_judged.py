@@ -66,10 +66,10 @@ WRONG = [
     (HEAD, "j holds no judgement"),
     ("", "j holds no judgement"),
     ('{"fixture": "p0"', "j, line 1: "),
-    ('{"fixture": "p0", "model": 3, "judge": "ann", "score": 1}', "j, line 1, model: is no text"),
+    ('{"fixture": "p0", "model": 3, "judge": "ann", "score": 1}', "j, line 1, model: is not text"),
     ('{"fixture": "p0", "model": "m", "judge": "ann", "score": true}', "j, line 1, score: 'True'"),
-    ('{"fixture": "p0", "model": "m", "judge": "ann", "score": 1, "note": 3}', "j, line 1, note: is no text"),
-    ('{"fixture": "p0", "model": "m", "judge": "ann", "score": 1}\n3', "j, line 2: is no object"),
+    ('{"fixture": "p0", "model": "m", "judge": "ann", "score": 1, "note": 3}', "j, line 1, note: is not text"),
+    ('{"fixture": "p0", "model": "m", "judge": "ann", "score": 1}\n3', "j, line 2: is not an object"),
 ]
 
 
@@ -93,7 +93,7 @@ def test_any_text_is_read_or_refused_and_never_breaks(text: str) -> None:
 
 def test_a_file_that_cannot_be_read_says_so(tmp_path: Path) -> None:
     (tmp_path / "latin").write_bytes(b"\xff\xfe")
-    for name, told in (("latin", "is no UTF-8 text"), ("none", "cannot be read")):
+    for name, told in (("latin", "is not UTF-8 text"), ("none", "cannot be read")):
         with pytest.raises(FixtureError, match=told):
             read(tmp_path / name)
 

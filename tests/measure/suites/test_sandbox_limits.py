@@ -65,7 +65,7 @@ def test_memory_and_files_are_bounded() -> None:
 
 def test_a_fork_bomb_does_not_get_to_fork() -> None:
     code = "import os\nfor _ in range(50):\n    if os.fork() == 0:\n        os.setsid()\n"
-    assert run_program(code, "").message == "PermissionError: os.fork is not for this program"
+    assert run_program(code, "").message == "PermissionError: os.fork is not allowed for this program"
     assert "subprocess.Popen" in run_program("import subprocess; subprocess.run(['true'])", "").message
 
 

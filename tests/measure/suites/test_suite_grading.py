@@ -77,7 +77,7 @@ def test_a_class_ends_as_soon_as_it_is_decided() -> None:
     assert len(graded(bad, fixtures())) == len(bad.asked) == 3
 
 
-def test_a_verdict_of_the_test_is_one_of_the_profile() -> None:
+def test_a_result_of_the_test_is_a_verdict_of_the_profile() -> None:
     own = fixtures()
     for answer, verdict, n in (
         (lambda at: heard("yes"), Verdict.ALLOW, 27),
@@ -177,9 +177,9 @@ def test_what_was_no_sample_and_what_changed_since_is_asked_anew() -> None:
 def test_progress_tells_where_the_class_stands() -> None:
     seen: list[GradingProgress] = []
     graded(Model(lambda at: heard("no" if at == 0 else "yes")), fixtures(), on_progress=seen.append)
-    assert (seen[0].n, seen[0].passed, seen[0].of, seen[0].verdict) == (1, 0, 60, stats.SprtVerdict.UNDECIDED)
-    assert (seen[0].graded.outcome, seen[0].graded.reason) == (GradeOutcome.FAILED, "no copy: 'no'")
-    assert (seen[-1].n, seen[-1].passed, seen[-1].verdict) == (38, 37, stats.SprtVerdict.ALLOW)
+    assert (seen[0].n, seen[0].passed, seen[0].of, seen[0].result) == (1, 0, 60, stats.SprtResult.UNDECIDED)
+    assert (seen[0].graded.outcome, seen[0].graded.reason) == (GradeOutcome.FAILED, "not an exact copy: 'no'")
+    assert (seen[-1].n, seen[-1].passed, seen[-1].result) == (38, 37, stats.SprtResult.ALLOW)
 
 
 def test_a_served_model_is_asked_with_the_settings_and_the_fixtures_own_come_first() -> None:
@@ -261,11 +261,11 @@ def told(
     left: TimeLeft,
     name: str,
     seconds: float,
-    verdict: stats.SprtVerdict = stats.SprtVerdict.UNDECIDED,
+    result: stats.SprtResult = stats.SprtResult.UNDECIDED,
     new: bool = True,
 ) -> None:
     one = GradedFixture("id", "digest", name, GradeOutcome.PASSED)
-    left.on_graded(GradingProgress(one, new, 1, 1, 10, verdict), seconds)
+    left.on_graded(GradingProgress(one, new, 1, 1, 10, result), seconds)
 
 
 def test_at_most_is_the_median_of_the_class_times_its_rest_and_that_of_all_times_the_others() -> None:
@@ -276,7 +276,7 @@ def test_at_most_is_the_median_of_the_class_times_its_rest_and_that_of_all_times
     told(left, "chat", 2.0)
     told(left, "chat", 600.0)
     assert left.seconds == 2.0 * 7 + 2.0 * 20, "one slow answer says little of the next"
-    told(left, "chat", 2.0, stats.SprtVerdict.ALLOW)
+    told(left, "chat", 2.0, stats.SprtResult.ALLOW)
     assert left.seconds == 2.0 * 20, "a class that is decided has no rest"
     assert left.share == pytest.approx(10 / 30)
     told(left, "review", 10.0)

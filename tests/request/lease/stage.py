@@ -54,8 +54,8 @@ class Stage:
         self.take(self.scheduler.on_request(self._next, name, self.now, counted))
         return self._next
 
-    def yields(self, id: int, name: str) -> int:
-        self.take(self.scheduler.on_yield(id, name, self.now))
+    def allow_preemption(self, id: int, name: str) -> int:
+        self.take(self.scheduler.on_preemption_allowed(id, name, self.now))
         return id
 
     def switch(self, name: str, drain: float | None = None) -> int:

@@ -21,7 +21,7 @@ def test_every_phase_is_in_the_table_and_can_be_left_and_reached() -> None:
 def test_an_event_that_is_not_listed_raises_and_changes_nothing(phase: ServePhase, event: PhaseEvent) -> None:
     state = ServeState(Serve("a"), SlotState(Slot("gpu")), phase=phase)
     with pytest.raises(IllegalPhaseEvent, match=phase.value):
-        state.on_phase(event)
+        state.apply(event)
     assert state.phase is phase
 
 

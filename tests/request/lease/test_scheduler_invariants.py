@@ -15,6 +15,7 @@ from stoker.domain.serve import Serve, Slot, SwapPolicy
 from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Reject, StartSwap, WakeAt
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.scheduler import Scheduler
+from stoker.request.lease.state import Want
 from stoker.request.lease.timing import timing
 
 NAMES = st.sampled_from("abcd")
@@ -29,7 +30,11 @@ class Stories(RuleBasedStateMachine):
         self.now = 0.0
         self.memory = memory
         self.drain = drain
-        policy = SwapPolicy(drain_timeout=drain, swap_after=data.draw(st.sampled_from([2, 8])), swap_timeout=1e9)
+        policy = SwapPolicy(
+            drain_timeout=drain,
+            swap_after=data.draw(st.sampled_from([2, 8])),
+            swap_timeout=data.draw(st.sampled_from([1e9, 60.0])),
+        )
         serves = [
             Serve(
                 name=name,
@@ -109,9 +114,9 @@ class Stories(RuleBasedStateMachine):
 
     @precondition(lambda self: self.holding)
     @rule(data=st.data())
-    def yields(self, data: st.DataObject) -> None:
+    def allow_preemption(self, data: st.DataObject) -> None:
         id = data.draw(st.sampled_from(sorted(self.holding)))
-        self.take(self.scheduler.on_yield(id, self.holding[id], self.now))
+        self.take(self.scheduler.on_preemption_allowed(id, self.holding[id], self.now))
 
     @precondition(lambda self: any(id > 0 for id in self.waiting))
     @rule(data=st.data())
@@ -185,9 +190,9 @@ class Stories(RuleBasedStateMachine):
     def reload(self, name: str, context: int | None, places: int) -> None:
         self.troubled = True
         fresh = []
-        for seat in self.scheduler.serves.values():
-            old = seat.pending or seat.serve
-            if seat.name == name:
+        for state in self.scheduler.serves.values():
+            old = state.pending or state.serve
+            if state.name == name:
                 old = Serve(
                     name=name,
                     slot="gpu",
@@ -227,49 +232,56 @@ class Stories(RuleBasedStateMachine):
 
     @invariant()
     def never_over_budget(self) -> None:
-        for room in self.scheduler.slots.values():
-            assert sum(seat.weight for seat in room.serves if seat.name in self.alive) <= room.budget
+        for slot_state in self.scheduler.slots.values():
+            assert sum(state.size for state in slot_state.serves if state.name in self.alive) <= slot_state.budget
 
     @invariant()
     def leases_are_those_that_were_granted(self) -> None:
-        known = {id for seat in self.scheduler.serves.values() for id in seat.leases}
+        known = {id for state in self.scheduler.serves.values() for id in state.leases}
         assert known == set(self.holding)
-        for seat in self.scheduler.serves.values():
-            assert seat.active == sum(seat.leases.values())
-            assert seat.yielding <= seat.leases.keys()
+        for state in self.scheduler.serves.values():
+            assert state.active == sum(state.leases.values())
+            assert state.preemptible <= state.leases.keys()
             if not self.troubled:
-                assert seat.active <= seat.serve.max_active
+                assert state.active <= state.serve.max_active
 
     @invariant()
     def no_waiter_is_lost(self) -> None:
-        queued = {id for seat in self.scheduler.serves.values() for id in [*seat.queue, *seat.unloads]}
+        queued = {id for state in self.scheduler.serves.values() for id in [*state.queue, *state.unloads]}
         assert queued == set(self.waiting)
 
     @invariant()
     def nobody_ready_has_a_free_place_and_a_waiter(self) -> None:
-        for seat in self.scheduler.serves.values():
-            if seat.phase is ServePhase.READY and seat.has_place():
-                assert not any(w.counted for w in seat.queue.values())
+        for state in self.scheduler.serves.values():
+            if state.phase is ServePhase.READY and state.has_place():
+                assert not any(w.counted for w in state.queue.values())
+
+    @invariant()
+    def requests_wait_for_a_place_on_ready_serves_and_for_a_load_on_others(self) -> None:
+        for state in self.scheduler.serves.values():
+            is_ready = state.phase is ServePhase.READY
+            assert all(w.waits_for_place is is_ready for w in state.queue.values() if w.want is Want.REQUEST)
+            assert all(w.deadline > self.now for w in state.queue.values() if w.want is Want.REQUEST)
 
     @invariant()
     def nobody_waits_for_what_a_lease_holds_that_yields(self) -> None:
-        for seat in self.scheduler.serves.values():
-            if seat.yielding:
-                assert seat.phase is ServePhase.READY
-                assert not any(w.counted for w in seat.queue.values())
+        for state in self.scheduler.serves.values():
+            if state.preemptible:
+                assert state.phase is ServePhase.READY
+                assert not any(w.counted for w in state.queue.values())
 
     @invariant()
     def the_head_of_a_queue_is_not_starved(self) -> None:
         if self.troubled:
             return
-        for seat in self.scheduler.serves.values():
-            if seat.phase is ServePhase.READY or not seat.queue:
+        for state in self.scheduler.serves.values():
+            if state.phase is ServePhase.READY or not state.queue:
                 continue
-            if seat.ready_since >= seat.oldest:
+            if state.ready_since >= state.oldest:
                 continue  # it was loaded meanwhile: what its head waited for was a place
             others = len(self.scheduler.serves) - 1
-            bound = timing(seat).max_wait + (others + 1) * (self.drain + START)
-            assert self.now - seat.oldest <= bound + 1e-6
+            bound = timing(state).max_wait + (others + 1) * (self.drain + START)
+            assert self.now - state.oldest <= bound + 1e-6
 
     def teardown(self) -> None:
         if not hasattr(self, "scheduler"):
@@ -281,10 +293,10 @@ class Stories(RuleBasedStateMachine):
         self.until(self.now + 100)
         assert not self.holding
         assert not self.swaps
-        for seat in self.scheduler.serves.values():
-            assert not seat.leases
-            assert not seat.queue
-            assert not seat.unloads
+        for state in self.scheduler.serves.values():
+            assert not state.leases
+            assert not state.queue
+            assert not state.unloads
 
 
 TestStories = Stories.TestCase

@@ -46,11 +46,11 @@ class Client:
     tried: str = ""
     """The version that was run with exactly these blocks; empty: written from its documentation."""
     at_root: bool = False
-    """It adds `/v1` itself."""
+    """Whether the client adds `/v1` itself."""
     is_coding: bool = True
-    """It edits code: temperature 0 unless the serve says otherwise."""
+    """Whether the client edits code: temperature 0 unless the serve says otherwise."""
     sets_temperature: bool = True
-    """False: it ignores settings and sends its own."""
+    """False: the client ignores the setting and sends its own temperature."""
     takes_reply_off: bool = False
     """Its window is prompt and reply together, and it takes the reply off itself: it gets the serve's whole ceiling.
     Others get the recommended context."""

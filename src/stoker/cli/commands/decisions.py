@@ -162,7 +162,7 @@ def _one(installation: Installation, request_id: str) -> Decision:
     if found is None:
         raise RequestRefused(
             f"no request '{request_id}' is recorded under {installation.state}: it is too old, another Stoker served "
-            "it, or it is one of many refusals alike, which are only counted; list the newest: stoker decisions",
+            "it, or it is one of many similar refusals, which are only counted; list the newest: stoker decisions",
             code="unknown_request",
             status=404,
         )

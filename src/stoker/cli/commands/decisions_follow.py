@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from stoker.domain.decision import Decision
 
 POLL_INTERVAL = 0.5
-"""Seconds between two looks."""
+"""Seconds between two polls."""
 WINDOW, WIDEST = 100, 10_000
 """Records that one look asks for, and those it asks for when more than that have come."""
 Mark = tuple[str, float]
@@ -68,11 +68,16 @@ def line(decision: Decision) -> str:
     task = "" if routed is None else f"  {_route(decision)}"
     why = f" ({decision.reason})" if decision.reason else ""
     tokens = f"{figures.number(decision.input_tokens)} in, {figures.number(decision.output_tokens)} out"
-    told = (
+    record = decision.orchestrated
+    if record is not None:
+        task += (
+            f"  {record.orchestrator}: {record.policy}, {record.blocks} blocks, {sum(record.failures.values())} failed"
+        )
+    text = (
         f"{figures.moment(decision.at)}  {decision.id:<24}  {asked:<28}  {decision.status or figures.UNKNOWN!s:<3}  "
         f"{decision.outcome + why:<15}  {figures.seconds(decision.latency):>8}  {tokens}{task}"
     )
-    return one_line(told.rstrip())
+    return one_line(text.rstrip())
 
 
 def _route(decision: Decision) -> str:

@@ -172,7 +172,7 @@ def access(front_door: FrontDoor) -> DoctorFinding:
             "keys", DoctorHealth.OK, f"{where}: other machines reach it with one of {len(front_door.keys)} keys"
         )
     return DoctorFinding(
-        "keys", DoctorHealth.WARN, f"{where}: everybody who reaches the port can use and administer Stoker",
+        "keys", DoctorHealth.WARN, f"{where}: anyone who reaches the port can use and administer Stoker",
         'add keys to [front_door] and remove auth = "none"', "stoker config check",
     )  # fmt: skip
 
@@ -260,7 +260,7 @@ def accelerators(probe: DeviceProbe, main: HostMemory) -> DoctorFinding:
         f"{figures.size(device.total)} free, {device.driver or 'unknown'} driver"
         for device in found
     ]
-    detail = "; ".join(words) or f"none found: models run on processors and {figures.size(main.total)} of main memory"
+    detail = "; ".join(words) or f"none found: models run on the CPU with {figures.size(main.total)} of main memory"
     if notes:
         return DoctorFinding(part, DoctorHealth.WARN, f"{detail}; {'; '.join(notes)}", "see the details", "stoker fit")
     if found and probe.by_process() is None:
@@ -275,14 +275,13 @@ def serve(serve: Serve, paths: Paths) -> DoctorFinding | None:
     """What would keep the serve from starting, checked as before a switch; None: nothing, or only its weights."""
     from stoker.domain.serve import Driver
     from stoker.fleet.engines.placement import placement_problems
-    from stoker.fleet.supervision import preflight
+    from stoker.fleet.supervision import start_problems
 
     if serve.driver is Driver.EXTERNAL:
         return None
     weights_alone = set(_weights_problems(serve))
-    found = [
-        p for p in preflight.problems(serve, (serve.port or 0,), (), with_conflicts=False) if p not in weights_alone
-    ]
+    problems = start_problems.problems(serve, (serve.port or 0,), (), with_conflicts=False)
+    found = [problem for problem in problems if problem not in weights_alone]
     if paths.placement:
         found += placement_problems(serve, paths.vault)
     if serve.driver is Driver.SYSTEMD and not os.path.isdir("/run/systemd/system"):

@@ -115,7 +115,7 @@ def container_lines(serve: Serve, paths: Paths) -> list[str]:
 
     from stoker.config.warnings import secret_words
     from stoker.domain.errors import StartFailed
-    from stoker.fleet.drivers.compose import ContainerDriver
+    from stoker.fleet.drivers.container_driver import ContainerDriver
     from stoker.fleet.process.keys import Keys
     from stoker.fleet.process.signing import KeySigner
 
@@ -235,7 +235,7 @@ def _memory(installation: Installation, serve: Serve) -> str:
 
     slots = {slot.name: slot for slot in installation.settings.slots} if installation.settings is not None else {}
     try:
-        report = check.examine(
+        report = check.check_fit(
             serve, check.devices_for(serve, slots.get(serve.slot or ""), machine().devices()), host_memory()
         )
     except (UnreadableModel, OSError):

@@ -30,6 +30,7 @@ def describe(decision: Decision) -> str:
         ("arrived", f"{figures.moment(decision.at)}, {decision.endpoint}{' (streamed)' if decision.stream else ''}"),
         ("asked for", f"'{decision.model}'" + (f", with key '{decision.key}'" if decision.key else ", without a key")),
         *_routed(decision),
+        *_orchestrated(decision),
         *_candidates(decision),
         ("waited", f"{figures.seconds(decision.queued)} for a place or a load" if decision.queued else "not at all"),
         ("attempts", str(decision.attempts)),
@@ -47,12 +48,12 @@ def describe(decision: Decision) -> str:
 def _candidates(decision: Decision) -> list[tuple[str, str]]:
     if not decision.candidates:
         return [("candidates", f"none considered{f'; {decision.serve} used' if decision.serve else ''}")]
-    told = []
+    rows = []
     for place, candidate in enumerate(decision.candidates):
         taken = "used" if decision.attempts else "chosen, but not called"
         words = f"dropped: {candidate.dropped}" if candidate.dropped else taken
-        told.append(("candidates" if place == 0 else "", f"{candidate.serve}: {words}"))
-    return told
+        rows.append(("candidates" if place == 0 else "", f"{candidate.serve}: {words}"))
+    return rows
 
 
 def _routed(decision: Decision) -> list[tuple[str, str]]:
@@ -60,25 +61,51 @@ def _routed(decision: Decision) -> list[tuple[str, str]]:
     if routed is None:
         return []
     notes = f": {', '.join(routed.notes)}" if routed.notes else ""
-    told = [("task", f"{routed.task}, by {BY.get(routed.source, routed.source)}{notes}")]
-    told += [("tiers" if place == 0 else "", why) for place, why in enumerate(routed.why)]
+    rows = [("task", f"{routed.task}, by {BY.get(routed.source, routed.source)}{notes}")]
+    rows += [("tiers" if place == 0 else "", why) for place, why in enumerate(routed.why)]
     for place, one in enumerate(routed.attempts):
         found = f"; found: {', '.join(one.findings)}" if one.findings else ""
         again = f"; asked for a repair {one.repairs} time{'s' if one.repairs > 1 else ''}" if one.repairs else ""
         spent = "" if one.seconds is None else f" after {figures.seconds(one.seconds)}"
         cost = "" if one.cost is None else f", cost {one.cost:.6g}"
-        told.append(("tried" if place == 0 else "", f"{one.tier}: {one.outcome}{spent}{cost}{again}{found}"))
+        rows.append(("tried" if place == 0 else "", f"{one.tier}: {one.outcome}{spent}{cost}{again}{found}"))
     if routed.tier:
-        told.append(("answered", f"{routed.tier}, checks: {routed.verify}"))
+        rows.append(("answered", f"{routed.tier}, checks: {routed.verify}"))
     if routed.graded:
-        told.append(("graded", routed.graded))
-    return told
+        rows.append(("graded", routed.graded))
+    return rows
+
+
+_WHY = {
+    "caller": "the caller chose it", "configured": "as configured", "tools": "the request has tools",
+    "format": "the request asks for a form that blocks cannot have", "endpoint": "the endpoint gives no chat answer",
+}  # fmt: skip
+"""Why an orchestrator answered by a policy; anything else is the class of the request."""
+
+
+def _orchestrated(decision: Decision) -> list[tuple[str, str]]:
+    record = decision.orchestrated
+    if record is None:
+        return []
+    why = _WHY.get(record.why, f"class {record.why}")
+    rows = [("orchestrator", f"{record.orchestrator}: {record.policy}, {why}")]
+    if record.policy != "block_by_block":
+        return rows
+    kept = f" ({record.resumed} of them by an earlier request)" if record.resumed else ""
+    found = ", ".join(f"{layer} {count}" for layer, count in sorted(record.failures.items()))
+    discarded = f", {record.discarded} discarded behind them" if record.discarded else ""
+    rows.append(("blocks", f"{record.blocks} committed{kept}; failed: {found or 'none'}{discarded}"))
+    rows.append(
+        ("", f"{record.generations} generations; {record.wasted_tokens} tokens wasted, "
+         f"{record.validator_tokens} for the validator")
+    )  # fmt: skip
+    return rows
 
 
 def _like_it(decision: Decision) -> list[tuple[str, str]]:
     if not decision.unrecorded:
         return []
-    return [("", f"{decision.unrecorded} more refusals like it came before, without records of their own")]
+    return [("", f"{decision.unrecorded} similar refusals before it were not recorded")]
 
 
 def _after(value: float | None) -> str:

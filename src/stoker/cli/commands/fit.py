@@ -141,7 +141,7 @@ def _judge(serve: Serve, devices: list[Device], main: HostMemory, is_path: bool)
     shape = check.read(serve.model)
     if is_path and serve.context is None:
         serve = replace(serve, context=shape.context)
-    return check.examine(serve, devices, main, shape)
+    return check.check_fit(serve, devices, main, shape)
 
 
 def _show(judged: list[FitReport | str], is_path: bool) -> None:

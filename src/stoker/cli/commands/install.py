@@ -32,7 +32,7 @@ ROOT = Path("/")
 @app.command()
 def systemd(
     config: options.Config = None,
-    profile: Annotated[
+    resident: Annotated[
         str | None,
         typer.Option(
             "--profile",
@@ -62,7 +62,7 @@ def systemd(
     json: options.Json = False,
 ) -> None:
     """Write systemd units for the front door, its watchdog and serves with driver systemd: all of them, or none."""
-    if remove and (profile is not None or start):
+    if remove and (resident is not None or start):
         raise UsageError("--remove removes all units: leave out --profile and --start")
     if user and run_as is not None:
         raise UsageError("units of your own systemd run as you: leave out --run-as or --user")
@@ -79,14 +79,14 @@ def systemd(
     else:
         _require_secrets(settings, site)
         changes = install.plan(site, settings.serves, root, force, start)
-    slot = _slot(settings, profile) if profile is not None else None
+    slot = _slot(settings, resident) if resident is not None else None
     if not dry_run:
-        with _remembered(install.under(root, Path(site.state)), account, slot, profile):
+        with _remembered(install.under(root, Path(site.state)), account, slot, resident):
             install.carry_out(changes, install.command)
     if json:
         terminal.emit(_document(changes, dry_run))
     else:
-        _tell(changes, dry_run, remove, slot, profile)
+        _tell(changes, dry_run, remove, slot, resident)
 
 
 def _account(user: bool, run_as: str | None) -> pwd.struct_passwd:
@@ -167,15 +167,15 @@ def _require_secrets(settings: Settings, site: InstallSite) -> None:
         raise RequestRefused(f"{path} holds secrets and is open to other users: type `chmod 600 {where}`")
 
 
-def _slot(settings: Settings, profile: str) -> str:
+def _slot(settings: Settings, resident: str) -> str:
     """Where the wanted serve lives. Raises UsageError."""
-    serve = next((s for s in settings.serves if s.name == profile), None)
+    serve = next((s for s in settings.serves if s.name == resident), None)
     if serve is None:
-        raise unknown_serve(profile, (s.name for s in settings.serves), settings.source)
+        raise unknown_serve(resident, (s.name for s in settings.serves), settings.source)
     if serve.slot is None:
-        raise UsageError(f"'{profile}' has no slot: `keep_loaded = true` in the configuration starts it every time")
+        raise UsageError(f"'{resident}' has no slot: `keep_loaded = true` in the configuration starts it every time")
     if serve.needs_force:
-        raise UsageError(f"'{profile}' is {serve.status}: {serve.reason or 'change its status'}; choose another serve")
+        raise UsageError(f"'{resident}' is {serve.status}: {serve.reason or 'change its status'}; choose another serve")
     return serve.slot
 
 
@@ -225,7 +225,7 @@ def _as(account: pwd.struct_passwd) -> Iterator[None]:
         os.setegid(before[1])
 
 
-def _tell(changes: Changes, dry_run: bool, remove: bool, slot: str | None, profile: str | None) -> None:
+def _tell(changes: Changes, dry_run: bool, remove: bool, slot: str | None, resident: str | None) -> None:
     would = "would " if dry_run else ""
     if dry_run:
         for argv in changes.before:
@@ -238,7 +238,7 @@ def _tell(changes: Changes, dry_run: bool, remove: bool, slot: str | None, profi
     if not changes.files:
         terminal.say("nothing to remove" if remove else "every unit is up to date")
     if slot is not None:
-        terminal.say(f"{profile} {'would be' if dry_run else 'is'} what runs in slot {slot} after the next start")
+        terminal.say(f"{resident} {'would run' if dry_run else 'will run'} in slot {slot} after the next start")
     for argv in changes.after:
         terminal.say(f"{'would run' if dry_run else 'ran':<9} {shlex.join(argv)}")
     for text in changes.notes:

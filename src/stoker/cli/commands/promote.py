@@ -24,7 +24,7 @@ def promote(
     serve: Annotated[
         str | None,
         typer.Argument(
-            metavar="[SERVE]", help="The serve that the alias will mean.", autocompletion=options.serve_names
+            metavar="[SERVE]", help="The serve that the alias will point to.", autocompletion=options.serve_names
         ),
     ] = None,
     evidence: Annotated[
@@ -56,11 +56,15 @@ def promote(
         else:
             found = evidence or newest(installation.state, serve)
             answer = control.promote(alias, serve, found, reason, force)
-    done = f"{alias} means {answer['serve']} now, {answer['previous']} before"
+    done = f"{alias} points to {answer['serve']} now; before, it pointed to {answer['previous']}"
     if wait and not reset:
         with installation.control() as control:
             answer["kept"] = _wait(control, alias, str(answer["serve"]), quiet=json)
-        done = f"{alias} means {answer['serve']}" if answer["kept"] else f"{alias} means {answer['previous']} again"
+        done = (
+            f"{alias} points to {answer['serve']}"
+            if answer["kept"]
+            else f"{alias} points to {answer['previous']} again"
+        )
     if json:
         terminal.emit(answer)
     else:
@@ -106,7 +110,7 @@ def _time(at: float | None) -> str:
 
 
 def _wait(control: Control, alias: str, serve: str, quiet: bool) -> bool:
-    """Wait until the promotion is no longer watched; whether the alias still means `serve`."""
+    """Wait until the promotion is no longer watched; whether the alias still points to `serve`."""
     while True:
         found = next((one for one in control.document("/status").get("aliases", []) if one["alias"] == alias), None)
         if found is None or found["serve"] != serve:

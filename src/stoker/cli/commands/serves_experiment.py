@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def experiment(
-    model: Annotated[str, typer.Option("--model", help="Weights: a GGUF file; with --cmd, whatever {model} means.")],
+    model: Annotated[str, typer.Option("--model", help="Weights: a GGUF file; with --cmd, what replaces {model}.")],
     port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Port for clients.")],
     gpu: Annotated[
         str | None,

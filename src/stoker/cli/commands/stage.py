@@ -185,7 +185,7 @@ def _stage(ground: Ground, stager: Stager, order: Order, resume: bool, json: boo
             result = asyncio.run(stager.stage(order, view.show, resume))
     except KeyboardInterrupt:
         kept = figures.size(StagingArea(ground.vault, order.name).size)
-        terminal.note(f"stopped; {kept} are kept. To go on: {_again()}")
+        terminal.note(f"stopped; {kept} are kept. To continue: {_again()}")
         raise typer.Exit(INTERRUPTED) from None
     stage_output.show_staged(order, result, ground.serves, json)
 

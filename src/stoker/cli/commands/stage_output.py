@@ -38,7 +38,7 @@ def show_plan(vault: Path, order: Order, plan: StagePlan, json: bool) -> None:
     left = f", {figures.size(sight.kept)} already fetched" if sight.kept else ""
     quota = f" of {figures.size(sight.quota)}" if sight.quota is not None else ""
     terminal.say(f"{figures.size(sight.size)} in all{left}; the vault holds {figures.size(sight.used)}{quota}, "
-                 f"its disk may take {figures.size(max(0, sight.room))}")  # fmt: skip
+                 f"its disk has room for {figures.size(max(0, sight.room))}")  # fmt: skip
     if plan.decision.answer is StageAnswer.NOTHING:
         terminal.say(plan.decision.why)
 

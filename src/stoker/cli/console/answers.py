@@ -60,7 +60,7 @@ class ServeTotals(msgspec.Struct, frozen=True):
     requests: int = 0
     output_tokens: int = 0
     tokens_per_second: float | None = None
-    """Of the last streamed reply; None: not known."""
+    """The rate of the last streamed reply; None: unknown."""
 
 
 class RecentEvent(msgspec.Struct, frozen=True):
@@ -132,6 +132,16 @@ class FrontDoorStatus(msgspec.Struct, frozen=True):
     in_flight: int = 0
 
 
+class OrchestratorStatus(msgspec.Struct, frozen=True):
+    """An orchestrator as it is configured."""
+
+    name: str
+    worker: str = ""
+    validator: str = ""
+    policy: str = ""
+    project: str = ""
+
+
 class StatusAnswer(msgspec.Struct, frozen=True):
     """GET /status."""
 
@@ -143,9 +153,10 @@ class StatusAnswer(msgspec.Struct, frozen=True):
     frontdoor: FrontDoorStatus = FrontDoorStatus()
     started_at: float = 0.0
     events: list[RecentEvent] = []
+    orchestrators: list[OrchestratorStatus] = []
 
     def serve(self, name: str) -> ServeStatus | None:
-        """By any name that means it; its own goes first."""
+        """The serve with this name, served name or alias; a serve's own name goes first."""
         own = next((s for s in self.serves if s.name == name), None)
         return own or next((s for s in self.serves if name == s.served_name or name in s.aliases), None)
 
@@ -168,7 +179,7 @@ class ReloadAnswer(msgspec.Struct, frozen=True):
     added: list[str] = []
     removed: list[str] = []
     routing: bool = False
-    """Whether what routing goes by changed."""
+    """Whether the routing settings or measurements changed."""
     lapsed: list[dict[str, str]] = []
     """Tier and class of what was measured to be good enough, and is not known to be that any more."""
     problems: list[str] = []

@@ -88,7 +88,7 @@ def _each(installation: Installation, names: list[str], step: _Step, quiet: bool
             outcome.fail(name, error, quiet)
             continue
         except KeyboardInterrupt:
-            terminal.note(f"stopped watching {name}; see how it goes on: {step.watch_with.format(name=name)}")
+            terminal.note(f"stopped watching {name}; to see its progress: {step.watch_with.format(name=name)}")
             raise typer.Exit(INTERRUPTED) from None
         times = {} if switched is None else {"seconds": switched.seconds, "phases": switched.phases}
         outcome.done.append({"serve": name, **times})

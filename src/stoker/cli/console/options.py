@@ -57,15 +57,15 @@ def model_names(context: typer.Context, incomplete: str) -> list[str]:
     if not _listed(document.get("tier")):
         return serve_names(context, incomplete)
     aliases = document.get("alias")
-    tasks = [name for name, told in aliases.items() if _is_task(told)] if isinstance(aliases, dict) else []
+    tasks = [name for name, definition in aliases.items() if _is_task(definition)] if isinstance(aliases, dict) else []
     return [*serve_names(context, incomplete), *_matching(["auto", *tasks], incomplete)]
 
 
-def _is_task(told: object) -> bool:
+def _is_task(definition: object) -> bool:
     """`"auto:CLASS"`, or a table with that as its `serve`."""
     from stoker.domain.routing import is_reserved
 
-    target = told.get("serve") if isinstance(told, dict) else told
+    target = definition.get("serve") if isinstance(definition, dict) else definition
     return isinstance(target, str) and is_reserved(target)
 
 
@@ -74,10 +74,40 @@ def tier_names(context: typer.Context, incomplete: str) -> list[str]:
     return _matching([t.get("name") for t in _listed(_document(context).get("tier"))], incomplete)
 
 
+def orchestrator_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Configured orchestrators; without a configuration that of the demo."""
+    found = _document(context).get("orchestrator", {"pair": {}})
+    return _matching(found if isinstance(found, dict) else (), incomplete)
+
+
+def orchestrated_requests(context: typer.Context, incomplete: str) -> list[str]:
+    """Ids of the requests that have a scratchpad, the newest first."""
+    paths = _document(context).get("paths")
+    configured = paths.get("state") if isinstance(paths, dict) else None
+    given = context.params.get("state") or configured
+    try:
+        found = list((_state(context, given) / "orchestrator").glob("*.md"))
+        found.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+    except OSError:
+        return []
+    return _matching([path.stem for path in found], incomplete)
+
+
+def _state(context: typer.Context, given: object) -> Path:
+    """The state directory; a relative one is beside the configuration."""
+    from stoker.config.paths import default_state
+
+    if isinstance(given, str):
+        file = context.params.get("config") or os.environ.get("STOKER_CONFIG") or "stoker.toml"
+        is_option = given == context.params.get("state")
+        return Path(given).expanduser() if is_option else Path(file).expanduser().parent / Path(given).expanduser()
+    return default_state() if _document(context) else default_state() / "demo"
+
+
 def compared_names(context: typer.Context, incomplete: str) -> list[str]:
     """Serves, tiers, and aliases of serves."""
     aliases = _document(context).get("alias")
-    own = [name for name, told in aliases.items() if not _is_task(told)] if isinstance(aliases, dict) else []
+    own = [name for name, target in aliases.items() if not _is_task(target)] if isinstance(aliases, dict) else []
     names = [*serve_names(context, incomplete), *tier_names(context, incomplete), *_matching(own, incomplete)]
     return list(dict.fromkeys(names))
 
@@ -92,7 +122,7 @@ def class_names(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def class_lists(context: typer.Context, incomplete: str) -> list[str]:
-    """The same behind a comma: what stands before it stays."""
+    """Class names for the last item of a comma-separated list; earlier items stay."""
     before, comma, last = incomplete.rpartition(",")
     return [f"{before}{comma}{name}" for name in class_names(context, last)]
 
@@ -155,9 +185,11 @@ OneServe = Annotated[
         show_default=False,
     ),
 ]
-BaseUrl = Annotated[str | None, typer.Option("--base-url", metavar="URL", help="Any server instead.")]
-ModelThere = Annotated[str | None, typer.Option("--model", metavar="ID", help="The model there.")]
-KeyVariable = Annotated[str | None, typer.Option("--key-env", metavar="VARIABLE", help="The variable with the key.")]
+BaseUrl = Annotated[str | None, typer.Option("--base-url", metavar="URL", help="Ask this server instead.")]
+ModelThere = Annotated[str | None, typer.Option("--model", metavar="ID", help="The model id at --base-url.")]
+KeyVariable = Annotated[
+    str | None, typer.Option("--key-env", metavar="VARIABLE", help="The environment variable with the key.")
+]
 
 
 def duration(text: str | None, option: str) -> float | None:

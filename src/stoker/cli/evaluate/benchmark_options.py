@@ -46,7 +46,7 @@ def trace_of(path: Path, limit: int | None = None) -> list[Arrival]:
 
 def _one_of(given: str, known: list[str], option: str) -> str:
     if given not in known:
-        raise UsageError(f"{option} {given}: there are {', '.join(known)}")
+        raise UsageError(f"{option} {given}: unknown; known: {', '.join(known)}")
     return given
 
 

@@ -32,7 +32,7 @@ _Tiers = Annotated[
     ),
 ]
 _Suites = Annotated[
-    Path | None, typer.Option("--suites", metavar="DIR", help="Fixtures of your own, *.jsonl, instead.")
+    Path | None, typer.Option("--suites", metavar="DIR", help="Use your own fixtures, *.jsonl, instead.")
 ]
 
 
@@ -49,7 +49,7 @@ def bootstrap(
         ),
     ] = None,
     suites: _Suites = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Do not go on where an earlier run broke off.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start over; do not continue an interrupted run.")] = False,
     config: options.Config = None,
     state: options.State = None,
     json: options.Json = False,
@@ -62,7 +62,7 @@ def bootstrap(
     router = _router(installation)
     names = [name.strip() for name in (classes or "").split(",") if name.strip()]
     if unknown := [name for name in names if name not in router.known]:
-        raise UsageError(f"--class: there is no class {unknown[0]!r}; there are {', '.join(router.known)}")
+        raise UsageError(f"--class: there is no class {unknown[0]!r}; known classes: {', '.join(router.known)}")
     done: list[ProfileRow] = []
     for tier in _chosen(router, tiers or []):
         done += _measure(installation, tier, classes_served(router, tier, names), suites, fresh, quiet=json)
@@ -92,14 +92,14 @@ def calibrate(
     state: options.State = None,
     json: options.Json = False,
 ) -> None:
-    """Remeasure what is no longer valid: tiers that changed, and tiers whose answers got worse."""
+    """Measure again what is no longer valid: tiers that changed, and tiers whose answers got worse."""
     installation = find_installation(config, state)
     done: list[ProfileRow] = []
     for tier in _chosen(_router(installation), tiers or []):
         if stale := _stale(installation, tier):
             done += _measure(installation, tier, stale, suites, fresh=True, quiet=json)
         elif not json:
-            terminal.say(f"tier {tier.name}: nothing to remeasure")
+            terminal.say(f"tier {tier.name}: nothing to measure again")
     if json:
         _emit(done)
 
@@ -134,7 +134,7 @@ def _router(installation: Installation) -> RouterSettings:
 def _chosen(router: RouterSettings, names: Sequence[str]) -> list[Tier]:
     known = {tier.name: tier for tier in router.tiers}
     if unknown := [name for name in names if name not in known]:
-        raise UsageError(f"there is no tier '{unknown[0]}'; there are {', '.join(known)}")
+        raise UsageError(f"there is no tier '{unknown[0]}'; known tiers: {', '.join(known)}")
     chosen = [known[name] for name in names] or [tier for tier in router.tiers if not tier.cloud]
     if not chosen:
         raise UsageError("all tiers are clouds, and measuring them costs money: name the tier to measure")
@@ -183,7 +183,7 @@ def _fixtures(known: RunningServe, suites: Path | None, classes: Sequence[str], 
 
 
 class _Kept:
-    """Grades of a run that is not over, so that it can go on: STATE/bootstrap/TIER.jsonl, of one fingerprint."""
+    """Grades of an unfinished run, so that it can continue: STATE/bootstrap/TIER.jsonl, for one fingerprint."""
 
     def __init__(self, state: Path, tier: str, known: RunningServe, fresh: bool) -> None:
         from stoker.measure.suites import grading
@@ -272,7 +272,7 @@ def describe_gap(gap: UngradedFixtures, tier: Tier, rows: Sequence[ProfileRow], 
     from stoker.measure.suites.grading import TOO_LONG
 
     verdict = next((row.verdict for row in rows if row.task_class == gap.task_class), None)
-    some = f"{gap.ungraded} questions gave no sample, the first {gap.first_fixture}: {gap.reason}"
+    some = f"{gap.ungraded} questions could not be graded, the first {gap.first_fixture}: {gap.reason}"
     if verdict is not None and verdict is not Verdict.VERIFY:
         return f"{gap.task_class}: {some}"  # 1
     what = f"{gap.task_class} is {'not measured' if verdict is None else 'undecided'}"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stoker.measure.canary.questions import CanaryQuestion
 
 _T = TypeVar("_T")
-Unknown = Annotated[bool, typer.Option("--unknown-ok", help="Take parts of the identity that are not known for equal.")]
+Unknown = Annotated[bool, typer.Option("--unknown-ok", help="Treat unknown parts of the identity as equal.")]
 
 
 def canary(
@@ -65,7 +65,7 @@ def _recorded(found: RunningServe, chosen: Sequence[CanaryQuestion]) -> Run:
 
     began = time.time()
     kept = interruptible.run_interruptible(
-        _asking(found, lambda asker, tell: measure.record_baseline(asker, chosen, digest(chosen), tell))
+        _asking(found, lambda asker, on_question: measure.record_baseline(asker, chosen, digest(chosen), on_question))
     )
     wrong = [one.reply for one in kept.replies if one.reply.failure]
     steady = sum(one.agreement == 1.0 for one in kept.replies)
@@ -106,7 +106,7 @@ def compared(found: RunningServe, chosen: Sequence[CanaryQuestion], wanted: str 
     same = measure.require_comparable(against, found.subject.fingerprint, digest(chosen), unknown_ok)
     kept = measure.baseline_in(against)
     checked = interruptible.run_interruptible(
-        _asking(found, lambda asker, tell: measure.run_canary(asker, chosen, kept, same, time.time, tell))
+        _asking(found, lambda asker, on_question: measure.run_canary(asker, chosen, kept, same, time.time, on_question))
     )
     settings: dict[str, object] = {
         "baseline": False,
@@ -136,8 +136,8 @@ def baseline_of(found: RunningServe, wanted: str | None) -> Run:
     if wanted is not None:
         ids = store.find(wanted)
         if len(ids) != 1:
-            what = f"may be {len(ids)} results" if ids else "is no result"
-            raise UsageError(f"--baseline {wanted} {what}; there are: stoker results list --kind canary")
+            what = f"matches {len(ids)} results" if ids else "is not a result"
+            raise UsageError(f"--baseline {wanted} {what}; list them: stoker results list --kind canary")
         return store.load(ids[0])
     store.sync()
     listed = store.select(RunKind.CANARY, found.serve.name, baselines=True, limit=1000)
@@ -182,6 +182,6 @@ def _show(run: Run, record: bool, json: bool) -> None:
             if finding.cause:
                 terminal.say(f"\n{finding.name}: {finding.cause}\n  {finding.fix}")
         word = "recorded" if record else f"{run.numbers['anomalies']} anomalies"
-        terminal.say(f"\n{run.outcome}: {passed} of {n}, {word}, {figures.seconds(run.seconds)}; kept as {run.id}")
+        terminal.say(f"\n{run.outcome}: {passed} of {n}, {word}, {figures.seconds(run.seconds)}; saved as {run.id}")
     if run.outcome is Outcome.FAILED:
         raise typer.Exit(FAILED)

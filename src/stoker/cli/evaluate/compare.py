@@ -32,16 +32,16 @@ def compare(
         list[str] | None,
         typer.Option("--for", metavar="CLASS", help="Only this class; repeatable.", autocompletion=options.class_lists),
     ] = None,
-    stored: Annotated[bool, typer.Option("--stored", help="Measure nothing: only what is kept.")] = False,
+    stored: Annotated[bool, typer.Option("--stored", help="Measure nothing; use stored results only.")] = False,
     suites: Annotated[
-        Path | None, typer.Option("--suites", metavar="DIR", help="Fixtures of your own, *.jsonl, instead.")
+        Path | None, typer.Option("--suites", metavar="DIR", help="Use your own fixtures, *.jsonl, instead.")
     ] = None,
     html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a page, one file.")] = None,
     config: options.Config = None,
     state: options.State = None,
     json: options.Json = False,
 ) -> None:
-    """Two models side by side: by class with intervals, speed, memory and cost, and a verdict in words.
+    """Two models side by side: by class with intervals, speed, memory and cost, and a summary in words.
 
     Stored results of these models are used; missing ones are measured, with the models loaded in turn.
     Ctrl-C keeps what was measured.
@@ -170,7 +170,7 @@ def _side(
         raise UsageError(f"there are no stored results of '{serve}': drop --stored to measure it")
     elif asked or timed:
         notes.append(
-            f"{name}: the last results, which may be of an older version; without --stored it is measured anew"
+            f"{name}: the last results, which may come from an older version; without --stored it is measured again"
         )
     graded = [one for one in graded_in(asked) if one.task_class in classes]
     speed = _speed(timed[0]) if timed else {}
@@ -262,7 +262,7 @@ def _memory(installation: Installation, serve: str) -> int | None:
 def _document(found: ModelComparison, notes: Sequence[str]) -> dict[str, Any]:
     classes = [
         {"class": one.name, "a": _rate(one.a), "b": _rate(one.b), "difference": one.difference,
-         "interval": list(one.interval), "pairs": one.pairs, "verdict": one.verdict.value}
+         "interval": list(one.interval), "pairs": one.pairs, "verdict": one.rating.value}
         for one in found.classes
     ]  # fmt: skip
     sides = {
@@ -275,7 +275,7 @@ def _document(found: ModelComparison, notes: Sequence[str]) -> dict[str, Any]:
         **sides,
         "classes": classes,
         "alone": found.unmatched_classes,
-        "verdict": found.verdict,
+        "verdict": found.summary,
         "notes": list(notes),
     }
 
@@ -293,7 +293,7 @@ def _show(found: ModelComparison, notes: Sequence[str]) -> None:
     if found.classes:
         rows = [
             (one.name, _of(one.a), _of(one.b), points(one).replace("95 % interval ", ""),
-             "paired" if one.pairs else "", one.verdict.value)
+             "paired" if one.pairs else "", one.rating.value)
             for one in found.classes
         ]  # fmt: skip
         terminal.table(("CLASS", a.name, b.name, "DIFFERENCE (95 %)", "", ""), rows)
@@ -317,7 +317,7 @@ def _show(found: ModelComparison, notes: Sequence[str]) -> None:
         ),
     ):
         terminal.note(note)
-    terminal.say(f"\n{found.verdict}")
+    terminal.say(f"\n{found.summary}")
 
 
 def _of(one: Any) -> str:

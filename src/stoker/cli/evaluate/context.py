@@ -1,4 +1,4 @@
-"""`stoker eval context`: the largest context that works, found by starting the engine anew for each candidate."""
+"""`stoker eval context`: the largest context that works, found by restarting the engine for each candidate."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def context(
     low: Annotated[int, typer.Option("--from", min=256, metavar="N", help="The first candidate.")] = 2048,
     high: Annotated[
         int | None,
-        typer.Option("--to", min=256, metavar="N", help="The last one. Default: what the model was trained for."),
+        typer.Option(
+            "--to", min=256, metavar="N", help="The largest candidate. Default: what the model was trained for."
+        ),
     ] = None,
     concurrency: Annotated[
         float, typer.Option("--concurrency", min=1, metavar="N", help="Requests of full length at once.")
@@ -35,7 +37,7 @@ def context(
     state: options.State = None,
     json: options.Json = False,
 ) -> None:
-    """Find the largest context that works. The engine is started anew for each candidate; its slot has to be empty."""
+    """Find the largest context that works. The engine is restarted for each candidate; its slot has to be empty."""
     from stoker.cli.evaluate.own_engine import OwnEngine
     from stoker.measure.lock import hold_measurement_lock
 
@@ -58,7 +60,7 @@ def serve_on_its_devices(installation: Installation, settings: Settings, name: s
     from stoker.domain.serve import on_devices
 
     if name is None and len(settings.serves) != 1:
-        names = ", ".join(one.name for one in settings.serves) or "there is none at all"
+        names = ", ".join(one.name for one in settings.serves) or "none is configured"
         raise UsageError(f"which serve? name one of them: {names}")
     serve = installation.serve(name) if name is not None else settings.serves[0]
     slot = next((one for one in settings.slots if one.name == serve.slot), None)
@@ -115,12 +117,12 @@ def _search(
         seen.append(started.report)
         return started
 
-    def tell(trial: ContextTrial) -> None:
+    def show_trial(trial: ContextTrial) -> None:
         trials.append(trial)
         terminal.note(f"{trial.context}: {trial.outcome}")
 
     try:
-        interruptible.run_interruptible(context_search.search_context(low, high, concurrency, watched, tell))
+        interruptible.run_interruptible(context_search.search_context(low, high, concurrency, watched, show_trial))
         outcome = Outcome.PASSED if any(trial.is_working for trial in trials) else Outcome.FAILED
     except KeyboardInterrupt:
         outcome = Outcome.INTERRUPTED
@@ -160,9 +162,9 @@ def _show(run: Run, json: bool) -> None:
         terminal.table(columns, rows, right=columns[:5])
         largest = run.numbers.get("context")
         if largest is not None:
-            terminal.say(f"\nlargest working context: {largest}; kept as {run.id}")
+            terminal.say(f"\nlargest working context: {largest}; saved as {run.id}")
         else:
-            terminal.say(f"\nno candidate works; kept as {run.id}")
+            terminal.say(f"\nno candidate works; saved as {run.id}")
     if run.outcome is not Outcome.PASSED:
         raise typer.Exit(FAILED)
 

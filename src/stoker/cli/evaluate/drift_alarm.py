@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from stoker.cli.evaluate.running_serve import RunningServe
 
 
-def feed_drift(found: RunningServe, verdicts: Iterable[bool]) -> None:
+def feed_drift(found: RunningServe, mismatches: Iterable[bool]) -> None:
     """Each question's first reply: whether it mismatched. An alarm is said on stderr, with what to do next."""
     import msgspec
 
@@ -27,7 +27,7 @@ def feed_drift(found: RunningServe, verdicts: Iterable[bool]) -> None:
         pass  # the first canary
     except (OSError, msgspec.DecodeError) as error:
         terminal.note(f"stoker: {path} cannot be read ({error}); the counts so far are lost")
-    alarms = [alarm for failed in verdicts if (alarm := drift.feed(found.serve.name, "canary", failed)) is not None]
+    alarms = [alarm for failed in mismatches if (alarm := drift.feed(found.serve.name, "canary", failed)) is not None]
     try:
         atomic.write(path, msgspec.json.encode(drift.levels()), make_parents=True)
     except OSError as error:
@@ -35,6 +35,6 @@ def feed_drift(found: RunningServe, verdicts: Iterable[bool]) -> None:
     if alarms:
         command = command_for("eval preflight", found.serve.name, found.place)
         terminal.note(
-            f"stoker: drift alarm: '{found.serve.name}' answers the canary's questions otherwise more often than it "
-            f"did; check it: {command}"
+            f"stoker: drift alarm: '{found.serve.name}' answers the canary's questions differently more often than "
+            f"before; check it: {command}"
         )

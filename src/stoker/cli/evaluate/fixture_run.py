@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from stoker.cli.evaluate.interruptible import run_interruptible
 from stoker.cli.evaluate.progress import ProgressLine
 from stoker.measure.requests.client import ModelClient
-from stoker.measure.statistics.stats import Sprt, SprtVerdict
+from stoker.measure.statistics.stats import Sprt, SprtResult
 from stoker.measure.suites import fixture, grading
 from stoker.measure.suites.time_left import TimeLeft
 
@@ -46,8 +46,8 @@ def grade_with_progress(
         nonlocal last
         on_step(step)
         now = time.monotonic()
-        # A test that is never over asks every fixture, whatever the verdict.
-        left.on_graded(step._replace(verdict=SprtVerdict.UNDECIDED) if is_whole else step, now - last)
+        # A test that is never over asks every fixture, whatever the result.
+        left.on_graded(step._replace(result=SprtResult.UNDECIDED) if is_whole else step, now - last)
         last = now
         line.show(f"{label}: {step.graded.task_class}", left.share, left.seconds)
 

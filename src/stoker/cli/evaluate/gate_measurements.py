@@ -1,4 +1,4 @@
-"""What a gate needs measured of one running serve, measured; and what cannot be known of it."""
+"""Makes the measurements of one running serve that a gate needs, and names those that it cannot make."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OWN_TIME = {"soak": ("eval soak", " --for 8h"), "context": ("eval context", "")
 """Measurements that take hours, or the slot: not begun by the way. With the command for each, and its options."""
 _NAMES = {"bootstrap": "suites"}
 _LOOKED_AT = 20
-"""Results of one kind that are looked through."""
+"""How many results of one kind are searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +34,14 @@ class GateMeasurement:
     suites: Path | None
     unknown_ok: bool
     fixtures: Mapping[str, int]
-    """How many there are of each class."""
+    """The number of fixtures of each class."""
 
     @property
     def unknown_identity(self) -> list[str]:
         from stoker.measure.artifacts.fingerprint import IDENTITY
 
-        mark = self.running.subject.fingerprint
-        return [] if mark.identity else [name for name in IDENTITY if name not in mark.parts]
+        fingerprint = self.running.subject.fingerprint
+        return [] if fingerprint.identity else [name for name in IDENTITY if name not in fingerprint.parts]
 
     def command(self, *options: str) -> str:
         from stoker.cli.evaluate.running_serve import command_for
@@ -90,14 +90,14 @@ def measure_missing(judging: GateMeasurement, runs: list[Run], quiet: bool) -> d
     from stoker.measure.lock import hold_measurement_lock
 
     found = judging.running
-    told: dict[RunKind, str] = {}
+    fixes: dict[RunKind, str] = {}
     known = [run for run in runs if run.kind.value in _OWN_TIME] if judging.unknown_identity else runs
     for kind in judgement.missing_kinds(judging.gate, known, judging.classes):
         if kind.value in _OWN_TIME:
-            told[kind] = _own_time("measure it first", kind, found)
+            fixes[kind] = _own_time("measure it first", kind, found)
             continue
         if kind.value == "benchmark" and (why := _by_hand(judging, runs)):
-            told[kind] = why
+            fixes[kind] = why
         if kind.value == "benchmark" and not _own_steps(judging, known):
             continue
         terminal.note(f"{_NAMES.get(kind.value, kind.value)} of {found.serve.name} is measured now")
@@ -105,8 +105,8 @@ def measure_missing(judging: GateMeasurement, runs: list[Run], quiet: bool) -> d
             with hold_measurement_lock(found.state, found.lock, f"a gate of {found.serve.name}"):
                 runs.insert(0, _measured(kind, judging, known, quiet))
         except (UsageError, BaselineRefused) as error:
-            told[kind] = error.message
-    return told
+            fixes[kind] = error.message
+    return fixes
 
 
 def _own_steps(judging: GateMeasurement, runs: Sequence[Run]) -> list[Condition]:
@@ -166,24 +166,26 @@ def _is_ours(found: RunningServe) -> bool:
     return found.serve.driver.value == "process" and found.serve.base_url is None
 
 
-def fix_for(judging: GateMeasurement, condition: Condition, told: Mapping[RunKind, str], unknown: Sequence[str]) -> str:
+def fix_for(
+    judging: GateMeasurement, condition: Condition, fixes: Mapping[RunKind, str], unknown: Sequence[str]
+) -> str:
     from stoker.measure.gate import measurements
 
     if condition.text in unknown:
-        return f"this serve does not report it; to ignore it in the verdict: {judging.command('--unknown-ok')}"
+        return f"this serve does not report it; to leave it out of the decision: {judging.command('--unknown-ok')}"
     kind = measurements.kind_of(condition, judging.classes)
     if kind.value == "benchmark" and measurements.separate_options(condition) is None:
-        return told.get(kind, "") if measurements.needed_step(condition) is None else judging.command("--again")
-    return told.get(kind) or _own_time("measure it again", kind, judging.running)
+        return fixes.get(kind, "") if measurements.needed_step(condition) is None else judging.command("--again")
+    return fixes.get(kind) or _own_time("measure it again", kind, judging.running)
 
 
 def identity_note(judging: GateMeasurement) -> str:
-    """What the unknown parts of an identity mean for the verdict."""
+    """What the unknown parts of an identity mean for the gate's outcome."""
     serve, parts = judging.running.serve.name, ", ".join(judging.unknown_identity)
     if judging.unknown_ok:
         return (
-            f"the identity of {serve} is not known ({parts}); because of --unknown-ok it counts as unchanged: a canary "
-            "baseline, a soak and a context search from earlier count as measurements of it"
+            f"the identity of {serve} is not known ({parts}); because of --unknown-ok it counts as unchanged: earlier "
+            "canary baselines, soaks and context searches count as measurements of it"
         )
     return (
         f"the identity of {serve} is not known ({parts}): earlier results do not count. --unknown-ok takes it "
@@ -211,7 +213,7 @@ def _gate(settings: Settings | None, alias: str | None, name: str | None) -> Gat
 
 def _there_are(names: Iterable[str], what: str) -> str:
     known = ", ".join(names)
-    return f"there are {known}" if known else f"add [{what}.NAME] to the configuration"
+    return f"known: {known}" if known else f"add [{what}.NAME] to the configuration"
 
 
 def stored_runs(judging: GateMeasurement, now: float) -> list[Run]:
@@ -227,7 +229,7 @@ def stored_runs(judging: GateMeasurement, now: float) -> list[Run]:
     store = Results(found.state)
     for sentence in store.sync():
         terminal.note(f"stoker: {sentence}")
-    mark = found.subject.fingerprint
+    fingerprint = found.subject.fingerprint
     runs: list[Run] = []
     for kind in dict.fromkeys(kind_of(one, judging.classes) for one in gate.conditions):
         is_by_hand = kind.value in _OWN_TIME or (kind.value == "benchmark" and _by_hand(judging, []) != "")
@@ -236,11 +238,11 @@ def stored_runs(judging: GateMeasurement, now: float) -> list[Run]:
         own: list[Run] = []
         for entry in store.select(kind, found.serve.name, limit=1000):
             if entry.is_baseline or not judgement.may_match(
-                kind, entry.identity, entry.execution, mark, judging.unknown_ok
+                kind, entry.identity, entry.execution, fingerprint, judging.unknown_ok
             ):
                 continue
             own += judgement.usable_runs(
-                [store.load(entry.id)], found.serve.name, mark, gate.max_age, now, judging.unknown_ok
+                [store.load(entry.id)], found.serve.name, fingerprint, gate.max_age, now, judging.unknown_ok
             )
             if len(own) == _LOOKED_AT or (own and kind not in judgement.missing_kinds(gate, own, judging.classes)):
                 break
@@ -277,8 +279,8 @@ def _measured(kind: RunKind, judging: GateMeasurement, runs: Sequence[Run], json
         from stoker.measure.preflight.run import PreflightOptions
         from stoker.measure.preflight.run import chosen_checks as gates
 
-        with preflight.live_line(len(gates(())), json) as tell:
-            run = preflight.measure(ways, PreflightOptions(), tell)
+        with preflight.live_line(len(gates(())), json) as on_progress:
+            run = preflight.measure(ways, PreflightOptions(), on_progress)
         if not json:
             preflight.show(run)
     else:
@@ -296,7 +298,7 @@ def _benchmark(ways: MeasurementTarget, conditions: Sequence[Condition], json: b
     size = presets.token_sizes(wanted, ways.context)
     plan = measurements.plan_steps(conditions, wanted, size)
     steps = ", ".join(f"{step.name} {step.length.requests}" for step in plan.steps)
-    terminal.note(f"requests at least: {steps}")
+    terminal.note(f"requests needed: {steps}")
     (run,) = benchmark.measure(ways, wanted, plan, size, quiet=json)
     if not json:
         benchmark_tables.show_benchmark([run])

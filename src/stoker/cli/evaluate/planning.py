@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def planning(
     serve: options.OneServe = None,
-    live: Annotated[bool, typer.Option("--live", help="Have SERVE write the plans anew, and grade those.")] = False,
+    live: Annotated[bool, typer.Option("--live", help="Have SERVE write new plans, and grade those.")] = False,
     outputs: Annotated[
         Path | None,
         typer.Option(

@@ -85,8 +85,8 @@ def running_at(installation: Installation, name: str | None, key_env: str | None
     key = front_door_key(installation, door, serve, key_env)
     target = Target(_NOWHERE.get(door.host, door.host), door.port, "", now.name, key.value)
     server = MeasuredEndpoint("front-door", target)
-    mark = _fingerprint(installation.state, serve, target, key.source)
-    subject = Subject(now.name, now.name, server.base_url, "chat", server.route, mark)
+    fingerprint = _fingerprint(installation.state, serve, target, key.source)
+    subject = Subject(now.name, now.name, server.base_url, "chat", server.route, fingerprint)
     return RunningServe(installation, now, serve, target, subject)
 
 
@@ -117,7 +117,7 @@ def choose_serve(name: str | None, status: StatusAnswer) -> ServeStatus:
     meant = [one for one in able if one.state in _UP] or able
     if len(meant) == 1:
         return meant[0]  # 2, 3
-    names = ", ".join(one.name for one in meant) or "there is none that speaks chat"
+    names = ", ".join(one.name for one in meant) or "none speaks a chat dialect"
     raise UsageError(f"which serve? name one of them: {names}")  # 4
 
 

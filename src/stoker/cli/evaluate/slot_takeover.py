@@ -22,7 +22,7 @@ class SlotTenants(NamedTuple):
     members: tuple[str, ...]
     """All serves that may live there."""
     slot: str
-    """Empty: the serve has none."""
+    """Empty: the serve has no slot."""
 
     def announcement(self) -> str:
         """What happens to them, before it does."""
@@ -80,7 +80,7 @@ def _give_back(installation: Installation, found: SlotTenants) -> None:
                 control.undrain(name)
         except (NotRunning, RequestRefused, UnreadableAnswer) as error:
             again = command_for("serves undrain", name, installation)
-            terminal.note(f"stoker: {error.message}; let requests in again: {again}")
+            terminal.note(f"stoker: {error.message}; to admit requests again: {again}")
     for name in found.residents:
         load_again(installation, name)
 
@@ -95,4 +95,4 @@ def load_again(installation: Installation, name: str) -> None:
         terminal.note(f"{name} is back")
     except (NotRunning, RequestRefused, UnreadableAnswer) as error:
         again = command_for("serves up", name, installation)
-        terminal.note(f"stoker: {name} is not back: {error.message}; load it: {again}")
+        terminal.note(f"stoker: {name} is not loaded again: {error.message}; load it: {again}")

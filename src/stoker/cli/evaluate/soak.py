@@ -1,4 +1,4 @@
-"""`stoker eval soak`: hours of the same small measurement, with a state file from which it goes on."""
+"""`stoker eval soak`: repeats a small measurement for hours, with a state file from which it can resume."""
 
 from __future__ import annotations
 
@@ -27,11 +27,13 @@ if TYPE_CHECKING:
 
 def soak(
     serve: options.OneServe = None,
-    length: Annotated[str, typer.Option("--for", metavar="TIME", help="When it ends.")] = "8h",
-    every: Annotated[str, typer.Option("--every", metavar="TIME", help="From one cycle's start to the next.")] = "15m",
+    length: Annotated[str, typer.Option("--for", metavar="TIME", help="How long the soak runs.")] = "8h",
+    every: Annotated[
+        str, typer.Option("--every", metavar="TIME", help="Time from one cycle's start to the next.")
+    ] = "15m",
     concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Replies at once in a decode check.")] = 8,
-    tokens: Annotated[int, typer.Option("--tokens", min=2, help="Length of each of them.")] = 512,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the one that broke off.")] = False,
+    tokens: Annotated[int, typer.Option("--tokens", min=2, help="Tokens of each reply.")] = 512,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the one that was interrupted.")] = False,
     config: options.Config = None,
     state: options.State = None,
     json: options.Json = False,
@@ -71,7 +73,7 @@ def _begun(path: Path, found: RunningServe, length: float, every: float, concurr
         same = canary.require_comparable(against, found.subject.fingerprint, digest(chosen))
         kept, reference = canary.baseline_in(against), against.id
     except StokerError as error:
-        terminal.note(f"stoker: {error.message}; until then, its answers of now are the reference")
+        terminal.note(f"stoker: {error.message}; until then, its current answers are the reference")
 
         async def recorded() -> canary.Baseline:
             client = ModelClient(found.target)
@@ -105,7 +107,7 @@ def _resumed(path: Path, found: RunningServe) -> SoakRecord:
         raise UsageError(f"there is no interrupted soak of '{found.serve.name}'; start one without --resume") from error
     except (OSError, msgspec.DecodeError) as error:
         raise RequestRefused(
-            f"{path} cannot be read ({error}): start anew without --resume", code="no_record"
+            f"{path} cannot be read ({error}): start again without --resume", code="no_record"
         ) from error
     changed = difference(record.fingerprint, found.subject.fingerprint)
     if changed.identity or changed.execution:
@@ -151,7 +153,7 @@ class _Work:
 
 
 def _run(found: RunningServe, record: SoakRecord, path: Path, quiet: bool) -> Run:
-    """Until it is over, or broken off: then the state file stays."""
+    """Runs to the end. If it is interrupted, the state file stays."""
 
     from stoker.cli.evaluate import interruptible
     from stoker.cli.evaluate.running_serve import command_for
@@ -223,7 +225,7 @@ def _show(run: Run, record: SoakRecord, json: bool) -> None:
         terminal.say()
         for line in summary(record):
             terminal.say(line)
-        terminal.say(f"{run.outcome}; kept as {run.id}")
+        terminal.say(f"{run.outcome}; saved as {run.id}")
     if run.outcome is not Outcome.PASSED:
         raise typer.Exit(FAILED)
 

@@ -49,7 +49,7 @@ async def measure_variant(row: Variant, serve: Serve, engine: OwnEngine, load: S
     try:
         started = await engine.launch(variant)
     except EngineNotStarted as error:  # 2
-        _fail(row, error.kind or VariantFailure.START_FAILED, error.evidence, error.fix, began)
+        _fail(row, error.kind or VariantFailure.START_FAILED, error.log_line, error.fix, began)
         return
     ready = time.monotonic() - began
     try:
@@ -61,7 +61,7 @@ async def measure_variant(row: Variant, serve: Serve, engine: OwnEngine, load: S
         ended = started.failure()
         await started.stop()
     if ended is not None and row.outcome != "measured":  # 4
-        _fail(row, ended.kind or VariantFailure.DIED, ended.evidence, ended.fix, began)
+        _fail(row, ended.kind or VariantFailure.DIED, ended.log_line, ended.fix, began)
     row.numbers["start_seconds"] = round(ready, 3)
     row.seconds = round(time.monotonic() - began, 3)
 

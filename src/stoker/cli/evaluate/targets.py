@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MeasurementTarget:
-    """The ways to one model, the one that was asked for first, and where results of it are kept."""
+    """The addresses of one model, the requested one first, and the directory of its results."""
 
     servers: list[MeasuredEndpoint]
     serve: str
@@ -32,9 +32,9 @@ class MeasurementTarget:
     context: int | None = None
     fingerprint: Fingerprint = field(default_factory=Fingerprint)
     notes: tuple[str, ...] = ()
-    """What was asked for and cannot be had, in words."""
+    """Options that are ignored, and why."""
     slot: str = ""
-    """What two measurements may not share; empty: the model alone."""
+    """The slot, which only one measurement may use at a time; empty: the serve has none."""
 
     def subject(self, route: str) -> Subject:
         server = next(one for one in self.servers if one.route == route)
@@ -67,10 +67,10 @@ def _at_url(
     known = [one.id for one in listed]
     if model is None:
         if len(known) != 1:
-            raise UsageError(f"--model is needed: {url} has {', '.join(known) or 'no models'}")
+            raise UsageError(f"give --model: {url} has {', '.join(known) or 'no models'}")
         model = known[0]
     target = replace(target, served_name=model)
-    notes = ("--direct is left out: the server at --base-url is asked directly anyway",) if direct else ()
+    notes = ("--direct is ignored: the server at --base-url is asked directly anyway",) if direct else ()
     return MeasurementTarget(
         [MeasuredEndpoint("public", target)],
         model,
@@ -98,18 +98,18 @@ def target_of(known: RunningServe, asked: str | None = None, direct: bool = Fals
     listed = _listed(target, f"{where} does not answer")
     seen = now.facts.get("n_ctx")
     context = _model(target.served_name, listed, where).context or (seen if isinstance(seen, int) else None)
-    mark = known.subject.fingerprint
-    return MeasurementTarget(servers, now.name, known.state / "results", context, mark, notes, known.lock)
+    fingerprint = known.subject.fingerprint
+    return MeasurementTarget(servers, now.name, known.state / "results", context, fingerprint, notes, known.lock)
 
 
 def _engine(serve: ServeStatus, installation: Installation) -> tuple[MeasuredEndpoint | None, str]:
     """The engine's own address, and its key as the control plane derives it; or why there is none."""
     if serve.port is None:
-        return None, f"--direct is left out: the address of the engine of {serve.name} is unknown"
+        return None, f"--direct is ignored: the address of the engine of {serve.name} is unknown"
     own = installation.serve(serve.name) if installation.settings is not None else None
     if own is not None and (own.base_url is not None or own.driver.value != "process"):
         why = f"{serve.name} is not a process that Stoker started; give its address with --base-url"
-        return None, f"--direct is left out: {why}"
+        return None, f"--direct is ignored: {why}"
     target = Target("127.0.0.1", serve.port, "", serve.served_name, _engine_key(serve, installation))
     return MeasuredEndpoint("direct", target), ""
 
@@ -145,7 +145,7 @@ def _model(name: str, listed: Sequence[ListedModel], where: str) -> ListedModel:
     names = [one.id for one in listed]
     near = nearest(name, names, cutoff=0.5)
     hint = f"did you mean '{near}'? " if near else ""
-    raise UsageError(f"{where} has no model '{name}'; {hint}there are: {', '.join(names)}", code="unknown_model")
+    raise UsageError(f"{where} has no model '{name}'; {hint}known models: {', '.join(names)}", code="unknown_model")
 
 
 def _key(variable: str) -> str:

@@ -1,4 +1,4 @@
-"""Whole suites of one running serve: asked with progress, kept as a result, and gone on with after Ctrl-C."""
+"""Whole suites of one running serve: asked with progress, saved as a result, and resumed after Ctrl-C."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stoker.measure.suites.grading import GradedFixture
 
 KEPT = 50
-"""Earlier results that are looked through for answers."""
+"""How many earlier results are searched for answers."""
 
 
 def fixtures_for(

@@ -7,6 +7,7 @@ from stoker.config.inheritance import ServeEntry
 from stoker.config.local_address import is_loopback
 from stoker.config.rules.gates import check_gates
 from stoker.config.rules.names import auto_names, check_names, model_names
+from stoker.config.rules.orchestrators import check_orchestrators
 from stoker.config.rules.routing import check_routing
 from stoker.config.rules.serves import check_serves
 from stoker.config.rules.slots import check_slots
@@ -24,6 +25,7 @@ def check_rules(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> N
     check_slots(doc, file, entries)
     check_gates(doc, file, entries)
     check_routing(doc, file, entries)
+    check_orchestrators(doc, file, entries)
 
 
 def _check_door(doc: ConfigDocument, file: File) -> None:
@@ -45,7 +47,7 @@ def _check_door(doc: ConfigDocument, file: File) -> None:
 
 
 def _check_keys(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> None:
-    names = {*model_names(entries, file.tier), *auto_names(file)}
+    names = {*model_names(entries, file.tier), *auto_names(file), *file.orchestrator}
     all_known = not any(
         doc.is_spoiled(place)
         for place in (

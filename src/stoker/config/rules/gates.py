@@ -25,11 +25,11 @@ def check_gates(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> N
             doc.problem(path, f"'{name[:64]}' is already the name of a serve or a tier; give the alias another name")
         if alias.serve is None:
             if not doc.is_spoiled((*path, "serve")):
-                doc.problem(path, f"alias '{name[:64]}' has no `serve`; name the serve that it means")
+                doc.problem(path, f"alias '{name[:64]}' has no `serve`; name the serve that it points to")
         elif is_reserved(alias.serve):
             _check_task(doc, file, path, alias.serve)
         elif alias.serve in aliases and alias.serve not in serves:
-            text = f"'{alias.serve[:64]}' is an alias; an alias may mean a serve, `auto` or `auto:CLASS`"
+            text = f"'{alias.serve[:64]}' is an alias; an alias may point to a serve, `auto` or `auto:CLASS`"
             doc.problem(_place(doc, path, "serve"), text)
         elif alias.serve not in serves:
             text = f"there is no serve '{alias.serve[:64]}'{did_you_mean(alias.serve, serves)}"

@@ -27,7 +27,7 @@ class Claim(NamedTuple):
     name: str
     place: KeyPath
     owner: KeyPath
-    """The row that the name will mean."""
+    """The row that the name belongs to."""
     title: str
     """What messages call the owner."""
 

@@ -84,6 +84,10 @@ def _check_specialists(doc: ConfigDocument, file: File) -> None:
     tiers = {tier.name: tier for tier in file.tier if tier.name}
     all_known = not doc.is_spoiled(("tier",)) and len(tiers) == len(file.tier)
     for name, one in file.router.class_.items():
+        if one.orchestrator is not None and one.orchestrator not in file.orchestrator:
+            hint = did_you_mean(one.orchestrator, file.orchestrator)
+            text = f"there is no orchestrator '{one.orchestrator[:64]}'{hint}"
+            doc.problem(("router", "class", name, "orchestrator"), text)
         path: KeyPath = ("router", "class", name, "tier")
         if one.tier is None:
             continue

@@ -1,4 +1,4 @@
-"""What may stand in `stoker.toml`. Every key is optional here: what must be there is a rule, with a line of its own.
+"""The keys of `stoker.toml`. Every key is optional here; the rules name the line where a required one is missing.
 
 Defaults are written as they would be in the file, so that the JSON schema shows them that way.
 """
@@ -11,6 +11,7 @@ from pydantic import Field
 
 from stoker.config.tables.gates import AliasRow, GateTable
 from stoker.config.tables.media import MediaTable
+from stoker.config.tables.orchestrator import OrchestratorTable
 from stoker.config.tables.router import RouterTable, TierTable
 from stoker.config.tables.section import Section, setting
 from stoker.config.tables.translation import TranslationTable
@@ -28,9 +29,9 @@ from stoker.config.tables.value_types import (
     Duration,
     Engine,
     KeyHeaderWord,
-    LegacyWord,
     Name,
     NeverDuration,
+    OllamaWord,
     Origin,
     PathPrefix,
     Port,
@@ -62,7 +63,7 @@ class KeyTable(Section):
     scope: ScopeWord = setting("inference", "What its requests may do. Each scope includes the ones before it.")
     max_active: Count | None = setting(None, "Most requests in flight with this key. Left out: no limit.")
     models: list[Text] = setting(["*"], 'Model names that it may use and sees in `/v1/models`; `"*"` means all.')
-    legacy: LegacyWord | None = setting(
+    ollama_api: OllamaWord | None = setting(
         None, "Whether requests to Ollama's API are answered: `answer` or `refuse`. Default: as in `[front_door]`."
     )
     cloud: bool = setting(True, "Whether its requests may go to clouds.")
@@ -105,7 +106,7 @@ class FrontDoorTable(Section):
     allowed_origins: list[Origin] = setting(
         [], 'Origins whose web pages may use the API: `"https://chat.example.com"`.'
     )
-    legacy: LegacyWord = setting(
+    ollama_api: OllamaWord = setting(
         "answer", "Requests to Ollama's API: `answer`, or `refuse` with a hint at what to use instead."
     )
     upstream_errors: UpstreamErrorsWord = setting(
@@ -203,7 +204,9 @@ class ServeTable(Section):
         64, "Most requests that may wait for a place. More get 503."
     )
     queue_timeout: Duration = setting(
-        "30s", "How long a request may wait for a place. `0s`: it gets 503 at once. Not for loads."
+        "30s",
+        "How long a request may wait for a place. `0s`: it gets 503 at once. After a load it counts "
+        "from the end of the load.",
     )
     status: StatusWord = setting(
         "production",
@@ -358,6 +361,9 @@ class File(Section):
     gate: dict[str, GateTable] = setting({}, "Conditions for promotions: `[gate.NAME]`.")
     alias: dict[str, AliasRow] = setting(
         {}, 'Names that a promotion can move to another serve: `[alias.NAME]`; or names for routing: `fast = "auto"`.'
+    )
+    orchestrator: dict[str, OrchestratorTable] = setting(
+        {}, "Model names whose answers are written block by block and checked: `[orchestrator.NAME]`."
     )
     media: MediaTable = setting(MediaTable(), "Images that requests give by URL.")
     router: RouterTable = setting(RouterTable(), "How requests for `auto` are routed.")

@@ -1,4 +1,4 @@
-"""`[gate.NAME]` and `[alias.NAME]`: aliases that move by evidence."""
+"""`[gate.NAME]` and `[alias.NAME]`: aliases that move on evidence."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class GateTable(Section):
 
 
 class AliasTable(Section):
-    """A model name that means one serve, until `stoker promote` moves it; or a name for `auto`."""
+    """A model name that points to one serve, until `stoker promote` moves it; or a name for `auto`."""
 
     serve: AliasTarget | None = setting(
         None,
-        "Required. The serve that it means until a promotion moves it; or `auto` or `auto:CLASS`, so that routing "
+        "Required. The serve that it points to until a promotion moves it; or `auto` or `auto:CLASS`, so that routing "
         "chooses a "
         "tier for each request.",
     )
@@ -75,7 +75,7 @@ def build_gates(tables: dict[str, GateTable]) -> tuple[Gate, ...]:
 
 
 def build_aliases(tables: dict[str, AliasTable]) -> tuple[Alias, ...]:
-    """Those that mean a serve."""
+    """Those that point to a serve."""
     return tuple(
         Alias(name, str(table.serve), table.gate, table.watch, table.check_every)
         for name, table in tables.items()
@@ -84,5 +84,5 @@ def build_aliases(tables: dict[str, AliasTable]) -> tuple[Alias, ...]:
 
 
 def task_names(tables: dict[str, AliasTable]) -> dict[str, str]:
-    """Those that mean `auto` or `auto:CLASS`, and which."""
+    """Those that point to `auto` or `auto:CLASS`, and which."""
     return {name: str(table.serve) for name, table in tables.items() if is_reserved(str(table.serve))}

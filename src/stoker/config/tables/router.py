@@ -39,6 +39,7 @@ class ClassTable(Section):
         [], "Words and phrases that indicate the class, in upper or lower case. A built-in class keeps its own signs."
     )
     tier: Name | None = setting(None, "The tier that is preferred for this class, if it may serve it.")
+    orchestrator: Name | None = setting(None, "The orchestrator that answers `auto` requests of this class.")
 
 
 class ShadowTable(Section):
@@ -159,7 +160,9 @@ def build_router(
     return RouterSettings(
         tiers=tiers,
         high_risk=tuple(dict.fromkeys(table.high_risk)),
-        classes=tuple(TaskClass(name, tuple(one.words), one.tier) for name, one in table.class_.items()),
+        classes=tuple(
+            TaskClass(name, tuple(one.words), one.tier, one.orchestrator) for name, one in table.class_.items()
+        ),
         allow_cloud=table.allow_cloud,
         cloud_classes=tuple(dict.fromkeys(table.cloud_classes)),
         breaker=BreakerLimits(table.breaker_failures, table.breaker_window, table.breaker_cool_down),

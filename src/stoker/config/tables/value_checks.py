@@ -129,8 +129,8 @@ def split_status(text: str) -> tuple[str, str]:
     """`rejected-too slow` is ("rejected", "too slow"). `text` has passed the check above."""
     match = _STATUS.fullmatch(text)
     assert match is not None, text
-    plain, held, why = match.groups()
-    return plain or held, why or ""
+    plain, refused, why = match.groups()
+    return plain or refused, why or ""
 
 
 def path_prefix(value: object) -> str:

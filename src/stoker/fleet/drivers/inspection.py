@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stoker.domain.serve import Serve
-from stoker.fleet.drivers import compose_up
+from stoker.fleet.drivers import up_command
 from stoker.fleet.drivers.container_records import ContainerRecords
 from stoker.fleet.drivers.containers import (
     TABLE,
@@ -54,12 +54,12 @@ class Inspector:
         """Changes nothing; raises nothing. Tens of milliseconds, some hundred where Compose has to read its file."""
         name = serve.container or ""
         try:
-            up, note = await self._with_installed_compose(compose_up.fill(serve))
+            up, note = await self._with_installed_compose(up_command.fill(serve))
             container = await self._docker.inspect(name)
             state = ContainerState.MISSING if container is None else container.state
             made = self._made.read(name)
             if container is not None and (
-                stranger := compose_up.ownership_problem(container, made, up, serve.directory)
+                stranger := up_command.ownership_problem(container, made, up, serve.directory)
             ):
                 return Inspection(
                     state, ContainerAction.REFUSE, container, obstacle=_foreign(serve, stranger), up=tuple(up)
@@ -75,7 +75,7 @@ class Inspector:
         if action is ContainerAction.REFUSE:
             obstacle = f"serve '{serve.name}': {refusal(state, name)}"
         elif action in (ContainerAction.CREATE, ContainerAction.RECREATE) and not up:
-            what = "is not there" if container is None else f"has to be made again ({why})"
+            what = "is not there" if container is None else f"has to be recreated ({why})"
             obstacle = f"container '{name}' of serve '{serve.name}' {what}, and the serve has no `up`: give it one"
         return Inspection(
             state,
@@ -98,12 +98,12 @@ class Inspector:
             own = await self._service(serve, up)
             if own is None:
                 return [
-                    f"no service of the Compose file of {who} makes container '{serve.container}': write "
+                    f"no service of the Compose file of {who} creates container '{serve.container}': write "
                     f"`container_name: {serve.container}` into it"
                 ]
             if own.image and not await self._docker.images([own.image]):
-                return [f"the image {own.image} of {who} is not here: type `docker pull {own.image}`"]
-        elif compose_up.verb_of(up) in ("run", "create"):
+                return [f"the image {own.image} of {who} is not on this machine: type `docker pull {own.image}`"]
+        elif up_command.verb_of(up) in ("run", "create"):
             words = [word for word in up[2:] if not word.startswith(("-", "/"))]
             if not await self._docker.images(words):
                 return [f"no image that `up` of {who} names is here: type `docker pull` with its name"]
@@ -127,19 +127,19 @@ class Inspector:
         fingerprint = self._keys.fingerprint(serve)
         config_hash = image = ""
         if is_compose(up):
-            service = compose_up.service_of(container)
+            service = up_command.service_of(container)
             if not service and (own := await self._service(serve, up)) is not None:
                 service = own.name
             if service:
-                said = (await self._compose(serve, compose_up.hash_command(up, service))).split()
+                said = (await self._compose(serve, up_command.hash_command(up, service))).split()
                 config_hash = said[-1] if said else ""
         if container is not None:
             image = "".join((await self._docker.images([container.image]))[:1])
         return ContainerSpec(fingerprint=fingerprint, config_hash=config_hash, image_id=image)
 
-    async def _service(self, serve: Serve, up: Sequence[str]) -> compose_up.Service | None:
-        services = compose_up.services(await self._compose(serve, compose_up.config_command(up)))
-        return compose_up.service_for(services, serve.container or "")
+    async def _service(self, serve: Serve, up: Sequence[str]) -> up_command.Service | None:
+        services = up_command.services(await self._compose(serve, up_command.config_command(up)))
+        return up_command.service_for(services, serve.container or "")
 
     async def _compose(self, serve: Serve, argv: Sequence[str]) -> str:
         return (await self._docker.command(argv, serve.env, ASK_LIMIT, serve.directory)).out
@@ -148,6 +148,7 @@ class Inspector:
 def _foreign(serve: Serve, whose: str) -> str:
     name = serve.container
     return (
-        f"container '{name}' {whose}: it is not that of serve '{serve.name}' and is left alone; give the serve another "
-        f"`container`, or type `docker rm --force {name}` if nobody needs it"
+        f"container '{name}' {whose}: it does not belong to serve '{serve.name}' and is left "
+        "alone; give the serve another "
+        f"`container`, or type `docker rm --force {name}` if it is not needed"
     )

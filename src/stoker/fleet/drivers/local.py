@@ -50,8 +50,8 @@ class LocalDriver:
         self._log = log
         self._conversations = conversations
 
-    async def examine(self, serve: Serve) -> list[str]:
-        """Nothing beyond `preflight`."""
+    async def start_problems(self, serve: Serve) -> list[str]:
+        """Nothing beyond `supervision.start_problems`."""
         return []
 
     async def launch(
@@ -102,7 +102,7 @@ class LocalDriver:
         )
         return Launched(record, self._keys.address(serve, record), log, log_start)
 
-    def hold(
+    def attach(
         self, record: StartRecord, on_exit: Callable[[int | None], None], on_gone: Callable[[], None]
     ) -> LocalProcess:
         """Raises ProcessLookupError if it is gone, or if its number belongs to another process now."""

@@ -27,7 +27,7 @@ class Launched:
 class Unit(Protocol):
     """One started process group, container or systemd unit that is watched and can be ended.
 
-    `on_exit(code)` (given to the driver's `hold`) is called once when it ends, requested or not; it has to call
+    `on_exit(code)` (given to the driver's `attach`) is called once when it ends, requested or not; it has to call
     `begin_end`. `on_gone()` is called once, when nothing of it is left.
     """
 
@@ -56,7 +56,7 @@ class Unit(Protocol):
 class UnitDriver(Protocol):
     """How serves of one kind are run. Remembers nothing but what `StartRecord` holds."""
 
-    async def examine(self, serve: Serve) -> list[str]:
+    async def start_problems(self, serve: Serve) -> list[str]:
         """What stands in the way of a start, one sentence each, with the next step. Changes nothing."""
 
     async def launch(
@@ -67,7 +67,7 @@ class UnitDriver(Protocol):
         Raises StartFailed; nothing runs then. On cancel: whatever was started has ended before CancelledError leaves.
         """
 
-    def hold(self, record: StartRecord, on_exit: Callable[[int | None], None], on_gone: Callable[[], None]) -> Unit:
+    def attach(self, record: StartRecord, on_exit: Callable[[int | None], None], on_gone: Callable[[], None]) -> Unit:
         """Watch what `record` is about. Raises ProcessLookupError if it is gone already."""
 
     async def find(self, record: StartRecord) -> StartRecord | None:

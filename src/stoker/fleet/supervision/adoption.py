@@ -1,4 +1,4 @@
-"""Takes over serves that an earlier run of Stoker left running, if they are still right for their configuration."""
+"""Takes over serves that an earlier run of Stoker left running, if their configuration has not changed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stoker.fleet.supervision.serve_registry import FleetContext, ServeRegistry
 from stoker.fleet.warm.keeper import WarmKeeper
 
 ADOPT_LIMIT = 5.0
-"""Seconds that a serve which was left running has to answer."""
+"""Seconds within which a serve that was left running has to answer."""
 
 
 class Adopter:
@@ -43,8 +43,8 @@ class Adopter:
         wanted = {serve.name: serve for serve in serves if serve.driver is not Driver.EXTERNAL}
         records = [record for record in self._registry.records.load() if record.name not in self._registry.serves]
         async with asyncio.TaskGroup() as tasks:
-            looks = [tasks.create_task(self._adopt(record, wanted.get(record.name), on_exit)) for record in records]
-        found = [running for look in looks if (running := look.result()) is not None]
+            adoptions = [tasks.create_task(self._adopt(record, wanted.get(record.name), on_exit)) for record in records]
+        found = [running for adoption in adoptions if (running := adoption.result()) is not None]
         ready = [running for running in found if self._is_ready(running)]  # one may have ended meanwhile
         for running in ready:
             self._registry.measure_later(self._registry.serves[running.serve.name])
@@ -67,7 +67,7 @@ class Adopter:
             self._registry.records.remove(record)
             return None
         try:
-            reason = self._unfit_reason(record, serve) or await self._still_answers(managed)
+            reason = self._unfit_reason(record, serve) or await self._bad_answer(managed)
         except asyncio.CancelledError:
             if managed.state is LifecycleState.STARTING:
                 self._registry.release(managed)
@@ -75,18 +75,19 @@ class Adopter:
         if not reason:
             managed.apply(LifecycleEvent.PROVED)
             self._registry.end_sleepers(self._warm.on_started(managed.serve))
-            self._log.info("serve %s was running as %s: adopted", record.name, _what(record))
+            self._log.info("serve %s was running as %s: adopted", record.name, _process_name(record))
             self._conversations.started(managed.serve, managed.address, record.facts, is_fresh=False)
             return managed.running(dict(record.facts))
-        self._log.warning("serve %s was left running as %s and is stopped: %s", record.name, _what(record), reason)
+        process = _process_name(record)
+        self._log.warning("serve %s was left running as %s and is stopped: %s", record.name, process, reason)
         try:
             await self._registry.stop(managed, record.grace)
         except StokerError as failure:
             self._log.error("serve %s: %s", record.name, failure)
         return None
 
-    async def _still_answers(self, managed: ManagedServe) -> str:
-        """Empty, or why the serve is not what it was."""
+    async def _bad_answer(self, managed: ManagedServe) -> str:
+        """Empty if the serve answers as it should; else why it cannot be adopted."""
         readiness = Readiness(managed.serve, managed.address, self._clock, managed.ended)
         try:
             async with asyncio.timeout(ADOPT_LIMIT):
@@ -94,19 +95,19 @@ class Adopter:
         except TimeoutError:
             return f"it does not answer ({readiness.last})"
         except EngineEnded:
-            return "it ended meanwhile"
+            return "it exited meanwhile"
         except NotReady as failure:
             return f"it {failure}"
         return ""
 
     def _unfit_reason(self, record: StartRecord, serve: Serve | None) -> str:
-        """Why the serve cannot go on as it is; empty if its configuration has not changed."""
+        """Why a serve that was left running must be stopped, by its record; empty: it may be adopted."""
         if serve is None:
             return "it is no longer configured"
         if record.fingerprint != self._keys.fingerprint(serve):
             return "its configuration has changed"
         if not record.ready:
-            return "its start was never finished"
+            return "its start was never completed"
         if record.asleep:
             return "it was asleep"
         return ""
@@ -118,7 +119,7 @@ class Adopter:
         return ManagedServe(known, on_exit, address, self._clock.now(), record.started_at, record, log, _size(log))
 
 
-def _what(record: StartRecord) -> str:
+def _process_name(record: StartRecord) -> str:
     return f"process {record.pid}" if record.driver == Driver.PROCESS else f"{record.driver} {record.handle}"
 
 

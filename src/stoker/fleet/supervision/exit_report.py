@@ -1,4 +1,4 @@
-"""Messages about a start that failed, and about a serve that ended by itself."""
+"""The messages about a start that failed and about a ready serve that exited."""
 
 from __future__ import annotations
 
@@ -11,43 +11,44 @@ _DETAIL = 400
 
 
 def ended_while_starting(managed: ManagedServe, now: float) -> StartFailed:
-    """It ended, or was ended, before it was ready."""
+    """The serve exited, or was stopped, before it was ready."""
     name = managed.serve.name
     if not managed.ended_unexpectedly:
         return StartFailed(f"serve '{name}' was stopped while it was starting", code="stopped")
     code = managed.unit.code if managed.unit is not None else None
-    said = managed.last_output()
-    text = f"serve '{name}' {describe_exit(code)} after {now - managed.began:.1f} s: {said.text or 'it said nothing'}"
-    advice = said.hint or (_killed(code) if not said.text or code == -9 else "")
-    kind = said.failure.kind.value if said.failure is not None else None
+    output = managed.last_output()
+    after = now - managed.launched_at
+    text = f"serve '{name}' {describe_exit(code)} after {after:.1f} s: {output.text or 'it printed nothing'}"
+    advice = output.hint or (_killed(code) if not output.text or code == -9 else "")
+    kind = output.failure.kind.value if output.failure is not None else None
     return StartFailed(f"{text}; {advice}" if advice else f"{text}; {_log(managed)}", code=kind)
 
 
 def not_ready_in_time(managed: ManagedServe, limit: float, last: str) -> StartFailed:
-    """It was not ready in time. `last` is what the last probe found."""
+    """The serve was not ready in time. `last`: the result of the last probe."""
     serve = managed.serve
     if managed.unit is None:
         return StartFailed(
             f"serve '{serve.name}' did not answer at {serve.base_url} within {limit:g} s ({last}): start it, "
             "or correct its `base_url`"
         )
-    said = managed.last_output().text
+    output = managed.last_output().text
     return StartFailed(
-        f"serve '{serve.name}' was not ready within {limit:g} s; the last probe: {last}; the last it said: "
-        f"{said or 'nothing'}; raise `ready_timeout` if it needs longer; {_log(managed)}"
+        f"serve '{serve.name}' was not ready within {limit:g} s; the last probe: {last}; its last output: "
+        f"{output or 'none'}; raise `ready_timeout` if it needs longer; {_log(managed)}"
     )
 
 
 def wrong_answer(managed: ManagedServe, what: str) -> StartFailed:
-    """It answers, but not as it should."""
+    """The serve answers, but wrongly. `what` is the rest of the sentence."""
     return StartFailed(redact(f"serve '{managed.serve.name}' {what}", managed.secrets()))
 
 
 def exit_text(managed: ManagedServe, code: int | None, now: float) -> str:
-    """For `on_exit`: how a ready serve ended, and its last output."""
-    said = managed.last_output()
-    text = f"{describe_exit(code)} after {now - managed.began:.0f} s"
-    return f"{text}: {said.text[-_DETAIL:]}" if said.text else text
+    """How a ready serve exited, and its last output: the `detail` of `on_exit`."""
+    output = managed.last_output()
+    text = f"{describe_exit(code)} after {now - managed.launched_at:.0f} s"
+    return f"{text}: {output.text[-_DETAIL:]}" if output.text else text
 
 
 def _log(managed: ManagedServe) -> str:
@@ -57,4 +58,4 @@ def _log(managed: ManagedServe) -> str:
 
 
 def _killed(code: int | None) -> str:
-    return "perhaps the kernel ended it for want of memory: see `dmesg`" if code == -9 else ""
+    return "perhaps the kernel killed it because memory ran out: see `dmesg`" if code == -9 else ""

@@ -12,32 +12,32 @@ from enum import Enum
 class LifecycleState(Enum):
     STOPPED = "stopped"
     STARTING = "starting"
-    """It runs (spawned by us, or found after a restart of the control plane) and is not proved yet."""
+    """It runs, started or found by Stoker, and is not proved ready yet."""
     READY = "ready"
     ASLEEP = "asleep"
-    """It runs and holds nothing of its slot: its weights are in host memory, or nowhere."""
+    """It runs and holds no memory of its slot: its weights are in host memory, or dropped."""
     STOPPING = "stopping"
-    """Its end was requested."""
+    """Stoker asked it to end."""
     SWEEPING = "sweeping"
-    """Its leader ended unasked; what the leader left in its process group is being killed."""
+    """Its main process exited unasked; the rest of its process group is being killed."""
 
 
 class LifecycleEvent(Enum):
     LAUNCHED = "launched"
     FOUND = "found"
-    """Left running by an earlier control plane."""
+    """An earlier run of Stoker left it running."""
     PROVED = "proved"
     SLEPT = "slept"
-    """It was put to sleep, and that it freed its memory was seen."""
+    """It was put to sleep, and was seen to free its memory."""
     WOKEN = "woken"
-    """It was told to wake; it is not proved ready yet."""
+    """It was asked to wake; it is not proved ready yet."""
     STOP_ASKED = "stop_asked"
     EXITED = "exited"
-    """The leader ended, or an external serve stopped answering."""
+    """Its main process exited, or an external serve stopped answering."""
     GONE = "gone"
-    """Nothing of it is left."""
+    """No process of it is left."""
     RELEASED = "released"
-    """No longer watched; it goes on running."""
+    """Stoker no longer watches it; it goes on running."""
 
 
 class IllegalEvent(Exception):
@@ -58,7 +58,7 @@ TABLE: dict[LifecycleState, dict[LifecycleEvent, LifecycleState]] = {
         LifecycleEvent.PROVED: LifecycleState.READY,
         LifecycleEvent.STOP_ASKED: LifecycleState.STOPPING,
         LifecycleEvent.EXITED: LifecycleState.SWEEPING,
-        LifecycleEvent.RELEASED: LifecycleState.STOPPED,  # found, but not ours to run
+        LifecycleEvent.RELEASED: LifecycleState.STOPPED,  # found, then left alone: adopting was cancelled
     },
     LifecycleState.READY: {
         LifecycleEvent.SLEPT: LifecycleState.ASLEEP,
@@ -71,7 +71,7 @@ TABLE: dict[LifecycleState, dict[LifecycleEvent, LifecycleState]] = {
         LifecycleEvent.STOP_ASKED: LifecycleState.STOPPING,
         LifecycleEvent.EXITED: LifecycleState.SWEEPING,
     },
-    # A second `stop` joins the first; the leader's exit is what was asked for, its group may still live.
+    # A second `stop` joins the first. The main process exited as asked; its group may still run.
     LifecycleState.STOPPING: {
         LifecycleEvent.STOP_ASKED: LifecycleState.STOPPING,
         LifecycleEvent.EXITED: LifecycleState.STOPPING,

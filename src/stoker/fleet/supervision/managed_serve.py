@@ -1,4 +1,4 @@
-"""One serve, from launch to its end: its state, and everything that belongs to it."""
+"""One serve, from its launch to its end: its state, and everything that belongs to it."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class ManagedServe:
     serve: Serve
     on_exit: OnExit
     address: Target
-    began: float
-    """The clock's time of the launch; for an adopted serve, of its adoption."""
+    launched_at: float
+    """When it was launched or adopted, by the clock."""
     started_at: float
     """Unix time."""
     record: StartRecord | None = None
@@ -42,35 +42,37 @@ class ManagedServe:
     unit: Unit | None = None
     watch: ExternalWatch | None = None
     ended: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when the leader ended, or when an external serve's start is given up: ends the probing."""
+    """Set when its main process exited, or the start of an external serve is given up: probing ends then."""
     gone: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when nothing is left, so that the same serve may be started again."""
+    """Set when no process of it is left: the serve may be started again."""
     start_kind: str = "cold"
     """What it was started from; see Running."""
     measured: MemorySize | None = None
-    """What it was last seen to hold of its slot."""
+    """The memory of its slot that it held when it was last measured."""
     engine_output: str = ""
-    """Its last output, for a serve without a log file of Stoker's; fetched when its start has failed."""
+    """Its last output, fetched when its start failed; only for a serve whose log Stoker does not write."""
     weights_answer: str | None = None
-    """What it answered to a fixed question before it fell asleep."""
+    """Its answer to the weights probe before it was put to sleep."""
     ended_unexpectedly: bool = False
-    """The process ended without a request. The state may have moved on before the caller of `start` looks at it."""
+    """Its process exited although Stoker did not ask it to. By the time the caller of `start` looks, the state may have
+    moved on.
+    """
 
     def apply(self, event: LifecycleEvent) -> None:
-        """Raises IllegalEvent, and changes nothing then."""
+        """Change the state. Raises IllegalEvent; then nothing has changed."""
         self.state = advance(self.state, event)
 
     def running(self, facts: dict[str, str | int | float]) -> Running:
         target = replace(
             self.address,
-            speaks=_spoken(facts.get("speaks")),
+            speaks=_dialects(facts.get("speaks")),
             system_turns=str(facts["system_turns"]) if "system_turns" in facts else None,
         )
         pid = self.unit.pid if self.unit is not None else None
         return Running(self.serve, target, pid, self.started_at, facts, self.start_kind)
 
     def secrets(self) -> list[str]:
-        """What must not be shown of what the engine says."""
+        """The values to remove from the engine's output before it is shown."""
         own = [self.address.key, self.serve.key.reveal() if self.serve.key else None]
         own += [value for name, value in self.serve.env.items() if is_secret(name) and len(value) >= _SHORTEST_SECRET]
         return [value for value in own if value]
@@ -82,6 +84,6 @@ class ManagedServe:
         return last_output(self.log, self.log_start, self.secrets(), self.serve.engine, code)
 
 
-def _spoken(fact: str | int | float | None) -> frozenset[Dialect] | None:
-    """As `engines.capabilities` writes it."""
+def _dialects(fact: str | int | float | None) -> frozenset[Dialect] | None:
+    """Reads the fact that `engines.capabilities` writes."""
     return frozenset(map(Dialect, fact.split(","))) if isinstance(fact, str) else None

@@ -1,4 +1,4 @@
-"""What serves hold and what there is, asked off the loop: measuring, waiting until memory is free, will it fit."""
+"""Measures memory, outside the event loop: what serves hold, when memory is free again, whether a serve will fit."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from stoker.fleet.memory.ledger import MemorySize, Short, SizeSource, open_ledge
 from stoker.fleet.memory.measure import MemoryMeasurement, measure
 
 FREE_WITHIN = 10.0
-"""Seconds that the memory of what was stopped has to come back; then the next start is tried all the same."""
+"""Seconds to wait for the memory of a stopped serve; after that the next start is tried nevertheless."""
 
 
 class MemoryMeter:
-    """`slot_of(name)` is a slot as configured now; None: no slot has that name."""
+    """`slot_of(name)`: the slot as configured now; None: no slot has that name."""
 
     def __init__(
         self, probe: DeviceProbe, clock: Clock, slot_of: Callable[[str | None], Slot | None], log: logging.Logger
@@ -36,7 +36,7 @@ class MemoryMeter:
         self._log = log
 
     async def measure(self, serve: Serve, pids: Collection[int]) -> MemoryMeasurement:
-        """What these processes hold of the serve's slot. On cancel nothing stays."""
+        """The memory of the serve's slot that these processes hold. May be cancelled at any time."""
         return await asyncio.to_thread(self._measure, serve, pids)
 
     def measure_group(self, serve: Serve, leader: int) -> int | None:
@@ -44,9 +44,9 @@ class MemoryMeter:
         return self._measure(serve, process_group.members(leader)).weight.bytes
 
     def devices(self, serve: Serve, pids: Collection[int]) -> tuple[tuple[str, ...], frozenset[str] | None]:
-        """The uuids of the devices that the serve is to use, and of those that it holds memory of (None: unknown).
+        """The uuids of the devices that the serve has to use, and of those on which it holds memory (None: unknown).
 
-        A slot that names no devices, or a serve that computes in main memory, is to use none in particular. Blocks.
+        Both are empty or unknown if the slot names no devices, or the machine has none. Blocks.
         """
         slot = self._slot_of(serve.slot)
         present = self._probe.devices()
@@ -66,27 +66,27 @@ class MemoryMeter:
         return uuids, frozenset(uuid for pid in pids for uuid in accounting.get(pid, {}))
 
     async def snapshot(self) -> Snapshot:
-        """What is free and who holds it, before something is stopped."""
+        """How much memory is free and which processes hold it: taken before a serve is stopped."""
         return await asyncio.to_thread(snapshot, self._probe)
 
     async def wait_until_free(self, name: str, pids: Collection[int], before: Snapshot) -> None:
-        """Until what `pids` held is free, FREE_WITHIN seconds at most; what does not come back is logged."""
+        """Wait until the memory that `pids` held is free, FREE_WITHIN seconds at most. Logs what is not freed."""
         freed = await wait_until_free(self._probe, pids, before, self._clock, FREE_WITHIN)
         if freed.missing or freed.holders:
             self._log.warning("serve %s: %s", name, freed)
 
-    async def obstacles(self, serve: Serve, ours: Collection[int]) -> list[str]:
-        """Why the serve will not start, one sentence each; empty if it will, or if that cannot be determined.
+    async def memory_problems(self, serve: Serve, ours: Collection[int]) -> list[str]:
+        """Why the serve will not fit, one sentence for each problem; empty if it fits, or if that is unknown.
 
-        Raises StartFailed `startup_memory` if it is too large and `unsupported_quantization` if its device lacks its
-        number format: then its `fallback` answers. `ours`: processes that will have stopped by then; their memory
-        counts as free.
+        Raises StartFailed `startup_memory` if it is too large, and `unsupported_quantization` if its device lacks its
+        number format: then its `fallback` answers. `ours`: processes that will have stopped before the start; their
+        memory counts as free.
         """
         if serve.cmd is not None or serve.driver is not Driver.PROCESS or not serve.model.startswith("/"):
             return []
-        return await asyncio.to_thread(self._obstacles, serve, ours)
+        return await asyncio.to_thread(self._memory_problems, serve, ours)
 
-    def _obstacles(self, serve: Serve, ours: Collection[int]) -> list[str]:
+    def _memory_problems(self, serve: Serve, ours: Collection[int]) -> list[str]:
         from stoker.fleet.memory.fit import check  # 2 MB that only a swap needs
         from stoker.fleet.memory.fit.rules import RemarkKind
         from stoker.fleet.memory.fit.shape import UnreadableModel
@@ -100,9 +100,9 @@ class MemoryMeter:
         if serve.engine in ("vllm", "sglang"):  # one request has to fit; the others wait for pages of its cache
             serve = replace(serve, parallel=1)
         try:
-            report = check.examine(serve, credited, host_memory(credit=theirs.anonymous if theirs is not None else 0))
+            report = check.check_fit(serve, credited, host_memory(credit=theirs.anonymous if theirs is not None else 0))
         except UnreadableModel:
-            return []  # its engine will say what is wrong with it
+            return []  # the engine will report what is wrong with the file
         next_step = f"`stoker fit {serve.name}` says what would fit"
         if report.verdict.answer is FitAnswer.TOO_LARGE:
             raise StartFailed(f"{'; '.join(report.problems)}; {next_step}", code="startup_memory")
@@ -114,7 +114,8 @@ class MemoryMeter:
             if isinstance(fits, Short):
                 by = f", held by {' and '.join(fits.holders)}" if fits.holders else ""
                 text = f"serve '{serve.name}' is short of {fits.bytes / 2**30:.1f} GiB on its devices{by}"
-                raise StartFailed(f"{text}; {next_step}, and `stoker top` who lives there", code="startup_memory")
+                text = f"{text}; {next_step}, and `stoker top` which serves hold memory"
+                raise StartFailed(text, code="startup_memory")
         return list(report.problems)
 
     def _measure(self, serve: Serve, pids: Collection[int]) -> MemoryMeasurement:
@@ -124,7 +125,7 @@ class MemoryMeter:
 
 
 def _commands(accounting: Accounting | None, ours: Collection[int]) -> dict[int, str]:
-    """What the others that hold devices run, by name."""
+    """The program name of each foreign process that holds device memory."""
     found = {}
     for pid in accounting or {}:
         if pid not in ours:

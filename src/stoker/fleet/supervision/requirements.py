@@ -1,4 +1,4 @@
-"""What a serve asks for beyond its engine: files, commands, packages, and who must not be running."""
+"""Checks a serve's `requires` (files, commands, packages) and `conflicts` (processes that must not run)."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ _CLAUSE = re.compile(r"^\s*(==|!=|>=|<=|>|<|~=)\s*([0-9][0-9.]*)\s*$")
 
 
 def unmet_requirements(serve: Serve) -> Iterator[str]:
-    """One sentence for each of `requires` that is missing. Packages are looked up in Stoker's own interpreter."""
-    who = f"serve '{serve.name}' requires"
+    """One sentence for each entry of `requires` that is not met. Packages are looked up in Stoker's own interpreter."""
+    subject = f"serve '{serve.name}' requires"
     for file in serve.requires.files:
         path = os.path.join(serve.directory, file)
         if not os.path.exists(path):
-            yield f"{who} the file {path}, which is not there: put it there, or correct `requires`"
+            yield f"{subject} the file {path}, which does not exist: create it, or correct `requires`"
     for command in serve.requires.commands:
         if find_command(serve, command) is None:
-            yield f"{who} the command `{command}`, which is not on PATH: install it"
+            yield f"{subject} the command `{command}`, which is not on PATH: install it"
     for package, wanted in serve.requires.packages.items():
         try:
             version = metadata.version(package)
         except metadata.PackageNotFoundError:
-            yield f"{who} the Python package {package}{wanted}, which is not installed: install it"
+            yield f"{subject} the Python package {package}{wanted}, which is not installed: install it"
             continue
         if not meets_specifier(version, wanted):
-            yield f"{who} {package}{wanted}, and {version} is installed: install another version"
+            yield f"{subject} {package}{wanted}, but {version} is installed: install another version"
 
 
 def conflicting_processes(serve: Serve, ours: Collection[int]) -> Iterator[str]:
@@ -48,15 +48,15 @@ def conflicting_processes(serve: Serve, ours: Collection[int]) -> Iterator[str]:
         for name in {info["name"], program} & names.keys():
             yield (
                 f"`{names[name]}` runs as process {info['pid']} and cannot run beside serve '{serve.name}': "
-                "stop it, or take it out of `conflicts`"
+                "stop it, or remove it from `conflicts`"
             )
 
 
 def meets_specifier(version: str, wanted: str) -> bool:
     """Whether a version meets a specifier such as `>=0.8,<0.9`.
 
-    By `packaging` where it is installed; else by the numbers before any letter, with the operators == != >= <= > < ~=.
-    A specifier that cannot be read is not met.
+    `packaging` decides if it is installed. Else the numbers before the first letter are compared, with the operators
+    == != >= <= > < ~=. A specifier that cannot be parsed is not met.
     """
     try:
         from packaging.specifiers import InvalidSpecifier, SpecifierSet

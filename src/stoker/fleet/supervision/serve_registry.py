@@ -1,7 +1,7 @@
 """The serves that Stoker runs, and what happens to each after its launch.
 
-Reading order: `take` (a serve joins), `_on_exit` (its process ended), `stop` (Stoker ends it), `_on_gone` (nothing is
-left of it).
+Reading order: `take` (a serve is added), `_on_exit` (its process exited), `stop` (Stoker stops it), `_on_gone` (no
+process of it is left).
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from stoker.fleet.watchdog.drift import drift, environment_of
 from stoker.fleet.watchdog.probe import Circumstances
 
 Found = TypeVar("Found")
-LOOK_LIMIT = 2.0
-"""Seconds that measuring memory may take before a stop."""
+SNAPSHOT_TIMEOUT = 2.0
+"""Seconds that the memory snapshot before a stop may take; after that the stop goes on without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,27 +56,27 @@ class ServeStatistics:
     """Resident bytes of its whole process group."""
     log: str | None
     measured: MemorySize | None = None
-    """What it was last seen to hold of its slot, and by what."""
+    """The memory of its slot that it held when it was last measured, and how it was measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class FleetContext:
-    """The outside world of a fleet. `signing_key` is called each time: the key may be rotated."""
+    """What a fleet gets from outside. `signing_key` is called for each use: the key may be rotated."""
 
     paths: Paths
     clock: Clock
     log: logging.Logger
     signing_key: Callable[[], bytes]
     slot_of: Callable[[str | None], Slot | None] = lambda name: None
-    """A slot by its name, as configured now."""
+    """The slot of that name, as configured now; None: no slot has that name."""
     notify: Notify = ignore
     drivers: Mapping[Driver, UnitDriver] = field(default_factory=dict)
-    """Drivers to use instead of the usual ones."""
+    """Drivers that replace the built-in ones."""
     probe: DeviceProbe = field(default_factory=machine)
 
 
 class ServeRegistry:
-    """The serves that Stoker runs, each from its launch until nothing of it is left. Starts none itself.
+    """The serves that Stoker runs, each from its launch until no process of it is left. Starts none itself.
 
     All methods belong to the event loop's thread.
     """
@@ -87,7 +87,7 @@ class ServeRegistry:
         self.serves: dict[str, ManagedServe] = {}
         """By name. Only the registry writes it."""
         self.records = StartRecords(Path(context.paths.state) / "serves", context.log)
-        self.is_hurried = False
+        self.is_grace_over = False
         self._context = context
         self._clock = context.clock
         self._log = context.log
@@ -99,13 +99,15 @@ class ServeRegistry:
         self._logs = LogKeeper(context.paths.log_bytes, context.log)
         self._failures: dict[str, str] = {}
         self._measuring: set[asyncio.Task[None]] = set()
-        self._unhurried: set[asyncio.Task[Any]] = set()
-        """Waits that `hurry` ends."""
+        self._graceful_waits: set[asyncio.Task[Any]] = set()
+        """Waits that `end_grace` cancels."""
 
     # -- questions -------------------------------------------------------------------------------------------------
 
     def circumstances(self, running: Running) -> Circumstances:
-        """What the watchdog checks once a minute: devices, dependencies, drift. Blocks; any thread may call."""
+        """What the watchdog checks once a minute: devices, requirements, drift. Blocks; may be called from any
+        thread.
+        """
         serve = running.serve
         managed = self.serves.get(serve.name)
         if managed is None or managed.record is None:
@@ -128,7 +130,7 @@ class ServeRegistry:
         return managed is not None and managed.state is LifecycleState.ASLEEP
 
     def statistics(self) -> dict[str, ServeStatistics]:
-        """By serve's name; what is stopped is not in it."""
+        """By name, without the serves that are stopped."""
         return {name: self._statistics(managed) for name, managed in self.serves.items()}
 
     # -- what happens to a serve -----------------------------------------------------------------------------------
@@ -138,7 +140,7 @@ class ServeRegistry:
         managed.apply(event)
         if managed.record is not None:
             driver = self.driver(managed.record.driver)
-            managed.unit = driver.hold(
+            managed.unit = driver.attach(
                 managed.record, lambda code: self._on_exit(managed, code), lambda: self._on_gone(managed)
             )
         if managed.log is not None:
@@ -146,7 +148,7 @@ class ServeRegistry:
         self.serves[managed.serve.name] = managed
 
     async def prove(self, managed: ManagedServe, limit: float) -> ReadinessProof:
-        """Raises StartFailed with everything that helps."""
+        """Wait until the serve is proved ready. Raises StartFailed with its last output and the next step."""
         readiness = Readiness(managed.serve, managed.address, self._clock, managed.ended)
         try:
             async with asyncio.timeout(limit):
@@ -161,18 +163,18 @@ class ServeRegistry:
             raise exit_report.not_ready_in_time(managed, limit, readiness.last) from None
 
     async def _fetch_output(self, managed: ManagedServe) -> None:
-        """Fetch its last output if it is not in a log file of Stoker's."""
+        """Fetch the last output of a serve whose log Stoker does not write."""
         if managed.record is not None and managed.log is None:
             managed.engine_output = await self.driver(managed.record.driver).recent_output(managed.record)
 
     def _on_exit(self, managed: ManagedServe, code: int | None) -> None:
-        """The leader of a process group ended. Kills the rest of the group and wakes every waiter."""
+        """The main process exited. Kill the rest of its group and end the probing."""
         was_ready, was_asleep = managed.state is LifecycleState.READY, managed.state is LifecycleState.ASLEEP
-        is_unasked = managed.state is not LifecycleState.STOPPING
+        is_unexpected = managed.state is not LifecycleState.STOPPING
         managed.apply(LifecycleEvent.EXITED)
-        managed.ended_unexpectedly = is_unasked
+        managed.ended_unexpectedly = is_unexpected
         managed.ended.set()
-        if is_unasked and managed.unit is not None:
+        if is_unexpected and managed.unit is not None:
             managed.unit.begin_end(0.0)
         if was_asleep:
             self.end_sleepers(self._warm.on_gone(managed.serve.name))
@@ -184,7 +186,7 @@ class ServeRegistry:
 
     def on_lost(self, managed: ManagedServe, readiness: Readiness) -> None:
         """An external serve stopped answering."""
-        managed.watch = None  # it ends by itself
+        managed.watch = None  # the watch has ended
         managed.apply(LifecycleEvent.EXITED)
         self._on_gone(managed)
         managed.on_exit(managed.serve.name, f"stopped answering at {managed.serve.base_url}: {readiness.last}")
@@ -199,29 +201,29 @@ class ServeRegistry:
             before = None
             try:
                 with contextlib.suppress(TimeoutError):  # a driver that hangs must not block the stop
-                    async with asyncio.timeout(LOOK_LIMIT):
-                        before = await self._while_unhurried(self._meter.snapshot())
+                    async with asyncio.timeout(SNAPSHOT_TIMEOUT):
+                        before = await self._unless_grace_over(self._meter.snapshot())
             finally:  # also on cancel
-                await managed.unit.end(0.0 if self.is_hurried else grace)
+                await managed.unit.end(0.0 if self.is_grace_over else grace)
             if before is not None:
-                await self._while_unhurried(self._meter.wait_until_free(managed.serve.name, pids, before))
+                await self._unless_grace_over(self._meter.wait_until_free(managed.serve.name, pids, before))
             return
         watch, managed.watch = managed.watch, None
         self._on_gone(managed)
         if watch is not None:
             await watch.close()
 
-    async def _while_unhurried(self, work: Coroutine[Any, Any, Found]) -> Found | None:
-        """The result of `work`; None if `hurry` was called before or meanwhile."""
-        if self.is_hurried:
+    async def _unless_grace_over(self, work: Coroutine[Any, Any, Found]) -> Found | None:
+        """The result of `work`; None if `end_grace` is called before `work` is done."""
+        if self.is_grace_over:
             work.close()
             return None
         task = asyncio.get_running_loop().create_task(work)
-        self._unhurried.add(task)
+        self._graceful_waits.add(task)
         try:
             await asyncio.wait([task])
         finally:
-            self._unhurried.discard(task)
+            self._graceful_waits.discard(task)
             task.cancel()  # we were cancelled; cancelling a finished task has no effect
         return None if task.cancelled() else task.result()
 
@@ -240,16 +242,18 @@ class ServeRegistry:
         managed.gone.set()
 
     def release(self, managed: ManagedServe) -> None:
-        """Stop watching it; it goes on running, and its record stays for the next run of Stoker."""
+        """Stop watching a serve. It goes on running, and its record stays for the next run of Stoker."""
         managed.apply(LifecycleEvent.RELEASED)
         if managed.unit is not None:
             managed.unit.release()
         self._drop(managed)
 
-    def hurry(self, stays: Callable[[ManagedServe], bool]) -> None:
-        """Kill every serve unless it `stays`. From now on no stop gives grace or waits for memory."""
-        self.is_hurried = True
-        for task in self._unhurried:
+    def end_grace(self, stays: Callable[[ManagedServe], bool]) -> None:
+        """Kill every serve that does not `stay`. From now on every stop is without grace and does not wait for
+        memory.
+        """
+        self.is_grace_over = True
+        for task in self._graceful_waits:
             task.cancel()
         for managed in list(self.serves.values()):
             if managed.unit is not None and not stays(managed):
@@ -258,27 +262,27 @@ class ServeRegistry:
                 managed.unit.begin_end(0.0)
 
     async def close(self) -> None:
-        """Stop measuring and rotating logs."""
+        """Stop measuring memory and rotating logs."""
         if self._measuring:  # reading /proc takes milliseconds; do not wait for a driver that hangs
-            _, late = await asyncio.wait(self._measuring, timeout=LOOK_LIMIT)
+            _, late = await asyncio.wait(self._measuring, timeout=SNAPSHOT_TIMEOUT)
             for task in late:
                 task.cancel()
         await self._logs.close()
 
-    # -- small things ----------------------------------------------------------------------------------------------
+    # -- smaller steps ---------------------------------------------------------------------------------------------
 
     def end_sleepers(self, sleepers: Iterable[str]) -> None:
-        """The memory of these sleepers is needed for others: they are ended."""
+        """Stop these sleeping serves: their memory is needed."""
         for name in sleepers:
             managed = self.serves.get(name)
             if managed is not None and managed.state is LifecycleState.ASLEEP and managed.unit is not None:
-                self._log.info("serve %s is ended while it sleeps: its memory is needed", name)
+                self._log.info("serve %s sleeps and is stopped: its memory is needed", name)
                 managed.apply(LifecycleEvent.STOP_ASKED)
                 managed.unit.begin_end(managed.serve.stop_grace)
 
     def measure_later(self, managed: ManagedServe) -> None:
-        """Measure what it holds, while its first requests run."""
-        task = asyncio.get_running_loop().create_task(self._measure(managed), name=f"weigh-{managed.serve.name}")
+        """Measure the memory of a serve in a task, while its first requests run."""
+        task = asyncio.get_running_loop().create_task(self._measure(managed), name=f"measure-{managed.serve.name}")
         self._measuring.add(task)
         task.add_done_callback(self._measuring.discard)
 
@@ -293,7 +297,8 @@ class ServeRegistry:
             self.records.write(record)
         except OSError as error:
             text = f"serve '{record.name}' was stopped again: its record in the state directory cannot be written"
-            raise StartFailed(f"{text} ({error.strerror}): make room there", code="state_unusable") from error
+            advice = "make the directory writable, or free space on its disk"
+            raise StartFailed(f"{text} ({error.strerror}): {advice}", code="state_unusable") from error
         if managed is not None:
             managed.record = record
 
@@ -302,7 +307,7 @@ class ServeRegistry:
             self.write_record(managed, msgspec.structs.replace(managed.record, asleep=asleep))
 
     def driver(self, kind: str) -> UnitDriver:
-        """Made, and its modules loaded, when the first serve needs it: most fleets have one kind."""
+        """The driver of that kind. It is made, and its modules are loaded, when the first serve needs it."""
         driver = Driver(kind)
         if driver not in self._drivers:
             self._drivers[driver] = self._make_driver(driver)
@@ -310,7 +315,7 @@ class ServeRegistry:
 
     def _make_driver(self, driver: Driver) -> UnitDriver:
         if driver is Driver.COMPOSE:
-            from stoker.fleet.drivers.compose import ContainerDriver
+            from stoker.fleet.drivers.container_driver import ContainerDriver
 
             return ContainerDriver(self._context.paths, self._keys, self._log, self.ports)
         if driver is Driver.SYSTEMD:

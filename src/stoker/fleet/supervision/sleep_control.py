@@ -1,8 +1,8 @@
-"""Sleeping instead of stopping, through the engine's own endpoints. The result is checked, not assumed.
+"""Puts serves to sleep instead of stopping them, through the engine's own endpoints, and checks that it worked.
 
-Asleep: the engine was measured to have released at least half of its memory; if nothing can be measured, the engine
-itself reports that it sleeps. Awake: proved ready with a canary, and it answers the weights probe as before. An engine
-whose weights were not restored answers too, with gibberish.
+Asleep: the engine released at least half of its memory; if memory cannot be measured, the engine reports that it
+sleeps. Awake: it is proved ready with a canary, and answers the weights probe as before. An engine whose weights were
+not restored answers, too, but with gibberish.
 """
 
 from __future__ import annotations
@@ -18,26 +18,31 @@ from stoker.fleet.engines.sleep_api import VerbFailed
 from stoker.fleet.supervision.managed_serve import ManagedServe
 
 SLEEP_LIMIT = 30.0
+"""Seconds."""
 WAKE_LIMIT = 60.0
-"""Seconds that the verb may take; what takes longer is no faster than a start."""
-GIVEN_BACK = 0.5
-LOOK = 0.02
-LOOKS = 100
+"""Seconds: waking that takes longer is no faster than a start."""
+RELEASED_SHARE = 0.5
+"""Share of its memory that an engine has to release to count as asleep."""
+POLL_INTERVAL = 0.02
+"""Seconds."""
+POLLS = 100
 
 Measure = Callable[[Serve, int], int | None]
-"""Bytes that a serve's process group holds of its slot's memory, by its leader's number; None: unknown.
-Called in a thread."""
+"""Bytes of its slot's memory that a serve's process group holds; None: unknown. Takes the process id of the group's
+leader, and is called in a thread."""
 
 
 class SleepControl:
-    """Puts ready serves to sleep and wakes them. Changes no state: the supervisor does."""
+    """Puts ready serves to sleep and wakes them. The supervisor changes their state."""
 
     def __init__(self, clock: Clock, measure: Measure) -> None:
         self._clock = clock
         self._measure = measure
 
     async def sleep(self, managed: ManagedServe) -> str:
-        """Empty once it sleeps and its memory is free; else why it does not. On cancel it may be either."""
+        """Put a serve to sleep. Empty: it sleeps and its memory is free; else why not. On cancel it may be asleep or
+        not.
+        """
         serve, level = managed.serve, managed.serve.sleep_level
         if level is None:
             return "it has no `sleep_level`"
@@ -54,7 +59,9 @@ class SleepControl:
             return f"it did not fall asleep within {SLEEP_LIMIT:g} s"
 
     async def wake(self, managed: ManagedServe) -> str:
-        """Empty once it is awake and proved; else why not: then it is to be stopped. On cancel: the same."""
+        """Wake a serve. Empty: it is awake and proved ready; else why not. Then, and on cancel, the caller has to stop
+        it.
+        """
         serve, level = managed.serve, managed.serve.sleep_level
         readiness = Readiness(serve, managed.address, self._clock, managed.ended)
         try:
@@ -65,7 +72,7 @@ class SleepControl:
         except (VerbFailed, NotReady) as failure:
             return str(failure)
         except EngineEnded:
-            return "it ended"
+            return "it exited"
         except TimeoutError:
             return f"it was not ready within {WAKE_LIMIT:g} s of being woken ({readiness.last})"
         if answer != managed.weights_answer:
@@ -73,18 +80,18 @@ class SleepControl:
         return ""
 
     async def _freed(self, managed: ManagedServe, before: int | None) -> str:
-        """An engine that answers 200 may have freed nothing."""
+        """Empty if the engine has freed its memory, else why not: one that answers 200 may have freed nothing."""
         if before is None:
             asleep = await sleep_api.is_asleep(managed.address, managed.serve.engine)
-            return "" if asleep else "it does not say that it sleeps, and its memory cannot be measured"
+            return "" if asleep else "it does not report that it sleeps, and its memory cannot be measured"
         after: int | None = None
-        for _ in range(LOOKS):
+        for _ in range(POLLS):
             after = await self._held_by(managed)
-            if after is None or after <= before * (1 - GIVEN_BACK):
+            if after is None or after <= before * (1 - RELEASED_SHARE):
                 break
-            await asyncio.sleep(LOOK)
-        if after is not None and after > before * (1 - GIVEN_BACK):
-            return f"it answered, and still holds {after} of {before} bytes"
+            await asyncio.sleep(POLL_INTERVAL)
+        if after is not None and after > before * (1 - RELEASED_SHARE):
+            return f"it answered, but still holds {after} of {before} bytes"
         return ""
 
     async def _held_by(self, managed: ManagedServe) -> int | None:

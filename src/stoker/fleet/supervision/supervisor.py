@@ -1,6 +1,4 @@
-"""The fleet: starts and proves serves, stops them or puts them to sleep, and finds them again after a restart of
-Stoker.
-"""
+"""The fleet: starts and proves serves, stops them or puts them to sleep, and adopts them after a restart of Stoker."""
 
 from __future__ import annotations
 
@@ -19,11 +17,13 @@ from stoker.domain.serve import Driver, Serve
 from stoker.fleet.conversations.keeper import ConversationKeeper
 from stoker.fleet.drivers.external import CLOUD_LOOK, SLOWEST_LOOK, START_LIMIT, ExternalWatch, address_of
 from stoker.fleet.drivers.unit import Launched
+from stoker.fleet.engines.failures import FailureKind
 from stoker.fleet.engines.readiness import Readiness
 from stoker.fleet.process.keys import Keys
+from stoker.fleet.process.ports import port_problem
 from stoker.fleet.process.signing import KeySigner
 from stoker.fleet.process.start_records import StartRecord
-from stoker.fleet.supervision import exit_report, preflight
+from stoker.fleet.supervision import exit_report, start_problems
 from stoker.fleet.supervision.adoption import Adopter
 from stoker.fleet.supervision.lifecycle import LifecycleEvent, LifecycleState
 from stoker.fleet.supervision.managed_serve import ManagedServe, OnExit
@@ -34,8 +34,10 @@ from stoker.fleet.supervision.start_checks import StartChecks
 from stoker.fleet.warm.keeper import WarmKeeper
 from stoker.fleet.watchdog.probe import Circumstances
 
+PORT_TRIES = 3
+"""Starts of a serve, each on another port that Stoker picks, until a port taken by another program is an error."""
 ABORT_GRACE = 2.0
-"""Seconds at most that a start which is given up gets between SIGTERM and SIGKILL."""
+"""Seconds between SIGTERM and SIGKILL, at most, for a start that is given up."""
 
 
 class Supervisor:
@@ -63,16 +65,16 @@ class Supervisor:
         self._sleep_control = SleepControl(context.clock, meter.measure_group)
         self._is_closed = False
         self._adopted = asyncio.Event()
-        """Clear while `adopt` runs: a serve that it finds must not be started a second time."""
+        """Not set while `adopt` runs: a serve that it finds must not be started a second time."""
         self._adopted.set()
 
     # -- questions -------------------------------------------------------------------------------------------------
 
-    def check(self, serve: Serve) -> list[str]:
-        return self._checks.check(serve)
+    def quick_check(self, serve: Serve) -> list[str]:
+        return self._checks.quick_check(serve)
 
-    async def examine(self, serve: Serve, victims: tuple[str, ...] = ()) -> list[str]:
-        return await self._checks.examine(serve, victims)
+    async def full_check(self, serve: Serve, victims: tuple[str, ...] = ()) -> list[str]:
+        return await self._checks.full_check(serve, victims)
 
     def lacks_weights(self, serve: Serve) -> bool:
         return self._checks.lacks_weights(serve)
@@ -80,8 +82,8 @@ class Supervisor:
     async def fetch(self, serve: Serve) -> None:
         await self._checks.fetch(serve)
 
-    def fetched(self, name: str) -> str:
-        return self._checks.fetched(name)
+    def fetch_progress(self, name: str) -> str:
+        return self._checks.fetch_progress(name)
 
     def failure_of(self, name: str) -> str:
         return self._registry.failure_of(name)
@@ -102,8 +104,8 @@ class Supervisor:
     # -- start and stop --------------------------------------------------------------------------------------------
 
     async def start(self, serve: Serve, on_exit: OnExit) -> Running:
-        """See `Fleet.start`. What is left of an earlier start of the same serve is waited for."""
-        self.warm.set_busy(True)  # nothing is read ahead while something loads
+        """See `Fleet.start`. Waits until an earlier start of the same serve is gone."""
+        self.warm.set_busy(True)  # no weights are read ahead of time while a serve loads
         try:
             running = await self._start(serve, on_exit)
             self._registry.end_sleepers(self.warm.on_started(serve))
@@ -113,7 +115,7 @@ class Supervisor:
 
     async def _start(self, serve: Serve, on_exit: OnExit) -> Running:
         await self._adopted.wait()
-        if (running := await self._woken(serve, on_exit)) is not None:
+        if (running := await self._wake(serve, on_exit)) is not None:
             return running
         while (earlier := self._registry.serves.get(serve.name)) is not None:
             if earlier.state in (LifecycleState.STARTING, LifecycleState.READY):
@@ -149,13 +151,13 @@ class Supervisor:
 
     async def _save_and_stop(self, managed: ManagedServe, grace: float) -> None:
         try:
-            if managed.state is LifecycleState.READY and not self._registry.is_hurried:
+            if managed.state is LifecycleState.READY and not self._registry.is_grace_over:
                 await self.conversations.save(managed.serve.name)
         finally:  # also on cancel
             await self._registry.stop(managed, grace)
 
     async def _sleep(self, managed: ManagedServe) -> bool:
-        """Whether it sleeps now; if not, it is to be stopped."""
+        """Whether the serve sleeps now; if not, the caller has to stop it."""
         name = managed.serve.name
         size = (managed.measured.bytes or 0) if managed.measured is not None and managed.serve.sleep_level == 1 else 0
         ended = self.warm.on_stopped(managed.serve, asleep=size)
@@ -166,15 +168,15 @@ class Supervisor:
         self._registry.mark_asleep(managed, asleep=True)
         why = await self._sleep_control.sleep(managed)
         if not why and not self.warm.is_sleeper(name):
-            why = "the warm pool has no room for it any more"  # it was evicted or reconfigured in the meantime
+            why = "the warm pool has no room for it any more"  # the pool evicted it or was reconfigured
         if not why and managed.state is LifecycleState.READY:
             managed.apply(LifecycleEvent.SLEPT)
             return True
-        self._log.warning("serve %s is stopped instead of put to sleep: %s", name, why or "it ended")
+        self._log.warning("serve %s is stopped instead of put to sleep: %s", name, why or "it exited")
         return False
 
-    async def _woken(self, serve: Serve, on_exit: OnExit) -> Running | None:
-        """A sleeping serve, awake and proved; None: it does not sleep, or could not be woken and has ended."""
+    async def _wake(self, serve: Serve, on_exit: OnExit) -> Running | None:
+        """Wake a sleeping serve. None: it does not sleep, or could not be woken and was stopped."""
         managed = self._registry.serves.get(serve.name)
         if managed is None or managed.state is not LifecycleState.ASLEEP:
             return None
@@ -193,7 +195,7 @@ class Supervisor:
             await self._registry.stop(managed, min(serve.stop_grace, ABORT_GRACE))
             raise
         if why:
-            self._log.warning("serve %s is started anew instead of woken: %s", serve.name, why)
+            self._log.warning("serve %s is restarted instead of woken: %s", serve.name, why)
             await self._registry.stop(managed, min(serve.stop_grace, ABORT_GRACE))
             return None
         ready = round(self._clock.now() - began, 4)
@@ -202,16 +204,45 @@ class Supervisor:
 
     async def _start_unit(self, serve: Serve, on_exit: OnExit) -> Running:
         began = self._clock.now()
-        problems = preflight.problems(serve, self._registry.ports(), (), with_conflicts=False)
+        problems = start_problems.problems(serve, self._registry.ports(), (), with_conflicts=False)
         if problems:
             raise StartFailed(f"serve '{serve.name}' cannot start: {'; '.join(problems)}", code="cannot_start")
-        for other in list(self._registry.serves.values()):  # a sleeper holds its port
+        for other in list(self._registry.serves.values()):  # a sleeping serve keeps its port
             if other.state is LifecycleState.ASLEEP and other.address.port == serve.port:
                 await self._registry.stop(other, other.serve.stop_grace)
                 self._registry.end_sleepers(self.warm.on_gone(other.serve.name))
         await self._disable(serve)
         start_kind = await self.warm.start_kind(serve)
-        launched = await self._launch(serve)
+        tries = 0
+        while True:
+            tries += 1
+            launched = await self._launch(serve)
+            try:
+                return await self._prove_launched(serve, on_exit, launched, began, start_kind)
+            except StartFailed as failure:
+                if tries == PORT_TRIES or not self._has_lost_port(serve, launched.record, failure):
+                    raise
+                self._log.warning(
+                    "serve %s is started again on another port: another program took port %d first",
+                    serve.name, launched.record.port,
+                )  # fmt: skip
+
+    def _has_lost_port(self, serve: Serve, record: StartRecord, failure: StartFailed) -> bool:
+        """Whether the start failed because another program took the port that Stoker had picked. Nothing of the engine
+        is left now, so what still listens on the port is not the engine. A start that ran into its timeout is not
+        tried again.
+        """
+        if serve.port is not None or failure.code == "stopped":
+            return False
+        if failure.code == FailureKind.PORT_TAKEN:
+            return True
+        is_late = self._clock.wall() - record.started_at >= serve.ready_timeout
+        return not is_late and port_problem(serve.host, record.port) is not None
+
+    async def _prove_launched(
+        self, serve: Serve, on_exit: OnExit, launched: Launched, began: float, start_kind: str
+    ) -> Running:
+        """Watch what was launched until it is ready. Raises StartFailed; nothing of it is left then."""
         record = launched.record
         managed = ManagedServe(serve, on_exit, launched.address, began, record.started_at, record)
         managed.log, managed.log_start, managed.start_kind = launched.log, launched.log_start, start_kind
@@ -235,7 +266,7 @@ class Supervisor:
                     "ready_s": round(ready - began, 4),
                 }
             )
-            # Only now: a wrapper that replaced itself by the engine has a new command line.
+            # Read only now: a wrapper script that replaced itself with the engine has a new command line.
             command = self._keys.command(record.pid)
             self._registry.write_record(
                 managed, msgspec.structs.replace(record, command=command, ready=True, facts=facts)
@@ -249,11 +280,11 @@ class Supervisor:
         return managed.running(facts)
 
     async def _launch(self, serve: Serve) -> Launched:
-        """Writes the record before the process exists, so that a crash of Stoker leaves no unknown process."""
-        intents: list[StartRecord] = []
+        """Write the record before the process exists, so that a crash of Stoker leaves no unknown process."""
+        written: list[StartRecord] = []
 
-        def intend(record: StartRecord) -> None:
-            intents.append(record)
+        def write(record: StartRecord) -> None:
+            written.append(record)
             self._registry.write_record(None, record)
 
         if self._is_closed:  # Stoker may have been closed during an await
@@ -261,10 +292,10 @@ class Supervisor:
             raise StartFailed(text, code="stopped")
         try:
             return await self._registry.driver(serve.driver).launch(
-                serve, self._registry.ports(), self._clock.wall(), intend
+                serve, self._registry.ports(), self._clock.wall(), write
             )
         except BaseException:
-            for record in intents:
+            for record in written:
                 self._registry.records.remove(record)
             raise
 
@@ -287,18 +318,18 @@ class Supervisor:
         return managed.running(proof.facts | {"health_s": round(proof.health_at - began, 4), "ready_s": ready})
 
     async def _disable(self, serve: Serve) -> None:
-        """Stop the units and containers that cannot run beside it, for good. Raises StartFailed."""
+        """Stop and disable the units and containers of `conflicts`. Raises StartFailed."""
         if serve.conflicts:
             from stoker.fleet.drivers.conflicts import Conflicts
 
-            for done in await Conflicts(os.environ).disable(serve.conflicts):
-                self._log.warning("serve %s: %s", serve.name, done)
+            for action in await Conflicts(os.environ).disable(serve.conflicts):
+                self._log.warning("serve %s: %s", serve.name, action)
 
     # -- after a restart of Stoker -----------------------------------------------------------------------------------
 
     async def adopt(self, serves: list[Serve], on_exit: OnExit) -> list[Running]:
-        """See `Fleet.adopt`. A serve that no longer fits its configuration is stopped; an unrelated process with its
-        number is left alone.
+        """See `Fleet.adopt`. A serve whose configuration has changed is stopped; an unrelated process that has its
+        process id now is left alone.
 
         A concurrent `start` waits. On cancel: adopted serves stay adopted, and a stop in progress ends first.
         """
@@ -308,15 +339,15 @@ class Supervisor:
         finally:
             self._adopted.set()
 
-    def hurry(self, leave_running: bool) -> None:
-        self._registry.hurry(lambda managed: self._stays(managed, leave_running))
+    def end_grace(self, leave_running: bool) -> None:
+        self._registry.end_grace(lambda managed: self._stays(managed, leave_running))
 
     def _stays(self, managed: ManagedServe, leave_running: bool) -> bool:
         can_stay = leave_running and managed.unit is not None and not managed.serve.die_with_parent
         return can_stay and managed.state is LifecycleState.READY
 
     async def close(self, leave_running: bool) -> None:
-        """See `Fleet.close`. Serves that die with their parent are stopped in any case. Twice: nothing.
+        """See `Fleet.close`. Serves with `die_with_parent` are stopped in any case. A second call does nothing.
 
         On cancel the stopping goes on, and the call returns when it is done.
         """

@@ -1,8 +1,8 @@
 """Carries out the scheduler's commands, and is the only caller of the scheduler.
 
-`acquire` is synchronous: a Lease when one is free, else a Future that Grant or Reject resolves. One timer is armed for
-WakeAt. Each StartSwap is one task of the swapper: stop the victims, start the target, report what came of it.
-Between a request and its lease stand no task, no queue and no tick.
+`acquire` is synchronous: it returns a Lease if one is free, else a Future that Grant or Reject resolves. WakeAt arms
+the one timer. Each StartSwap is one task of the swapper: stop the victims, start the target, report the result. A lease
+that is free is granted within the call: no task, queue or timer stands in between.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ log = logging.getLogger("stoker.fleet")
 
 @dataclass(slots=True)
 class _Waiting:
-    """A request, a switch or an unload that the scheduler has not answered."""
+    """A request, a switch or an unload that waits for a Grant or Reject."""
 
     serve: str
     future: asyncio.Future[Any]
@@ -71,21 +71,23 @@ class Conductor:
         self.residency = Residency(self.scheduler.serves)
         self._notify = notify
         self._forced: set[str] = set()
-        """Rejected and blocked serves that the operator lets run."""
+        """Names of rejected and blocked serves that an operator allowed to run."""
         self._fleet = fleet
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._ids = itertools.count(1)
-        self._fetching = WeightFetching(lambda name: fleet.fetch(self.scheduler.serves[name].serve), fleet.fetched)
+        self._fetching = WeightFetching(
+            lambda name: fleet.fetch(self.scheduler.serves[name].serve), fleet.fetch_progress
+        )
         journal = journal or NoJournal()
         callbacks = SwapCallbacks(
             self._swap_done, self._exited, lambda host, port: notify(ServeDisconnected(host, port))
         )
         self._swapper = Swapper(self.scheduler, fleet, journal, self._fetching, callbacks)
         self._recovery = Recovery(self.scheduler, journal, self.switch)
-        # Read-only for others; the swapper writes them.
+        # Only the swapper writes these three.
         self.running = self._swapper.running
-        self.examining = self._swapper.examining
+        self.checking = self._swapper.checking
         self.last_swap = self._swapper.last
         self._waiting: dict[int, _Waiting] = {}
         self._leases: dict[int, Lease] = {}
@@ -101,16 +103,18 @@ class Conductor:
         return None if running is None else running.target
 
     def acquire(self, name: str, counted: bool = True) -> Lease | asyncio.Future[Lease]:
-        """A lease now, or a Future of one. Raises StokerError if it is refused at once.
+        """A lease, or a Future of one. Raises StokerError if the request is refused at once.
 
-        The caller may cancel the Future or set an exception: its place in the queue is then free, and a lease granted
-        at that very moment is released.
+        The caller may cancel the Future or set an exception: then its position in the queue is free, and a lease that
+        is granted at the same moment is released.
         """
-        seat = self._seat(name)
-        if seat.phase is ServePhase.STOPPED and not self.scheduler.closing:
-            self._check(seat)
-            if self._fleet.lacks_weights(seat.serve):
-                return self._fetching.then(name, timing(seat).swap_timeout, lambda: self.acquire(name, counted))
+        state = self._state_of(name)
+        if state.phase is ServePhase.STOPPED and not self.scheduler.closing:
+            self._check(state)
+            if self._fleet.lacks_weights(state.serve):
+                return self._fetching.acquire_after_fetch(
+                    name, timing(state).swap_timeout, lambda: self.acquire(name, counted)
+                )
         id = next(self._ids)
         now = self._clock.now()
         commands = self.scheduler.on_request(id, name, now, counted)
@@ -123,30 +127,32 @@ class Conductor:
             return lease
         return waiting
 
-    def yields(self, lease: Lease) -> None:
-        """Take the lease away as soon as another request waits for what it holds; that may be at once."""
-        self._carry_out(self.scheduler.on_yield(lease.id, lease.serve, self._clock.now()))
+    def allow_preemption(self, lease: Lease) -> None:
+        """Let the lease be cut as soon as another request needs its place or its serve's memory; that may be at
+        once.
+        """
+        self._carry_out(self.scheduler.on_preemption_allowed(lease.id, lease.serve, self._clock.now()))
 
     def _wait(self, id: int, name: str, now: float, is_request: bool) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = self._loop.create_future()
         self._waiting[id] = _Waiting(name, future, now, is_request)
         if is_request:
-            future.add_done_callback(lambda _: self._settled(id))
+            future.add_done_callback(lambda _: self._on_resolved(id))
         else:
-            future.add_done_callback(lambda done: done.cancelled() or done.exception())  # its operator may have left
+            future.add_done_callback(lambda done: done.cancelled() or done.exception())  # the operator may have left
         return future
 
-    def _seat(self, name: str) -> ServeState:
-        """Raises ClientError for a serve that was removed from the configuration."""
-        seat = self.scheduler.serves.get(name)
-        if seat is None:
+    def _state_of(self, name: str) -> ServeState:
+        """Raises ClientError if the serve was removed from the configuration."""
+        state = self.scheduler.serves.get(name)
+        if state is None:
             raise removed(name)
-        return seat
+        return state
 
-    def _settled(self, id: int) -> None:
-        """A waiter's Future was resolved, by us or by the one who waited."""
+    def _on_resolved(self, id: int) -> None:
+        """A request's Future was resolved, by Grant or Reject or by the request itself."""
         waiting = self._waiting.pop(id, None)
-        if waiting is not None:  # it left: nothing was granted
+        if waiting is not None:  # the request left before it was granted
             self._carry_out(self.scheduler.on_cancel(id, waiting.serve, self._clock.now()))
 
     def _lease(self, id: int, name: str, now: float, waited: float) -> Lease:
@@ -164,30 +170,31 @@ class Conductor:
         if commands:
             self._carry_out(commands)
 
-    def failure(self, name: str) -> str:
-        """Why a serve is not there, as its error's code; empty: it is there, or never failed."""
-        seat = self.scheduler.serves.get(name)
-        return seat.last_error.code if seat is not None and seat.last_error is not None else ""
+    def failure_code(self, name: str) -> str:
+        """The code of a serve's last failure; empty: it is ready, or never failed."""
+        state = self.scheduler.serves.get(name)
+        return state.last_error.code if state is not None and state.last_error is not None else ""
 
     # -- the operator --------------------------------------------------------------------------------------------
 
     def force(self, names: Iterable[str]) -> None:
-        """Let these serves run, though they are rejected or blocked."""
+        """Allow these serves to run, although they are rejected or blocked."""
         self._forced.update(names)
 
     async def switch(self, name: str, drain_timeout: float | None = None, force: bool = False) -> SwapReport:
-        """Make a serve resident; returns when it is proved ready. Raises StokerError; the previous resident is then
-        back, or on its way. On cancel the switch goes on.
+        """Make a serve resident; returns when it is proved ready. On cancel the switch goes on.
+
+        Raises StokerError if it does not start; then the previous resident is started again.
         """
-        seat = self.scheduler.serves[name]
+        state = self.scheduler.serves[name]
         self._notify(OperatorActed(name))
         if force:
             self._forced.add(name)
-        if seat.phase is ServePhase.STOPPED:
-            self._check(seat)
-            if self._fleet.lacks_weights(seat.serve):
+        if state.phase is ServePhase.STOPPED:
+            self._check(state)
+            if self._fleet.lacks_weights(state.serve):
                 await asyncio.shield(self._fetching.task(name))
-                seat = self._seat(name)
+                state = self._state_of(name)
         before = self.last_swap.get(name)
         id = next(self._ids)
         future = self._wait(id, name, self._clock.now(), is_request=False)
@@ -195,26 +202,28 @@ class Conductor:
         await asyncio.shield(future)
         report = self.last_swap.get(name)
         if report is None or report is before:
-            return SwapReport(0, seat.name, seat.slot_state.slot.name, (), "ready")  # there was nothing to do
+            return SwapReport(0, state.name, state.slot_state.slot.name, (), "ready")  # it was resident already
         return report
 
     async def unload(self, name: str, drain_timeout: float | None = None) -> None:
-        """Drain and stop; returns when the serve has left host memory, too. On cancel the unload goes on."""
+        """Drain and stop a serve; returns when it holds no host memory either. On cancel the unload goes on."""
         id = next(self._ids)
         future = self._wait(id, name, self._clock.now(), is_request=False)
         self._carry_out(self.scheduler.on_unload(id, name, self._clock.now(), drain_timeout))
         await asyncio.shield(future)
-        seat = self.scheduler.serves.get(name)
-        if seat is not None and seat.phase is ServePhase.STOPPED:
-            await self._fleet.stop(name, seat.serve.stop_grace)  # it may sleep
+        state = self.scheduler.serves.get(name)
+        if state is not None and state.phase is ServePhase.STOPPED:
+            await self._fleet.stop(name, state.serve.stop_grace)  # it may be asleep
             await self._fleet.forget(name)
 
-    def hold(self, name: str, held: bool) -> None:
-        """Drain (admit nothing new) or undrain one serve."""
-        self._carry_out(self.scheduler.on_drain(name, self._clock.now(), held))
+    def set_drained(self, name: str, is_drained: bool) -> None:
+        """Drain a serve (admit nothing new), or admit requests again."""
+        self._carry_out(self.scheduler.on_drain(name, self._clock.now(), is_drained))
 
     def restart(self, name: str, reason: str) -> bool:
-        """It runs and is wedged: cut its streams, stop it, start it again. False: it is on its way out already."""
+        """Restart a wedged serve: cut its streams, stop it, start it again. False: it is not ready, so nothing is
+        done.
+        """
         if self.scheduler.serves[name].phase is not ServePhase.READY:
             return False
         log.warning("serve %s is restarted: %s", name, reason)
@@ -223,17 +232,17 @@ class Conductor:
         return True
 
     def park(self, name: str, reason: str) -> None:
-        """Stop it, and do not start it again until an operator switches to it or its configuration changes."""
+        """Stop a serve, and do not start it again until an operator switches to it or its configuration changes."""
         log.error("serve %s is parked: %s", name, reason)
         self._notify(ServeParked(name, reason))
         self._carry_out(self.scheduler.on_park(name, self._clock.now(), reason))
 
     def preload(self, name: str) -> None:
-        """Load it as soon as it fits without evicting another serve."""
+        """Load a serve as soon as it fits without evicting another one."""
         self._carry_out(self.scheduler.on_preload(name, self._clock.now()))
 
-    def measured(self, name: str, size: int) -> None:
-        """What a running serve was seen to hold of its slot's memory, in bytes."""
+    def set_measured_size(self, name: str, size: int) -> None:
+        """Tell the scheduler how many bytes of its slot's memory a running serve holds."""
         if name in self.scheduler.serves:
             self._carry_out(self.scheduler.on_measured(name, size, self._clock.now()))
 
@@ -244,27 +253,29 @@ class Conductor:
     # -- life ----------------------------------------------------------------------------------------------------
 
     async def begin(self) -> list[str]:
-        """Adopt what runs, then load what is to be kept loaded. Returns the adopted serves' names."""
+        """Adopt the serves that an earlier run of Stoker left running, finish interrupted swaps, then load the serves
+        with `keep_loaded`. Returns the names of the adopted serves.
+        """
         adopted: list[str] = []
         for running in await self._fleet.adopt([s.serve for s in self.scheduler.serves.values()], self._exited):
             name = running.serve.name
-            seat = self.scheduler.serves[name]
-            fit = victims_for(seat)
+            state = self.scheduler.serves[name]
+            fit = victims_for(state)
             if isinstance(fit, Victims) and not fit.serves:
                 self.running[name] = running
                 self._carry_out(self.scheduler.on_adopted(name, self._clock.now()))
                 adopted.append(name)
                 self._notify(ServeAdopted(name))
             else:
-                log.warning("serve %s was running but does not fit its slot any more: stopping it", name)
-                await self._fleet.stop(name, seat.serve.stop_grace)
+                log.warning("serve %s was left running, but no longer fits its slot: it is stopped", name)
+                await self._fleet.stop(name, state.serve.stop_grace)
         self._recovery.begin()
         self._carry_out(self.scheduler.on_tick(self._clock.now()))
         return adopted
 
     async def drain(self, grace: float) -> None:
-        """Refuse waiting requests, admit no new ones, let leases end for `grace` seconds, cut the rest. On cancel: cut
-        at once.
+        """Refuse waiting and new requests, give leases `grace` seconds to end, then cut the rest. On cancel: cut at
+        once.
         """
         self._carry_out(self.scheduler.on_shutdown(self._clock.now()))
         self._closing = True
@@ -279,14 +290,14 @@ class Conductor:
         finally:
             self._carry_out(self.scheduler.cut_all("Stoker is shutting down"))
 
-    def hurry(self, leave_running: bool) -> None:
-        """The end is to come now: streams are cut, and what `close` would stop is killed."""
+    def end_grace(self, leave_running: bool) -> None:
+        """Shut down without waiting: cut all streams, and kill the serves that `close` would stop."""
         self._closing = True
         self._carry_out(self.scheduler.cut_all("Stoker is shutting down"))
-        self._fleet.hurry(leave_running)
+        self._fleet.end_grace(leave_running)
 
     async def close(self, leave_running: bool) -> None:
-        """After `drain`: give up swaps under way and the fleet."""
+        """After `drain`: cancel the swaps under way and close the fleet."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -311,7 +322,7 @@ class Conductor:
                 case Cut(_, leases, reason):
                     self._cut(leases, reason)
                 case CheckStart(generation, target):
-                    self._swapper.look(generation, target)
+                    self._swapper.check_start(generation, target)
                 case StartSwap():
                     self._swapper.start(command)
                 case CancelSwap(generation):
@@ -327,7 +338,7 @@ class Conductor:
         if not waiting.is_request:
             if not waiting.future.done():
                 waiting.future.set_result(None)
-        elif waiting.future.done():  # left in this very moment
+        elif waiting.future.done():  # the request left at the same moment
             self._carry_out(self.scheduler.on_release(id, waiting.serve, now))
         else:
             waiting.future.set_result(self._lease(id, waiting.serve, now, now - waiting.since))
@@ -358,28 +369,28 @@ class Conductor:
         self._carry_out(self.scheduler.on_swap_done(generation, now, done.error, done.cancelled, done.untouched))
 
     def _exited(self, name: str, detail: str) -> None:
-        log.warning("serve %s ended by itself: %s", name, detail)
-        self._swapper.gone(name)
+        log.warning("serve %s exited: %s", name, detail)
+        self._swapper.mark_unreachable(name)
         self._notify(ServeExited(name, detail))
         code = self._fleet.failure_of(name)
         self._carry_out(self.scheduler.on_exit(name, self._clock.now(), detail, code))
 
     # -- checks ----------------------------------------------------------------------------------------------------
 
-    def _check(self, seat: ServeState) -> None:
-        """Everything that can be known before a running serve is touched. Raises StokerError."""
-        serve = seat.serve
+    def _check(self, state: ServeState) -> None:
+        """Refuse a start that cannot succeed, before any resident is stopped. Raises StokerError."""
+        serve = state.serve
         if serve.needs_force and serve.name not in self._forced:
             raise needs_force(serve)
-        fit = victims_for(seat)
+        fit = victims_for(state)
         if isinstance(fit, Never):
-            return  # the scheduler refuses it with a better message
-        problems = self._fleet.check(serve)
+            return  # the scheduler refuses the request with a better message
+        problems = self._fleet.quick_check(serve)
         if problems:
             raise cannot_start(serve, problems)
 
-    # -- looking -----------------------------------------------------------------------------------------------------
+    # -- questions ---------------------------------------------------------------------------------------------------
 
     def statistics(self) -> dict[str, int]:
-        """Counts of what is held now; all zero once everything has ended."""
+        """How many requests wait, leases are out and swaps run; all zero once everything has ended."""
         return {"waiting": len(self._waiting), "leases": len(self._leases), "swaps": self._swapper.under_way}

@@ -1,4 +1,4 @@
-"""Swaps that an earlier control plane began and did not end."""
+"""Finishes or undoes the swaps that an earlier run of Stoker began and did not end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from stoker.domain.errors import StokerError
-from stoker.domain.protocols import Interrupted, Journal
+from stoker.domain.protocols import Journal, SwapEntry
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.scheduler import Scheduler
 
@@ -17,11 +17,11 @@ log = logging.getLogger("stoker.fleet")
 class NoJournal:
     """For a fleet without crash recovery."""
 
-    async def begin(self, swap: Interrupted) -> None: ...
+    async def begin(self, swap: SwapEntry) -> None: ...
 
-    def end(self, swap: Interrupted) -> None: ...
+    def end(self, swap: SwapEntry) -> None: ...
 
-    def left(self) -> list[Interrupted]:
+    def unfinished(self) -> list[SwapEntry]:
         return []
 
 
@@ -35,26 +35,26 @@ class Recovery:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(self) -> None:
-        """Once everything that still ran is adopted. It goes on by itself."""
-        for swap in self._journal.left():
+        """Start the recovery. Call it when all serves that still run are adopted."""
+        for swap in self._journal.unfinished():
             task = asyncio.get_running_loop().create_task(self._recover(swap), name=f"recover-{swap.slot}")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
     def tasks(self) -> list[asyncio.Task[None]]:
-        """For cancelling them. What was not recovered stays in the journal."""
+        """The recoveries under way, for cancelling them. The journal keeps what they did not finish."""
         return list(self._tasks)
 
-    async def _recover(self, swap: Interrupted) -> None:
+    async def _recover(self, swap: SwapEntry) -> None:
         """Finish an interrupted swap; if that fails, undo it.
 
-        1. the target was adopted: the swap had succeeded
-        2. another serve of its slot was adopted, or is starting: the swap was undone, or something newer is wanted
-        3. nothing runs: start the target; if that fails, the first victim that starts
+        1. the target was adopted: the swap had succeeded, nothing to do
+        2. a victim was adopted, or is starting: the swap was undone, nothing to do
+        3. none of them runs: start the target; if that fails, the first victim that starts
         """
-        seat = self._scheduler.serves.get(swap.target)
+        state = self._scheduler.serves.get(swap.target)
         concerned = [s for name in (swap.target, *swap.victims) if (s := self._scheduler.serves.get(name)) is not None]
-        if seat is not None and all(s.phase is ServePhase.STOPPED for s in concerned):
+        if state is not None and all(s.phase is ServePhase.STOPPED for s in concerned):
             for name in (swap.target, *swap.victims):
                 if name not in self._scheduler.serves:
                     continue

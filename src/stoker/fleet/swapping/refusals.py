@@ -1,4 +1,4 @@
-"""Why a serve may not, or cannot, be started."""
+"""The errors for serves that may not be started, or cannot."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stoker.domain.serve import Serve
 def needs_force(serve: Serve) -> ClientError:
     reason = f" ({serve.reason})" if serve.reason else ""
     command = f"stoker slot switch {serve.name} --force"
-    text = f"serve '{serve.name}' is {serve.status.value}{reason}: `{command}` runs it all the same"
+    text = f"serve '{serve.name}' is {serve.status.value}{reason}: `{command}` starts it nevertheless"
     return ClientError(text, code="needs_force", status=403, param="model")
 
 

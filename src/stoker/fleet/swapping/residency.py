@@ -1,4 +1,4 @@
-"""The state of each serve, for choosing among several. Reads the scheduler's state, changes nothing."""
+"""The state of each serve, by which routing chooses. Reads the scheduler's state and changes nothing."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from stoker.request.lease.state import ServeState
 
 
 class Residency:
-    """Read-only questions about the serves; `Conductor.residency` is the one to ask."""
+    """Answers questions about the serves. The conductor makes the one that the program uses."""
 
-    def __init__(self, seats: Mapping[str, ServeState]) -> None:
-        self._seats = seats
+    def __init__(self, states: Mapping[str, ServeState]) -> None:
+        self._states = states
 
     def is_loaded(self, name: str) -> bool:
-        seat = self._seats.get(name)
-        return seat is not None and seat.phase is ServePhase.READY
+        state = self._states.get(name)
+        return state is not None and state.phase is ServePhase.READY
 
     def serve(self, name: str) -> Serve | None:
-        """Its configuration as it runs now; None: it is not configured."""
-        seat = self._seats.get(name)
-        return None if seat is None else seat.serve
+        """The configuration with which a serve runs now; None: no such serve."""
+        state = self._states.get(name)
+        return None if state is None else state.serve
 
     def phase(self, name: str) -> str:
-        """`ready`, `draining` and others; `stopped` also if it is not configured."""
-        return self._seats[name].phase.value if name in self._seats else ServePhase.STOPPED.value
+        """The name of a ServePhase: `ready`, `draining` and others; `stopped` also for an unknown serve."""
+        return self._states[name].phase.value if name in self._states else ServePhase.STOPPED.value
 
     def can_preload(self, name: str) -> bool:
-        """Whether it is stopped, may start, and fits without evicting another serve."""
-        seat = self._seats.get(name)
-        if seat is None or seat.phase is not ServePhase.STOPPED or seat.parked or seat.held:
+        """Whether a serve is stopped, may be started, and fits without evicting another one."""
+        state = self._states.get(name)
+        if state is None or state.phase is not ServePhase.STOPPED or state.parked or state.is_drained:
             return False
-        return fits(seat)
+        return fits(state)
 
     def displaces(self, name: str) -> bool:
-        """Whether another model would have to leave before this one can run."""
-        seat = self._seats.get(name)
-        return seat is not None and seat.phase is ServePhase.STOPPED and not fits(seat)
+        """Whether a resident would have to stop before this serve can run."""
+        state = self._states.get(name)
+        return state is not None and state.phase is ServePhase.STOPPED and not fits(state)
 
     def unavailable_reason(self, name: str, now: float) -> str:
-        """Why a serve cannot take requests now: `does_not_start` or `draining`; empty: it can, once it is loaded."""
-        seat = self._seats.get(name)
-        if seat is None or seat.parked or seat.removed or seat.backoff_until > now:
+        """Why a serve takes no requests now: `does_not_start` or `draining`; empty: it does, once it is loaded."""
+        state = self._states.get(name)
+        if state is None or state.parked or state.removed or state.backoff_until > now:
             return "does_not_start"
-        return "draining" if seat.held else ""
+        return "draining" if state.is_drained else ""

@@ -1,4 +1,4 @@
-"""The fleet as `/status` shows it: a snapshot for people and programs; it decides nothing."""
+"""The fleet as `/status` shows it: a snapshot for people and programs."""
 
 from __future__ import annotations
 
@@ -12,49 +12,49 @@ from stoker.request.lease.timing import timing
 
 
 def slots(conductor: Conductor, now: float) -> list[dict[str, Any]]:
-    """One entry per configured slot (a serve without a slot has none)."""
-    rooms = conductor.scheduler.slots.values()
-    return [_slot(conductor, room, now) for room in rooms if not room.slot.name.startswith("~")]
+    """One entry per configured slot. Serves without a slot are in none."""
+    slot_states = conductor.scheduler.slots.values()
+    return [_slot(conductor, slot_state, now) for slot_state in slot_states if not slot_state.slot.name.startswith("~")]
 
 
 def serves(conductor: Conductor, now: float) -> list[dict[str, Any]]:
     """One entry per serve, in configuration order."""
-    return [_serve(conductor, seat, now) for seat in conductor.scheduler.serves.values()]
+    return [_serve(conductor, state, now) for state in conductor.scheduler.serves.values()]
 
 
 def model_slot(conductor: Conductor) -> dict[str, Any] | None:
     """The resident of the first slot, as single-slot tools expect it."""
-    for room in conductor.scheduler.slots.values():
-        for seat in room.serves:
-            if seat.phase in (ServePhase.READY, ServePhase.DRAINING):
+    for slot_state in conductor.scheduler.slots.values():
+        for state in slot_state.serves:
+            if state.phase in (ServePhase.READY, ServePhase.DRAINING):
                 return {
-                    "name": seat.name,
-                    "modalities": list(seat.serve.modalities),
-                    "status": seat.serve.status.value,
+                    "name": state.name,
+                    "modalities": list(state.serve.modalities),
+                    "status": state.serve.status.value,
                 }
     return None
 
 
-def _slot(conductor: Conductor, room: SlotState, now: float) -> dict[str, Any]:
-    swap = next((s for s in room.swaps.values()), None)
+def _slot(conductor: Conductor, slot_state: SlotState, now: float) -> dict[str, Any]:
+    swap = next((s for s in slot_state.swaps.values()), None)
     return {
-        "name": room.slot.name,
-        "devices": list(room.slot.devices),
-        "memory": room.slot.memory,
-        "resident": [s.name for s in room.serves if s.phase in (ServePhase.READY, ServePhase.DRAINING)],
-        "memory_used": _used(room),
+        "name": slot_state.slot.name,
+        "devices": list(slot_state.slot.devices),
+        "memory": slot_state.slot.memory,
+        "resident": [s.name for s in slot_state.serves if s.phase in (ServePhase.READY, ServePhase.DRAINING)],
+        "memory_used": _used(slot_state),
         "swap": _swap(conductor, swap, now) if swap is not None else None,
-        "swaps": room.swaps_made,
-        "waiting": sum(len(seat.queue) for seat in room.serves),
+        "swaps": slot_state.swaps_made,
+        "waiting": sum(len(state.queue) for state in slot_state.serves),
     }
 
 
-def _used(room: SlotState) -> int | None:
-    """What the residents hold, measured where it could be, else declared. None: of one of them nothing is known."""
+def _used(slot_state: SlotState) -> int | None:
+    """Bytes that the residents hold: measured, else declared. None: neither is known for one of them."""
     total = 0
-    for seat in room.serves:
-        if seat.phase is not ServePhase.STOPPED:
-            size = seat.serve.memory if seat.measured is None else seat.measured
+    for state in slot_state.serves:
+        if state.phase is not ServePhase.STOPPED:
+            size = state.serve.memory if state.measured is None else state.measured
             if size is None:
                 return None
             total += size
@@ -66,7 +66,7 @@ def _swap(conductor: Conductor, swap: Swap, now: float) -> dict[str, Any]:
     stopping = [v.name for v in swap.victims if v.phase is not ServePhase.STOPPED]
     if is_draining:
         phase = "draining"
-    elif swap.generation in conductor.examining:
+    elif swap.generation in conductor.checking:
         phase = "checking"
     elif swap.kind in (SwapKind.RESTORE, SwapKind.BASELINE):
         phase = "restoring"
@@ -83,10 +83,10 @@ def _swap(conductor: Conductor, swap: Swap, now: float) -> dict[str, Any]:
     }
 
 
-def _serve(conductor: Conductor, seat: ServeState, now: float) -> dict[str, Any]:
-    serve = seat.serve
+def _serve(conductor: Conductor, state: ServeState, now: float) -> dict[str, Any]:
+    serve = state.serve
     running = conductor.running.get(serve.name)
-    limits = timing(seat)
+    limits = timing(state)
     return {
         "name": serve.name,
         "engine": serve.engine,
@@ -95,9 +95,9 @@ def _serve(conductor: Conductor, seat: ServeState, now: float) -> dict[str, Any]
         "aliases": list(serve.aliases),
         "slot": serve.slot,
         "status": serve.status.value,
-        "state": _state(seat, now),
-        "in_flight": len(seat.leases),
-        "queued": len(seat.queue),
+        "state": _state(state, now),
+        "in_flight": len(state.leases),
+        "queued": len(state.queue),
         "max_active": serve.max_active,
         "pid": running.pid if running is not None else None,
         "port": running.target.port if running is not None else None,
@@ -106,24 +106,24 @@ def _serve(conductor: Conductor, seat: ServeState, now: float) -> dict[str, Any]
         "swap_seconds_assumed": limits.assumed,
         "memory": serve.memory,
         "facts": running.facts if running is not None else {},
-        "backoff": round(seat.backoff_until - now, 3) if seat.backoff_until > now else None,
-        "last_error": seat.last_error.message if seat.last_error is not None else None,
+        "backoff": round(state.backoff_until - now, 3) if state.backoff_until > now else None,
+        "last_error": state.last_error.message if state.last_error is not None else None,
         "dialects": sorted(serve.dialects),
         "driver": serve.driver.value,
         "cloud": serve.translation.cloud,
         "keep_loaded": serve.keep_loaded,
         "fallback": serve.fallback,
         "min_tokens_per_second": serve.min_tokens_per_second,
-        "parked": seat.parked or None,
-        "measured": seat.measured if seat.phase is not ServePhase.STOPPED else None,
+        "parked": state.parked or None,
+        "measured": state.measured if state.phase is not ServePhase.STOPPED else None,
     }
 
 
-def _state(seat: ServeState, now: float) -> str:
-    if seat.phase is ServePhase.STOPPED and seat.parked:
+def _state(state: ServeState, now: float) -> str:
+    if state.phase is ServePhase.STOPPED and state.parked:
         return "parked"
-    if seat.phase is ServePhase.STOPPED and seat.backoff_until > now:
+    if state.phase is ServePhase.STOPPED and state.backoff_until > now:
         return "backoff"
-    if seat.phase is ServePhase.READY and seat.held:
+    if state.phase is ServePhase.READY and state.is_drained:
         return "held"
-    return seat.phase.value
+    return state.phase.value

@@ -1,4 +1,4 @@
-"""Runs swaps: each is one task, which stops the victims, starts the target and tells what came of it."""
+"""Runs swaps: each is one task, which stops the victims, starts the target and reports the result."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from stoker.domain.errors import OurBug, StokerError
-from stoker.domain.protocols import Fleet, Interrupted, Journal, Running
+from stoker.domain.protocols import Fleet, Journal, Running, SwapEntry
 from stoker.domain.serve import Serve
 from stoker.domain.swap import SwapReport
 from stoker.fleet.swapping.refusals import cannot_start
@@ -23,7 +23,7 @@ log = logging.getLogger("stoker.fleet")
 
 @dataclass(frozen=True, slots=True)
 class SwapDone:
-    """What came of a swap, as `Scheduler.on_swap_done` wants it."""
+    """The result of a swap: the arguments of `Scheduler.on_swap_done`."""
 
     report: SwapReport
     error: StokerError | None = None
@@ -33,11 +33,13 @@ class SwapDone:
 
 @dataclass(frozen=True, slots=True)
 class SwapCallbacks:
-    """Callbacks: a swap is done, a serve ended by itself (name, how), nothing serves at an address any more."""
+    """What the swapper calls: a swap is done; a ready serve exited (name, how); an address is not used any more (host,
+    port).
+    """
 
-    done: Callable[[SwapDone], None]
-    exited: Callable[[str, str], None]
-    gone: Callable[[str, int], None]
+    on_done: Callable[[SwapDone], None]
+    on_exited: Callable[[str, str], None]
+    on_disconnected: Callable[[str, int], None]
 
 
 class Swapper:
@@ -47,10 +49,10 @@ class Swapper:
         self, scheduler: Scheduler, fleet: Fleet, journal: Journal, fetching: WeightFetching, callbacks: SwapCallbacks
     ) -> None:
         self.running: dict[str, Running] = {}
-        self.examining: set[int] = set()
-        """Swaps whose victims are not touched yet: it is looked whether the target can start."""
+        self.checking: set[int] = set()
+        """Generations of swaps that are in their full check; their victims still run."""
         self.last: dict[str, SwapReport] = {}
-        """The last swap of each serve, its own or as a victim."""
+        """The last swap of each serve, as its target or as a victim."""
         self._scheduler = scheduler
         self._fleet = fleet
         self._journal = journal
@@ -58,16 +60,16 @@ class Swapper:
         self._callbacks = callbacks
         self._loop = asyncio.get_running_loop()
         self._swaps: dict[int, asyncio.Task[None]] = {}
-        self._looks: set[asyncio.Task[None]] = set()
+        self._checks: set[asyncio.Task[None]] = set()
 
     def start(self, command: StartSwap) -> None:
         name = command.target or command.victims[0]
-        seat = self._scheduler.serves[name]
-        swap = seat.slot_state.swaps[command.generation]
-        report = SwapReport(command.generation, command.target, seat.slot_state.slot.name, command.victims)
+        state = self._scheduler.serves[name]
+        swap = state.slot_state.swaps[command.generation]
+        report = SwapReport(command.generation, command.target, state.slot_state.slot.name, command.victims)
         report.phases["drain"] = (swap.run_at or swap.decided_at) - swap.decided_at
         graces = {victim: self._scheduler.serves[victim].serve.stop_grace for victim in command.victims}
-        serve = seat.serve if command.target is not None else None
+        serve = state.serve if command.target is not None else None
         task = self._loop.create_task(self._swap(report, graces, serve), name=f"swap-{command.generation}")
         self._swaps[command.generation] = task
 
@@ -76,52 +78,53 @@ class Swapper:
         if task is not None:
             task.cancel()
 
-    def look(self, generation: int, target: str) -> None:
-        """See whether the target can start, while its victims drain."""
-        seat = self._scheduler.serves[target]
-        swap = seat.slot_state.swaps[generation]
+    def check_start(self, generation: int, target: str) -> None:
+        """Check whether the target can start, while the victims drain."""
+        state = self._scheduler.serves[target]
+        swap = state.slot_state.swaps[generation]
         task = self._loop.create_task(
-            self._foresee(generation, seat.serve, tuple(v.name for v in swap.victims)), name=f"look-{generation}"
+            self._check_during_drain(generation, state.serve, tuple(v.name for v in swap.victims)),
+            name=f"check_start-{generation}",
         )
-        self._looks.add(task)
-        task.add_done_callback(self._looks.discard)
+        self._checks.add(task)
+        task.add_done_callback(self._checks.discard)
 
-    def gone(self, name: str) -> None:
-        """No request may be sent to it from now on."""
+    def mark_unreachable(self, name: str) -> None:
+        """Send no more requests to a serve, and have its pooled connections closed."""
         running = self.running.pop(name, None)
         if running is not None:
-            self._callbacks.gone(running.target.host, running.target.port)
+            self._callbacks.on_disconnected(running.target.host, running.target.port)
 
     @property
     def under_way(self) -> int:
         return len(self._swaps)
 
     def tasks(self) -> list[asyncio.Task[None]]:
-        """For cancelling them."""
-        return [*self._swaps.values(), *self._looks]
+        """The swaps and checks under way, for cancelling them."""
+        return [*self._swaps.values(), *self._checks]
 
     async def _swap(self, report: SwapReport, graces: Mapping[str, float], serve: Serve | None) -> None:
         """One swap. The scheduler gets a result in every case."""
         error: StokerError | None = None
         outcome, start_kind = report.outcome, report.start_kind
         untouched = serve is not None
-        entry = Interrupted(report.slot, serve.name, report.victims) if serve is not None else None
+        entry = SwapEntry(report.slot, serve.name, report.victims) if serve is not None else None
         try:
-            with timed(report.phases, "check"), self._examining(report.generation):
+            with timed(report.phases, "check"), self._marked_checking(report.generation):
                 if serve is not None and entry is not None:
-                    if self._fleet.lacks_weights(serve):  # no request waits: it is kept loaded, restored or restarted
+                    if self._fleet.lacks_weights(serve):  # a start without a request: restored, restarted, keep_loaded
                         await asyncio.shield(self._fetching.task(serve.name))
-                    await self._examine(serve, report.victims)
+                    await self._full_check(serve, report.victims)
                     await self._journal.begin(entry)
             untouched = False
             with timed(report.phases, "stop"):
                 for victim in graces:
-                    self.gone(victim)
+                    self.mark_unreachable(victim)
                 stops = [self._fleet.stop(name, grace, serve is not None) for name, grace in graces.items()]
                 await asyncio.gather(*stops)
             if serve is not None:
                 began = time.monotonic()
-                self.running[serve.name] = running = await self._fleet.start(serve, self._callbacks.exited)
+                self.running[serve.name] = running = await self._fleet.start(serve, self._callbacks.on_exited)
                 took = time.monotonic() - began
                 healthy = min(float(running.facts.get("health_s", took)), took)
                 report.phases.update(start=healthy, ready=took - healthy)
@@ -132,44 +135,48 @@ class Swapper:
         except StokerError as failure:
             error = failure
         except Exception as bug:
-            log.exception("swap %s broke", report.generation)
+            log.exception("swap %s failed inside Stoker", report.generation)
             error = OurBug(f"starting serve '{report.serve}' failed inside Stoker: {type(bug).__name__}; see its log")
         finally:
             self._swaps.pop(report.generation, None)
             if error is not None:
                 outcome = "failed"
                 log.warning("serve %s did not start: %s", report.serve, error.message)
-            said = error.message if error is not None else ""
-            report = replace(report, outcome=outcome, start_kind=start_kind, error=said)
+            text = error.message if error is not None else ""
+            report = replace(report, outcome=outcome, start_kind=start_kind, error=text)
             for name in (report.serve, *report.victims):
                 if name is not None:
                     self.last[name] = report
-            self._callbacks.done(SwapDone(report, error, outcome == "cancelled", untouched))
+            self._callbacks.on_done(SwapDone(report, error, outcome == "cancelled", untouched))
             if entry is not None:
                 self._journal.end(entry)
 
     @contextlib.contextmanager
-    def _examining(self, generation: int) -> Iterator[None]:
-        self.examining.add(generation)
+    def _marked_checking(self, generation: int) -> Iterator[None]:
+        self.checking.add(generation)
         try:
             yield
         finally:
-            self.examining.discard(generation)
+            self.checking.discard(generation)
 
-    async def _foresee(self, generation: int, serve: Serve, victims: tuple[str, ...]) -> None:
-        """While the victims drain. Problems that appear after the drain are found by the swap's own check."""
+    async def _check_during_drain(self, generation: int, serve: Serve, victims: tuple[str, ...]) -> None:
+        """The full check while the victims drain; if it fails, the swap ends. The swap itself repeats it after the
+        drain.
+        """
         try:
-            await self._examine(serve, victims)
+            await self._full_check(serve, victims)
         except StokerError as error:
-            room, swap = self._scheduler.find_swap(generation)
-            if room is not None and swap is not None and swap.run_at is None:
-                report = SwapReport(generation, serve.name, room.slot.name, victims, "failed", error=error.message)
+            slot_state, swap = self._scheduler.find_swap(generation)
+            if slot_state is not None and swap is not None and swap.run_at is None:
+                report = SwapReport(
+                    generation, serve.name, slot_state.slot.name, victims, "failed", error=error.message
+                )
                 self.last[serve.name] = report
-                self._callbacks.done(SwapDone(report, error, untouched=True))
+                self._callbacks.on_done(SwapDone(report, error, untouched=True))
 
-    async def _examine(self, serve: Serve, victims: tuple[str, ...]) -> None:
-        """Raises StartFailed with everything that stands in the way; nothing has been touched yet."""
-        problems = await self._fleet.examine(serve, victims)
+    async def _full_check(self, serve: Serve, victims: tuple[str, ...]) -> None:
+        """Raises StartFailed with every problem that prevents the start. Stops nothing."""
+        problems = await self._fleet.full_check(serve, victims)
         if problems:
             raise cannot_start(serve, problems)
 

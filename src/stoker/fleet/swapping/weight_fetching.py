@@ -1,4 +1,6 @@
-"""Requests that wait for weights: one fetch per serve for all of them; whoever waits too long gets the progress."""
+"""Requests that wait for missing weights share one fetch per serve; one that waits too long is refused with the
+progress.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,11 @@ from stoker.domain.lease import Lease
 
 log = logging.getLogger("stoker.fleet")
 T = TypeVar("T")
-LONGEST_RETRY = 60.0
+RETRY_AFTER = 60.0
 
 
 class WeightFetching:
-    """Owned by the conductor. `fetch(name)` brings missing weights; `progress(name)` says how far it is, in words."""
+    """Owned by the conductor. `fetch(name)` brings missing weights; `progress(name)` is its progress in words."""
 
     def __init__(self, fetch: Callable[[str], Awaitable[None]], progress: Callable[[str], str]) -> None:
         self._fetch = fetch
@@ -28,7 +30,7 @@ class WeightFetching:
         """The fetch under way, or a new one."""
         task = self._tasks.get(name)
         if task is None:
-            log.info("serve %s: its weights are missing and are fetched", name)
+            log.info("serve %s: fetching its missing weights", name)
             task = self._tasks[name] = self._loop.create_task(self._run(name, self._fetch(name)), name=f"fetch-{name}")
         return task
 
@@ -38,7 +40,7 @@ class WeightFetching:
         finally:
             del self._tasks[name]
 
-    def then(
+    def acquire_after_fetch(
         self, name: str, limit: float, acquire: Callable[[], Lease | asyncio.Future[Lease]]
     ) -> asyncio.Future[Lease]:
         """The result of `acquire` once the weights are there. The caller may cancel the Future or set an exception.
@@ -46,7 +48,7 @@ class WeightFetching:
         The Future raises what the fetch raises, and CapacityError `fetching` after `limit` seconds; the fetch goes on.
         """
         waiter: asyncio.Future[Lease] = self._loop.create_future()
-        timer = self._loop.call_later(limit, self._late, name, waiter)
+        timer = self._loop.call_later(limit, self._on_limit, name, waiter)
 
         def fetched(task: asyncio.Task[None]) -> None:
             timer.cancel()
@@ -58,7 +60,7 @@ class WeightFetching:
                 waiter.set_exception(failure)
             else:
                 try:
-                    _tie(waiter, acquire())
+                    _chain(waiter, acquire())
                 except Exception as refusal:  # no request may wait forever
                     waiter.set_exception(refusal)
 
@@ -66,26 +68,26 @@ class WeightFetching:
         return waiter
 
     async def close(self) -> None:
-        """Give up what is under way; nothing half done stays."""
+        """Cancel all fetches; no half-written file stays."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _late(self, name: str, waiter: asyncio.Future[Lease]) -> None:
+    def _on_limit(self, name: str, waiter: asyncio.Future[Lease]) -> None:
         if not waiter.done():
             text = f"the weights of serve '{name}' are being fetched: {self._progress(name)}"
-            waiter.set_exception(CapacityError(text, code="fetching", retry_after=LONGEST_RETRY))
+            waiter.set_exception(CapacityError(text, code="fetching", retry_after=RETRY_AFTER))
 
 
-def _tie(waiter: asyncio.Future[Lease], got: Lease | asyncio.Future[Lease]) -> None:
-    """`waiter` gets what `got` gets; who leaves `waiter` leaves `got`."""
+def _chain(waiter: asyncio.Future[Lease], got: Lease | asyncio.Future[Lease]) -> None:
+    """Resolve `waiter` with the result of `got`; cancelling `waiter` cancels `got`."""
     if isinstance(got, Lease):
         waiter.set_result(got)
         return
 
     def arrived(done: asyncio.Future[Lease]) -> None:
-        if waiter.done():  # left in this very moment
+        if waiter.done():  # the request left at the same moment
             if not done.cancelled() and done.exception() is None:
                 done.result().release()
         elif done.cancelled():

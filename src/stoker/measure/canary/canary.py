@@ -25,7 +25,7 @@ from stoker.measure.canary.questions import SEED, CanaryQuestion
 from stoker.measure.requests.client import ModelClient, ModelReply
 
 REPEATS = 3
-"""Askings of each question that make a baseline: what differs among them is not held against anybody."""
+"""Askings of each question that make a baseline: what differs among them does not count later."""
 RERUNS, STRESS = 3, 25
 """After a mismatch: immediate repeats, then many."""
 MOST_RERUNS, MOST_STRESS = 1, 1
@@ -34,7 +34,7 @@ QUIET = 0.25
 """So much may log probabilities of the first token move within one execution, and three times what they did among the
 baseline's own repeats: batches change the order of sums. A changed kernel or a changed weight moves them by more."""
 HALF = 0.5
-"""Of the words have to agree across a change of execution, where no answer is right or wrong."""
+"""The share of words that must agree across a change of execution, for questions without a right answer."""
 _WORD = re.compile(r"\s*\S+|\s+$")
 _TIMEOUT = 300.0
 _SILENT = "no answer"
@@ -49,7 +49,7 @@ class CanaryReply(msgspec.Struct):
     first: dict[str, float] = {}
     """Log probability of each candidate for the first token, by the token's digest."""
     is_right: bool | None = None
-    """By its question; None: it does not say."""
+    """Whether the question accepts the answer; None: the question accepts any."""
 
 
 class BaselineReply(msgspec.Struct):
@@ -64,7 +64,7 @@ class Baseline(msgspec.Struct):
     """The raw part of a Run that was recorded as one."""
 
     digest: str
-    """Of the questions."""
+    """Digest of the questions."""
     replies: list[BaselineReply] = msgspec.field(default_factory=list, name="kept")
 
     def reply_to(self, name: str) -> BaselineReply | None:
@@ -74,7 +74,7 @@ class Baseline(msgspec.Struct):
 class Mismatch(NamedTuple):
     name: str
     reason: str
-    """One sentence."""
+    """The reason, in one sentence."""
 
 
 class Anomaly(msgspec.Struct):
@@ -83,7 +83,7 @@ class Anomaly(msgspec.Struct):
     name: str
     reason: str = msgspec.field(name="why")
     reruns: list[bool] = []
-    """True: this one mismatched, too."""
+    """For each repeat: True if it mismatched, too."""
     stress: list[bool] = []
     at: float = 0.0
     """Unix time."""
@@ -193,7 +193,8 @@ def find_mismatch(kept: BaselineReply, now: CanaryReply, same_execution: bool) -
     if now.failure:  # 1
         return Mismatch(now.name, f"{_SILENT} ({now.failure})")
     if None not in (before.prompt_tokens, now.prompt_tokens) and before.prompt_tokens != now.prompt_tokens:  # 2
-        text = f"the prompt is {now.prompt_tokens} tokens, it was {before.prompt_tokens}: template or tokenizer"
+        counts = f"{now.prompt_tokens} tokens instead of {before.prompt_tokens}"
+        text = f"the prompt has {counts}: the template or the tokenizer changed"
         return Mismatch(now.name, text)
     moved = shift(before, now)
     if same_execution and moved is not None and moved > QUIET + 3 * kept.shift:  # 3
@@ -247,14 +248,14 @@ OnQuestion = Callable[[str], None]
 
 
 async def record_baseline(
-    asker: CanaryClient, chosen: Sequence[CanaryQuestion], digest: str, tell: OnQuestion = lambda text: None
+    asker: CanaryClient, chosen: Sequence[CanaryQuestion], digest: str, on_question: OnQuestion = lambda text: None
 ) -> Baseline:
     """Ask everything `REPEATS` times."""
     found = Baseline(digest)
     for question in chosen:
         repeats = [await asker.ask(question) for _ in range(REPEATS)]
         found.replies.append(baseline_reply(repeats))
-        tell(question.name)
+        on_question(question.name)
     return found
 
 
@@ -288,7 +289,7 @@ async def run_canary(
     baseline: Baseline,
     same_execution: bool,
     wall: Callable[[], float],
-    tell: OnQuestion = lambda text: None,
+    on_question: OnQuestion = lambda text: None,
     stress: int = STRESS,
 ) -> CanaryResult:
     """Ask everything once, and what mismatches again and again."""
@@ -305,7 +306,7 @@ async def run_canary(
                 return find_mismatch(against, await asker.ask(asked), same_execution) is not None
 
             anomalies.append(await repeat_mismatch(mismatch, again, wall(), stress))
-        tell(question.name)
+        on_question(question.name)
     return CanaryResult(replies, anomalies)
 
 
@@ -314,12 +315,12 @@ async def run_canary(
 
 def findings(checked: CanaryResult, baseline: Baseline) -> list[Finding]:
     """One per question."""
-    told = {anomaly.name: anomaly for anomaly in checked.anomalies}
+    by_name = {anomaly.name: anomaly for anomaly in checked.anomalies}
     found = []
     for reply in checked.replies:
         kept = baseline.reply_to(reply.name)
         numbers = _numbers(kept.reply, reply) if kept is not None else {}
-        anomaly = told.get(reply.name)
+        anomaly = by_name.get(reply.name)
         if anomaly is None:
             found.append(Finding(reply.name, Outcome.PASSED, f"as before: {word_count(reply)}", numbers=numbers))
         else:

@@ -14,10 +14,10 @@ from stoker.measure.requests.client import ModelClient, ModelReply
 
 QUESTIONS = ("Who are you?", "What is 2 + 3?", "Reply with exactly: blue river stone", "Name three colours.")
 LENGTH = 48
-"""Tokens of each answer at most."""
+"""The limit of tokens for each answer."""
 REPEATS = 3
 MOST = 2
-"""So many of the repeats have to differ."""
+"""The check fails if at least this many repeats differ."""
 TIMEOUT = 60.0
 
 

@@ -14,13 +14,13 @@ import msgspec
 from stoker.domain.task import HIGH_RISK, LONG, Outline
 
 MISSED, ALARMED, OTHER = 10, 3, 1
-"""What it costs to take high-risk work for something else, something else for high-risk, and the rest."""
+"""Costs of mistakes: high-risk work that is missed, other work that is classified as high-risk, any other mistake."""
 
 
 class LabelledPrompt(NamedTuple):
     task_class: str
     hard: bool
-    """It speaks in the words of a high-risk class, and is of another."""
+    """The prompt uses the words of a high-risk class but belongs to another class."""
     outline: Outline
     also: tuple[str, ...] = ()
     """Other classes that its author would accept."""
@@ -37,7 +37,7 @@ class LabelledPrompt(NamedTuple):
 
 
 class ClassifierScore(NamedTuple):
-    """`mistakes`: (label, taken for) -> how often; `alarms`: hard negatives that were taken for high-risk."""
+    """`mistakes`: (label, taken for) -> how often; `false_alarms`: hard negatives that were taken for high-risk."""
 
     total: int
     labels: Counter[str]
@@ -110,7 +110,7 @@ def why_not_better(built_in: ClassifierScore, other: ClassifierScore) -> str:
         if found < before:  # 2
             return f"it finds {found} of {other.labels[name]} {name}; without it {before} are found"
     if other.false_alarms > built_in.false_alarms:  # 3
-        return f"it takes {other.false_alarms} hard negatives for high-risk; without it {built_in.false_alarms} are"
+        return f"it classifies {other.false_alarms} hard negatives as high-risk; without it {built_in.false_alarms} are"
     return ""
 
 

@@ -24,7 +24,7 @@ _NOISE = 0.05
 _MATTERS = ("prompt_tokens_made", "output_tokens", "full_length", "preset", "modes", "slo_ttft", "slo_tpot")
 
 
-class FigureVerdict(StrEnum):
+class FigureRating(StrEnum):
     BETTER = "better"
     WORSE = "worse"
     SAME = "same"
@@ -45,8 +45,8 @@ class ComparedFigure(NamedTuple):
     a: FigureSpread
     b: FigureSpread
     change: float | None
-    """0.1: the newer one is 10 % higher."""
-    verdict: FigureVerdict
+    """The relative change; 0.1: the newer figure is 10 % higher."""
+    rating: FigureRating
 
     @property
     def is_first(self) -> bool:
@@ -63,10 +63,10 @@ class BenchmarkComparison(NamedTuple):
 
 
 def compare_benchmarks(a: Run, b: Run) -> BenchmarkComparison:
-    """Every step that both have. Raises ValueError if one of them is no benchmark."""
+    """Every step that both have. Raises ValueError if one of them is not a benchmark."""
     for run in (a, b):
         if run.kind.value != "benchmark":
-            raise ValueError(f"{run.id} is no benchmark")
+            raise ValueError(f"{run.id} is not a benchmark")
     first = {one.name: one.numbers for one in a.findings if "requests_ok" in one.numbers}
     second = {one.name: one.numbers for one in b.findings if "requests_ok" in one.numbers}
     rows = [
@@ -88,21 +88,21 @@ def _row(step: str, figure: str, more: bool, a: FigureSpread, b: FigureSpread) -
     if a.value is None and b.value is None:
         return None
     if a.value is None or b.value is None:
-        return ComparedFigure(step, figure, a, b, None, FigureVerdict.UNKNOWN)
+        return ComparedFigure(step, figure, a, b, None, FigureRating.UNKNOWN)
     change = b.value / a.value - 1 if a.value else None
-    return ComparedFigure(step, figure, a, b, change, _verdict(more, a, b, change))
+    return ComparedFigure(step, figure, a, b, change, _rating(more, a, b, change))
 
 
-def _verdict(more: bool, a: FigureSpread, b: FigureSpread, change: float | None) -> FigureVerdict:
+def _rating(more: bool, a: FigureSpread, b: FigureSpread, change: float | None) -> FigureRating:
     if a.value is None or b.value is None or a.value == b.value:
-        return FigureVerdict.SAME
+        return FigureRating.SAME
     if a.low is not None and a.high is not None and b.low is not None and b.high is not None:
         is_same = a.low <= b.high and b.low <= a.high
     else:
         is_same = change is not None and abs(change) <= _NOISE
     if is_same:
-        return FigureVerdict.SAME
-    return FigureVerdict.BETTER if (b.value > a.value) is more else FigureVerdict.WORSE
+        return FigureRating.SAME
+    return FigureRating.BETTER if (b.value > a.value) is more else FigureRating.WORSE
 
 
 def _cautions(a: Run, b: Run) -> list[str]:

@@ -1,4 +1,4 @@
-"""Two models side by side: by class of tasks with intervals, speed, memory and cost, and a verdict in words. Pure.
+"""Two models side by side: by class of tasks with intervals, speed, memory and cost, and a summary in words. Pure.
 
 A class is compared pair by pair where both were asked the same fixtures, else as two samples. A difference counts
 where its 95 % interval leaves out zero. Each class has its own interval: of twelve that are equal, one in two
@@ -26,8 +26,8 @@ SPEED = ("ttft_p50", "ttft_p95", "decode_rate", "output_rate")
 UNITS = {"ttft_p50": "ms", "ttft_p95": "ms", "decode_rate": "tokens/s", "output_rate": "tokens/s"}
 
 
-class ModelVerdict(StrEnum):
-    """Of the second model, against the first."""
+class ClassRating(StrEnum):
+    """How the second model compares with the first."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -39,15 +39,15 @@ class ComparedModel(NamedTuple):
     serve: str
     graded: Sequence[GradedFixture] = ()
     speed: Mapping[str, Number] = {}
-    """Of SPEED; one client, but for `output_rate`."""
+    """Figures named in SPEED, with one client (`output_rate`: with `clients`)."""
     clients: int | None = None
-    """Of `output_rate`."""
+    """The number of clients behind `output_rate`."""
     memory: int | None = None
     """Bytes."""
     cost: Cost | None = None
-    """None: no tier says what it costs."""
+    """None: no tier has a `cost` for it."""
     runs: tuple[str, ...] = ()
-    """Ids of the results that all this is from."""
+    """Ids of the results that these figures come from."""
 
 
 class PassRate(NamedTuple):
@@ -64,17 +64,17 @@ class ClassComparison(NamedTuple):
     a: PassRate
     b: PassRate
     difference: float
-    """Of the rates, the second less the first."""
+    """The second pass rate minus the first."""
     interval: Interval
-    """Of the difference, at 95 %."""
+    """The 95 % interval of the difference."""
     pairs: int
-    """Fixtures that both were asked and that the difference is from; 0: it is of two samples."""
+    """How many fixtures both models were asked, if the difference is taken in pairs; 0: two separate samples."""
 
     @property
-    def verdict(self) -> ModelVerdict:
+    def rating(self) -> ClassRating:
         if self.interval.low > 0:
-            return ModelVerdict.BETTER
-        return ModelVerdict.WORSE if self.interval.high < 0 else ModelVerdict.SAME
+            return ClassRating.BETTER
+        return ClassRating.WORSE if self.interval.high < 0 else ClassRating.SAME
 
 
 class ModelComparison(NamedTuple):
@@ -83,7 +83,7 @@ class ModelComparison(NamedTuple):
     classes: list[ClassComparison]
     unmatched_classes: list[str]
     """Classes that only one of the two was measured at."""
-    verdict: str
+    summary: str
 
 
 def compare_models(a: ComparedModel, b: ComparedModel) -> ModelComparison:
@@ -92,7 +92,7 @@ def compare_models(a: ComparedModel, b: ComparedModel) -> ModelComparison:
     names = [name for name in (*CLASSES, *sorted(first.keys() - set(CLASSES))) if name in first and name in second]
     classes = [_class(name, first[name], second[name]) for name in names]
     alone = [name for name in dict.fromkeys((*first, *second)) if name not in names]
-    return ModelComparison(a, b, classes, alone, verdict(a, b, classes))
+    return ModelComparison(a, b, classes, alone, _summary(a, b, classes))
 
 
 def paired(only_first: int, only_second: int, n: int) -> Interval:
@@ -118,14 +118,14 @@ def unpaired(a: PassRate, b: PassRate) -> Interval:
     return Interval(max(-1.0, low), min(1.0, high))
 
 
-def verdict(a: ComparedModel, b: ComparedModel, classes: Sequence[ClassComparison]) -> str:
+def _summary(a: ComparedModel, b: ComparedModel, classes: Sequence[ClassComparison]) -> str:
     """One sentence about the second model."""
     parts = []
-    for word in (ModelVerdict.BETTER, ModelVerdict.WORSE):
-        found = [one for one in classes if one.verdict is word]
+    for word in (ClassRating.BETTER, ClassRating.WORSE):
+        found = [one for one in classes if one.rating is word]
         if found:
             parts.append(f"{word.value} at " + ", ".join(f"{one.name} ({points(one)})" for one in found))
-    same = sum(one.verdict is ModelVerdict.SAME for one in classes)
+    same = sum(one.rating is ClassRating.SAME for one in classes)
     if same:
         parts.append(f"not distinguishable {'elsewhere' if parts else 'in quality'} ({same} of {len(classes)})")
     if not classes:

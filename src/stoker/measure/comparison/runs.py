@@ -1,6 +1,6 @@
 """Two runs of any kind side by side: every number, how far apart, and what differs in what was measured. Pure.
 
-No verdict: which way a number is better depends on the kind. `benchmarks` has one for benchmarks, step by step.
+Nothing is rated: which way a number is better depends on the kind. `benchmarks` rates benchmarks, step by step.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from stoker.measure.artifacts.fingerprint import FingerprintDifference, differen
 from stoker.measure.statistics.stats import Interval, wilson
 
 _ENDS = (("_low", "_high"), (".low", ".high"), ("_min", "_max"), (".min", ".max"))
-"""How numbers beside a number say where it lies."""
+"""Suffixes of the numbers that give the spread of another number."""
 
 
 MOST = 12
-"""Rows that are shown unless all are asked for."""
+"""How many rows are shown by default."""
 _OF_BENCHMARKS = (
     "output_rate", "peak_output_rate", "knee_clients", "request_rate", "decode_rate", "ttft_p50", "ttft_p95",
     "tpot_p50", "tpot_p95", "e2e_p50", "goodput_share", "requests_failed", "cached_share", "cold_ttft", "ttft_max",

@@ -52,9 +52,9 @@ class NeededStep(NamedTuple):
     """A condition on a figure of a benchmark."""
 
     figure: str
-    """Without its step."""
+    """The figure's name without its step."""
     clients: int | None
-    """None: it is of a rate."""
+    """The number of clients; None: the step has a request rate instead."""
     rate: float | None
     requests: int
 

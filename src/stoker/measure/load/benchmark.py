@@ -71,13 +71,13 @@ class Benchmark:
         """The first request of all, by route."""
         self.stops: dict[PromptSharing, LadderStop] = {}
         self.first_rung_again: MeasuredStep | None = None
-        """The first rung, once more at the end."""
+        """The first rung, measured again at the end."""
         self.prompt: BenchmarkPrompt | None = None
         self.counted_by = ""
         self.is_full_length = True
         """Whether the server was asked to answer at full length; False: it refuses that."""
         self.seed = wanted.seed if wanted.seed is not None else secrets.randbits(32)
-        """What the prompts of this run begin with."""
+        """The seed of the prompts; each prompt begins with it."""
         self._talks: dict[str, ModelClient] = {}
         self._blocks: ReplayPrompts | None = None
         self._salt = 0

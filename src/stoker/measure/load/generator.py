@@ -21,7 +21,7 @@ SendRequest = Callable[[int, float | None], Awaitable[RequestTiming]]
 """Sends request number N (from 0; counted on through warm-up and measuring) and hears it out. With the time at which
 it should have been sent, where there is one. Never raises but on cancel."""
 MOST_LAG = 0.1
-"""Of the mean time between two arrivals: a p99 of the lag above it makes an open-loop step invalid."""
+"""A share of the mean time between arrivals: if the p99 of the lag is above it, the open-loop step is invalid."""
 HOPELESS = 6
 """Failures in a row, and two per client on top, after which a step is given up: its server is gone."""
 
@@ -48,11 +48,11 @@ class StepLength(NamedTuple):
 class StepRequests:
     def __init__(self) -> None:
         self.warm: list[RequestTiming] = []
-        """Of the warm-up: in no figure."""
+        """Timings of the warm-up, which no figure uses."""
         self.requests: list[RequestTiming] = []
         self.begin: float | None = None
         self.stopped: float | None = None
-        """When nothing new was started any more."""
+        """When the last request was started."""
         self.has_given_up = False
 
     def sample(self, now: float) -> StepSample:

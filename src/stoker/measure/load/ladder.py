@@ -1,4 +1,4 @@
-"""Which concurrency comes next, where the knee is, whether the machine drifted. Pure.
+"""Which concurrency comes next, where the knee is, whether the machine changed its speed. Pure.
 
 A ladder goes 1, 2, 4, 8, ... clients and stops, in this order of asking:
 
@@ -20,9 +20,9 @@ from typing import NamedTuple
 RISE = 0.05
 LEAST_GOOD = 0.9
 MOST_FAILED = 0.01
-DRIFT = 0.05
+MAX_CHANGE = 0.05
 SHARES = (0.5, 0.8, 0.95)
-"""Of the knee's request rate, for the open-loop steps."""
+"""Shares of the knee's request rate at which the open-loop steps run."""
 TOP = 256
 
 
@@ -39,11 +39,11 @@ class Rung(NamedTuple):
     rate: float | None
     """Output tokens per second; None: the server gives no usage, and requests count instead."""
     requests: float | None = None
-    """Requests per second that ended well."""
+    """Answered requests per second."""
     failed: float = 0.0
-    """Share of all that were started."""
+    """The share of started requests that failed."""
     good: float | None = None
-    """Share that kept the objectives; None: there are none."""
+    """The share of requests that met the objectives; None: there are no objectives."""
     is_full: bool = False
     """Memory is short."""
 
@@ -86,14 +86,14 @@ def open_rates(rungs: Sequence[Rung]) -> list[float]:
     return [] if at is None or not at.requests else [float(f"{at.requests * share:.3g}") for share in SHARES]
 
 
-def drift(first: Rung, again: Rung) -> float | None:
+def rerun_change(first: Rung, again: Rung) -> float | None:
     """By how much the first rung changed when it was run again at the end; None: nothing to compare."""
     return again.output / first.output - 1 if first.output else None
 
 
-def has_drifted(first: Rung, again: Rung) -> bool:
-    found = drift(first, again)
-    return found is not None and abs(found) > DRIFT
+def has_changed(first: Rung, again: Rung) -> bool:
+    found = rerun_change(first, again)
+    return found is not None and abs(found) > MAX_CHANGE
 
 
 def _rises(rungs: Sequence[Rung], place: int) -> bool:

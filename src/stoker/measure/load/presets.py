@@ -18,11 +18,11 @@ class Preset(StrEnum):
     LADDER = "ladder"
     """More and more clients until it no longer pays, then three fixed rates."""
     USERS = "users"
-    """So many users at once, 256 tokens each."""
+    """Several users at once, 256 tokens each."""
     SHORT = "short"
-    """One client, short prompts, 16 tokens: what the first token takes."""
+    """One client, short prompts, 16 tokens: the time to the first token."""
     LONG = "long"
-    """One client, a long prompt: whether it goes, and what the first token takes."""
+    """One client, a long prompt: whether it works, and the time to the first token."""
     DECODE = "decode"
     """One client, 256, 512 and 1,024 tokens each."""
     REPLAY = "replay"
@@ -48,7 +48,7 @@ class BenchmarkOptions(msgspec.Struct, frozen=True, kw_only=True):
     speed: float = 1.0
     quick: bool = False
     seed: int | None = None
-    """What the prompts are drawn from; None: a number of its own for each run, kept with the result."""
+    """The seed of the prompts; None: a new seed for each run, stored with the result."""
 
 
 class BenchmarkStep(NamedTuple):

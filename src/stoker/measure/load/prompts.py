@@ -31,13 +31,13 @@ class PromptSharing(StrEnum):
     """What requests share with each other. Their figures are never put together."""
 
     COLD = "cold"
-    """Nothing; and no warm-up before."""
+    """Prompts share nothing, and there is no warm-up."""
     WARM = "warm"
-    """Nothing."""
+    """Prompts share nothing."""
     HALF_SHARED = "half-shared"
-    """The first half of the prompt."""
+    """Prompts share their first half."""
     PREFIX_CACHED = "prefix-cached"
-    """All of it."""
+    """All prompts are the same."""
 
 
 class BenchmarkPrompt(NamedTuple):

@@ -12,7 +12,7 @@ from stoker.measure.artifacts.result_file import new_id, raw, raws
 from stoker.measure.load.benchmark import Benchmark, MeasuredStep
 from stoker.measure.load.figures import counts, figures, summary
 from stoker.measure.load.generator import is_punctual
-from stoker.measure.load.ladder import drift, has_drifted, knee
+from stoker.measure.load.ladder import has_changed, knee, rerun_change
 from stoker.measure.load.prompts import PromptSharing
 from stoker.measure.requests.timing import RequestTiming
 
@@ -122,9 +122,9 @@ def _about_ladder(bench: Benchmark, route: str, numbers: dict[str, Number]) -> l
         and (rungs := bench.rungs(bench.first_rung_again.step.mode))
     ):
         again = bench.rung(bench.first_rung_again)
-        change = drift(rungs[0], again)
+        change = rerun_change(rungs[0], again)
         numbers["drift"] = None if change is None else round(change, 4)
-        is_off = has_drifted(rungs[0], again)
+        is_off = has_changed(rungs[0], again)
         seen = "nothing to compare" if change is None else f"{change:+.1%} when the first step was run again at the end"
         found.append(
             Finding(

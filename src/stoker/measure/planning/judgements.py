@@ -22,7 +22,7 @@ from stoker.measure.suites.fixture import FixtureError
 FIELDS = ("fixture", "model", "judge", "score")
 NOTE = "note"
 STRUCTURE, MEAN = "structure", "mean of the judges"
-"""Raters that are no judges."""
+"""Raters that are not judges."""
 PASS = 0.5
 """A score from here on is a pass, where only pass and fail are compared."""
 _WORDS = {"pass": 1.0, "fail": 0.0}
@@ -47,7 +47,7 @@ def read(path: Path) -> list[Judgement]:
     except OSError as error:
         raise FixtureError(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise FixtureError(f"{path} is no UTF-8 text: {error.reason} at byte {error.start}") from error
+        raise FixtureError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from error
     return parse(text, str(path))
 
 
@@ -80,7 +80,7 @@ def _from_json(text: str, shown: str) -> Iterator[tuple[int, dict[str, object]]]
         except (msgspec.DecodeError, RecursionError) as error:
             raise FixtureError(f"{shown}, line {number}: {str(error)[:200]}") from None
         if not isinstance(row, dict):
-            raise FixtureError(f"{shown}, line {number}: is no object")
+            raise FixtureError(f"{shown}, line {number}: is not an object")
         yield number, row
 
 
@@ -115,20 +115,20 @@ def _header(names: list[str], shown: str, line: int) -> list[str]:
 def _judgement(row: Mapping[str, object], shown: str, line: int) -> Judgement:
     for name in row:
         if name not in (*FIELDS, NOTE):
-            raise bad_field(shown, line, name[:40], f"is unknown; there are {', '.join((*FIELDS, NOTE))}")
+            raise bad_field(shown, line, name[:40], f"is unknown; known: {', '.join((*FIELDS, NOTE))}")
     texts = [_text(row, name, shown, line) for name in FIELDS[:3]]
     if texts[2] in (STRUCTURE, MEAN):
         raise bad_field(shown, line, "judge", f"'{texts[2]}' stands for another grade; give another name")
     note = row.get(NOTE)
     if note is not None and not isinstance(note, str):
-        raise bad_field(shown, line, NOTE, "is no text")
+        raise bad_field(shown, line, NOTE, "is not text")
     return Judgement(texts[0], texts[1], texts[2], _score(row.get("score"), shown, line), note or "", line)
 
 
 def _text(row: Mapping[str, object], name: str, shown: str, line: int) -> str:
     value = row.get(name)
     if not isinstance(value, str) or not value.strip():
-        raise bad_field(shown, line, name, "is missing" if value in (None, "") else "is no text")
+        raise bad_field(shown, line, name, "is missing" if value in (None, "") else "is not text")
     return value.strip()
 
 
@@ -142,8 +142,8 @@ def _score(value: object, shown: str, line: int) -> float:
     except (ValueError, OverflowError):
         score = math.nan
     if not 0.0 <= score <= 1.0:  # 3
-        told = "is missing" if given in (None, "") else f"{str(value)[:40]!r} is neither 0 to 1, nor pass or fail"
-        raise bad_field(shown, line, "score", told)
+        problem = "is missing" if given in (None, "") else f"{str(value)[:40]!r} is neither 0 to 1, nor pass or fail"
+        raise bad_field(shown, line, "score", problem)
     return score
 
 

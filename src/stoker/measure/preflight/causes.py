@@ -33,7 +33,7 @@ _COUNTS_FIX = "ask the engine directly (--base-url); bills and context checks re
 _FRAMES = "the stream is broken by the engine or by a proxy that rewrites it"
 _FRAMES_FIX = "ask the engine directly (--base-url); if it is whole there, the proxy is at fault"
 
-_ROUTED = "somebody else answers under this name: a proxy, a fallback, or a pool of several backends"
+_ROUTED = "something else answers under this name: a proxy, a fallback, or a pool of several backends"
 _ROUTED_FIX = "ask each backend directly (--base-url); take out the one that has another model, or give it another name"
 _HIDDEN = "thoughts are written and counted, but dropped on the way: by the reasoning parser, or by a proxy"
 _MENDED = "clients that do not repair this lose the call or run a wrong one; Stoker repairs it, others do not"

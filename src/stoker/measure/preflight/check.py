@@ -68,7 +68,7 @@ class CheckContext(msgspec.Struct):
     concurrency: int = 4
     """Requests under way at once."""
     wire_flaws: list[tuple[str, str]] = []
-    """What was wrong with the bytes of any answer so far, the first few."""
+    """The first few faults in the bytes of answers so far."""
     repeats: list[RepeatedRequest] = []
     """The same short questions again and again, as `repeat` asked them."""
 

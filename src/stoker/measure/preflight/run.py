@@ -33,7 +33,7 @@ class PreflightOptions(NamedTuple):
     context: int | None = None
     """Tokens that the configuration promises."""
     wording: str | None = None
-    """By name; None: chosen by the model's id."""
+    """The name of a wording; None: chosen by the model's id."""
     baseline: Mapping[str, Number] = {}
     seed: int = 1
     concurrency: int = 4
@@ -54,7 +54,10 @@ OnProgress = Callable[[PreflightProgress], None]
 
 
 async def run_preflight(
-    subject: Subject, target: Target, options: PreflightOptions | None = None, tell: OnProgress = lambda step: None
+    subject: Subject,
+    target: Target,
+    options: PreflightOptions | None = None,
+    on_progress: OnProgress = lambda step: None,
 ) -> Run:
     """Measure it. Raises ValueError for an unknown gate or wording, before anything is asked.
 
@@ -63,7 +66,7 @@ async def run_preflight(
     options = options or PreflightOptions()
     gates = chosen_checks(options.only)
     if options.wording is not None and options.wording not in WORDINGS:
-        raise ValueError(f"there is no wording '{options.wording}'; there are {', '.join(WORDINGS)}")
+        raise ValueError(f"there is no wording '{options.wording}'; known: {', '.join(WORDINGS)}")
     at, began = time.time(), time.monotonic()
     pages, client = PageClient(target), ModelClient(target)
     messages = ModelClient(target, Dialect.MESSAGES)
@@ -72,10 +75,10 @@ async def run_preflight(
     try:
         ctx = await _about(pages, client, messages, options)
         for number, gate in enumerate(gates):
-            tell(PreflightProgress(number, len(gates), gate.name, None))
+            on_progress(PreflightProgress(number, len(gates), gate.name, None))
             finding = await _prove(gate, client, ctx)
             findings.append(finding)
-            tell(PreflightProgress(number, len(gates), gate.name, finding))
+            on_progress(PreflightProgress(number, len(gates), gate.name, finding))
             if finding.outcome is Outcome.INTERRUPTED:
                 break
     except asyncio.CancelledError:
@@ -104,7 +107,7 @@ def chosen_checks(only: Sequence[str]) -> list[PreflightCheck]:
     """In the table's order. Raises ValueError for an unknown name."""
     for name in only:
         if name not in NAMES:
-            raise ValueError(f"there is no check '{name}'; there are {', '.join(NAMES)}")
+            raise ValueError(f"there is no check '{name}'; known: {', '.join(NAMES)}")
     return [gate for gate in CHECKS if not only or gate.name in only]
 
 

@@ -29,11 +29,11 @@ def bytes_flaw(replies: ModelReply) -> Flaw:
         try:
             text = data.decode()
         except UnicodeDecodeError as error:
-            return "cut", f"{where} is no UTF-8: {data[max(0, error.start - 12) : error.end + 6]!r}"
+            return "cut", f"{where} is not UTF-8: {data[max(0, error.start - 12) : error.end + 6]!r}"
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):
-            return "json", f"{where} is no JSON: {text[:60]!r}"
+            return "json", f"{where} is not JSON: {text[:60]!r}"
         if "\\u" in text and _SURROGATE.search(json.dumps(value, ensure_ascii=False)):
             return "cut", f"{where} has half a character (a lone surrogate): {text[:60]!r}"
     return NONE
@@ -161,7 +161,7 @@ class _Call:
 
 def _shape(call: Any) -> Flaw | None:
     if not isinstance(call, Mapping) or not isinstance(call.get("function", {}), Mapping):
-        return "broken", f"a call is no object of the usual form: {str(call)[:60]}"
+        return "broken", f"a call is not an object of the usual form: {str(call)[:60]}"
     return None
 
 

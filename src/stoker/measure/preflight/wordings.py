@@ -53,44 +53,44 @@ class Wording(NamedTuple):
 
     name: str
     models: tuple[str, ...]
-    """Ids that it is for; empty: all others."""
+    """Ids of the models that this wording is for; empty: all others."""
     echo: str
-    """With {words}."""
+    """A question with {words} to repeat."""
     prose: tuple[str, ...]
     """Eight questions with answers of some sentences."""
     brief: tuple[str, ...]
     """Twenty questions whose answers end soon."""
     long: str
-    """With an answer of a hundred tokens or more."""
+    """A question with an answer of a hundred tokens or more."""
     stops: tuple[StopQuestion, ...]
     fact: str
-    """With {owner} and {word}."""
+    """A sentence with {owner} and {word}."""
     question: str
-    """With {owner}."""
+    """A question for the word of {owner}."""
     owners: tuple[str, ...]
-    """What the words are of: one is asked for, another one stands in the text as well."""
+    """Owners of words: the question asks for the word of one, and the text names others as well."""
     needles: tuple[int, ...]
     """Prompt tokens of the texts, at most the context; 0: half of what is allowed, -1: all of it."""
     cities: tuple[str, ...]
     weather: str
-    """With {city}: wants a call of WEATHER."""
+    """A question with {city} that needs a call of WEATHER."""
     tool_result: str
-    """What the weather tool gives, with {degrees}."""
+    """The result of the weather tool, with {degrees}."""
     singles: tuple[ToolQuestion, ...]
     abstains: tuple[str, ...]
-    """With tools on offer, wants none of them."""
+    """Questions that need none of the offered tools."""
     parallel: str
-    """With {one} and {two}: wants WEATHER twice, at once."""
+    """A question with {one} and {two} that needs two calls of WEATHER at once."""
     named: ToolQuestion
     bare: ToolQuestion
-    """Of a tool without parameters."""
+    """A question that needs a tool without parameters."""
     forms: tuple[SchemaQuestion, ...]
     limit: int = 1024
-    """Tokens of an answer."""
+    """The limit of tokens for an answer."""
     known_gaps: Mapping[str, str] = {}
     """Gates that the model is known not to pass, and why."""
     words: tuple[str, ...] = ()
-    """To be given back: at least 32."""
+    """Words to repeat: at least 32."""
     echo_words: int = 12
 
 

@@ -161,10 +161,10 @@ def _value(numbers: Mapping[str, Number], name: str) -> str:
 
 def _compared(found: BenchmarkComparison) -> str:
     rows = "".join(
-        f'<tr class="{row.verdict.value}"><th scope="row">{html.escape(row.step) if row.is_first else ""}</th>'
+        f'<tr class="{row.rating.value}"><th scope="row">{html.escape(row.step) if row.is_first else ""}</th>'
         f'<td class="left">{_words(row.figure)}{_unit(row.figure)}</td><td>{_cell(row.a)}</td><td>{_cell(row.b)}</td>'
         f"<td>{'-' if row.change is None else f'{row.change:+.1%}'}</td>"
-        f'<td class="left word">{row.verdict.value}</td></tr>'
+        f'<td class="left word">{row.rating.value}</td></tr>'
         for row in found.rows
     )
     cautions = "".join(f'<li class="careful">{html.escape(text)}</li>' for text in found.cautions)

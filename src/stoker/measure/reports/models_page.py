@@ -11,9 +11,9 @@ from stoker.measure.comparison.models import (
     SPEED,
     UNITS,
     ClassComparison,
+    ClassRating,
     ComparedModel,
     ModelComparison,
-    ModelVerdict,
     PassRate,
     points,
 )
@@ -26,7 +26,7 @@ _STYLE = """
 body { margin: 0 auto; max-width: 68rem; padding: 2rem 1rem 4rem; color: var(--ink); background: var(--ground);
   font: 16px/1.5 system-ui, sans-serif }
 h1 { font-size: 1.5rem; margin: 0 } h2 { font-size: 1.1rem; margin: 2rem 0 .5rem }
-p.verdict { font-size: 1.15rem; padding: .8rem 1rem; background: var(--band); border-left: 4px solid var(--same) }
+p.summary { font-size: 1.15rem; padding: .8rem 1rem; background: var(--band); border-left: 4px solid var(--same) }
 .wide { overflow-x: auto } table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }
 th, td { text-align: right; padding: .3rem .6rem; border-bottom: 1px solid var(--line); white-space: nowrap }
 th:first-child, td.left { text-align: left } thead th { color: var(--soft); font-weight: 500 }
@@ -54,7 +54,7 @@ def models_page(found: ModelComparison, when: str, notes: Sequence[str] = ()) ->
         f"<!doctype html>\n<html lang='en'><head><meta charset='utf-8'><title>{a} and {b}</title>"
         f"<meta name='viewport' content='width=device-width, initial-scale=1'><style>{_STYLE}</style></head><body>"
         f"<h1>{a} and {b}</h1><p class='soft'>{html.escape(when)}</p>"
-        f"<p class='verdict'>{html.escape(found.verdict)}</p>"
+        f"<p class='summary'>{html.escape(found.summary)}</p>"
         f"<h2>By class of tasks</h2><div class='wide'><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>"
         "<p class='soft'>Rates with their 95 % intervals; the difference in points, with its own, pair by pair where "
         "both were asked the same questions. It counts where the interval leaves out zero. Of twelve classes that are "
@@ -71,8 +71,8 @@ def _words(names: Sequence[str]) -> str:
 
 
 def _row(one: ClassComparison, scale: float) -> str:
-    word = one.verdict.value
-    kind = "" if one.verdict is ModelVerdict.SAME else word
+    word = one.rating.value
+    kind = "" if one.rating is ClassRating.SAME else word
     return (
         f"<tr><td class='left'>{html.escape(one.name)}</td><td>{_rate(one.a)}</td><td>{_rate(one.b)}</td>"
         f"<td>{html.escape(points(one).replace('95 % interval ', ''))}</td><td>{_drawn(one, scale)}</td>"
@@ -91,7 +91,7 @@ def _drawn(one: ClassComparison, scale: float) -> str:
     def x(value: float) -> float:
         return round((value / scale + 1) / 2 * (_WIDTH - 12) + 6, 1)
 
-    colour = {ModelVerdict.BETTER: "--good", ModelVerdict.WORSE: "--bad", ModelVerdict.SAME: "--same"}[one.verdict]
+    colour = {ClassRating.BETTER: "--good", ClassRating.WORSE: "--bad", ClassRating.SAME: "--same"}[one.rating]
     middle, zero = _HEIGHT // 2, x(0)
     label = html.escape(points(one), quote=True)
     return (

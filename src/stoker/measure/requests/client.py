@@ -42,13 +42,13 @@ _VERSION = (b"anthropic-version", b"2023-06-01")
 class ModelReply(NamedTuple):
     timing: RequestTiming
     answer: Answer
-    """As far as it came, streamed or not."""
+    """The answer as far as it came, streamed or not."""
     body: Any
-    """Of an answer that was not streamed, and of every error: the JSON, or its text."""
+    """The JSON of an answer that was not streamed or of an error; else its text."""
     frames: list[bytes]
-    """Of a streamed one: each frame's data, `[DONE]` too."""
+    """The data of each frame of a stream, `[DONE]` included."""
     raw: bytes = b""
-    """Of one that was not streamed: the body as it came."""
+    """The bytes of the body of an answer that was not streamed."""
 
     @property
     def text(self) -> str:
@@ -131,7 +131,7 @@ class _Listener:
     def __init__(self, dialect: Dialect, clock: Callable[[], float], drop_after: int | None) -> None:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.is_over = False
-        """The reply came to its end, however it went."""
+        """Whether the reply has ended, complete or not."""
         self._clock = clock
         self._drop_after = drop_after
         self._reader = READ_ANSWER[dialect](Losses())

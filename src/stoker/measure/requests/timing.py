@@ -39,7 +39,7 @@ class RequestTiming(msgspec.Struct):
     last: float | None = None
     gaps: list[float] = []
     chunks: int = 0
-    """That carried tokens."""
+    """How many chunks carried tokens."""
     tokens: Tokens = msgspec.field(default_factory=Tokens)
     stop: str = ""
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 LATE = 0.1
 """A cycle that could start only so late, as a share of the period, is missed: the next one is waited for."""
 JUMP = 2.0
-"""Seconds by which the wall clock and the other one may drift apart between two looks."""
+"""Seconds by which the wall clock and the other one may move apart between two looks."""
 OVERSLEPT = 5.0
 """Seconds by which a sleep may be longer than asked; more: the machine was suspended, or had no time for us."""
 

@@ -1,7 +1,7 @@
-"""Hours of the same small measurement, to see what an hour does not show. Nothing that went wrong is hidden.
+"""Repeats a small measurement for hours, to find faults that an hour does not show. Every fault is reported.
 
 Each cycle: the canary, then a decode check. A mismatch, a failed request or a slow cycle is repeated at once; how often
-it came again is kept, and the cycle does not count for mean and range. What happens between cycles (a death of the
+it occurs again is recorded, and the cycle is excluded from mean and range. What happens between cycles (a death of the
 engine, a clock that is set, a suspended machine) is recorded with its time.
 """
 
@@ -93,14 +93,14 @@ class SoakRecord(msgspec.Struct):
     concurrency: int
     tokens: int
     baseline: msgspec.Raw
-    """What replies are held against: a `canary.Baseline`."""
+    """What replies are compared with: a `canary.Baseline`."""
     reference: str = "own"
     """The id of the run it came from, or `own`."""
     same_execution: bool = True
     fingerprint: Fingerprint = Fingerprint()
-    """Of the model at the beginning."""
+    """The model's fingerprint at the beginning."""
     engine: str = ""
-    """Which process it was when last looked at."""
+    """The engine's process when it was last checked."""
     started: int = 0
     """Cycles that were started or missed."""
     cycles: list[SoakCycle] = []
@@ -197,7 +197,7 @@ class Soak:
         """Note what happened to engine and clock; whether the engine is another one than before."""
         jump = self._clocks.jumped(self._times.now(), self._times.wall())
         if jump is not None:
-            self._event("clock_jump", f"the wall clock was set by {jump:+.0f} s; cycles stay where they were")
+            self._event("clock_jump", f"the wall clock was set by {jump:+.0f} s; the schedule is unchanged")
         before, now = self.record.engine, await self._work.engine()
         if now is None:
             return False
@@ -278,7 +278,7 @@ def summary(record: SoakRecord) -> list[str]:
     if missed:
         found.append(f"missed: {missed} {'cycle' if missed == 1 else 'cycles'} never started")
     anomalies, deaths = record.anomalies, record.deaths
-    found.append(f"anomalies: {len(anomalies)}, of which {sum(one.is_persistent for one in anomalies)} stay")
+    found.append(f"anomalies: {len(anomalies)}, of which {sum(one.is_persistent for one in anomalies)} persist")
     found.append(f"deaths of the engine: {len(deaths)}")
     return found
 
@@ -287,7 +287,7 @@ def summary(record: SoakRecord) -> list[str]:
 
 
 def outcome(record: SoakRecord) -> Outcome:
-    """1. broke off  2. an anomaly that stays, a death, or no clean cycle at all  3. passed, with what happened once."""
+    """1. interrupted  2. a persistent anomaly, a death of the engine, or no clean cycle -> failed  3. else passed."""
     if not record.is_over:
         return Outcome.INTERRUPTED  # 1
     is_bad = any(one.is_persistent for one in record.anomalies) or record.deaths or not record.clean
@@ -302,7 +302,7 @@ def findings(record: SoakRecord) -> list[Finding]:
             found.append(anomaly_finding(anomaly, f"cycle-{cycle.number}.{anomaly.name}"))
     for event in record.events:
         if event.kind == "engine_died":
-            fix = f"the engine's last words: stoker serves logs {record.serve}"
+            fix = f"the end of the engine's log: stoker serves logs {record.serve}"
             cause = "a crash, or the machine ran out of memory"
             found.append(Finding("engine_died", Outcome.FAILED, _when(event), cause, fix))
         elif event.kind in ("clock_jump", "suspended", "missed"):

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from stoker.domain import tier
 
 Z95 = 1.959964
-"""Of the normal distribution: 95 % lie within."""
+"""Standard deviations around the mean that contain 95 % of a normal distribution."""
 
 
 class Interval(NamedTuple):
@@ -53,27 +53,27 @@ def kappa(pairs: Sequence[tuple[bool, bool]]) -> float | None:
     return (agreed * n - by_chance) / (n * n - by_chance)
 
 
-class SprtVerdict(StrEnum):
+class SprtResult(StrEnum):
     ALLOW = "allow"
     DENY = "deny"
     UNDECIDED = "undecided"
 
 
 ROW_VERDICTS = {
-    SprtVerdict.ALLOW: tier.Verdict.ALLOW, SprtVerdict.DENY: tier.Verdict.DENY,
-    SprtVerdict.UNDECIDED: tier.Verdict.VERIFY,
+    SprtResult.ALLOW: tier.Verdict.ALLOW, SprtResult.DENY: tier.Verdict.DENY,
+    SprtResult.UNDECIDED: tier.Verdict.VERIFY,
 }  # fmt: skip
-"""What a verdict of the test means for routing."""
+"""What a result of the test means for routing."""
 
 
 class Sprt:
     """Wald's sequential test of a pass rate: at most `bad` (deny) against at least `good` (allow).
 
-    `error`: the chance of a wrong verdict, either way. Ends undecided after `most` samples: by default twice what a
-    fixed sample of the same errors would take. Each sample is fed once; a verdict stays.
+    `error`: the chance of a wrong result, either way. Ends undecided after `most` samples: by default twice what a
+    fixed sample of the same errors would take. Each sample is fed once; a result stays.
     """
 
-    __slots__ = ("_fail", "_high", "_low", "_pass", "_sum", "most", "n", "passed", "verdict")
+    __slots__ = ("_fail", "_high", "_low", "_pass", "_sum", "most", "n", "passed", "result")
 
     def __init__(self, bad: float = 0.85, good: float = 0.95, error: float = 0.05, most: int | None = None) -> None:
         if not 0 < bad < good < 1 or not 0 < error < 0.5:
@@ -85,22 +85,22 @@ class Sprt:
         self._sum = 0.0
         self.n = self.passed = 0
         self.most = most if most is not None else 2 * fixed_sample(bad, good, error)
-        self.verdict = SprtVerdict.UNDECIDED
+        self.result = SprtResult.UNDECIDED
 
-    def feed(self, passed: bool) -> SprtVerdict:
+    def feed(self, passed: bool) -> SprtResult:
         """One more sample."""
-        if self.verdict is not SprtVerdict.UNDECIDED:
-            return self.verdict
+        if self.result is not SprtResult.UNDECIDED:
+            return self.result
         self.n += 1
         self.passed += passed
         self._sum += self._pass if passed else self._fail
         if self._sum >= self._high:
-            self.verdict = SprtVerdict.ALLOW
+            self.result = SprtResult.ALLOW
         elif self._sum <= self._low:
-            self.verdict = SprtVerdict.DENY
-        return self.verdict
+            self.result = SprtResult.DENY
+        return self.result
 
-    def of(self, passed: int, n: int) -> SprtVerdict:
+    def of(self, passed: int, n: int) -> SprtResult:
         """What these counts say, in whatever order they came; nothing is fed.
 
         Unlike `feed` it may change its mind with more samples. However often one looks, the chance that it ever says
@@ -109,13 +109,13 @@ class Sprt:
         """
         sum = passed * self._pass + (n - passed) * self._fail
         if sum >= self._high:
-            return SprtVerdict.ALLOW
-        return SprtVerdict.DENY if sum <= self._low else SprtVerdict.UNDECIDED
+            return SprtResult.ALLOW
+        return SprtResult.DENY if sum <= self._low else SprtResult.UNDECIDED
 
     @property
     def is_over(self) -> bool:
         """Whether another sample would change nothing: it is decided, or has gone on for long enough."""
-        return self.verdict is not SprtVerdict.UNDECIDED or self.n >= self.most
+        return self.result is not SprtResult.UNDECIDED or self.n >= self.most
 
 
 def fixed_sample(bad: float, good: float, error: float) -> int:

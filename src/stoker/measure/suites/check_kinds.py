@@ -20,7 +20,7 @@ class WantedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     arguments: dict[str, Any] = {}
     subset: bool = False
-    """More arguments may be there."""
+    """Whether additional arguments are allowed."""
     fold: bool = False
 
 
@@ -49,7 +49,7 @@ class NumberCheck(CheckKind, frozen=True, tag="number"):
     """A number as the result: the first line if it is nothing else, what is boxed or bold, or the last one named."""
 
     value: str
-    """Decimal."""
+    """A decimal number."""
 
 
 class CopyCheck(CheckKind, frozen=True, tag="copy"):
@@ -71,7 +71,7 @@ class ContainsCheck(CheckKind, frozen=True, tag="contains"):
     any: list[str] = []
     none: list[str] = []
     ordered: bool = False
-    """`all` in this order."""
+    """Whether the texts in `all` must come in this order."""
 
 
 class NeedleCheck(CheckKind, frozen=True, tag="needle"):

@@ -18,7 +18,7 @@ from stoker.measure.canary import questions
 from stoker.measure.suites.check_kinds import AllChecks, FixtureCheck, NumberCheck
 
 ALPHABET = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
-"""Of ids."""
+"""Characters that are allowed in ids."""
 DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 ASSISTANT, TINY = "assistant", "tiny"
 """Wordings: what any assistant understands, and what the models in the package were taught."""
@@ -150,5 +150,5 @@ def _wrong(one: Fixture, classes: Collection[str]) -> str:
     checks = one.check.checks if isinstance(one.check, AllChecks) else [one.check]
     for check in checks:  # 5
         if isinstance(check, NumberCheck) and not DECIMAL.fullmatch(check.value):
-            return f"`check.value` '{check.value}' is no number"
+            return f"`check.value` '{check.value}' is not a number"
     return ""

@@ -1,7 +1,7 @@
 """Grades a model class by class, one fixture after the other, and stops a class as soon as it is decided.
 
-What was not answered, and what could not be checked, is kept and told, but is no sample: it says nothing about the
-model. Several of them in a row end the class.
+Unanswered and uncheckable fixtures are recorded but not counted, because they say nothing about the model. Several of
+them in a row end the class.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from stoker.measure.suites.fixture import Fixture, by_class, digest
 from stoker.measure.suites.sandbox import sandbox
 
 SAMPLING: Mapping[str, Any] = {"temperature": 0, "seed": 7}
-"""Unless the caller wants another, or the fixture says."""
+"""Defaults that the caller or the fixture may override."""
 TIMEOUT = 300.0
 PATIENCE = 60.0
 """Seconds for one check: the sandbox's own limits come first."""
@@ -59,15 +59,15 @@ SAMPLES = (GradeOutcome.PASSED, GradeOutcome.FAILED)
 class GradedFixture(msgspec.Struct, frozen=True):
     fixture: str
     digest: str
-    """Of the fixture as it was asked."""
+    """Digest of the fixture as it was asked."""
     task_class: str
     outcome: GradeOutcome
     reason: str = msgspec.field(default="", name="told")
     """Why it did not pass, in a few words."""
     seconds: float | None = None
-    """To the end of the answer."""
+    """Seconds until the end of the answer."""
     tokens: int | None = None
-    """Of the answer, as the server counted."""
+    """Tokens of the answer, as the server counted them."""
 
     @property
     def is_sample(self) -> bool:
@@ -77,12 +77,12 @@ class GradedFixture(msgspec.Struct, frozen=True):
 class GradingProgress(NamedTuple):
     graded: GradedFixture
     is_new: bool
-    """False: it was given in."""
+    """False: the grade comes from an earlier run."""
     n: int
     passed: int
     of: int
     """Fixtures of the class: the most that can be asked."""
-    verdict: stats.SprtVerdict
+    result: stats.SprtResult
 
 
 class UngradedFixtures(NamedTuple):
@@ -92,7 +92,7 @@ class UngradedFixtures(NamedTuple):
     samples: int
     ungraded: int
     reason: str
-    """Why, of most of them."""
+    """The most frequent reason."""
     first_fixture: str
 
 
@@ -123,7 +123,7 @@ async def grade_fixtures(
     check: CheckAnswer = check_in_sandbox,
     test: Callable[[], stats.Sprt] = stats.Sprt,
 ) -> list[GradedFixture]:
-    """What the verdicts rest on, in the order of the fixtures. Raises nothing of the model's or the checks' making.
+    """Grades, in the order of the fixtures. A failure of the model or of a check is a grade, not an exception.
 
     `done`: from an earlier run; the ones that are samples, of fixtures that did not change since, are not asked again.
     On cancel, only what `on_progress` got is left: store it, and pass it as `done` next time.
@@ -139,7 +139,7 @@ async def grade_fixtures(
             if one.is_sample:
                 sprt.feed(one.outcome is GradeOutcome.PASSED)
             misses = 0 if one.is_sample else misses + 1
-            on_progress(GradingProgress(one, earlier is None, sprt.n, sprt.passed, len(own), sprt.verdict))
+            on_progress(GradingProgress(one, earlier is None, sprt.n, sprt.passed, len(own), sprt.result))
             if sprt.is_over or misses == GIVE_UP:
                 break
     return found
@@ -148,10 +148,10 @@ async def grade_fixtures(
 async def grade_fixture(fixture: Fixture, ask: AskFixture, check: CheckAnswer = check_in_sandbox) -> GradedFixture:
     """1. no answer  2. a check that crashed or hung  3. passed or failed."""
 
-    def graded(outcome: GradeOutcome, told: str, reply: ModelReply | None = None) -> GradedFixture:
+    def graded(outcome: GradeOutcome, reason: str, reply: ModelReply | None = None) -> GradedFixture:
         seconds = round(reply.timing.ended - reply.timing.t0, 6) if reply is not None else None
         tokens = reply.timing.tokens.output if reply is not None else None
-        return GradedFixture(fixture.id, fixture.digest, fixture.task_class, outcome, told, seconds, tokens)
+        return GradedFixture(fixture.id, fixture.digest, fixture.task_class, outcome, reason, seconds, tokens)
 
     reply = await ask(fixture)
     if not reply.timing.is_ok:  # 1
@@ -185,9 +185,9 @@ def ungraded_fixtures(graded: Iterable[GradedFixture]) -> list[UngradedFixtures]
     for name, own in classes.items():
         missed = [one for one in own if not one.is_sample]
         if missed:
-            told = Counter(one.reason for one in missed).most_common(1)[0][0]
-            first = next(one.fixture for one in missed if one.reason == told)
-            found.append(UngradedFixtures(name, len(own) - len(missed), len(missed), told, first))
+            reason = Counter(one.reason for one in missed).most_common(1)[0][0]
+            first = next(one.fixture for one in missed if one.reason == reason)
+            found.append(UngradedFixtures(name, len(own) - len(missed), len(missed), reason, first))
     return found
 
 
@@ -244,7 +244,7 @@ def profile_rows(
         found.append(
             ProfileRow(
                 tier, name, fingerprint.identity, fingerprint.execution, sprt.n, sprt.passed,
-                stats.ROW_VERDICTS[sprt.verdict],
+                stats.ROW_VERDICTS[sprt.result],
                 round(statistics.median(seconds), 6) if seconds else None, source, digest(own), at,
             )
         )  # fmt: skip

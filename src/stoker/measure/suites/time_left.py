@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping
 
-from stoker.measure.statistics.stats import SprtVerdict
+from stoker.measure.statistics.stats import SprtResult
 from stoker.measure.suites.grading import GradingProgress
 
 
@@ -15,7 +15,7 @@ class TimeLeft:
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self._total = sum(sizes.values())
         self._to_come = dict(sizes)
-        """Of the present class and those behind it."""
+        """Questions left of the current class and of those after it."""
         self._present = ""
         self._own: list[float] = []
         self._every: list[float] = []
@@ -26,20 +26,20 @@ class TimeLeft:
         if name != self._present:
             self._to_come.pop(self._present, None)  # it was ended early
             self._present, self._own = name, []
-        self._to_come[name] = 0 if step.verdict is not SprtVerdict.UNDECIDED else max(0, self._to_come[name] - 1)
+        self._to_come[name] = 0 if step.result is not SprtResult.UNDECIDED else max(0, self._to_come[name] - 1)
         if step.is_new:
             self._own.append(seconds)
             self._every.append(seconds)
 
     @property
     def share(self) -> float:
-        """That is done, 0 to 1; it jumps where a class is decided."""
+        """The share that is done, 0 to 1; it jumps when a class is decided."""
         return 1 - sum(self._to_come.values()) / max(1, self._total)
 
     @property
     def seconds(self) -> float | None:
-        """At most: the median of this class times its rest, that of all classes so far times theirs. None: nobody knows
-        yet. A median, since a single slow answer says little of the next ones.
+        """An upper bound: the median time of this class times its remaining fixtures, plus the median of all classes
+        times the others. None: unknown. Medians, because a single slow answer says little about the next ones.
         """
         if not self._every:
             return None

@@ -1,7 +1,7 @@
 """Whole suites: every fixture of a class is asked, so that an interval of a fixed number of samples means what it says.
 
-`eval bootstrap` stops as soon as its sequential test decides; an interval over what it asked until then is too
-optimistic. A gate and a comparison want the interval, and go on to the end. Pure.
+`eval bootstrap` stops as soon as its sequential test decides; an interval over those answers is too
+optimistic. A gate and a comparison need the interval, so they ask every fixture. Pure.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def findings(graded: Sequence[GradedFixture]) -> list[Finding]:
         interval = wilson(passed, n)
         missed = [one for one in graded if one.task_class == name and not one.is_sample]
         seen = f"{passed} of {n}, 95 % interval {interval.low:.3f} to {interval.high:.3f}" if n else "no sample"
-        seen += f"; {len(missed)} questions gave no sample, the first: {missed[0].reason}" if missed else ""
+        seen += f"; {len(missed)} questions could not be graded, the first: {missed[0].reason}" if missed else ""
         outcome = Outcome.PASSED if n else Outcome.UNDECIDED
         found.append(Finding(name, outcome, seen, numbers={"n": n, "passed": passed}))
     return found

@@ -55,16 +55,16 @@ class VariantFailure(StrEnum):
     UNSUPPORTED = "unsupported"
     """Its engine cannot express it, or something that it needs is not here: it was not started."""
     START_FAILED = "start_failed"
-    """It ended before it was ready, and what it said has no name."""
+    """The engine ended before it was ready, for an unknown reason."""
     START_TIMEOUT = "start_timeout"
     SMOKE_FAILED = "smoke_failed"
-    """It runs, and does not answer as it should."""
+    """The engine runs but answers wrongly."""
     REQUESTS_FAILED = "requests_failed"
-    """Requests of the benchmark failed while it ran on."""
+    """Requests of the benchmark failed, and the engine still runs."""
     DIED = "died"
-    """It ended during the benchmark, and what it said has no name."""
+    """The engine ended during the benchmark, for an unknown reason."""
     TIMEOUT = "timeout"
-    """It was not measured within the limit for one variant."""
+    """The variant was not measured within its time limit."""
 
 
 class Variant(msgspec.Struct):
@@ -75,7 +75,7 @@ class Variant(msgspec.Struct):
     """`measured`, `failed`, or `not run`."""
     failure: str = ""
     seen: str = ""
-    """What was seen, in the engine's words or ours."""
+    """What happened, as the engine or Stoker describes it."""
     fix: str = ""
     numbers: dict[str, Number] = {}
     seconds: float | None = None

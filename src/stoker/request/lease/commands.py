@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import msgspec
+
 from stoker.domain.errors import StokerError
 
 
-class Grant(NamedTuple):
-    """Waiter `id` is served: a request now holds a lease with that id; a switch or unload is done."""
+class Grant(msgspec.Struct, frozen=True, gc=False):
+    """The wait of `id` is over: a request holds a lease with that id now; a switch or unload is done."""
 
     id: int
 
 
 class Reject(NamedTuple):
-    """Waiter `id` gets this error."""
+    """The wait of `id` fails with this error."""
 
     id: int
     error: StokerError
@@ -50,13 +52,13 @@ class CheckStart(NamedTuple):
 
 
 class CancelSwap(NamedTuple):
-    """The target is not wanted any more: abort its start. `on_swap_done` still follows, with `cancelled`."""
+    """No request waits for the target any more: abort its start. `on_swap_done` still follows, with `cancelled`."""
 
     generation: int
 
 
 class WakeAt(NamedTuple):
-    """Call `on_tick` at this time (monotonic seconds; None = no timer). Replaces the one before."""
+    """Call `on_tick` at this time (monotonic seconds; None: no timer). Replaces the previous WakeAt."""
 
     at: float | None
 

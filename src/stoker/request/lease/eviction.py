@@ -1,4 +1,4 @@
-"""To run X beside these, who must stop? A question, not an action: nothing changes."""
+"""Which residents must stop so that a serve fits its slot. Only answers the question; changes nothing."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class Never(NamedTuple):
 
 
 def fits(target: ServeState) -> bool:
-    """Whether it can run beside everything that is loaded."""
+    """Whether the target can run beside everything that is loaded."""
     return _missing(target) <= 0
 
 
 def _missing(target: ServeState) -> int:
     slot_state = target.slot_state
-    return slot_state.used + target.weight - slot_state.budget
+    return slot_state.used + target.size - slot_state.budget
 
 
 def victims_for(target: ServeState) -> Victims | Later | Never:
-    """Who must stop so that `target` fits its slot's budget.
+    """The residents that must stop so that `target` fits its slot's budget.
 
     1. it fits beside everything that is loaded  -> nobody
     2. larger than the budget without the pins   -> Never, with the shortfall; a resident's own memory is credit
@@ -50,22 +50,22 @@ def victims_for(target: ServeState) -> Victims | Later | Never:
     pins = [
         s for s in slot_state.serves if s.serve.keep_loaded and s is not target and s.phase is not ServePhase.STOPPED
     ]
-    shortfall = sum(s.weight for s in pins) + target.weight - slot_state.budget
+    shortfall = sum(s.size for s in pins) + target.size - slot_state.budget
     if shortfall > 0:
         return Never(shortfall, _explain(target, pins, shortfall))  # 2
     evictable = [s for s in slot_state.serves if s.phase is ServePhase.READY and s not in pins]
-    if sum(s.weight for s in evictable) < missing:
+    if sum(s.size for s in evictable) < missing:
         return Later()  # 4
     chosen: list[ServeState] = []
     for state in sorted(evictable, key=_cost):
         if missing <= 0:
             break
         chosen.append(state)
-        missing -= state.weight
-    for state in sorted(chosen, key=lambda s: s.weight):  # an early small choice may no longer be needed
-        if missing + state.weight <= 0:
+        missing -= state.size
+    for state in sorted(chosen, key=lambda s: s.size):  # an early small choice may no longer be needed
+        if missing + state.size <= 0:
             chosen.remove(state)
-            missing += state.weight
+            missing += state.size
     return Victims(tuple(chosen))  # 3
 
 
@@ -80,7 +80,7 @@ def _explain(target: ServeState, pins: list[ServeState], shortfall: int) -> str:
     if slot.memory is None:
         return f"serve '{target.name}' does not fit slot '{slot.name}'{beside}"
     return (
-        f"serve '{target.name}' needs {_size(target.weight)} of slot '{slot.name}' ({_size(slot.memory)}){beside}: "
+        f"serve '{target.name}' needs {_size(target.size)} of slot '{slot.name}' ({_size(slot.memory)}){beside}: "
         f"{_size(shortfall)} short"
     )
 

@@ -11,7 +11,7 @@ from enum import Enum
 
 
 class ServePhase(Enum):
-    """Where a serve is. A serve that is STARTING is never a victim."""
+    """What a serve is doing in its slot. A serve that is STARTING is never a victim."""
 
     STOPPED = "stopped"
     STARTING = "starting"
@@ -28,19 +28,19 @@ class PhaseEvent(Enum):
     DRAINED = "drained"
     """Its requests ended, or were cut."""
     CALLED_OFF = "called_off"
-    """The swap will not happen: nobody wants the target any more, or it cannot start."""
+    """The swap will not happen: no request waits for the target any more, or it cannot start."""
     PROVED = "proved"
     ADOPTED = "adopted"
     """An earlier run of Stoker left it running."""
     ENDED = "ended"
-    """It was stopped, ended by itself, or did not start."""
+    """It was stopped, exited, or did not start."""
 
 
 class IllegalPhaseEvent(ValueError):
     """A bug in Stoker: this must not happen in that phase."""
 
     def __init__(self, phase: ServePhase, event: PhaseEvent) -> None:
-        super().__init__(f"a serve that is {phase.value} cannot have '{event.value}' happen to it")
+        super().__init__(f"a bug in Stoker: event '{event.value}' is not allowed in phase '{phase.value}'")
         self.phase = phase
         self.event = event
 

@@ -1,7 +1,8 @@
 """The lease scheduler: which request may run now, which must wait, which serve must stop.
 
-Every input takes `now` (monotonic seconds) and returns commands, to be carried out in order. Apart from the short ways
-marked *hot*, each input changes one thing and then calls `settle`, the only place where anything is decided.
+Every input takes `now` (monotonic seconds) and returns commands, to be carried out in order. Each input
+changes one thing and then calls `reconcile`, the only place where anything is decided. Only the exits marked *hot*
+return without it.
 """
 
 from __future__ import annotations
@@ -14,42 +15,45 @@ from stoker.request.lease import refusals
 from stoker.request.lease.commands import Command, Grant, Reject
 from stoker.request.lease.eviction import Never, victims_for
 from stoker.request.lease.phases import PhaseEvent, ServePhase
-from stoker.request.lease.settle import FOREVER, Settler
+from stoker.request.lease.reconcile import FOREVER, Reconciler
 from stoker.request.lease.state import ServeState, SlotState, Swap, SwapKind, Waiter, Want
 from stoker.request.lease.timing import BACKOFF_CAP, BACKOFF_WAIT, STEADY_AFTER, backoff, timing
 
 
-class Scheduler(Settler):
-    """See the module's docstring. Not thread-safe; never blocks; raises only on a caller's misuse (unknown serve)."""
+class Scheduler(Reconciler):
+    """See the module's docstring. Not thread-safe; never blocks; raises only on misuse (an unknown serve).
+
+    It inherits the state and the steps: one object, so that the hot path has no call or attribute in between.
+    """
 
     # -- requests ------------------------------------------------------------------------------------------------
 
     def on_request(self, id: int, name: str, now: float, counted: bool = True) -> list[Command]:
         """A request for a serve that exists. It is granted, refused, or waits.
 
-        1. ready, nobody before it, a place free (or none needed) -> Grant        (hot)
-           no place free, but a lease that yields                 -> Cut, Grant
+        1. ready, nobody waits, a place is free (or none needed) -> Grant        (hot)
+           no place free, but a preemptible lease                 -> Cut, Grant
         2. shutting down, drained by the operator, or parked      -> Reject
         3. the queue is full (for a load: `max_active` more)      -> Reject
-        4. ready, but no place: `queue_timeout`, 0 = Reject at once
+        4. ready, but no place free: waits at most `queue_timeout`; Reject if that is 0
         5. can never fit, or backs off for long                   -> Reject
-        6. otherwise it waits for the load, at most `swap_timeout`
+        6. otherwise it waits for the load, at most `swap_timeout`; once loaded, for a place as in 4
         """
         state = self.serves[name]
-        is_open = state.phase is ServePhase.READY and not state.held and not self.closing
+        is_open = state.phase is ServePhase.READY and not state.is_drained and not self.closing
         if is_open and (not counted or (not state.queue and state.active < state.serve.max_active)):
             self.add_lease(state, id, counted)
             return [Grant(id)]  # 1
-        gone = self.cut_yielding(state) if is_open else []
-        if gone and state.has_place():
+        cut = self.cut_preemptible(state) if is_open else []
+        if cut and state.has_place():
             self.add_lease(state, id, counted)
-            return [*gone, Grant(id)]  # 1
-        error, for_place = self._refusal(state, now)
+            return [*cut, Grant(id)]  # 1
+        error, waits_for_place = self._refusal(state, now)
         if error is not None:
-            return [*gone, Reject(id, error)]
-        patience = state.serve.queue_timeout if for_place else timing(state).swap_timeout
-        state.queue[id] = Waiter(id, Want.REQUEST, now, now + patience, counted, for_place)
-        return [*gone, *self.settle(now)]
+            return [*cut, Reject(id, error)]
+        patience = state.serve.queue_timeout if waits_for_place else timing(state).swap_timeout
+        state.queue[id] = Waiter(id, Want.REQUEST, now, now + patience, counted, waits_for_place)
+        return [*cut, *self.reconcile(now)]
 
     def on_cancel(self, id: int, name: str, now: float) -> list[Command]:
         """A waiter leaves. One that was granted in the same moment gives its lease back."""
@@ -58,7 +62,7 @@ class Scheduler(Settler):
             return []
         if state.queue.pop(id, None) is None:
             return self.on_release(id, name, now)
-        return self.settle(now)
+        return self.reconcile(now)
 
     def on_release(self, id: int, name: str, now: float) -> list[Command]:
         """A lease ends. Unknown ones (cut, or their serve has exited) are ignored."""
@@ -67,25 +71,25 @@ class Scheduler(Settler):
         if state is None or counted is None:
             return []
         state.active -= counted
-        if id in state.yielding:
-            state.yielding.remove(id)
+        if id in state.preemptible:
+            state.preemptible.remove(id)
         else:
             state.idle_since = now
         if state.phase is ServePhase.READY and state.slot_state.is_quiet():
             idle = state.serve.idle_unload
             if idle is None or (self.wake is not None and self.wake <= now + idle):
                 return []  # hot
-        return self.settle(now)
+        return self.reconcile(now)
 
-    def on_yield(self, id: int, name: str, now: float) -> list[Command]:
-        """The lease may be preempted from now on: it is cut when another request needs its place, or the memory of its
-        serve, and it does not make its serve busy. Unknown leases, and those that take no place, are ignored.
+    def on_preemption_allowed(self, id: int, name: str, now: float) -> list[Command]:
+        """Mark a lease as preemptible: it is cut when another request needs its place or its serve's memory, and
+        it does not make the serve busy. Unknown leases, and those that take no place, are ignored.
         """
         state = self.serves.get(name)
         if state is None or not state.leases.get(id):
             return []
-        state.yielding.add(id)
-        return self.settle(now)
+        state.preemptible.add(id)
+        return self.reconcile(now)
 
     # -- the fleet -----------------------------------------------------------------------------------------------
 
@@ -97,9 +101,9 @@ class Scheduler(Settler):
         cancelled: bool = False,
         untouched: bool = False,
     ) -> list[Command]:
-        """What came of a StartSwap. Results of other generations are ignored.
+        """The result of a StartSwap. A result with another generation is ignored.
 
-        The victims are gone, unless it is `untouched`: it failed, or was cancelled, before the first one was stopped.
+        The victims are gone, unless `untouched`: the swap failed, or was cancelled, before the first one was stopped.
         """
         slot_state, swap = self.find_swap(generation)
         if slot_state is None or swap is None:
@@ -113,7 +117,7 @@ class Scheduler(Settler):
                 commands += self.mark_stopped(victim)
         target = swap.target
         if target is None:
-            return commands + self.settle(now)
+            return commands + self.reconcile(now)
         if error is None and not cancelled:
             self.mark_ready(target, swap, now)
             if target.must_stop():
@@ -122,23 +126,23 @@ class Scheduler(Settler):
             commands += self.mark_stopped(target)
         else:
             commands += self._failed(target, swap, now, error)
-        return commands + self.settle(now)
+        return commands + self.reconcile(now)
 
     def on_exit(self, name: str, now: float, detail: str = "", code: str = "") -> list[Command]:
-        """A serve that was ready has ended by itself. `code` names the failure, where it is known.
+        """A serve that was ready has exited. `code` names the failure, if it is known.
 
         If the model does not fit on its device, waiting requests are refused, and its `fallback` is started.
         """
         state = self.serves.get(name)
         if state is None or state.phase not in (ServePhase.READY, ServePhase.DRAINING):
             if state is not None and state.phase is ServePhase.STOPPING:
-                state.exited = True  # if its swap is called off, it is stopped all the same
-            return []  # a start or a stop reports through on_swap_done
+                state.exited = True  # if its swap is called off, it counts as stopped nevertheless
+            return []  # the result of a start or stop comes through on_swap_done
         state.end_leases(state.leases)
         state.last_error = error = refusals.exited(state.serve, detail, code)
         if state.phase is ServePhase.DRAINING:
             state.exited = True
-            return self.settle(now)
+            return self.reconcile(now)
         if now - state.ready_since < STEADY_AFTER:
             state.crashes += 1
             state.backoff_until = now + backoff(state.crashes)
@@ -150,9 +154,7 @@ class Scheduler(Settler):
             state.backoff_until = now + BACKOFF_CAP
             commands += self.refuse_all(state, refusals.backing_off(error, BACKOFF_CAP))
             self.restore(fallback, SwapKind.RESTORE, now)
-        for waiter in state.queue.values():
-            self.wait_for_load(state, waiter, now)
-        return commands + self.settle(now)
+        return commands + self.reconcile(now)
 
     def on_restart(self, name: str, now: float, reason: str) -> list[Command]:
         """A ready serve is wedged: its streams are cut, and it is stopped and started again."""
@@ -160,13 +162,11 @@ class Scheduler(Settler):
         if state.phase is not ServePhase.READY:
             return []
         state.wanted = True
-        for waiter in state.queue.values():
-            self.wait_for_load(state, waiter, now)
         self.open_swap(SwapKind.UNLOAD, None, (state,), now, 0.0, reason)
-        return self.settle(now)
+        return self.reconcile(now)
 
     def on_park(self, name: str, now: float, reason: str) -> list[Command]:
-        """It is not started until an operator switches to it, or its configuration changes."""
+        """Stop a serve, and do not start it until an operator switches to it or its configuration changes."""
         state = self.serves[name]
         state.parked = reason
         state.wanted = False
@@ -175,32 +175,32 @@ class Scheduler(Settler):
             self.open_swap(SwapKind.UNLOAD, None, (state,), now, 0.0, reason)
         elif state.phase is ServePhase.STARTING:
             commands += self.abandon_start(state, now)
-        return commands + self.settle(now)
+        return commands + self.reconcile(now)
 
     def on_measured(self, name: str, size: int, now: float) -> list[Command]:
-        """Bytes of its slot that a serve was measured to hold."""
+        """A serve was measured: it holds `size` bytes of its slot."""
         state = self.serves[name]
         if state.measured == size:
             return []
         state.measured = size
-        return self.settle(now)
+        return self.reconcile(now)
 
     def on_adopted(self, name: str, now: float) -> list[Command]:
-        """A serve that an earlier run of Stoker left running was proved."""
+        """A serve that an earlier run of Stoker left running was adopted and proved ready."""
         state = self.serves[name]
-        state.on_phase(PhaseEvent.ADOPTED)
+        state.apply(PhaseEvent.ADOPTED)
         state.ready_since = state.idle_since = now
-        return self.settle(now)
+        return self.reconcile(now)
 
     def on_tick(self, now: float) -> list[Command]:
         """The time of the last WakeAt has come."""
         self.wake = None
-        return self.settle(now)
+        return self.reconcile(now)
 
     # -- the operator --------------------------------------------------------------------------------------------
 
     def on_switch(self, id: int, name: str, now: float, drain_timeout: float | None = None) -> list[Command]:
-        """Make this serve resident now, whatever hysteresis says. Grant(id) when it is ready."""
+        """Make this serve resident now, even if its residents are protected. Grant(id) when it is ready."""
         state = self.serves[name]
         if self.closing:
             return [Reject(id, refusals.shutting_down())]
@@ -212,12 +212,12 @@ class Scheduler(Settler):
         state.backoff_until = 0.0
         state.parked = ""
         state.queue[id] = Waiter(id, Want.SWITCH, now, FOREVER, counted=False, drain_timeout=drain_timeout)
-        return self.settle(now)
+        return self.reconcile(now)
 
     def on_preload(self, name: str, now: float) -> list[Command]:
-        """Load it as soon as it fits beside what is loaded; nothing is evicted for it."""
+        """Load a serve as soon as it fits beside what is loaded; nothing is evicted for it."""
         self.serves[name].wanted = True
-        return self.settle(now)
+        return self.reconcile(now)
 
     def on_unload(self, id: int, name: str, now: float, drain_timeout: float | None = None) -> list[Command]:
         """Drain and stop. Grant(id) once it is gone. A start under way is cancelled, its waiters are refused."""
@@ -232,12 +232,12 @@ class Scheduler(Settler):
             self.open_swap(SwapKind.UNLOAD, None, (state,), now, drain)
         elif state.phase is ServePhase.STARTING:
             commands += self.refuse_all(state, refusals.unloaded(state.serve)) + self.abandon_start(state, now)
-        return commands + self.settle(now)
+        return commands + self.reconcile(now)
 
-    def on_drain(self, name: str, now: float, held: bool = True) -> list[Command]:
-        """Admit nothing new on this serve (or admit again); what runs or waits goes on."""
-        self.serves[name].held = held
-        return self.settle(now)
+    def on_drain(self, name: str, now: float, drained: bool = True) -> list[Command]:
+        """Admit nothing new on this serve, or admit again; running and waiting requests go on."""
+        self.serves[name].is_drained = drained
+        return self.reconcile(now)
 
     def on_reload(self, slots: Iterable[Slot], serves: Iterable[Serve], now: float) -> list[Command]:
         """A new configuration. Unchanged serves and their streams are untouched; changed ones drain, then restart."""
@@ -256,19 +256,19 @@ class Scheduler(Settler):
         for name, serve in fresh.items():
             if name not in self.serves:
                 self.add_serve(serve)
-        return commands + self.settle(now)
+        return commands + self.reconcile(now)
 
     def on_shutdown(self, now: float) -> list[Command]:
-        """Refuse everybody who waits, admit nobody; leases go on until they end or are cut."""
+        """Refuse all waiting and new requests; leases go on until they end or are cut."""
         self.closing = True
         commands: list[Command] = []
         for state in self.serves.values():
             commands += self.refuse_all(state, refusals.shutting_down())
             state.wanted = False
-        return commands + self.settle(now)
+        return commands + self.reconcile(now)
 
     def cut_all(self, reason: str) -> list[Command]:
-        """Cut every lease: the time for shutting down is over."""
+        """Cut every lease: the grace period of the shutdown is over."""
         return [self.cut_leases(state, reason) for state in self.serves.values() if state.leases]
 
     def _failed(self, target: ServeState, swap: Swap, now: float, error: StokerError) -> list[Command]:
@@ -299,19 +299,21 @@ class Scheduler(Settler):
         return commands
 
     def _refusal(self, state: ServeState, now: float) -> tuple[StokerError | None, bool]:
-        """Why a request that is not granted at once cannot wait (None: it can); and whether it waits for a place."""
+        """Why a request that is not granted at once cannot wait (None: it can); and whether it waits for a place.
+
+        The numbers are those of `on_request`.
+        """
         serve = state.serve
         if self.closing:
             return refusals.shutting_down(), False  # 2
         if state.removed:
             return refusals.removed(serve.name), False  # 2
-        if state.held:
-            return refusals.held(serve), False  # 2
+        if state.is_drained:
+            return refusals.drained(serve), False  # 2
         if state.parked:
             return refusals.parked(serve, state.parked), False  # 2
-        places = (
-            0 if state.phase is ServePhase.READY else serve.max_active
-        )  # requests that wait for a load find places when it is loaded
+        # Requests that wait for a load find `max_active` places when it is loaded.
+        places = 0 if state.phase is ServePhase.READY else serve.max_active
         if len(state.queue) >= serve.queue + places:
             return refusals.queue_full(serve, len(state.queue)), False  # 3
         if state.phase is ServePhase.READY:

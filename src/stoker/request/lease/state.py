@@ -1,4 +1,4 @@
-"""What the scheduler remembers. Only this package changes it."""
+"""What the scheduler remembers about serves, slots, swaps and waiting requests. Only this package changes it."""
 
 from __future__ import annotations
 
@@ -20,15 +20,21 @@ class Want(Enum):
 
 
 class SwapKind(Enum):
+    """Why a swap was decided."""
+
     DEMAND = "demand"
+    """A request, an operator or a preload wants the target."""
     UNLOAD = "unload"
+    """The victims are only stopped: there is no target."""
     RESTORE = "restore"
+    """A start failed: a previous resident, or the `fallback`, is started."""
     BASELINE = "baseline"
+    """The restored serve failed, too: the slot's `baseline` is started."""
 
 
 @dataclass(slots=True)
 class Waiter:
-    """A request, or an operator's switch, that is not served yet. Times are monotonic seconds."""
+    """A request, or an operator's switch, that still waits. Times are monotonic seconds."""
 
     id: int
     want: Want
@@ -36,23 +42,25 @@ class Waiter:
     deadline: float
     counted: bool = True
     """Takes one of the serve's `max_active` places."""
-    for_place: bool = False
-    """Waits for a place on a ready serve, not for a load."""
+    waits_for_place: bool = False
+    """Waits for a place on a ready serve, not for a load. `update_wait` follows the serve's phase."""
     drain_timeout: float | None = None
-    """Of a switch that sets its own; None: the slot's."""
+    """The drain timeout that this switch asks for; None: the slot's."""
 
 
 @dataclass(slots=True, eq=False)
 class ServeState:
+    """A serve at run time: its phase, its leases, the requests that wait for it, and its history."""
+
     serve: Serve
     slot_state: SlotState
     phase: ServePhase = ServePhase.STOPPED
     leases: dict[int, bool] = field(default_factory=dict)
     """Lease id -> whether it takes a place."""
     active: int = 0
-    """Leases that take a place."""
-    yielding: set[int] = field(default_factory=set)
-    """Leases that are cut as soon as another request needs what they hold."""
+    """How many leases take a place."""
+    preemptible: set[int] = field(default_factory=set)
+    """Ids of leases that are cut as soon as another request needs their place or memory."""
     queue: dict[int, Waiter] = field(default_factory=dict)
     """In order of arrival."""
     ready_since: float = 0.0
@@ -63,37 +71,37 @@ class ServeState:
     """Exits soon after ready, in a row."""
     backoff_until: float = 0.0
     last_error: StokerError | None = None
-    held: bool = False
+    is_drained: bool = False
     """An operator drains it: nothing new is admitted."""
     wanted: bool = False
-    """It is loaded without a request, as soon as it fits beside what is loaded."""
+    """Load it without a request, as soon as it fits beside what is loaded."""
     exited: bool = False
     """It exited while it was draining."""
     pending: Serve | None = None
-    """Its new configuration, applied when it is stopped."""
+    """Its changed configuration, applied once it has stopped."""
     removed: bool = False
     parked: str = ""
     """Why it is not started until an operator switches to it; empty: it is not parked."""
     measured: int | None = None
-    """Bytes of the slot that it was last measured to hold; None: not measured since its start."""
+    """Bytes of the slot that it held when it was last measured; None: not measured since its start."""
     unloads: list[int] = field(default_factory=list)
-    """Ids of operators' unloads that wait for its stop."""
+    """Ids of the unloads (an operator's) that wait for its stop."""
 
     @property
     def name(self) -> str:
         return self.serve.name
 
     @property
-    def weight(self) -> int:
-        """What it takes of its slot's budget: the declared size, or the measured one if that is larger."""
-        return self.slot_state.weigh(self.serve, self.measured)
+    def size(self) -> int:
+        """Its share of the slot's budget: the declared size, or the measured one if that is larger."""
+        return self.slot_state.size_of(self.serve, self.measured)
 
     @property
     def oldest(self) -> float:
         """Arrival of the oldest waiter; infinity if none waits."""
         return next(iter(self.queue.values())).since if self.queue else float("inf")
 
-    def on_phase(self, event: PhaseEvent) -> None:
+    def apply(self, event: PhaseEvent) -> None:
         """Raises IllegalPhaseEvent."""
         self.phase = next_phase(self.phase, event)
 
@@ -102,16 +110,16 @@ class ServeState:
         ended = tuple(ids)
         for id in ended:
             self.active -= self.leases.pop(id)
-        self.yielding.difference_update(ended)
+        self.preemptible.difference_update(ended)
         return ended
 
     def must_stop(self) -> bool:
-        """Whether it has to stop for another reason than a waiting request."""
+        """Whether it has to stop, whatever requests wait for."""
         return bool(self.unloads or self.removed or self.pending or self.parked)
 
     def is_used(self) -> bool:
-        """Whether a request waits for it, or holds a lease that does not yield."""
-        return bool(self.queue) or len(self.leases) > len(self.yielding)
+        """Whether a request waits for it, or holds a lease that cannot be preempted."""
+        return bool(self.queue) or len(self.leases) > len(self.preemptible)
 
     def has_place(self) -> bool:
         return self.active < self.serve.max_active
@@ -119,7 +127,7 @@ class ServeState:
 
 @dataclass(slots=True, eq=False)
 class Swap:
-    """One decided change of residents. `generation` distinguishes its result from older ones."""
+    """A decided change of residents. `generation` numbers it, so that late results of older swaps are ignored."""
 
     generation: int
     kind: SwapKind
@@ -137,6 +145,8 @@ class Swap:
 
 @dataclass(slots=True, eq=False)
 class SlotState:
+    """A slot at run time. Sizes are bytes; in a slot without `memory` the budget is 1, and so is each serve's size."""
+
     slot: Slot
     serves: list[ServeState] = field(default_factory=list)
     swaps: dict[int, Swap] = field(default_factory=dict)
@@ -146,17 +156,22 @@ class SlotState:
     def budget(self) -> int:
         return 1 if self.slot.memory is None else self.slot.memory
 
-    def weigh(self, serve: Serve, measured: int | None = None) -> int:
+    def size_of(self, serve: Serve, measured: int | None = None) -> int:
         return 1 if self.slot.memory is None else max(serve.memory or 0, measured or 0)
 
     @property
     def used(self) -> int:
-        """What residents hold, plus what decided targets will; a victim counts until it is gone."""
-        return sum(state.weight for state in self.serves if state.phase is not ServePhase.STOPPED)
+        """The sizes of the residents and of the targets that are starting; a victim counts until it is gone."""
+        return sum(state.size for state in self.serves if state.phase is not ServePhase.STOPPED)
 
     def is_quiet(self) -> bool:
-        """Whether no swap is under way and nobody waits."""
-        return not self.swaps and not any(state.queue for state in self.serves)
+        """Whether no swap is under way and no request waits."""
+        if self.swaps:
+            return False
+        for state in self.serves:  # noqa: SIM110 - hot: a generator costs more than what it looks at
+            if state.queue:
+                return False
+        return True
 
     def is_clearing(self) -> bool:
         """Whether a victim is being stopped for a target."""

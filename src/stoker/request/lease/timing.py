@@ -1,7 +1,7 @@
 """How long things may take. Everything that is `auto` follows the measured swap time S.
 
 The rule: docs/how-it-works/scheduling.md. S of a target is the median of its last five times from the stop of the
-victims to ready; until it was measured, max(1 s, weight bytes / 1 GB/s).
+victims to ready; until it was measured, max(1 s, declared memory / 1 GB/s).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from stoker.request.lease.state import ServeState
 ASSUMED_BYTES_PER_SECOND = 1e9
 ASSUMED_MINIMUM = 1.0
 MAX_LINGER = 2.0
-LEAST_MAX_WAIT = 15.0
+MIN_MAX_WAIT = 15.0
 BACKOFF_BASE = 1.0
 BACKOFF_CAP = 60.0
 BACKOFF_WAIT = 5.0
-"""A request waits for a back-off that ends within this; for a longer one it is refused with Retry-After."""
+"""Seconds. A request waits for a back-off that ends within this; for a longer one it is refused with Retry-After."""
 STEADY_AFTER = 30.0
-"""A serve that dies later than this after ready was well started: no back-off."""
+"""Seconds. A serve that exits later than this after it was ready gets no back-off: its start was good."""
 
 
 class Timing(NamedTuple):
@@ -36,12 +36,12 @@ class Timing(NamedTuple):
 
 
 def timing(state: ServeState) -> Timing:
-    """What the slot's policy comes to for this target."""
+    """The slot's swap policy in seconds, for this target."""
     policy: SwapPolicy = state.slot_state.slot.swap
     assumed = not state.swap_times
-    weight = state.serve.memory or 0
-    swap_time = max(ASSUMED_MINIMUM, weight / ASSUMED_BYTES_PER_SECOND) if assumed else median(state.swap_times)
-    auto_wait = max(2 * policy.patience * swap_time, LEAST_MAX_WAIT)
+    size = state.serve.memory or 0
+    swap_time = max(ASSUMED_MINIMUM, size / ASSUMED_BYTES_PER_SECOND) if assumed else median(state.swap_times)
+    auto_wait = max(2 * policy.patience * swap_time, MIN_MAX_WAIT)
     max_wait = auto_wait if policy.max_wait is None else policy.max_wait
     return Timing(
         swap_time=swap_time,
@@ -54,7 +54,7 @@ def timing(state: ServeState) -> Timing:
 
 
 def _contention(state: ServeState) -> float:
-    """The longest that the other serves of the slot, and the target's own start, can take one after the other."""
+    """Seconds that draining, stopping and starting every serve of the slot can take, one after the other."""
     drain = state.slot_state.slot.swap.drain_timeout
     return sum(drain + s.serve.stop_grace + s.serve.ready_timeout for s in state.slot_state.serves)
 

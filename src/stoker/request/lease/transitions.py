@@ -9,12 +9,12 @@ from stoker.domain.serve import Serve, Slot
 from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Reject, StartSwap
 from stoker.request.lease.eviction import Victims, victims_for
 from stoker.request.lease.phases import PhaseEvent, ServePhase
-from stoker.request.lease.state import ServeState, SlotState, Swap, SwapKind, Waiter
+from stoker.request.lease.state import ServeState, SlotState, Swap, SwapKind, Waiter, Want
 from stoker.request.lease.timing import timing
 
 
 class Transitions:
-    """Every serve and slot at run time."""
+    """Every serve and slot at run time, by name."""
 
     def __init__(self, slots: Iterable[Slot], serves: Iterable[Serve]) -> None:
         self.slots: dict[str, SlotState] = {slot.name: SlotState(slot) for slot in slots}
@@ -37,7 +37,7 @@ class Transitions:
         self.serves.pop(state.name, None)
 
     def apply_configuration(self, state: ServeState, serve: Serve) -> None:
-        """A stopped serve gets its new configuration; it keeps its queue."""
+        """Give a stopped serve its new configuration. Its queue stays."""
         state.pending = None
         if (serve.slot or f"~{serve.name}") == state.slot_state.slot.name:
             state.serve = serve
@@ -45,7 +45,7 @@ class Transitions:
         self.remove_serve(state)
         self.add_serve(serve)
         moved = self.serves[serve.name]
-        moved.queue, moved.wanted, moved.held = state.queue, state.wanted or serve.keep_loaded, state.held
+        moved.queue, moved.wanted, moved.is_drained = state.queue, state.wanted or serve.keep_loaded, state.is_drained
 
     def find_swap(self, generation: int) -> tuple[SlotState | None, Swap | None]:
         for slot_state in self.slots.values():
@@ -60,11 +60,11 @@ class Transitions:
     def cut_leases(self, state: ServeState, reason: str) -> Command:
         return Cut(state.name, state.end_leases(state.leases), reason)
 
-    def cut_yielding(self, state: ServeState) -> list[Command]:
-        """Take its yielding leases away."""
+    def cut_preemptible(self, state: ServeState) -> list[Command]:
+        """Cut its preemptible leases."""
         return (
-            [Cut(state.name, state.end_leases(state.yielding), "another request needs its place")]
-            if state.yielding
+            [Cut(state.name, state.end_leases(state.preemptible), "another request needs its place")]
+            if state.preemptible
             else []
         )
 
@@ -73,10 +73,19 @@ class Transitions:
         state.queue.clear()
         return commands
 
-    def wait_for_load(self, state: ServeState, waiter: Waiter, now: float) -> None:
-        """A request that waited for a place now waits for a load."""
-        if waiter.for_place:
-            waiter.for_place = False
+    def update_wait(self, state: ServeState, waiter: Waiter, now: float) -> None:
+        """While the serve is ready, a request waits for a place, otherwise for a load. Where that has changed:
+
+        - It was loaded: `queue_timeout` from now on, or the rest of `swap_timeout` if that is longer.
+        - It is stopped or was lost: `swap_timeout` from now on.
+        """
+        is_ready = state.phase is ServePhase.READY
+        if waiter.want is not Want.REQUEST or waiter.waits_for_place is is_ready:
+            return
+        waiter.waits_for_place = is_ready
+        if is_ready:
+            waiter.deadline = max(waiter.deadline, now + state.serve.queue_timeout)
+        else:
             waiter.deadline = now + timing(state).swap_timeout
 
     def open_swap(
@@ -88,35 +97,35 @@ class Transitions:
         drain: float,
         reason: str = "",
     ) -> None:
-        """A swap is decided. It runs in step 6 of `settle`, at once if its victims hold no lease."""
+        """Record a decided swap. It runs in step 6 of `reconcile`: at once if its victims hold no lease."""
         slot_state = victims[0].slot_state if target is None else target.slot_state
         self.generation += 1
         slot_state.swaps[self.generation] = Swap(
             self.generation, kind, target, victims, now, now + drain, reason=reason
         )
         if target is not None:
-            target.on_phase(PhaseEvent.START_DECIDED)
+            target.apply(PhaseEvent.START_DECIDED)
             slot_state.swaps_made += 1
         for victim in victims:
-            victim.on_phase(PhaseEvent.STOP_DECIDED)
+            victim.apply(PhaseEvent.STOP_DECIDED)
 
     def run_swap(self, swap: Swap, now: float) -> Command:
         swap.run_at = now
         for victim in swap.victims:
-            victim.on_phase(PhaseEvent.DRAINED)
+            victim.apply(PhaseEvent.DRAINED)
         name = swap.target.name if swap.target is not None else None
         return StartSwap(swap.generation, name, tuple(v.name for v in swap.victims))
 
     def call_off(self, swap: Swap, now: float) -> None:
-        """No request waits any more and the victims still drain: all serves stay as they were."""
+        """Undo a swap whose victims still drain, because no request waits for its target: the victims go on serving."""
         target = swap.target
         if target is None:
             raise ValueError("an unload cannot be called off")
         del target.slot_state.swaps[swap.generation]
         target.slot_state.swaps_made -= 1
-        target.on_phase(PhaseEvent.CALLED_OFF)
+        target.apply(PhaseEvent.CALLED_OFF)
         for victim in swap.victims:
-            victim.on_phase(PhaseEvent.CALLED_OFF)
+            victim.apply(PhaseEvent.CALLED_OFF)
             if victim.exited or victim.must_stop():
                 self.open_swap(SwapKind.UNLOAD, None, (victim,), now, max(0.0, swap.drain_deadline - now))
 
@@ -127,13 +136,13 @@ class Transitions:
             if victim.exited:
                 commands += self.mark_stopped(victim)
                 continue
-            victim.on_phase(PhaseEvent.CALLED_OFF)
+            victim.apply(PhaseEvent.CALLED_OFF)
             if victim.must_stop():
                 self.open_swap(SwapKind.UNLOAD, None, (victim,), now, 0.0)
         return commands
 
     def abandon_start(self, state: ServeState, now: float) -> list[Command]:
-        """Give up a start: call it off while its victims drain, cancel it after that."""
+        """Give up a start: call the swap off while its victims drain, cancel it later."""
         for swap in list(state.slot_state.swaps.values()):
             if swap.target is state:
                 if swap.run_at is None:
@@ -144,7 +153,7 @@ class Transitions:
         return []
 
     def mark_ready(self, state: ServeState, swap: Swap, now: float) -> None:
-        state.on_phase(PhaseEvent.PROVED)
+        state.apply(PhaseEvent.PROVED)
         state.ready_since = state.idle_since = now
         state.failures = 0
         state.backoff_until = 0.0
@@ -155,7 +164,7 @@ class Transitions:
             state.swap_times.append(now - swap.run_at)
 
     def mark_stopped(self, state: ServeState) -> list[Command]:
-        state.on_phase(PhaseEvent.ENDED)
+        state.apply(PhaseEvent.ENDED)
         state.exited = False
         state.measured = None  # the declared size counts until it is measured again
         state.end_leases(state.leases)
@@ -171,7 +180,7 @@ class Transitions:
         if (
             self.serves.get(state.name) is not state
             or state.phase is not ServePhase.STOPPED
-            or state.held
+            or state.is_drained
             or state.parked
         ):
             return

@@ -63,8 +63,8 @@ async def _same(client: ModelClient, ctx: CheckContext) -> CheckResult:
     repeats = await _repeats(client, ctx)
     n = len(repeats)
     if len(names := Counter(name for one in repeats for name in wire_flaws.named_models(one.reply))) > 1:  # 1
-        told = ", ".join(f"'{name}' {count} times" for name, count in names.most_common(4))
-        return failed("names", f"answers to {n} equal requests say that they are from {told}", n=n)
+        counted_names = ", ".join(f"'{name}' {count} times" for name, count in names.most_common(4))
+        return failed("names", f"answers to {n} identical requests say that they are from {counted_names}", n=n)
     for prompt in range(PROMPTS):
         costs = Counter(one.reply.timing.tokens.input for one in repeats if one.prompt == prompt)
         if len(costs) > 1:  # 2
@@ -82,8 +82,8 @@ async def _same(client: ModelClient, ctx: CheckContext) -> CheckResult:
     known = {name: mark for name, mark in marks.items() if name in ctx.baseline}
     if known and all(ctx.baseline[name] != mark for name, mark in known.items()):  # 4
         return failed("changed", f"none of {len(known)} answers begins as it was recorded", n=n, **marks)
-    told = "; as recorded" if known else ""
-    return passed(f"{n} equal requests, one model as far as answers tell{told}", n=n, passed=n, **marks)
+    remark = "; as recorded" if known else ""
+    return passed(f"{n} identical requests, one model as far as answers show{remark}", n=n, passed=n, **marks)
 
 
 def _marks(repeats: Sequence[RepeatedRequest]) -> dict[str, int]:
@@ -133,8 +133,10 @@ async def _even(client: ModelClient, ctx: CheckContext) -> CheckResult:
             break
         repeats = await _more(client, ctx)
     if sum(seconds > OFTEN for seconds in beyond) < (_FEW - 1) * _ROUNDS:
-        return passed(f"{len(repeats)} equal requests, uneven by {most:.2f} s at most, without a period", **numbers)
-    return failed("often", f"{len(slow)} of {len(repeats)} equal requests take up to {most:.2f} s longer", **numbers)
+        return passed(f"{len(repeats)} identical requests, uneven by {most:.2f} s at most, without a period", **numbers)
+    return failed(
+        "often", f"{len(slow)} of {len(repeats)} identical requests take up to {most:.2f} s longer", **numbers
+    )
 
 
 def _beyond(repeats: Sequence[RepeatedRequest]) -> list[float]:
@@ -176,14 +178,14 @@ def _nth(period: int) -> str:
 REPEAT = (
     PreflightCheck(
         "same-model",
-        "equal requests are answered by the same model, under one name",
+        "identical requests are answered by the same model, under one name",
         "another model that answers every request in the same way and under the right name (--baseline does); "
         "one that answers fewer than one request in ten",
         _same,
     ),
     PreflightCheck(
         "even-times",
-        "none of 24 equal requests is much slower than the others, again and again",
+        "none of 24 identical requests is much slower than the others, again and again",
         "less than 0.08 s or half a request; fewer than one request in eight; what all requests have in common",
         _even,
     ),

@@ -37,7 +37,7 @@ async def _schemas(client: ModelClient, ctx: CheckContext) -> CheckResult:
         try:
             value = json.loads(one.text)
         except ValueError:
-            return failed("text", f"{form.name}: no JSON, but {quoted(one.text)}", passed=right, n=len(replies))
+            return failed("text", f"{form.name}: not JSON, but {quoted(one.text)}", passed=right, n=len(replies))
         if bad := schema_violation(value, form.schema):
             return failed("schema", f"{form.name}: {bad}; {quoted(one.text)}", passed=right, n=len(replies))
         right += 1

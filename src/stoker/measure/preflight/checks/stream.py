@@ -31,11 +31,11 @@ LEFT = 2.0
 SOON = 0.1
 """Within these seconds the answer cannot have ended by itself."""
 _BRIEF, _LONG = 6, 160
-"""Short answers, and tokens of the long one, whose counts are held against what they show."""
+"""Short answers, and tokens of the long one, whose counts are compared with what they show."""
 _MARKS = 16
 """Invisible tokens of an answer: its end, turn marks and empty thoughts."""
 MUCH = 4096
-"""Tokens of the answer that is left."""
+"""Tokens of the answer that the client abandons."""
 
 
 async def _stop(client: ModelClient, ctx: CheckContext) -> CheckResult:
@@ -74,12 +74,12 @@ async def _usage(client: ModelClient, ctx: CheckContext) -> CheckResult:
     question = ctx.wording.brief[1]
     whole = await ask(client, ctx, question)
     flow = await ask(client, ctx, question, stream=True)
-    told = _usage_of(whole.body)
-    if told is None:  # 1
+    usage = _usage_of(whole.body)
+    if usage is None:  # 1
         return failed("missing", "an answer that is not streamed has no usage")
     if flow.timing.tokens.output is None:
         return failed("missing", "a stream that was asked for usage has none")
-    prompt, completion, total = (told.get(f"{word}_tokens") for word in ("prompt", "completion", "total"))
+    prompt, completion, total = (usage.get(f"{word}_tokens") for word in ("prompt", "completion", "total"))
     if total != (prompt or 0) + (completion or 0):  # 2
         return failed("sum", f"{prompt} prompt and {completion} completion tokens make {total}")
     for one in (whole, flow):
@@ -145,7 +145,7 @@ async def _frames(client: ModelClient, ctx: CheckContext) -> CheckResult:
         if (late := wire_flaws.order_flaw(one))[0]:
             return failed(*late)
     if any(_chunk(frame).get("usage") for frame in plain.frames):  # 3
-        return failed("usage", "a usage chunk came though nobody asked for it")
+        return failed("usage", "a usage chunk came although the request did not ask for one")
     if not asked.text and whole.text:  # 4
         return failed("silent", "the stream carries no text, the same answer not streamed does")
     if ctx.facts.thinks:

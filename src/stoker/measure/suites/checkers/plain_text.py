@@ -68,7 +68,7 @@ def check_copy(check: CopyCheck, answer: Answer) -> Grade:
     if text[:1] + text[-1:] in _QUOTES and len(text) > 1:  # 2
         forms.append(text[1:-1].strip())
     forms += [form[:-1] for form in forms if form.endswith(".")]  # 3
-    return PASSED if wanted in forms else Grade(False, f"no copy: {quoted(text)}")
+    return PASSED if wanted in forms else Grade(False, f"not an exact copy: {quoted(text)}")
 
 
 def check_contains(check: ContainsCheck, answer: Answer) -> Grade:
@@ -89,7 +89,7 @@ def check_contains(check: ContainsCheck, answer: Answer) -> Grade:
 def check_number(check: NumberCheck, answer: Answer) -> Grade:
     found = _result(answer_text(answer))
     if found is None:
-        return Grade(False, f"no number: {quoted(answer_text(answer))}")
+        return Grade(False, f"not a number: {quoted(answer_text(answer))}")
     return PASSED if found == Decimal(check.value) else Grade(False, f"{found} instead of {check.value}")
 
 
@@ -117,7 +117,7 @@ def check_exact(check: ExactCheck, answer: Answer) -> Grade:
     text = answer_text(answer)
     tail = re.split(r"answer\W*:", text, flags=re.IGNORECASE)[-1].strip(_MARKS).split("\n", 1)[0]
     wanted = {_bare(value) for value in check.values}
-    return PASSED if wanted & {_bare(text), _bare(tail)} else Grade(False, f"no such answer: {quoted(tail)}")
+    return PASSED if wanted & {_bare(text), _bare(tail)} else Grade(False, f"not an accepted answer: {quoted(tail)}")
 
 
 def _bare(text: str) -> str:

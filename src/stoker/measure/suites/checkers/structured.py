@@ -30,7 +30,7 @@ def check_calls(check: CallsCheck, answer: Answer) -> Grade:
     for call in found:
         arguments = _object(call.arguments)
         if arguments is None:
-            return Grade(False, f"arguments of {call.name} are no JSON object")
+            return Grade(False, f"arguments of {call.name} are not a JSON object")
         fitting = next((one for one in left if _fits(one, call.name, arguments)), None)
         if fitting is None:
             return Grade(False, f"not wanted: {call.name} with {quoted(call.arguments)}")
@@ -65,7 +65,7 @@ def check_json(check: JsonCheck, answer: Answer) -> Grade:
     fenced = _FENCE.findall(text)
     body = fenced[0] if len(fenced) == 1 else text
     if not is_json(body):  # 1
-        return Grade(False, f"no JSON: {quoted(text)}")
+        return Grade(False, f"not JSON: {quoted(text)}")
     value = json.loads(body)
     if check.schema is not None and (bad := schema_violation(value, check.schema)):  # 2
         return Grade(False, bad)
@@ -79,7 +79,7 @@ def value_mismatch(value: Any, wanted: Any, exact: bool, fold: bool = False, at:
         return _lacks_key(value, wanted, exact, fold, at)
     if isinstance(wanted, list):
         if not isinstance(value, list) or len(value) != len(wanted):
-            return f"{at} is no list of {len(wanted)}"
+            return f"{at} is not a list of {len(wanted)}"
         pairs = enumerate(zip(value, wanted, strict=True))
         each = (value_mismatch(one, two, exact, fold, f"{at}[{place}]") for place, (one, two) in pairs)
         return next(filter(None, each), "")
@@ -92,7 +92,7 @@ def value_mismatch(value: Any, wanted: Any, exact: bool, fold: bool = False, at:
 
 def _lacks_key(value: Any, wanted: dict[str, Any], exact: bool, fold: bool, at: str) -> str:
     if not isinstance(value, dict):
-        return f"{at} is no object"
+        return f"{at} is not an object"
     for name, one in wanted.items():
         if name not in value:
             return f"{at} has no {name}"

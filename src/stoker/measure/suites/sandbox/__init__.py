@@ -1,4 +1,4 @@
 """Runs a program with its tests, with limits.
 
-sandbox  starts the process and reads its verdict    inside  the program that runs in it
+sandbox  starts the process and reads its result    inside  the program that runs in it
 """

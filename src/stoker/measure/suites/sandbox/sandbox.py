@@ -43,14 +43,14 @@ class SandboxOutcome(StrEnum):
     FAILED = "failed"
     """The program is wrong, ended itself, took too long or said too much."""
     BROKEN = "broken"
-    """It never came to run: the sandbox's fault."""
+    """The sandbox failed, and the program did not run."""
 
 
 class SandboxResult(NamedTuple):
     end: SandboxOutcome
     message: str = ""
     output: bytes = b""
-    """What it said, at most OUTPUT bytes."""
+    """The program's output, at most OUTPUT bytes."""
     seconds: float = 0.0
 
 
@@ -164,11 +164,11 @@ class _Heard:
 
     @property
     def last(self) -> str:
-        """The verdict; empty: none yet."""
+        """The result; empty: none yet."""
         return self.words[len(b"ready\n") :].partition(b"\n")[0].decode("utf-8", "replace")
 
     def listen(self) -> str:
-        """Wait for a verdict, or until all pipes are closed. Returns what ended the wait too early; empty: nothing."""
+        """Wait for a result, or until all pipes are closed. Returns what ended the wait too early; empty: nothing."""
         with self._pipes:
             while self._pipes.get_map() and not self.last:
                 left = self.until - time.monotonic()
@@ -213,10 +213,10 @@ def _watch(process: subprocess.Popen[bytes], reading: int, order: bytes) -> Sand
     if not reply.is_ready:  # 1
         why = "no output" if early else output.decode("utf-8", "replace").strip()[-160:]
         return SandboxResult(SandboxOutcome.BROKEN, f"the sandbox did not start: {why}", output, seconds)
-    verdict, _, why = reply.last.partition(" ")
-    if verdict == "passed":  # 2
+    result, _, why = reply.last.partition(" ")
+    if result == "passed":  # 2
         return SandboxResult(SandboxOutcome.PASSED, "", output, seconds)
-    if verdict == "failed":  # 3
+    if result == "failed":  # 3
         return SandboxResult(SandboxOutcome.FAILED, why, output, seconds)
     if early == "output":  # 4
         return SandboxResult(SandboxOutcome.FAILED, f"wrote more than {OUTPUT} bytes", output, seconds)

@@ -24,7 +24,7 @@ Key = tuple[str, str]
 """Tier and task class."""
 
 
-class Evidence:
+class TierQuality:
     """Lives as long as the program. Configurations of routing come and go; `on_routing_ended` says that one went."""
 
     def __init__(self, rows: Mapping[Key, ProfileRow] | None = None) -> None:

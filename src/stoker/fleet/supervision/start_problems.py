@@ -1,4 +1,4 @@
-"""What stands in the way of a start, known before a running model is asked to make room."""
+"""What prevents the start of a serve, known without Docker, systemd or a look at memory."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from stoker.fleet.supervision import requirements
 
 
 def problems(serve: Serve, ports: Collection[int], pids: Collection[int], with_conflicts: bool = True) -> list[str]:
-    """One sentence for each problem: weights, command or engine, files, packages, fixed port, conflicts. Changes
-    nothing.
+    """One sentence for each problem: weights, command or engine, files, packages, fixed port, conflicts.
 
-    `ports` and `pids` belong to Stoker's own serves and are no problem: a swap frees them. Takes milliseconds; all
-    processes are listed only if a port is taken or `conflicts` are given.
+    Changes nothing. `ports` and `pids` belong to Stoker's own serves and are no problem: a swap frees them. Takes
+    milliseconds; all processes are listed only if a port is taken or `conflicts` are given.
     """
     if serve.driver is Driver.EXTERNAL:
         try:
@@ -28,7 +27,7 @@ def problems(serve: Serve, ports: Collection[int], pids: Collection[int], with_c
         return []
     found = [] if serve.driver is Driver.COMPOSE else plan.problems(serve)  # a container has its own command
     if not os.path.isdir(serve.directory):
-        found.append(f"the directory {serve.directory} of serve '{serve.name}' is not there: create it")
+        found.append(f"the directory {serve.directory} of serve '{serve.name}' does not exist: create it")
     found += requirements.unmet_requirements(serve)
     if serve.port is not None and serve.port not in ports and serve.driver is Driver.PROCESS:
         problem = port_problem(serve.host, serve.port)

@@ -1,4 +1,4 @@
-"""Collects evidence about the tiers: what each of their serves is, and whether its answers became worse.
+"""Observes the quality of the tiers: what each of their serves is, and whether its answers became worse.
 
 An alarm about worse answers brings their verification back and starts the second stage, `demotion`.
 """
@@ -17,18 +17,18 @@ from stoker.measure.statistics.drift import DriftDetector
 from stoker.quality.demotion import Demoter, key_of
 from stoker.quality.fingerprints import FingerprintStore
 from stoker.quality.identify import KeyRejected
-from stoker.routing.evidence import Evidence
 from stoker.routing.router import TierRouter
+from stoker.routing.tier_quality import TierQuality
 
 log = logging.getLogger("stoker.routing")
 
 
-class EvidenceCollector:
+class QualityMonitor:
     """Owns one task for each serve that is being identified, and the demoter; `close` ends them."""
 
     def __init__(
         self,
-        evidence: Evidence,
+        tier_quality: TierQuality,
         demoter: Demoter,
         store: FingerprintStore,
         target: Callable[[str], Target | None],
@@ -36,7 +36,7 @@ class EvidenceCollector:
         on_identified: Callable[[str], None] = lambda serve: None,
     ) -> None:
         """`note(kind, serve, text)` tells people. `on_identified(serve)`: a running serve was fingerprinted."""
-        self._evidence = evidence
+        self._tier_quality = tier_quality
         self._demoter = demoter
         self._store = store
         self._target = target
@@ -50,11 +50,11 @@ class EvidenceCollector:
         """Follow another configuration. What is known of serves that are started as before still counts."""
         self._router = router
         if router is None:
-            self._evidence.on_routing_ended()
+            self._tier_quality.on_routing_ended()
         else:
             serves = (router.serve(name) for name in router.settings.serves)
             last = {serve.name: self._store.last(serve) for serve in serves if serve is not None}
-            self._evidence.on_configured({name: found for name, found in last.items() if found is not None})
+            self._tier_quality.on_configured({name: found for name, found in last.items() if found is not None})
         self._demoter.begin(router)
 
     def on_ready(self, name: str) -> None:
@@ -69,7 +69,7 @@ class EvidenceCollector:
         task = self._identifying.pop(name, None)
         if task is not None:
             task.cancel()
-        self._evidence.on_stopped(name)
+        self._tier_quality.on_stopped(name)
         self._demoter.on_stopped(name)
 
     def observe(self, routed: Routed) -> None:
@@ -83,10 +83,11 @@ class EvidenceCollector:
                 continue
             key, tier = (attempt.tier, routed.task), router.tier(attempt.tier)
             alarm = self._drift.feed(attempt.tier, routed.task, failed=bool(attempt.findings))
-            if alarm is not None and tier is not None and key in self._evidence.rows:
-                self._evidence.on_alarm(*key)
+            if alarm is not None and tier is not None and key in self._tier_quality.rows:
+                self._tier_quality.on_alarm(*key)
                 text = (
-                    f"its answers to {routed.task} fail more often than they did: stoker eval calibrate {attempt.tier}"
+                    f"its answers to {routed.task} fail more often than before; measure it again: "
+                    f"stoker eval calibrate {attempt.tier}"
                 )
                 self._note("drift", tier.serve, text)
                 self._demoter.on_alarm(tier, routed.task)
@@ -112,14 +113,14 @@ class EvidenceCollector:
         if self._router is None:
             return
         self._forget_drift(self._router, serve.name, found)
-        self._evidence.on_identified(serve.name, found)
+        self._tier_quality.on_identified(serve.name, found)
         self._demoter.on_identified(serve.name)
         self._on_identified(serve.name)
         await self._store.remember(serve, found)
 
     def _forget_drift(self, router: TierRouter, serve: str, found: Fingerprint) -> None:
         """Samples of another model say nothing about this one."""
-        before = self._evidence.fingerprints.get(serve)
+        before = self._tier_quality.fingerprints.get(serve)
         if before is not None and key_of(before) != key_of(found):
             for tier in router.settings.tiers:
                 if tier.serve == serve:

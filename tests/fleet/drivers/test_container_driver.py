@@ -23,8 +23,8 @@ from stoker.domain.access import Paths
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Driver, Secret, Serve
 from stoker.fleet.drivers import container_unit, exit_watch, subcommand
-from stoker.fleet.drivers.compose import ContainerDriver
 from stoker.fleet.drivers.conflicts import Conflicts
+from stoker.fleet.drivers.container_driver import ContainerDriver
 from stoker.fleet.drivers.containers import Container, ContainerAction, ContainerDrift, ContainerState
 from stoker.fleet.drivers.docker import DockerFailed
 from stoker.fleet.drivers.unit import Launched
@@ -87,12 +87,12 @@ class Bench:
     async def launch(self, serve: Serve) -> Launched:
         return await self.driver.launch(serve, (), time.time(), self.intents.append)
 
-    def hold(self, record: StartRecord) -> container_unit.ContainerUnit:
+    def attach(self, record: StartRecord) -> container_unit.ContainerUnit:
         def on_exit(code: int | None) -> None:
             self.exits.append(code)
             self.exited.set()
 
-        return self.driver.hold(record, on_exit, self.gone.set)
+        return self.driver.attach(record, on_exit, self.gone.set)
 
     def forget(self) -> None:
         (self.directory / "said.jsonl").unlink(missing_ok=True)
@@ -202,7 +202,7 @@ def test_a_changed_compose_hash_recreates_what_is_stopped_with_commands_that_wer
     tell(story)
 
 
-# -- obstacles ---------------------------------------------------------------------------------------------------------
+# -- what prevents a start -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_what_stands_in_the_way_is_one_sentence_with_the_next_command_and_nothin
     async def story(bench: Bench) -> None:
         bench.install("docker")
         bench.answer(**answers)
-        [problem] = await bench.driver.examine(bench.serve(*RUN))
+        [problem] = await bench.driver.start_problems(bench.serve(*RUN))
         assert words in problem
         assert "serve 'a'" in problem
         assert bench.changes() == []
@@ -231,7 +231,7 @@ def test_what_stands_in_the_way_is_one_sentence_with_the_next_command_and_nothin
 
 def test_docker_that_is_not_installed_is_named(tell: Callable[[Story], None]) -> None:
     async def story(bench: Bench) -> None:
-        [problem] = await bench.driver.examine(bench.serve(*RUN))
+        [problem] = await bench.driver.start_problems(bench.serve(*RUN))
         assert "`docker` is not installed" in problem
         with pytest.raises(StartFailed, match="apt install docker"):
             await bench.launch(bench.serve(*RUN))
@@ -248,9 +248,9 @@ def test_a_missing_container_without_up_a_missing_command_and_the_foreground_are
     async def story(bench: Bench) -> None:
         bench.install("docker")
         driver = bench.driver
-        assert "give it one" in (await driver.examine(bench.serve()))[0]
-        assert "`./up.sh`" in (await driver.examine(bench.serve("./up.sh")))[0]
-        assert "add -d" in (await driver.examine(bench.serve("docker", "run", "img:1")))[0]
+        assert "give it one" in (await driver.start_problems(bench.serve()))[0]
+        assert "`./up.sh`" in (await driver.start_problems(bench.serve("./up.sh")))[0]
+        assert "add -d" in (await driver.start_problems(bench.serve("docker", "run", "img:1")))[0]
 
     tell(story)
 
@@ -263,13 +263,13 @@ def test_the_port_of_a_stranger_is_an_obstacle_and_that_of_our_own_serve_is_not(
             listener.listen()
             port = listener.getsockname()[1]
             serve = bench.serve(*RUN, port=port)
-            [problem] = await bench.driver.examine(serve)
+            [problem] = await bench.driver.start_problems(serve)
             assert f"port {port} is taken" in problem
             with pytest.raises(StartFailed, match="is taken"):
                 await bench.launch(serve)
             assert bench.intents == []
             bench.ours = {port}
-            assert await bench.driver.examine(serve) == []
+            assert await bench.driver.start_problems(serve) == []
 
     tell(story)
 
@@ -282,7 +282,7 @@ def test_the_port_of_a_stranger_is_an_obstacle_and_that_of_our_own_serve_is_not(
     [
         (RUN, {"docker_run": [125, "", "docker: Error response from daemon: could not select device driver"]},
          "could not select device driver"),
-        (RUN, {"docker_run": [0, "", ""]}, "there is no container 'fast'"),
+        (RUN, {"docker_run": [0, "", ""]}, "created no container 'fast'"),
     ],
 )  # fmt: skip
 def test_an_up_that_fails_or_makes_nothing_is_a_failed_start(
@@ -361,7 +361,7 @@ def record(identity: str) -> StartRecord:
 def test_a_number_that_is_a_strangers_now_is_not_held(tell: Callable[[Story], None]) -> None:
     async def story(bench: Bench) -> None:
         with pytest.raises(ProcessLookupError):
-            bench.hold(msgspec.structs.replace(record("id1"), pid=os.getpid(), mark="then", ready=True))
+            bench.attach(msgspec.structs.replace(record("id1"), pid=os.getpid(), mark="then", ready=True))
 
     tell(story)
 
@@ -378,7 +378,7 @@ def test_one_elsewhere_is_watched_by_docker_wait_and_ended_by_docker_stop(
         bench.install("docker")
         launched = await bench.launch(bench.serve(*RUN))
         assert launched.record.pid == 0
-        unit = bench.hold(launched.record)
+        unit = bench.attach(launched.record)
         await unit.end(0.2)
         assert (bench.exits, bench.gone.is_set()) == ([-9], True)
         assert ["docker", "stop", "--time", "1", launched.record.handle.split()[1]] in bench.changes()
@@ -392,7 +392,7 @@ def test_a_paused_one_is_thawed_before_it_is_stopped(tell: Callable[[Story], Non
         launched = await bench.launch(bench.serve(*RUN))
         bench.become("paused")
         bench.forget()
-        await bench.hold(launched.record).end(10.0)
+        await bench.attach(launched.record).end(10.0)
         assert [words[1] for words in bench.changes()] == ["unpause", "stop"]
 
     tell(story)
@@ -408,7 +408,7 @@ def test_a_daemon_that_does_not_answer_is_not_an_end_and_the_end_is_seen_when_it
         launched = await bench.launch(bench.serve(*RUN))
         bench.answer(docker_wait=GONE)
         bench.forget()
-        unit = bench.hold(launched.record)
+        unit = bench.attach(launched.record)
         async with asyncio.timeout(5):
             while sum("wait" in words for words in said_so_far(bench)) < 3:
                 await asyncio.sleep(0.01)
@@ -436,7 +436,7 @@ def test_what_cannot_be_ended_because_docker_is_silent_says_so(
     async def story(bench: Bench) -> None:
         bench.install("docker")
         launched = await bench.launch(bench.serve(*RUN))
-        unit = bench.hold(launched.record)
+        unit = bench.attach(launched.record)
         bench.answer(docker_inspect=GONE, docker_wait=GONE)
         with pytest.raises(DockerFailed, match="systemctl start docker"):
             await unit.end(0.0)
@@ -451,13 +451,13 @@ def test_what_only_docker_knows_of_an_end_is_written_to_the_log_too(tell: Callab
     async def story(bench: Bench) -> None:
         bench.install("docker")
         launched = await bench.launch(bench.serve(*RUN))
-        unit = bench.hold(launched.record)
+        unit = bench.attach(launched.record)
         bench.become("exited", OOMKilled=True, ExitCode=137)
         async with asyncio.timeout(5):
             await bench.exited.wait()
         await unit.end(0.0)
         log = (bench.directory / "logs" / "a.log").read_text().splitlines()
-        assert log[1:] == ["said this", "--- stoker: Docker reports of its end: out of memory"]
+        assert log[1:] == ["said this", "--- stoker: Docker about its exit: out of memory"]
         assert await bench.driver.recent_output(launched.record) == ""
 
     tell(story)

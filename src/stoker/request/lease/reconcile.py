@@ -1,17 +1,21 @@
-"""The one decision function: it sees all serves, decides what happens now, and says when to ask again.
+"""The one decision function: it sees all serves, decides what happens now, and returns when it must be called again.
 
-    1. waiters past their deadline are refused
-    2. a swap whose target nobody wants any more is called off (while it drains) or cancelled (if others wait for it)
-    3. ready serves grant their waiters, first come first served; if no place is free, yielding leases are cut
-    4. stopped serves with waiters are started, if they fit: first the eviction question, then the hysteresis question
+    1. waiters whose serve was loaded or lost wait for a place or a load from now on; those past their deadline are
+       refused
+    2. a swap whose target no request waits for any more is called off while its victims drain; later it is cancelled,
+       but only if requests wait for another serve of the slot
+    3. ready serves grant their waiters, first come first served; if no place is free, preemptible leases are cut
+    4. stopped serves with waiters are started: `eviction` says which residents must stop, `eviction_time` whether they
+       may stop now
     5. serves that were idle for `idle_unload` are stopped
-    6. yielding leases of victims are cut. Drains that are over (no lease left, or at the deadline: the rest is cut)
-       become running swaps
-    7. the next time at which any of this can change by itself becomes WakeAt
+    6. preemptible leases of victims are cut. A drain is over when no lease is left, or at its deadline (the remaining
+       leases are cut): then the swap runs
+    7. waiters whose serve has to stop wait for its load from now on; the next time at which any of this can change
+       without an event becomes WakeAt
 
 Serves of a slot start in this order: switches; models past `max_wait`, the oldest first; then by oldest waiter;
-preloads last. At most one swap that replaces residents is under way in a slot. A victim's memory counts until it is
-free.
+preloads last. At most one swap that stops residents for another model is under way in a slot. A victim's memory counts
+until it is free.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from collections.abc import Callable
 from stoker.request.lease import refusals
 from stoker.request.lease.commands import CancelSwap, CheckStart, Command, Grant, Reject, WakeAt
 from stoker.request.lease.eviction import Never, Victims, victims_for
-from stoker.request.lease.hysteresis import may_evict
+from stoker.request.lease.eviction_time import may_evict
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.state import ServeState, SlotState, SwapKind, Want
 from stoker.request.lease.timing import timing
@@ -30,42 +34,47 @@ from stoker.request.lease.transitions import Transitions
 FOREVER = float("inf")
 
 
-class Settler(Transitions):
-    """Serves and slots, with the decision function over them."""
+class Reconciler(Transitions):
+    """Adds the decision function to the serves and slots of Transitions."""
 
     wake: float | None = None
     closing = False
 
-    def settle(self, now: float) -> list[Command]:
+    def reconcile(self, now: float) -> list[Command]:
         """The decision function. The module's docstring has its seven steps."""
         commands: list[Command] = []
         times: list[float] = []
         for state in self.serves.values():
-            commands += self._expire(state, now, times)  # 1
+            if state.queue:
+                commands += self._expire(state, now)  # 1
         for slot_state in self.slots.values():
             if slot_state.serves:
-                commands += self._unwanted(slot_state, now)  # 2
-                commands += self._grants(slot_state)  # 3
-                commands += self._starts(slot_state, now, times)  # 4
-                self._idle(slot_state, now, times)  # 5
-                commands += self._drains(slot_state, now, times)  # 6
+                commands += self._call_off_unwanted(slot_state, now)  # 2
+                commands += self._grant_waiters(slot_state)  # 3
+                commands += self._start_needed(slot_state, now, times)  # 4
+                self._stop_idle(slot_state, now, times)  # 5
+                commands += self._advance_drains(slot_state, now, times)  # 6
+        for state in self.serves.values():
+            for waiter in state.queue.values():  # 7
+                self.update_wait(state, waiter, now)
+                if waiter.deadline < FOREVER:
+                    times.append(waiter.deadline)
         at = min(times, default=None)
         if at != self.wake:
             self.wake = at
-            commands.append(WakeAt(at))  # 7
+            commands.append(WakeAt(at))
         return commands
 
-    def _expire(self, state: ServeState, now: float, times: list[float]) -> list[Command]:
+    def _expire(self, state: ServeState, now: float) -> list[Command]:
         commands: list[Command] = []
         for waiter in list(state.queue.values()):
+            self.update_wait(state, waiter, now)
             if waiter.deadline <= now:
                 del state.queue[waiter.id]
                 commands.append(Reject(waiter.id, refusals.expired(state, waiter, now)))
-            elif waiter.deadline < FOREVER:
-                times.append(waiter.deadline)
         return commands
 
-    def _unwanted(self, slot_state: SlotState, now: float) -> list[Command]:
+    def _call_off_unwanted(self, slot_state: SlotState, now: float) -> list[Command]:
         commands: list[Command] = []
         for swap in list(slot_state.swaps.values()):
             target = swap.target
@@ -78,14 +87,14 @@ class Settler(Transitions):
                 commands.append(CancelSwap(swap.generation))
         return commands
 
-    def _grants(self, slot_state: SlotState) -> list[Command]:
+    def _grant_waiters(self, slot_state: SlotState) -> list[Command]:
         commands: list[Command] = []
         for state in slot_state.serves:
             if state.phase is not ServePhase.READY:
                 continue
             for waiter in list(state.queue.values()):
                 if waiter.want is Want.REQUEST and waiter.counted and not state.has_place():
-                    commands += self.cut_yielding(state)
+                    commands += self.cut_preemptible(state)
                 if waiter.want is Want.SWITCH:
                     commands.append(Grant(waiter.id))
                 elif not waiter.counted or state.has_place():
@@ -96,7 +105,7 @@ class Settler(Transitions):
                 del state.queue[waiter.id]
         return commands
 
-    def _starts(self, slot_state: SlotState, now: float, times: list[float]) -> list[Command]:
+    def _start_needed(self, slot_state: SlotState, now: float, times: list[float]) -> list[Command]:
         commands: list[Command] = []
         if self.closing:
             return commands
@@ -118,15 +127,15 @@ class Settler(Transitions):
         if victims:
             if state.slot_state.is_clearing():
                 return FOREVER
-            verdict = may_evict(state, victims, now)
-            if not verdict.now:
-                return verdict.at
+            eviction = may_evict(state, victims, now)
+            if not eviction.now:
+                return eviction.at
         own = (w.drain_timeout for w in state.queue.values() if w.drain_timeout is not None)
         drain = min(own, default=state.slot_state.slot.swap.drain_timeout)
         self.open_swap(SwapKind.DEMAND, state, victims, now, drain)
         return FOREVER
 
-    def _idle(self, slot_state: SlotState, now: float, times: list[float]) -> None:
+    def _stop_idle(self, slot_state: SlotState, now: float, times: list[float]) -> None:
         for state in slot_state.serves:
             idle = state.serve.idle_unload
             if idle is None or state.phase is not ServePhase.READY or state.is_used() or state.wanted:
@@ -137,13 +146,13 @@ class Settler(Transitions):
             else:
                 times.append(due)
 
-    def _drains(self, slot_state: SlotState, now: float, times: list[float]) -> list[Command]:
+    def _advance_drains(self, slot_state: SlotState, now: float, times: list[float]) -> list[Command]:
         commands: list[Command] = []
         for swap in slot_state.swaps.values():
             if swap.run_at is not None:
                 continue
             for victim in swap.victims:
-                commands += self.cut_yielding(victim)
+                commands += self.cut_preemptible(victim)
             busy = [v for v in swap.victims if v.leases]
             if busy and now < swap.drain_deadline:
                 times.append(swap.drain_deadline)

@@ -1,7 +1,7 @@
 """The container driver: a serve's `up` (Compose or any other command) makes its container, and Docker keeps it.
 
-Reading order: `look` (state, owner and drift of the container; see `inspection`), then `examine`, `plan` and `launch`,
-which act on it, then `find` and `hold`, for after a restart of Stoker.
+Reading order: `look` (state, owner and drift of the container; see `inspection`), then `start_problems`, `plan` and
+`launch`, which act on it, then `find` and `attach`, for after a restart of Stoker.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import msgspec
 from stoker.domain.access import Paths
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Driver, Serve
-from stoker.fleet.drivers import compose_up
+from stoker.fleet.drivers import up_command
 from stoker.fleet.drivers.container_records import ContainerRecords
 from stoker.fleet.drivers.container_unit import ContainerUnit, id_of, is_here
 from stoker.fleet.drivers.containers import (
@@ -69,8 +69,8 @@ class ContainerDriver:
     async def look(self, serve: Serve) -> Inspection:
         return await self._inspector.look(serve)
 
-    async def examine(self, serve: Serve) -> list[str]:
-        """See `Driver.examine`: Docker, the container, the Compose file, the image, the port."""
+    async def start_problems(self, serve: Serve) -> list[str]:
+        """See `Driver.start_problems`: Docker, the container, the Compose file, the image, the port."""
         seen = await self._inspector.look(serve)
         if seen.obstacle:
             return [seen.obstacle]
@@ -79,7 +79,7 @@ class ContainerDriver:
             problem = port_problem(serve.host, serve.port)
             found += [f"serve '{serve.name}': {problem}"] if problem else []
         if seen.action in (ContainerAction.CREATE, ContainerAction.RECREATE):
-            found += compose_up.problems(serve, seen.up)
+            found += up_command.problems(serve, seen.up)
             try:
                 found += await self._inspector.lacking(serve, seen.up)
             except DockerFailed as failure:
@@ -145,7 +145,7 @@ class ContainerDriver:
         container = await self._inspect(serve)
         if container is None:
             raise StartFailed(
-                f"`up` of serve '{serve.name}' ended, and there is no container '{name}': give it that name "
+                f"`up` of serve '{serve.name}' ended, but created no container '{name}': give it that name "
                 f"(`container_name: {name}` in a Compose file, `--name {name}` for docker run)",
                 code="cannot_start",
             )
@@ -164,7 +164,7 @@ class ContainerDriver:
             raise StartFailed(f"{text}{why}; see `docker inspect {container.name}`", code="cannot_start")
         if seen.why and seen.action is ContainerAction.LEAVE:
             self._log.warning(
-                "serve %s: container %s runs already, and %s; to make it again: stoker serves down %s, then up",
+                "serve %s: container %s runs already, and %s; to recreate it, type stoker serves down %s, then up",
                 serve.name, container.name, seen.why, serve.name,
             )  # fmt: skip
         if warning := restarts_by_itself(container):
@@ -238,11 +238,11 @@ class ContainerDriver:
         try:
             self._made.write(container.name, made)
         except OSError as error:  # harmless: the next start makes it again
-            self._log.warning("what container %s was made from is not on disk: %s", container.name, error.strerror)
+            self._log.warning("the record of container %s cannot be written: %s", container.name, error.strerror)
 
     # -- after a restart of Stoker -----------------------------------------------------------------------------------
 
-    def hold(
+    def attach(
         self, record: StartRecord, on_exit: Callable[[int | None], None], on_gone: Callable[[], None]
     ) -> ContainerUnit:
         return ContainerUnit(self._docker, record, on_exit, on_gone, self._log)
@@ -258,7 +258,7 @@ class ContainerDriver:
         except DockerFailed as failure:
             is_alive = record.pid > 0 and identity.start_mark(record.pid) == record.mark
             if not is_alive:
-                self._log.warning("serve %s cannot be looked for: %s", record.name, failure.message)
+                self._log.warning("whether serve %s still runs cannot be found out: %s", record.name, failure.message)
             return record if is_alive else None
         if found is None or found.state not in HOLDS:
             return None
@@ -273,7 +273,7 @@ class ContainerDriver:
 
 
 def _steps(serve: Serve, seen: Inspection) -> list[list[str]]:
-    return steps(seen.action, seen.container, serve.container or "", seen.up, compose_up.only_creates(seen.up))
+    return steps(seen.action, seen.container, serve.container or "", seen.up, up_command.only_creates(seen.up))
 
 
 def _facts(seen: Inspection, container: Container) -> dict[str, str | int | float]:

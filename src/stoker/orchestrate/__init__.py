@@ -1,0 +1,7 @@
+"""Orchestrators: a worker writes block by block, checks judge, and only what passed reaches the client.
+
+loop          the state machine, without IO        checks     the layers that judge a block
+memory        scratchpads, files of a project      prompts    what the worker and the validator are told
+orchestrators the configured ones: which policy, which worker   policy   how a request is answered
+runner        carries out the loop's commands      worker     asks the worker      reply_writer   answers the client
+"""

@@ -1,0 +1,336 @@
+"""The orchestrators of one configuration: which one a request means, and how it is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote
+
+import msgspec
+
+from stoker.domain.decision import Candidate, OrchestratedRecord
+from stoker.domain.dialect import Endpoint
+from stoker.domain.errors import ClientError, StokerError
+from stoker.domain.orchestrator import CheckLayer, Orchestrator, Policy
+from stoker.domain.prompt import Prompt
+from stoker.domain.protocols import Leases
+from stoker.domain.routing import AUTO
+from stoker.domain.serve import Serve
+from stoker.domain.task import CLASSES
+from stoker.exchange.call import Call
+from stoker.exchange.formatter import Formatter
+from stoker.exchange.internal_client import InternalClient
+from stoker.orchestrate import policy as policies
+from stoker.orchestrate.checks.checker import LayeredChecker, check_structure
+from stoker.orchestrate.checks.structure import is_complete
+from stoker.orchestrate.loop.loop import Loop, LoopRules
+from stoker.orchestrate.memory.pads import Scratchpads
+from stoker.orchestrate.memory.project import ProjectFiles
+from stoker.orchestrate.memory.recorder import RunMemory
+from stoker.orchestrate.memory.scratchpad import RunHead, SavedRun
+from stoker.orchestrate.policy import ChosenPolicy
+from stoker.orchestrate.prompts import worker_rules
+from stoker.orchestrate.reply_writer import ReplyWriter
+from stoker.orchestrate.runner import OrchestratedRun, RunParts
+from stoker.orchestrate.worker import Worker
+from stoker.request.accept.access_control import Caller
+from stoker.request.codec.body_fields import BodyFields
+from stoker.request.codec.outline import outline
+from stoker.request.decide.names import Names
+from stoker.request.decide.policy import RoutePlan
+from stoker.request.translate.translate import READ_PROMPT, read_prompt
+from stoker.routing.classifier import classify
+from stoker.routing.dispatch import Dispatcher
+
+log = logging.getLogger("stoker.orchestrate")
+REPLY_HEADER = b"x-stoker-orchestrator"
+POLICY_HEADER = b"x-stoker-policy"
+RESUME_HEADER = b"x-stoker-resume"
+"""The request header that names a request whose blocks are to be kept."""
+IDEMPOTENCY_HEADER = b"idempotency-key"
+FILES_HEADER = b"x-stoker-read-files"
+"""`PATH=SHA256,...`: the files that the client read before it asked. Paths are percent-encoded."""
+PROJECT_HEADER = b"x-stoker-project"
+"""A directory, percent-encoded, instead of the orchestrator's project. Only over the control socket."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrchestratorContext:
+    """What orchestrators work with."""
+
+    leases: Leases
+    client: InternalClient
+    formatter: Formatter
+    pads: Scratchpads
+    now: Callable[[], float]
+    wall: Callable[[], float]
+    dispatcher: Dispatcher | None = None
+    """Finds the class, and the worker of `worker = "auto"`; None: nothing is routed."""
+    keep_alive: float = 15.0
+    """Seconds between pings."""
+
+
+class OrchestratedRequest(NamedTuple):
+    """One request to an orchestrator."""
+
+    call: Call
+    caller: Caller
+    endpoint: Endpoint
+    fields: BodyFields
+    body: bytes
+    names: Names
+
+
+class Orchestrators:
+    """Of one configuration: a reload makes another one. Requests under way keep the one that they began with."""
+
+    def __init__(self, orchestrators: Iterable[Orchestrator], context: OrchestratorContext) -> None:
+        self._by_name = {orchestrator.name: orchestrator for orchestrator in orchestrators}
+        self._context = context
+        dispatcher = context.dispatcher
+        self._specialists = (
+            {}
+            if dispatcher is None
+            else {
+                one.name: self._by_name[one.orchestrator]
+                for one in dispatcher.router.settings.classes
+                if one.orchestrator in self._by_name
+            }
+        )
+
+    def find(self, model: str, caller: Caller) -> Orchestrator | None:
+        """The orchestrator that a model name means; None: it means none, or none that this caller may use."""
+        found = self._by_name.get(model)
+        return found if found is not None and caller.may_use_name(model) else None
+
+    def listed(self, caller: Caller) -> dict[str, Orchestrator]:
+        """Those that this caller may use, by name, in the order of the configuration."""
+        return {name: one for name, one in self._by_name.items() if caller.may_use_name(name)}
+
+    def configured(self) -> list[dict[str, str]]:
+        """All of them, for /status."""
+        return [
+            {"name": one.name, "worker": one.worker, "validator": one.validator, "policy": one.policy.value,
+             "project": one.project}
+            for one in self._by_name.values()
+        ]  # fmt: skip
+
+    def clean(self) -> None:
+        """Remove the scratchpads that are older than their orchestrator's `keep`: in a thread, at most once an hour."""
+        self._context.pads.clean_in_thread({name: one.keep for name, one in self._by_name.items()})
+
+    def specialist(self, task: str) -> Orchestrator | None:
+        """The orchestrator that answers `auto` requests of a class; None: tiers do."""
+        return self._specialists.get(task)
+
+    async def answer(
+        self, orchestrator: Orchestrator, request: OrchestratedRequest, plan: RoutePlan | None = None
+    ) -> bool:
+        """Answer block by block. False: the policy is `simple`, so the worker has to answer as it answers any request.
+        `plan`: the route, if it is known already. Raises StokerError.
+        """
+        call, caller, endpoint, fields, body, names = request
+        reply = call.reply
+        orchestrator = _with_project(orchestrator, call)
+        reply.set_header(REPLY_HEADER, orchestrator.name.encode())
+        if endpoint.dialect not in READ_PROMPT or not endpoint.generates:
+            return self._leave_to_worker(call, orchestrator, ChosenPolicy(Policy.SIMPLE, "endpoint"))
+        prompt, _ = await call.process(read_prompt, endpoint.dialect, body)
+        prompt.stream = bool(fields.stream) and endpoint.streams
+        header = call.wire.headers.get(POLICY_HEADER)
+        chosen = policies.choose(orchestrator.policy, prompt, None if header is None else header.decode("latin-1"))
+        if chosen.policy is Policy.SIMPLE:
+            return self._leave_to_worker(call, orchestrator, chosen)
+        if plan is None and self._context.dispatcher is not None:
+            plan = await self._context.dispatcher.plan(call, caller, endpoint, fields, body)
+        task = plan.task.name if plan is not None else await self._task(call, endpoint, body)
+        serve = self._worker(orchestrator, names, plan)
+        if chosen.needs_class:
+            chosen = policies.by_class(task)
+        if chosen.policy is Policy.SIMPLE:
+            return self._leave_to_worker(call, orchestrator, chosen)
+        if serve is None:
+            text = f"no tier may work for orchestrator '{orchestrator.name}' at class '{task}': see `stoker explain`"
+            raise ClientError(text, code="no_tier", status=403, param="model")
+        reply.set_header(POLICY_HEADER, chosen.policy.value.encode())
+        head = self._head(orchestrator, call, serve, task, hashlib.sha256(body).hexdigest())
+        memory, earlier = await call.run_cancellable(
+            asyncio.to_thread(self._open_memory, orchestrator, head, call.wire.headers)
+        )
+        call.check()
+        run = self._run(orchestrator, call, prompt, serve, memory, earlier)
+        await self._follow(run, orchestrator, call, serve, chosen)
+        return True
+
+    # -- what is asked of whom -----------------------------------------------------------------------------------------
+
+    def _leave_to_worker(self, call: Call, orchestrator: Orchestrator, chosen: ChosenPolicy) -> bool:
+        call.reply.set_header(POLICY_HEADER, f"{chosen.policy.value}; {chosen.why}".encode())
+        call.decision.orchestrated = OrchestratedRecord(orchestrator.name, chosen.policy.value, chosen.why)
+        return False
+
+    async def _task(self, call: Call, endpoint: Endpoint, body: bytes) -> str:
+        """The class of a request where nothing is routed."""
+        seen, declared = await call.process(outline, endpoint.dialect, body)
+        return classify(seen, declared, CLASSES).name
+
+    def _worker(self, orchestrator: Orchestrator, names: Names, plan: RoutePlan | None) -> Serve | None:
+        """The serve that writes; None: no tier may."""
+        if orchestrator.worker != AUTO:
+            return names.resolve(orchestrator.worker, lambda serve: True)
+        dispatcher = self._context.dispatcher
+        if plan is None or dispatcher is None or not plan.steps:
+            return None
+        return dispatcher.router.serve_of(plan.steps[0].tier)
+
+    def _head(self, orchestrator: Orchestrator, call: Call, serve: Serve, task: str, prompt_hash: str) -> RunHead:
+        decision = call.decision
+        return RunHead(
+            request=decision.id,
+            orchestrator=orchestrator.name,
+            worker=serve.name,
+            validator=orchestrator.validator,
+            policy=Policy.BLOCK_BY_BLOCK.value,
+            task=task,
+            at=self._context.wall(),
+            prompt_hash=prompt_hash,
+            idempotency=_idempotency(decision.key, call.wire.headers.get(IDEMPOTENCY_HEADER)),
+            key=decision.key,
+        )
+
+    def _open_memory(
+        self, orchestrator: Orchestrator, head: RunHead, headers: Mapping[bytes, bytes]
+    ) -> tuple[RunMemory, SavedRun | None]:
+        """The scratchpad and the project, with the blocks that an earlier request has committed; and that request, if
+        there is one. Blocks. Raises StokerError.
+        """
+        self.clean()
+        earlier = self._earlier(head, headers.get(RESUME_HEADER))
+        try:
+            pad = self._context.pads.begin(
+                msgspec.structs.replace(head, resumes=earlier.head.request if earlier else "")
+            )
+        except OSError as error:
+            text = f"the scratchpad cannot be written ({error.strerror}): make room there, and check its owner"
+            raise StokerError(text, code="state_unusable", status=503) from error
+        project = None
+        if orchestrator.project:
+            project = ProjectFiles(Path(orchestrator.project), head.request, _read_files(headers.get(FILES_HEADER)))
+        memory = RunMemory(pad, project)
+        memory.restore(earlier.committed if earlier else ())
+        return memory, earlier
+
+    def _run(
+        self,
+        orchestrator: Orchestrator,
+        call: Call,
+        prompt: Prompt,
+        serve: Serve,
+        memory: RunMemory,
+        earlier: SavedRun | None,
+    ) -> OrchestratedRun:
+        context = self._context
+        committed, is_whole = (earlier.committed, earlier.outcome == "finished") if earlier else ((), False)
+        writer = context.formatter.answer_writer(prompt, call.decision.id, orchestrator.name)
+        parts = RunParts(
+            Loop(self._rules(orchestrator, prompt), is_complete, committed, is_whole),
+            Worker(context.leases, context.client, serve),
+            self._checker(orchestrator, policies.task_text(prompt)),
+            memory,
+            ReplyWriter(call.reply, writer, orchestrator.name, prompt.stream, context.keep_alive),
+            context.now,
+        )
+        return OrchestratedRun(parts, prompt, worker_rules(orchestrator))
+
+    def _earlier(self, head: RunHead, resume: bytes | None) -> SavedRun | None:
+        """The request that this one goes on after: named, or with the same idempotency key. Raises ClientError."""
+        pads = self._context.pads
+        named = None if resume is None else resume.decode("latin-1")
+        request = named if named is not None else pads.find(head.idempotency) if head.idempotency else None
+        if request is None:
+            return None
+        try:
+            saved = pads.read(request)
+        except (OSError, ValueError):
+            if named is None:
+                return None
+            text = f"request {named[:64]!r} cannot be resumed: it has no scratchpad here; `stoker orchestrator list`"
+            raise ClientError(text, code="unknown_request", status=404, param="x-stoker-resume") from None
+        problem = ""
+        if saved.head.key != head.key or saved.head.orchestrator != head.orchestrator:
+            problem = "it was made with another key or orchestrator"
+        elif saved.head.prompt_hash != head.prompt_hash:
+            problem = "its body was another one; send the same body again"
+        if problem:
+            text = f"request {request!r} cannot be resumed: {problem}"
+            raise ClientError(text, code="not_resumable", status=409)
+        return saved
+
+    def _rules(self, orchestrator: Orchestrator, prompt: Prompt) -> LoopRules:
+        return LoopRules(
+            layers=(CheckLayer.STRUCTURE,),
+            retries=orchestrator.retries,
+            overlap=orchestrator.overlap,
+            block_timeout=orchestrator.block_timeout,
+            is_bounded=prompt.max_tokens is not None,
+        )
+
+    def _checker(self, orchestrator: Orchestrator, task: str) -> LayeredChecker:
+        return LayeredChecker({CheckLayer.STRUCTURE: check_structure})
+
+    # -- the run -------------------------------------------------------------------------------------------------------
+
+    async def _follow(
+        self, run: OrchestratedRun, orchestrator: Orchestrator, call: Call, serve: Serve, chosen: ChosenPolicy
+    ) -> None:
+        decision = call.decision
+        decision.candidates = [Candidate(serve.name)]
+        decision.serve = serve.name
+        call.reply.set_header(b"x-stoker-serve", serve.name.encode())
+        record = decision.orchestrated = OrchestratedRecord(orchestrator.name, chosen.policy.value, chosen.why)
+        try:
+            await call.run_cancellable(run.run())
+        except StokerError as error:
+            error.message = f"{error.message}. The blocks so far: `stoker orchestrator show {decision.id}`"
+            error.details = run.failure_details(error)
+            raise
+        finally:
+            run.report(record)
+            usage = run.usage
+            decision.attempts += usage.generations
+            decision.input_tokens, decision.output_tokens = usage.input, usage.output
+
+
+def _idempotency(key: str, given: bytes | None) -> str:
+    return "" if not given else hashlib.sha256(key.encode() + b"\0" + given).hexdigest()
+
+
+def _read_files(given: bytes | None) -> dict[str, str]:
+    pairs = (part.strip().rpartition("=") for part in (given or b"").decode("latin-1").split(",") if part.strip())
+    return {unquote(path): digest.lower() for path, _, digest in pairs if path}
+
+
+def _with_project(orchestrator: Orchestrator, call: Call) -> Orchestrator:
+    """With the project that the request names, if it names one. Raises ClientError: a client that comes over the
+    network may not choose where files are written.
+    """
+    given = call.wire.headers.get(PROJECT_HEADER)
+    if given is None:
+        return orchestrator
+    name = PROJECT_HEADER.decode()
+    if not call.wire.is_local:
+        text = f"{name} is accepted over the control socket only: use `stoker run --project DIR` on that machine"
+        raise ClientError(text, code="project_refused", status=403, param=name)
+    directory = Path(unquote(given.decode("latin-1")))
+    if not directory.is_absolute() or not directory.is_dir() or not os.access(directory, os.W_OK | os.X_OK):
+        text = (
+            f"the project {str(directory)[:200]!r} is not a directory that Stoker may write: create it, check its owner"
+        )
+        raise ClientError(text, code="project_unusable", param=name)
+    return msgspec.structs.replace(orchestrator, project=str(directory))

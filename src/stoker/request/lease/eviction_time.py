@@ -1,0 +1,56 @@
+"""May these residents be stopped now for another model, and if not, when? Only answers the question; changes nothing.
+
+A resident stays loaded for at least `min_residency`, so that one swap serves many requests. After that it stays while
+requests use it, and for `linger` seconds more. `swap_after` waiting requests end both. A request that has waited
+`max_wait` ends every protection.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from stoker.request.lease.state import ServeState, Want
+from stoker.request.lease.timing import timing
+
+
+class EvictionTime(NamedTuple):
+    """Whether the residents may be stopped `now`. `at`: the earliest time at which the answer can change without an
+    event; infinity: never.
+    """
+
+    now: bool
+    at: float
+    reason: str
+
+
+def may_evict(target: ServeState, victims: tuple[ServeState, ...], now: float) -> EvictionTime:
+    """Whether requests that wait for `target` may evict these residents.
+
+    1. an operator's switch waits      -> now
+    2. no request waits (a preload)    -> never
+    3. the oldest waited `max_wait`    -> now, even over residency
+    4. a victim is inside its residency -> when that ends
+    5. `swap_after` requests wait      -> now, even if the victims are busy
+    6. a victim is busy                -> when it is idle, or at `max_wait`
+    7. a victim was idle less than `linger` -> when that ends
+    8. otherwise                       -> now
+    """
+    if any(w.want is Want.SWITCH for w in target.queue.values()):
+        return EvictionTime(True, now, "switch")  # 1
+    if not target.queue:
+        return EvictionTime(False, float("inf"), "nobody waits")  # 2
+    limits = timing(target)
+    overdue_at = target.oldest + limits.max_wait
+    if now >= overdue_at:
+        return EvictionTime(True, now, "max_wait")  # 3
+    settled_at = max(v.ready_since + timing(v).min_residency for v in victims)
+    if now < settled_at:
+        return EvictionTime(False, min(settled_at, overdue_at), "min_residency")  # 4
+    if len(target.queue) >= target.slot_state.slot.swap.swap_after:
+        return EvictionTime(True, now, "swap_after")  # 5
+    if any(v.is_used() for v in victims):
+        return EvictionTime(False, overdue_at, "busy")  # 6
+    idle_at = max(v.idle_since for v in victims) + limits.linger
+    if now < idle_at:
+        return EvictionTime(False, min(idle_at, overdue_at), "linger")  # 7
+    return EvictionTime(True, now, "idle")  # 8
