@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from stoker.domain.orchestrator import CheckLayer
-from stoker.orchestrate.checks.structure import structure_finding
+from stoker.orchestrate.checks.structure import check_code, prose_finding
 from stoker.orchestrate.loop.blocks import CheckResult, WorkerBlock
 
 LayerCheck = Callable[[WorkerBlock, Sequence[WorkerBlock]], Awaitable[CheckResult]]
@@ -19,15 +18,23 @@ class LayeredChecker:
     def __init__(self, layers: Mapping[CheckLayer, LayerCheck]) -> None:
         self._layers = layers
 
+    @property
+    def layers(self) -> tuple[CheckLayer, ...]:
+        """Those that there are, cheapest first."""
+        return tuple(layer for layer in CheckLayer if layer in self._layers)
+
     async def check(self, layer: CheckLayer, block: WorkerBlock, committed: Sequence[WorkerBlock]) -> CheckResult:
         return await self._layers[layer](block, committed)
 
 
 async def check_structure(block: WorkerBlock, committed: Sequence[WorkerBlock]) -> CheckResult:
     """The first layer."""
-    if not block.is_code:
-        return CheckResult(CheckLayer.STRUCTURE, True)
-    finding = await asyncio.to_thread(structure_finding, block.language, block.text)
+    try:
+        finding = await check_code(block.language, block.text) if block.is_code else prose_finding(block.text)
+    except OSError as error:
+        reason = f"the parser cannot be started: {error.strerror or error}"
+        return CheckResult(CheckLayer.STRUCTURE, False, reason, is_readable=False)
     if finding is None:
         return CheckResult(CheckLayer.STRUCTURE, True)
-    return CheckResult(CheckLayer.STRUCTURE, False, str(finding))
+    what = "write the text without repeating" if not block.is_code else "write code that parses"
+    return CheckResult(CheckLayer.STRUCTURE, False, str(finding), f"{finding}; {what}.")

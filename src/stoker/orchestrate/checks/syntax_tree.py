@@ -6,7 +6,6 @@ only short texts are parsed here; others in a process with limits (`parse_in_pro
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import json
 import os

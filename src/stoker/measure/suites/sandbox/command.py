@@ -24,6 +24,7 @@ STOPPED_AT = 64 * 2**20
 """Bytes of output at which a command is killed."""
 NOT_FOUND = 127
 _LIMITS = {"RLIMIT_FSIZE": 64 * 2**20, "RLIMIT_CORE": 0, "RLIMIT_NOFILE": 1024}
+_PYTHON = os.path.realpath(sys.executable)
 _STARTER = """
 import json, os, resource, sys
 for name, value in json.loads(sys.argv[1]).items():
@@ -67,15 +68,21 @@ async def isolated_command(
     values = {**_LIMITS, "RLIMIT_CPU": int(limits.seconds) + 1}
     if limits.memory:
         values["RLIMIT_AS"] = limits.memory
-    starter = [os.path.realpath(sys.executable), "-I", "-S", "-c", _STARTER, json.dumps(values)]
+    starter = [_PYTHON, "-I", "-S", "-c", _STARTER, json.dumps(values)]
     return await bounded_command([*method.prefix, *starter, *command], directory, data, env, limits.seconds, **more)
 
 
 async def bounded_command(
-    command: Sequence[str], directory: Path, data: bytes, env: Mapping[str, str], seconds: float, **more: Any
+    command: Sequence[str],
+    directory: Path,
+    data: bytes,
+    env: Mapping[str, str],
+    seconds: float,
+    max_output: int = MAX_OUTPUT,
+    **more: Any,
 ) -> CommandResult:
-    """Run it as this user. `more`: as for `subprocess.Popen`. Raises OSError if it cannot be started. On cancel it is
-    killed.
+    """Run it as this user. `max_output`: bytes that are kept, the last ones. `more`: as for `subprocess.Popen`. Raises
+    OSError if it cannot be started. On cancel it is killed.
     """
     process = await asyncio.create_subprocess_exec(
         *command,
@@ -87,7 +94,7 @@ async def bounded_command(
         start_new_session=True,
         **more,
     )
-    reply = _TailReader()
+    reply = _TailReader(max_output)
     try:
         async with asyncio.timeout(seconds):
             async with asyncio.TaskGroup() as tasks:
@@ -104,7 +111,8 @@ async def bounded_command(
 
 
 class _TailReader:
-    def __init__(self) -> None:
+    def __init__(self, size: int) -> None:
+        self._size = size
         self.tail = b""
         self.is_too_much = False
 
@@ -113,7 +121,7 @@ class _TailReader:
         total = 0
         while data := await process.stdout.read(MAX_OUTPUT):
             total += len(data)
-            self.tail = (self.tail + data)[-MAX_OUTPUT:]
+            self.tail = (self.tail + data)[-self._size :]
             if total > STOPPED_AT:
                 self.is_too_much = True
                 _kill(process)
