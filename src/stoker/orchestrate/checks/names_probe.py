@@ -9,6 +9,8 @@ A use is `{"module": "a.b", "names": ["c", "d"], "from": bool}`. Its answer is n
 """
 
 # The configured interpreter may be older than the one that runs Stoker: no newer syntax, and only the standard library.
+from __future__ import annotations
+
 import ast
 import importlib
 import json
@@ -16,119 +18,50 @@ import os
 import sys
 import types
 import warnings
+from typing import Any, Iterable  # noqa: UP035
 
 UNTOUCHED = frozenset(("antigravity", "this", "idlelib", "turtle", "turtledemo", "tkinter", "test", "lib2to3"))
 """Modules of the standard library that are not imported: they do something, or need a screen."""
 ELSEWHERE = frozenset(
-    [
-        "startfile",
-        "add_dll_directory",
-        "O_BINARY",
-        "O_TEXT",
-        "O_NOINHERIT",
-        "O_TEMPORARY",
-        "O_RANDOM",
-        "O_SEQUENTIAL",
-        "chflags",
-        "lchflags",
-        "lchmod",
-        "getlogin",
-        "plock",
-        "CTRL_C_EVENT",
-        "CTRL_BREAK_EVENT",
-        "SIGBREAK",
-        "SIGINFO",
-        "SIGEMT",
-        "WindowsSelectorEventLoopPolicy",
-        "ProactorEventLoop",
-        "WindowsProactorEventLoopPolicy",
-        "IocpProactor",
-        "STARTUPINFO",
-        "STARTF_USESHOWWINDOW",
-        "STARTF_USESTDHANDLES",
-        "SW_HIDE",
-        "CREATE_NEW_CONSOLE",
-        "CREATE_NEW_PROCESS_GROUP",
-        "CREATE_NO_WINDOW",
-        "DETACHED_PROCESS",
-        "CREATE_BREAKAWAY_FROM_JOB",
-        "CREATE_DEFAULT_ERROR_MODE",
-        "ABOVE_NORMAL_PRIORITY_CLASS",
-        "BELOW_NORMAL_PRIORITY_CLASS",
-        "HIGH_PRIORITY_CLASS",
-        "IDLE_PRIORITY_CLASS",
-        "NORMAL_PRIORITY_CLASS",
-        "REALTIME_PRIORITY_CLASS",
-        "SIO_RCVALL",
-        "SIO_KEEPALIVE_VALS",
-        "RCVALL_ON",
-        "RCVALL_OFF",
-        "SO_EXCLUSIVEADDRUSE",
-        "kqueue",
-        "kevent",
-        "devpoll",
-        "windll",
-        "oledll",
-        "WinDLL",
-        "OleDLL",
-        "WinError",
-        "FormatError",
-        "WINFUNCTYPE",
-        "HRESULT",
-        "getwindowsversion",
-        "winver",
-        "dllhandle",
-        "get_last_error",
-        "set_last_error",
-        "DllCanUnloadNow",
-        "DllGetClassObject",
-        "wintypes",
-        "create_default_context",
-        "enum_certificates",
-        "enum_crls",
-        "getandroidapilevel",
-        "activate_stack_trampoline",
-    ]
+    (  # noqa: SIM905
+        "startfile add_dll_directory O_BINARY O_TEXT O_NOINHERIT O_TEMPORARY O_RANDOM O_SEQUENTIAL chflags lchflags "
+        "lchmod getlogin plock CTRL_C_EVENT CTRL_BREAK_EVENT SIGBREAK SIGINFO SIGEMT WindowsSelectorEventLoopPolicy "
+        "ProactorEventLoop WindowsProactorEventLoopPolicy IocpProactor STARTUPINFO STARTF_USESHOWWINDOW "
+        "STARTF_USESTDHANDLES SW_HIDE CREATE_NEW_CONSOLE CREATE_NEW_PROCESS_GROUP CREATE_NO_WINDOW DETACHED_PROCESS "
+        "CREATE_BREAKAWAY_FROM_JOB CREATE_DEFAULT_ERROR_MODE ABOVE_NORMAL_PRIORITY_CLASS "
+        "BELOW_NORMAL_PRIORITY_CLASS HIGH_PRIORITY_CLASS IDLE_PRIORITY_CLASS NORMAL_PRIORITY_CLASS "
+        "REALTIME_PRIORITY_CLASS SIO_RCVALL SIO_KEEPALIVE_VALS RCVALL_ON RCVALL_OFF SO_EXCLUSIVEADDRUSE kqueue "
+        "kevent devpoll windll oledll WinDLL OleDLL WinError FormatError WINFUNCTYPE HRESULT getwindowsversion "
+        "winver dllhandle get_last_error set_last_error DllCanUnloadNow DllGetClassObject wintypes "
+        "create_default_context enum_certificates enum_crls getandroidapilevel activate_stack_trampoline "
+    ).split()
 )
 """Names of the standard library that other platforms have."""
 DYNAMIC = frozenset(("globals", "vars", "locals", "exec", "eval", "setattr", "__import__", "__path__", "__dict__"))
 MODULE_NAMES = frozenset(
-    [
-        "__name__",
-        "__doc__",
-        "__file__",
-        "__path__",
-        "__package__",
-        "__spec__",
-        "__loader__",
-        "__dict__",
-        "__all__",
-        "__version__",
-        "__cached__",
-        "__builtins__",
-        "__author__",
-        "__annotations__",
-        "__class__",
-    ]
+    (  # noqa: SIM905
+        "__name__ __doc__ __file__ __path__ __package__ __spec__ __loader__ __dict__ __all__ __version__ __cached__ "
+        "__builtins__ __author__ __annotations__ __class__ "
+    ).split()
 )
 MAX_SOURCE = 2 * 2**20
 MAX_DEPTH = 8
 
 
 class Interpreter:
-    def __init__(self, roots):
+    def __init__(self, roots: list[str]) -> None:
         self.roots = roots
-        self.specs = {}
-        self.sources = {}
+        self.specs: dict[str, Any] = {}
+        self.sources: dict[str, Source | None] = {}
         self.standard = getattr(sys, "stdlib_module_names", frozenset(sys.builtin_module_names))
 
-    def find(self, name):
+    def find(self, name: str) -> Any:
         """The spec of a module; None: there is none. Imports nothing."""
         if name not in self.specs:
             self.specs[name] = self._find(name)
         return self.specs[name]
 
-    def _find(self, name):
+    def _find(self, name: str) -> Any:
         parent, _, _ = name.rpartition(".")
         if parent:
             above = self.find(parent)
@@ -140,7 +73,7 @@ class Interpreter:
         found = self._ask(name, self.roots) if self.roots else None
         return found if found is not None else self._ask(name, None)
 
-    def _ask(self, name, path):
+    def _ask(self, name: str, path: list[str] | None) -> Any:
         finders = sys.meta_path
         if path is not None and "." not in name:
             finders = [one for one in finders if getattr(one, "__name__", "") == "PathFinder"]
@@ -153,7 +86,7 @@ class Interpreter:
                 return spec
         return None
 
-    def is_standard(self, name):
+    def is_standard(self, name: str) -> bool:
         """Whether a module is the standard library's: importing it runs nobody's code."""
         top = name.partition(".")[0]
         spec = self.find(top)
@@ -162,13 +95,13 @@ class Interpreter:
         origin = spec.origin or ""
         return not any(origin.startswith(root + os.sep) for root in self.roots)
 
-    def module(self, name):
+    def module(self, name: str) -> Any:
         try:
             return importlib.import_module(name)
         except BaseException:
             return None
 
-    def source(self, name):
+    def source(self, name: str) -> Source | None:
         """`(names, bindings, is_open)` of a module whose source can be read; None: nothing is known."""
         if name not in self.sources:
             self.sources[name] = None  # a circle of star imports
@@ -178,7 +111,7 @@ class Interpreter:
                 self.sources[name] = self._read(origin, name, spec.submodule_search_locations is not None)
         return self.sources[name]
 
-    def _read(self, path, name, is_package):
+    def _read(self, path: str, name: str, is_package: bool) -> Source | None:
         try:
             if os.path.getsize(path) > MAX_SOURCE:
                 return None
@@ -195,14 +128,14 @@ class Interpreter:
 class Source:
     """The names of one module, as its source shows them."""
 
-    def __init__(self, interpreter, package):
-        self.names = set()
-        self.bindings = {}
+    def __init__(self, interpreter: Interpreter, package: str) -> None:
+        self.names: set[str] = set()
+        self.bindings: dict[str, tuple[str, str | None]] = {}
         self.is_open = False
         self._interpreter = interpreter
         self._package = package
 
-    def read(self, tree):
+    def read(self, tree: ast.Module) -> None:
         for node in ast.walk(tree):
             word = getattr(node, "id", None) or getattr(node, "attr", None)
             if isinstance(node, (ast.Name, ast.Attribute)) and (word in DYNAMIC or word == "modules"):
@@ -211,7 +144,7 @@ class Source:
                 self.names.update(node.names)
         self._body(tree.body)
 
-    def _body(self, body):
+    def _body(self, body: list[Any]) -> None:
         for node in body:
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 self.names.add(node.name)
@@ -226,7 +159,7 @@ class Source:
             else:
                 self._statement(node)
 
-    def _from(self, node):
+    def _from(self, node: ast.ImportFrom) -> None:
         base = node.module or ""
         if node.level:
             parts = self._package.split(".")
@@ -246,12 +179,12 @@ class Source:
             else:
                 self.names.update(star.names)
 
-    def _statement(self, node):
+    def _statement(self, node: ast.AST) -> None:
         for one in ast.walk(node):
             if isinstance(one, ast.Name) and isinstance(one.ctx, (ast.Store, ast.Del)):
                 self.names.add(one.id)
-            elif type(one).__name__ == "MatchAs" and one.name:
-                self.names.add(one.name)
+            elif type(one).__name__ == "MatchAs" and getattr(one, "name", None):
+                self.names.add(one.name)  # type: ignore[attr-defined]
         for field in ("body", "orelse", "finalbody"):
             inner = getattr(node, field, None)
             if isinstance(inner, list):
@@ -260,11 +193,11 @@ class Source:
             self._body(part.body)
 
 
-def missing(module, name, known):
+def missing(module: str, name: str, known: Iterable[str]) -> dict[str, Any]:
     return {"module": module, "missing": name, "known": sorted(one for one in known if not one.startswith("_"))[:3000]}
 
 
-def judge(interpreter, use):
+def judge(interpreter: Interpreter, use: dict[str, Any]) -> dict[str, Any] | None:
     """What is proved to be missing; None: nothing."""
     name = use["module"]
     parts = name.split(".")
@@ -281,7 +214,7 @@ def judge(interpreter, use):
     return walk(interpreter, name, use["names"], 0)
 
 
-def judge_submodule(interpreter, above, name):
+def judge_submodule(interpreter: Interpreter, above: str, name: str) -> dict[str, Any] | None:
     spec = interpreter.find(above)
     locations = spec.submodule_search_locations
     if interpreter.is_standard(above):
@@ -295,7 +228,7 @@ def judge_submodule(interpreter, above, name):
     return missing(above, name, beside(locations))
 
 
-def walk(interpreter, module, names, depth):
+def walk(interpreter: Interpreter, module: str, names: list[str], depth: int) -> dict[str, Any] | None:
     if not names or depth > MAX_DEPTH:
         return None
     if interpreter.is_standard(module):
@@ -316,7 +249,7 @@ def walk(interpreter, module, names, depth):
     return missing(module, name, source.names | beside(interpreter.find(module).submodule_search_locations))
 
 
-def walk_standard(interpreter, module, names):
+def walk_standard(interpreter: Interpreter, module: str, names: list[str]) -> dict[str, Any] | None:
     found, path = interpreter.module(module), module
     if found is None:
         return None
@@ -339,18 +272,18 @@ def walk_standard(interpreter, module, names):
     return None
 
 
-def has(thing, name):
+def has(thing: object, name: str) -> bool:
     try:
         return hasattr(thing, name)
     except BaseException:
         return True
 
 
-def installed(interpreter):
+def installed(interpreter: Interpreter) -> set[str]:
     return set().union(*(beside([path]) for path in interpreter.roots + sys.path))
 
 
-def beside(locations):
+def beside(locations: Iterable[str] | None) -> set[str]:
     """The names of the modules in these directories."""
     found = set()
     for directory in locations or ():
@@ -366,7 +299,7 @@ def beside(locations):
     return found
 
 
-def main():
+def main() -> None:
     warnings.simplefilter("ignore")
     sys.path[:] = [path for path in sys.path if path]
     order = json.loads(sys.stdin.read())

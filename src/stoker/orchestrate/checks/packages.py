@@ -8,50 +8,12 @@ from typing import NamedTuple
 
 LANGUAGES = frozenset(("javascript", "js", "jsx", "mjs", "cjs", "node", "typescript", "ts", "mts", "tsx"))
 BUILT_IN = frozenset(
-    [
-        "assert",
-        "async_hooks",
-        "buffer",
-        "child_process",
-        "cluster",
-        "console",
-        "constants",
-        "crypto",
-        "dgram",
-        "diagnostics_channel",
-        "dns",
-        "domain",
-        "events",
-        "fs",
-        "http",
-        "http2",
-        "https",
-        "inspector",
-        "module",
-        "net",
-        "os",
-        "path",
-        "perf_hooks",
-        "process",
-        "punycode",
-        "querystring",
-        "readline",
-        "repl",
-        "stream",
-        "string_decoder",
-        "sys",
-        "timers",
-        "tls",
-        "trace_events",
-        "tty",
-        "url",
-        "util",
-        "v8",
-        "vm",
-        "wasi",
-        "worker_threads",
-        "zlib",
-    ]
+    (  # noqa: SIM905
+        "assert async_hooks buffer child_process cluster console constants crypto dgram diagnostics_channel dns "
+        "domain events fs http http2 https inspector module net os path perf_hooks process punycode querystring "
+        "readline repl stream string_decoder sys timers tls trace_events tty url util v8 vm wasi worker_threads "
+        "zlib "
+    ).split()
 )
 _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
 _IMPORT = re.compile(
