@@ -252,7 +252,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.write(warning + "\n")
     tiers = routing()
     seen = [measure(case, tiers, times, rounds) for case in cases()]
-    named = microseconds(lambda: tiers.classes.model_name("qwen3-coder"), 50 * times, rounds)
+    named = microseconds(lambda: tiers.classes.task_name("qwen3-coder"), 50 * times, rounds)
     sys.stdout.write(shown(seen, named) + "\n")
     if found.json is not None:
         raw = {"machine": facts, "decisions": [_raw(one) for one in seen], "named": named}

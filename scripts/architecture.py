@@ -11,6 +11,7 @@ import ast
 import re
 import sys
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -24,15 +25,16 @@ def folders(parent: Path) -> list[Path]:
     return sorted(path.parent for path in parent.glob("*/__init__.py"))
 
 
+@cache
 def imports() -> dict[str, set[str]]:
     """For each room the other rooms that it imports."""
     found: dict[str, set[str]] = {folder.name: set() for folder in folders(PACKAGE)}
     for room in found:
         for module in (PACKAGE / room).rglob("*.py"):
             for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
-                names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-                names += [name.name for name in node.names] if isinstance(node, ast.Import) else []
-                found[room] |= {name.split(".")[1] for name in names if name.startswith("stoker.")} & set(found)
+                if isinstance(node, ast.ImportFrom | ast.Import):
+                    names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [n.name for n in node.names]
+                    found[room] |= {name.split(".")[1] for name in names if name.startswith("stoker.")} & found.keys()
         found[room].discard(room)
     return found
 

@@ -63,7 +63,7 @@ class ErrorClass:
 class Module:
     """One parsed file, with the parts of it that are not messages of their own."""
 
-    tree: ast.Module
+    nodes: list[ast.AST]
     path: Path
     room: str
     taken: set[int] = field(default_factory=set)
@@ -72,7 +72,7 @@ class Module:
 def collect(source: Path = SOURCE) -> list[Message]:
     """Every message under `source`, sorted."""
     modules = [_read(path, source) for path in sorted(source.rglob("*.py"))]
-    errors = _error_classes(module.tree for module in modules)
+    errors = _error_classes(node for module in modules for node in module.nodes)
     shown = [module for module in modules if not _is_skipped(module.path)]
     return sorted({message for module in shown for message in _messages(module, errors)})
 
@@ -110,13 +110,14 @@ def _is_skipped(path: Path) -> bool:
 
 def _read(path: Path, source: Path) -> Module:
     within = path.relative_to(source.parent)
-    return Module(ast.parse(path.read_text("utf-8")), within, "/".join(within.parent.parts[1:]) or "stoker")
+    nodes = list(ast.walk(ast.parse(path.read_text("utf-8"))))
+    return Module(nodes, within, "/".join(within.parent.parts[1:]) or "stoker")
 
 
-def _error_classes(trees: Iterable[ast.Module]) -> dict[str, ErrorClass]:
+def _error_classes(nodes: Iterable[ast.AST]) -> dict[str, ErrorClass]:
     """Classes that are or come from StokerError, by name."""
     classes: dict[str, ErrorClass] = {}
-    for node in (node for tree in trees for node in ast.walk(tree)):
+    for node in nodes:
         if isinstance(node, ast.ClassDef):
             found = ErrorClass([_name(base) for base in node.bases])
             for line in node.body:
@@ -145,7 +146,7 @@ def _inherited(name: str, errors: dict[str, ErrorClass]) -> tuple[str, int]:
 
 def _messages(module: Module, errors: dict[str, ErrorClass]) -> Iterator[Message]:
     """Calls first; then every other sentence, unless it is part of one that was seen."""
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Call) and node.args:
             name = _name(node.func)
             if name in errors:
@@ -154,9 +155,9 @@ def _messages(module: Module, errors: dict[str, ErrorClass]) -> Iterator[Message
                 yield from _of(module, LOG, node.args[0], "error" if name == "exception" else name)
             elif name in _PRINTS:
                 yield from _of(module, PRINTED, node.args[0], "stderr" if name == "note" else "")
-    no_messages = set(_not_messages(module.tree))
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.JoinedStr | ast.Constant) and id(node) not in module.taken | no_messages:
+    module.taken.update(_not_messages(module.nodes))
+    for node in module.nodes:
+        if isinstance(node, ast.JoinedStr | ast.Constant) and id(node) not in module.taken:
             text = _text(node)
             if isinstance(node, ast.JoinedStr):
                 module.taken.update(id(part) for part in ast.walk(node))
@@ -186,9 +187,9 @@ def _error_detail(call: ast.Call, name: str, errors: dict[str, ErrorClass]) -> s
     return f"{name}, {status}, {code}"
 
 
-def _not_messages(tree: ast.Module) -> Iterator[int]:
+def _not_messages(nodes: Iterable[ast.AST]) -> Iterator[int]:
     """Docstrings, annotations, and what argparse-like calls take as the help of an option: that is in cli.md."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             yield id(node.value)
         elif isinstance(node, ast.Call):

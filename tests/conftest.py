@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Begun in the background by a shell without job control: programs that the tests start would ignore Ctrl-C, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+gc.disable()  # ten thousand tests are collected, none of which is garbage; each of the workers collects them all
+
+
+def pytest_collection_finish() -> None:
+    """From here on garbage is looked for, but not among the tests that were collected."""
+    gc.freeze()
+    gc.enable()

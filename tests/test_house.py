@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "stoker"
@@ -38,6 +39,7 @@ Records = dict[str, set[str]]
 """By field, the files with a mutable record that has it."""
 
 
+@cache
 def trees() -> dict[str, ast.Module]:
     return {path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
 

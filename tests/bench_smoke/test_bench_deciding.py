@@ -24,8 +24,8 @@ def test_the_three_tiers_are_one_of_each_standing() -> None:
     router = deciding.routing()
     found = [router.standing(tier, "chat").verdict for tier in router.settings.tiers]
     assert found == [Verdict.ALLOW, Verdict.VERIFY, Verdict.ALLOW]
-    assert router.classes.model_name("auto") == "auto"
-    assert router.classes.model_name("qwen3-coder") is None
+    assert router.classes.task_name("auto") == "auto"
+    assert router.classes.task_name("qwen3-coder") is None
 
 
 def test_a_figure_that_is_missed_is_called_so() -> None:

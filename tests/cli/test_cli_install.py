@@ -121,7 +121,7 @@ def test_a_serve_that_is_a_unit_gets_one_and_what_it_lacks_is_told(
     more = '\n[[serve]]\nname = "unit"\nmodel = "unit.gguf"\ndriver = "systemd"\nport = 8109\nembedded = false\n'
     config.write_text(config.read_text() + more)
     assert put(root) == 1
-    assert "the weights of serve 'unit' are not there" in capsys.readouterr().err
+    assert "the weights of serve 'unit' were not found" in capsys.readouterr().err
     assert not root.exists()
     (config.parent / "unit.gguf").write_bytes(b"GGUF" + bytes(20))
     assert put(root) == 0

@@ -259,7 +259,7 @@ def test_another_model_of_that_name_is_never_written_over(
     before = (vault / "m.gguf").read_bytes()
     assert run(words + (["--sha256", digest(MODEL)] if how == "given" else [])) == 1
     said = capsys.readouterr().err
-    assert ("nothing proves" if how in ("http", "changed") else "and is another") in said
+    assert ("nothing proves" if how in ("http", "changed") else "and differs") in said
     assert "`stoker stage --remove m.gguf` first" in said
     assert (vault / "m.gguf").read_bytes() == before
 
@@ -279,7 +279,7 @@ def test_a_quota_is_kept_before_and_while_sizes_are_unknown(vault: Path, web: We
     web.manners.hold = threading.Event()
     threading.Timer(0.5, web.manners.hold.set).start()
     assert run([*words[:-1], "150KB"]) == 1
-    assert "what has come is kept" in capsys.readouterr().err
+    assert "the fetched part is kept" in capsys.readouterr().err
     assert left(vault) == [".staging/m.gguf/.m.gguf.part", ".staging/m.gguf/.m.gguf.part.from", "other.gguf"]
     assert run([*words[:-1], "1MB"]) == 0
     assert left(vault) == ["m.gguf", "other.gguf"]
@@ -305,14 +305,14 @@ def test_what_the_disk_may_not_take_is_not_begun_and_what_gets_short_meanwhile_i
     assert defaults is not None
     monkeypatch.setattr(Stager.__init__, "__defaults__", (*defaults[:-1], lambda vault: 1000))
     assert run(["stage", str(source / "m.gguf")]) == 1
-    assert "may take 1,000: make room for 199,004 more" in capsys.readouterr().err
+    assert "may take only 1,000: make room for 199,004 more" in capsys.readouterr().err
     rooms = iter([10**9])
     monkeypatch.setattr(Stager.__init__, "__defaults__", (*defaults[:-1], lambda vault: next(rooms, -1)))
     monkeypatch.setattr(copying, "CHUNK", 1000)
     slow = copying.read_block
     monkeypatch.setattr(copying, "read_block", lambda read, path: (time.sleep(0.002), slow(read, path))[1])
     assert run(["stage", str(source / "m.gguf")]) == 1
-    assert "is nearly full: what has come is kept" in capsys.readouterr().err
+    assert "is nearly full: the fetched part is kept" in capsys.readouterr().err
     assert ".staging/m.gguf/.m.gguf.part" in left(vault)
     assert "m.gguf" not in left(vault)
 

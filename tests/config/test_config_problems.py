@@ -122,7 +122,7 @@ def test_a_wrong_value_is_the_one_problem(problems: Problems, text: str, expecte
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ('driver = "systemd"', "serve 'fast' runs as a unit and so needs a fixed `port`"),
+        ('driver = "systemd"', "serve 'fast' runs as a systemd unit and needs a fixed `port`: set one"),
         ('driver = "ray"', "'ray' is not supported in this version"),
         ('driver = "proces"', "'proces' is not accepted; use process, compose, systemd or external; did you"),
         ('engine = "lama.cpp"', "'lama.cpp' is not accepted; use llama.cpp, vllm, sglang or openai; did you mean"),

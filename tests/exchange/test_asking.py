@@ -36,7 +36,7 @@ def test_settings_are_left_out_for_good_only_where_that_helped(
 
     monkeypatch.setattr(internal_client, "exchange", exchange)
     monkeypatch.setattr(internal_client, "AnswerTranslator", Answer)
-    encoded = SimpleNamespace(head=b"", body=b"", answer=Answer())
+    encoded = SimpleNamespace(head=b"", body=b"", translator=Answer())
     formatter = SimpleNamespace(format_own=lambda serve, target, question: None, encode=lambda *_, **__: encoded)
     client = InternalClient(cast(Any, None), cast(Any, formatter))
     serve = cast(Any, SimpleNamespace(name="teller"))

@@ -88,7 +88,7 @@ async def test_a_wait_that_is_cancelled_gives_its_place_in_the_queue_back(conduc
 @told
 async def test_who_may_not_wait_is_told_that_no_place_is_free(conductor: Conductor) -> None:
     first = await held(conductor)
-    with pytest.raises(CapacityError, match="serve 'one' cannot be asked now: no place is free"):
+    with pytest.raises(CapacityError, match="serve 'one' is busy: no place is free"):
         async with leased(conductor, "one", may_wait=False):
             pytest.fail("there was no place")
     first.release()

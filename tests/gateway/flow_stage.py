@@ -76,7 +76,7 @@ class SmallStatus:
 
 
 class SmallAdmin:
-    async def answer(self, *asked: Any) -> AdminReply:
+    async def handle(self, *asked: Any) -> AdminReply:
         return AdminReply({"verb": asked[2]})
 
 

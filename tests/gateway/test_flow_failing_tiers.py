@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from email.utils import formatdate
 from typing import Any
 
@@ -434,3 +435,19 @@ async def test_a_stream_that_fails_after_its_first_bytes_is_not_called_refused(s
     talk.chunk(b'data: {"error": {"message": "x", "type": "overloaded_error"}}\n\n')
     assert [event async for event in client.events(head)]
     assert (await sealed(stage)).outcome == "upstream_failed"
+
+
+@story(SMALL, replace(LARGE, served_name="auto"))
+async def test_a_tier_that_passes_through_does_not_carry_the_translation_of_the_first_one(stage: Stage) -> None:
+    route(stage)
+    client = await stage.client()
+    await client.send(ask(model="auto"))
+    talk = await stage.asked()
+    assert talk.json()["model"] == "small-1"
+    talk.reply({"error": {"message": "no"}}, "503 No")
+    talk = await stage.asked()
+    assert talk.json()["model"] == "auto"
+    talk.reply(whole("from the second"))
+    reply = await client.reply()
+    assert (reply.header("x-stoker-tier"), reply.header("x-stoker-translation")) == ("dear", None)
+    assert (await sealed(stage)).translation == ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.gateway.flow_stage import Stage, a_serve, ask, story
+from tests.gateway.flow_stage import Stage, Talk, a_serve, ask, story
 
 from stoker.domain.access import Key
 from stoker.domain.decision import Candidate
@@ -66,6 +66,39 @@ async def test_a_serve_that_dies_of_the_request_itself_is_replaced_and_the_reque
     assert (reply.status, reply.header("x-stoker-serve")) == (200, "small")
     decision = await stage.sealed()
     assert decision.attempts == 2
+
+
+async def dies_of(stage: Stage, talk: Talk) -> None:
+    """The serve runs out of memory while it works on the request that it got."""
+    assert talk.json()["model"] == "engine"
+    stage.fleet.failures["big"] = "out_of_memory"
+    talk.close()
+    stage.fleet.die("big", "SIGKILL")
+
+
+@story(a_serve("small", slot="gpu", served_name="big"), BIG, slots=GPU)  # the later one has the name
+async def test_a_fallback_that_passes_through_does_not_carry_the_translation_of_the_first_serve(stage: Stage) -> None:
+    client = await stage.client()
+    await client.send(ask(model="big"))
+    await dies_of(stage, await stage.asked())
+    talk = await stage.asked()
+    assert talk.json()["model"] == "big"
+    talk.reply({"ok": 1})
+    reply = await client.reply()
+    assert (reply.header("x-stoker-serve"), reply.header("x-stoker-translation")) == ("small", None)
+    assert (await stage.sealed()).translation == ""
+
+
+@story(BIG, SMALL, slots=GPU)
+async def test_the_503_of_a_fallback_does_not_carry_the_translation_of_the_first_serve(stage: Stage) -> None:
+    stage.fleet.broken["small"] = "no weights"
+    client = await stage.client()
+    await client.send(ask(model="big"))
+    await dies_of(stage, await stage.asked())
+    reply = await client.reply()
+    assert (reply.status, reply.header("x-stoker-serve")) == (503, "small")
+    assert reply.header("x-stoker-translation") is None
+    assert (await stage.sealed()).translation == ""
 
 
 @story(BIG, SMALL, slots=GPU)

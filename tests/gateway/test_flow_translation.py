@@ -130,7 +130,7 @@ async def test_a_stream_that_breaks_off_ends_with_one_error_event_of_the_client(
     talk = await stage.asked()
     talk.begin()
     talk.say("he")
-    await stage.until(lambda: stage.flow.work("a")[1] > 0)
+    await stage.until(lambda: stage.flow.load_of("a")[1] > 0)
     talk.close()
     events = await told(client)
     assert [event.name for event in events].count("error") == 1
@@ -163,7 +163,7 @@ async def test_an_error_event_of_a_responses_stream_has_the_next_number(stage: S
     talk = await stage.asked()
     talk.begin()
     talk.say("he")
-    await stage.until(lambda: stage.flow.work("a")[1] > 0)
+    await stage.until(lambda: stage.flow.load_of("a")[1] > 0)
     talk.close()
     events = [event.json() for event in await told(client)]
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
@@ -178,7 +178,7 @@ async def test_so_has_one_of_a_stream_that_passes_through(stage: Stage) -> None:
     talk.begin()
     event = {"type": "response.output_text.delta", "delta": "x", "sequence_number": 7}
     talk.chunk(b"event: response.output_text.delta\ndata: %b\n\n" % json.dumps(event).encode())
-    await stage.until(lambda: stage.flow.work("a")[1] > 0)
+    await stage.until(lambda: stage.flow.load_of("a")[1] > 0)
     talk.close()
     assert (await told(client))[-1].json()["sequence_number"] == 8
 
@@ -264,8 +264,8 @@ async def test_where_it_is_allowed_an_image_is_fetched_before_the_lease_and_put_
     port = server.sockets[0].getsockname()[1]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(site, "PORTS", {*site.PORTS, port})
-        pictures = ImageFetcher(Media(fetch=True), is_allowed_address=lambda address: True)
-        stage.flow.configure(replace(stage.flow.settings, pictures=pictures))
+        image_fetcher = ImageFetcher(Media(fetch=True), is_allowed_address=lambda address: True)
+        stage.flow.configure(replace(stage.flow.settings, image_fetcher=image_fetcher))
         client = await stage.client()
         await client.send(looking_at(f"http://127.0.0.1:{port}/"))
         talk = await stage.asked()
@@ -275,7 +275,7 @@ async def test_where_it_is_allowed_an_image_is_fetched_before_the_lease_and_put_
         assert (await client.reply()).status == 200
         leaver = await stage.client()
         await leaver.send(looking_at(f"http://127.0.0.1:{port}/never"))
-        await stage.until(lambda: any(call.question for call in stage.flow.active.values()), "it is fetched")
+        await stage.until(lambda: any(call.subtask for call in stage.flow.active.values()), "it is fetched")
         await leaver.close()
         await stage.until(lambda: len(stage.decisions) == 2)
         assert stage.decisions[-1].outcome == "client_left"
@@ -284,7 +284,7 @@ async def test_where_it_is_allowed_an_image_is_fetched_before_the_lease_and_put_
 
 @story()
 async def test_an_address_inside_is_refused_also_where_fetching_is_allowed(stage: Stage) -> None:
-    stage.flow.configure(replace(stage.flow.settings, pictures=ImageFetcher(Media(fetch=True))))
+    stage.flow.configure(replace(stage.flow.settings, image_fetcher=ImageFetcher(Media(fetch=True))))
     client = await stage.client()
     await client.send(looking_at("http://10.0.0.1/latest/meta-data"))
     reply = await client.reply()

@@ -11,7 +11,7 @@ from tests.gateway.flow_stage import CHAT, Stage, a_serve, ask, story
 
 from stoker.domain.access import Key, Scope
 from stoker.domain.serve import Secret
-from stoker.request.accept.refusals import FIRST, FREE
+from stoker.request.accept.refusals import MIN_DELAY, UNDELAYED
 from stoker.testing.client import RawReply, compose_request
 
 KEYS = (
@@ -427,17 +427,17 @@ def test_405_says_what_is_allowed(method: str, path: str, allow: str) -> None:
 @story(*BOTH, keys=KEYS)
 async def test_wrong_keys_are_answered_ever_later_and_a_right_one_at_once(stage: Stage) -> None:
     began = time.monotonic()
-    for _ in range(FREE + 2):
+    for _ in range(UNDELAYED + 2):
         assert (await get(stage, "/v1/models", x_api_key="wrong-key")).status == 401
     slowed = time.monotonic() - began
-    assert slowed >= 3 * FIRST
+    assert slowed >= 3 * MIN_DELAY
     guessing = [await stage.client() for _ in range(20)]
     for client in guessing:
         await client.send(compose_request("POST", CHAT, {"model": "a"}, [("x-api-key", "wrong-key")]))
     began = time.monotonic()
     assert (await get(stage, "/v1/models", x_api_key="sk-all")).status == 200
-    assert time.monotonic() - began < FIRST
-    assert stage.refused["wrong_key", "loopback"] == FREE + 2 + 20
+    assert time.monotonic() - began < MIN_DELAY
+    assert stage.refused["wrong_key", "loopback"] == UNDELAYED + 2 + 20
 
 
 @story(*BOTH, keys=KEYS)

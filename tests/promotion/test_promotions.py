@@ -13,7 +13,7 @@ import pytest
 from stoker.domain.decision import Decision
 from stoker.domain.errors import ClientError, StokerError
 from stoker.domain.events import AliasMoved, Event, MoveCause, PromotionWatchEnded, RollbackNotSaved
-from stoker.domain.gate import Alias, Override
+from stoker.domain.gate import Alias, Gate, Override, condition
 from stoker.domain.lease import Lease, Target
 from stoker.domain.protocols import Leases
 from stoker.domain.run import Finding, Outcome, Run, RunKind, Subject
@@ -28,6 +28,8 @@ from stoker.testing.script.script import Script
 from stoker.testing.server import ScriptedServer
 
 ALIAS = Alias("coder", "fast", "default", watch=30.0, check_every=0.02)
+CONDITIONS = ("preflight", "canary", "ttft_p95 < 2s")
+GATE = Gate("default", tuple(map(condition, CONDITIONS)))
 SERVES = (Serve("fast"), Serve("clever"), Serve("odd", status=Status.REJECTED, reason="too slow"))
 
 
@@ -55,7 +57,9 @@ class Books:
         self.leased = 0
         self.ended = asyncio.Event()
 
-    def promotions(self, *aliases: Alias, leases: Leases | None = None) -> Promotions:
+    def promotions(
+        self, *aliases: Alias, leases: Leases | None = None, gates: tuple[Gate, ...] = (GATE,)
+    ) -> Promotions:
         def notify(event: Event) -> None:
             self.events.append(event)
             if isinstance(event, AliasMoved):
@@ -65,7 +69,7 @@ class Books:
                 self.ended.set()
 
         found = Promotions(Overrides(self.path), leases or self, Clock(), notify, self.results.get)
-        found.configure(aliases or (ALIAS,), SERVES)
+        found.configure(aliases or (ALIAS,), SERVES, gates)
         return found
 
     @property
@@ -105,7 +109,8 @@ class Books:
             Finding("canary", Outcome.PASSED),
             Finding("ttft_p95 < 2s", outcome),
         ]
-        settings = {"gate": msgspec.Raw(msgspec.json.encode(gate))}
+        values = {"gate": gate, "conditions": CONDITIONS, "max_age": None}
+        settings = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in values.items()}
         self.results[id] = Run(id, kind, 1.0, 1.0, Subject(serve, serve, ""), outcome, findings, settings=settings)
         return id
 
@@ -168,6 +173,37 @@ async def test_no_evidence_no_promotion(books: Books) -> None:
 
 
 @story
+async def test_a_gate_that_changed_since_it_was_run_has_to_be_run_again(books: Books) -> None:
+    texts = ("preflight", "canary", "ttft_p95 < 1s")
+    for changed in (
+        Gate("default", tuple(map(condition, texts))), Gate("default", GATE.conditions[:2]),
+        Gate("default", (*GATE.conditions, condition("soak"))), Gate("default", GATE.conditions, max_age=60.0),
+    ):  # fmt: skip
+        promotions = books.promotions(gates=(changed,))
+        error = await refused(promotions.promote("coder", "clever", books.gate(), "", force=False))
+        assert (error.status, error.code) == (409, "no_evidence")
+        said = "the gate changed since it was run: run it again: `stoker gate clever --for coder`"
+        assert error.message.endswith(said)
+        assert promotions.meaning() == {"coder": "fast"}
+
+
+@story
+async def test_conditions_in_another_order_and_spelling_are_the_same_gate(books: Books) -> None:
+    same = Gate("default", tuple(map(condition, ("ttft_p95<2000ms", "canary", "preflight", "canary"))))
+    promotions = books.promotions(gates=(same,))
+    assert (await promotions.promote("coder", "clever", books.gate(), "", force=False))["serve"] == "clever"
+    promotions.close()
+
+
+@story
+async def test_evidence_that_does_not_say_its_conditions_does_not_count(books: Books) -> None:
+    promotions = books.promotions()
+    del books.results[books.gate()].settings["conditions"]
+    error = await refused(promotions.promote("coder", "clever", "g1", "", force=False))
+    assert "the gate changed since it was run" in error.message
+
+
+@story
 async def test_force_needs_a_reason_which_is_kept(books: Books) -> None:
     promotions = books.promotions()
     assert (await refused(promotions.promote("coder", "odd", "", "", force=True))).code == "reason_missing"
@@ -186,7 +222,7 @@ async def test_what_is_not_there_is_named_with_its_nearest(books: Books) -> None
     assert "did you mean 'clever'" in (await refused(promotions.promote("coder", "cleverr", "", "", False))).message
     assert (await refused(promotions.promote("coder", "fast", "", "", False))).code == "no_change"
     assert (await refused(promotions.reset("coder"))).code == "no_change"
-    assert "there are: coder" in (await refused(promotions.reset("zzz"))).message
+    assert "known: coder" in (await refused(promotions.reset("zzz"))).message
     without = books.promotions(Alias("free", "fast"))
     assert (await refused(without.promote("free", "clever", "", "", False))).code == "no_gate"
 
@@ -292,7 +328,7 @@ async def test_another_promotion_ends_the_watch_of_the_one_before(books: Books) 
     promotions = books.promotions()
     await promotions.promote("coder", "clever", books.gate(), "", force=False)
     await promotions.promote("coder", "odd", "", "next", force=True)
-    promotions.configure((), SERVES)
+    promotions.configure((), SERVES, ())
     await asyncio.sleep(0)
     assert books.closed == []
     assert promotions.status() == []
@@ -306,7 +342,7 @@ async def test_a_watch_that_is_closed_in_the_moment_of_its_grant_keeps_no_lease(
         promotions = books.promotions(leases=conductor)
         await promotions.promote("coder", "clever", books.gate(), "", force=False)
         await until(lambda: conductor.statistics()["waiting"] == 1)
-    promotions.configure((), SERVES)
+    promotions.configure((), SERVES, ())
     for _ in range(3):
         await asyncio.sleep(0)
     assert conductor.statistics()["leases"] == conductor.statistics()["waiting"] == 0

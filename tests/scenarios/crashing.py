@@ -1,7 +1,5 @@
 """`stoker`, but for one thing: it is killed at a given step of the swap to `b`, as `kill -9` or a power cut would.
 
-    python crashing.py STEP up --config FILE
-
 The steps, in the order in which a swap passes them, are the keys of STEPS.
 """
 
@@ -9,11 +7,9 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Callable
 from typing import Any
 
-from stoker.cli.main import run
 from stoker.fleet.drivers import local
 from stoker.fleet.drivers.termination import Termination
 from stoker.fleet.engines.readiness import Readiness
@@ -74,6 +70,7 @@ STEPS: dict[str, Callable[[], None]] = {
     "out of the journal": lambda: around(SwapJournal, "end", lambda _, s: s.target == TARGET, True),
 }
 
-if __name__ == "__main__":
-    STEPS[sys.argv[1]]()
-    sys.exit(run(sys.argv[2:]))
+
+def crash_at(step: str) -> None:
+    """In the process that is to crash, before it begins: let it die at this step."""
+    STEPS[step]()

@@ -19,12 +19,13 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
+from tests.scenarios import preloaded
 
 from stoker.testing.script.script import Script
 
@@ -82,7 +83,7 @@ class Plane:
         self.config = directory / "stoker.toml"
         self.environment = {**os.environ, "HOME": str(directory), **(environment or {})}
         self.environment.pop("XDG_STATE_HOME", None)
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: preloaded.Stoker | None = None
         self._idle: list[str] = []
         self.write(config)
 
@@ -92,22 +93,20 @@ class Plane:
 
     # -- life --------------------------------------------------------------------------------------------------------
 
-    def start(self, *arguments: str, program: Sequence[str] = (str(STOKER),)) -> None:
-        """Run `stoker up` until it says that it listens."""
-        command = [*program, "up", *(arguments or ("--config", str(self.config)))]
-        with (self.directory / "out.txt").open("ab") as out:
-            begin = out.tell()
-            self.process = subprocess.Popen(
-                command, cwd=self.directory, env=self.environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-                start_new_session=True,
-            )  # fmt: skip
+    def start(self, *arguments: str, prepare: Callable[[], None] | None = None) -> None:
+        """Run `stoker up` until it says that it listens. `prepare` is called in its process before."""
+        arguments = ("up", *(arguments or ("--config", str(self.config))))
+        out = self.directory / "out.txt"
+        begin = out.stat().st_size if out.exists() else 0
+        self.process = preloaded.Stoker(arguments, self.directory, self.environment, out, out, prepare)
         poll(lambda: "listening on" in self.said()[begin:] or self.process.poll() is not None, "it listens")  # type: ignore[union-attr]
         assert self.process.poll() is None, f"`stoker up` ended: {self.said()}"
         self._idle = self.descriptors()
 
     def said(self) -> str:
         """What it printed on the terminal."""
-        return (self.directory / "out.txt").read_text()
+        out = self.directory / "out.txt"
+        return out.read_text() if out.exists() else ""
 
     def log(self, name: str) -> str:
         """A serve's log, the rotated part first."""
@@ -126,6 +125,16 @@ class Plane:
         """Wait for its end."""
         assert self.process is not None
         return self.process.wait(PATIENCE)
+
+    def begin(self, *words: str, **environment: str) -> preloaded.Command:
+        """Begin another command of `stoker` with this configuration."""
+        return preloaded.Command((*words, "--config", str(self.config)), self.directory, self.environment | environment)
+
+    def run(self, *words: str, timeout: float = 60, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run another command of `stoker` with this configuration to its end."""
+        begun = self.begin(*words, **environment)
+        out, err = begun.communicate(timeout)
+        return subprocess.CompletedProcess(["stoker", *words], begun.wait(), out, err)
 
     # -- asking ------------------------------------------------------------------------------------------------------
 

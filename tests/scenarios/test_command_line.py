@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.scenarios import preloaded
 from tests.scenarios.caller import Talk, ask, story, words
 from tests.scenarios.plane import DIALECTS, STOKER, Plane, config, free_port, running, serve, until
 
@@ -28,12 +28,10 @@ def shared() -> Iterator[Plane]:
 
 def stoker(plane: Plane, *words: str, code: int = 0) -> str:
     """Run a command in the story's directory; what it printed."""
-    done = subprocess.run(
-        [str(STOKER), *words], cwd=plane.directory, env=plane.environment, capture_output=True, text=True, timeout=60,
-        check=False,
-    )  # fmt: skip
-    assert done.returncode == code, f"{words}: {done.returncode} {done.stdout} {done.stderr}"
-    return done.stdout + done.stderr
+    command = preloaded.Command(words, plane.directory, plane.environment)
+    out, err = command.communicate(60)
+    assert command.returncode == code, f"{words}: {command.returncode} {out} {err}"
+    return out + err
 
 
 def shown(plane: Plane, *words: str) -> Any:

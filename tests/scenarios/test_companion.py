@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.scenarios.plane import MODELS, STOKER, Plane, poll, running, serve
+from tests.scenarios.plane import MODELS, Plane, poll, running, serve
 
 from stoker.measure.classifier.labelled_prompts import held_out
 from stoker.request.decide.asks import closely
@@ -51,8 +50,7 @@ def told(tmp_path: Path, answers: list[dict[str, Any]], router: str = ROUTER) ->
 
 
 def said(plane: Plane, *words: str, code: int = 0) -> str:
-    line = [str(STOKER), *words, "--config", str(plane.config)]
-    done = subprocess.run(line, capture_output=True, text=True, env=plane.environment, check=False, timeout=120)
+    done = plane.run(*words, timeout=120)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout
 

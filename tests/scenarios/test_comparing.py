@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
 
 import pytest
-from tests.scenarios.plane import STOKER, Plane, llama, running
+from tests.scenarios.plane import Plane, llama, running
 
 pytestmark = [pytest.mark.llama, pytest.mark.heavy, pytest.mark.timeout(180)]
 TIERS = """
@@ -21,10 +20,7 @@ serve = "ember"
 
 
 def run(plane: Plane, *words: str) -> tuple[int, str, str]:
-    command = [str(STOKER), "eval", "compare", *words, "--config", str(plane.config)]
-    done = subprocess.run(
-        command, env=plane.environment, cwd=plane.directory, capture_output=True, text=True, timeout=100, check=False
-    )
+    done = plane.run("eval", "compare", *words, timeout=100)
     return done.returncode, done.stdout, done.stderr
 
 

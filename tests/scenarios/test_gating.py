@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.scenarios.plane import MODELS, STOKER, Plane, llama, running, serve
+from tests.scenarios.plane import MODELS, Plane, llama, running, serve
 
 from stoker.testing.script.script import Script
 
@@ -46,10 +45,7 @@ def with_ember(model: str = "ember", **keys: object) -> Iterator[Plane]:
 
 
 def said(plane: Plane, *words: str) -> tuple[int, str, str]:
-    done = subprocess.run(
-        [str(STOKER), *words, "--config", str(plane.config)], capture_output=True, text=True, env=plane.environment,
-        check=False, timeout=55,
-    )  # fmt: skip
+    done = plane.run(*words, timeout=55)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -84,10 +80,10 @@ def test_the_whole_model_passes_what_is_missing_is_measured_once_and_the_alias_m
         code, _, told = said(plane, "promote", "coder", "ember", "--evidence", quick["id"])
         assert code == 1
         for words, why in (
-            (("ember", "--for", "coda"), "there are coder, loose"),
+            (("ember", "--for", "coda"), "known: coder, loose"),
             (("ember", "--for", "loose"), "has no `gate`"),
             (("ember",), "--for ALIAS or --gate NAME"),
-            (("ember", "--gate", "none"), "there are default, quick"),
+            (("ember", "--gate", "none"), "known: default, quick"),
             (("other", "--gate", "default"), "start it: stoker serves up other"),
             (("nosuch", "--gate", "default"), "there is no serve"),
         ):
@@ -254,4 +250,4 @@ def test_the_gate_of_a_serve_that_others_run_can_be_finished() -> None:
         assert run["settings"]["set_aside"] == ["tpot_p50 < 1s", "context >= 1024"]
         assert run["settings"]["unknown_ok"] is True
         assert "model" in run["settings"]["unknown_identity"]
-        assert "set aside" in run["findings"][0]["seen"]
+        assert "and ignored" in run["findings"][0]["seen"]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.scenarios.plane import STOKER, Plane, running, serve
+from tests.scenarios.plane import Plane, running, serve
 
 from stoker.testing.script.script import Script
 
@@ -47,10 +46,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
 
 
 def said(plane: Plane, *words: str, **environment: str) -> tuple[int, str, str]:
-    done = subprocess.run(
-        [str(STOKER), *words, "--config", str(plane.config)], capture_output=True, text=True,
-        env=plane.environment | environment, cwd=plane.directory, check=False, timeout=55,
-    )  # fmt: skip
+    done = plane.run(*words, timeout=55, **environment)
     for key in KEYS.values():
         assert key not in done.stdout + done.stderr, "no key is ever shown"
     return done.returncode, done.stdout, done.stderr

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import stat
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.scenarios.plane import STOKER, Plane, poll, running, serve
+from tests.scenarios.plane import Plane, poll, running, serve
 
 from stoker.testing.script.script import Script
 
@@ -32,16 +31,9 @@ def shared() -> Iterator[Plane]:
         yield plane
 
 
-def begin(plane: Plane, *words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [str(STOKER), *words, "--config", str(plane.config)], cwd=plane.directory, env=plane.environment, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
-
-
 def measured(plane: Plane, *words: str, code: int = 0) -> tuple[str, str]:
     """`stoker eval benchmark ...`: what it printed and what it said beside."""
-    process = begin(plane, "eval", "benchmark", *words)
+    process = plane.begin("eval", "benchmark", *words)
     try:
         out, said = process.communicate(timeout=30)
     finally:
@@ -134,7 +126,7 @@ def test_a_role_only_first_chunk_does_not_stop_the_clock_and_an_error_frame_afte
 def test_ctrl_c_keeps_and_prints_what_was_measured(plane: Plane) -> None:
     up(plane, "slow")
     before, results = asked(plane, "slow"), set(kept(plane))
-    process = begin(plane, "eval", "benchmark", "slow", *QUICKLY, "--seconds", "1000")
+    process = plane.begin("eval", "benchmark", "slow", *QUICKLY, "--seconds", "1000")
     poll(lambda: asked(plane, "slow") - before >= 7, "some are done")
     process.send_signal(signal.SIGINT)
     out, said = process.communicate(timeout=30)
@@ -173,8 +165,8 @@ def test_a_serve_that_is_down_is_told_with_the_command_that_starts_it(plane: Pla
         (("--base-url", "ftp://x", "--model", "a"), "is not an address"),
         (("--base-url", "http://u:p@x", "--model", "a"), "--key-env"),
         (("--base-url", "http://x", "--model", "a", "--key-env", "NO_SUCH"), "NO_SUCH"),
-        (("a", "--preset", "fast"), "there are ladder, users, short, long, decode"),
-        (("a", "--mode", "hot"), "there are cold, warm"),
+        (("a", "--preset", "fast"), "known: ladder, users, short, long, decode"),
+        (("a", "--mode", "hot"), "known: cold, warm"),
         (("a", "--concurrency", "0"), "above 0"),
         (("a", "--replay", "missing.jsonl"), "No such file"),
         (("a", "--replay", "missing.jsonl", "--rate", "1"), "uses the recorded times"),
@@ -201,7 +193,7 @@ def test_a_wrong_model_id_names_those_that_there_are(plane: Plane) -> None:
 def test_a_second_benchmark_of_the_same_serve_is_refused(plane: Plane) -> None:
     up(plane, "slow")
     before = asked(plane, "slow")
-    process = begin(plane, "eval", "benchmark", "slow", *QUICKLY, "--seconds", "1000")
+    process = plane.begin("eval", "benchmark", "slow", *QUICKLY, "--seconds", "1000")
     try:
         poll(lambda: asked(plane, "slow") > before, "it has begun")
         _, said = measured(plane, "slow", *QUICKLY, code=1)
@@ -214,7 +206,7 @@ def test_a_second_benchmark_of_the_same_serve_is_refused(plane: Plane) -> None:
 def test_our_own_traffic_is_exported_and_replayed_and_two_results_are_compared(plane: Plane) -> None:
     up(plane, "a")
     out, said = measured(plane, "a", *QUICKLY, "--requests", "5", "--seconds", "0")
-    first = Path(next(line.partition(": ")[2] for line in said.splitlines() if line.startswith("kept: "))).stem
+    first = Path(next(line.partition(": ")[2] for line in said.splitlines() if line.startswith("saved: "))).stem
     deadline = time.monotonic() + 10
     while len(lines := _trace(plane)) < 5 and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -227,7 +219,7 @@ def test_our_own_traffic_is_exported_and_replayed_and_two_results_are_compared(p
 
 
 def _trace(plane: Plane) -> list[dict[str, Any]]:
-    process = begin(plane, "decisions", "--trace", "--limit", "100")
+    process = plane.begin("decisions", "--trace", "--limit", "100")
     out, _ = process.communicate(timeout=30)
     return [json.loads(line) for line in out.splitlines()]
 

@@ -13,10 +13,7 @@ pytestmark = pytest.mark.llama
 
 
 def run(plane: Plane, *words: str) -> tuple[int, str, str]:
-    command = [str(STOKER), *words, "--config", str(plane.config)]
-    done = subprocess.run(
-        command, env=plane.environment, cwd=plane.directory, capture_output=True, text=True, timeout=50
-    )
+    done = plane.run(*words, timeout=50)
     return done.returncode, done.stdout, done.stderr
 
 

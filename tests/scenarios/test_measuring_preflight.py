@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 
 import pytest
 from tests.scenarios.caller import ask, story
-from tests.scenarios.plane import STOKER, Plane, llama, running
+from tests.scenarios.plane import Plane, llama, running
 
 
 @pytest.fixture(scope="module")
@@ -21,15 +20,13 @@ def shared() -> Iterator[Plane]:
 @story
 async def test_preflight_through_the_front_door_passes_and_is_kept(plane: Plane) -> None:
     """Named by its serve; the first run finds it down and says how to start it."""
-    command = [str(STOKER), "eval", "preflight", "ember", "--config", str(plane.config), "--only"]
     gates = "model,prompt-tokens,template,echo,tool-single,json-schema,cancel"
-    down = subprocess.run([*command, gates], capture_output=True, text=True, env=plane.environment, check=False)
+    command = ("eval", "preflight", "ember", "--only", gates)
+    down = plane.run(*command)
     if down.returncode == 2:
         assert "start it: stoker serves up ember" in down.stderr
     assert (await ask(plane, "ember", "Who are you?", temperature=0)).status == 200
-    done = subprocess.run(
-        [*command, gates, "--json"], capture_output=True, text=True, env=plane.environment, check=False
-    )
+    done = plane.run(*command, "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     run = json.loads(done.stdout)
     assert {one["name"]: one["outcome"] for one in run["findings"]} == dict.fromkeys(gates.split(","), "passed")

@@ -6,12 +6,11 @@ import json
 import os
 import re
 import signal
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.scenarios.plane import STOKER, Plane, poll, running, serve
+from tests.scenarios.plane import Plane, poll, running, serve
 
 from stoker.testing.script.script import Script
 
@@ -37,22 +36,9 @@ def measured(weights: Path, **keys: object) -> str:
     return serve("a", PACE, engine="llama.cpp", model=str(weights), **keys)
 
 
-def command(plane: Plane, *words: str) -> list[str]:
-    return [str(STOKER), *words, "--config", str(plane.config)]
-
-
 def run(plane: Plane, *words: str) -> tuple[int, str, str]:
-    done = subprocess.run(
-        command(plane, *words), env=plane.environment, cwd=plane.directory, capture_output=True, text=True, timeout=50
-    )
+    done = plane.run(*words, timeout=50)
     return done.returncode, done.stdout, done.stderr
-
-
-def started(plane: Plane, *words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        command(plane, *words), env=plane.environment, cwd=plane.directory, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
 
 
 def cycles(plane: Plane) -> int:
@@ -81,7 +67,7 @@ def test_a_soak_of_eight_cycles_shows_an_anomaly_and_a_death_of_the_engine(weigh
     with running(measured(weights)) as plane:
         assert plane.admin("switch", serve="a")[0] == 200
         words = ("--for", "28s", "--every", "3500ms", "--concurrency", "4", "--tokens", "12", "--json")
-        soak = started(plane, "eval", "soak", "a", *words)
+        soak = plane.begin("eval", "soak", "a", *words)
         try:
             poll(lambda: cycles(plane) == 2, "two cycles are over")
             answered_wrongly_once(plane)
@@ -122,7 +108,7 @@ def test_a_soak_goes_on_after_its_own_death(weights: Path) -> None:
     with running(measured(weights)) as plane:
         assert plane.admin("switch", serve="a")[0] == 200
         words = ("eval", "soak", "a", "--for", "14s", "--every", "1s", "--concurrency", "2", "--tokens", "12")
-        soak = started(plane, *words)
+        soak = plane.begin(*words)
         try:
             poll(lambda: cycles(plane) >= 2, "two cycles are over")
         finally:
@@ -134,7 +120,7 @@ def test_a_soak_goes_on_after_its_own_death(weights: Path) -> None:
         assert (code, "changed since (model: sha256:" in err) == (1, True), err
         weights.write_bytes(before)
         seen = cycles(plane)
-        soak = started(plane, "eval", "soak", "a", "--resume")
+        soak = plane.begin("eval", "soak", "a", "--resume")
         try:
             poll(lambda: cycles(plane) > seen, "it goes on")
             soak.terminate()
@@ -142,11 +128,11 @@ def test_a_soak_goes_on_after_its_own_death(weights: Path) -> None:
         finally:
             soak.kill()
             soak.communicate()
-        assert (soak.returncode, "interrupted; kept as" in out) == (1, True)
+        assert (soak.returncode, "interrupted; saved as" in out) == (1, True)
         code, out, err = run(plane, "eval", "soak", "a", "--resume")
         assert code == 0, err
         assert "resumed:" in out
-        run_id = out.rsplit("kept as ", 1)[1].strip()
+        run_id = out.rsplit("saved as ", 1)[1].strip()
         kept = json.loads((plane.state / "results" / f"{run_id}.json").read_bytes())
         assert kept["outcome"] == "passed"
         assert kept["numbers"]["cycles"] + kept["numbers"]["missed"] == 14

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests.scenarios.caller import Talk, ask, story
-from tests.scenarios.plane import MODELS, STOKER, Plane, llama, poll, running, serve, until
+from tests.scenarios.plane import MODELS, Plane, llama, poll, running, serve, until
 
 WATCHFUL = '[watchdog]\ninterval = "200ms"\nstall = "600ms"\nrestarts = 2\nwindow = "1m"'
 
@@ -68,12 +68,8 @@ async def test_a_serve_that_flaps_is_parked_with_the_reason_and_a_timer_hears_of
 
 async def command(plane: Plane, *words: str) -> tuple[int, str]:
     """A command line against the plane: exit code, and everything it said."""
-    process = await asyncio.create_subprocess_exec(
-        str(STOKER), *words, "--config", str(plane.config), cwd=plane.directory, env=plane.environment,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-    )  # fmt: skip
-    out, _ = await process.communicate()
-    return process.returncode or 0, out.decode()
+    done = await asyncio.to_thread(plane.run, *words)
+    return done.returncode, done.stdout + done.stderr
 
 
 # -- memory ----------------------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ def evidence(plane: Plane, outcome: Outcome = Outcome.PASSED) -> str:
     """A gate's result, as `stoker gate` leaves it."""
     id = "20260101T000000Z-gate-new-0000"
     run = Run(id, RunKind.GATE, 1.0, 1.0, Subject("new", "new", ""), outcome, [Finding("preflight", outcome)],
-              settings={"gate": msgspec.Raw(b'"default"')})  # fmt: skip
+              settings={"gate": msgspec.Raw(b'"default"'), "conditions": msgspec.Raw(b'["preflight"]')})  # fmt: skip
     path = Path(plane.state) / "results" / f"{id}.json"
     path.parent.mkdir(mode=0o700, exist_ok=True)
     path.write_bytes(msgspec.json.encode(run))

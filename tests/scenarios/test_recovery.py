@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
-from pathlib import Path
+from functools import partial
 
 import pytest
 from tests.scenarios.caller import ask, story
-from tests.scenarios.crashing import STEPS
+from tests.scenarios.crashing import STEPS, crash_at
 from tests.scenarios.plane import Plane, poll, running, serve
 
-PROGRAM = Path(__file__).with_name("crashing.py")
 FINISHED = ("the victim is gone", "the start is intended", "the target is spawned", "the target is on record",
             "the target is proved", "the target is on record as ready", "before it leaves the journal",
             "out of the journal")  # fmt: skip
@@ -28,7 +26,7 @@ async def answers_as_itself(plane: Plane, name: str) -> None:
 @story
 async def test_a_swap_that_a_crash_cuts_off_is_finished_or_undone_at_the_next_start(step: str) -> None:
     with running(serve("a"), serve("b"), started=False) as plane:
-        plane.start(program=(sys.executable, str(PROGRAM), step))
+        plane.start(prepare=partial(crash_at, step))
         await answers_as_itself(plane, "a")
         before = plane.serve("a")["pid"]
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):

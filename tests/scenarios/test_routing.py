@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from tests.scenarios.plane import PATIENCE, STOKER, Plane, llama, poll, running, serve
+from tests.scenarios.plane import PATIENCE, Plane, llama, poll, running, serve
 
 from stoker.testing.script.script import Script
 
@@ -36,10 +35,7 @@ PLAN = "plan: party"
 
 
 def said(plane: Plane, *words: str, code: int = 0) -> str:
-    done = subprocess.run(
-        [str(STOKER), *words, "--config", str(plane.config)], capture_output=True, text=True, env=plane.environment,
-        check=False, timeout=120,
-    )  # fmt: skip
+    done = plane.run(*words, timeout=120)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout
 
@@ -134,7 +130,7 @@ def test_without_cloud_and_without_a_measurement_high_risk_is_refused_and_says_w
         for unknown in ("planing", ""):
             status, answer = plane.admin("route", prompt="anything", task=unknown)
             assert (status, answer["error"]["code"]) == (400, "unknown_class")
-            assert f"there is no class '{unknown}'; there are chat" in answer["error"]["message"]
+            assert f"there is no class '{unknown}'; the classes are chat" in answer["error"]["message"]
         status, answer, _ = asked(plane, "big")
         assert (status, answer["error"]["code"]) == (404, "unknown_model"), "nor by its name"
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
 
 import pytest
-from tests.scenarios.plane import STOKER, Plane, llama, poll, running, serve
+from tests.scenarios.plane import Plane, llama, poll, running, serve
 
 from stoker.testing.script.script import Script
 
@@ -57,10 +56,7 @@ def looked_at(plane: Plane) -> bool:
 
 
 def said(plane: Plane, *words: str) -> str:
-    done = subprocess.run(
-        [str(STOKER), *words, "--config", str(plane.config)], capture_output=True, text=True, env=plane.environment,
-        check=False, timeout=60,
-    )  # fmt: skip
+    done = plane.run(*words)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -48,8 +48,7 @@ def asked(plane: Plane, task: str = "chat") -> None:
 
 
 def said(plane: Plane, *words: str) -> str:
-    line = [str(STOKER), *words, "--config", str(plane.config)]
-    done = subprocess.run(line, capture_output=True, text=True, env=plane.environment, check=False, timeout=60)
+    done = plane.run(*words)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.scenarios.plane import MODELS, STOKER, Plane, free_port, poll, running, serve
+from tests.scenarios.plane import MODELS, Plane, free_port, poll, running, serve
 
 from stoker.testing.script.script import Script
 
@@ -87,8 +87,7 @@ def wait(plane: Plane, graded: int) -> None:
 
 
 def said(plane: Plane, *words: str) -> str:
-    line = [str(STOKER), *words, "--config", str(plane.config)]
-    done = subprocess.run(line, capture_output=True, text=True, env=plane.environment, check=False, timeout=60)
+    done = plane.run(*words)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

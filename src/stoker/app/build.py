@@ -62,7 +62,7 @@ def build(active: ActiveConfiguration, state: StateDir, options: RunOptions) -> 
     promotions = _build_promotions(context, store, fleet)
     quality = build_quality(context, store, fleet, pool)
     gateway = _build_gateway(context, pool, store, fleet, promotions, quality)
-    view = ConductorView(fleet.conductor, gateway.flow.work, fleet.supervisor.is_asleep)
+    view = ConductorView(fleet.conductor, gateway.flow.load_of, fleet.supervisor.is_asleep)
     watchdog = WatchdogLoop(
         context.settings.watchdog, view, fleet.probe, fleet.conductor, context.clock, logging.getLogger("stoker.fleet")
     )
@@ -89,7 +89,7 @@ async def close_parts(parts: ProgramParts, leave_running: bool) -> None:
 def _build_promotions(context: BuildContext, store: StoreParts, fleet: FleetParts) -> Promotions:
     overrides = Overrides(context.directory / "overrides.json")
     promotions = Promotions(overrides, fleet.conductor, context.clock, context.notify, store.results.find)
-    promotions.configure(context.settings.aliases, context.settings.serves)
+    promotions.configure(context.settings.aliases, context.settings.serves, context.settings.gates)
     return promotions
 
 

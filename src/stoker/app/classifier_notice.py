@@ -11,7 +11,7 @@ log = logging.getLogger("stoker.app")
 
 
 class ClassifierNotice:
-    """Says each problem once that somebody has to do something about."""
+    """Prints each problem that the operator has to solve, once."""
 
     def __init__(self, model: ClassifierModel, announce: Announce) -> None:
         self._model = model

@@ -81,7 +81,7 @@ class Reloader:
         serves = placed_serves(settings)
         fleet.conductor.reload(settings.slots, serves)
         fleet.supervisor.conversations.reload(settings.conversations, settings.serves)
-        parts.promotions.configure(settings.aliases, settings.serves)
+        parts.promotions.configure(settings.aliases, settings.serves, settings.gates)
         gateway.flow.configure(gateway.setup.apply(new, self._active.settings.serves))
         gateway.door.configure(settings.front_door)
         for name in changes.changed:

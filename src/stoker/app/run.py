@@ -88,7 +88,7 @@ async def _main(
         parts.quality.grader.stop,
         options.leave_running,
     )
-    with server.signals_taken():
+    with server.handled_signals():
         try:
             await _serve(parts, active, options, server, sockets)
         finally:

@@ -77,7 +77,7 @@ def root(
         bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """What stands before a command; the callback of --version does its work."""
+    """Options before a command; --version works by its callback."""
 
 
 @app.command()
@@ -90,13 +90,13 @@ def reload(config: options.Config = None, state: options.State = None, json: opt
             {name: getattr(answer, name) for name in ("changed", "added", "removed", "routing", "lapsed", "problems")}
         )
     else:
-        told = [f"{word}: {', '.join(getattr(answer, word))}" for word in ("changed", "added", "removed")
+        lines = [f"{word}: {', '.join(getattr(answer, word))}" for word in ("changed", "added", "removed")
                 if getattr(answer, word)]  # fmt: skip
         if answer.routing:
-            told.append("routing: changed")
-        for line in told:
+            lines.append("routing: changed")
+        for line in lines:
             terminal.say(line)
-        if not told and not answer.problems:
+        if not lines and not answer.problems:
             terminal.say("nothing changed")
         for tier in dict.fromkeys(one["tier"] for one in answer.lapsed):
             classes = ", ".join(one["class"] for one in answer.lapsed if one["tier"] == tier)

@@ -17,6 +17,7 @@ class StokerError(Exception):
     param        the request field at fault, if any
     headers      further headers of the reply: `Allow`, `Accept-Encoding`
     source       `stoker`; `upstream` if the message is a serve's own
+    details      further fields of the error's body, JSON-able
     upstream_message  a serve's own error message, unchanged: neither for logs nor, until it is cleaned, for clients
     """
 
@@ -44,6 +45,7 @@ class StokerError(Exception):
         self.headers = headers or {}
         self.source = source
         self.upstream_message = upstream_message
+        self.details: Mapping[str, object] = {}
 
 
 class ClientError(StokerError):

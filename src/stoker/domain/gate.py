@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import msgspec
@@ -66,6 +67,21 @@ class Gate(msgspec.Struct, frozen=True):
     max_age: float | None = None
     """Seconds after which a measurement is too old; None: it is valid as long as the serve's fingerprint is the same.
     """
+
+    @property
+    def digest(self) -> str:
+        """Hex digest of what the gate demands; order and spelling of the conditions do not matter."""
+        return _digest(self.conditions)
+
+
+def digest_of_texts(texts: Iterable[str]) -> str:
+    """`Gate.digest` of conditions in their written form. Raises ValueError if one of them is no condition."""
+    return _digest(condition(text) for text in texts)
+
+
+def _digest(conditions: Iterable[Condition]) -> str:
+    demands = sorted({(one.metric, one.op, one.value) for one in conditions})
+    return hashlib.sha256(msgspec.json.encode(demands)).hexdigest()
 
 
 class Alias(msgspec.Struct, frozen=True):

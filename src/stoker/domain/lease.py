@@ -6,6 +6,8 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import msgspec
+
 from stoker.domain.dialect import Dialect
 
 
@@ -28,26 +30,21 @@ class Target:
     """Which header carries the key: `authorization` (as a bearer) or `x-api-key`."""
 
 
-class Lease:
-    """The right of one request to use a serve. `exchange.carrier` or the block of `exchange.leasing` releases it;
-    releasing it twice does nothing.
-
-    `on_cut` is called at most once, with the reason, when the scheduler cuts the lease: the holder ends its stream with
-    an error event. It may still call `release` afterwards.
+class Lease(msgspec.Struct, eq=False):
+    """Held while a request uses a serve. `exchange.carrier` or the block of `exchange.leasing` releases it; releasing
+    twice does nothing.
     """
 
-    __slots__ = ("_release", "granted_at", "id", "on_cut", "serve", "target", "waited")
-
-    def __init__(
-        self, id: int, serve: str, target: Target, granted_at: float, waited: float, release: Callable[[Lease], None]
-    ) -> None:
-        self.id = id
-        self.serve = serve
-        self.target = target
-        self.granted_at = granted_at
-        self.waited = waited
-        self.on_cut: Callable[[str], None] | None = None
-        self._release: Callable[[Lease], None] | None = release
+    id: int
+    serve: str
+    target: Target
+    granted_at: float
+    waited: float
+    _release: Callable[[Lease], None] | None
+    on_cut: Callable[[str], None] | None = None
+    """Called (at most once, with the reason) when the scheduler takes the lease away: the holder ends its stream with
+    an error event. It may still call `release` afterwards.
+    """
 
     def release(self) -> None:
         release, self._release = self._release, None

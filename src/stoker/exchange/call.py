@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar, cast
 
+import msgspec
+
 from stoker.domain.conversation import SequenceLease
 from stoker.domain.decision import Decision
 from stoker.domain.errors import CapacityError, ClientLeft, StokerError
@@ -14,7 +16,7 @@ from stoker.domain.protocols import Leases
 from stoker.exchange.first_byte import FirstByteTimer
 from stoker.exchange.leasing import granted
 from stoker.exchange.recorder import AnswerRecorder
-from stoker.request.accept.reader import BodyReader
+from stoker.request.accept.body_worker import BodyWorker
 from stoker.request.accept.wire import Wire
 from stoker.request.relay.relay import Relay
 from stoker.request.relay.reply import Reply
@@ -24,53 +26,49 @@ from stoker.request.translate.translate import AnswerTranslator
 Result = TypeVar("Result")
 
 
-class Call:
-    """Everything that belongs to one request. `end` stops it at whatever it is waiting for."""
+class Call(msgspec.Struct, eq=False):
+    """One request, and everything that belongs to it. `end` stops it, whatever it is waiting for."""
 
-    __slots__ = (
-        "_reader", "began", "continuation", "decision", "declines", "ending", "first_byte_timer", "is_abandoned",
-        "is_heavy", "lease", "question", "recorder", "relay", "reply", "retry_after", "sent_at", "sequence_lease",
-        "token_count", "verifier", "waiting", "wire",
-    )  # fmt: skip
+    wire: Wire
+    reply: Reply
+    decision: Decision
+    received_at: float
+    _body_worker: BodyWorker
+    lease: Lease | None = None
+    waiting: PendingLease | None = None
+    subtask: asyncio.Task[Any] | None = None
+    """Work that has to end before the request can be sent: a question to the engine, or a download."""
+    token_count: tuple[str, int | None] = ("", None)
+    """The serve that counted the prompt, and its tokens."""
+    sequence_lease: SequenceLease | None = None
+    """The kept conversation that this request continues."""
+    verifier: Check | None = None
+    """Reads the answer of the current attempt."""
+    recorder: AnswerRecorder | None = None
+    """Keeps the answer for grading; None: it will not be graded."""
+    continuation: AnswerTranslator | None = None
+    """An answer that the client has the beginning of; the next reply completes it."""
+    relay: Relay | None = None
+    sent_at: float = 0.0
+    """When a serve was last called, by the clock."""
+    retry_after: float | None = None
+    """Seconds for which the serve that was called last asked for a pause."""
+    may_try_elsewhere: Callable[[StokerError], bool] | None = None
+    """See `Relay`; None: there is no other tier to try."""
+    first_byte_timer: FirstByteTimer | None = None
+    """Ends the attempt if no answer begins; None: there is no other tier to try."""
+    is_heavy: bool = False
+    """The body is so large that all work on it goes to a thread."""
+    is_abandoned: bool = False
+    """The client has left."""
+    ending: Exception | None = None
+    """What the request was ended with; None: it goes on."""
 
-    def __init__(self, wire: Wire, reply: Reply, decision: Decision, began: float, reader: BodyReader) -> None:
-        self.wire = wire
-        self.reply = reply
-        self.decision = decision
-        self.began = began
-        self._reader = reader
-        self.lease: Lease | None = None
-        self.waiting: PendingLease | None = None
-        self.question: asyncio.Task[Any] | None = None
-        """A question to the engine, or a download, that has to end before the request can be sent."""
-        self.token_count: tuple[str, int | None] = ("", None)
-        """The serve that counted the prompt, and its tokens."""
-        self.sequence_lease: SequenceLease | None = None
-        """The kept conversation that this request continues."""
-        self.verifier: Check | None = None
-        """Reads the answer of the current attempt."""
-        self.recorder: AnswerRecorder | None = None
-        """Keeps the answer for grading; None: it will not be graded."""
-        self.continuation: AnswerTranslator | None = None
-        """An answer that the client has the beginning of; the next reply completes it."""
-        self.relay: Relay | None = None
-        self.sent_at = 0.0
-        """When a serve was last called, by the clock."""
-        self.retry_after: float | None = None
-        """Seconds for which the serve that was called last asked for a pause."""
-        self.declines: Callable[[StokerError], bool] | None = None
-        """See `Relay`; None: nothing is declined."""
-        self.first_byte_timer: FirstByteTimer | None = None
-        """Ends the attempt if no answer begins; None: there is no other tier to try."""
-        self.is_heavy = False
-        """The body is so large that all work on it goes to a thread."""
-        self.is_abandoned = False
-        """The client has left."""
-        self.ending: Exception | None = None
-
-    def begin_attempt(self, declines: Callable[[StokerError], bool] | None, timer: FirstByteTimer | None) -> None:
+    def begin_attempt(
+        self, may_try_elsewhere: Callable[[StokerError], bool] | None, timer: FirstByteTimer | None
+    ) -> None:
         """Reset what belongs to one tier. Both arguments are None for the last tier of a plan."""
-        self.declines = declines
+        self.may_try_elsewhere = may_try_elsewhere
         self.first_byte_timer = timer
         self.retry_after = None
 
@@ -79,37 +77,37 @@ class Call:
     async def process(self, work: Callable[..., Result], *args: Any) -> Result:
         """Run work whose time grows with the size of the request: on the thread for bodies if the request is heavy.
 
-        Raises what `work` raises, and what the request was ended with meanwhile.
+        Raises what `work` raises, or what the request was ended with meanwhile.
         """
         if not self.is_heavy:
             return work(*args)
-        found = await self._reader.run(lambda: None if self.ending is not None else work(*args))
+        found = await self._body_worker.run(lambda: None if self.ending is not None else work(*args))
         self.check()
         return cast(Result, found)
 
-    async def ask(self, question: Coroutine[Any, Any, Result]) -> Result:
-        """Await a question to the engine. `end` cancels the question, not the request."""
+    async def run_cancellable(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Await `work` in a task of its own, which `end` can cancel without cancelling the request's own task."""
         try:
-            self.question = task = asyncio.get_running_loop().create_task(question)
+            self.subtask = task = asyncio.get_running_loop().create_task(work)
             return await task
         except asyncio.CancelledError:
-            self.check()  # whoever ended the request cancelled the question, not the request
+            self.check()  # `end` cancelled the subtask: raise its error instead
             raise
         finally:
-            self.question = None
+            self.subtask = None
 
     def lease_now(self, leases: Leases, serve: str, counted: bool = True) -> Lease | None:
         """Acquire a lease if one is free; else queue for one and return None: `lease_later` waits for it."""
         self.check()
-        got = leases.acquire(serve, counted)
-        if isinstance(got, Lease):
-            self.lease = got
-            return got
-        self.waiting = got
+        acquired = leases.acquire(serve, counted)
+        if isinstance(acquired, Lease):
+            self.lease = acquired
+            return acquired
+        self.waiting = acquired
         return None
 
     async def lease_later(self) -> Lease:
-        """The lease that `lease_now` queued for. Raises what ended the wait; gives the place back on cancel."""
+        """The lease that `lease_now` queued for. Raises what ended the wait. On cancel the position is given up."""
         waiting = self.waiting
         assert waiting is not None
         try:
@@ -122,7 +120,7 @@ class Call:
         return lease
 
     def stop_waiting(self) -> None:
-        """Give up the place in the queue, if there is one."""
+        """Give up the position in the queue, if there is one."""
         if self.waiting is not None:
             self.waiting.cancel()
             self.waiting = None
@@ -137,8 +135,8 @@ class Call:
             self.relay.end_with(error)
         elif self.waiting is not None and not self.waiting.done():
             self.waiting.set_exception(error)
-        elif self.question is not None:
-            self.question.cancel()
+        elif self.subtask is not None:
+            self.subtask.cancel()
 
     def cut(self, reason: str) -> None:
         """End the request because its lease was taken away before the serve was called."""

@@ -29,6 +29,7 @@ from stoker.exchange.counting import TokenCounter
 from stoker.exchange.formatter import Formatter, UpstreamRequest
 from stoker.exchange.images import ImageInliner
 from stoker.request.codec.body_fields import BodyFields
+from stoker.request.codec.upstream_errors import KEY_REFUSED_STATUSES
 from stoker.request.decide.context import may_exceed
 from stoker.request.relay.headers import request_head
 from stoker.request.relay.image_fetcher import ImageFetcher
@@ -39,12 +40,10 @@ from stoker.request.translate.ollama.write_answer import load_answer
 
 EXIT_NOTICED_WITHIN = 0.05
 """Seconds after which the exit of a serve's process has been noticed."""
-_FAULTS = (401, 403, 407)
-"""Statuses below 500 that are the serve's fault, or ours, and never the client's."""
 
 
 class Carrier:
-    """Used by all requests. `note(serve, text)` gets what operators should know of a serve."""
+    """Used by all requests. `note(serve, text)` gets what operators should know about a serve."""
 
     def __init__(
         self,
@@ -67,24 +66,25 @@ class Carrier:
         self._received: dict[str, int] = {}
         """Bytes received from each serve by calls that ended."""
 
-    def configure(self, front_door: FrontDoor, pictures: ImageFetcher, secrets: Iterable[str]) -> None:
+    def configure(self, front_door: FrontDoor, image_fetcher: ImageFetcher, secrets: Iterable[str]) -> None:
         """Apply to the next request. `secrets`: what clients must not see in an engine's error texts."""
-        self.images = ImageInliner(self.leases, self.formatter, pictures)
+        self.images = ImageInliner(self.leases, self.formatter, image_fetcher)
         self._limits = Limits(front_door.keep_alive, front_door.stall_timeout)
-        self.formatter.words.configure(front_door.upstream_errors == "show", secrets)
+        self.formatter.upstream_messages.configure(front_door.upstream_errors == "show", secrets)
 
     def target(self, serve: str) -> Target | None:
         """Where a serve answers; None: it is not ready."""
         return self.leases.target(serve)
 
     async def format(
-        self, call: Call, serve: Serve, endpoint: Endpoint, top: BodyFields, body: bytes, reads: bool = False
+        self, call: Call, serve: Serve, endpoint: Endpoint, fields: BodyFields, body: bytes, reads: bool = False
     ) -> UpstreamRequest:
         """The request as this serve gets it; the decision names it from here on. Raises as `Formatter.format`."""
         decision = call.decision
         target = self.leases.target(serve.name)
         try:
-            request = await call.process(self.formatter.format, serve, target, endpoint, top, body, reads)
+            arguments, format = (serve, target, endpoint, fields, body, reads), self.formatter.format
+            request = await call.process(format, *arguments) if call.is_heavy else format(*arguments)
         except StokerError as error:
             decision.candidates = [*decision.candidates[:-1], Candidate(serve.name, error.code)]
             raise
@@ -92,6 +92,7 @@ class Carrier:
             decision.candidates = [Candidate(serve.name)]
         decision.serve = serve.name
         decision.translation = ""
+        call.reply.remove_header(b"x-stoker-translation")  # an earlier serve's
         call.reply.set_header(b"x-stoker-serve", serve.name.encode())
         return request
 
@@ -100,7 +101,7 @@ class Carrier:
         if request.loads_only:
             await self._load(call, serve, request, body)
         elif request.counts_only:
-            await self.counter.answer(call, serve, request)
+            await self.counter.reply_with_count(call, serve, request)
         else:
             return False
         return True
@@ -108,23 +109,24 @@ class Carrier:
     async def lease_and_send(self, call: Call, serve: Serve, request: UpstreamRequest) -> None:
         """One call of the serve; the answer goes to `call.reply`. The caller releases."""
         generates = request.endpoint.generates
-        if generates and may_exceed(serve.context, len(request.body), request.top.output_budget()):
+        context = serve.context
+        if generates and context is not None and may_exceed(context, len(request.body), request.fields.output_budget()):
             await self.counter.check_context(call, serve, request)
         lease = call.lease_now(self.leases, serve.name, generates) or await call.lease_later()
         try:
             if serve.keep_conversations:
                 await self._attach_conversation(call, serve, lease, request)
-            await self._send(call, lease, request)
+            await self._encode_and_relay(call, lease, request)
         except UpstreamError as error:
             if error.code != "unreachable":
                 raise
-            # Nothing was sent. If the serve has just died, that is known a moment later, and it is started again.
+            # Nothing was sent. If the serve's process has just exited, a lease taken a moment later starts it again.
             self.release(call)
             await asyncio.sleep(EXIT_NOTICED_WITHIN)
             lease = call.lease_now(self.leases, serve.name, generates) or await call.lease_later()
             if serve.keep_conversations:
                 await self._attach_conversation(call, serve, lease, request)
-            await self._send(call, lease, request)
+            await self._encode_and_relay(call, lease, request)
 
     async def pass_through(self, call: Call, serve: Serve, counted: bool, method: str, path: str, body: bytes) -> None:
         """One call of the serve with nothing changed. `counted`: it takes one of the serve's places."""
@@ -147,7 +149,7 @@ class Carrier:
             decision.cached_tokens = usage.cached
             if relay.translator is not None:
                 decision.translation = relay.translator.describe_changes().decode() or decision.translation
-            if relay.upstream_status >= 500 or relay.upstream_status in _FAULTS:
+            if relay.upstream_status >= 500 or relay.upstream_status in KEY_REFUSED_STATUSES:
                 self._note(decision.serve, f"HTTP {relay.upstream_status} to {decision.id}")
         sequence, call.sequence_lease = call.sequence_lease, None
         if sequence is not None:
@@ -168,28 +170,31 @@ class Carrier:
         if not unloads:
             call.lease_now(self.leases, serve.name, counted=False) or await call.lease_later()
         generate = request.client.dialect is Dialect.OLLAMA_GENERATE
-        answer = load_answer(request.top.model, int(self._clock.wall()), unloads, generate)
+        answer = load_answer(request.fields.model, int(self._clock.wall()), unloads, generate)
         call.reply.send_whole(200, [(b"content-type", b"application/json")], msgspec.json.encode(answer))
 
     async def _attach_conversation(self, call: Call, serve: Serve, lease: Lease, request: UpstreamRequest) -> None:
         keeper = self._conversations
         if keeper is not None and request.endpoint.generates:
             lease.on_cut = call.cut
-            given = serve, lease.target, call.decision.key, request.endpoint.dialect, request.body
-            call.sequence_lease = await call.process(keeper.begin, *given)
+            arguments = serve, lease.target, call.decision.key, request.endpoint.dialect, request.body
+            call.sequence_lease = await call.process(keeper.begin, *arguments)
             if call.sequence_lease is not None:
-                await call.ask(call.sequence_lease.prepare())
+                await call.run_cancellable(call.sequence_lease.prepare())
                 call.check()
 
-    async def _send(self, call: Call, lease: Lease, request: UpstreamRequest) -> None:
+    async def _encode_and_relay(self, call: Call, lease: Lease, request: UpstreamRequest) -> None:
         target, decision = lease.target, call.decision
         sequence = call.sequence_lease.sequence if call.sequence_lease is not None else None
-        lease.on_cut = call.cut
-        given = request, target, call.wire.raw_headers, decision.id, sequence, call.verifier
-        encoded = await call.process(self.formatter.encode, *given)
-        answer = encoded.answer
+        arguments = request, target, call.wire.raw_headers, decision.id, sequence, call.verifier
+        if call.is_heavy:
+            lease.on_cut = call.cut
+            encoded = await call.process(self.formatter.encode, *arguments)
+        else:
+            encoded = self.formatter.encode(*arguments)
+        translator = encoded.translator
         if call.continuation is not None:
-            answer = call.continuation
+            translator = call.continuation
             call.continuation.continue_with(call.verifier)
         if encoded.notes and not decision.translation:
             decision.translation = ",".join(encoded.notes)
@@ -197,13 +202,13 @@ class Carrier:
         endpoint = request.endpoint
         relay = self._relay(call, lease)
         await relay.send(
-            target, encoded.head, encoded.body, endpoint.dialect, encoded.remove_usage, answer, endpoint.generates
+            target, encoded.head, encoded.body, endpoint.dialect, encoded.remove_usage, translator, endpoint.generates
         )
 
     def _relay(self, call: Call, lease: Lease) -> Relay:
         if lease.target.key is not None:  # a serve that Stoker starts may have a new key
-            self.formatter.words.add_secret(lease.target.key)
-        relay = call.relay = Relay(call.reply, self._pool, self._limits, call.declines)
+            self.formatter.upstream_messages.add_secret(lease.target.key)
+        relay = call.relay = Relay(call.reply, self._pool, self._limits, call.may_try_elsewhere)
         if call.first_byte_timer is not None:
             call.first_byte_timer.begin(relay)
         call.sent_at = self._clock.now()

@@ -16,7 +16,7 @@ from stoker.request.relay.tokens import count, count_by_asking
 
 
 class TokenCounter:
-    """Every method ends with the request. On cancel the question is given up, and its lease."""
+    """When the request ends or is cancelled, its count is stopped, and the lease for it released."""
 
     def __init__(self, leases: Leases, pool: ConnectionPool, formatter: Formatter) -> None:
         self._leases = leases
@@ -30,17 +30,17 @@ class TokenCounter:
         """
         request.tokens = tokens = await self._count(call, serve, request)
         if tokens is not None and serve.context is not None:
-            check_context(serve.name, serve.context, tokens, request.top.output_budget())
+            check_context(serve.name, serve.context, tokens, request.fields.output_budget())
 
     async def count_if_ready(
-        self, call: Call, serve: Serve, endpoint: Endpoint, top: BodyFields, body: bytes
+        self, call: Call, serve: Serve, endpoint: Endpoint, fields: BodyFields, body: bytes
     ) -> int | None:
         """Prompt tokens, if that neither loads a model nor waits; None: unknown."""
         target = self._leases.target(serve.name)
         if target is None:
             return None
         try:
-            request = await call.process(self._formatter.format, serve, target, endpoint, top, body)
+            request = await call.process(self._formatter.format, serve, target, endpoint, fields, body)
             lease = call.lease_now(self._leases, serve.name, counted=False)
             if lease is None:
                 call.stop_waiting()
@@ -53,7 +53,7 @@ class TokenCounter:
             call.token_count = serve.name, tokens
         return tokens
 
-    async def answer(self, call: Call, serve: Serve, request: UpstreamRequest) -> None:
+    async def reply_with_count(self, call: Call, serve: Serve, request: UpstreamRequest) -> None:
         """Answer a client that wants its tokens counted by a serve without an endpoint for that.
 
         The engine's own counter counts the request as it would be sent. An engine without one counts when it generates
@@ -64,10 +64,12 @@ class TokenCounter:
             source, request = "generation", await call.process(self._formatter.with_one_token, request)
             lease = call.lease_now(self._leases, serve.name) or await call.lease_later()
             body = (await call.process(request.edited, lease.target.served_name)).body
-            tokens = await call.ask(count_by_asking(self._pool, lease.target, request.endpoint.path, body))
+            tokens = await call.run_cancellable(count_by_asking(self._pool, lease.target, request.endpoint.path, body))
         call.check()
         if tokens is None:
-            text = f"serve '{serve.name}' did not count the tokens: it has no counter, and its answer tells none"
+            text = (
+                f"serve '{serve.name}' cannot count tokens: its engine has no counter, and its answers report no usage"
+            )
             raise UpstreamError(text, code="not_counted", status=501)
         call.reply.set_header(b"x-stoker-token-count", source.encode())
         call.reply.send_whole(200, [(b"content-type", b"application/json")], b'{"input_tokens":%d}' % tokens)
@@ -82,7 +84,9 @@ class TokenCounter:
     async def _ask(self, call: Call, lease: Lease, request: UpstreamRequest) -> int | None:
         try:
             body = (await call.process(request.edited, lease.target.served_name)).body
-            tokens = await call.ask(count(self._pool, lease.target, request.endpoint.dialect, body, call.process))
+            tokens = await call.run_cancellable(
+                count(self._pool, lease.target, request.endpoint.dialect, body, call.process)
+            )
         finally:
             lease.release()
             call.lease = None

@@ -74,5 +74,5 @@ class FirstByteTimer:
             self._timer = self._loop.call_later(self._seconds, self._on_time)
             return
         waited = self._loop.time() - self._sent
-        text = f"serve '{self._serve}' sent nothing of an answer for {waited:.1f} s (first_byte_timeout)"
+        text = f"serve '{self._serve}' began no answer within {waited:.1f} s (first_byte_timeout)"
         relay.end_with(UpstreamError(text, code=FIRST_BYTE, status=504))

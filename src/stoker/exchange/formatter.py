@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from stoker.domain.dialect import ENDPOINTS, OLLAMA, Dialect, Endpoint
@@ -30,32 +30,22 @@ _KEPT_HEADERS = (b"user-agent", b"traceparent", b"tracestate")
 """Headers of the client that a translated request keeps."""
 
 
-class UpstreamRequest:
-    """One request as one serve gets it. `written` is None if it passes through untranslated."""
+class UpstreamRequest(msgspec.Struct, eq=False):
+    """One request as one serve gets it."""
 
-    __slots__ = ("body", "client", "endpoint", "notes", "tokens", "top", "traits", "written")
-
-    def __init__(
-        self,
-        client: Endpoint,
-        endpoint: Endpoint,
-        top: BodyFields,
-        body: bytes,
-        notes: tuple[str, ...] = (),
-        written: Written | None = None,
-        traits: Capabilities | None = None,
-    ) -> None:
-        self.client = client
-        """The endpoint that the client called; `endpoint` is the one that the serve is called at."""
-        self.endpoint = endpoint
-        self.top = top
-        self.body = body
-        self.notes = notes
-        """What was changed so far, for the header `x-stoker-translation`."""
-        self.written = written
-        self.traits = traits
-        self.tokens: int | None = None
-        """Tokens of the prompt, if they were counted."""
+    client: Endpoint
+    """The endpoint that the client called."""
+    endpoint: Endpoint
+    """The endpoint that the serve is called at."""
+    fields: BodyFields
+    body: bytes
+    notes: tuple[str, ...] = ()
+    """What was changed so far, for the header `x-stoker-translation`."""
+    written: Written | None = None
+    """None: the request passes through untranslated."""
+    traits: Capabilities | None = None
+    tokens: int | None = None
+    """Tokens of the prompt, if they were counted."""
 
     @property
     def counts_only(self) -> bool:
@@ -67,33 +57,33 @@ class UpstreamRequest:
         """Whether the prompt is empty: that is how an Ollama client loads a model."""
         return self.written is not None and self.client.dialect in OLLAMA and not self.written.asked.turns
 
-    def rewritten(self, written: Written, top: BodyFields) -> UpstreamRequest:
+    def rewritten(self, written: Written, fields: BodyFields) -> UpstreamRequest:
         """The same request with another prompt."""
-        return UpstreamRequest(self.client, self.endpoint, top, written.body, self.notes, written, self.traits)
+        return UpstreamRequest(self.client, self.endpoint, fields, written.body, self.notes, written, self.traits)
 
     def edited(self, served_name: str, sequence: int | None = None) -> Edited:
         """The body with the serve's own name for the model, and the other fields that every request gets."""
-        return edit(self.body, self.top, self.endpoint.dialect, served_name, sequence)
+        return edit(self.body, self.fields, self.endpoint.dialect, served_name, sequence)
 
 
-class EncodedRequest(NamedTuple):
-    """One upstream request in bytes. `notes` say what was changed; `answer` is None if the reply passes through."""
+class EncodedRequest(msgspec.Struct, frozen=True):
+    """One upstream request in bytes. `notes` say what was changed; `translator` is None if the reply passes through."""
 
     head: bytes
     body: bytes
     remove_usage: bool
     notes: tuple[str, ...]
-    answer: AnswerTranslator | CheckedReply | None
+    translator: AnswerTranslator | CheckedReply | None
 
 
 class Formatter:
     """Makes upstream requests, and the translators of their answers."""
 
     def __init__(
-        self, signer: ThinkingSigner, wall: Callable[[], float], words: UpstreamMessages | None = None
+        self, signer: ThinkingSigner, wall: Callable[[], float], upstream_messages: UpstreamMessages | None = None
     ) -> None:
-        self.words = words or UpstreamMessages()
-        """Decides what clients get of a serve's own words."""
+        self.upstream_messages = upstream_messages or UpstreamMessages()
+        """Decides how much of an engine's error text clients see."""
         self._signer = signer
         self._wall = wall
         self._known_traits: dict[tuple[str, Dialect, str | None], tuple[Serve, Capabilities]] = {}
@@ -101,7 +91,13 @@ class Formatter:
         """By serve and path: serves that take an endpoint's dialect unchanged. Only images are looked for then."""
 
     def format(
-        self, serve: Serve, target: Target | None, endpoint: Endpoint, top: BodyFields, body: bytes, reads: bool = False
+        self,
+        serve: Serve,
+        target: Target | None,
+        endpoint: Endpoint,
+        fields: BodyFields,
+        body: bytes,
+        reads: bool = False,
     ) -> UpstreamRequest:
         """The request for this serve. `target`: the running serve, whose engine was asked what it can do; None: it is
         not loaded yet. `reads`: parse and rewrite also what could pass through, so that the answer can be checked.
@@ -109,25 +105,25 @@ class Formatter:
         Raises ClientError 400: the serve speaks no dialect that fits, or the request cannot be read or written.
         """
         plain = self._plain.get((serve.name, endpoint.path))
-        if plain is not None and plain[0] is serve and plain[1] is target and not (top.may_name_images or reads):
-            return UpstreamRequest(endpoint, endpoint, top, body)
+        if plain is not None and plain[0] is serve and plain[1] is target and not (fields.may_name_images or reads):
+            return UpstreamRequest(endpoint, endpoint, fields, body)
         dialect = dialect_for(serve, endpoint.dialect, endpoint.path, None if target is None else target.speaks)
         about = self._traits_of(serve, dialect, None if target is None else target.system_turns)
         if dialect is endpoint.dialect and not (reads and dialect in PATHS):
             if dialect not in PATHS or is_plain(about):
                 self._plain[serve.name, endpoint.path] = serve, target
-            tidied, changes = adapt_body(body, about, top.may_name_images) if dialect in PATHS else (body, ())
+            tidied, changes = adapt_body(body, about, fields.may_name_images) if dialect in PATHS else (body, ())
             if changes:
-                top.model_at = None
-            return UpstreamRequest(endpoint, endpoint, top, tidied, changes)
+                fields.model_at = None
+            return UpstreamRequest(endpoint, endpoint, fields, tidied, changes)
         prompt, losses = read_prompt(endpoint.dialect, body)
-        prompt.stream = bool(top.stream) and endpoint.streams
+        prompt.stream = bool(fields.stream) and endpoint.streams
         written = write_prompt(prompt, losses, about, self._signer)
-        written_top = BodyFields(model=prompt.model, stream=prompt.stream, max_tokens=prompt.max_tokens, model_at=1)
-        written_top.stream_options = {"include_usage": True}
+        written_fields = BodyFields(model=prompt.model, stream=prompt.stream, max_tokens=prompt.max_tokens, model_at=1)
+        written_fields.stream_options = {"include_usage": True}
         way = () if dialect is endpoint.dialect else (f"{endpoint.dialect.value}>{dialect.value}",)
         notes = (*way, *(f"lossy:{code}" for code in written.losses.codes))
-        return UpstreamRequest(endpoint, ENDPOINTS[PATHS[dialect]], written_top, written.body, notes, written, about)
+        return UpstreamRequest(endpoint, ENDPOINTS[PATHS[dialect]], written_fields, written.body, notes, written, about)
 
     def format_own(self, serve: Serve, target: Target, prompt: Prompt) -> UpstreamRequest:
         """A request that Stoker itself makes. Raises ClientError 400 as `format` does."""
@@ -135,10 +131,10 @@ class Formatter:
         dialect = dialect_for(serve, client.dialect, client.path, target.speaks)
         about = self._traits_of(serve, dialect, target.system_turns)
         written = write_prompt(prompt, Losses(), about, self._signer)
-        top = BodyFields(model=prompt.model, stream=prompt.stream, max_tokens=prompt.max_tokens, model_at=1)
+        fields = BodyFields(model=prompt.model, stream=prompt.stream, max_tokens=prompt.max_tokens, model_at=1)
         if prompt.stream:
-            top.stream_options = {"include_usage": True}
-        return UpstreamRequest(client, ENDPOINTS[PATHS[dialect]], top, written.body, (), written, about)
+            fields.stream_options = {"include_usage": True}
+        return UpstreamRequest(client, ENDPOINTS[PATHS[dialect]], fields, written.body, (), written, about)
 
     def with_one_token(self, request: UpstreamRequest) -> UpstreamRequest:
         """The same request, for an answer of one token."""
@@ -146,8 +142,8 @@ class Formatter:
         assert request.traits is not None
         asked = replace(request.written.asked, max_tokens=1, stream=False)
         written = write_prompt(asked, request.written.losses, request.traits, self._signer)
-        top = BodyFields(model=asked.model, stream=False, max_tokens=1, model_at=1)
-        return request.rewritten(written, top)
+        fields = BodyFields(model=asked.model, stream=False, max_tokens=1, model_at=1)
+        return request.rewritten(written, fields)
 
     def repair(self, request: UpstreamRequest, findings: Iterable[str]) -> UpstreamRequest:
         """The same request with another turn that says what was wrong with the first answer."""
@@ -157,7 +153,7 @@ class Formatter:
         turns = [*request.written.asked.turns, Turn(Role.USER, [Text(text)])]
         asked = replace(request.written.asked, turns=turns)
         written = write_prompt(asked, request.written.losses, request.traits, self._signer)
-        return request.rewritten(written, request.top)
+        return request.rewritten(written, request.fields)
 
     def prompt_of(self, request: UpstreamRequest) -> Prompt | None:
         """The prompt, for checking the answer against it; None: answers in this dialect are not read."""
@@ -187,13 +183,18 @@ class Formatter:
         """The bytes for the serve, and the translator of its answer. `given`: the client's headers. `check` can hold
         back an answer that is translated; one that passes through it can only watch.
         """
-        body, changes, remove_usage = request.edited(target.served_name, sequence)
+        edited = request.edited(target.served_name, sequence)
+        body = edited.body
         if request.written is None:
             # A compressed stream cannot be read, and no error or ping of ours can be inserted into it.
-            plain = bool(request.top.stream) or check is not None
+            plain = bool(request.fields.stream) or check is not None
             head = request_head(b"POST", request.endpoint.path, target, given, len(body), plain)
-            watched = None if check is None else CheckedReply(request.endpoint.dialect, remove_usage, check, self.words)
-            return EncodedRequest(head, body, remove_usage, request.notes + changes, watched)
+            watched = (
+                None
+                if check is None
+                else CheckedReply(request.endpoint.dialect, edited.remove_usage, check, self.upstream_messages)
+            )
+            return EncodedRequest(head, body, edited.remove_usage, request.notes + edited.changes, watched)
         headers = [header for header in given if header[0] in _KEPT_HEADERS]
         headers.append((b"content-type", b"application/json"))
         if request.endpoint.dialect is Dialect.MESSAGES:
@@ -207,9 +208,11 @@ class Formatter:
             model=target.served_name,
             input_tokens=request.tokens,
         )
-        notes = request.notes + changes
-        answer = AnswerTranslator(request.endpoint.dialect, request.written, asked, notes, check, self.words)
-        return EncodedRequest(head, body, remove_usage, notes, answer)
+        notes = request.notes + edited.changes
+        translator = AnswerTranslator(
+            request.endpoint.dialect, request.written, asked, notes, check, self.upstream_messages
+        )
+        return EncodedRequest(head, body, edited.remove_usage, notes, translator)
 
     def answer_writer(self, prompt: Prompt, request_id: str, model: str) -> AnswerWriter:
         """Writes an answer that Stoker itself gives, in the dialect of the client's prompt."""

@@ -16,16 +16,16 @@ from stoker.request.translate.remote_images import addresses, inlined
 
 
 class ImageInliner:
-    def __init__(self, leases: Leases, formatter: Formatter, pictures: ImageFetcher) -> None:
+    def __init__(self, leases: Leases, formatter: Formatter, fetcher: ImageFetcher) -> None:
         self._leases = leases
         self._formatter = formatter
-        self._pictures = pictures
+        self._fetcher = fetcher
 
-    async def inline(self, call: Call, serve: Serve, endpoint: Endpoint, top: BodyFields, body: bytes) -> bytes:
+    async def inline(self, call: Call, serve: Serve, endpoint: Endpoint, fields: BodyFields, body: bytes) -> bytes:
         """The body with images in the place of their URLs; the same body if the serve takes URLs or nothing may be
-        downloaded. A fallback serve gets the images too: every serve that takes URLs also takes images.
+        downloaded. A fallback serve gets the images too: a serve that takes URLs also takes images.
         """
-        if not self._pictures.policy.fetch:
+        if not self._fetcher.policy.fetch:
             return body
         if not self._formatter.needs_images(serve, self._leases.target(serve.name), endpoint):
             return body
@@ -33,12 +33,12 @@ class ImageInliner:
         if not urls:
             return body
         try:
-            found = await call.ask(self._pictures.fetch_all(urls))
+            found = await call.run_cancellable(self._fetcher.fetch_all(urls))
         except StokerError as error:
             call.decision.candidates = [Candidate(serve.name, error.code)]
             raise
         call.check()
-        top.model_at = None  # its position in the old body
+        fields.model_at = None  # its position in the old body
         call.token_count = "", None
         size = len(body) + sum(len(data) for _, data in found.values())
         call.is_heavy = call.is_heavy or size >= HEAVY  # the request is now as large as its images

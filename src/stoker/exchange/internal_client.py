@@ -48,13 +48,13 @@ class InternalClient:
         if is_plain and status == 200:  # it was the settings that the serve refused
             self._plain[serve.name] = serve
         if status == 429:
-            raise busy(serve.name, "it has too much to do")
+            raise busy(serve.name, "it answered HTTP 429")
         if status != 200:
             ours = status in (400, 404, 413, 422)
             raise (ClientError if ours else UpstreamError)(f"it answered HTTP {status}", code="not_answered")
-        assert isinstance(encoded.answer, AnswerTranslator)
-        encoded.answer.translate_whole(body)
-        return encoded.answer.usage, text.text
+        assert isinstance(encoded.translator, AnswerTranslator)
+        encoded.translator.translate_whole(body)
+        return encoded.translator.usage, text.text
 
     async def stream(self, serve: Serve, target: Target, prompt: Prompt, on_text: Callable[[str], None]) -> StreamEnd:
         """Stream the answer to `prompt`; `on_text` gets each piece of its text. Raises StokerError. On cancel, and on
@@ -63,8 +63,8 @@ class InternalClient:
         listener = TextListener(on_text)
         request = self._formatter.format_own(serve, target, prompt)
         encoded = self._formatter.encode(request, target, [], "stoker", check=listener)
-        assert isinstance(encoded.answer, AnswerTranslator)
-        reply = InternalStream(encoded.answer)
+        assert isinstance(encoded.translator, AnswerTranslator)
+        reply = InternalStream(encoded.translator, listener)
         connection = await self._pool.open(target)
         connection.send(reply, encoded.head, encoded.body)
         try:
@@ -72,7 +72,7 @@ class InternalClient:
         except BaseException:
             connection.abort()
             raise
-        return StreamEnd(encoded.answer.usage, listener.stop or StopReason.END)
+        return StreamEnd(encoded.translator.usage, listener.stop or StopReason.END)
 
 
 class StreamEnd(NamedTuple):

@@ -54,9 +54,10 @@ class TextListener:
 class InternalStream:
     """Receives the reply. `done` ends with the stream, or with a StokerError."""
 
-    def __init__(self, translator: AnswerTranslator) -> None:
+    def __init__(self, translator: AnswerTranslator, listener: TextListener) -> None:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._translator = translator
+        self._listener = listener
         self._status = 0
         self._headers: list[tuple[bytes, bytes]] = []
         self._whole: bytearray | None = None
@@ -94,7 +95,8 @@ class InternalStream:
     def _end(self) -> None:
         """Raises StokerError if this was no proper end."""
         if self._whole is None:
-            if not self._translator.has_ended():
+            self._translator.has_ended()  # lets the listener know an end without a last word
+            if self._listener.stop is None:
                 raise UpstreamError("the serve ended its stream before the answer was complete", code="upstream_broke")
             return
         body = bytes(self._whole)

@@ -1,7 +1,7 @@
 """Take a lease, wait for one, give it back: the only place where that is written.
 
-`leases.acquire` answers at once: a lease, or a place in the queue. A waiter may be cancelled in the very moment in
-which its lease is granted; whoever awaits the queue directly would then hold a lease that nobody releases.
+`leases.acquire` returns at once: a lease, or a position in the queue. A waiter may be cancelled at the very moment when
+its lease is granted; code that awaits the position directly would then never release that lease.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stoker.domain.protocols import Leases
 async def granted(pending: PendingLease) -> Lease:
     """The lease, once it is granted. Raises what the wait was ended with.
 
-    On cancel: the place in the queue is given up; a lease that was granted in that moment is released.
+    On cancel: the position in the queue is given up; a lease that was granted at that moment is released.
     """
     try:
         return await pending
@@ -43,7 +43,7 @@ async def leased(
     def cut(reason: str) -> None:
         nonlocal is_cut
         is_cut = True
-        with suppress(RuntimeError):  # the time was over in the same moment
+        with suppress(RuntimeError):  # the time ran out at the same moment
             limit.reschedule(0.0)
 
     try:
@@ -73,4 +73,4 @@ async def _acquire(leases: Leases, serve: str, may_wait: bool) -> Lease:
 
 
 def busy(serve: str, why: str) -> CapacityError:
-    return CapacityError(f"serve '{serve}' cannot be asked now: {why}", code="busy")
+    return CapacityError(f"serve '{serve}' is busy: {why}", code="busy")

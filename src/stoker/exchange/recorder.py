@@ -68,8 +68,8 @@ class AnswerRecorder:
 
     def feed(self, event: Event) -> Iterable[Event]:
         passed = (event,) if self._check is None else tuple(self._check.feed(event))
-        for one in passed:
-            match one:
+        for each in passed:
+            match each:
                 case Opened(at=at, kind=kind, name=name) if kind in _RECORDED:
                     self._blocks[at] = name, []
                 case Grew(at=at, text=text) if at in self._blocks:

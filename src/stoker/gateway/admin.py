@@ -45,7 +45,7 @@ class AdminReply(NamedTuple):
 
 
 class Admin:
-    """Answers in documents; `front` puts them on the wire."""
+    """Carries out the verbs and returns documents; `front` sends them."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Admin:
             "reset": self._reset_alias, "route": self._route,
         }  # fmt: skip
 
-    async def answer(self, caller: Caller, method: str, verb: str, body: bytes, query: Mapping[str, str]) -> AdminReply:
+    async def handle(self, caller: Caller, method: str, verb: str, body: bytes, query: Mapping[str, str]) -> AdminReply:
         """The answer of /admin/VERB. Raises ClientError 403 (scope), 404 (verb, serve, request), 405, 400."""
         head, _, rest = verb.partition("/")
         if head == "decisions":
@@ -78,13 +78,13 @@ class Admin:
         name = DEPRECATED.get(head, head)
         if name not in self._verbs or rest:
             known = ", ".join(self._verbs)
-            raise ClientError(f"no such admin verb: {verb[:60]!r}; there are {known}", status=404)
+            raise ClientError(f"there is no admin verb {verb[:60]!r}; the verbs are {known}", status=404)
         if method != "POST":
-            raise wrong_method(f"{method} is not for /admin/{head}: use POST", "POST")
+            raise wrong_method(f"/admin/{head} does not accept {method}: use POST", "POST")
         try:
             request = msgspec.json.decode(body or b"{}", type=AdminRequest)
         except msgspec.DecodeError as error:
-            raise ClientError(f"the body of /admin/{head} is wrong: {error}", code="bad_json") from None
+            raise ClientError(f"the body of /admin/{head} is invalid: {error}", code="bad_json") from None
         document = await self._verbs[name](request)
         return AdminReply(document, _deprecation(head, name) if head in DEPRECATED else ())
 
@@ -117,7 +117,7 @@ class Admin:
 
     def _serve(self, request: AdminRequest) -> Serve:
         if not request.serve:
-            raise ClientError("'serve' is missing: which one?", code="bad_field", param="serve")
+            raise ClientError("'serve' is missing: send the name of a serve", code="bad_field", param="serve")
         return self._flow.settings.names.resolve(request.serve, lambda serve: True)
 
     # -- aliases -------------------------------------------------------------------------------------------------------
@@ -140,13 +140,10 @@ class Admin:
         tasks = {} if dispatcher is None else dispatcher.router.settings.aliases
         task = None if request.alias is None else tasks.get(request.alias)
         if task is not None:
-            text = (
-                f"alias '{request.alias}' names a task, '{task}': it changes with the configuration, "
-                "nothing promotes it"
-            )
+            text = f"alias '{request.alias}' names a task, '{task}': only the configuration changes it"
             raise ClientError(text, code="unknown_alias", status=404, param="alias")
         if self._promotions is None:
-            raise ClientError("this Stoker has no aliases that move", code="unknown_alias", status=404)
+            raise ClientError("this Stoker has no aliases that can be moved", code="unknown_alias", status=404)
         return self._promotions
 
     # -- requests ------------------------------------------------------------------------------------------------------
@@ -158,11 +155,11 @@ class Admin:
             text = "no tiers are configured: add [[tier]] to the configuration, then `stoker reload`"
             raise ClientError(text, code="no_tiers", status=404)
         router, classes = dispatcher.router, dispatcher.router.classes
-        if classes.model_name(request.model) is None:
-            text = f"'{request.model[:80]}' names no task; there are {', '.join(classes.names)}"
+        if classes.task_name(request.model) is None:
+            text = f"'{request.model[:80]}' is not the name of a task; the names are {', '.join(classes.names)}"
             raise ClientError(text, code="unknown_model", param="model")
         if request.task is not None and classes.class_name(request.task) is None:
-            text = f"there is no class '{request.task[:80]}'; there are {', '.join(router.settings.known)}"
+            text = f"there is no class '{request.task[:80]}'; the classes are {', '.join(router.settings.known)}"
             raise ClientError(text, code="unknown_class", param="class")
         outline = router.outline_of(_required(request.prompt, "prompt"))
         task = classes.task(outline, request.model, request.task)
@@ -173,7 +170,9 @@ class Admin:
 
     async def _cancel(self, request: AdminRequest) -> dict[str, Any]:
         if not request.request_id:
-            raise ClientError("'request_id' is missing: which one?", code="bad_field", param="request_id")
+            raise ClientError(
+                "'request_id' is missing: send the id of a request under way", code="bad_field", param="request_id"
+            )
         if not self._flow.cancel(request.request_id):
             raise ClientError(f"no request {request.request_id!r} is under way", code="no_request", status=404)
         return {"request_id": request.request_id, "cancelled": True}
@@ -182,7 +181,7 @@ class Admin:
         try:
             return self._reload()
         except ConfigError as error:
-            text = f"nothing was changed, the new configuration has problems:\n{error.message}"
+            text = f"nothing was changed, because the new configuration has problems:\n{error.message}"
             raise ClientError(text, code="config_error") from None
 
 

@@ -25,7 +25,7 @@ class DecisionPages:
         """Raises ClientError 404."""
         found = self._store.find(request_id)
         if found is None:
-            text = f"no decision is kept under {request_id[:80]!r}: it is too old, or one of many like refusals"
+            text = f"no decision has the id {request_id[:80]!r}: it is too old, or was one of many equal refusals"
             raise ClientError(text, code="no_decision", status=404)
         if found.routed is not None and (grade := self._grade_of(found.id)):
             found = replace(found, routed=replace(found.routed, graded=grade))

@@ -5,7 +5,7 @@
     decide    a task: `routing.dispatch` serves it             -> done
               a model: which serve is meant                    -> Serve
     carry     format, lease, send, stream: `exchange.carrier`
-    finally   what is still held is released, and the decision is sealed, only here: `_guard`
+    finally   release what is still held; seal the decision, which happens only here: `_guard`
 
 Whatever fails on the way is a StokerError, reported once, in the caller's dialect. A client that leaves ends its
 request at whatever it is waiting for: `Call.leave`.
@@ -41,8 +41,8 @@ from stoker.gateway.settings import FlowSettings, keys_of
 from stoker.orchestrate.orchestrators import OrchestratedRequest
 from stoker.request.accept.access_control import Caller
 from stoker.request.accept.body import body_if_complete, wait_for_body
+from stoker.request.accept.body_worker import BodyWorker
 from stoker.request.accept.budget import BodyBudget
-from stoker.request.accept.reader import BodyReader
 from stoker.request.accept.wire import Wire
 from stoker.request.codec.body_fields import BodyFields, read_body_fields
 from stoker.request.codec.bounds import HEAVY, is_heavy
@@ -57,7 +57,7 @@ _PLAIN_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}\Z")
 
 
 class Flow:
-    """Serves inference requests. `configure` changes what the next request works by."""
+    """Serves inference requests. `configure` applies to the next request."""
 
     def __init__(
         self, settings: FlowSettings, carrier: Carrier, clock: Clock, seal: Callable[[Decision], None]
@@ -72,14 +72,14 @@ class Flow:
         self._loop = asyncio.get_running_loop()
         self._ids = itertools.count(1)
         self._prefix = f"req_{os.urandom(6).hex()}_"
-        self._reader = BodyReader()
+        self._body_worker = BodyWorker()
         self.configure(settings)
 
     def configure(self, settings: FlowSettings) -> None:
         self.settings = settings
         self.bodies.resize(settings.body_budget)
         secrets = (*keys_of(settings.front_door, settings.names.serves), *settings.secrets)
-        self._carrier.configure(settings.front_door, settings.pictures, secrets)
+        self._carrier.configure(settings.front_door, settings.image_fetcher, secrets)
 
     def drain(self, is_draining: bool) -> None:
         """Refuse new requests, or admit them again."""
@@ -87,17 +87,17 @@ class Flow:
 
     def close(self) -> None:
         """Stop the thread for large bodies. Waits for nothing."""
-        self._reader.close()
+        self._body_worker.close()
 
     def open(self, wire: Wire) -> Call:
         """A request has arrived. The client's own request id is kept if it is plain and not in use."""
         given = wire.headers.get(b"x-request-id", b"")
         request_id = given.decode() if given and _PLAIN_ID.match(given) else ""
-        if not request_id or request_id in self.active:  # two with one id would be ended, and counted, as one
+        if not request_id or request_id in self.active:  # requests with the same id could not be told apart
             request_id = f"{self._prefix}{next(self._ids):x}"
-        reply = Reply(wire, None, request_id, self._loop, self._clock.now, self._carrier.formatter.words)
+        reply = Reply(wire, None, request_id, self._loop, self._clock.now, self._carrier.formatter.upstream_messages)
         decision = Decision(id=request_id, at=self._clock.wall(), endpoint=wire.path)
-        return Call(wire, reply, decision, self._clock.now(), self._reader)
+        return Call(wire, reply, decision, self._clock.now(), self._body_worker)
 
     def serve(self, call: Call, caller: Caller, endpoint: Endpoint) -> Coroutine[Any, Any, None]:
         """One inference request, from its body to its sealed decision. Raises nothing but CancelledError."""
@@ -115,36 +115,37 @@ class Flow:
         settings, carrier = self.settings, self._carrier
         body = body_if_complete(call.wire, settings.front_door.body_limit) or await self._read_body(call)
         call.is_heavy = is_heavy(body)
-        top = await call.process(read_body_fields, body, endpoint.streams_unasked, settings.front_door)
-        self._begin_reply(call, endpoint, top)
+        arguments = body, endpoint.streams_unasked, settings.front_door
+        fields = await call.process(read_body_fields, *arguments) if call.is_heavy else read_body_fields(*arguments)
+        self._begin_reply(call, endpoint, fields)
         may_use: Callable[[Serve], bool] = caller.may_use
         orchestrators = settings.orchestrators
         if orchestrators is not None:
-            orchestrator = orchestrators.find(top.model, caller)
+            orchestrator = orchestrators.find(fields.model, caller)
             if orchestrator is not None:
-                request = OrchestratedRequest(call, caller, endpoint, top, body, settings.names)
+                request = OrchestratedRequest(call, caller, endpoint, fields, body, settings.names)
                 if await orchestrators.answer(orchestrator, request):
                     return
-                top.model, may_use = orchestrator.worker, _any_serve  # whoever may use the name may use its worker
+                fields.model, may_use = orchestrator.worker, _any_serve  # whoever may use the name may use its worker
         dispatcher = settings.dispatcher
         if dispatcher is not None:
             classes = dispatcher.router.classes
-            name = classes.model_name(top.model)
-            if name is not None and (may_use is _any_serve or caller.may_choose(name)):
-                plan = await dispatcher.plan(call, caller, endpoint, top, body)
+            name = classes.task_name(fields.model)
+            if name is not None and (may_use is _any_serve or caller.may_use_task(name)):
+                plan = await dispatcher.plan(call, caller, endpoint, fields, body)
                 if orchestrators is not None and may_use is not _any_serve:
                     orchestrator = orchestrators.specialist(plan.task.name)
-                    request = OrchestratedRequest(call, caller, endpoint, top, body, settings.names)
+                    request = OrchestratedRequest(call, caller, endpoint, fields, body, settings.names)
                     if orchestrator is not None and await orchestrators.answer(orchestrator, request, plan):
                         return
-                await dispatcher.follow(plan, call, caller, endpoint, top, body)
+                await dispatcher.follow(plan, call, caller, endpoint, fields, body)
                 return
-            if name is None and is_reserved(top.model) and caller.may_choose(AUTO):
-                raise classes.unknown_class(top.model)
-        serve = settings.names.resolve(top.model, may_use)
-        if settings.pictures.policy.fetch:
-            body = await carrier.images.inline(call, serve, endpoint, top, body)
-        upstream = await carrier.format(call, serve, endpoint, top, body)
+            if name is None and is_reserved(fields.model) and caller.may_use_task(AUTO):
+                raise classes.unknown_class(fields.model)
+        serve = settings.names.resolve(fields.model, may_use)
+        if settings.image_fetcher.policy.fetch:
+            body = await carrier.images.inline(call, serve, endpoint, fields, body)
+        upstream = await carrier.format(call, serve, endpoint, fields, body)
         if upstream.written is not None and await carrier.answer_without_generating(call, serve, upstream, body):
             return
         try:
@@ -153,10 +154,10 @@ class Flow:
             fallback = await self._fallback(call, caller, serve, endpoint, error)
             if fallback is None:
                 raise
-            await carrier.lease_and_send(call, fallback, await carrier.format(call, fallback, endpoint, top, body))
+            await carrier.lease_and_send(call, fallback, await carrier.format(call, fallback, endpoint, fields, body))
 
     async def _guard(self, call: Call, caller: Caller, work: Coroutine[Any, Any, None]) -> None:
-        """The frame around every request. Whatever is entered is left, and whatever is held is released, here."""
+        """Run one request: admit it, report how it ended, release what it still holds, and seal its decision."""
         wire, reply, decision = call.wire, call.reply, call.decision
         entered = False
         self.active[decision.id] = call
@@ -165,7 +166,9 @@ class Flow:
             call.leave()
         try:
             if self.is_draining:
-                raise CapacityError("Stoker is draining: nothing new is admitted", code="draining", retry_after=5.0)
+                raise CapacityError(
+                    "Stoker is draining and admits no new requests: try again later", code="draining", retry_after=5.0
+                )
             caller.enter()
             entered = True
             decision.key = caller.key.name
@@ -206,7 +209,7 @@ class Flow:
         call.end(CapacityError("the request was cancelled by the operator", code="cut"))
         return True
 
-    def work(self, serve: str) -> tuple[int, int]:
+    def load_of(self, serve: str) -> tuple[int, int]:
         """Requests that wait for a serve now, and bytes received from it so far.
 
         A request whose client does not read does not wait for the serve.
@@ -225,22 +228,22 @@ class Flow:
         call.is_heavy = call.wire.received >= HEAVY
         return await call.process(call.wire.take_body)
 
-    def _begin_reply(self, call: Call, endpoint: Endpoint, top: BodyFields) -> None:
+    def _begin_reply(self, call: Call, endpoint: Endpoint, fields: BodyFields) -> None:
         decision, front_door = call.decision, self.settings.front_door
-        decision.model = top.model[:200]
-        decision.stream = bool(top.stream)
-        if top.stream and endpoint.streams:
+        decision.model = fields.model[:200]
+        decision.stream = bool(fields.stream)
+        if fields.stream and endpoint.streams:
             call.reply.expect_stream(front_door.commit_after, front_door.keep_alive)
 
     async def _fallback(
         self, call: Call, caller: Caller, serve: Serve, endpoint: Endpoint, error: StokerError
     ) -> Serve | None:
         """The serve's fallback, if its model did not fit on the device and the client has nothing yet; else None."""
-        if serve.fallback is None or call.reply.began is not None:
+        if serve.fallback is None or call.reply.first_byte_at is not None:
             return None
         self._carrier.release(call)
         code = error.code
-        if isinstance(error, UpstreamError):  # the serve may have run out of memory and died just now
+        if isinstance(error, UpstreamError):  # the serve may have run out of memory and just exited
             await asyncio.sleep(EXIT_NOTICED_WITHIN)
             code = self._carrier.leases.failure_code(serve.name)
         if code not in BEYOND_THE_DEVICE:
@@ -258,8 +261,8 @@ class Flow:
     def _finish(self, call: Call) -> None:
         reply, decision = call.reply, call.decision
         decision.status = reply.status
-        decision.ttft = None if reply.began is None else reply.began - call.began
-        decision.latency = self._clock.now() - call.began
+        decision.ttft = None if reply.first_byte_at is None else reply.first_byte_at - call.received_at
+        decision.latency = self._clock.now() - call.received_at
         self._seal(decision)
 
 
@@ -284,7 +287,7 @@ def _on_failure(call: Call, error: StokerError) -> None:
         call.reply.abandon()
         return
     decision.outcome = _outcome(error)
-    if decision.outcome == "refused" and call.reply.began is not None:
+    if decision.outcome == "refused" and call.reply.first_byte_at is not None:
         decision.outcome = "upstream_failed"  # the client has a part of an answer
     call.reply.fail(error, close=decision.model == "")
 
@@ -292,7 +295,7 @@ def _on_failure(call: Call, error: StokerError) -> None:
 def _outcome(error: StokerError) -> str:
     """1. ended by Stoker or by silence  2. a bug  3. the serve failed, or did not start  4. the serve or Stoker refused
 
-    The code of a refusal in a serve's own words is not looked at: it is not one of ours.
+    The code of a refusal in a serve's own words does not count: it is not one of Stoker's.
     """
     is_cut = error.code == "cut" and isinstance(error, CapacityError)
     if is_cut or (error.code == "stalled" and error.status in _SILENCE):

@@ -1,10 +1,10 @@
 """The front door: dispatches each request by its method and path.
 
-1. a head that can be read in two ways is refused
-2. health is answered to everybody, and so are preflight requests of browsers
-3. Host, Origin, key: refused before the answer could say whether the path exists
-4. the route; pages of other sites may not use what changes anything
-5. inference goes to `flow`, everything else is answered by one of the `Endpoints`
+1. an ambiguous head is refused
+2. health and preflight requests of browsers are answered without a key
+3. Host, Origin and key are checked before the path, so that a refusal does not reveal which paths exist
+4. the route is found; web pages of other sites may not use routes with side effects
+5. inference goes to `flow`, everything else to one of the `Endpoints`
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from stoker.domain.access import Scope
 from stoker.domain.decision import Candidate
 from stoker.domain.dialect import OLLAMA
 from stoker.domain.errors import ClientError, ClientLeft, OurBug, StokerError
+from stoker.domain.orchestrator import Orchestrator
 from stoker.domain.serve import Serve
 from stoker.exchange.call import Call
 from stoker.gateway.admin import Admin
@@ -87,7 +88,7 @@ class Front:
         self._endpoints = endpoints
         self._refusals = Refusals(on_refused, self._loop.time)
 
-    def answer(self, wire: Wire) -> Coroutine[Any, Any, None] | None:
+    def handle(self, wire: Wire) -> Coroutine[Any, Any, None] | None:
         """Answer now, or return the coroutine that will. Raises nothing."""
         call = self.flow.open(wire)
         try:
@@ -98,7 +99,7 @@ class Front:
             if wire.path == "/healthz" and wire.method in ("GET", "HEAD"):  # 2
                 self._simple(call, _HEALTH)
                 return None
-            if wire.method == "OPTIONS" and not wire.is_local and self._preflight(call):
+            if wire.method == "OPTIONS" and not wire.is_local and self._cors_preflight(call):
                 return None
             caller = self.door.admit(wire.headers, wire.is_local)  # 3
             route = self.routes.match(wire.method, wire.path)  # 4
@@ -117,10 +118,10 @@ class Front:
             return self.flow.serve(call, caller, route.endpoint)
         return self._other(call, caller, route)
 
-    def _preflight(self, call: Call) -> bool:
-        """Answer a preflight request for an allowed page. False: it is none. Raises what `check_page` raises.
+    def _cors_preflight(self, call: Call) -> bool:
+        """Answer a preflight request for an allowed page. False: it is no such request. Raises as `check_page`.
 
-        The path is not looked at: without a key nobody learns which paths exist.
+        The path is not checked: without a key, a reply must not reveal which paths exist.
         """
         headers = self.door.pages.preflight(call.wire.method, call.wire.headers)
         if headers is None:
@@ -140,7 +141,7 @@ class Front:
                 case RouteKind.ADMIN:
                     body = await read_body(wire, 1 << 20)
                     _require_json(wire)
-                    work = self._endpoints.admin.answer(caller, wire.method, route.rest, body, _query(wire))
+                    work = self._endpoints.admin.handle(caller, wire.method, route.rest, body, _query(wire))
                     # A verb may use asyncio.timeout and the like, which need a real task, and not an InlineTask.
                     answer = await self._loop.create_task(work, name=f"admin-{route.rest}")
                     call.reply.send_whole(200, [*JSON, *answer.headers], msgspec.json.encode(answer.document))
@@ -169,13 +170,13 @@ class Front:
             self._broke(call)
 
     def _turn_away(self, call: Call, error: StokerError) -> None:
-        """Refuse a request at the front door. Guessed keys are answered late."""
+        """Refuse a request at the front door. The replies to guessed keys are delayed."""
         error, seconds = self._refusals.record(error, call.wire.address)
         if seconds <= 0:
             self._refuse(call, error)
             return
         if _has_body(call.wire):
-            call.wire.refuse_body()  # it would arrive without a limit while the answer waits
+            call.wire.refuse_body()  # else it would be read without a limit during the delay
         self._loop.call_later(seconds, self._refuse_late, call, error)
 
     def _refuse_late(self, call: Call, error: StokerError) -> None:
@@ -188,7 +189,7 @@ class Front:
 
     def _broke(self, call: Call) -> None:
         log.exception("%s %s broke inside Stoker", call.wire.method, call.wire.path)
-        call.reply.fail(OurBug(f"Stoker failed; its log has the details under {call.decision.id}"), close=True)
+        call.reply.fail(OurBug(f"a bug in Stoker: its log has the details under {call.decision.id}"), close=True)
 
     def _simple(self, call: Call, route: Route) -> None:
         draining = self.flow.is_draining
@@ -204,31 +205,42 @@ class Front:
         names = self.flow.settings.names
         if wanted and self._is_task(caller, wanted):
             return self._endpoints.models.task(wanted)
+        orchestrators = self._orchestrators(caller)
+        if wanted in orchestrators:
+            return self._endpoints.models.orchestrator(orchestrators[wanted])
         if wanted:
             return self._endpoints.models.serve(wanted, names.resolve(wanted, caller.may_use))
         data = [self._endpoints.models.serve(name, serve) for name, serve in names.listed(caller.may_use)]
         data += [self._endpoints.models.task(name) for name in self._tasks(caller)]
+        data += [self._endpoints.models.orchestrator(one) for one in orchestrators.values()]
         ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]} if data else {"first_id": None, "last_id": None}
         return {"object": "list", "data": data, "has_more": False, **ends}
 
+    def _orchestrators(self, caller: Caller) -> dict[str, Orchestrator]:
+        """Those that this caller may use, by name."""
+        configured = self.flow.settings.orchestrators
+        return {} if configured is None else configured.listed(caller)
+
     def _tasks(self, caller: Caller) -> list[str]:
+        """Names without a serve of their own, that this caller may use."""
         dispatcher = self.flow.settings.dispatcher
         listed = () if dispatcher is None else dispatcher.router.settings.listed
-        return [name for name in listed if caller.may_choose(name)]
+        return [name for name in listed if caller.may_use_task(name)]
 
     def _is_task(self, caller: Caller, name: str) -> bool:
         dispatcher = self.flow.settings.dispatcher
-        is_known = dispatcher is not None and dispatcher.router.classes.model_name(name) is not None
-        return is_known and caller.may_choose(name)
+        is_known = dispatcher is not None and dispatcher.router.classes.task_name(name) is not None
+        return is_known and caller.may_use_task(name)
 
     def _ollama_answer(self, caller: Caller, path: str, body: bytes) -> dict[str, Any]:
-        names = self.flow.settings.names
+        names, orchestrators = self.flow.settings.names, self._orchestrators(caller)
 
         def find(name: str) -> Serve | None:
-            return None if self._is_task(caller, name) else names.resolve(name, caller.may_use)
+            is_without_serve = self._is_task(caller, name) or name in orchestrators
+            return None if is_without_serve else names.resolve(name, caller.may_use)
 
-        serves, tasks = names.listed(caller.may_use), self._tasks(caller)
-        return self._endpoints.ollama.answer(path, body, serves, tasks, find, self._endpoints.models.is_up)
+        serves, tasks = names.listed(caller.may_use), [*self._tasks(caller), *orchestrators]
+        return self._endpoints.ollama.handle(path, body, serves, tasks, find, self._endpoints.models.is_up)
 
     async def _upstream(self, call: Call, caller: Caller, route: Route) -> None:
         name, _, rest = route.rest.partition("/")
@@ -238,7 +250,7 @@ class Front:
         counted = allowed.get((method, rest))
         if counted is None:
             listed = ", ".join(f"{m} /{p}" for m, p in allowed)
-            text = f"{method} /{rest[:100]} is not passed on to serve '{serve.name}'; what is: {listed}"
+            text = f"{method} /{rest[:100]} is not passed on to serve '{serve.name}'; these requests are: {listed}"
             raise ClientError(text, code="not_listed", status=404)
         if counted and serve.keep_conversations:
             text = f"POST /{rest} is not passed on to serve '{serve.name}', which keeps conversations: use /v1/..."
@@ -270,22 +282,22 @@ def _check_head(wire: Wire) -> None:
     if wire.has_repeated_headers:
         refuse_repeated(wire.raw_headers)
     if b"host" not in wire.headers and wire.version != "1.0":
-        raise ClientError("the request has no Host header, which HTTP/1.1 asks for", code="no_host")
+        raise ClientError("the request has no Host header, which HTTP/1.1 requires", code="no_host")
 
 
 def _check_coding(wire: Wire) -> None:
     """Raises ClientError 415 for a compressed body."""
     coding = wire.headers.get(b"content-encoding")
     if coding is not None and coding.strip().lower() not in (b"", b"identity"):
-        text = f"the body's Content-Encoding is {coding[:40].decode('latin-1')!r}: send it without one"
+        text = f"the body's Content-Encoding is {coding[:40].decode('latin-1')!r}: send it uncompressed"
         raise ClientError(text, code="content_encoding", status=415, headers={"accept-encoding": "identity"})
 
 
 def _require_json(wire: Wire) -> None:
-    """A form in a page of another site cannot send this type without a preflight request."""
+    """Raises ClientError 415. A form in a page of another site cannot send this type without a preflight request."""
     kind = wire.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     if wire.method != "GET" and kind != b"application/json":
-        text = "state changes need 'Content-Type: application/json'"
+        text = "a request that changes state needs 'Content-Type: application/json'"
         raise ClientError(text, code="content_type", status=415)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from stoker.domain.orchestrator import Orchestrator
 from stoker.domain.serve import Serve
 from stoker.fleet.swapping.conductor import Conductor
 
@@ -19,7 +20,7 @@ class ModelList:
         return self._conductor.residency.is_loaded(serve.name)
 
     def serve(self, name: str, serve: Serve) -> dict[str, Any]:
-        """The entry of a name of a serve."""
+        """The entry of one name of a serve."""
         about = {
             "serve": serve.name,
             "state": self._conductor.residency.phase(serve.name),
@@ -31,6 +32,11 @@ class ModelList:
     def task(self, name: str) -> dict[str, Any]:
         """The entry of a name that asks Stoker to choose a serve for each request."""
         return {**self._entry(name), "context_length": None, "stoker": {"serve": None, "state": "routed"}}
+
+    def orchestrator(self, orchestrator: Orchestrator) -> dict[str, Any]:
+        """The entry of an orchestrator."""
+        about = {"state": "orchestrated", "worker": orchestrator.worker, "validator": orchestrator.validator or None}
+        return {**self._entry(orchestrator.name), "context_length": None, "stoker": {"serve": None, **about}}
 
     def _entry(self, name: str) -> dict[str, Any]:
         return {

@@ -12,11 +12,11 @@ from stoker.request.accept.access_control import Caller
 from stoker.request.translate.neutral.json_text import loose
 from stoker.request.translate.ollama import listing
 
-INSTEAD = {
+REPLACEMENTS = {
     "/api/chat": "POST /v1/chat/completions", "/api/generate": "POST /v1/completions", "/api/tags": "GET /v1/models",
     "/api/show": "GET /v1/models/NAME", "/api/ps": "GET /status", "/api/version": "GET /status",
 }  # fmt: skip
-"""The endpoints that replace them."""
+"""The endpoint that replaces each of Ollama's."""
 
 
 class OllamaEndpoints:
@@ -31,10 +31,10 @@ class OllamaEndpoints:
         setting = caller.key.legacy or default
         self._count(caller.key.name, path, "answered" if setting == "answer" else "refused")
         if setting != "answer":
-            text = f"{path} belongs to Ollama's API, which is not answered here any more: use {INSTEAD[path]} instead"
+            text = f"{path} belongs to Ollama's API, which is refused here: use {REPLACEMENTS[path]} instead"
             raise ClientError(text, code="legacy_refused", status=410)
 
-    def answer(
+    def handle(
         self,
         path: str,
         body: bytes,
@@ -43,8 +43,8 @@ class OllamaEndpoints:
         find: Callable[[str], Serve | None],
         is_up: IsUp,
     ) -> dict[str, Any]:
-        """The answer of a path that generates nothing. `serves`: those that the caller may use, by each of their names;
-        `tasks`: names that ask Stoker to choose; `find`: None for one of these, raises ClientError 404.
+        """Answer a path that generates nothing. `serves`: those that the caller may use, once for each of their names;
+        `tasks`: names that ask Stoker to choose; `find`: the serve, or None for a task; raises ClientError 404.
         """
         match path:
             case "/api/version":
@@ -65,7 +65,7 @@ IsUp = Callable[[Serve], bool]
 
 
 def _model(name: str, serve: Serve | None) -> listing.OllamaModel:
-    """What is known without asking the engine. Without a serve: Stoker chooses one for each request."""
+    """What is known without asking the engine. `serve` None: Stoker chooses one for each request."""
     model: listing.OllamaModel = {
         "name": name, "size": None, "modified_at": None, "digest": None, "context": None, "family": None,
         "parameters": None, "quantization": None, "capabilities": ["completion", "tools"], "expires_at": None,

@@ -1,4 +1,4 @@
-"""The HTTP server: its sockets, its event loop, and uvicorn with Stoker's way to stop."""
+"""The HTTP server: its sockets, its event loop, and uvicorn with Stoker's own shutdown."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Server(uvicorn.Server):
         self._opened()
 
     @contextlib.contextmanager
-    def signals_taken(self) -> Iterator[None]:
+    def handled_signals(self) -> Iterator[None]:
         """Handle SIGTERM and Ctrl-C, from before the first serve is adopted until the last one has stopped."""
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -68,7 +68,7 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        yield  # uvicorn would handle signals only during `serve`: see `signals_taken`
+        yield  # uvicorn would handle signals only during `serve`: see `handled_signals`
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """The first signal drains, the second ends at once. The exit code of an orderly end is 0."""
@@ -112,13 +112,16 @@ class Server(uvicorn.Server):
 
 
 def _exit_now() -> None:
-    """Something hangs. Processes were killed; what a dead daemon still runs is on record for the next start."""
-    os.write(2, b"stoker: something did not end within 2 s of the second signal; the next `stoker up` looks after it\n")
+    """Something hangs. The serves' processes were killed; containers that still run are on record."""
+    os.write(
+        2,
+        b"stoker: no end within 2 s of the second signal; the next `stoker up` stops what still runs\n",
+    )
     os._exit(1)
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """The TCP socket. Raises OSError naming the address."""
+    """Open the TCP socket. Raises OSError, whose text names the address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -128,7 +131,7 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         sock.close()
         raise OSError(
-            f"cannot listen on {host}:{port}: {error.strerror}; `stoker up --port N` takes another"
+            f"cannot listen on {host}:{port}: {error.strerror}; use another port with `stoker up --port N`"
         ) from error
     sock.setblocking(False)
     return sock

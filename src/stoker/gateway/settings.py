@@ -1,4 +1,4 @@
-"""What the request path works by: one frozen record per configuration."""
+"""The settings of the request path: one frozen record per configuration."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class FlowSettings:
     """Serves requests that name a task; None: no tier is configured, every request names its model."""
     orchestrators: Orchestrators | None = None
     """Answers requests that name an orchestrator; None: none is configured."""
-    pictures: ImageFetcher = field(default_factory=lambda: ImageFetcher(Media()))
+    image_fetcher: ImageFetcher = field(default_factory=lambda: ImageFetcher(Media()))
     """Downloads images, if that is allowed."""
     secrets: tuple[str, ...] = ()
-    """What clients must not see in an engine's error texts, beside the keys of the front door and of `names`."""
+    """What clients must not see in an engine's error texts, besides the keys of the front door and of `names`."""
     body_budget: int = MIN_BUDGET
     """Bytes of request bodies that may be held at once."""
 

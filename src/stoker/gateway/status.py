@@ -25,7 +25,7 @@ EVENTS = 50
 
 @dataclass(frozen=True, slots=True)
 class StatusSources:
-    """Where /status gets what only single parts know. The defaults are for parts that are not there."""
+    """The parts that contribute to /status. The defaults stand for parts that are not configured."""
 
     events: Callable[[int], list[dict[str, Any]]] = lambda limit: []
     watchdog: Callable[[str], dict[str, Any]] = lambda serve: {}
@@ -89,7 +89,7 @@ class StatusReport:
         }  # fmt: skip
 
     def metrics(self, document: Mapping[str, Any]) -> bytes:
-        """Prometheus text. May run in a thread: the first call imports for some 70 ms."""
+        """Prometheus text. May run in a thread: the first call takes about 70 ms, for imports."""
         from stoker.store.exposition import expose
 
         return expose(self._metrics, document)

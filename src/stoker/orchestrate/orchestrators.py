@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 from stoker.domain.decision import Candidate, OrchestratedRecord
 from stoker.domain.dialect import Endpoint
@@ -24,12 +27,11 @@ from stoker.exchange.internal_client import InternalClient
 from stoker.orchestrate import policy as policies
 from stoker.orchestrate.checks.checker import LayeredChecker, check_structure
 from stoker.orchestrate.checks.structure import is_complete
-from stoker.orchestrate.loop.blocks import WorkerBlock
 from stoker.orchestrate.loop.loop import Loop, LoopRules
 from stoker.orchestrate.memory.pads import Scratchpads
 from stoker.orchestrate.memory.project import ProjectFiles
 from stoker.orchestrate.memory.recorder import RunMemory
-from stoker.orchestrate.memory.scratchpad import RunHead
+from stoker.orchestrate.memory.scratchpad import RunHead, SavedRun
 from stoker.orchestrate.policy import ChosenPolicy
 from stoker.orchestrate.prompts import worker_rules
 from stoker.orchestrate.reply_writer import ReplyWriter
@@ -76,7 +78,7 @@ class OrchestratedRequest(NamedTuple):
     call: Call
     caller: Caller
     endpoint: Endpoint
-    top: BodyFields
+    fields: BodyFields
     body: bytes
     names: Names
 
@@ -103,9 +105,9 @@ class Orchestrators:
         found = self._by_name.get(model)
         return found if found is not None and caller.may_use_name(model) else None
 
-    def listed(self, caller: Caller) -> list[str]:
-        """The names that this caller may use, in the order of the configuration."""
-        return [name for name in self._by_name if caller.may_use_name(name)]
+    def listed(self, caller: Caller) -> dict[str, Orchestrator]:
+        """Those that this caller may use, by name, in the order of the configuration."""
+        return {name: one for name, one in self._by_name.items() if caller.may_use_name(name)}
 
     def specialist(self, task: str) -> Orchestrator | None:
         """The orchestrator that answers `auto` requests of a class; None: tiers do."""
@@ -117,19 +119,19 @@ class Orchestrators:
         """Answer block by block. False: the policy is `simple`, so the worker has to answer as it answers any request.
         `plan`: the route, if it is known already. Raises StokerError.
         """
-        call, caller, endpoint, top, body, names = request
+        call, caller, endpoint, fields, body, names = request
         reply = call.reply
         reply.set_header(REPLY_HEADER, orchestrator.name.encode())
         if endpoint.dialect not in READ_PROMPT or not endpoint.generates:
             return self._leave_to_worker(call, orchestrator, ChosenPolicy(Policy.SIMPLE, "endpoint"))
         prompt, _ = await call.process(read_prompt, endpoint.dialect, body)
-        prompt.stream = bool(top.stream) and endpoint.streams
+        prompt.stream = bool(fields.stream) and endpoint.streams
         header = call.wire.headers.get(POLICY_HEADER)
         chosen = policies.choose(orchestrator.policy, prompt, None if header is None else header.decode("latin-1"))
         if chosen.policy is Policy.SIMPLE:
             return self._leave_to_worker(call, orchestrator, chosen)
         if plan is None and self._context.dispatcher is not None:
-            plan = await self._context.dispatcher.plan(call, caller, endpoint, top, body)
+            plan = await self._context.dispatcher.plan(call, caller, endpoint, fields, body)
         task = plan.task.name if plan is not None else await self._task(call, endpoint, body)
         serve = self._worker(orchestrator, names, plan)
         if chosen.needs_class:
@@ -140,7 +142,12 @@ class Orchestrators:
             text = f"no tier may work for orchestrator '{orchestrator.name}' at class '{task}': see `stoker explain`"
             raise ClientError(text, code="no_tier", status=403, param="model")
         reply.set_header(POLICY_HEADER, chosen.policy.value.encode())
-        run = self._run(orchestrator, call, prompt, serve, task, hashlib.sha256(body).hexdigest())
+        head = self._head(orchestrator, call, serve, task, hashlib.sha256(body).hexdigest())
+        memory, earlier = await call.run_cancellable(
+            asyncio.to_thread(self._open_memory, orchestrator, head, call.wire.headers)
+        )
+        call.check()
+        run = self._run(orchestrator, call, prompt, serve, memory, earlier)
         await self._follow(run, orchestrator, call, serve, chosen)
         return True
 
@@ -165,58 +172,87 @@ class Orchestrators:
             return None
         return dispatcher.router.serve_of(plan.steps[0].tier)
 
-    def _run(
-        self, orchestrator: Orchestrator, call: Call, prompt: Prompt, serve: Serve, task: str, prompt_hash: str
-    ) -> OrchestratedRun:
-        context, decision, headers = self._context, call.decision, call.wire.headers
-        head = RunHead(
+    def _head(self, orchestrator: Orchestrator, call: Call, serve: Serve, task: str, prompt_hash: str) -> RunHead:
+        decision = call.decision
+        return RunHead(
             request=decision.id,
             orchestrator=orchestrator.name,
             worker=serve.name,
             validator=orchestrator.validator,
             policy=Policy.BLOCK_BY_BLOCK.value,
             task=task,
-            at=context.wall(),
+            at=self._context.wall(),
             prompt_hash=prompt_hash,
-            idempotency=_idempotency(decision.key, headers.get(IDEMPOTENCY_HEADER)),
+            idempotency=_idempotency(decision.key, call.wire.headers.get(IDEMPOTENCY_HEADER)),
             key=decision.key,
         )
-        committed, resumed = self._committed(head, headers.get(RESUME_HEADER))
-        pad = context.pads.begin(replace_head(head, resumed))
+
+    def _open_memory(
+        self, orchestrator: Orchestrator, head: RunHead, headers: Mapping[bytes, bytes]
+    ) -> tuple[RunMemory, SavedRun | None]:
+        """The scratchpad and the project, with the blocks that an earlier request has committed; and that request, if
+        there is one. Blocks. Raises StokerError.
+        """
+        earlier = self._earlier(head, headers.get(RESUME_HEADER))
+        try:
+            pad = self._context.pads.begin(
+                msgspec.structs.replace(head, resumes=earlier.head.request if earlier else "")
+            )
+        except OSError as error:
+            text = f"the scratchpad cannot be written ({error.strerror}): make room there, and check its owner"
+            raise StokerError(text, code="state_unusable", status=503) from error
         project = None
         if orchestrator.project:
-            project = ProjectFiles(Path(orchestrator.project), decision.id, _read_files(headers.get(FILES_HEADER)))
+            project = ProjectFiles(Path(orchestrator.project), head.request, _read_files(headers.get(FILES_HEADER)))
         memory = RunMemory(pad, project)
-        memory.restore(committed)
-        loop = Loop(self._rules(orchestrator, prompt), is_complete, committed)
-        writer = context.formatter.answer_writer(prompt, decision.id, orchestrator.name)
-        reply = ReplyWriter(call.reply, writer, orchestrator.name, prompt.stream, context.keep_alive)
-        worker = Worker(context.leases, context.client, serve)
-        checker = self._checker(orchestrator, policies.task_text(prompt))
-        parts = RunParts(loop, worker, checker, memory, reply, context.now)
+        memory.restore(earlier.committed if earlier else ())
+        return memory, earlier
+
+    def _run(
+        self,
+        orchestrator: Orchestrator,
+        call: Call,
+        prompt: Prompt,
+        serve: Serve,
+        memory: RunMemory,
+        earlier: SavedRun | None,
+    ) -> OrchestratedRun:
+        context = self._context
+        committed, is_whole = (earlier.committed, earlier.outcome == "finished") if earlier else ((), False)
+        writer = context.formatter.answer_writer(prompt, call.decision.id, orchestrator.name)
+        parts = RunParts(
+            Loop(self._rules(orchestrator, prompt), is_complete, committed, is_whole),
+            Worker(context.leases, context.client, serve),
+            self._checker(orchestrator, policies.task_text(prompt)),
+            memory,
+            ReplyWriter(call.reply, writer, orchestrator.name, prompt.stream, context.keep_alive),
+            context.now,
+        )
         return OrchestratedRun(parts, prompt, worker_rules(orchestrator))
 
-    def _committed(self, head: RunHead, resume: bytes | None) -> tuple[tuple[WorkerBlock, ...], str]:
-        """The blocks that an earlier request has committed, and its id. Raises ClientError."""
+    def _earlier(self, head: RunHead, resume: bytes | None) -> SavedRun | None:
+        """The request that this one goes on after: named, or with the same idempotency key. Raises ClientError."""
         pads = self._context.pads
         named = None if resume is None else resume.decode("latin-1")
         request = named if named is not None else pads.find(head.idempotency) if head.idempotency else None
         if request is None:
-            return (), ""
+            return None
         try:
             saved = pads.read(request)
         except (OSError, ValueError):
             if named is None:
-                return (), ""
+                return None
             text = f"request {named[:64]!r} cannot be resumed: it has no scratchpad here; `stoker orchestrator list`"
             raise ClientError(text, code="unknown_request", status=404, param="x-stoker-resume") from None
+        problem = ""
         if saved.head.key != head.key or saved.head.orchestrator != head.orchestrator:
-            text = f"request {request!r} cannot be resumed: it was made with another key or orchestrator"
+            problem = "it was made with another key or orchestrator"
+        elif saved.head.prompt_hash != head.prompt_hash:
+            problem = "its body was another one; send the same body again"
+        if problem:
+            text = f"request {request!r} cannot be resumed: {problem}"
             raise ClientError(text, code="not_resumable", status=409)
-        if saved.head.prompt_hash != head.prompt_hash:
-            text = f"request {request!r} cannot be resumed: its body was another one; send the same body again"
-            raise ClientError(text, code="not_resumable", status=409)
-        return saved.committed, request
+        return saved
 
     def _rules(self, orchestrator: Orchestrator, prompt: Prompt) -> LoopRules:
         return LoopRules(
@@ -241,21 +277,16 @@ class Orchestrators:
         call.reply.set_header(b"x-stoker-serve", serve.name.encode())
         record = decision.orchestrated = OrchestratedRecord(orchestrator.name, chosen.policy.value, chosen.why)
         try:
-            await call.ask(run.run())
+            await call.run_cancellable(run.run())
         except StokerError as error:
-            text = f"{error.message}. The blocks so far: `stoker orchestrator show {decision.id}`"
-            error.message = text
+            error.message = f"{error.message}. The blocks so far: `stoker orchestrator show {decision.id}`"
+            error.details = run.failure_details(error)
             raise
         finally:
             run.report(record)
             usage = run.usage
             decision.attempts += usage.generations
             decision.input_tokens, decision.output_tokens = usage.input, usage.output
-
-
-def replace_head(head: RunHead, resumed: str) -> RunHead:
-    """The same head, of a request that goes on after another one."""
-    return RunHead(**{**{name: getattr(head, name) for name in head.__struct_fields__}, "resumes": resumed})
 
 
 def _idempotency(key: str, given: bytes | None) -> str:

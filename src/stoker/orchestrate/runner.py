@@ -17,10 +17,10 @@ from stoker.domain.decision import OrchestratedRecord
 from stoker.domain.errors import StokerError
 from stoker.domain.orchestrator import CheckLayer
 from stoker.domain.prompt import Prompt
-from stoker.orchestrate.loop.blocks import BlockWriter, CheckResult, Correction, WorkerBlock
-from stoker.orchestrate.loop.loop import Loop
+from stoker.orchestrate.loop.blocks import BlockWriter, Correction, LayerResult, WorkerBlock, joined
+from stoker.orchestrate.loop.loop import Loop, ValidationFailed
 from stoker.orchestrate.loop.messages import (
-    Check,
+    CheckBlock,
     Checked,
     Commit,
     CommitFailed,
@@ -38,9 +38,10 @@ from stoker.orchestrate.loop.messages import (
     TextArrived,
     TimePassed,
 )
-from stoker.orchestrate.loop.transcript import worker_prompt
+from stoker.orchestrate.loop.transcript import prompt_size, worker_prompt
 from stoker.orchestrate.reply_writer import ReplyWriter
 from stoker.orchestrate.worker import Worker
+from stoker.request.codec.frames import Usage
 
 BYTES_PER_TOKEN = 4
 """For estimating tokens of a generation that was ended before its usage came."""
@@ -49,7 +50,7 @@ BYTES_PER_TOKEN = 4
 class BlockChecker(Protocol):
     """Judges blocks."""
 
-    async def check(self, layer: CheckLayer, block: WorkerBlock, committed: Sequence[WorkerBlock]) -> CheckResult:
+    async def check(self, layer: CheckLayer, block: WorkerBlock, committed: Sequence[WorkerBlock]) -> LayerResult:
         """What one layer finds. Raises nothing but CancelledError; nothing is left running then."""
 
 
@@ -69,8 +70,33 @@ class RunUsage:
         self.cached = 0
         self.validator = 0
         self.generations = 0
-        self.wasted = 0
-        """Output that no block of the answer was made of: an estimate from its length."""
+        self._written = 0
+        """Characters that the worker wrote, and those that became part of the answer."""
+        self._kept = 0
+
+    @property
+    def wasted(self) -> int:
+        """Output that is no part of the answer: an estimate from its length."""
+        return max(0, self._written - self._kept) // BYTES_PER_TOKEN
+
+    def on_text(self, size: int) -> None:
+        self._written += size
+
+    def on_committed(self, size: int) -> None:
+        self._kept += size
+
+    def on_validated(self, tokens: int) -> None:
+        self.validator += tokens
+
+    def on_generated(self, prompt_size: int, size: int, usage: Usage | None) -> None:
+        """A generation is over. Where the worker reported no usage, because it was ended, it is estimated."""
+        self.generations += 1
+        output = None if usage is None else usage.output
+        prompt = None if usage is None else usage.input
+        self.output += size // BYTES_PER_TOKEN if output is None else output
+        self.input += prompt_size // BYTES_PER_TOKEN if prompt is None else prompt
+        if usage is not None:
+            self.cached += usage.cached or 0
 
     def tokens(self) -> Tokens:
         return Tokens(input=self.input, cached=self.cached or None, output=self.output)
@@ -103,9 +129,6 @@ class OrchestratedRun:
         self._wake = asyncio.Event()
         self._generation: asyncio.Task[None] | None = None
         self._check: asyncio.Task[None] | None = None
-        self._written = 0
-        """Characters that the worker wrote."""
-        self._kept = 0
         self._end: Finish | Fail | None = None
 
     async def run(self) -> None:
@@ -127,7 +150,6 @@ class OrchestratedRun:
         except* StokerError as group:
             raise group.exceptions[0] from None
         finally:
-            self.usage.wasted = max(0, self._written - self._kept) // BYTES_PER_TOKEN
             parts.reply.close()
 
     def report(self, record: OrchestratedRecord) -> None:
@@ -139,6 +161,15 @@ class OrchestratedRun:
         record.discarded = counts.discarded
         record.generations = usage.generations
         record.validator_tokens, record.wasted_tokens = usage.validator, usage.wasted
+
+    def failure_details(self, error: StokerError) -> dict[str, object]:
+        """What the client's error says beside its message: the block that failed, and, unless they were streamed, the
+        blocks that passed before it.
+        """
+        block: dict[str, object] = {"block": error.number} if isinstance(error, ValidationFailed) else {}
+        if self._request.stream or not self._loop.committed:
+            return block
+        return {**block, "committed": joined(self._loop.committed)}
 
     def _finish(self) -> None:
         end = self._end
@@ -171,7 +202,7 @@ class OrchestratedRun:
 
     def _on_text(self, generation: int, text: str) -> None:
         """Pieces that nobody has looked at yet become one event."""
-        self._written += len(text)
+        self.usage.on_text(len(text))
         last = self._events[-1] if self._events else None
         if isinstance(last, TextArrived) and last.generation == generation:
             self._events[-1] = TextArrived(generation, last.text + text)
@@ -189,7 +220,7 @@ class OrchestratedRun:
                     self._generation = tasks.create_task(work, name=f"generation-{generation}")
                 case StopGeneration():
                     self._stop(self._generation)
-                case Check():
+                case CheckBlock():
                     self._check = tasks.create_task(self._run_check(command), name=f"check-{command.check}")
                 case StopCheck():
                     self._stop(self._check)
@@ -199,7 +230,7 @@ class OrchestratedRun:
                     except StokerError as error:
                         self._happened(CommitFailed(error))
                         return
-                    self._kept += len(block.text)
+                    self.usage.on_committed(len(block.text))
                     self._parts.reply.add(self._blocks.add(block))
                 case RecordBlock() | RecordCheck():
                     await asyncio.to_thread(self._parts.recorder.record, command)
@@ -209,28 +240,28 @@ class OrchestratedRun:
 
     async def _generate(self, generation: int, blocks: tuple[WorkerBlock, ...], correction: Correction | None) -> None:
         prompt = worker_prompt(self._request, self._rules, blocks, correction)
-        self.usage.generations += 1
-        before = self._written
-        usage = None
+        usage, size = None, 0
+
+        def on_text(text: str) -> None:
+            nonlocal size
+            size += len(text)
+            self._on_text(generation, text)
+
         try:
-            end = await self._parts.worker.generate(prompt, lambda text: self._on_text(generation, text))
+            end = await self._parts.worker.generate(prompt, on_text)
         except StokerError as error:
             self._happened(GenerationFailed(generation, error))
         else:
             usage = end.usage
             self._happened(GenerationEnded(generation, end.stop))
         finally:
-            output = None if usage is None else usage.output
-            self.usage.output += (self._written - before) // BYTES_PER_TOKEN if output is None else output
-            if usage is not None:
-                self.usage.input += usage.input or 0
-                self.usage.cached += usage.cached or 0
+            self.usage.on_generated(prompt_size(prompt), size, usage)
 
-    async def _run_check(self, command: Check) -> None:
+    async def _run_check(self, command: CheckBlock) -> None:
         committed = tuple(self._loop.committed)
         result = await self._parts.checker.check(command.layer, command.block, committed)
         if command.layer is CheckLayer.VALIDATOR:
-            self.usage.validator += result.tokens
+            self.usage.on_validated(result.tokens)
         self._happened(Checked(command.check, result))
 
     def _stop(self, task: asyncio.Task[None] | None) -> None:

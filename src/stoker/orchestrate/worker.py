@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
+from stoker.domain.dialect import Dialect
 from stoker.domain.errors import UpstreamError
 from stoker.domain.prompt import Prompt
 from stoker.domain.protocols import Leases
@@ -36,5 +39,6 @@ class Worker:
         return await self._generate(prompt, on_text)
 
     async def _generate(self, prompt: Prompt, on_text: Callable[[str], None]) -> StreamEnd:
+        asked = replace(prompt, dialect=Dialect.CHAT)  # the client's dialect may be one that no serve is asked in
         async with leased(self._leases, self.serve.name) as lease:
-            return await self._client.stream(self.serve, lease.target, prompt, on_text)
+            return await self._client.stream(self.serve, lease.target, asked, on_text)

@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 from stoker.domain.errors import ClientError
-from stoker.domain.gate import Alias
+from stoker.domain.gate import Alias, Gate, digest_of_texts
 from stoker.domain.run import Outcome, Run, RunKind
 
 
-def check_evidence(alias: Alias, serve: str, run_id: str, run: Run | None) -> None:
-    """Raises ClientError 409 unless `run` is a passed run of the alias's gate on this serve.
+def check_evidence(alias: Alias, gate: Gate | None, serve: str, run_id: str, run: Run | None) -> None:
+    """Raises ClientError 409 unless `run` is a passed run of the alias's gate, as it is configured now, on this serve.
 
-    `run` is the result called `run_id`; None: there is no such result, or none was named.
+    `gate` is the alias's gate; None: it has none. `run` is the result called `run_id`; None: there is no such result,
+    or none was named.
     """
-    if alias.gate is None:
+    if gate is None:
         text = f"alias '{alias.name}' has no gate: give it one in the configuration, or use force and a reason"
         raise ClientError(text, code="no_gate", status=409)
-    problem = _problem(alias.gate, serve, run_id, run)
+    command = f"`stoker gate {serve} --for {alias.name}`"
+    problem = _problem(gate.name, serve, run_id, run)
     if problem:
-        text = f"no evidence that serve '{serve}' meets gate '{alias.gate}': {problem}"
-        text += f"; run `stoker gate {serve} --for {alias.name}`"
+        text = f"no evidence that serve '{serve}' meets gate '{gate.name}': {problem}; run {command}"
         raise ClientError(text, code="no_evidence", status=409)
+    if run is not None and _changed(gate, run):
+        text = f"no evidence that serve '{serve}' meets gate '{gate.name}': "
+        text += f"the gate changed since it was run: run it again: {command}"
+        raise ClientError(text, code="no_evidence", status=409)
+
+
+def _changed(gate: Gate, run: Run) -> bool:
+    """Whether the gate demands something else now than when it was run."""
+    tested = run.setting("conditions")
+    if not isinstance(tested, list) or run.setting("max_age") != gate.max_age:
+        return True
+    try:
+        return digest_of_texts(map(str, tested)) != gate.digest
+    except ValueError:  # written by a version that knew other conditions
+        return True
 
 
 def _problem(gate: str, serve: str, run_id: str, run: Run | None) -> str:

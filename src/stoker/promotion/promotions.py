@@ -1,7 +1,7 @@
 """Moves aliases to other serves.
 
 promote   1. the alias and the serve exist, and the serve may be used
-          2. the evidence: a passed run of the alias's gate on this serve; or force, with a reason
+          2. the evidence: a passed run of the alias's gate, unchanged since, on this serve; or force, with a reason
           3. saved on disk, then in effect for every new request; requests under way stay where they are
 watch     for `watch` seconds; see `watch`
 roll back the model got worse: the alias points again to the serve that it pointed to before
@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from stoker.domain.decision import Decision
 from stoker.domain.errors import ClientError, StokerError
 from stoker.domain.events import AliasMoved, MoveCause, Notify, PromotionWatchEnded, RollbackNotSaved
-from stoker.domain.gate import Alias, Override
+from stoker.domain.gate import Alias, Gate, Override
 from stoker.domain.nearest import nearest
 from stoker.domain.protocols import Clock, Leases
 from stoker.domain.run import Finding, Outcome, Run
@@ -52,15 +52,17 @@ class Promotions:
         self._find_run = find_run
         self._aliases: dict[str, Alias] = {}
         self._serves: dict[str, Serve] = {}
+        self._gates: dict[str, Gate] = {}
         self._overrides = store.read()
         self._watches: dict[str, PromotionWatch] = {}
 
     # -- configuration -----------------------------------------------------------------------------------------------
 
-    def configure(self, aliases: tuple[Alias, ...], serves: tuple[Serve, ...]) -> None:
+    def configure(self, aliases: tuple[Alias, ...], serves: tuple[Serve, ...], gates: tuple[Gate, ...]) -> None:
         """An override stays as long as its alias and its serve are configured."""
         self._aliases = {alias.name: alias for alias in aliases}
         self._serves = {serve.name: serve for serve in serves}
+        self._gates = {gate.name: gate for gate in gates}
         for name in [name for name in self._watches if name not in self._aliases]:
             self._watches.pop(name).close()
 
@@ -110,8 +112,9 @@ class Promotions:
             text = f"serve '{serve}' is {state}: promote it with force and a reason, or not at all"
             raise ClientError(text, code="needs_force", status=409)
         if not force:
-            run = self._find_run(evidence) if configured.gate is not None and evidence else None
-            check_evidence(configured, serve, evidence, run)  # 2
+            gate = None if configured.gate is None else self._gates[configured.gate]
+            run = self._find_run(evidence) if gate is not None and evidence else None
+            check_evidence(configured, gate, serve, evidence, run)  # 2
         override = Override(alias, serve, before, self._clock.wall(), "" if force else evidence, reason)
         await self._move({**self._overrides, alias: override})  # 3
         self._notify(AliasMoved(alias, serve, before, MoveCause.PROMOTED, reason))
@@ -192,5 +195,5 @@ class Promotions:
 
 def _unknown(kind: str, name: str, known: Mapping[str, object]) -> str:
     near = nearest(name, known)
-    hint = f"did you mean {near!r}?" if near else f"there are: {', '.join(known) or 'none'}"
+    hint = f"did you mean {near!r}?" if near else f"known: {', '.join(known) or 'none'}"
     return f"there is no {kind} '{name[:100]}'; {hint}"

@@ -146,7 +146,7 @@ class ClassifierModel:
     ) -> str:  # fmt: skip
         """A class, or one of OUTCOMES."""
         cloud, now = serve.translation.cloud, self._now()
-        if cloud and router.cloud_bar(task.name, may_use_cloud):
+        if cloud and router.cloud_exclusion(task.name, may_use_cloud):
             return "not_permitted"  # 3
         if self._breaker.blocks_requests(now):
             return "resting"  # 4

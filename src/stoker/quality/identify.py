@@ -28,10 +28,10 @@ class KeyRejected(Exception):
 
 async def identify(serve: Serve, target: Target, state: Path) -> Fingerprint:
     """Weights are hashed once, on a thread, at about a gigabyte per second. Raises KeyRejected."""
-    told = await ask(target)
+    report = await ask(target)
 
     def made() -> Fingerprint:
-        return marks.fingerprint(serve, told, HashCache(state).hash_all(marks.identity_files(serve)), packages(serve))
+        return marks.fingerprint(serve, report, HashCache(state).hash_all(marks.identity_files(serve)), packages(serve))
 
     return await asyncio.to_thread(made)
 

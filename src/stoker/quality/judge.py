@@ -1,12 +1,12 @@
 """Has one answer graded by the judge, a tier that is asked like any other, but only while it has a free place.
 
 1. its circuit is open, or it is being drained           -> `judge_unwell`
-   it did not answer the last questions                  -> `judge_resting`; its live traffic goes on
+   it did not answer the last questions                  -> `judge_resting`; its live traffic continues
 2. it is not loaded, and runs on this machine            -> `judge_not_loaded`: nothing is loaded for a grade
 3. the question is longer than its context               -> `too_long`
 4. it has no free place, or other requests wait for it   -> `judge_busy`: live traffic goes first
 5. it fails, or takes too long                           -> `judge_failed`, `judge_timeout`
-6. its answer is no grade, or says it is unsure          -> `judge_unclear`, `unsure`
+6. its answer has no grade, or says that it is unsure    -> `judge_unclear`, `unsure`
 7. else                                                  -> a grade
 """
 

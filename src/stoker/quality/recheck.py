@@ -17,7 +17,7 @@ from stoker.request.decide.demotion import failures
 
 log = logging.getLogger("stoker.routing")
 RECHECK_COOLDOWN = 900.0
-"""Seconds until an alarm about the same tier and class may start a preflight again: a suspect goes on failing."""
+"""Seconds until an alarm about the same tier and class may start a preflight again: a suspect keeps failing."""
 LEFT_OUT = ("cancel", "determinism", "over-context", "even-times")
 """Gates that need a serve without other requests, and the one that fills its context."""
 MAX_NEEDLE = 4096

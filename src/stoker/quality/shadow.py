@@ -119,7 +119,7 @@ class ShadowGrader:
     # -- events of requests -----------------------------------------------------------------------------------------
 
     def draw(self, plan: RoutePlan, endpoint: Endpoint, may_use_cloud: bool, size: int) -> AnswerRecorder | None:
-        """1. chance  2. the judge answers, nobody does, or no class  3. may not go to the judge  4. money  5. size"""
+        """None: 1. chance  2. the judge answers, no tier does, or no class  3. no permission  4. cost  5. size"""
         router = self._router
         if router is None or self._chance() >= router.settings.shadow.rate:
             return None  # 1
@@ -128,7 +128,7 @@ class ShadowGrader:
             return None  # 2
         if plan.task.name == UNKNOWN:
             return None  # 2: grades are counted by class
-        if judge.cloud and router.cloud_bar(plan.task.name, may_use_cloud):
+        if judge.cloud and router.cloud_exclusion(plan.task.name, may_use_cloud):
             self._drop("not_permitted")  # 3
         elif self._is_spent(router, judge, 0):
             self._drop("cost_cap")  # 4
@@ -195,7 +195,7 @@ class ShadowGrader:
         now = None if tier is None else router.current_fingerprint(tier.serve, tier.cloud)
         if judge is None or tier is None or (now or job.fingerprint) != job.fingerprint:
             self._drop("tier_unknown")
-        elif judge.cloud and router.cloud_bar(job.task, True):
+        elif judge.cloud and router.cloud_exclusion(job.task, True):
             self._drop("not_permitted")
         elif self._is_spent(router, judge, job.size):
             self._drop("cost_cap")

@@ -21,7 +21,7 @@ class Outbox:
         self._waiting: list[tuple[Callable[[bytes], None], bytes]] = []
 
     def put(self, send: Callable[[bytes], None], message: bytes) -> None:
-        """`send(message)` with the loop's next turn, or now if there are many."""
+        """Call `send(message)` in the next iteration of the loop, or now if many wait."""
         waiting = self._waiting
         if not waiting:
             self._loop.call_soon(self._flush)
@@ -34,5 +34,5 @@ class Outbox:
         for send, message in waiting:
             try:
                 send(message)
-            except Exception as error:  # the others have nothing to do with it
+            except Exception as error:  # the other messages still go out
                 self._loop.call_exception_handler({"message": "a message could not be sent", "exception": error})

@@ -1,4 +1,4 @@
-"""Which task class a request is of: what its caller declares, the operator's own words, then the classifier."""
+"""The task class of a request: declared by its caller, else found by the operator's own words or the classifier."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stoker.domain.task import DEFAULT, UNKNOWN, ClassSource, Outline, Task
 from stoker.routing.classifier import classify
 
 UNCOUNTED_FROM = 16
-"""A prompt with so many bytes for each token of `long_context` is long for certain: nobody has to count."""
+"""A prompt with this many bytes for each token of `long_context` is certainly long: it is not counted."""
 UNKNOWN_CLASS = "unknown_class"
 """The note of a request whose caller declared a class that is not known."""
 Classify = Callable[[Outline, str | None, Collection[str]], Task]
@@ -31,8 +31,8 @@ class Declaration(NamedTuple):
 
 
 class TaskClasses:
-    """Of one configuration. The model name declares a class, then the header, then the body's metadata; what nobody
-    declared is found by the operator's own words, then by the classifier.
+    """The classes of one configuration. A caller declares a class by the model name, else the header, else the body's
+    metadata. Without a declaration the operator's own words decide, then the classifier.
     """
 
     def __init__(self, settings: RouterSettings, classify: Classify = classify) -> None:
@@ -50,9 +50,10 @@ class TaskClasses:
         """Model names that ask Stoker to choose."""
         return tuple(self._names)
 
-    def model_name(self, text: str) -> str | None:
-        """The configured model name that a client means; None: it names no task. `auto` and `auto:CLASS` are found in
-        any case and with blanks around; aliases have to be written exactly, like the names of serves.
+    def task_name(self, text: str) -> str | None:
+        """The configured model name that a client means; None: it is not the name of a task. `auto` and
+        `auto:CLASS` are found in any case and with blanks around; aliases have to be written exactly, like the names of
+        serves.
         """
         if text in self._names:
             return text
@@ -73,23 +74,21 @@ class TaskClasses:
         """The refusal of `auto:CLASS` if there is no such class."""
         name = model.partition(":")[2].strip()
         near = nearest(name, self._settings.known)
-        hint = f"did you mean 'auto:{near}'?" if near else f"there are {', '.join(self._settings.known)}"
+        hint = f"did you mean 'auto:{near}'?" if near else f"the classes are {', '.join(self._settings.known)}"
         return ClientError(f"there is no class '{name[:100]}'; {hint}", code="unknown_model", status=404, param="model")
 
     # -- the class of a request ----------------------------------------------------------------------------------------
 
     def declaration(self, model: str, header: str | None, metadata: str | None) -> Declaration:
-        """The class that the caller declares, in this order. Names that are not known are skipped; the first of them is
-        reported.
-        """
+        """The class that the caller declares, in this order. Unknown names are skipped; the first is reported."""
         given = [text for text in (header, metadata) if text is not None and text.strip()]
         found = [self.class_name(text) for text in given]
         unknown = next((text.strip() for text, name in zip(given, found, strict=True) if name is None), "")
-        by_model = self._names.get(self.model_name(model) or "", "")
+        by_model = self._names.get(self.task_name(model) or "", "")
         return Declaration(by_model or next((name for name in found if name is not None), None), unknown)
 
     def task(self, outline: Outline, model: str, declared: str | None) -> Task:
-        """`declared`: by the header or the body."""
+        """The task of a request. `declared`: the class in its header or body."""
         return self.classify(outline, self.declaration(model, declared, None))
 
     def classify(self, outline: Outline, declaration: Declaration) -> Task:
@@ -126,7 +125,7 @@ class TaskClasses:
     # -- long prompts --------------------------------------------------------------------------------------------------
 
     def may_be_long(self, outline: Outline) -> bool:
-        """Whether its tokens have to be counted to know: a prompt never has more tokens than bytes."""
+        """Whether the prompt may be long, so that its tokens have to be counted. It has at most as many as bytes."""
         return outline.tokens is None and outline.size >= self._settings.long_context
 
     def needs_count(self, outline: Outline) -> bool:
@@ -134,7 +133,7 @@ class TaskClasses:
         return outline.size < UNCOUNTED_FROM * self._settings.long_context
 
     def with_tokens(self, outline: Outline, tokens: int | None) -> Outline:
-        """The outline after counting; None: nobody could count, so its size decides."""
+        """The outline with its token count. None: nothing could count them, so the size decides."""
         outline = msgspec.structs.replace(outline, tokens=tokens)
         return msgspec.structs.replace(outline, is_long=outline.estimated_tokens >= self._settings.long_context)
 

@@ -1,4 +1,4 @@
-"""The classifier with the weights that ship with Stoker: read once, when something is classified first."""
+"""The classifier with the weights that ship with Stoker: read once, with the first request to be classified."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def packed() -> Packed:
 
 @cache
 def classifier() -> Classifier:
-    """Some 15 ms, the first time."""
+    """Takes about 15 ms the first time."""
     found = packed()
     return Classifier(Weights(found.classes, found.tables))
 

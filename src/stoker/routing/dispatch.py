@@ -1,8 +1,8 @@
 """Serves a request that names a task: plan, then one tier after the other until one answers.
 
     plan         count tokens if the prompt may be long, find the class, plan the tiers
-    _try         one tier: send, watch, record what it cost and what it says about the tier's health
-    _send        one call of the tier; a wrong answer that was held back is asked for once more (repair)
+    _run_step    one tier: ask it, record its cost, and report to its circuit
+    _ask_tier    send the request, and once more if what was held back of the answer is wrong (repair)
 
 Before the client has a byte, a wrong answer is asked for once more, and then the next tier is tried. After text went
 out, only a wrong tool call is asked for once more. The cost of answers that no client got is recorded, too.
@@ -44,35 +44,37 @@ class RoutedRequest(NamedTuple):
     plan: RoutePlan
     routed: Routed
     endpoint: Endpoint
-    top: BodyFields
+    fields: BodyFields
     body: bytes
     names: dict[str, str]
-    """The serve of each tier, when it was planned: a reload may change that."""
+    """The serve of each tier at the time of planning: a reload may change it."""
+    pauses: list[float]
+    """Seconds for which tiers asked not to be called (Retry-After)."""
 
     def note_candidates(self, serve: str = "") -> None:
-        """Bring the decision's candidates up to date: dropped tiers, failed ones, and `serve`, which is tried now."""
+        """Bring the decision's candidates up to date: excluded tiers, failed ones, and `serve`, which is tried now."""
         decision = self.call.decision
         decision.candidates = [
-            *(Candidate(self.names[one.tier], one.code) for one in self.plan.dropped),
+            *(Candidate(self.names[one.tier], one.code) for one in self.plan.excluded),
             *(Candidate(self.names[one.tier], one.outcome) for one in self.routed.attempts),
             *([Candidate(serve)] if serve else []),
         ]
 
 
 class Dispatcher:
-    """Of one configuration: a reload makes another one. Requests under way keep the one that they began with."""
+    """Serves requests by one configuration. A reload makes another one; requests under way keep theirs."""
 
     def __init__(
         self, carrier: Carrier, router: TierRouter, collaborators: Collaborators, now: Callable[[], float]
     ) -> None:
         self.router = router
         self.second_opinion = collaborators.second_opinion
-        self._with = collaborators
+        self._collaborators = collaborators
         self._carrier = carrier
         self._now = now
 
     async def follow(
-        self, plan: RoutePlan, call: Call, caller: Caller, endpoint: Endpoint, top: BodyFields, body: bytes
+        self, plan: RoutePlan, call: Call, caller: Caller, endpoint: Endpoint, fields: BodyFields, body: bytes
     ) -> None:
         """Try the tiers of the plan, until one answers or the client has got a byte.
 
@@ -82,34 +84,33 @@ class Dispatcher:
         plan = self._announce(call, caller, plan, endpoint, len(body))
         call.decision.routed = routed = record(plan)
         names = {tier.name: tier.serve for tier in self.router.settings.tiers}
-        request = RoutedRequest(call, plan, routed, endpoint, top, body, names)
+        request = RoutedRequest(call, plan, routed, endpoint, fields, body, names, [])
         request.note_candidates()
         if not plan.steps:
             raise _refusal(plan)
         serves = [self.router.serve_of(step.tier) for step in plan.steps]
-        pauses: list[float] = []
         for step, serve in zip(plan.steps, serves, strict=True):
             assert serve is not None, "a tier without a serve is never planned"
-            if await self._try(request, step, serve, pauses):
+            if await self._run_step(request, step, serve):
                 return
 
     # -- planning ----------------------------------------------------------------------------------------------------
 
-    async def plan(self, call: Call, caller: Caller, endpoint: Endpoint, top: BodyFields, body: bytes) -> RoutePlan:
+    async def plan(self, call: Call, caller: Caller, endpoint: Endpoint, fields: BodyFields, body: bytes) -> RoutePlan:
         """The class of a request, and the tiers that may serve it, in order. Raises what ended the request."""
         classes = self.router.classes
-        seen, declared = await call.process(outline, endpoint.dialect, body)
-        if classes.may_be_long(seen):
-            tokens = await self._count(call, endpoint, top, body) if classes.needs_count(seen) else None
-            seen = classes.with_tokens(seen, tokens)
+        outlined, declared = await call.process(outline, endpoint.dialect, body)
+        if classes.may_be_long(outlined):
+            tokens = await self._count(call, endpoint, fields, body) if classes.needs_count(outlined) else None
+            outlined = classes.with_tokens(outlined, tokens)
         header = call.wire.headers.get(HEADER.encode())
-        declaration = classes.declaration(top.model, None if header is None else header.decode("latin-1"), declared)
+        declaration = classes.declaration(fields.model, None if header is None else header.decode("latin-1"), declared)
         if declaration.unknown:
             call.reply.set_header(UNKNOWN.encode(), _printable(declaration.unknown))
-        task = classes.classify(seen, declaration)
-        other = self.second_opinion
-        if other is not None and endpoint.generates and other.wants(task):
-            task = await call.ask(other.settle(task, seen, caller.key.cloud))
+        task = classes.classify(outlined, declaration)
+        opinion = self.second_opinion
+        if opinion is not None and endpoint.generates and opinion.wants(task):
+            task = await call.run_cancellable(opinion.settle(task, outlined, caller.key.cloud))
             call.check()
 
         def speaks(serve: Serve) -> bool:
@@ -120,39 +121,41 @@ class Dispatcher:
                 return False
             return True
 
-        return self.router.plan(task, seen, Requester(caller.key.cloud, speaks, top.output_budget()))
+        return self.router.plan(task, outlined, Requester(caller.key.cloud, speaks, fields.output_budget()))
 
-    async def _count(self, call: Call, endpoint: Endpoint, top: BodyFields, body: bytes) -> int | None:
+    async def _count(self, call: Call, endpoint: Endpoint, fields: BodyFields, body: bytes) -> int | None:
         """Prompt tokens, counted by the first loaded tier that has a place and a counter; None: there is none."""
         for serve in self.router.loaded():
-            tokens = await self._carrier.counter.count_if_ready(call, serve, endpoint, top, body)
+            tokens = await self._carrier.counter.count_if_ready(call, serve, endpoint, fields, body)
             if tokens is not None:
                 return tokens
         return None
 
     def _announce(self, call: Call, caller: Caller, plan: RoutePlan, endpoint: Endpoint, size: int) -> RoutePlan:
         """Show the plan to the collaborators. Returns the plan to follow; `explore` may put another tier first."""
-        beside, explore = self._with, self.router.settings.explore
+        collaborators, explore = self._collaborators, self.router.settings.explore
         if endpoint.generates:
-            if beside.observer is not None:
-                beside.observer.on_plan(plan)
+            if collaborators.observer is not None:
+                collaborators.observer.on_plan(plan)
             if explore:
-                plan = with_exploration(plan, explore, beside.chance())
-        if beside.grader is not None:
-            call.recorder = beside.grader.draw(plan, endpoint, caller.key.cloud, size)
+                plan = with_exploration(plan, explore, collaborators.chance())
+        if collaborators.grader is not None:
+            call.recorder = collaborators.grader.draw(plan, endpoint, caller.key.cloud, size)
         return plan
 
     # -- one tier ------------------------------------------------------------------------------------------------------
 
-    async def _try(self, request: RoutedRequest, step: RouteStep, serve: Serve, pauses: list[float]) -> bool:
-        """Whether the request is over. Raises what ends it. `pauses` collects those that tiers asked for."""
+    async def _run_step(self, request: RoutedRequest, step: RouteStep, serve: Serve) -> bool:
+        """Try one tier. True: it answered. False: it failed, and the next tier may be tried. Raises the error that ends
+        the request.
+        """
         call, routed, tier = request.call, request.routed, step.tier.name
         decision, health = call.decision, self.router.health
         attempt = Attempt(tier)
         request.note_candidates(serve.name)
         routed.attempts.append(attempt)
         decision.input_tokens = decision.output_tokens = decision.cached_tokens = None  # an earlier attempt's
-        began = self._now()
+        started_at = self._now()
         health.on_sent(tier)
         is_last = step is request.plan.steps[-1]
         if is_last:
@@ -160,30 +163,30 @@ class Dispatcher:
         else:
             call.begin_attempt(may_escalate, self._timer(request, step))
         try:
-            await self._attempt(request, serve, step, attempt)
+            await self._ask_tier(request, serve, step, attempt)
             self._on_answer(request, step, attempt)
             return True
         except StokerError as error:
             self._on_failure(call, attempt, error)
             if call.retry_after is not None:
-                pauses.append(call.retry_after)
+                request.pauses.append(call.retry_after)
             if is_last or not may_escalate(error) or _has_begun(call):
-                _set_retry_after(error, pauses)
+                _set_retry_after(error, request.pauses)
                 raise
             call.check()
             return False
         finally:
             self._carrier.release(call)
-            attempt.seconds = self._now() - began
+            attempt.seconds = self._now() - started_at
             record_attempt(step, attempt, routed, decision)
 
     def _timer(self, request: RoutedRequest, step: RouteStep) -> FirstByteTimer | None:
         """Ends the attempt if no answer begins; None: the tier may take any time."""
-        prompt, top = len(request.body) // BYTES_PER_TOKEN, request.top
-        seconds = self.router.first_byte_timeout(step.tier, prompt, top.output_budget(), bool(top.stream))
+        prompt, fields = len(request.body) // BYTES_PER_TOKEN, request.fields
+        seconds = self.router.first_byte_timeout(step.tier, prompt, fields.output_budget(), bool(fields.stream))
         if seconds is None:
             return None
-        return FirstByteTimer(step.tier.serve, seconds, self._with.max_silence, self._with.is_working)
+        return FirstByteTimer(step.tier.serve, seconds, self._collaborators.max_silence, self._collaborators.is_working)
 
     def _on_answer(self, request: RoutedRequest, step: RouteStep, attempt: Attempt) -> None:
         call, tier, health = request.call, step.tier.name, self.router.health
@@ -193,43 +196,43 @@ class Dispatcher:
             return
         health.on_served(tier)
         attempt.outcome = "served"
-        if request.top.stream and reply.began is not None:
-            health.on_first_byte(tier, reply.began - call.sent_at)
-        if self._with.grader is not None and call.recorder is not None and reply.status == 200:
-            self._with.grader.offer(call.recorder, tier, request.plan.task.name, call.decision.id)
+        if request.fields.stream and reply.first_byte_at is not None:
+            health.on_first_byte(tier, reply.first_byte_at - call.sent_at)
+        if self._collaborators.grader is not None and call.recorder is not None and reply.status == 200:
+            self._collaborators.grader.offer(call.recorder, tier, request.plan.task.name, call.decision.id)
 
     def _on_failure(self, call: Call, attempt: Attempt, error: StokerError) -> None:
         attempt.outcome = recorded_code(error)
-        self._carrier.release(call)  # also tells for how long the tier asked for a pause
+        self._carrier.release(call)  # also sets `call.retry_after`
         self.router.health.on_error(attempt.tier, error, call.retry_after)
 
-    async def _attempt(self, request: RoutedRequest, serve: Serve, step: RouteStep, attempt: Attempt) -> None:
-        """Ask one tier. If what was held back of its answer is wrong, ask once more: for all of it, or for the call."""
-        call, endpoint, top = request.call, request.endpoint, request.top
-        body = await self._carrier.images.inline(call, serve, endpoint, top, request.body)
-        upstream = await self._carrier.format(call, serve, endpoint, top, body, reads=step.verify in HOLDING)
+    async def _ask_tier(self, request: RoutedRequest, serve: Serve, step: RouteStep, attempt: Attempt) -> None:
+        """Ask one tier. If an answer or call that was held back is wrong, ask for it once more."""
+        call, endpoint, fields = request.call, request.endpoint, request.fields
+        body = await self._carrier.images.inline(call, serve, endpoint, fields, request.body)
+        upstream = await self._carrier.format(call, serve, endpoint, fields, body, reads=step.verify in HOLDING)
         call.reply.set_header(b"x-stoker-tier", step.tier.name.encode())
         if upstream.written is not None and await self._carrier.answer_without_generating(call, serve, upstream, body):
             return
         try:
-            await self._send(call, serve, step, attempt, upstream)
+            await self._send_verified(call, serve, step, attempt, upstream)
         except UpstreamError as error:
-            answer = None if call.relay is None else call.relay.translator
-            if error.code != REJECTED or upstream.written is None or not isinstance(answer, AnswerTranslator):
+            translator = None if call.relay is None else call.relay.translator
+            if error.code != REJECTED or upstream.written is None or not isinstance(translator, AnswerTranslator):
                 raise
             continues = _has_begun(call)
-            if continues and not (answer.can_continue and CALL_FINDINGS.issuperset(attempt.findings)):
+            if continues and not (translator.can_continue and CALL_FINDINGS.issuperset(attempt.findings)):
                 raise
             call.check()
             self._carrier.release(call)
             attempt.input_tokens, attempt.output_tokens = call.decision.input_tokens, call.decision.output_tokens
             attempt.repairs += 1
             call.token_count = "", None  # the repaired request is longer
-            call.continuation = answer if continues else None
+            call.continuation = translator if continues else None
             repaired = await call.process(self._carrier.formatter.repair, upstream, attempt.findings)
-            await self._send(call, serve, step, attempt, repaired)
+            await self._send_verified(call, serve, step, attempt, repaired)
 
-    async def _send(
+    async def _send_verified(
         self, call: Call, serve: Serve, step: RouteStep, attempt: Attempt, request: UpstreamRequest
     ) -> None:
         recorder = call.recorder
@@ -243,7 +246,7 @@ class Dispatcher:
             await self._carrier.lease_and_send(call, serve, request)
         finally:
             call.verifier = None
-            if check is not None and (check.is_wrong or call.reply.began is not None):
+            if check is not None and (check.is_wrong or call.reply.first_byte_at is not None):
                 attempt.checked = True
                 attempt.findings = list(dict.fromkeys((*attempt.findings, *check.failed_checks())))
 
@@ -255,7 +258,7 @@ def may_escalate(error: StokerError) -> bool:
 
 def _has_begun(call: Call) -> bool:
     """Whether the client has a part of an answer, which cannot be taken back. A 200 with pings alone is not a part."""
-    return call.reply.began is not None
+    return call.reply.first_byte_at is not None
 
 
 def _printable(name: str) -> bytes:
@@ -272,6 +275,6 @@ def _refusal(plan: RoutePlan) -> StokerError:
 
 
 def _set_retry_after(error: StokerError, pauses: list[float]) -> None:
-    """If the client may ask again: when the first of the tiers that asked for a pause may be asked."""
+    """Set Retry-After to the shortest pause that a tier asked for, if the client may try again."""
     if isinstance(error, CapacityError) and pauses:
         error.retry_after = min(pauses)

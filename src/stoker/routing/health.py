@@ -14,7 +14,7 @@ from stoker.request.decide.first_byte import FirstByteTimes, first_byte_timeout
 
 
 class TierHealth:
-    """Events of a tier that a reload took out meanwhile are ignored. What is known of tiers that stay is kept."""
+    """Events of tiers that a reload has removed are ignored. What is known of the other tiers is kept."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -23,7 +23,7 @@ class TierHealth:
         self._paces: defaultdict[str, FirstByteTimes] = defaultdict(FirstByteTimes)
 
     def configure(self, tiers: Iterable[Tier], limits: BreakerLimits) -> None:
-        """With other limits every circuit begins closed."""
+        """If the limits change, every circuit begins closed."""
         before = self._breakers if limits == self._limits else {}
         self._limits = limits
         self._breakers = {
@@ -58,21 +58,21 @@ class TierHealth:
                 breaker.on_served(now)
 
     def on_first_byte(self, tier: str, seconds: float) -> None:
-        """A streamed answer began so long after the request was sent."""
+        """A streamed answer began this long after the request was sent."""
         if tier in self._breakers:
             self._paces[tier].add(seconds)
 
     # -- questions ---------------------------------------------------------------------------------------------------
 
     def breaker(self, tier: str) -> Breaker:
-        """Of a tier that is configured."""
+        """The circuit breaker of a configured tier."""
         return self._breakers[tier]
 
     def state(self, tier: str) -> BreakerState:
         return self._breakers[tier].visible_state(self._now())
 
     def pause(self, tier: str) -> float | None:
-        """Seconds that are left of the pause that it asked for; None: it asked for none."""
+        """Seconds left of the pause that the tier asked for; None: it asked for none."""
         return self._breakers[tier].pause(self._now()) or None
 
     def first_byte_timeout(

@@ -18,7 +18,7 @@ from stoker.request.decide.policy import RoutePlan
 from stoker.routing.router import TierRouter
 
 PAUSE = 1.0
-"""Least seconds between two notifications of the warm pool: the order of requests sent at once predicts little."""
+"""Least seconds between two notifications of the warm pool: the order of simultaneous requests predicts little."""
 
 
 class Timer(Protocol):
@@ -55,7 +55,7 @@ class Prewarmer:
     def on_plan(self, plan: RoutePlan) -> None:
         """1. no tier may serve, or the class is unknown  2. nothing new
 
-        3. the first tier's model is about to be loaded: the warm pool then asks by itself
+        3. the first tier's model is about to be loaded: then the warm pool asks for predictions itself
 
         4. notify the warm pool; if it was notified less than PAUSE seconds ago, a moment later
         """

@@ -9,8 +9,8 @@ from stoker.request.decide.policy import RoutePlan, RouteStep
 def record(plan: RoutePlan) -> Routed:
     """The plan for the decision record; it holds nothing of the prompt."""
     chosen = [f"{step.tier.name}: {step.verdict.value}, {step.why}" for step in plan.steps]
-    left = [f"{one.tier}: dropped ({one.code}), {one.why}" for one in plan.dropped]
-    return Routed(plan.task.name, plan.task.source.value, list(plan.task.notes), why=[*chosen, *left])
+    excluded = [f"{one.tier}: dropped ({one.code}), {one.why}" for one in plan.excluded]
+    return Routed(plan.task.name, plan.task.source.value, list(plan.task.notes), why=[*chosen, *excluded])
 
 
 def record_attempt(step: RouteStep, attempt: Attempt, routed: Routed, decision: Decision) -> None:

@@ -34,11 +34,11 @@ class FleetView(Protocol):
 
 
 class Requester(NamedTuple):
-    """What a request allows routing to do. A caller that may use `auto` may get any tier, except the cloud."""
+    """What a request allows. A caller that may use `auto` may get any tier; clouds only if its key allows them."""
 
     may_use_cloud: bool = True
     speaks: Callable[[Serve], bool] = lambda serve: True
-    """Whether the request can be put to that serve in some dialect."""
+    """Whether that serve speaks a dialect into which the request can be translated."""
     output: int | None = None
     """Tokens that the client allows for the answer."""
 
@@ -76,7 +76,7 @@ class TierRouter:
             (tier, self._serves.get(tier.serve), self.health.breaker(tier.name), self._cloud_models.get(tier.name))
             for tier in settings.tiers
         ]
-        """What each plan looks at: a tier, its serve, its circuit, and the model behind a cloud."""
+        """The input of each plan: a tier, its serve, its circuit, and the model behind a cloud."""
 
     # -- what is configured ------------------------------------------------------------------------------------------
 
@@ -98,15 +98,15 @@ class TierRouter:
     # -- planning ----------------------------------------------------------------------------------------------------
 
     def plan(self, task: Task, outline: Outline, requester: Requester) -> RoutePlan:
-        """Who may serve, in order, and why the others may not. Never raises. If nobody may serve a task that was taken
-        for high risk only to be careful, the plan is for the class that it more likely is of.
+        """The tiers that may serve, in order, and why the others may not. Never raises. If no tier may serve a task
+        that counts as high risk only for caution, the plan is for its more likely class.
         """
-        made = self._plan(task, outline, requester)
-        if made.steps or not task.else_ or made.pause is not None:
-            return made
+        plan = self._plan(task, outline, requester)
+        if plan.steps or not task.else_ or plan.pause is not None:
+            return plan
         more_likely = Task(task.else_, task.source, (*task.notes, f"nobody_for:{task.name}"))
         second = self._plan(more_likely, outline, requester)
-        return second if second.steps else made
+        return second if second.steps else plan
 
     def _plan(self, task: Task, outline: Outline, requester: Requester) -> RoutePlan:
         classes = self.classes.required_for(task, outline)
@@ -125,17 +125,17 @@ class TierRouter:
         outline: Outline,
         requester: Requester,
     ) -> TierView:
-        """Of several classes the one that the tier is worst at counts."""
+        """What the plan has to know about a tier. Of several classes, the one at which it is worst counts."""
         tier_quality, high_risk, now = self.tier_quality, self.settings.high_risk, self._now()
         row = tier_quality.rows.get((tier.name, classes[0]))
-        standings, barred = [], ""
+        standings, exclusion = [], ""
         for name in classes:
             standings.append(tier_quality.standing(tier, name, name in high_risk, cloud_model))
-            barred = barred or self._barred(tier, serve, name, outline, requester)
+            exclusion = exclusion or self._exclusion(tier, serve, name, outline, requester)
         return TierView(
             tier,
             worst(standings),
-            barred,
+            exclusion,
             "" if serve is None else self._failure_of(tier, breaker, now),
             self._fleet.is_loaded(tier.serve),
             self._fleet.displaces(tier.serve),
@@ -145,14 +145,19 @@ class TierRouter:
             breaker.pause_status,
         )
 
-    def _barred(self, tier: Tier, serve: Serve | None, task_class: str, outline: Outline, requester: Requester) -> str:
-        """1. gone  2. its classes  3. the cloud: for all, this class, this key  4. dialect  5. context"""
+    def _exclusion(
+        self, tier: Tier, serve: Serve | None, task_class: str, outline: Outline, requester: Requester
+    ) -> str:
+        """Why a tier is excluded; empty: it is not.
+
+        1. gone  2. its classes  3. the cloud: for all, this class, this key  4. dialect  5. context
+        """
         if serve is None:
             return "gone"  # 1
         if not includes_class(task_class, tier.classes):
             return "not_its_class"  # 2
-        if tier.cloud and (bar := self.cloud_bar(task_class, requester.may_use_cloud)):
-            return bar  # 3
+        if tier.cloud and (exclusion := self.cloud_exclusion(task_class, requester.may_use_cloud)):
+            return exclusion  # 3
         if not requester.speaks(serve):
             return "dialect"  # 4
         is_too_long = outline.tokens is not None and serve.context is not None and outline.tokens >= serve.context
@@ -172,7 +177,7 @@ class TierRouter:
             return None
         return Fingerprint(found.served_name or found.name) if cloud else self.tier_quality.current_fingerprint(serve)
 
-    def cloud_bar(self, task_class: str, may_use_cloud: bool) -> str:
+    def cloud_exclusion(self, task_class: str, may_use_cloud: bool) -> str:
         """Why nothing of a request may go to a cloud; empty: it may."""
         if not self.settings.allow_cloud:
             return "cloud_not_permitted"
@@ -193,7 +198,7 @@ class TierRouter:
         return RATE_LIMITED if breaker.pause(now) else self._failure_of(tier, breaker, now)
 
     def _failure_of(self, tier: Tier, breaker: Breaker, now: float) -> str:
-        """The same without pauses that the tier asked for."""
+        """Like `unavailable_reason`, without pauses that the tier asked for."""
         return "circuit_open" if breaker.blocks_requests(now) else self._fleet.unavailable_reason(tier.serve, now)
 
     def first_byte_timeout(self, tier: Tier, prompt: int, output: int | None, streams: bool) -> float | None:
@@ -226,8 +231,8 @@ class TierRouter:
 
     def preview(self, outline: Outline, task: Task) -> dict[str, Any]:
         """How a request would be routed. No tier is asked, nothing changes."""
-        made = self.plan(task, outline, Requester())
-        task = made.task
+        plan = self.plan(task, outline, Requester())
+        task = plan.task
         required = self.classes.required_for(task, outline)
         return {
             "task": task.name,
@@ -237,10 +242,10 @@ class TierRouter:
             "steps": [
                 {"tier": step.tier.name, "serve": step.tier.serve, "verdict": step.verdict.value,
                  "verify": step.verify.value, "why": step.why}
-                for step in made.steps
+                for step in plan.steps
             ],
-            "dropped": [{"tier": one.tier, "code": one.code, "why": one.why} for one in made.dropped],
-            "refusal": "" if made.steps else made.refusal(),
+            "dropped": [{"tier": one.tier, "code": one.code, "why": one.why} for one in plan.excluded],
+            "refusal": "" if plan.steps else plan.refusal(),
         }  # fmt: skip
 
     def status(self) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def certainty(notes: Iterable[str]) -> str:
 
 
 class BoundedLabels:
-    """The first `limit` words of their kind; later ones, and what is no word of ours, are `other`."""
+    """Keeps the first `limit` label values; later ones, and those that do not match `pattern`, become `other`."""
 
     def __init__(self, limit: int, pattern: re.Pattern[str] | None = None) -> None:
         self._limit = limit

@@ -36,8 +36,9 @@ def path_of(router: RouterSettings, state: str | Path) -> Path:
 
 
 def configured_rows(router: RouterSettings | None, state: str | Path) -> Rows:
-    """What routing goes by. Empty, the cautious profile, where none was written yet. Raises ConfigError: a file that is
-    named has to be there, and whatever is there has to be readable.
+    """The rows that routing uses. Empty if no profile was written yet: then nothing counts as measured.
+
+    Raises ConfigError if a configured file is missing, or if the file cannot be read.
     """
     if router is None or (router.profile_path is None and not path_of(router, state).exists()):
         return {}
@@ -45,9 +46,7 @@ def configured_rows(router: RouterSettings | None, state: str | Path) -> Rows:
 
 
 def load(path: Path, helps: str = "`stoker eval bootstrap` writes one; or remove router.profile_path") -> Rows:
-    """Raises ConfigError that names the file, what is wrong, and what helps where there is none: nothing is routed by
-    half a profile.
-    """
+    """Raises ConfigError with the file, the problem and its remedy, so that routing never uses half a profile."""
     try:
         if path.stat().st_size > MAX_BYTES:
             raise ConfigError([f"{path}: is larger than {MAX_BYTES // 2**20} MiB: that is not a quality profile"])
@@ -70,7 +69,7 @@ def parse(body: bytes, shown: str) -> Rows:
 
 
 def check_rows(listed: Iterable[ProfileRow], shown: str) -> Rows:
-    """Rows by their key. Raises ConfigError of one that cannot be true, or stands twice."""
+    """Rows by their key. Raises ConfigError for a row that is impossible or occurs twice."""
     rows: Rows = {}
     for number, row in enumerate(listed):
         if problem := _problem(row, rows):

@@ -1,8 +1,8 @@
 """Which refused requests get a record of their own, so that a flood of them does not push out the history.
 
-A request that was refused before any serve was called costs its sender nothing: ten thousand a second of them would
-leave nothing else to read. So of those with the same key and reason the first `BURST` are kept one by one, then one
-every `EVERY` seconds, which tells how many came before it. All of them are in the metrics.
+A request that was refused before any serve was called costs its sender nothing: ten thousand of them a second would
+push out everything else. Of those with the same key and reason, the first `BURST` are recorded one by one, then one
+every `EVERY` seconds, which says how many came before it. All of them are in the metrics.
 """
 
 from __future__ import annotations

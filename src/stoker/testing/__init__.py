@@ -3,6 +3,7 @@
 clock      FakeClock: time that moves when a test says so
 fleet      FakeFleet: serves that start and stop by word
 scripted   the scripted model server as a program: `python -m stoker.testing.scripted --port N --id NAME`
+coder      a scripted worker and validator for orchestrators
 imitation  the program under vLLM's and SGLang's own command lines
 server     ScriptedServer: the same in the test's own loop
   connection  one client's connection: HTTP in, one request after the other

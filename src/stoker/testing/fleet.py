@@ -1,4 +1,4 @@
-"""A fleet without processes: starts and stops by word, and keeps the books that tests assert on."""
+"""A fleet without processes, for tests: it starts and stops serves on command, and records what it did."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class FakeFleet:
     """Implements `domain.protocols.Fleet`.
 
     `ports` maps a serve's name to the port where something answers for it. A serve named in `gates` starts when its
-    event is set; one in `broken` fails with that text; one in `problems` does not pass its check. `journal` lists what
-    was done, in order: `start a`, `ready a`, `stop a`, `gone a`.
+    event is set; one in `broken` fails with that text; one in `problems` does not pass its quick check. `journal` lists
+    what was done, in order: `start a`, `ready a`, `stop a`, `gone a`.
     """
 
     def __init__(self, ports: dict[str, int] | None = None) -> None:
@@ -25,11 +25,11 @@ class FakeFleet:
         self.broken: dict[str, str] = {}
         self.problems: dict[str, list[str]] = {}
         self.failures: dict[str, str] = {}
-        """What the next end, or broken start, of a serve is, in one word."""
+        """Why the next exit or broken start of a serve happens, as one word."""
         self.missing: dict[str, asyncio.Event] = {}
-        """Serves whose weights are not there; they are once the event is set and they were fetch_progress."""
+        """Serves whose weights are not there; they are once the event is set and `fetch` has ended."""
         self.full_check_problems: dict[str, list[str]] = {}
-        """What is found when the victims are about to be stopped."""
+        """The problems that the full check finds."""
         self.leftovers: list[str] = []
         self.is_busy = False
         """Whether leases are held."""
@@ -97,7 +97,7 @@ class FakeFleet:
         self.journal.append("hurry")
 
     def die(self, name: str, detail: str = "signal 9") -> None:
-        """The serve ends by itself."""
+        """The serve exits."""
         self.journal.append(f"died {name}")
         self.alive.pop(name)(name, detail)
 

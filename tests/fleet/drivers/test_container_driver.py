@@ -282,7 +282,7 @@ def test_the_port_of_a_stranger_is_an_obstacle_and_that_of_our_own_serve_is_not(
     [
         (RUN, {"docker_run": [125, "", "docker: Error response from daemon: could not select device driver"]},
          "could not select device driver"),
-        (RUN, {"docker_run": [0, "", ""]}, "there is no container 'fast'"),
+        (RUN, {"docker_run": [0, "", ""]}, "created no container 'fast'"),
     ],
 )  # fmt: skip
 def test_an_up_that_fails_or_makes_nothing_is_a_failed_start(
@@ -457,7 +457,7 @@ def test_what_only_docker_knows_of_an_end_is_written_to_the_log_too(tell: Callab
             await bench.exited.wait()
         await unit.end(0.0)
         log = (bench.directory / "logs" / "a.log").read_text().splitlines()
-        assert log[1:] == ["said this", "--- stoker: Docker reports of its end: out of memory"]
+        assert log[1:] == ["said this", "--- stoker: Docker about its exit: out of memory"]
         assert await bench.driver.recent_output(launched.record) == ""
 
     tell(story)

@@ -307,7 +307,7 @@ def test_an_inspected_container_is_read_and_what_docker_may_call_it_later_is_unk
         ("docker compose -f a.yml up", "yaml: line 2: did not find expected node", DockerFault.BAD_COMPOSE,
          "docker compose -f a.yml config"),
         ("docker run", "yaml is not the matter\n\nRun 'docker run --help'", DockerFault.OTHER, "the matter"),
-        ("docker run -e K=secret", "", DockerFault.OTHER, "`docker run` failed: it said nothing"),
+        ("docker run -e K=secret", "", DockerFault.OTHER, "`docker run` failed: it printed nothing"),
     ],
 )  # fmt: skip
 def test_every_failure_is_named_with_the_next_step(argv: str, said: str, fault: DockerFault, words: str) -> None:

@@ -351,7 +351,7 @@ def test_another_image_under_the_same_name_is_drift(tell: Callable[[Story], None
         assert (await yard.driver.look(serve)).action is ContainerAction.START
         yard.daemon.make_image("moving:1", "two")
         seen = await yard.driver.look(serve)
-        assert (seen.action, seen.why) == (ContainerAction.RECREATE, "the image moving:1 is another one now")
+        assert (seen.action, seen.why) == (ContainerAction.RECREATE, "the image moving:1 has changed")
 
     tell(story)
 
@@ -381,7 +381,7 @@ def test_a_container_of_somebody_else_with_the_name_is_named_refused_and_untouch
         theirs = yard.id()
         serve = yard.serve()
         [problem] = await yard.driver.start_problems(serve)
-        assert "is made from the image other:1" in problem
+        assert "uses the image other:1" in problem
         assert "docker rm --force fast" in problem
         with pytest.raises(StartFailed, match="other:1"):
             await yard.launch(serve)

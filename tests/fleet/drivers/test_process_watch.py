@@ -81,4 +81,4 @@ def test_a_process_that_is_gone_cannot_be_watched() -> None:
 )
 def test_an_exit_in_words(code: int, words: str) -> None:
     assert describe_exit(code) == words
-    assert describe_exit(None).startswith("ended (")
+    assert describe_exit(None).startswith("exited (")

@@ -352,7 +352,7 @@ def test_a_unit_that_drifted_is_named_and_not_started(story: Tell) -> None:
         serve = machine.installed()
         driver = machine.driver()
         [problem] = await driver.start_problems(replace(serve, extra_args=("--say", "x")))
-        assert "was written for another configuration of it: type `stoker install systemd`" in problem
+        assert "was written for another configuration: type `stoker install systemd`" in problem
         machine.fault(reload="yes")
         assert "type `systemctl daemon-reload`" in (await driver.start_problems(serve))[0]
         machine.fault()
@@ -397,7 +397,7 @@ def test_a_machine_without_systemd_is_told_so(story: Tell, monkeypatch: pytest.M
         driver = SystemdDriver(machine.state, machine.keys, machine.log, machine.home / "nothing")
         [problem] = await driver.start_problems(serve)
         assert "systemd does not run here" in problem
-        assert "take `driver` out" in problem
+        assert "remove `driver`" in problem
         monkeypatch.setenv("PATH", "/nowhere")
         assert "no `systemctl` on PATH" in (await machine.driver().start_problems(serve))[0]
         with pytest.raises(systemctl.SystemdFailed, match="No such file"):

@@ -96,7 +96,7 @@ def test_weights_are_looked_at(tmp_path: Path, content: bytes, problem: str | No
 def test_missing_weights_are_named_and_so_is_each_missing_part(tmp_path: Path) -> None:
     given = serve(tmp_path, model=str(tmp_path / "no.gguf"), cmd=(sys.executable, "{model}"))
     [problem] = plan.problems(given)
-    assert f"are not there: {tmp_path}/no.gguf" in problem
+    assert f"were not found: {tmp_path}/no.gguf" in problem
     first = weights(tmp_path, name="big-00001-of-00003.gguf")
     weights(tmp_path, name="big-00003-of-00003.gguf")
     [problem] = plan.problems(serve(tmp_path, model=first, cmd=(sys.executable, "{model}")))

@@ -134,7 +134,7 @@ def test_a_vllm_that_is_not_there_is_named_with_what_to_type(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("model", "said"),
-    [("org/model", None), ("/nowhere/model", "are not there"), ("{}/empty", "no config.json"), ("{}/whole", None)],
+    [("org/model", None), ("/nowhere/model", "were not found"), ("{}/empty", "no config.json"), ("{}/whole", None)],
 )
 def test_a_model_on_disk_is_looked_at_and_a_hub_id_is_not(tmp_path: Path, model: str, said: str | None) -> None:
     (tmp_path / "empty").mkdir()
@@ -148,7 +148,7 @@ def test_a_chat_template_is_a_file_that_is_there(tmp_path: Path) -> None:
     [problem] = plan.problems(serve(tmp_path, chat_template="./no.jinja"))
     assert f"is not there: {tmp_path}/no.jinja" in problem
     [problem] = plan.problems(serve(tmp_path, chat_template="chatml"))
-    assert "knows no chat template by the name 'chatml'" in problem
+    assert "has no chat template named 'chatml'" in problem
 
 
 def test_what_vllm_cannot_express_is_a_sentence_with_what_to_do_instead(tmp_path: Path) -> None:

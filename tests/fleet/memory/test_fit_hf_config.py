@@ -108,10 +108,10 @@ def broken(folder: Path, how: str) -> Path:
 
 @pytest.mark.parametrize(
     ("how", "said"),
-    [("no config", "config.json cannot be read"), ("no JSON", "holds no JSON"), ("a list", "no JSON object"),
-     ("deep", "holds no JSON"), ("no layers", "num_hidden_layers"), ("many layers", "num_hidden_layers"),
+    [("no config", "config.json cannot be read"), ("no JSON", "is not JSON"), ("a list", "not a JSON object"),
+     ("deep", "is not JSON"), ("no layers", "num_hidden_layers"), ("many layers", "num_hidden_layers"),
      ("outside", "outside its directory"), ("no weights", "no safetensors files"), ("long header", "cut off"),
-     ("cut off", "cut off"), ("no place", "without a place")],
+     ("cut off", "cut off"), ("no place", "without an offset")],
 )  # fmt: skip
 def test_what_cannot_be_used_is_a_sentence(tmp_path: Path, how: str, said: str) -> None:
     with pytest.raises(UnreadableModel, match=said):

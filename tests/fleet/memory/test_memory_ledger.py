@@ -90,7 +90,7 @@ def test_main_memory_of_a_victim_gives_nothing_back_to_devices() -> None:
 
 
 def test_unknown_is_said_and_by_what_to_end_it() -> None:
-    assert would_fit(ledger(), "b", NOTHING) == Unknown("what serve 'b' needs is unknown: give it a `memory`")
+    assert would_fit(ledger(), "b", NOTHING) == Unknown("the memory that serve 'b' needs is unknown: set its `memory`")
     bare = open_ledger(SLOT, [], [], None, (), {})
     found = would_fit(bare, "b", nvml(1))
     assert isinstance(found, Unknown)

@@ -389,7 +389,7 @@ def test_a_size_that_cannot_be_had_is_a_source_that_cannot_be_reached(vault: Vau
     vault.tool("aws", "sys.exit(255)")
     failed = refusal(vault, vault.serve(source="s3://bucket/m.gguf"))
     assert failed.code == "source_unreachable"
-    assert "ended with code 255: it said nothing" in failed.message
+    assert "ended with code 255: it printed nothing" in failed.message
 
 
 def test_a_tool_that_ends_well_and_brings_nothing_is_a_failure(vault: Vault) -> None:

@@ -124,12 +124,12 @@ def test_a_wrong_file_names_both_digests_and_how_to_get_it_again(vault: Vault) -
     assert wanted in problem
     assert "rm " not in problem
     [problem] = verify(vault, vault.serve(sha256={"m.gguf": wanted}, source="hf:org/repo"))
-    assert f"`rm {vault.path}/m.gguf` has it fetched again" in problem
+    assert f"`rm {vault.path}/m.gguf` makes Stoker fetch it again" in problem
 
 
 def test_a_missing_file_is_a_problem_only_where_nothing_can_bring_it(vault: Vault) -> None:
     [problem] = verify(vault, vault.serve(sha256={"m.gguf": "ab" * 32}))
-    assert "which is not there: put it there" in problem
+    assert "which does not exist: put it there" in problem
     assert verify(vault, vault.serve(sha256={"m.gguf": "ab" * 32}, source="hf:org/repo")) == []
     folder = vault.serve("Model", sha256={"a.safetensors": "ab" * 32})
     assert f"{vault.path}/Model/a.safetensors" in verify(vault, folder)[0]

@@ -76,10 +76,10 @@ def test_digests_may_name_files_as_they_are_there_or_as_they_will_be_here() -> N
         ("/s/m.gguf", ".staging/m", [], "is not a valid name for a model"),
         ("/s/a b.gguf", None, [], "choose one with --as NAME"),
         ("/s/m.gguf", None, ["abc"], "64 hex digits"),
-        ("/s/m.gguf", None, [f"n.gguf={A}"], "names n.gguf, which is not to be fetched; that is: m.gguf"),
+        ("/s/m.gguf", None, [f"n.gguf={A}"], "names n.gguf, which is not among the files to fetch: m.gguf"),
         ("/s/m.gguf", None, [A, B], "given twice for m.gguf"),
-        (f"/s/{SPLIT[0]}", None, [A], "which file it is of"),
-        ("hf:org/repo", None, [A], "which file it is of"),
+        (f"/s/{SPLIT[0]}", None, [A], "does not name its file"),
+        ("hf:org/repo", None, [A], "does not name its file"),
     ],
 )
 def test_what_cannot_be_ordered_says_what_to_type(

@@ -91,7 +91,7 @@ def test_an_external_serve_with_a_wrong_key_or_id_is_refused(tell: Tell) -> None
     async def story(workshop: Any) -> None:
         async with somebody(workshop, "--key", "k", "--id", "b") as (url, _):
             fleet = workshop.supervisor()
-            with pytest.raises(StartFailed, match="refuses our key"):
+            with pytest.raises(StartFailed, match="refuses Stoker's key"):
                 await fleet.start(external(url), workshop.on_exit)
             with pytest.raises(StartFailed, match="wanted 'a', GET /v1/models shows 'b'"):
                 await fleet.start(external(url, key=Secret("k", "env:K")), workshop.on_exit)

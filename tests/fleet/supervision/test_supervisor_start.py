@@ -149,7 +149,7 @@ def test_an_engine_that_takes_the_key_is_asked_with_it(tell: Tell) -> None:
         again = await fleet.start(workshop.serve("--key", "{key}"), workshop.on_exit)
         assert again.target.key != running.target.key, "each start has a key of its own"
         await fleet.close(False)
-        assert "refuses our key" in await refused(workshop, "--key", "another")
+        assert "refuses Stoker's key" in await refused(workshop, "--key", "another")
 
     tell(story)
 

@@ -99,7 +99,7 @@ def test_a_unit_that_its_owner_wrote_is_left_alone(tmp_path: Path, where: str) -
     path.write_text("[Service]\nExecStart=/usr/bin/vllm serve\n")
     changes = put(tmp_path, [replace(SERVE, unit="vllm.service")])
     assert path.read_text() == "[Service]\nExecStart=/usr/bin/vllm serve\n"
-    assert changes.notes == (f"vllm.service is its owner's ({path}): left as it is",)
+    assert changes.notes == (f"vllm.service belongs to its owner ({path}): left as it is",)
     assert '"vllm.service"' in (tmp_path / RULE).read_text(), "Stoker may start and stop it"
     if where != "etc/systemd/system":
         assert not unit(tmp_path, "vllm.service").exists()
@@ -183,7 +183,7 @@ def test_when_a_command_fails_everything_is_as_it_was(machine: Path, failing: st
             raise StokerError(f"`{failing}` says no", code="systemd_failed")
 
     changed = install.plan(replace(SITE, shutdown_grace=99.0), [SERVE], Path("/"), False, True)
-    with pytest.raises(InstallRefused, match=f"every file is as it was before: `{failing}` says no"):
+    with pytest.raises(InstallRefused, match=f"every file was restored: `{failing}` says no"):
         install.carry_out(changed, run)
     assert {path: path.read_text() for path in machine.rglob("*") if path.is_file()} == before
     undone = ran[ran.index(failing) + 1 :]
@@ -214,7 +214,7 @@ def test_units_of_a_user_are_the_users_systemds_and_need_lingering_to_start_at_b
 
 def test_a_directory_that_may_not_be_written_is_told_with_the_next_command(machine: Path) -> None:
     (machine / "system").write_text("no directory")
-    with pytest.raises(InstallRefused, match="type it with `sudo`, or with `--user`"):
+    with pytest.raises(InstallRefused, match="run the command with `sudo`, or with `--user`"):
         install.carry_out(install.plan(SITE, [PLAIN], Path("/"), False, False), lambda argv: None)
 
 

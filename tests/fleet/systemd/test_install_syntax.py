@@ -59,7 +59,7 @@ def test_an_environment_file_comes_back_by_both_readers(variables: dict[str, str
 @pytest.mark.parametrize("text", ["a\nb", "a\rb", "\0", "\x1b[1m", "\x7f", "\udcff"])
 def test_what_no_line_can_hold_is_refused_by_every_writer(text: str) -> None:
     for write in (syntax.word, syntax.value, syntax.file_name, lambda t: syntax.command(["/x", t])):
-        with pytest.raises(ValueError, match="cannot stand in a unit"):
+        with pytest.raises(ValueError, match="cannot be written into a unit file"):
             write(text)
     with pytest.raises(ValueError, match="the value of SECRET has a line break") as error:
         syntax.environment({"SECRET": f"hunter2{text}"})

@@ -32,7 +32,7 @@ def test_ends_that_nobody_asked_for_count_like_restarts() -> None:
         history, park = decide_after_exit(history, LIMITS, now)
         assert park is None
     assert decide(history, LIMITS, 3.0) == Park(
-        "it was started again 3 times within 600 s, which is what [watchdog] restarts allows"
+        "it was restarted 3 times within 600 s, the limit of [watchdog] restarts"
     )
     history, park = decide_after_exit(history, LIMITS, 3.0)
     assert park is not None

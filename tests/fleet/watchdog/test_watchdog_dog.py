@@ -202,7 +202,7 @@ def test_a_single_miss_is_unknown_and_three_in_a_row_restart_once() -> None:
         assert world.health() == "sick"
         await world.pass_(500)
         assert len(world.done) == 1, "this start of it was restarted already"
-        assert "answers: 3 looks in a row without an answer" in world.done[0]
+        assert "answers: 3 probes in a row without an answer" in world.done[0]
         assert "nothing listens on port 1" in world.done[0]
         assert world.dog.report("a")["restarts"] == 1
 
@@ -228,7 +228,7 @@ def test_another_id_restarts_and_one_restart_too_many_parks() -> None:
             world.listing["a"] = Listing(("b",))
             await world.pass_(60)
         assert [done.partition(":")[0] for done in world.done] == ["restart a", "restart a", "park a"]
-        assert "started again 2 times within 600 s" in world.done[2]
+        assert "restarted 2 times within 600 s" in world.done[2]
         assert "stoker serves up a" in world.done[2]
         assert world.dog.report("a")["parked"] in world.done[2]
         world.dog.forget("a")
@@ -268,9 +268,7 @@ def test_ends_that_nobody_asked_for_are_counted_and_park_at_last() -> None:
         assert world.done == []
         assert world.dog.report("a")["restarts"] == 2
         world.dog.exited("a", "was ended by SIGKILL")
-        assert world.done[0].startswith(
-            "park a: serve 'a' ended by itself again (was ended by SIGKILL): it was started"
-        )
+        assert world.done[0].startswith("park a: serve 'a' exited again (was ended by SIGKILL): it was restarted")
 
     tell(story)
 
@@ -289,7 +287,7 @@ def test_what_a_restart_does_not_cure_is_reported_once_and_nothing_is_done(caplo
     with caplog.at_level(logging.INFO, "test.watchdog"):
         assert tell(story).done == []
     assert [record.getMessage() for record in caplog.records] == [
-        "serve a is sick, and runs on: profile: its environment differs in X",
+        "serve a is sick, but goes on running: profile: its environment differs in X",
         "serve a is not sick any more",
     ]
 
@@ -400,7 +398,7 @@ def test_a_bug_in_one_look_is_logged_and_the_others_go_on(caplog: pytest.LogCapt
         assert world.health("b") == "verified"
 
     tell(story)
-    assert "watching serve a broke inside Stoker" in caplog.text
+    assert "the watchdog of serve a failed inside Stoker" in caplog.text
 
 
 def test_cancelling_the_dog_ends_a_look_under_way() -> None:

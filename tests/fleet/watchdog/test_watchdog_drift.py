@@ -28,7 +28,7 @@ def test_each_difference_is_named_and_no_value_of_the_environment_is() -> None:
     found = drift(RECORD, "other", "otherwise", changed, SERVE)
     assert found is not None
     assert [phrase.split(":")[0] for phrase in found] == [
-        "it was started with another configuration",
+        "it runs with an older configuration",
         "its command line has changed since it was started",
         "its environment differs in MODE, TOKEN",
     ]

@@ -9,7 +9,14 @@ import pytest
 from stoker.domain.access import FrontDoor, Key, Scope
 from stoker.domain.errors import ClientError
 from stoker.domain.serve import Secret, Serve, Translation
-from stoker.request.accept.access_control import MAX_WELCOME, AccessControl, BadKey, Caller, refuse_repeated, require
+from stoker.request.accept.access_control import (
+    MAX_KNOWN_HOSTS,
+    AccessControl,
+    BadKey,
+    Caller,
+    refuse_repeated,
+    require,
+)
 
 LOCAL = {b"host": b"localhost:8000"}
 
@@ -72,9 +79,9 @@ def test_the_address_that_is_listened_on_is_allowed(bound: str, host: str, is_in
 
 def test_spellings_of_host_are_not_remembered_without_end() -> None:
     open_to_all = door(host="0.0.0.0")
-    for n in range(2 * MAX_WELCOME):
+    for n in range(2 * MAX_KNOWN_HOSTS):
         assert open_to_all.admit({b"host": b"10.0.0.1:%d" % n}, False)
-    assert open_to_all.remembered == MAX_WELCOME
+    assert open_to_all.remembered == MAX_KNOWN_HOSTS
     assert refused(open_to_all, host="evil.example").status == 403
 
 

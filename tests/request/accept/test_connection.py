@@ -69,7 +69,7 @@ class House:
         self.paper = Paper()
         self.line.connection_made(self.paper)  # type: ignore[arg-type]
 
-    def answer(self, wire: Wire) -> Coroutine[Any, Any, None] | None:
+    def handle(self, wire: Wire) -> Coroutine[Any, Any, None] | None:
         self.asked.append(wire)
         return self.works(wire)
 
@@ -396,7 +396,7 @@ async def test_bytes_of_bodies_are_held_until_the_answer_is_over(house: House) -
 
 @story
 async def test_a_body_beyond_the_budget_is_refused_and_what_came_of_it_let_go(house: House) -> None:
-    house.bodies.limit = 1000
+    house.bodies.resize(1000)
     house.line.data_received(POST + b"x" * 600)
     house.line.data_received(b"x" * 600)
     [wire] = house.asked
@@ -409,7 +409,7 @@ async def test_a_body_beyond_the_budget_is_refused_and_what_came_of_it_let_go(ho
 
 @story
 async def test_a_body_announced_beyond_the_budget_is_refused_before_it_is_read(house: House) -> None:
-    house.bodies.limit = 1_000_000
+    house.bodies.resize(1_000_000)
     house.line.data_received(POST)
     [wire] = house.asked
     wire.expect(999_999)
@@ -419,7 +419,7 @@ async def test_a_body_announced_beyond_the_budget_is_refused_before_it_is_read(h
 
 @story
 async def test_what_is_kept_for_small_bodies_is_theirs(house: House) -> None:
-    house.bodies.limit = 1_600_000
+    house.bodies.resize(1_600_000)
     house.bodies.take(1_500_000, is_small=False)
     house.line.data_received(POST + b"x" * 1000)
     assert (house.asked[0].body_error, house.bodies.held) == (None, 1_501_000)
@@ -459,7 +459,7 @@ def test_whatever_happens_all_is_given_back(seed: int) -> None:
 
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
         house.works = works
-        house.bodies.limit = 5000
+        house.bodies.resize(5000)
         left = b"".join(
             b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: %d\r\n\r\n%b" % (size, b"x" * size)
             for size in (chance.randrange(3000) for _ in range(8))

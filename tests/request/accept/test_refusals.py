@@ -10,12 +10,12 @@ from stoker.domain.errors import ClientError
 from stoker.request.accept.access_control import BadKey
 from stoker.request.accept.refusals import (
     FORGIVEN_AFTER,
-    FREE,
-    LINES,
     LOG_EVERY,
-    LONGEST,
-    MOST_ADDRESSES,
-    MOST_WAITING,
+    MAX_ADDRESSES,
+    MAX_DELAY,
+    MAX_LINES,
+    MAX_WAITING,
+    UNDELAYED,
     Refusals,
     origin_of,
 )  # fmt: skip
@@ -62,40 +62,40 @@ def test_an_address_is_told_by_its_class(address: str, origin: str) -> None:
 
 
 def test_the_first_wrong_keys_are_answered_at_once_and_then_ever_later(scene: Scene) -> None:
-    assert [scene.wrong() for _ in range(FREE)] == [0.0] * FREE
+    assert [scene.wrong() for _ in range(UNDELAYED)] == [0.0] * UNDELAYED
     later = [scene.wrong() for _ in range(10)]
     assert later == sorted(later)
     assert later[0] > 0
-    assert later[-1] == LONGEST
+    assert later[-1] == MAX_DELAY
 
 
 def test_another_address_is_not_slowed(scene: Scene) -> None:
-    for _ in range(3 * FREE):
+    for _ in range(3 * UNDELAYED):
         scene.wrong("10.0.0.7")
     assert scene.wrong("10.0.0.8") == 0.0
 
 
 def test_one_customer_s_ipv6_addresses_are_one(scene: Scene) -> None:
-    delays = [scene.wrong(f"2606:4700::{n:x}") for n in range(FREE + 1)]
+    delays = [scene.wrong(f"2606:4700::{n:x}") for n in range(UNDELAYED + 1)]
     assert delays[-1] > 0
     assert scene.wrong("2606:4700:0:1::1") == 0.0
 
 
 def test_wrong_keys_are_forgiven_with_time(scene: Scene) -> None:
-    for _ in range(2 * FREE):
+    for _ in range(2 * UNDELAYED):
         scene.wrong()
-    scene.clock.advance(2 * FREE * FORGIVEN_AFTER)
+    scene.clock.advance(2 * UNDELAYED * FORGIVEN_AFTER)
     assert scene.wrong() == 0.0
 
 
 def test_a_missing_key_is_no_guess(scene: Scene) -> None:
-    assert [scene.refusals.record(BadKey(""), "10.0.0.7")[1] for _ in range(5 * FREE)] == [0.0] * 5 * FREE
+    assert [scene.refusals.record(BadKey(""), "10.0.0.7")[1] for _ in range(5 * UNDELAYED)] == [0.0] * 5 * UNDELAYED
 
 
 def test_answers_that_wait_are_bounded(scene: Scene) -> None:
-    for _ in range(FREE):
+    for _ in range(UNDELAYED):
         scene.wrong()
-    for _ in range(MOST_WAITING):
+    for _ in range(MAX_WAITING):
         assert scene.refusals.record(BadKey("abcd"), "10.0.0.7")[1] > 0
     error, seconds = scene.refusals.record(BadKey("abcd"), "10.0.0.7")
     assert (error.status, seconds) == (429, 0.0)
@@ -105,9 +105,9 @@ def test_answers_that_wait_are_bounded(scene: Scene) -> None:
 
 
 def test_addresses_are_not_remembered_without_end(scene: Scene) -> None:
-    for _ in range(2 * FREE):
+    for _ in range(2 * UNDELAYED):
         scene.wrong("10.0.0.7")
-    for n in range(MOST_ADDRESSES):
+    for n in range(MAX_ADDRESSES):
         scene.wrong(f"10.1.{n // 256}.{n % 256}")
     assert scene.wrong("10.0.0.7") == 0.0, "it was forgotten to make room"
 
@@ -127,7 +127,7 @@ def test_the_log_has_the_address_and_four_characters_and_is_not_flooded(
         scene.clock.advance(LOG_EVERY)
         for n in range(500):
             scene.wrong(f"10.2.{n // 256}.{n % 256}")
-        assert len(caplog.messages) == 2 + LINES
+        assert len(caplog.messages) == 2 + MAX_LINES
 
 
 def test_a_key_cannot_write_a_line_of_its_own(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:

@@ -48,6 +48,17 @@ def test_each_field_that_decides_may_stand_there_once(key: str) -> None:
         read_body_fields(b'{"model":"a","%b":null,"%b":null}' % (key.encode(), key.encode()))
 
 
+@pytest.mark.parametrize("marks", [0, 20, 100, 5_000])
+@pytest.mark.parametrize("size", [100, 5_000, 300_000])
+def test_a_second_name_is_seen_behind_any_length_of_text_and_any_number_of_quotation_marks(
+    size: int, marks: int
+) -> None:
+    texts = json.dumps(["x" * (size // (marks or 1))] * (marks // 2) or "x" * size).encode()
+    refused(b'{"stream":"model","model":"a","x":%b,"model":"b"}' % texts)
+    assert not read_body_fields(b'{"model":"a","x":%b}' % texts).may_name_images
+    assert read_body_fields(b'{"model":"a","x":%b,"y":{"url":"u"}}' % texts).may_name_images
+
+
 @pytest.mark.parametrize("key", IMAGE_KEYS)
 def test_each_key_of_an_address_is_seen(key: str) -> None:
     assert read_body_fields(b'{"model":"a","x":{"%b":1}}' % key.encode()).may_name_images

@@ -1,4 +1,4 @@
-"""Who gets a request first by chance: only one that proved good enough, and never one that the plan dropped."""
+"""Who gets a request first by chance: only one that proved good enough, and never one that the plan excluded."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ TRUSTED = Standing(Verdict.ALLOW, "trusted, not measured")
 DOUBT = Standing(Verdict.VERIFY, "not measured at chat")
 DENIED = Standing(Verdict.DENY, "denied: 0 of 3 passed")
 
-looks = st.lists(
+views = st.lists(
     st.builds(
-        lambda standing, barred, ailing, is_loaded, displaces, cost: (
+        lambda standing, barred, failing, is_loaded, displaces, cost: (
             standing,
             barred,
-            ailing,
+            failing,
             is_loaded,
             displaces,
             cost,
@@ -41,15 +41,15 @@ chances = st.floats(0, 1, exclude_max=True)
 
 def planned(given: list[tuple[Standing, str, str, bool, bool, int]]) -> RoutePlan:
     made = []
-    for number, (standing, barred, ailing, is_loaded, displaces, cost) in enumerate(given):
+    for number, (standing, barred, failing, is_loaded, displaces, cost) in enumerate(given):
         tier = Tier(f"t{number}", f"s{number}", cost=Cost(float(cost)))
-        made.append(TierView(tier, standing, barred, ailing, is_loaded, displaces, float(cost)))
+        made.append(TierView(tier, standing, barred, failing, is_loaded, displaces, float(cost)))
     return plan_route(TASK, made)
 
 
-def two(second: Standing = PROVED, **look: bool) -> RoutePlan:
+def two(second: Standing = PROVED, **view: bool) -> RoutePlan:
     first = TierView(Tier("a", "a"), PROVED)
-    return plan_route(TASK, [first, TierView(Tier("b", "b"), second, cost=1.0, **look)])
+    return plan_route(TASK, [first, TierView(Tier("b", "b"), second, cost=1.0, **view)])
 
 
 def names(plan: RoutePlan) -> list[str]:
@@ -81,16 +81,16 @@ def test_each_of_several_is_as_likely() -> None:
     ]  # fmt: skip
 
 
-@given(looks, st.floats(0, 0.1), chances)
+@given(views, st.floats(0, 0.1), chances)
 def test_nobody_comes_in_and_nobody_is_lost(
     given: list[tuple[Standing, str, str, bool, bool, int]], rate: float, drawn: float
 ) -> None:
     before = planned(given)
     after = with_exploration(before, rate, drawn)
     assert sorted(names(after)) == sorted(names(before))
-    assert after.dropped == before.dropped
-    dropped = {one.tier for one in before.dropped}
-    assert not dropped & set(names(after))
+    assert after.excluded == before.excluded
+    excluded = {one.tier for one in before.excluded}
+    assert not excluded & set(names(after))
     if names(after) != names(before):
         first = after.steps[0]
         assert first.is_at_hand

@@ -23,8 +23,8 @@ DENIED = Standing(Verdict.DENY, "denied: 3 of 40 passed")
 IS = Fingerprint("i", "e")
 
 
-def names(*looks: TierView, task: Task = CHAT, specialist: str = "") -> list[str]:
-    return [step.tier.name for step in plan_route(task, looks, specialist).steps]
+def names(*views: TierView, task: Task = CHAT, specialist: str = "") -> list[str]:
+    return [step.tier.name for step in plan_route(task, views, specialist).steps]
 
 
 def row(verdict: Verdict, n: int = 40, passed: int = 40, identity: str = "i", execution: str = "e") -> ProfileRow:
@@ -68,12 +68,12 @@ def test_who_was_passed_over_only_because_its_model_is_not_loaded_is_wanted_ahea
 
 def test_who_may_not_serve_is_not_wanted_ahead() -> None:
     cloud = TierView(CLOUD, ALLOWED, cost=1.0)
-    for look in (
+    for view in (
         TierView(LOCAL, DENIED),
         TierView(LOCAL, EXPECTED, "context"),
         TierView(LOCAL, EXPECTED, "", "does_not_start"),
     ):
-        assert plan_route(CHAT, (look._replace(is_loaded=False, displaces=True), cloud)).preferred_if_loaded is None
+        assert plan_route(CHAT, (view._replace(is_loaded=False, displaces=True), cloud)).preferred_if_loaded is None
     alone = TierView(LOCAL, EXPECTED, "", "does_not_start", is_loaded=False, displaces=True)
     assert plan_route(CHAT, (alone,)).preferred_if_loaded is None, "a last resort is none to wait for"
 
@@ -92,8 +92,8 @@ def test_a_class_may_have_a_specialist_but_never_a_denied_one() -> None:
 def test_given_no_class_matches_and_cloud_is_not_permitted_then_the_best_permitted_local_tier_serves() -> None:
     """Behaviour 41."""
     nothing = Task("chat", ClassSource.DEFAULT, ("no_match",))
-    looks = (TierView(LOCAL, DOUBTED), TierView(BIG, DENIED), TierView(CLOUD, ALLOWED, excluded="cloud_not_permitted"))
-    assert names(*looks, task=nothing) == ["local"]
+    views = (TierView(LOCAL, DOUBTED), TierView(BIG, DENIED), TierView(CLOUD, ALLOWED, excluded="cloud_not_permitted"))
+    assert names(*views, task=nothing) == ["local"]
 
 
 def test_given_a_class_denied_on_local_and_no_cloud_then_the_refusal_names_class_tier_and_reason() -> None:
@@ -110,22 +110,22 @@ def test_a_denied_tier_stays_denied_when_everybody_else_is_down() -> None:
     made = plan_route(CHAT, (TierView(LOCAL, DENIED), TierView(CLOUD, ALLOWED, unavailable="circuit_open")))
     assert [step.tier.name for step in made.steps] == ["cloud"]
     assert made.is_last_resort
-    assert [(one.tier, one.code) for one in made.dropped] == [("local", "denied")]
+    assert [(one.tier, one.code) for one in made.excluded] == [("local", "denied")]
 
 
 def test_an_ailing_tier_is_left_out_as_long_as_anybody_is_well() -> None:
     made = plan_route(CHAT, (TierView(LOCAL, ALLOWED, unavailable="circuit_open"), TierView(CLOUD, ALLOWED, cost=1.0)))
     assert [step.tier.name for step in made.steps] == ["cloud"]
-    assert [(one.tier, one.code) for one in made.dropped] == [("local", "circuit_open")]
+    assert [(one.tier, one.code) for one in made.excluded] == [("local", "circuit_open")]
 
 
 def test_a_tier_that_asked_for_a_pause_is_not_even_a_last_resort_and_the_soonest_end_is_told() -> None:
-    looks = TierView(LOCAL, ALLOWED, pause=30.2), TierView(CLOUD, TRUSTED, pause=7.0, pause_status=503)
-    made = plan_route(CHAT, looks)
+    views = TierView(LOCAL, ALLOWED, pause=30.2), TierView(CLOUD, TRUSTED, pause=7.0, pause_status=503)
+    made = plan_route(CHAT, views)
     assert (made.steps, made.pause, made.pause_status) == ((), 7.0, 503)
-    assert [one.code for one in made.dropped] == ["rate_limited", "rate_limited"]
-    assert made.dropped[0].why == "it asked for a pause (HTTP 429): 31 s are left"
-    beside = plan_route(CHAT, (*looks, TierView(BIG, DOUBTED, unavailable="circuit_open")))
+    assert [one.code for one in made.excluded] == ["rate_limited", "rate_limited"]
+    assert made.excluded[0].why == "it asked for a pause (HTTP 429): 31 s are left"
+    beside = plan_route(CHAT, (*views, TierView(BIG, DOUBTED, unavailable="circuit_open")))
     assert [step.tier.name for step in beside.steps] == ["big"]
 
 
@@ -187,13 +187,13 @@ def test_without_tiers_the_refusal_says_so() -> None:
     )
 )
 def test_every_tier_is_a_step_or_dropped_with_a_reason_and_the_pool_is_only_empty_if_all_are_barred_or_denied(
-    looks: list[TierView],
+    views: list[TierView],
 ) -> None:
-    made = plan_route(CHAT, looks)
-    assert len(made.steps) + len(made.dropped) == len(looks)
-    assert all(one.code and one.why for one in made.dropped)
-    may = [look for look in looks if not look.excluded and look.standing.verdict is not Verdict.DENY]
-    asked_for_pause = [look for look in may if look.pause]
+    made = plan_route(CHAT, views)
+    assert len(made.steps) + len(made.excluded) == len(views)
+    assert all(one.code and one.why for one in made.excluded)
+    may = [view for view in views if not view.excluded and view.standing.verdict is not Verdict.DENY]
+    asked_for_pause = [view for view in may if view.pause]
     assert bool(made.steps) == (len(may) > len(asked_for_pause))
     assert (made.pause is not None) == bool(asked_for_pause)
     assert all(step.verdict is not Verdict.DENY for step in made.steps)

@@ -501,14 +501,80 @@ def test_swap_timeout_bounds_the_wait_for_a_load() -> None:
     assert stage.refused[a].code == "swap_timeout"
 
 
-def test_a_request_that_finds_no_place_after_the_load_reads_that_and_not_that_nothing_was_loaded() -> None:
-    stage = Stage(serve("a", max_active=1), swap_timeout=7.0)
+def test_after_the_load_a_request_without_a_place_waits_queue_timeout_for_one() -> None:
+    stage = Stage(serve("a", max_active=1, queue_timeout=5.0), swap_timeout=7.0)
+    first, second, third = (stage.request("a") for _ in range(3))
+    stage.ready(after=6.9)
+    assert stage.granted == [first]
+    stage.to(8.0)
+    stage.served(first, "a")
+    assert stage.granted == [first, second]
+    stage.to(11.8)
+    assert stage.refused == {}
+    stage.to(11.9)
+    assert stage.refused[third].code == "queue_timeout"
+    assert "was loaded, but had no free place within 5.0 s after that" in stage.refused[third].message
+
+
+def test_after_the_load_the_rest_of_swap_timeout_counts_where_it_is_longer() -> None:
+    stage = Stage(serve("a", max_active=1, queue_timeout=0.0), swap_timeout=7.0)
     first, second = stage.request("a"), stage.request("a")
     stage.ready(after=2.0)
     assert stage.granted == [first]
+    stage.to(6.9)
+    assert stage.refused == {}
     stage.to(7.0)
+    assert stage.refused[second].code == "queue_timeout"
+    assert "was loaded, but had no free place within 5.0 s after that" in stage.refused[second].message
+
+
+def test_a_request_that_waits_for_a_place_waits_for_the_load_once_its_serve_has_to_make_room() -> None:
+    policy = {"min_residency": 0.0, "linger": 0.0, "max_wait": 3.0, "drain_timeout": 1.0, "swap_timeout": 50.0}
+    stage = Stage(serve("a", max_active=1, queue_timeout=10.0), serve("b"), **policy)
+    stage.load("a")
+    stage.request("a")
+    second = stage.request("a")  # would be refused at 10
+    b = stage.request("b")
+    stage.to(4.0)
+    assert stage.swaps == [StartSwap(2, "b", ("a",))]  # decided at 3, drained at 4
+    stage.ready(after=40.0)
+    assert b in stage.granted
+    assert stage.refused == {}
+    stage.to(53.0)
     assert stage.refused[second].code == "swap_timeout"
-    assert "was loaded, but had no free place within 7.0 s" in stage.refused[second].message
+
+
+def test_a_request_that_waits_for_a_place_is_granted_after_its_serve_made_room_and_came_back() -> None:
+    policy = {"min_residency": 0.0, "linger": 0.0, "max_wait": 3.0, "drain_timeout": 1.0, "swap_timeout": 50.0}
+    stage = Stage(serve("a", max_active=1, queue_timeout=10.0), serve("b"), **policy)
+    stage.load("a")
+    stage.request("a")
+    second = stage.request("a")
+    b = stage.request("b")
+    stage.to(4.0)
+    stage.ready(after=10.0)
+    stage.served(b, "b")
+    stage.to(20.0)
+    stage.ready()
+    assert second in stage.granted
+
+
+def test_a_request_waits_for_a_place_again_where_the_swap_was_called_off() -> None:
+    policy = {"min_residency": 0.0, "linger": 0.0, "max_wait": 3.0, "drain_timeout": 100.0, "swap_timeout": 20.0}
+    stage = Stage(serve("a", max_active=1, queue_timeout=10.0), serve("b"), **policy)
+    stage.load("a")
+    first, second = stage.request("a"), stage.request("a")
+    b = stage.request("b")
+    stage.to(4.0)
+    assert stage.phase("a") == "draining"
+    stage.leaves(b, "b")
+    assert stage.phase("a") == "ready"
+    stage.to(22.0)
+    assert stage.refused == {}
+    stage.to(23.0)
+    assert stage.refused[second].code == "queue_timeout"
+    assert "had no free place within 23.0 s" in stage.refused[second].message
+    assert first in stage.granted
 
 
 def test_a_reload_leaves_unchanged_serves_alone_and_restarts_a_changed_one_after_its_drain() -> None:

@@ -15,6 +15,7 @@ from stoker.domain.serve import Serve, Slot, SwapPolicy
 from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Reject, StartSwap, WakeAt
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.scheduler import Scheduler
+from stoker.request.lease.state import Want
 from stoker.request.lease.timing import timing
 
 NAMES = st.sampled_from("abcd")
@@ -29,7 +30,11 @@ class Stories(RuleBasedStateMachine):
         self.now = 0.0
         self.memory = memory
         self.drain = drain
-        policy = SwapPolicy(drain_timeout=drain, swap_after=data.draw(st.sampled_from([2, 8])), swap_timeout=1e9)
+        policy = SwapPolicy(
+            drain_timeout=drain,
+            swap_after=data.draw(st.sampled_from([2, 8])),
+            swap_timeout=data.draw(st.sampled_from([1e9, 60.0])),
+        )
         serves = [
             Serve(
                 name=name,
@@ -250,6 +255,13 @@ class Stories(RuleBasedStateMachine):
         for state in self.scheduler.serves.values():
             if state.phase is ServePhase.READY and state.has_place():
                 assert not any(w.counted for w in state.queue.values())
+
+    @invariant()
+    def requests_wait_for_a_place_on_ready_serves_and_for_a_load_on_others(self) -> None:
+        for state in self.scheduler.serves.values():
+            is_ready = state.phase is ServePhase.READY
+            assert all(w.waits_for_place is is_ready for w in state.queue.values() if w.want is Want.REQUEST)
+            assert all(w.deadline > self.now for w in state.queue.values() if w.want is Want.REQUEST)
 
     @invariant()
     def nobody_waits_for_what_a_lease_holds_that_yields(self) -> None:

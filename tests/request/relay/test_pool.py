@@ -103,13 +103,13 @@ async def exchange(connection: UpstreamConnection) -> Seen:
 
 @story()
 async def test_a_connection_is_kept_and_used_again(pool: ConnectionPool, target: Target, lines: list[Server]) -> None:
-    assert pool.idle(target) is None
+    assert pool.take_idle(target) is None
     first = await pool.open(target)
     assert (await exchange(first)).told == [200, b"ok", "end"]
-    again = pool.idle(target)
+    again = pool.take_idle(target)
     assert again is first
     assert again.is_reused
-    assert pool.idle(target) is None, "nobody else gets it meanwhile"
+    assert pool.take_idle(target) is None, "nobody else gets it meanwhile"
     assert (await exchange(again)).told == [200, b"ok", "end"]
     assert (pool.opened, len(lines)) == (1, 1)
 
@@ -119,7 +119,7 @@ async def test_a_connection_that_is_to_close_is_not_kept(
     pool: ConnectionPool, target: Target, lines: list[Server]
 ) -> None:
     await exchange(await pool.open(target))
-    assert pool.idle(target) is None
+    assert pool.take_idle(target) is None
     await lines[0].gone.wait()
 
 
@@ -133,7 +133,7 @@ async def test_a_connection_that_was_paused_at_its_end_reads_again(
     slow.on_first = connection.pause
     connection.send(slow, GET, b"")
     await slow.done.wait()
-    assert pool.idle(target) is connection
+    assert pool.take_idle(target) is connection
     assert (await exchange(connection)).told == [200, b"ok", "end"]
 
 
@@ -213,7 +213,7 @@ async def test_a_kept_connection_that_the_serve_closes_is_forgotten(
     lines[0].transport.close()
     while not connection.is_closed:
         await asyncio.sleep(0)
-    assert pool.idle(target) is None
+    assert pool.take_idle(target) is None
 
 
 @story()
@@ -223,7 +223,7 @@ async def test_bytes_that_nobody_asked_for_end_the_connection(
     await exchange(await pool.open(target))
     lines[0].transport.write(OK)
     await lines[0].gone.wait()
-    assert pool.idle(target) is None
+    assert pool.take_idle(target) is None
 
 
 @story()
@@ -264,7 +264,7 @@ def test_each_kind_of_end_is_told_once(reply: bytes, closes: bool, told: list[An
         seen = await exchange(await pool.open(target))
         assert [one for one in seen.told if told != ["broken"] or one == "broken"] == told
         if told[-1] == "broken" or closes:
-            assert pool.idle(target) is None
+            assert pool.take_idle(target) is None
 
     tell()
 
@@ -298,7 +298,7 @@ async def test_only_so_many_are_kept(pool: ConnectionPool, target: Target, lines
     for connection in connections:
         await exchange(connection)
     await lines[0].gone.wait()
-    assert pool.idle(target) is connections[-1]
+    assert pool.take_idle(target) is connections[-1]
     assert connections[0].is_closed
 
 
@@ -309,7 +309,7 @@ async def test_what_is_kept_to_a_serve_that_is_gone_is_dropped(
     await exchange(await pool.open(target))
     pool.drop(target.host, target.port)
     pool.drop(target.host, target.port)
-    assert pool.idle(target) is None
+    assert pool.take_idle(target) is None
     await lines[0].gone.wait()
 
 

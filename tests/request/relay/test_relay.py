@@ -83,7 +83,7 @@ class Lines:
         self.gate.set()
         self.opened = 0
 
-    def idle(self, target: Target) -> Line | None:
+    def take_idle(self, target: Target) -> Line | None:
         return self.kept
 
     async def open(self, target: Target) -> Line:
@@ -302,11 +302,11 @@ async def test_too_much_before_the_first_meaningful_frame_flows(scene: Scene) ->
 async def test_when_the_first_write_was_is_known_however_the_reply_comes(scene: Scene) -> None:
     task = await scene.begin()
     scene.relay.on_head(200, SSE)
-    assert scene.relay.reply.began is None
+    assert scene.relay.reply.first_byte_at is None
     scene.relay.on_data(FRAME)
-    assert scene.relay.reply.began == 7.0
+    assert scene.relay.reply.first_byte_at == 7.0
     scene.now = 8.0
     scene.relay.on_data(DONE)
     scene.relay.on_end()
     await task
-    assert scene.relay.reply.began == 7.0
+    assert scene.relay.reply.first_byte_at == 7.0

@@ -124,9 +124,9 @@ def test_silence_is_committed_and_pinged_until_the_serve_speaks() -> None:
         made.expect_stream(0.01, 0.01)
         while len(paper.sent) < 4:
             await asyncio.sleep(0.005)
-        assert made.began is None
+        assert made.first_byte_at is None
         made.begin()
-        assert made.began == 7.0
+        assert made.first_byte_at == 7.0
         had = len(paper.sent)
         await asyncio.sleep(0.03)
         assert paper.sent == [200, *[b": ping\n\n"] * (had - 1)]

@@ -125,9 +125,9 @@ def key_of(front_door: FrontDoor, variable: str | None) -> ClientKey:
 def choose_serve(
     serves: Sequence[Serve], wanted: str | None, where: str, tasks: Sequence[str] = ()
 ) -> tuple[Serve, str]:
-    """A serve and the model id that means it: the wanted one, else the first production serve that converses.
+    """A serve and its model id: the requested one, else the first production serve with a chat dialect.
 
-    `tasks`: other names that there are. Raises UsageError that names the nearest model and all of them.
+    `tasks`: names that clients may use besides serves. Raises UsageError, which lists the models and names the nearest.
     """
     if wanted is None:
         for serve in serves:

@@ -70,7 +70,7 @@ def model_for(client: Client, facts: ClientFacts) -> str:
 
 
 def window(client: Client, facts: ClientFacts) -> int | None:
-    """What stands in the client's own setting for the size of a context."""
+    """The value of the client's own setting for the context size."""
     return facts.ceiling if client.takes_reply_off else facts.client_context
 
 

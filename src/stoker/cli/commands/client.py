@@ -77,13 +77,13 @@ def client(
     settings = _settings(config)
     serve, asked, is_task = _model(settings, model)
     root = given or facts.root_of(settings.front_door)
-    told = facts.ClientFacts(root, serve, asked, facts.key_of(settings.front_door, key_env), is_task)
+    client_facts = facts.ClientFacts(root, serve, asked, facts.key_of(settings.front_door, key_env), is_task)
     wanted = CLIENTS[name]
-    notes = [*facts.address_warnings(settings.front_door, root), render.shortage(wanted, told)]
+    notes = [*facts.address_warnings(settings.front_door, root), render.shortage(wanted, client_facts)]
     if json:
-        terminal.emit(render.document(wanted, told) | {"cautions": [note for note in notes if note]})
+        terminal.emit(render.document(wanted, client_facts) | {"cautions": [note for note in notes if note]})
         return
-    terminal.say(render.text(wanted, told))
+    terminal.say(render.text(wanted, client_facts))
     for note in notes:
         if note:
             terminal.note(f"stoker: {note}")

@@ -37,7 +37,7 @@ def show(decisions: Sequence[Decision], clouds: Sequence[Cost], live: Sequence[P
     terminal.say(f"silent failures  {_wrong(total_silent_failures(classes.values()))}")
     for name, one in classes.items() if len(classes) > 1 else ():
         terminal.say(f"  {name:<15}{_wrong(one)}")
-    terminal.say(f"saved            {_told(whole)}")
+    terminal.say(f"saved            {_saved_text(whole)}")
 
 
 def document(decisions: Sequence[Decision], clouds: Sequence[Cost], live: Sequence[ProfileRow] = ()) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def _money(value: float | None) -> str:
     return figures.UNKNOWN if value is None else f"{value:.4g}"
 
 
-def _told(whole: TierRoute) -> str:
+def _saved_text(whole: TierRoute) -> str:
     if whole.saved is None or whole.always_cloud is None:
         return "unknown: no tier of this configuration is a cloud, or no answer's tokens are known"
     return (

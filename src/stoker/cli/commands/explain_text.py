@@ -47,12 +47,12 @@ def describe(decision: Decision) -> str:
 def _candidates(decision: Decision) -> list[tuple[str, str]]:
     if not decision.candidates:
         return [("candidates", f"none considered{f'; {decision.serve} used' if decision.serve else ''}")]
-    told = []
+    rows = []
     for place, candidate in enumerate(decision.candidates):
         taken = "used" if decision.attempts else "chosen, but not called"
         words = f"dropped: {candidate.dropped}" if candidate.dropped else taken
-        told.append(("candidates" if place == 0 else "", f"{candidate.serve}: {words}"))
-    return told
+        rows.append(("candidates" if place == 0 else "", f"{candidate.serve}: {words}"))
+    return rows
 
 
 def _routed(decision: Decision) -> list[tuple[str, str]]:
@@ -60,19 +60,19 @@ def _routed(decision: Decision) -> list[tuple[str, str]]:
     if routed is None:
         return []
     notes = f": {', '.join(routed.notes)}" if routed.notes else ""
-    told = [("task", f"{routed.task}, by {BY.get(routed.source, routed.source)}{notes}")]
-    told += [("tiers" if place == 0 else "", why) for place, why in enumerate(routed.why)]
+    rows = [("task", f"{routed.task}, by {BY.get(routed.source, routed.source)}{notes}")]
+    rows += [("tiers" if place == 0 else "", why) for place, why in enumerate(routed.why)]
     for place, one in enumerate(routed.attempts):
         found = f"; found: {', '.join(one.findings)}" if one.findings else ""
         again = f"; asked for a repair {one.repairs} time{'s' if one.repairs > 1 else ''}" if one.repairs else ""
         spent = "" if one.seconds is None else f" after {figures.seconds(one.seconds)}"
         cost = "" if one.cost is None else f", cost {one.cost:.6g}"
-        told.append(("tried" if place == 0 else "", f"{one.tier}: {one.outcome}{spent}{cost}{again}{found}"))
+        rows.append(("tried" if place == 0 else "", f"{one.tier}: {one.outcome}{spent}{cost}{again}{found}"))
     if routed.tier:
-        told.append(("answered", f"{routed.tier}, checks: {routed.verify}"))
+        rows.append(("answered", f"{routed.tier}, checks: {routed.verify}"))
     if routed.graded:
-        told.append(("graded", routed.graded))
-    return told
+        rows.append(("graded", routed.graded))
+    return rows
 
 
 def _like_it(decision: Decision) -> list[tuple[str, str]]:

@@ -18,23 +18,25 @@ if TYPE_CHECKING:
 
 def gate(
     serve: options.ServeName,
-    alias: Annotated[str | None, typer.Option("--for", metavar="ALIAS", help="By the gate of this alias.")] = None,
+    alias: Annotated[str | None, typer.Option("--for", metavar="ALIAS", help="Use the gate of this alias.")] = None,
     name: Annotated[
         str | None, typer.Option("--gate", metavar="NAME", help="This gate. Default: the only one there is.")
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Measure again what could be measured.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Judge what is there; measure and keep nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Judge stored results; measure and store nothing.")
+    ] = False,
     unknown_ok: Annotated[
         bool,
         typer.Option(
             "--unknown-ok",
-            help="For serves that others run. An unknown identity counts as unchanged, so that a kept canary baseline, "
-            "soak or context search counts; a condition that this serve cannot answer is left out of the decision, not "
-            "passed. Both are named, and kept in the evidence.",
+            help="For serves that somebody else runs. An unknown identity counts as unchanged, so that earlier canary "
+            "baselines, soaks and context searches count. A condition that this serve cannot answer is left out of the "
+            "decision, not passed. The result names both.",
         ),
     ] = False,
     suites: Annotated[
-        Path | None, typer.Option("--suites", metavar="DIR", help="Fixtures of your own for conditions of a class.")
+        Path | None, typer.Option("--suites", metavar="DIR", help="Your own fixtures, for conditions of a class.")
     ] = None,
     config: options.Config = None,
     state: options.State = None,
@@ -53,16 +55,17 @@ def gate(
     asked = judging.gate
     began = time.time()
     runs = [] if again else gate_measurements.stored_runs(judging, began)
-    told = {} if dry_run else gate_measurements.measure_missing(judging, runs, quiet=json)
+    fixes = {} if dry_run else gate_measurements.measure_missing(judging, runs, quiet=json)
     unknown = gate_measurements.unknown_conditions(judging, runs)
     findings = judgement.judge_gate(asked, runs, judging.classes, unknown if unknown_ok else ())
     for condition, finding in zip(asked.conditions, findings, strict=True):
         if finding.outcome is Outcome.UNDECIDED:
-            finding.fix = gate_measurements.fix_for(judging, condition, told, unknown)
+            finding.fix = gate_measurements.fix_for(judging, condition, fixes, unknown)
     outcome = judgement.outcome_of(findings)
     proposed = judging.proposals(alias)
     settings: dict[str, object] = {
         "gate": asked.name, "alias": alias, "conditions": [one.text for one in asked.conditions],
+        "max_age": asked.max_age,
         "runs": [run.id for run in runs], "unknown_ok": unknown_ok,
         "unknown_identity": judging.unknown_identity if unknown_ok else [],
         "set_aside": [one.name for one in findings if one.outcome is Outcome.NOT_APPLICABLE],
@@ -78,7 +81,7 @@ def gate(
     if judging.unknown_identity and not dry_run:
         terminal.note(gate_measurements.identity_note(judging))
     if not dry_run:
-        terminal.note(f"kept: {kept.save_run(run, found.state)}")
+        terminal.note(f"saved: {kept.save_run(run, found.state)}")
     if outcome is not Outcome.PASSED:
         raise typer.Exit(FAILED)
     if alias is not None and not json and not dry_run:

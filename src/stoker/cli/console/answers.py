@@ -145,7 +145,7 @@ class StatusAnswer(msgspec.Struct, frozen=True):
     events: list[RecentEvent] = []
 
     def serve(self, name: str) -> ServeStatus | None:
-        """By any name that means it; its own goes first."""
+        """The serve with this name, served name or alias; a serve's own name goes first."""
         own = next((s for s in self.serves if s.name == name), None)
         return own or next((s for s in self.serves if name == s.served_name or name in s.aliases), None)
 

@@ -57,15 +57,15 @@ def model_names(context: typer.Context, incomplete: str) -> list[str]:
     if not _listed(document.get("tier")):
         return serve_names(context, incomplete)
     aliases = document.get("alias")
-    tasks = [name for name, told in aliases.items() if _is_task(told)] if isinstance(aliases, dict) else []
+    tasks = [name for name, definition in aliases.items() if _is_task(definition)] if isinstance(aliases, dict) else []
     return [*serve_names(context, incomplete), *_matching(["auto", *tasks], incomplete)]
 
 
-def _is_task(told: object) -> bool:
+def _is_task(definition: object) -> bool:
     """`"auto:CLASS"`, or a table with that as its `serve`."""
     from stoker.domain.routing import is_reserved
 
-    target = told.get("serve") if isinstance(told, dict) else told
+    target = definition.get("serve") if isinstance(definition, dict) else definition
     return isinstance(target, str) and is_reserved(target)
 
 
@@ -77,7 +77,7 @@ def tier_names(context: typer.Context, incomplete: str) -> list[str]:
 def compared_names(context: typer.Context, incomplete: str) -> list[str]:
     """Serves, tiers, and aliases of serves."""
     aliases = _document(context).get("alias")
-    own = [name for name, told in aliases.items() if not _is_task(told)] if isinstance(aliases, dict) else []
+    own = [name for name, target in aliases.items() if not _is_task(target)] if isinstance(aliases, dict) else []
     names = [*serve_names(context, incomplete), *tier_names(context, incomplete), *_matching(own, incomplete)]
     return list(dict.fromkeys(names))
 
@@ -92,7 +92,7 @@ def class_names(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def class_lists(context: typer.Context, incomplete: str) -> list[str]:
-    """The same behind a comma: what stands before it stays."""
+    """Class names for the last item of a comma-separated list; earlier items stay."""
     before, comma, last = incomplete.rpartition(",")
     return [f"{before}{comma}{name}" for name in class_names(context, last)]
 
@@ -155,9 +155,11 @@ OneServe = Annotated[
         show_default=False,
     ),
 ]
-BaseUrl = Annotated[str | None, typer.Option("--base-url", metavar="URL", help="Any server instead.")]
-ModelThere = Annotated[str | None, typer.Option("--model", metavar="ID", help="The model there.")]
-KeyVariable = Annotated[str | None, typer.Option("--key-env", metavar="VARIABLE", help="The variable with the key.")]
+BaseUrl = Annotated[str | None, typer.Option("--base-url", metavar="URL", help="Ask this server instead.")]
+ModelThere = Annotated[str | None, typer.Option("--model", metavar="ID", help="The model id at --base-url.")]
+KeyVariable = Annotated[
+    str | None, typer.Option("--key-env", metavar="VARIABLE", help="The environment variable with the key.")
+]
 
 
 def duration(text: str | None, option: str) -> float | None:

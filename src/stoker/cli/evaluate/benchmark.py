@@ -24,7 +24,7 @@ def benchmark(
     base_url: options.BaseUrl = None,
     model: options.ModelThere = None,
     key_env: options.KeyVariable = None,
-    direct: Annotated[bool, typer.Option("--direct", help="Also the engine itself, in turn with the front door.")]
+    direct: Annotated[bool, typer.Option("--direct", help="Also measure the engine directly.")]
     = False,
     preset: Annotated[
         str | None, typer.Option("--preset", help="ladder, users, short, long, decode. Default: ladder.")
@@ -32,13 +32,13 @@ def benchmark(
     concurrency: Annotated[
         str | None, typer.Option("--concurrency", metavar="N,N,...", help="Clients at once, instead of a ladder.")
     ] = None,
-    prompt_tokens: Annotated[int | None, typer.Option("--prompt-tokens", min=1, help="Exact, template included.")]
+    prompt_tokens: Annotated[int | None, typer.Option("--prompt-tokens", min=1, help="Exact, with the template.")]
     = None,
-    output_tokens: Annotated[int | None, typer.Option("--output-tokens", min=1, help="Of one answer.")] = None,
-    seconds: Annotated[float | None, typer.Option("--seconds", min=0, help="Least time of a step. Default: 30.")]
+    output_tokens: Annotated[int | None, typer.Option("--output-tokens", min=1, help="Length of one answer.")] = None,
+    seconds: Annotated[float | None, typer.Option("--seconds", min=0, help="Minimum time of a step. Default: 30.")]
     = None,
-    requests: Annotated[int | None, typer.Option("--requests", min=1, help="Least number in a step.")] = None,
-    repeats: Annotated[int | None, typer.Option("--repeats", min=1, help="Of each step. Default: 3.")] = None,
+    requests: Annotated[int | None, typer.Option("--requests", min=1, help="Minimum number in a step.")] = None,
+    repeats: Annotated[int | None, typer.Option("--repeats", min=1, help="Repeats of each step. Default: 3.")] = None,
     rate: Annotated[
         str | None, typer.Option("--rate", metavar="N,N,...", help="Requests a second at random times (open loop).")
     ] = None,
@@ -50,7 +50,7 @@ def benchmark(
     replay: Annotated[
         Path | None, typer.Option("--replay", metavar="FILE", help="A Mooncake trace: its lengths, at its times.")
     ] = None,
-    speed: Annotated[float, typer.Option("--speed", min=0.001, help="Of the replay: 2 is twice as fast.")] = 1.0,
+    speed: Annotated[float, typer.Option("--speed", min=0.001, help="Speed of the replay: 2 is twice as fast.")] = 1.0,
     against: Annotated[
         str | None, typer.Option("--against", metavar="RESULT", help="An earlier result, to compare with.")
     ] = None,

@@ -80,9 +80,9 @@ def _odd(run: Run) -> list[str]:
 def _show_routes(front: Run, direct: Run) -> None:
     after = {one.name: one.numbers for one in direct.findings}
     pairs = [(one.name, one.numbers.get("ttft_p50"), after.get(one.name, {}).get("ttft_p50")) for one in front.findings]
-    told = [f"{name} {a - b:+.1f} ms" for name, a, b in pairs if a is not None and b is not None]
-    if told:
-        terminal.say(f"\n{front.subject.route} against {direct.subject.route}, TTFT p50: {', '.join(told)}")
+    differences = [f"{name} {a - b:+.1f} ms" for name, a, b in pairs if a is not None and b is not None]
+    if differences:
+        terminal.say(f"\n{front.subject.route} against {direct.subject.route}, TTFT p50: {', '.join(differences)}")
 
 
 def show_comparison(found: BenchmarkComparison) -> None:

@@ -32,7 +32,7 @@ _Tiers = Annotated[
     ),
 ]
 _Suites = Annotated[
-    Path | None, typer.Option("--suites", metavar="DIR", help="Fixtures of your own, *.jsonl, instead.")
+    Path | None, typer.Option("--suites", metavar="DIR", help="Use your own fixtures, *.jsonl, instead.")
 ]
 
 
@@ -92,7 +92,7 @@ def calibrate(
     state: options.State = None,
     json: options.Json = False,
 ) -> None:
-    """Remeasure what is no longer valid: tiers that changed, and tiers whose answers got worse."""
+    """Measure again what is no longer valid: tiers that changed, and tiers whose answers got worse."""
     installation = find_installation(config, state)
     done: list[ProfileRow] = []
     for tier in _chosen(_router(installation), tiers or []):
@@ -183,7 +183,7 @@ def _fixtures(known: RunningServe, suites: Path | None, classes: Sequence[str], 
 
 
 class _Kept:
-    """Grades of a run that is not over, so that it can go on: STATE/bootstrap/TIER.jsonl, of one fingerprint."""
+    """Grades of an unfinished run, so that it can continue: STATE/bootstrap/TIER.jsonl, for one fingerprint."""
 
     def __init__(self, state: Path, tier: str, known: RunningServe, fresh: bool) -> None:
         from stoker.measure.suites import grading

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stoker.measure.canary.questions import CanaryQuestion
 
 _T = TypeVar("_T")
-Unknown = Annotated[bool, typer.Option("--unknown-ok", help="Take parts of the identity that are not known for equal.")]
+Unknown = Annotated[bool, typer.Option("--unknown-ok", help="Treat unknown parts of the identity as equal.")]
 
 
 def canary(
@@ -65,7 +65,7 @@ def _recorded(found: RunningServe, chosen: Sequence[CanaryQuestion]) -> Run:
 
     began = time.time()
     kept = interruptible.run_interruptible(
-        _asking(found, lambda asker, tell: measure.record_baseline(asker, chosen, digest(chosen), tell))
+        _asking(found, lambda asker, on_question: measure.record_baseline(asker, chosen, digest(chosen), on_question))
     )
     wrong = [one.reply for one in kept.replies if one.reply.failure]
     steady = sum(one.agreement == 1.0 for one in kept.replies)
@@ -106,7 +106,7 @@ def compared(found: RunningServe, chosen: Sequence[CanaryQuestion], wanted: str 
     same = measure.require_comparable(against, found.subject.fingerprint, digest(chosen), unknown_ok)
     kept = measure.baseline_in(against)
     checked = interruptible.run_interruptible(
-        _asking(found, lambda asker, tell: measure.run_canary(asker, chosen, kept, same, time.time, tell))
+        _asking(found, lambda asker, on_question: measure.run_canary(asker, chosen, kept, same, time.time, on_question))
     )
     settings: dict[str, object] = {
         "baseline": False,

@@ -1,4 +1,4 @@
-"""`stoker eval classifier`: has a model tell the classes of the held-out prompts, and says whether it may be on."""
+"""`stoker eval classifier`: asks a model to classify the held-out prompts, and says whether it may be used."""
 
 from __future__ import annotations
 
@@ -144,9 +144,9 @@ async def _answers(known: RunningServe, rows: list[Any], keep: Any) -> None:
                 misses = 0
             except (StokerError, TimeoutError) as error:
                 misses += 1
-                told = error.message if isinstance(error, StokerError) else f"no answer within {PATIENCE:g} s"
+                reason = error.message if isinstance(error, StokerError) else f"no answer within {PATIENCE:g} s"
                 if misses == GIVE_UP:
-                    raise RequestRefused(f"serve '{known.serve.name}' does not answer: {told}") from error
+                    raise RequestRefused(f"serve '{known.serve.name}' does not answer: {reason}") from error
                 if isinstance(error, StokerError):
                     continue
             now = time.perf_counter()
@@ -191,13 +191,14 @@ def _cell(value: float | None) -> str:
 def _document(settings: ClassifierModelSettings, proof: ClassifierProof, is_configured: bool) -> dict[str, object]:
     from stoker.domain.task import HIGH_RISK
 
-    def told(seen: ClassifierScore) -> dict[str, object]:
+    def fields_of(seen: ClassifierScore) -> dict[str, object]:
         return {"accuracy": seen.accuracy, "recall": {name: seen.recall(name) for name in HIGH_RISK},
                 "alarms": seen.false_alarms, "cost": seen.cost}  # fmt: skip
 
     return {
         "serve": settings.serve, "below": settings.below, "timeout": settings.timeout, "asked": proof.asked,
-        "total": proof.total, "unclear": proof.unclear, "late": proof.late, "built_in": told(proof.built_in),
-        "beside": told(proof.together), "alone": told(proof.alone), "on": not proof.rejection and is_configured,
+        "total": proof.total, "unclear": proof.unclear, "late": proof.late, "built_in": fields_of(proof.built_in),
+        "beside": fields_of(proof.together), "alone": fields_of(proof.alone),
+        "on": not proof.rejection and is_configured,
         "why": proof.rejection or ("" if is_configured else "[router.classifier] names another serve or none"),
     }  # fmt: skip

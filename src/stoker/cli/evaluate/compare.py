@@ -32,9 +32,9 @@ def compare(
         list[str] | None,
         typer.Option("--for", metavar="CLASS", help="Only this class; repeatable.", autocompletion=options.class_lists),
     ] = None,
-    stored: Annotated[bool, typer.Option("--stored", help="Measure nothing: only what is kept.")] = False,
+    stored: Annotated[bool, typer.Option("--stored", help="Measure nothing; use stored results only.")] = False,
     suites: Annotated[
-        Path | None, typer.Option("--suites", metavar="DIR", help="Fixtures of your own, *.jsonl, instead.")
+        Path | None, typer.Option("--suites", metavar="DIR", help="Use your own fixtures, *.jsonl, instead.")
     ] = None,
     html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a page, one file.")] = None,
     config: options.Config = None,

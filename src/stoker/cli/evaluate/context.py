@@ -1,4 +1,4 @@
-"""`stoker eval context`: the largest context that works, found by starting the engine anew for each candidate."""
+"""`stoker eval context`: the largest context that works, found by restarting the engine for each candidate."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def context(
     low: Annotated[int, typer.Option("--from", min=256, metavar="N", help="The first candidate.")] = 2048,
     high: Annotated[
         int | None,
-        typer.Option("--to", min=256, metavar="N", help="The last one. Default: what the model was trained for."),
+        typer.Option(
+            "--to", min=256, metavar="N", help="The largest candidate. Default: what the model was trained for."
+        ),
     ] = None,
     concurrency: Annotated[
         float, typer.Option("--concurrency", min=1, metavar="N", help="Requests of full length at once.")
@@ -115,12 +117,12 @@ def _search(
         seen.append(started.report)
         return started
 
-    def tell(trial: ContextTrial) -> None:
+    def show_trial(trial: ContextTrial) -> None:
         trials.append(trial)
         terminal.note(f"{trial.context}: {trial.outcome}")
 
     try:
-        interruptible.run_interruptible(context_search.search_context(low, high, concurrency, watched, tell))
+        interruptible.run_interruptible(context_search.search_context(low, high, concurrency, watched, show_trial))
         outcome = Outcome.PASSED if any(trial.is_working for trial in trials) else Outcome.FAILED
     except KeyboardInterrupt:
         outcome = Outcome.INTERRUPTED

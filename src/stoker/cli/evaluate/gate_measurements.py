@@ -1,4 +1,4 @@
-"""What a gate needs measured of one running serve, measured; and what cannot be known of it."""
+"""Makes the measurements of one running serve that a gate needs, and names those that it cannot make."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class GateMeasurement:
     def unknown_identity(self) -> list[str]:
         from stoker.measure.artifacts.fingerprint import IDENTITY
 
-        mark = self.running.subject.fingerprint
-        return [] if mark.identity else [name for name in IDENTITY if name not in mark.parts]
+        fingerprint = self.running.subject.fingerprint
+        return [] if fingerprint.identity else [name for name in IDENTITY if name not in fingerprint.parts]
 
     def command(self, *options: str) -> str:
         from stoker.cli.evaluate.running_serve import command_for
@@ -90,14 +90,14 @@ def measure_missing(judging: GateMeasurement, runs: list[Run], quiet: bool) -> d
     from stoker.measure.lock import hold_measurement_lock
 
     found = judging.running
-    told: dict[RunKind, str] = {}
+    fixes: dict[RunKind, str] = {}
     known = [run for run in runs if run.kind.value in _OWN_TIME] if judging.unknown_identity else runs
     for kind in judgement.missing_kinds(judging.gate, known, judging.classes):
         if kind.value in _OWN_TIME:
-            told[kind] = _own_time("measure it first", kind, found)
+            fixes[kind] = _own_time("measure it first", kind, found)
             continue
         if kind.value == "benchmark" and (why := _by_hand(judging, runs)):
-            told[kind] = why
+            fixes[kind] = why
         if kind.value == "benchmark" and not _own_steps(judging, known):
             continue
         terminal.note(f"{_NAMES.get(kind.value, kind.value)} of {found.serve.name} is measured now")
@@ -105,8 +105,8 @@ def measure_missing(judging: GateMeasurement, runs: list[Run], quiet: bool) -> d
             with hold_measurement_lock(found.state, found.lock, f"a gate of {found.serve.name}"):
                 runs.insert(0, _measured(kind, judging, known, quiet))
         except (UsageError, BaselineRefused) as error:
-            told[kind] = error.message
-    return told
+            fixes[kind] = error.message
+    return fixes
 
 
 def _own_steps(judging: GateMeasurement, runs: Sequence[Run]) -> list[Condition]:
@@ -166,15 +166,17 @@ def _is_ours(found: RunningServe) -> bool:
     return found.serve.driver.value == "process" and found.serve.base_url is None
 
 
-def fix_for(judging: GateMeasurement, condition: Condition, told: Mapping[RunKind, str], unknown: Sequence[str]) -> str:
+def fix_for(
+    judging: GateMeasurement, condition: Condition, fixes: Mapping[RunKind, str], unknown: Sequence[str]
+) -> str:
     from stoker.measure.gate import measurements
 
     if condition.text in unknown:
         return f"this serve does not report it; to leave it out of the decision: {judging.command('--unknown-ok')}"
     kind = measurements.kind_of(condition, judging.classes)
     if kind.value == "benchmark" and measurements.separate_options(condition) is None:
-        return told.get(kind, "") if measurements.needed_step(condition) is None else judging.command("--again")
-    return told.get(kind) or _own_time("measure it again", kind, judging.running)
+        return fixes.get(kind, "") if measurements.needed_step(condition) is None else judging.command("--again")
+    return fixes.get(kind) or _own_time("measure it again", kind, judging.running)
 
 
 def identity_note(judging: GateMeasurement) -> str:
@@ -227,7 +229,7 @@ def stored_runs(judging: GateMeasurement, now: float) -> list[Run]:
     store = Results(found.state)
     for sentence in store.sync():
         terminal.note(f"stoker: {sentence}")
-    mark = found.subject.fingerprint
+    fingerprint = found.subject.fingerprint
     runs: list[Run] = []
     for kind in dict.fromkeys(kind_of(one, judging.classes) for one in gate.conditions):
         is_by_hand = kind.value in _OWN_TIME or (kind.value == "benchmark" and _by_hand(judging, []) != "")
@@ -236,11 +238,11 @@ def stored_runs(judging: GateMeasurement, now: float) -> list[Run]:
         own: list[Run] = []
         for entry in store.select(kind, found.serve.name, limit=1000):
             if entry.is_baseline or not judgement.may_match(
-                kind, entry.identity, entry.execution, mark, judging.unknown_ok
+                kind, entry.identity, entry.execution, fingerprint, judging.unknown_ok
             ):
                 continue
             own += judgement.usable_runs(
-                [store.load(entry.id)], found.serve.name, mark, gate.max_age, now, judging.unknown_ok
+                [store.load(entry.id)], found.serve.name, fingerprint, gate.max_age, now, judging.unknown_ok
             )
             if len(own) == _LOOKED_AT or (own and kind not in judgement.missing_kinds(gate, own, judging.classes)):
                 break
@@ -277,8 +279,8 @@ def _measured(kind: RunKind, judging: GateMeasurement, runs: Sequence[Run], json
         from stoker.measure.preflight.run import PreflightOptions
         from stoker.measure.preflight.run import chosen_checks as gates
 
-        with preflight.live_line(len(gates(())), json) as tell:
-            run = preflight.measure(ways, PreflightOptions(), tell)
+        with preflight.live_line(len(gates(())), json) as on_progress:
+            run = preflight.measure(ways, PreflightOptions(), on_progress)
         if not json:
             preflight.show(run)
     else:

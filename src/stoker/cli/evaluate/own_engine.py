@@ -36,10 +36,10 @@ _TAIL = 300
 
 
 class OwnEngine:
-    """Starts `serve` again and again, each time with another limit. Nothing of it is known to a running Stoker."""
+    """Starts `serve` repeatedly, each time with another limit. A running Stoker does not know about it."""
 
     def __init__(self, serve: Serve, log: Path, concurrency: int) -> None:
-        """`concurrency`: what it has to allow at least.
+        """`concurrency`: how many requests the engine must allow at once.
 
         Raises UsageError for a serve whose engine Stoker does not start as a process, or cannot start here.
         """
@@ -55,7 +55,7 @@ class OwnEngine:
         self._log = log
 
     async def start(self, context: int) -> StartedEngine:
-        """Raises EngineNotStarted with the engine's last words. On cancel nothing of it is left."""
+        """Raises EngineNotStarted with the end of the engine's log. On cancel the engine is stopped."""
         parallel = max(self._serve.parallel, self._concurrency)
         return await self.launch(replace(self._serve, context=context, parallel=parallel))
 
@@ -78,7 +78,7 @@ class OwnEngine:
             used = key if launch.takes_key else None
             target = Target(serve.host, port, "", serve.served_name or serve.name, used)
             await self._until_ready(serve, target, pid, key)
-            told = await ask(target, _open_pages(serve))
+            report = await ask(target, _open_pages(serve))
             log = self._log.read_text(errors="replace")
         except BaseException:
             await _stop(pid, serve.stop_grace)
@@ -87,7 +87,7 @@ class OwnEngine:
         def failure() -> EngineNotStarted | None:
             return self._ended(serve, key, code) if (code := _exit_code(pid)) is not None else None
 
-        return StartedEngine(target, told, log, lambda: _stop(pid, serve.stop_grace), failure)
+        return StartedEngine(target, report, log, lambda: _stop(pid, serve.stop_grace), failure)
 
     async def _until_ready(self, serve: Serve, target: Target, pid: int, key: str) -> None:
         deadline = time.monotonic() + serve.ready_timeout
@@ -112,11 +112,11 @@ class OwnEngine:
         return EngineNotStarted(text, said.failure.kind.value, said.hint, said.failure.evidence)
 
 
-def configured_fingerprint(place: ConfiguredPlace, name: str, told: EngineReport | None = None) -> Fingerprint:
+def configured_fingerprint(place: ConfiguredPlace, name: str, report: EngineReport | None = None) -> Fingerprint:
     """Of the serve as it is configured: what its slot adds is added when it runs, too."""
     serve = place.serve(name)
     digests = HashCache(place.state).hash_all(fingerprint.identity_files(serve))
-    return fingerprint.fingerprint(serve, told or EngineReport(), digests, packages(serve))
+    return fingerprint.fingerprint(serve, report or EngineReport(), digests, packages(serve))
 
 
 def _open_pages(serve: Serve) -> set[str]:

@@ -29,7 +29,7 @@ def preflight(
     ] = None,
     only: Annotated[str | None, typer.Option("--only", metavar="CHECK,...", help="These checks only.")] = None,
     wording: Annotated[
-        str | None, typer.Option("--wording", metavar="NAME", help="How it is asked. Default: by the model's id.")
+        str | None, typer.Option("--wording", metavar="NAME", help="Wording of the questions. Default: by the model.")
     ] = None,
     baseline: Annotated[
         str | None,
@@ -58,8 +58,8 @@ def preflight(
     )
     wanted = PreflightOptions(only=names, needle_ctx=needle_ctx, wording=wording, baseline=earlier)
     lock = hold_measurement_lock(found.results.parent, found.slot or found.serve, f"a preflight of {found.serve}")
-    with lock, live_line(len(gates), quiet=json) as tell:
-        run = measure(found, wanted, tell)
+    with lock, live_line(len(gates), quiet=json) as on_progress:
+        run = measure(found, wanted, on_progress)
     if json:
         import msgspec
 
@@ -94,7 +94,7 @@ def _found(
         raise UsageError(error.message, code=error.code) from error
 
 
-def measure(found: MeasurementTarget, wanted: PreflightOptions, tell: OnProgress) -> Run:
+def measure(found: MeasurementTarget, wanted: PreflightOptions, on_progress: OnProgress) -> Run:
     """Raises UsageError for a wording that there is not."""
     import asyncio
 
@@ -104,7 +104,7 @@ def measure(found: MeasurementTarget, wanted: PreflightOptions, tell: OnProgress
 
     server, machine = found.servers[0], facts()
     try:
-        run = asyncio.run(measured.run_preflight(found.subject(server.route), server.target, wanted, tell))
+        run = asyncio.run(measured.run_preflight(found.subject(server.route), server.target, wanted, on_progress))
     except ValueError as error:
         raise UsageError(f"--wording: {error}") from error
     run.machine = result_file.raws(machine)

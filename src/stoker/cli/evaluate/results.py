@@ -54,14 +54,15 @@ _Id = Annotated[str, typer.Argument(metavar="ID", help="A result, or how its id 
 @app.command("list")
 def list_(
     kind: Annotated[
-        str | None, typer.Option("--kind", metavar="KIND", help="Only of this kind: canary, soak, benchmark...")
+        str | None, typer.Option("--kind", metavar="KIND", help="Only this kind: canary, soak, benchmark...")
     ] = None,
     serve: Annotated[
         str | None,
         typer.Option("--serve", metavar="SERVE", help="Only of this serve.", autocompletion=options.serve_names),
     ] = None,
     outcome: Annotated[
-        str | None, typer.Option("--outcome", metavar="WORD", help="Only what ended so: passed, failed, undecided...")
+        str | None,
+        typer.Option("--outcome", metavar="WORD", help="Only results with this outcome: passed, failed, undecided..."),
     ] = None,
     since: Annotated[
         str | None, typer.Option("--since", metavar="TIME", help='Only of the last so long ("24h"), or since a date.')
@@ -215,7 +216,7 @@ def _one(store: Results, wanted: str) -> Run:
             status=404,
         )
     if len(found) > 1:
-        raise UsageError(f"'{wanted}' may be {len(found)} results: {', '.join(found[:5])}; name one in full")
+        raise UsageError(f"'{wanted}' matches {len(found)} results: {', '.join(found[:5])}; give a full id")
     return store.load(found[0])
 
 

@@ -85,8 +85,8 @@ def running_at(installation: Installation, name: str | None, key_env: str | None
     key = front_door_key(installation, door, serve, key_env)
     target = Target(_NOWHERE.get(door.host, door.host), door.port, "", now.name, key.value)
     server = MeasuredEndpoint("front-door", target)
-    mark = _fingerprint(installation.state, serve, target, key.source)
-    subject = Subject(now.name, now.name, server.base_url, "chat", server.route, mark)
+    fingerprint = _fingerprint(installation.state, serve, target, key.source)
+    subject = Subject(now.name, now.name, server.base_url, "chat", server.route, fingerprint)
     return RunningServe(installation, now, serve, target, subject)
 
 

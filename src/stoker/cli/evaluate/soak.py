@@ -1,4 +1,4 @@
-"""`stoker eval soak`: hours of the same small measurement, with a state file from which it goes on."""
+"""`stoker eval soak`: repeats a small measurement for hours, with a state file from which it can resume."""
 
 from __future__ import annotations
 
@@ -27,10 +27,12 @@ if TYPE_CHECKING:
 
 def soak(
     serve: options.OneServe = None,
-    length: Annotated[str, typer.Option("--for", metavar="TIME", help="When it ends.")] = "8h",
-    every: Annotated[str, typer.Option("--every", metavar="TIME", help="From one cycle's start to the next.")] = "15m",
+    length: Annotated[str, typer.Option("--for", metavar="TIME", help="How long the soak runs.")] = "8h",
+    every: Annotated[
+        str, typer.Option("--every", metavar="TIME", help="Time from one cycle's start to the next.")
+    ] = "15m",
     concurrency: Annotated[int, typer.Option("--concurrency", min=1, help="Replies at once in a decode check.")] = 8,
-    tokens: Annotated[int, typer.Option("--tokens", min=2, help="Length of each of them.")] = 512,
+    tokens: Annotated[int, typer.Option("--tokens", min=2, help="Tokens of each reply.")] = 512,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the one that was interrupted.")] = False,
     config: options.Config = None,
     state: options.State = None,
@@ -151,7 +153,7 @@ class _Work:
 
 
 def _run(found: RunningServe, record: SoakRecord, path: Path, quiet: bool) -> Run:
-    """Until it is over, or broken off: then the state file stays."""
+    """Runs to the end. If it is interrupted, the state file stays."""
 
     from stoker.cli.evaluate import interruptible
     from stoker.cli.evaluate.running_serve import command_for

@@ -33,18 +33,20 @@ def sweep(
     serve: options.OneServe = None,
     vary: Annotated[
         list[str] | None,
-        typer.Option("--vary", metavar="KEY=V,V,...", help="A setting, its values; repeatable.", autocompletion=keys),
+        typer.Option(
+            "--vary", metavar="KEY=V,V,...", help="A setting and its values; repeatable.", autocompletion=keys
+        ),
     ] = None,
     goal: Annotated[
-        str, typer.Option("--goal", metavar="GOAL", help="What is best: throughput, ttft, decode, context.")
+        str, typer.Option("--goal", metavar="GOAL", help="What to optimise: throughput, ttft, decode, context.")
     ] = "throughput",
     concurrency: Annotated[
         int | None, typer.Option("--concurrency", min=1, max=_MOST_CLIENTS, help="Clients at once, the same for all.")
     ] = None,
-    seconds: Annotated[float, typer.Option("--seconds", min=0, help="Least time of a step; there are two.")] = 5.0,
-    output_tokens: Annotated[int | None, typer.Option("--output-tokens", min=2, help="Of one answer.")] = None,
+    seconds: Annotated[float, typer.Option("--seconds", min=0, help="Minimum time of each of the two steps.")] = 5.0,
+    output_tokens: Annotated[int | None, typer.Option("--output-tokens", min=2, help="Length of one answer.")] = None,
     limit: Annotated[
-        str, typer.Option("--limit", metavar="TIME", help="For one variant, once it runs; then it is given up.")
+        str, typer.Option("--limit", metavar="TIME", help="Time limit for measuring one variant.")
     ] = "10m",
     resume: Annotated[
         str | None, typer.Option("--resume", metavar="FILE", help="Continue an interrupted sweep.")
@@ -69,8 +71,10 @@ def sweep(
         raise UsageError("a sweep starts the engine itself, so it needs a configuration: --config FILE")
     aim = _goal(goal)
     chosen = serve_on_its_devices(installation, installation.settings, serve)
-    mark = configured_fingerprint(installation, chosen.name)
-    run, rows = _resumed(installation, resume, chosen, mark, vary) if resume else _begun(chosen, mark, vary)
+    fingerprint = configured_fingerprint(installation, chosen.name)
+    run, rows = (
+        _resumed(installation, resume, chosen, fingerprint, vary) if resume else _begun(chosen, fingerprint, vary)
+    )
     clients = concurrency or _clients(run, chosen, rows)
     load = SweepLoad(clients, seconds, options.duration(limit, "--limit") or 600.0, output_tokens)
     if dry_run:
@@ -106,7 +110,7 @@ def sweep(
 async def _variants(
     run: Run, rows: list[Variant], serve: Serve, engine: OwnEngine, load: SweepLoad, goal: Goal, state: Path
 ) -> None:
-    """Each that is not over; what became of it is on disk before the next one begins."""
+    """Measures each unfinished variant; its result is on disk before the next one begins."""
     from stoker.cli.evaluate import sweep_variant
 
     for number, row in enumerate(rows, 1):
@@ -127,7 +131,7 @@ def _goal(text: str) -> Goal:
         raise UsageError(f"--goal {text}: unknown goal; known goals: {', '.join(Goal)}") from None
 
 
-def _begun(serve: Serve, mark: Fingerprint, vary: list[str] | None) -> tuple[Run, list[Variant]]:
+def _begun(serve: Serve, fingerprint: Fingerprint, vary: list[str] | None) -> tuple[Run, list[Variant]]:
     """Raises UsageError of a `--vary` that cannot be."""
     from stoker.cli.evaluate.save_run import build_run
     from stoker.domain.run import Outcome, RunKind, Subject
@@ -138,15 +142,17 @@ def _begun(serve: Serve, mark: Fingerprint, vary: list[str] | None) -> tuple[Run
     except sweep.BadVariation as error:
         raise UsageError(str(error)) from error
     rows = sweep.variants(varied)
-    subject = Subject(serve.name, serve.served_name or serve.name, "an engine of its own", "chat", "direct", mark)
+    subject = Subject(
+        serve.name, serve.served_name or serve.name, "an engine of its own", "chat", "direct", fingerprint
+    )
     run = build_run(RunKind.SWEEP, subject, time.time(), Outcome.INTERRUPTED, [], {}, {"vary": varied}, rows)
     return run, rows
 
 
 def _resumed(
-    installation: Installation, name: str, serve: Serve, mark: Fingerprint, vary: list[str] | None
+    installation: Installation, name: str, serve: Serve, fingerprint: Fingerprint, vary: list[str] | None
 ) -> tuple[Run, list[Variant]]:
-    """Raises UsageError for a file that is no sweep of this serve, RequestRefused if the serve has changed."""
+    """Raises UsageError for a file that is not a sweep of this serve, RequestRefused if the serve has changed."""
     import msgspec
 
     from stoker.measure.artifacts import result_file
@@ -158,7 +164,7 @@ def _resumed(
     run = result_file.load(result_file.find(name, result_file.results_of(installation.state)))
     if run.kind.value != "sweep" or run.subject.serve != serve.name:
         raise UsageError(f"{run.id} is a {run.kind.value} of {run.subject.serve}, not a sweep of {serve.name}")
-    changed = difference(run.subject.fingerprint, mark)
+    changed = difference(run.subject.fingerprint, fingerprint)
     if changed.identity or changed.execution:
         what = "; ".join(changed.identity + changed.execution)
         raise RequestRefused(f"'{serve.name}' changed since ({what}): start a new run without --resume", code="changed")
@@ -166,7 +172,7 @@ def _resumed(
 
 
 def _clients(run: Run, serve: Serve, rows: list[Variant]) -> int:
-    """As before where a sweep goes on; else as many as the widest variant works on at once."""
+    """As before if a sweep is resumed; else as many as the widest variant serves at once."""
     before = run.setting("clients")
     if isinstance(before, int):
         return before

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MeasurementTarget:
-    """The ways to one model, the one that was asked for first, and where results of it are kept."""
+    """The addresses of one model, the requested one first, and the directory of its results."""
 
     servers: list[MeasuredEndpoint]
     serve: str
@@ -98,8 +98,8 @@ def target_of(known: RunningServe, asked: str | None = None, direct: bool = Fals
     listed = _listed(target, f"{where} does not answer")
     seen = now.facts.get("n_ctx")
     context = _model(target.served_name, listed, where).context or (seen if isinstance(seen, int) else None)
-    mark = known.subject.fingerprint
-    return MeasurementTarget(servers, now.name, known.state / "results", context, mark, notes, known.lock)
+    fingerprint = known.subject.fingerprint
+    return MeasurementTarget(servers, now.name, known.state / "results", context, fingerprint, notes, known.lock)
 
 
 def _engine(serve: ServeStatus, installation: Installation) -> tuple[MeasuredEndpoint | None, str]:
@@ -145,7 +145,7 @@ def _model(name: str, listed: Sequence[ListedModel], where: str) -> ListedModel:
     names = [one.id for one in listed]
     near = nearest(name, names, cutoff=0.5)
     hint = f"did you mean '{near}'? " if near else ""
-    raise UsageError(f"{where} has no model '{name}'; {hint}there are: {', '.join(names)}", code="unknown_model")
+    raise UsageError(f"{where} has no model '{name}'; {hint}known models: {', '.join(names)}", code="unknown_model")
 
 
 def _key(variable: str) -> str:

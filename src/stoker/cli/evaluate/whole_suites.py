@@ -1,4 +1,4 @@
-"""Whole suites of one running serve: asked with progress, kept as a result, and gone on with after Ctrl-C."""
+"""Whole suites of one running serve: asked with progress, saved as a result, and resumed after Ctrl-C."""
 
 from __future__ import annotations
 

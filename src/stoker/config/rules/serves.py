@@ -114,7 +114,9 @@ def _check_process(doc: ConfigDocument, entry: ServeEntry) -> None:
     if entry.driver == "process" and entry.gives(doc, "unit"):
         doc.problem(entry.at(doc, "unit"), 'is for driver = "systemd"; remove it, or set the driver')
     if entry.driver == "systemd" and entry.lacks(doc, "port"):
-        doc.problem(entry.at(doc, "driver"), f"serve '{entry.name}' runs as a unit and so needs a fixed `port`")
+        doc.problem(
+            entry.at(doc, "driver"), f"serve '{entry.name}' runs as a systemd unit and needs a fixed `port`: set one"
+        )
     _check_engine(doc, entry)
     if table.base_url is not None:
         doc.problem(entry.at(doc, "base_url"), 'is for external serves, and driver is "process"; remove one of the two')

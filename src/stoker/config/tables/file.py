@@ -1,4 +1,4 @@
-"""What may stand in `stoker.toml`. Every key is optional here: what must be there is a rule, with a line of its own.
+"""The keys of `stoker.toml`. Every key is optional here; the rules name the line where a required one is missing.
 
 Defaults are written as they would be in the file, so that the JSON schema shows them that way.
 """
@@ -204,7 +204,9 @@ class ServeTable(Section):
         64, "Most requests that may wait for a place. More get 503."
     )
     queue_timeout: Duration = setting(
-        "30s", "How long a request may wait for a place. `0s`: it gets 503 at once. Not for loads."
+        "30s",
+        "How long a request may wait for a place. `0s`: it gets 503 at once. After a load it counts "
+        "from the end of the load.",
     )
     status: StatusWord = setting(
         "production",

@@ -52,7 +52,7 @@ class OrchestratorTable(Section):
     project: Text | None = setting(
         None, "Directory in which the files that blocks name are written once they passed. Left out: none is written."
     )
-    keep: SomeDuration = setting("7d", "How long scratchpads are kept.")
+    keep: SomeDuration = setting("168h", "How long scratchpads are kept.")
     block_timeout: SomeDuration = setting("5m", "The longest that the worker may take for one block.")
     check_timeout: SomeDuration = setting("60s", "The longest that one command of `checks` may run.")
     validator_timeout: SomeDuration = setting("60s", "The longest that the validator may take for one block.")

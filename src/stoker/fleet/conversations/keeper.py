@@ -97,7 +97,10 @@ class ConversationKeeper:
         if not saves_conversations(serve):
             return
         if not isinstance(count, int) or count < 1:  # numbers beyond the last one mean any sequence to llama.cpp
-            self._log.error("conversations of serve %s are not saved: it does not report how many it holds", serve.name)
+            self._log.error(
+                "conversations of serve %s are not saved: it does not report its number of sequences (`total_slots`)",
+                serve.name,
+            )
             return
         launch = self._signer.digest("conversations", fingerprint(serve, self._signer), _build(facts), _weights(serve))
         self._runs[serve.name] = EngineRun(serve, address, launch, Sequences(count, is_fresh))

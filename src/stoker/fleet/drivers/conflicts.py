@@ -47,8 +47,8 @@ class Conflicts:
             else:
                 await self._end_unit(entry.removeprefix(_UNIT))
             if await self._is_present(entry):
-                raise StartFailed(f"`{entry}` conflicts and still runs: {_by_hand(entry)}", code="conflict")
-            done.append(f"`{entry}` was stopped and does not start again by itself; to undo: {undo}")
+                raise StartFailed(f"`{entry}` is in `conflicts` and still runs: {_by_hand(entry)}", code="conflict")
+            done.append(f"`{entry}` was stopped and disabled; to undo this: {undo}")
         return done
 
     async def _is_present(self, entry: str) -> bool:
@@ -117,7 +117,9 @@ class Conflicts:
 
 
 def _failed(entry: str, why: str) -> StartFailed:
-    return StartFailed(f"`{entry}` conflicts and could not be stopped ({why}): {_by_hand(entry)}", code="conflict")
+    return StartFailed(
+        f"`{entry}` is in `conflicts` and could not be stopped ({why}): {_by_hand(entry)}", code="conflict"
+    )
 
 
 def _by_hand(entry: str) -> str:

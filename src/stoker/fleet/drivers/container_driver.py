@@ -145,7 +145,7 @@ class ContainerDriver:
         container = await self._inspect(serve)
         if container is None:
             raise StartFailed(
-                f"`up` of serve '{serve.name}' ended, and there is no container '{name}': give it that name "
+                f"`up` of serve '{serve.name}' ended, but created no container '{name}': give it that name "
                 f"(`container_name: {name}` in a Compose file, `--name {name}` for docker run)",
                 code="cannot_start",
             )
@@ -164,7 +164,7 @@ class ContainerDriver:
             raise StartFailed(f"{text}{why}; see `docker inspect {container.name}`", code="cannot_start")
         if seen.why and seen.action is ContainerAction.LEAVE:
             self._log.warning(
-                "serve %s: container %s runs already, and %s; to make it again: stoker serves down %s, then up",
+                "serve %s: container %s runs already, and %s; to recreate it, type stoker serves down %s, then up",
                 serve.name, container.name, seen.why, serve.name,
             )  # fmt: skip
         if warning := restarts_by_itself(container):
@@ -238,7 +238,7 @@ class ContainerDriver:
         try:
             self._made.write(container.name, made)
         except OSError as error:  # harmless: the next start makes it again
-            self._log.warning("what container %s was made from is not on disk: %s", container.name, error.strerror)
+            self._log.warning("the record of container %s cannot be written: %s", container.name, error.strerror)
 
     # -- after a restart of Stoker -----------------------------------------------------------------------------------
 
@@ -258,7 +258,7 @@ class ContainerDriver:
         except DockerFailed as failure:
             is_alive = record.pid > 0 and identity.start_mark(record.pid) == record.mark
             if not is_alive:
-                self._log.warning("serve %s cannot be looked for: %s", record.name, failure.message)
+                self._log.warning("whether serve %s still runs cannot be found out: %s", record.name, failure.message)
             return record if is_alive else None
         if found is None or found.state not in HOLDS:
             return None

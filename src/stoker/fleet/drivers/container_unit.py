@@ -150,14 +150,14 @@ class ContainerUnit:
         """After its last words; why it ended is added where only Docker knows."""
         await asyncio.wait([self._listening], timeout=CODE_LIMIT)
         if found is not None and (why := found.error or ("out of memory" if found.out_of_memory else "")):
-            self._write(f"--- stoker: Docker reports of its end: {why}\n".encode())
+            self._write(f"--- stoker: Docker about its exit: {why}\n".encode())
         self._tell(exit_code(found) if found is not None else None)
 
     async def _listen(self, since: float) -> None:
         try:
             await self._docker.follow(self._id, since, self._write)
         except DockerFailed as failure:
-            self._log.warning("the log of container %s is not written any more: %s", self._name, failure.message)
+            self._log.warning("the log of container %s is no longer written: %s", self._name, failure.message)
 
     def _write(self, data: bytes) -> None:
         """Opened each time: the log may have been rotated, or deleted. A full disk costs lines, nothing else."""

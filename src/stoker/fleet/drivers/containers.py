@@ -33,7 +33,7 @@ class ContainerDrift(Enum):
     SAME = "same"
     DRIFTED = "drifted"
     UNKNOWN = "unknown"
-    """It has the right name and image, and it is unknown how it was made."""
+    """It has the right name and image, and how it was created is unknown."""
 
 
 class ContainerAction(Enum):
@@ -173,7 +173,7 @@ def drift(
     if container is None:
         return ContainerDrift.SAME, ""
     if wanted.image_id and container.image_id != wanted.image_id:  # 1
-        return ContainerDrift.DRIFTED, f"the image {container.image} is another one now"
+        return ContainerDrift.DRIFTED, f"the image {container.image} has changed"
     label = container.labels.get(CONFIG_HASH, "")
     if made is not None and made.id == container.id:  # 2
         if made.fingerprint != wanted.fingerprint:
@@ -186,7 +186,7 @@ def drift(
         if label == wanted.config_hash:
             return ContainerDrift.SAME, ""
         return ContainerDrift.DRIFTED, "the Compose file has changed"
-    return ContainerDrift.UNKNOWN, "it is unknown how it was made"  # 4
+    return ContainerDrift.UNKNOWN, "how it was created is unknown"  # 4
 
 
 def steps(
@@ -212,11 +212,13 @@ def refusal(state: ContainerState, name: str) -> str:
     """Why a start is left to the operator, with what to type."""
     return {
         ContainerState.RESTARTING: (
-            f"container '{name}' ends and is restarted again and again: see `docker logs {name}`, "
+            f"container '{name}' exits and is restarted again and again: see `docker logs {name}`, "
             f"then `docker stop {name}`"
         ),
-        ContainerState.DEAD: f"container '{name}' is dead, Docker could not remove it: type `docker rm --force {name}`",
-        ContainerState.REMOVING: f"container '{name}' is being removed: wait until `docker ps --all` omits it",
+        ContainerState.DEAD: f"container '{name}' is dead: Docker could not remove it; type `docker rm --force {name}`",
+        ContainerState.REMOVING: (
+            f"container '{name}' is being removed: wait until `docker ps --all` no longer lists it"
+        ),
     }.get(state, f"the state of container '{name}' is not known: look at `docker inspect {name}`")
 
 

@@ -50,13 +50,13 @@ _PATTERNS: tuple[tuple[str, DockerFault, str], ...] = (
     (
         r"permission denied[^\n]*(docker daemon|docker\.sock|docker api)|PermissionError[^\n]*Permission denied",
         DockerFault.NO_PERMISSION,
-        "this user may not talk to Docker: type `sudo usermod -aG docker $(id -un)` and log in again",
+        "this user may not use Docker: type `sudo usermod -aG docker $(id -un)` and log in again",
     ),
     (
         r"cannot connect to the docker daemon|is the docker daemon running|error during connect"
         r"|failed to connect to the docker api|error while fetching server api version",
         DockerFault.NO_DAEMON,
-        "the Docker daemon does not answer: type `sudo systemctl start docker`, and see that DOCKER_HOST is right",
+        "the Docker daemon does not answer: type `sudo systemctl start docker`, and check DOCKER_HOST",
     ),
     (
         r"container name \"?/?(?P<what>[^\"\s]+)\"? is already in use",
@@ -67,7 +67,7 @@ _PATTERNS: tuple[tuple[str, DockerFault, str], ...] = (
         r"no such image:? (?P<what>\S+?)(?=:?\s|$)|pull access denied for (?P<other>[^\s,]+)"
         r"|manifest for (?P<third>\S+) not found|unable to find image '(?P<fourth>[^']+)'(?!.*status: downloaded)",
         DockerFault.NO_IMAGE,
-        "the image {what} is not here: type `docker pull {what}`, or correct its name",
+        "the image {what} is not on this machine: type `docker pull {what}`, or correct its name",
     ),
     (r"no such (container|object)", DockerFault.NO_CONTAINER, "there is no such container: see `docker ps --all`"),
     (
@@ -99,7 +99,7 @@ def explain(argv: Sequence[str], said: str) -> DockerFailed:
             continue
         sentence = advice.format(what=what, config=" ".join([*before_verb(argv), "config"]))
         return DockerFailed(fault, f"{sentence} ({last})" if fault is DockerFault.BAD_COMPOSE else sentence)
-    return DockerFailed(DockerFault.OTHER, f"`{' '.join(argv[:2])}` failed: {last or 'it said nothing'}")
+    return DockerFailed(DockerFault.OTHER, f"`{' '.join(argv[:2])}` failed: {last or 'it printed nothing'}")
 
 
 def is_compose(argv: Sequence[str]) -> bool:
@@ -155,7 +155,7 @@ class Docker:
             return parse(json.loads(result.out)[0])
         except (ValueError, IndexError, msgspec.ValidationError) as error:
             raise DockerFailed(
-                DockerFault.OTHER, f"`docker inspect {name}` answered what cannot be read: {error}"
+                DockerFault.OTHER, f"`docker inspect {name}` gave output that cannot be read: {error}"
             ) from error
 
     async def state(self, name: str) -> ContainerState:
@@ -212,7 +212,7 @@ class Docker:
         except TimeoutError:
             raise DockerFailed(
                 DockerFault.NO_ANSWER,
-                f"`{' '.join(argv[:2])}` did not end within {limit:g} s: see whether Docker hangs",
+                f"`{' '.join(argv[:2])}` did not end within {limit:g} s: check whether Docker hangs",
             ) from None
         except OSError as error:
             raise _not_started(argv, error) from error

@@ -75,7 +75,7 @@ class Inspector:
         if action is ContainerAction.REFUSE:
             obstacle = f"serve '{serve.name}': {refusal(state, name)}"
         elif action in (ContainerAction.CREATE, ContainerAction.RECREATE) and not up:
-            what = "is not there" if container is None else f"has to be made again ({why})"
+            what = "is not there" if container is None else f"has to be recreated ({why})"
             obstacle = f"container '{name}' of serve '{serve.name}' {what}, and the serve has no `up`: give it one"
         return Inspection(
             state,
@@ -98,11 +98,11 @@ class Inspector:
             own = await self._service(serve, up)
             if own is None:
                 return [
-                    f"no service of the Compose file of {who} makes container '{serve.container}': write "
+                    f"no service of the Compose file of {who} creates container '{serve.container}': write "
                     f"`container_name: {serve.container}` into it"
                 ]
             if own.image and not await self._docker.images([own.image]):
-                return [f"the image {own.image} of {who} is not here: type `docker pull {own.image}`"]
+                return [f"the image {own.image} of {who} is not on this machine: type `docker pull {own.image}`"]
         elif up_command.verb_of(up) in ("run", "create"):
             words = [word for word in up[2:] if not word.startswith(("-", "/"))]
             if not await self._docker.images(words):
@@ -148,6 +148,7 @@ class Inspector:
 def _foreign(serve: Serve, whose: str) -> str:
     name = serve.container
     return (
-        f"container '{name}' {whose}: it is not that of serve '{serve.name}' and is left alone; give the serve another "
-        f"`container`, or type `docker rm --force {name}` if nobody needs it"
+        f"container '{name}' {whose}: it does not belong to serve '{serve.name}' and is left "
+        "alone; give the serve another "
+        f"`container`, or type `docker rm --force {name}` if it is not needed"
     )

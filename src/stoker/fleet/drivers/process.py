@@ -115,7 +115,7 @@ class LocalProcess:
 def describe_exit(code: int | None) -> str:
     """How a process ended, in words: `exited with code 1`, `was ended by SIGKILL`."""
     if code is None:
-        return "ended (its exit code went to the control plane that started it)"
+        return "exited (an earlier run of Stoker got its exit code)"
     if code >= 0:
         return f"exited with code {code}"
     try:

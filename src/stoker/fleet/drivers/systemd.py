@@ -109,7 +109,7 @@ class SystemdDriver:
         try:
             seen = await _visible(asked, record.handle)
         except SystemdFailed as error:
-            self._log.warning("serve %s is not looked for: %s", record.name, error.message)
+            self._log.warning("whether serve %s still runs cannot be found out: %s", record.name, error.message)
             return None
         return _complete(record, seen) if seen.is_up else None
 
@@ -128,7 +128,7 @@ class SystemdDriver:
         who = f"serve '{serve.name}'"
         if (missing := systemctl.problem(self._booted)) is not None:
             return None, [
-                f"{who} runs as a unit of systemd, and {missing}: take `driver` out, and Stoker starts it itself"
+                f"{who} runs as a systemd unit, but {missing}: remove `driver`, and Stoker starts the serve itself"
             ]
         unit, asked = serve.unit or "", self._asked(serve.unit or "")
         try:
@@ -140,7 +140,7 @@ class SystemdDriver:
             return seen, [f"the unit {unit} of {who} {refusal.format(systemctl=asked, install=install, unit=unit)}"]
         found = [f"the unit {unit} of {who} {drift}" for drift in self._drift(serve, seen, asked)]
         if serve.port is None:
-            found.append(f"{who} runs as a unit and so needs a fixed `port`")
+            found.append(f"{who} runs as a systemd unit and needs a fixed `port`: set one")
         elif not seen.is_up and (problem := port_problem(serve.host, serve.port)) is not None:
             found.append(f"{who}: {problem}")
         return seen, found
@@ -164,7 +164,7 @@ class SystemdDriver:
         except ValueError as error:
             return [f"cannot be written: {error}"]
         if wanted not in text.split("\n"):
-            return [f"was written for another configuration of it: type `{_install(asked)}`"]
+            return [f"was written for another configuration: type `{_install(asked)}`"]
         return []
 
     def _intent(
@@ -231,7 +231,7 @@ class SystemdDriver:
                 elif seen.is_up and isinstance(stopped, SystemdFailed):
                     raise stopped
             except SystemdFailed as error:
-                self._log.warning("%s may still be there: %s", unit, error.message)
+                self._log.warning("%s may still exist: %s", unit, error.message)
 
         await finish(asyncio.get_running_loop().create_task(end(), name=f"give-up-{unit}"))
 

@@ -117,7 +117,7 @@ class SystemdUnit:
             if seen.is_up:
                 stopping.result()
                 raise SystemdFailed(
-                    f"`{self._asked} stop {self._unit}` is done, and it is {seen.words}: look at its status"
+                    f"`{self._asked} stop {self._unit}` succeeded, but the unit is {seen.words}: look at its status"
                 )
             if seen.active is unit_states.ActiveState.FAILED:
                 await self._asked.reset(self._unit)

@@ -83,7 +83,7 @@ def ownership_problem(container: Container, made: ContainerRecord | None, words:
     if is_compose(words):
         return "was not made by Compose"
     if verb_of(words) in ("run", "create"):  # 3
-        return "" if container.image in words else f"is made from the image {container.image}, which `up` does not name"
+        return "" if container.image in words else f"uses the image {container.image}, which `up` does not name"
     return "was not made by Stoker"  # 4
 
 

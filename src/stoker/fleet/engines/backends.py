@@ -39,7 +39,7 @@ def problems(serve: Serve) -> list[str]:
         return []
     missing = dict.fromkeys(command for backend in preference for command in needs(backend) if not _has(serve, command))
     return [
-        f"serve '{serve.name}': no attention backend of {', '.join(preference)} can run here, for want of "
+        f"serve '{serve.name}': no attention backend of {', '.join(preference)} can run here; missing: "
         f"{' and '.join(f'`{command}`' for command in missing)}: install the CUDA toolkit and ninja, or add another "
         "to `attention_backend`"
     ]

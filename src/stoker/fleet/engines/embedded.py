@@ -119,7 +119,7 @@ def main(words: Sequence[str]) -> int:
     except RuntimeError:
         # llama.cpp writes its log from a thread that cannot be joined; exiting at once would lose the last lines.
         time.sleep(_LOG_LAG)
-        return _say(_FAILED, f"llama.cpp could not serve {options.model} on port {options.port}; it says why above")
+        return _say(_FAILED, f"llama.cpp could not serve {options.model} on port {options.port}: the reason is above")
     while server is not None:
         signal.pause()
     return 0

@@ -146,19 +146,19 @@ _ADVICE: Mapping[FailureKind, str] = {
     FailureKind.DEVICE_LOST: "the device is gone: look at `dmesg` and `nvidia-smi`; the machine may need a restart",
     FailureKind.DEVICE_FAULT: "its code failed on the device: try `graphs = false` or another `attention_backend`, or "
     "update the engine",
-    FailureKind.UNSUPPORTED_QUANTIZATION: "this engine cannot run this quantisation here: take another file, or take "
-    "`quantization` out",
-    FailureKind.UNSUPPORTED_BACKEND: "this attention backend, or KV cache type, cannot run here: take another, or take "
-    "`attention_backend` and `kv_cache_type` out",
+    FailureKind.UNSUPPORTED_QUANTIZATION: "this engine cannot run this quantisation here: use another file, or remove "
+    "`quantization`",
+    FailureKind.UNSUPPORTED_BACKEND: "this attention backend, or KV cache type, cannot run here: use another, or "
+    "remove `attention_backend` and `kv_cache_type`",
     FailureKind.UNSUPPORTED_ARCHITECTURE: "this engine does not know the model's architecture: update the engine",
     FailureKind.CONTEXT_TOO_LONG: "the model does not support so long a context: lower `context`",
     FailureKind.PORT_TAKEN: "its port is taken: find the process with `ss -ltnp`, or remove `port` so that a free one "
     "is picked",
     FailureKind.MISSING_DEPENDENCY: "something that it needs is not installed in the environment that it runs in",
-    FailureKind.MISSING_WEIGHTS: "the weights are not there, or may not be fetched: correct `model`, or fetch them "
+    FailureKind.MISSING_WEIGHTS: "the weights do not exist, or may not be fetched: correct `model`, or fetch them "
     "first and give their directory",
-    FailureKind.BAD_WEIGHTS: "the weights look damaged or cut short: compare their size and checksum with the source, "
-    "download them again",
+    FailureKind.BAD_WEIGHTS: "the weights look damaged or truncated: compare their size and checksum with the source, "
+    "or download them again",
     FailureKind.BAD_OPTION: "it does not know an option: correct `extra_args` or `cmd`",
 }
 _ADVICE_FOR: Mapping[tuple[FailureKind, str], str] = {

@@ -36,7 +36,7 @@ def launch(serve: Serve, place: LaunchPlace) -> Launch:
 
 def problems(serve: Serve) -> list[str]:
     if not serve.cmd:
-        return [f"serve '{serve.name}' has engine {serve.engine} and no command to start it: give it a `cmd`"]
+        return [f"serve '{serve.name}' has engine {serve.engine} and no command: set `cmd`"]
     found = []
     command = _PLACEHOLDER.sub(lambda match: serve.directory if match[1] == "dir" else match[0], serve.cmd[0])
     if find_command(serve, command) is None:

@@ -59,12 +59,12 @@ INSTEAD: Mapping[str, str] = {
     "tensor_parallel": 'it uses all devices that it sees; `extra_args = ["--split-mode", "row"]` splits each layer',
     "pipeline_parallel": "it spreads its layers over all devices that it sees",
     "memory_fraction": "set `gpu_layers`, or leave it out: it takes as many layers as fit",
-    "dtype": "it is in the GGUF file: take another file",
-    "quantization": "it is in the GGUF file: take another file",
-    "graphs": "take it out",
-    "tool_parser": "it reads tool calls as the chat template says",
-    "rendezvous": "take it out: it runs on one machine",
-    "trust_remote_code": "take it out: a GGUF file holds no code",
+    "dtype": "the GGUF file determines it: use another file",
+    "quantization": "the GGUF file determines it: use another file",
+    "graphs": "remove it",
+    "tool_parser": "tool calls are read as the chat template defines",
+    "rendezvous": "remove it: it runs on one machine",
+    "trust_remote_code": "remove it: a GGUF file holds no code",
 }
 
 

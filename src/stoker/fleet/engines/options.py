@@ -105,7 +105,7 @@ def template_problems(serve: Serve, takes_names: bool = True) -> list[str]:
     if takes_names:
         return []
     return [
-        f"serve '{serve.name}': engine {_ENGINES[serve.engine]} knows no chat template by the name '{given[:64]}': "
+        f"serve '{serve.name}': engine {_ENGINES[serve.engine]} has no chat template named '{given[:64]}': "
         "give a file (`./name.jinja`)"
     ]
 

@@ -48,8 +48,9 @@ def cautions(serve: Serve) -> list[str]:
         return found
     if serve.engine == "sglang" and serve.key is not None:
         found.append(
-            "SGLang takes its key on the command line only: every user of this machine can read it there; take `key` "
-            "out, and each start gets one of its own"
+            "SGLang takes its key on the command line only: every user of this machine can read "
+            "it there: remove `key`, "
+            "and each start gets a new one"
         )
     if serve.engine == "sglang" and serve.tuning.sampling:
         found.append(

@@ -59,7 +59,7 @@ class Readiness:
     """Proves one start. `last` is the result of the last probe, for the error message after a timeout."""
 
     def __init__(self, serve: Serve, address: Target, clock: Clock, ended: asyncio.Event) -> None:
-        self.last = "it was not probed yet"
+        self.last = "no probe has ended yet"
         self._serve = serve
         self.wanted = serve.served_name or serve.name
         self._address = address
@@ -116,7 +116,7 @@ class Readiness:
         if answer is None:
             return None
         if answer.status in (401, 403):
-            raise NotReady(f"refuses our key (GET /v1/models answered {answer.status}): set its `key`")
+            raise NotReady(f"refuses Stoker's key (GET /v1/models answered {answer.status}): set its `key`")
         found = answer.json() if answer.status == 200 else None
         data = found.get("data") if isinstance(found, dict) else None
         if not isinstance(data, list):

@@ -66,7 +66,7 @@ def unsupported(serve: Serve) -> list[str]:
     """One sentence for each key that SGLang cannot express. Pure."""
     found = [*options.unsupported(serve, WORDS, INSTEAD), *options.cache_type_problems(serve)]
     if serve.sleep_level not in (None, 1):
-        found.append(f"serve '{serve.name}': engine SGLang has one depth of sleep: write `sleep_level = 1`")
+        found.append(f"serve '{serve.name}': engine SGLang has only one sleep level: write `sleep_level = 1`")
     return found
 
 

@@ -40,13 +40,13 @@ def directory_problems(serve: Serve) -> list[str]:
 
 
 def missing(serve: Serve, path: str) -> str:
-    return f"the weights of serve '{serve.name}' are not there: {path}; put them there, or correct `model`"
+    return f"the weights of serve '{serve.name}' were not found: {path}; put them there, or correct `model`"
 
 
 def _problem(serve: Serve, path: str) -> str | None:
     whose = f"the weights of serve '{serve.name}'"
     if os.path.isdir(path):
-        return f"{whose} are a directory: {path}; llama.cpp wants one GGUF file, name it in `model`"
+        return f"{whose} are a directory: {path}; llama.cpp needs one GGUF file: name it in `model`"
     try:
         with open(path, "rb") as file:
             head = file.read(24)

@@ -40,7 +40,7 @@ class Freed:
             return f"its memory was free after {self.seconds:.3f} s"
         size = f"{self.missing / 2**20:.0f} MiB" if self.missing else "memory of unknown size"
         by = f", held by process {', '.join(str(pid) for pid in self.holders)}" if self.holders else ""
-        return f"{size} did not come back within {self.seconds:.1f} s{by}: see `nvidia-smi` and `stoker doctor`"
+        return f"{size} was not freed within {self.seconds:.1f} s{by}: see `nvidia-smi` and `stoker doctor`"
 
 
 def snapshot(probe: DeviceProbe) -> Snapshot:

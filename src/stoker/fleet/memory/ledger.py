@@ -133,10 +133,10 @@ def would_fit(ledger: Ledger, name: str, need: MemorySize, victims: Collection[s
     4. otherwise -> Short, with the holders of the memory
     """
     if need.bytes is None:
-        return Unknown(f"what serve '{name}' needs is unknown: give it a `memory`")  # 1
+        return Unknown(f"the memory that serve '{name}' needs is unknown: set its `memory`")  # 1
     room = ledger.room(victims)
     if room is None:
-        return Unknown(f"what slot '{ledger.slot}' has is unknown: give it a `memory`")  # 2
+        return Unknown(f"the memory of slot '{ledger.slot}' is unknown: set its `memory`")  # 2
     if need.bytes <= room:
         return Fits(room - need.bytes)  # 3
     staying = [(t.weight.bytes or 0, f"serve '{t.name}'") for t in ledger.tenants if t.name not in victims]

@@ -80,7 +80,9 @@ class Nvidia:
             nvml = self._load()
         except ImportError:
             if (self._proc / "driver/nvidia").exists():
-                self._why = "nvidia: GPUs are not seen, a library is not installed: type `pip install nvidia-ml-py`"
+                self._why = (
+                    "nvidia: GPUs cannot be seen, because a library is not installed: type `pip install nvidia-ml-py`"
+                )
             return
         try:
             nvml.nvmlInit()

@@ -36,7 +36,7 @@ def open_log(path: Path) -> int:
     if stat.S_ISREG(found.st_mode) and (found.st_uid != os.geteuid() or found.st_mode & 0o022):
         os.close(handle)
         text = f"it belongs to user {found.st_uid}" if found.st_uid != os.geteuid() else "other users can write into it"
-        raise PermissionError(errno.EPERM, f"{text}: remove it, or take that away", str(path))
+        raise PermissionError(errno.EPERM, f"{text}: remove it, or correct its owner and permissions", str(path))
     return handle
 
 
@@ -113,4 +113,6 @@ class LogKeeper:
             try:
                 rotate_if_full(path, self._limit)
             except OSError as error:
-                self._log.warning("%s could not be rotated (%s): make room, or delete its .1", path, error.strerror)
+                self._log.warning(
+                    "%s could not be rotated (%s): free space on its disk, or delete its .1", path, error.strerror
+                )

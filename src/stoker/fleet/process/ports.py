@@ -39,7 +39,7 @@ def port_problem(host: str, port: int) -> str | None:
     if failure is None:
         return None
     if failure == errno.EADDRINUSE:
-        return f"port {port} is taken{_holder(port)}: stop that, or choose another `port`"
+        return f"port {port} is taken{_holder(port)}: stop that process, or choose another `port`"
     if failure == errno.EACCES:
         return f"port {port} needs privileges: choose one above 1023"
     if failure == errno.EADDRNOTAVAIL:

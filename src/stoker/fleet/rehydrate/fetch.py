@@ -166,7 +166,7 @@ class Fetcher:
         free = self._free(drafts.existing(directory))
         if needed > free:
             raise StartFailed(
-                f"{directory} has room for {free:,} bytes, and {needed:,} are to be fetched: "
+                f"{directory} has room for {free:,} bytes, but {needed:,} have to be fetched: "
                 f"make room for {needed - free:,} more, or move the vault",
                 code="disk_full",
             )
@@ -296,7 +296,7 @@ def _verify(wanted: FetchRequest, draft: Path, digest: str, stop: threading.Even
                 raise StartFailed(text, code="hash_mismatch")
             found = copying.hash_file(draft / name, stop)
         if found != expected.lower():
-            text = f"{mismatch(name, str(wanted.source), found, expected)}; what was fetched is removed"
+            text = f"{mismatch(name, str(wanted.source), found, expected)}; the fetched file is removed"
             raise StartFailed(text, code="hash_mismatch")
 
 

@@ -58,7 +58,7 @@ def redirected(url: str, answer: http.client.HTTPResponse) -> str:
     target = urljoin(url, answer.getheader("location") or "")
     before, after = urlsplit(url), urlsplit(target)
     if after.scheme not in ("http", "https") or not after.hostname or target == url:
-        raise SourceUnreadable(f"{before.hostname} redirects to nowhere ({answer.status})")
+        raise SourceUnreadable(f"{before.hostname} redirects without a target ({answer.status})")
     if before.scheme == "https" and after.scheme == "http":
         raise SourceUnreadable(
             f"{before.hostname} redirects to {after.hostname} without encryption, which is not followed"
@@ -101,7 +101,7 @@ class _Wire:
             self._connection.request("GET", target, headers={**headers, **more})
             self._answer = self._connection.getresponse()
         except ssl.SSLCertVerificationError as error:
-            raise SourceUnreadable(f"the certificate of {url.hostname} is not good: {error.verify_message}") from error
+            raise SourceUnreadable(f"the certificate of {url.hostname} is not valid: {error.verify_message}") from error
         except socket.gaierror as error:
             raise SourceUnreadable(f"there is no host {url.hostname} ({error.strerror})") from error
         return self._answer

@@ -114,14 +114,14 @@ class _Download:
         with opened(self._source.url, headers, self._stop) as answer:
             if start and answer.status == _NO_SUCH_PART:  # 1
                 self._forget()
-                raise ConnectionBroken("the server has no such part of it")
+                raise ConnectionBroken("the server does not have the requested range")
             remote = _remote(answer)
             begin = _begin(answer)
             if begin is None:  # 2
                 return self._take(answer, remote, 0)
             if not start or begin != start or not _is_same(known, remote):  # 1
                 self._forget()
-                raise ConnectionBroken("the server sends another part than it was asked for")
+                raise ConnectionBroken("the server sends another range than requested")
             return self._take(answer, known, start)  # 3
 
     def _kept(self) -> tuple[Remote, int]:
@@ -158,7 +158,7 @@ class _Download:
                 self._tell(self.done)
                 if remote.size is not None and self.done > remote.size:
                     self._forget()
-                    raise SourceUnreadable(f"the server sends more than the {remote.size:,} bytes that it has")
+                    raise SourceUnreadable(f"the server sends more than the {remote.size:,} bytes that it announced")
             check(self._stop)
             if remote.size is not None and self.done != remote.size:
                 raise ConnectionBroken(f"the connection ended after {self.done:,} of {remote.size:,} bytes")
@@ -200,12 +200,12 @@ def _remote(answer: HTTPResponse) -> Remote:
     if answer.status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
         raise SourceUnreadable(f"the server answers {answer.status} {answer.reason}")
     if answer.getheader("content-encoding", "identity").lower() != "identity":
-        raise SourceUnreadable("the server sends it compressed, though it was asked not to")
+        raise SourceUnreadable("the server sends the file compressed, although it was asked not to")
     size = answer.length
     if answer.status == HTTPStatus.PARTIAL_CONTENT:
         found = _SPAN.fullmatch(answer.getheader("content-range", ""))
         if found is None:
-            raise SourceUnreadable("the server sends a part and does not say which")
+            raise SourceUnreadable("the server sends a range without saying which")
         size = None if found[3] == "*" else int(found[3])
     etag = answer.getheader("etag", "")
     return Remote(size, "" if etag.startswith("W/") else etag, answer.getheader("last-modified", ""))
@@ -225,7 +225,7 @@ def _words(failure: BaseException) -> str:
     if isinstance(failure, ConnectionBroken):
         return str(failure)
     if isinstance(failure, TimeoutError):
-        return "the server is silent"
+        return "the server sends nothing"
     if isinstance(failure, OSError):
         return failure.strerror or type(failure).__name__
     return f"the server's answer cannot be understood ({type(failure).__name__})"

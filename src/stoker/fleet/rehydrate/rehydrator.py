@@ -79,7 +79,7 @@ class Rehydrator:
             return
         if serve.source is None:
             raise StartFailed(
-                f"the weights of serve '{serve.name}' are not there: {', '.join(lacking)}; put them there, correct "
+                f"the weights of serve '{serve.name}' were not found: {', '.join(lacking)}; put them there, correct "
                 "`model`, or give the serve a `source`",
                 code="cannot_start",
             )
@@ -110,13 +110,16 @@ class Rehydrator:
         except FileNotFoundError:
             if serve.source is not None:
                 return ""
-            return f"`sha256` of serve '{serve.name}' names {path}, which is not there: put it there, or correct it"
+            return (
+                f"`sha256` of serve '{serve.name}' names {path}, which does not exist: put it there, "
+                "or correct `sha256`"
+            )
         except OSError as error:
             return f"{path} of serve '{serve.name}' cannot be read ({error.strerror}): run Stoker as a user who may"
         if digest == serve.sha256[name].lower():
             return ""
         text = mismatch(name, str(path.parent), digest, serve.sha256[name])
-        again = f"; `rm {path}` has it fetched again" if serve.source is not None else ""
+        again = f"; `rm {path}` makes Stoker fetch it again" if serve.source is not None else ""
         return f"serve '{serve.name}': {text}{again}"
 
     def _wanted(self, serve: Serve, path: str) -> FetchRequest:

@@ -206,7 +206,7 @@ def fetch_command(source: WeightSource, tool: str, draft: str) -> tuple[str, ...
             file = (source.path,) if source.path else ()
             return (tool, "download", source.place, *file, "--local-dir", draft)
         case SourceKind.PATH | SourceKind.HTTP:
-            raise ValueError(f"{source} is fetched by ourselves")
+            raise ValueError(f"{source} needs no tool: Stoker fetches it itself")
 
 
 def size_command(source: WeightSource, tool: str) -> tuple[str, ...] | None:

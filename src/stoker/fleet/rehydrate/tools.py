@@ -31,7 +31,7 @@ class ToolOutput:
     @property
     def last(self) -> str:
         """Its last line of any use, shortened."""
-        return next((line.strip()[:300] for line in reversed(self.lines) if line.strip()), "it said nothing")
+        return next((line.strip()[:300] for line in reversed(self.lines) if line.strip()), "it printed nothing")
 
 
 async def run(

@@ -43,11 +43,11 @@ def decide(sight: StageSituation) -> StageDecision:
     """
     name = f"vault:{sight.name}"
     if sight.is_there and sight.is_same:  # 1
-        return StageDecision(StageAnswer.NOTHING, why=f"{name} is there already, the very same; nothing is fetched")
+        return StageDecision(StageAnswer.NOTHING, why=f"{name} exists already and is the same: nothing is fetched")
     if sight.is_there:  # 2
-        why = "and is another" if sight.is_same is False else "and nothing proves that it is the same (--sha256 would)"
+        why = "and differs" if sight.is_same is False else "and nothing proves that it is the same (--sha256 would)"
         ways = f"stage this one --as another name, or `stoker stage --remove {sight.name}` first"
-        return StageDecision(StageAnswer.REFUSE, "name_taken", f"{name} is there already, {why}: {ways}")
+        return StageDecision(StageAnswer.REFUSE, "name_taken", f"{name} exists already, {why}: {ways}")
     needed = max(0, (sight.size or 0) - sight.kept)
     over = over_quota(sight.used + needed, sight.quota)
     if over:  # 3
@@ -57,7 +57,8 @@ def decide(sight: StageSituation) -> StageDecision:
         return StageDecision(
             StageAnswer.REFUSE,
             "disk_full",
-            f"{needed:,} bytes are to be fetched, and the vault's disk may take {max(0, sight.room):,}: make room for "
+            f"{needed:,} bytes have to be fetched, but the vault's disk may take only "
+            f"{max(0, sight.room):,}: make room for "
             f"{short:,} more (`stoker stage --list` says what is there), or move the vault",
         )
     return StageDecision(StageAnswer.FETCH)  # 5

@@ -59,7 +59,8 @@ def order(source: WeightSource, name: str | None, digests: Sequence[str], listin
         return Order(called, source, items, False, _digests(digests, {**theirs, **{each: each for each in files}}))
     if source.kind is SourceKind.HTTP:
         raise ValueError(
-            f"{source} does not end like a file of a model: name the file, or what it is with --as NAME.gguf; a folder "
+            f"{source} does not have the suffix of a model file: name the file, or what it is "
+            "with --as NAME.gguf; a folder "
             "cannot be listed over HTTP (hf:ORG/REPO, s3://BUCKET/FOLDER/ and rsync:HOST:PATH can)"
         )
     folder = of_folder(source)
@@ -110,12 +111,12 @@ def _digests(given: Sequence[str], names: Mapping[str, str] | None) -> dict[str,
         if _DIGEST.fullmatch(digest) is None:
             raise ValueError(f"--sha256 {text}: write 64 hex digits, or FILE= and 64 hex digits")
         if not name and len(targets) != 1:
-            raise ValueError("--sha256 says nothing about which file it is of: write FILE=HEX for each")
+            raise ValueError("--sha256 does not name its file: write FILE=HEX for each file")
         if name and names is not None and name not in names:
             raise ValueError(
-                f"--sha256 names {name}, which is not to be fetched; that is: {', '.join(sorted(targets))}"
+                f"--sha256 names {name}, which is not among the files to fetch: {', '.join(sorted(targets))}"
             )
         target = next(iter(targets)) if not name else names[name] if names is not None else name
         if found.setdefault(target, digest.lower()) != digest.lower():
-            raise ValueError(f"--sha256 is given twice for {target}, and differs")
+            raise ValueError(f"--sha256 is given twice for {target}, with different values")
     return found

@@ -169,9 +169,9 @@ class Stager:
             tell(Moved(progress.file, done, plan.sight.size))
             over = over_quota(plan.sight.used - plan.sight.kept + done, self._quota)
             if over:
-                refusal.append(StageRefused(f"{over}; what has come is kept", code="over_quota"))
+                refusal.append(StageRefused(f"{over}; the fetched part is kept", code="over_quota"))
             elif self._room(self._vault) < 0:
-                text = f"the disk of {self._vault} is nearly full: what has come is kept; make room and type it again"
+                text = f"the disk of {self._vault} is nearly full: the fetched part is kept; make room and try again"
                 refusal.append(StageRefused(text, code="disk_full"))
             if refusal:
                 limit.reschedule(loop.time())
@@ -188,11 +188,11 @@ class Stager:
         files = content.files()
         for name, wanted in order.sha256.items():
             if name not in files:
-                text = f"{order.source} has no {name}, which --sha256 names: correct it; what was fetched is removed"
+                text = f"{order.source} has no {name}, which --sha256 names: correct it; the fetched file is removed"
                 raise StartFailed(text, code="hash_mismatch")
             found = await self._hashes.sha256(files[name])
             if found != wanted:
-                text = f"{mismatch(name, str(order.source), found, wanted)}; what was fetched is removed"
+                text = f"{mismatch(name, str(order.source), found, wanted)}; the fetched file is removed"
                 raise StartFailed(text, code="hash_mismatch")
         for path in files.values():
             await self._hashes.sha256(path)
@@ -287,7 +287,7 @@ def _require_gguf(path: Path, item: Item) -> None:
         begin = file.read(16)
     if begin[:4] != b"GGUF":
         raise StageRefused(
-            f"what {item.source} sends is not a GGUF file (it begins with {begin!r}); what was fetched is removed: "
+            f"the file from {item.source} is not a GGUF file (it begins with {begin!r}); the fetched file is removed: "
             "look at it in a browser, and name the file itself",
             code="no_model",
         )

@@ -100,7 +100,7 @@ class StagingArea:
                 os.close(handle)
                 raise StageRefused(
                     f"vault:{self.name} is being staged by process {who or '?'}: wait until it has ended, or end it "
-                    f"(`kill -INT {who or 'PID'}`: what it has is kept)",
+                    f"(`kill -INT {who or 'PID'}`; the fetched part is kept)",
                     code="being_staged",
                 ) from None
             with contextlib.suppress(FileNotFoundError):

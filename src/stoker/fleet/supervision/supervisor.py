@@ -17,8 +17,10 @@ from stoker.domain.serve import Driver, Serve
 from stoker.fleet.conversations.keeper import ConversationKeeper
 from stoker.fleet.drivers.external import CLOUD_LOOK, SLOWEST_LOOK, START_LIMIT, ExternalWatch, address_of
 from stoker.fleet.drivers.unit import Launched
+from stoker.fleet.engines.failures import FailureKind
 from stoker.fleet.engines.readiness import Readiness
 from stoker.fleet.process.keys import Keys
+from stoker.fleet.process.ports import port_problem
 from stoker.fleet.process.signing import KeySigner
 from stoker.fleet.process.start_records import StartRecord
 from stoker.fleet.supervision import exit_report, start_problems
@@ -32,6 +34,8 @@ from stoker.fleet.supervision.start_checks import StartChecks
 from stoker.fleet.warm.keeper import WarmKeeper
 from stoker.fleet.watchdog.probe import Circumstances
 
+PORT_TRIES = 3
+"""Starts of a serve, each on another port that Stoker picks, until a port taken by another program is an error."""
 ABORT_GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL, at most, for a start that is given up."""
 
@@ -209,7 +213,36 @@ class Supervisor:
                 self._registry.end_sleepers(self.warm.on_gone(other.serve.name))
         await self._disable(serve)
         start_kind = await self.warm.start_kind(serve)
-        launched = await self._launch(serve)
+        tries = 0
+        while True:
+            tries += 1
+            launched = await self._launch(serve)
+            try:
+                return await self._prove_launched(serve, on_exit, launched, began, start_kind)
+            except StartFailed as failure:
+                if tries == PORT_TRIES or not self._has_lost_port(serve, launched.record, failure):
+                    raise
+                self._log.warning(
+                    "serve %s is started again on another port: another program took port %d first",
+                    serve.name, launched.record.port,
+                )  # fmt: skip
+
+    def _has_lost_port(self, serve: Serve, record: StartRecord, failure: StartFailed) -> bool:
+        """Whether the start failed because another program took the port that Stoker had picked. Nothing of the engine
+        is left now, so what still listens on the port is not the engine. A start that ran into its timeout is not
+        tried again.
+        """
+        if serve.port is not None or failure.code == "stopped":
+            return False
+        if failure.code == FailureKind.PORT_TAKEN:
+            return True
+        is_late = self._clock.wall() - record.started_at >= serve.ready_timeout
+        return not is_late and port_problem(serve.host, record.port) is not None
+
+    async def _prove_launched(
+        self, serve: Serve, on_exit: OnExit, launched: Launched, began: float, start_kind: str
+    ) -> Running:
+        """Watch what was launched until it is ready. Raises StartFailed; nothing of it is left then."""
         record = launched.record
         managed = ManagedServe(serve, on_exit, launched.address, began, record.started_at, record)
         managed.log, managed.log_start, managed.start_kind = launched.log, launched.log_start, start_kind

@@ -76,7 +76,7 @@ def plan(site: InstallSite, serves: Sequence[Serve], root: Path, force: bool, st
         raise InstallRefused("; ".join(problems), code="cannot_install")
     changed: dict[Path, str | None] = {path: text for path, text in wanted.items() if _text(path) != text}
     changed |= dict.fromkeys(gone)
-    notes = [f"{unit} is its owner's ({where}): left as it is" for unit, where in sorted(kept.items())]
+    notes = [f"{unit} belongs to its owner ({where}): left as it is" for unit, where in sorted(kept.items())]
     return _with_commands(site, root, changed, notes, start)
 
 
@@ -111,10 +111,10 @@ def carry_out(changes: Changes, run: Run) -> None:
         _undo(changes, run)
         path = error.filename or "a unit"
         text = f"nothing was installed: {path} cannot be written ({error.strerror})"
-        raise InstallRefused(f"{text}: type it with `sudo`, or with `--user`", code="cannot_install") from error
+        raise InstallRefused(f"{text}: run the command with `sudo`, or with `--user`", code="cannot_install") from error
     except StokerError as error:
         _undo(changes, run)
-        raise InstallRefused(f"every file is as it was before: {error.message}", code=error.code) from error
+        raise InstallRefused(f"every file was restored: {error.message}", code=error.code) from error
 
 
 def command(argv: Sequence[str], timeout: float = COMMAND_TIMEOUT) -> None:

@@ -39,14 +39,18 @@ def value(text: str) -> str:
     """A setting that is the rest of its line: a path, a description, a user. Raises ValueError."""
     _check(text)
     if text != text.strip() or text.endswith("\\"):
-        raise ValueError(f"{_shown(text)} cannot stand in a unit: it begins or ends with a blank, or ends with \\")
+        raise ValueError(
+            f"{_shown(text)} cannot be written into a unit file: it begins or ends with a blank, or ends with \\"
+        )
     return text.replace("%", "%%")
 
 
 def file_name(path: str) -> str:
     """As `value`, for `EnvironmentFile=`, which takes wildcards. Raises ValueError."""
     if re.search(r"[*?\[\\]", path):
-        raise ValueError(f"{_shown(path)} cannot stand in a unit: systemd takes * ? [ and \\ in it for wildcards")
+        raise ValueError(
+            f"{_shown(path)} cannot be written into a unit file: systemd takes * ? [ and \\ in it for wildcards"
+        )
     return value(path)
 
 
@@ -102,7 +106,9 @@ def _quoted(text: str, dollars: bool) -> str:
 
 def _check(text: str) -> None:
     if any(c != "\t" and unicodedata.category(c) in ("Cc", "Cs") for c in text):
-        raise ValueError(f"{_shown(text)} cannot stand in a unit: it has a line break or a control character in it")
+        raise ValueError(
+            f"{_shown(text)} cannot be written into a unit file: it has a line break or a control character in it"
+        )
 
 
 def _shown(text: str) -> str:

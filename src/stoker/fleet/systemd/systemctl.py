@@ -24,7 +24,7 @@ _KEPT = 2**16
 _ADVICE = (
     (
         r"interactive authentication|access denied|permission denied|not permitted|authorization",
-        "the user that Stoker runs as may not do that: `sudo stoker install systemd` writes the rule that lets it",
+        "the user that Stoker runs as may not do that: `sudo stoker install systemd` installs a rule that allows it",
     ),
     (
         r"failed to connect to (the )?(system |user )?bus|failed to connect to .*scope bus|host is down",
@@ -94,7 +94,7 @@ async def run(argv: Sequence[str], limit: float | None) -> str:
     try:
         child = await asyncio.create_subprocess_exec(*argv, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, env=environment)
     except OSError as error:
-        raise SystemdFailed(f"{what}: {error.strerror}: install systemd, or take `driver` out") from error
+        raise SystemdFailed(f"{what}: {error.strerror}: install systemd, or remove `driver`") from error
     try:
         async with asyncio.timeout(limit):
             out, err, code = await _whole(child)
@@ -113,7 +113,7 @@ async def run(argv: Sequence[str], limit: float | None) -> str:
 def failure(what: str, code: int, said: str) -> str:
     """One sentence about a command that failed, and what to do."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    text = lines[0] if lines else f"exit code {code}, and it said nothing"
+    text = lines[0] if lines else f"exit code {code}, and it printed nothing"
     advice = next((advice for pattern, advice in _ADVICE if re.search(pattern, said, re.IGNORECASE)), "")
     return f"{what}: {text[:300]}" + (f"; {advice}" if advice else "")
 

@@ -53,9 +53,9 @@ REFUSALS: dict[LoadState, str | None] = {
     LoadState.MERGED: None,
     LoadState.STUB: "is not loaded yet: type `{systemctl} daemon-reload`",
     LoadState.NOT_FOUND: "is not there: type `{install}`",
-    LoadState.BAD_SETTING: "has a line that systemd does not take: `systemd-analyze verify {unit}` shows it, "
+    LoadState.BAD_SETTING: "has a line that systemd does not accept: `systemd-analyze verify {unit}` shows it, "
     "`{install} --force` writes the unit anew",
-    LoadState.ERROR: "cannot be read by systemd: `{systemctl} status {unit}` shows why, `{install} --force` mends it",
+    LoadState.ERROR: "cannot be read by systemd: `{systemctl} status {unit}` shows why, `{install} --force` repairs it",
     LoadState.MASKED: "is masked, so nothing may start it: type `{systemctl} unmask {unit}`, then `{install}`",
 }
 """Why a unit cannot be started as it is; None: it can. Completes "the unit X of serve 'x' ..."."""

@@ -210,9 +210,11 @@ class WarmKeeper:
             try:
                 await self._life()
             except OSError as error:
-                self._log.warning("the warm pool's holder cannot be started (%s): models go cold", error.strerror)
+                self._log.warning(
+                    "the warm pool's holder cannot be started (%s): weights do not stay in memory", error.strerror
+                )
             except Exception:
-                self._log.exception("the warm pool's holder said what cannot be read; another one is started")
+                self._log.exception("the warm pool's holder sent a line that cannot be read; another one is started")
             self._restarts += 1
             pause = next_pause(pause, asyncio.get_running_loop().time() - began)
             await asyncio.sleep(pause)

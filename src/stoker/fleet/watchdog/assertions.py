@@ -131,7 +131,7 @@ def _answers(seen: Observation) -> Judged:
         return None, "it was not asked"
     if seen.misses == 0:  # 2
         return True, "GET /v1/models is answered"
-    text = f"{seen.misses} looks in a row without an answer to GET /v1/models ({seen.miss or 'no reason known'})"
+    text = f"{seen.misses} probes in a row without an answer to GET /v1/models ({seen.miss or 'no reason known'})"
     if seen.misses < MISSES:  # 3
         return None, text
     if seen.is_moving:  # 4
@@ -141,7 +141,7 @@ def _answers(seen: Observation) -> Judged:
 
 def _exact_id(seen: Observation) -> Judged:
     if seen.listed is None:
-        return None, "its list of models was not seen"
+        return None, "GET /v1/models was not answered"
     if seen.wanted_id in seen.listed:
         return True, f"'{seen.wanted_id}' is listed"
     shown = ", ".join(f"'{id[:80]}'" for id in seen.listed[:5]) or "nothing"
@@ -150,20 +150,20 @@ def _exact_id(seen: Observation) -> Judged:
 
 def _devices(seen: Observation) -> Judged:
     if not seen.wanted_devices:
-        return True, "none is prescribed"
+        return True, "its slot names no devices"
     if seen.asleep:
-        return True, "asleep: it holds none"
+        return True, "asleep: it uses none"
     if seen.engaged_devices is None:
-        return None, "nobody could tell which devices hold memory of it"
+        return None, "the devices on which it holds memory are not known"
     idle = [device for device in seen.wanted_devices if device not in seen.engaged_devices]
     if idle:
-        return False, f"{', '.join(idle)} of {', '.join(seen.wanted_devices)} hold no memory of it"
+        return False, f"{', '.join(idle)} of {', '.join(seen.wanted_devices)} are not used by it"
     return True, f"{', '.join(seen.wanted_devices)} in use"
 
 
 def _dependencies(seen: Observation) -> Judged:
     if seen.missing is None:
-        return None, "they were not looked for"
+        return None, "they were not checked"
     return (False, "; ".join(seen.missing)) if seen.missing else (True, "all there")
 
 
@@ -177,10 +177,10 @@ def _context(seen: Observation) -> Judged:
     if seen.wanted_context is None:
         return True, "none is configured"
     if seen.advertised_context is None:
-        return None, "it does not say which it has"
+        return None, "it does not report it"
     if seen.wanted_context <= seen.advertised_context < seen.wanted_context + CONTEXT_PADDING:
         return True, f"{seen.advertised_context} tokens"
-    return False, f"it has {seen.advertised_context} tokens, {seen.wanted_context} are configured"
+    return False, f"it has {seen.advertised_context} tokens, but {seen.wanted_context} are configured"
 
 
 def _progress(seen: Observation) -> Judged:
@@ -189,9 +189,9 @@ def _progress(seen: Observation) -> Judged:
     if seen.in_flight == 0:
         return True, "no work waits"
     if seen.without_progress is None:
-        return None, "it was not watched for long enough"
+        return None, "it has not been watched for long enough"
     engine = "".join(
-        f", the engine says {value:g} {word}"
+        f", the engine reports {value:g} {word}"
         for word, value in (("running", seen.running), ("queued", seen.queued))
         if value is not None
     )

@@ -80,4 +80,4 @@ def backoff(restarts: int) -> float:
 
 def _used_up(count: int, limits: Watchdog) -> str:
     times = "once" if count == 1 else f"{count} times"
-    return f"it was started again {times} within {limits.window:g} s, which is what [watchdog] restarts allows"
+    return f"it was restarted {times} within {limits.window:g} s, the limit of [watchdog] restarts"

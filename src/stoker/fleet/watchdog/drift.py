@@ -21,7 +21,7 @@ def drift(
     """
     found = []
     if fingerprint != record.fingerprint:
-        found.append("it was started with another configuration: `stoker serves down` and `up` start it with this one")
+        found.append("it runs with an older configuration: `stoker serves down` and `up` start it with this one")
     if command and record.command and command != record.command:
         found.append("its command line has changed since it was started")
     if environment is None or environment.get(MARK_VARIABLE) != record.nonce:

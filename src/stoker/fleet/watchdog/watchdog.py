@@ -148,7 +148,7 @@ class WatchdogLoop:
             self._histories.get(name, History()), self._settings, now
         )
         if park is not None:
-            self._park(name, f"serve '{name}' ended by itself again ({detail}): {park.reason}")
+            self._park(name, f"serve '{name}' exited again ({detail}): {park.reason}")
 
     def forget(self, name: str) -> None:
         """An operator started it, or its configuration changed: forget its history; it is no longer parked."""
@@ -210,7 +210,7 @@ class WatchdogLoop:
             if self._watched.get(name) is watched and self._sees.running().get(name) is watched.running:
                 self._conclude(name, watched, observation)
         except Exception:  # the others are still to be watched
-            self._log.exception("watching serve %s broke inside Stoker", name)
+            self._log.exception("the watchdog of serve %s failed inside Stoker", name)
         finally:
             watched.is_looking = False
             watched.due = self._clock.now() + self._period
@@ -268,7 +268,7 @@ class WatchdogLoop:
             return
         if verdict.act is Remedy.REPORT:  # 2
             if is_news:
-                self._log.warning("serve %s is sick, and runs on: %s", name, verdict.reason)
+                self._log.warning("serve %s is sick, but goes on running: %s", name, verdict.reason)
             return
         now = self._clock.now()
         history = self._histories.get(name, History()).within(self._settings.window, now)

@@ -52,11 +52,11 @@ class FingerprintDifference(NamedTuple):
 
 
 def fingerprint(
-    serve: Serve, told: EngineReport, digests: Mapping[str, str], packages: Mapping[str, str] | None = None
+    serve: Serve, report: EngineReport, digests: Mapping[str, str], packages: Mapping[str, str] | None = None
 ) -> Fingerprint:
-    """`digests`: path to sha256, of whatever files of it could be read. `packages`: name to version, of its engine."""
-    identity = _identity(serve, told, digests)
-    execution = _execution(serve, told, packages or {})
+    """`digests`: sha256 by path, for the serve's readable files. `packages`: the engine's packages, version by name."""
+    identity = _identity(serve, report, digests)
+    execution = _execution(serve, report, packages or {})
     known = all(name in identity for name in IDENTITY)
     return Fingerprint(_hex(identity) if known else "", _hex(execution), identity | execution)
 
@@ -95,9 +95,9 @@ def identity_files(serve: Serve) -> list[Path]:
 # -- identity ------------------------------------------------------------------------------------------------------
 
 
-def _identity(serve: Serve, told: EngineReport, digests: Mapping[str, str]) -> dict[str, str]:
-    props = told.props if isinstance(told.props, dict) else {}
-    meta = _meta(told.models, serve.served_name or serve.name)
+def _identity(serve: Serve, report: EngineReport, digests: Mapping[str, str]) -> dict[str, str]:
+    props = report.props if isinstance(report.props, dict) else {}
+    meta = _meta(report.models, serve.served_name or serve.name)
     commit = _COMMIT.search(os.path.realpath(serve.model) if serve.model.startswith("/") else serve.model)
     model = _model(serve, digests)
     named = serve.tuning.quantization
@@ -152,8 +152,8 @@ def _model_files(model: Path) -> list[str]:
 # -- execution -----------------------------------------------------------------------------------------------------
 
 
-def _execution(serve: Serve, told: EngineReport, packages: Mapping[str, str]) -> dict[str, str]:
-    found = {"engine": serve.engine, "version": _version(told)}
+def _execution(serve: Serve, report: EngineReport, packages: Mapping[str, str]) -> dict[str, str]:
+    found = {"engine": serve.engine, "version": _version(report)}
     for one in fields(serve):
         value = getattr(serve, one.name)
         if one.name not in _ELSEWHERE and value not in (None, False, "", ()):
@@ -168,22 +168,22 @@ def _execution(serve: Serve, told: EngineReport, packages: Mapping[str, str]) ->
         found["extra_args"] = " ".join(without_secrets(serve.extra_args))
     for name, value in serve.env.items():
         found[f"environment.{name}"] = "set" if _SECRET.search(name) else hashlib.sha256(value.encode()).hexdigest()[:8]
-    found |= _reported(told, serve)
+    found |= _reported(report, serve)
     found |= {f"package.{name}": version for name, version in packages.items()}
     return {name: value for name, value in found.items() if value}
 
 
-def _reported(told: EngineReport, serve: Serve) -> dict[str, str]:
-    props = told.props if isinstance(told.props, dict) else {}
+def _reported(report: EngineReport, serve: Serve) -> dict[str, str]:
+    props = report.props if isinstance(report.props, dict) else {}
     settings = props.get("default_generation_settings")
     own = settings.get("n_ctx") if isinstance(settings, dict) else None
-    weights = _meta(told.models, serve.served_name or serve.name).get("ftype")
+    weights = _meta(report.models, serve.served_name or serve.name).get("ftype")
     found = {"reported.weights": weights, "reported.context": own, "reported.slots": props.get("total_slots")}
     return {name: str(value) for name, value in found.items() if isinstance(value, int | str)}
 
 
-def _version(told: EngineReport) -> str:
-    for source, key in ((told.props, "build_info"), (told.version, "version")):
+def _version(report: EngineReport) -> str:
+    for source, key in ((report.props, "build_info"), (report.version, "version")):
         if isinstance(source, dict) and isinstance(source.get(key), str):
             return str(source[key])[:100]
     return ""

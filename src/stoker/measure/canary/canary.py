@@ -248,14 +248,14 @@ OnQuestion = Callable[[str], None]
 
 
 async def record_baseline(
-    asker: CanaryClient, chosen: Sequence[CanaryQuestion], digest: str, tell: OnQuestion = lambda text: None
+    asker: CanaryClient, chosen: Sequence[CanaryQuestion], digest: str, on_question: OnQuestion = lambda text: None
 ) -> Baseline:
     """Ask everything `REPEATS` times."""
     found = Baseline(digest)
     for question in chosen:
         repeats = [await asker.ask(question) for _ in range(REPEATS)]
         found.replies.append(baseline_reply(repeats))
-        tell(question.name)
+        on_question(question.name)
     return found
 
 
@@ -289,7 +289,7 @@ async def run_canary(
     baseline: Baseline,
     same_execution: bool,
     wall: Callable[[], float],
-    tell: OnQuestion = lambda text: None,
+    on_question: OnQuestion = lambda text: None,
     stress: int = STRESS,
 ) -> CanaryResult:
     """Ask everything once, and what mismatches again and again."""
@@ -306,7 +306,7 @@ async def run_canary(
                 return find_mismatch(against, await asker.ask(asked), same_execution) is not None
 
             anomalies.append(await repeat_mismatch(mismatch, again, wall(), stress))
-        tell(question.name)
+        on_question(question.name)
     return CanaryResult(replies, anomalies)
 
 
@@ -315,12 +315,12 @@ async def run_canary(
 
 def findings(checked: CanaryResult, baseline: Baseline) -> list[Finding]:
     """One per question."""
-    told = {anomaly.name: anomaly for anomaly in checked.anomalies}
+    by_name = {anomaly.name: anomaly for anomaly in checked.anomalies}
     found = []
     for reply in checked.replies:
         kept = baseline.reply_to(reply.name)
         numbers = _numbers(kept.reply, reply) if kept is not None else {}
-        anomaly = told.get(reply.name)
+        anomaly = by_name.get(reply.name)
         if anomaly is None:
             found.append(Finding(reply.name, Outcome.PASSED, f"as before: {word_count(reply)}", numbers=numbers))
         else:

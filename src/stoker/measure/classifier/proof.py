@@ -1,8 +1,8 @@
-"""Whether a model may tell classes beside the built-in classifier: what it said of the held-out prompts is kept in
-STATE/classifier/SERVE.jsonl, and has to beat what was learned.
+"""Whether a model may classify requests beside the built-in classifier. Its answers to the held-out prompts are in
+STATE/classifier/SERVE.jsonl; together with them the built-in classifier has to do better than alone.
 
-The first line says of what and to which wording it is; then one line a prompt, as it comes. A run that was broken off
-goes on there, and other settings are weighed by the same answers.
+The first line names the model and the wording; each further line is the answer to one prompt. An interrupted run
+continues there, and other settings are judged by the same answers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class AnswersHeader(msgspec.Struct, frozen=True):
 
 
 class ClassifierAnswer(msgspec.Struct, frozen=True):
-    """What it said of one prompt. `word`: empty where that was no class."""
+    """The model's answer to one prompt. `word`: empty if the answer names no class."""
 
     digest: str
     word: str
@@ -40,7 +40,7 @@ class ClassifierAnswer(msgspec.Struct, frozen=True):
 
 
 class ClassifierAnswers(NamedTuple):
-    """`header`: None if there is no file, or it is of another wording."""
+    """`header`: None if there is no file, or if it was made with another wording."""
 
     header: AnswersHeader | None = None
     answers: Mapping[str, ClassifierAnswer] = {}
@@ -98,12 +98,12 @@ def header_of(found: Fingerprint) -> AnswersHeader:
 
 @cache
 def built_in_tasks() -> tuple[Task, ...]:
-    """What was learned says of each held-out prompt."""
+    """The class of each held-out prompt by the built-in classifier."""
     return tuple(classify(row.outline, None, CLASSES) for row in held_out())
 
 
 def prove(
-    said: Mapping[str, ClassifierAnswer],
+    answers: Mapping[str, ClassifierAnswer],
     settings: ClassifierModelSettings,
     high_risk: Collection[str],
     rows: Sequence[LabelledPrompt] | None = None,
@@ -113,7 +113,7 @@ def prove(
     what both decide is better than the built-in classifier alone.
     """
     rows, tasks = held_out() if rows is None else rows, built_in_tasks() if tasks is None else tasks
-    replies = [said.get(row.digest) for row in rows]
+    replies = [answers.get(row.digest) for row in rows]
     words = ["" if one is None or one.seconds > settings.timeout else one.word for one in replies]
     both = [_both(task, word, settings, high_risk) for task, word in zip(tasks, words, strict=True)]
     alone = [word or task for task, word in zip((task.name for task in tasks), words, strict=True)]

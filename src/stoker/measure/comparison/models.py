@@ -68,7 +68,7 @@ class ClassComparison(NamedTuple):
     interval: Interval
     """The 95 % interval of the difference."""
     pairs: int
-    """Fixtures that both were asked and that the difference is from; 0: it is of two samples."""
+    """How many fixtures both models were asked, if the difference is taken in pairs; 0: two separate samples."""
 
     @property
     def rating(self) -> ClassRating:

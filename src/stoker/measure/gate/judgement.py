@@ -1,16 +1,16 @@
 """Does a serve meet a gate? Pure: conditions and the newest measurements in, one finding per condition out.
 
-1. what is asked for was never measured, is too old, or of another fingerprint  -> undecided: it is to be run
+1. the measurement is missing, too old, or has another fingerprint              -> undecided: it is to be run
 2. a whole measurement                                                          -> as it went
 3. a bound of a rate: the interval lies on the right side                       -> passed
                       the whole interval lies on the wrong side                 -> failed
                       it holds the bound                                        -> undecided: more samples
 4. a context that works, below the bound, and no longer context was tried          -> undecided: a longer search
-5. a figure of a benchmark: requests of its step failed                         -> failed: it is of the survivors only
+5. a figure of a benchmark: requests of its step failed                         -> failed: only survivors counted
                             fewer requests than the figure takes                -> undecided: it is to be run
 6. a number                                                                     -> compared
 
-A measurement that was made now and does not have what is asked for is not made again: the serve does not tell it.
+If a new measurement lacks the required figure, it is not repeated: the serve does not report the figure.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def usable_runs(
     runs: Iterable[Run], serve: str, fingerprint: Fingerprint, max_age: float | None, now: float,
     unknown_ok: bool = False,
 ) -> list[Run]:  # fmt: skip
-    """Measurements of this serve as it runs now, the newest first. An unknown fingerprint matches nothing, unless
-    `unknown_ok` takes what is not known of it for unchanged."""
+    """Measurements of this serve with its current fingerprint, the newest first. An unknown fingerprint matches nothing
+    unless `unknown_ok` treats its unknown parts as unchanged."""
     return sorted(
         (
             run
@@ -51,15 +51,15 @@ def usable_runs(
 
 
 def may_match(kind: RunKind, identity: str, execution: str, now: Fingerprint, unknown_ok: bool = False) -> bool:
-    """Whether digests alone leave it open that this is a measurement of what runs now: then its parts decide."""
+    """Whether the digests allow that this measurement is of the current model; if so, the parts decide."""
     is_known = now.identity != "" or unknown_ok
     return is_known and identity == now.identity and (execution == now.execution or kind is RunKind.CONTEXT)
 
 
 def matches(kind: RunKind, measured: Fingerprint, now: Fingerprint, unknown_ok: bool = False) -> bool:
-    """Whether what was measured is what runs now. A context search says the same whatever limit it runs with.
+    """Whether the measured fingerprint is the current one. A context search is valid under any context limit.
 
-    `unknown_ok`: where the identity is not known, the parts of it that are known have to be the same.
+    `unknown_ok`: if the identity is unknown, its known parts have to be the same.
     """
     if not may_match(kind, measured.identity, measured.execution, now, unknown_ok):
         return False

@@ -142,8 +142,8 @@ def _score(value: object, shown: str, line: int) -> float:
     except (ValueError, OverflowError):
         score = math.nan
     if not 0.0 <= score <= 1.0:  # 3
-        told = "is missing" if given in (None, "") else f"{str(value)[:40]!r} is neither 0 to 1, nor pass or fail"
-        raise bad_field(shown, line, "score", told)
+        problem = "is missing" if given in (None, "") else f"{str(value)[:40]!r} is neither 0 to 1, nor pass or fail"
+        raise bad_field(shown, line, "score", problem)
     return score
 
 

@@ -93,9 +93,9 @@ async def find_facts(look: PageClient, client: ModelClient, expected: int | None
     if probe.thinking:
         facts.always_thinks = bool((await client.ask({**_HELLO, "chat_template_kwargs": _OFF})).thinking)
     facts.refused_features = await _refused(client) if probe.timing.is_ok else {}
-    told = (await look.post("/v1/messages", {"model": model, "max_tokens": 1, "messages": [
+    document = (await look.post("/v1/messages", {"model": model, "max_tokens": 1, "messages": [
         {"role": "user", "content": "hello"}]})).document  # fmt: skip
-    facts.speaks_messages = isinstance(told, dict) and told.get("type") == "message"
+    facts.speaks_messages = isinstance(document, dict) and document.get("type") == "message"
     for page in (f"{facts.engine}/slots", f"{facts.engine}/metrics", "/metrics", "/status"):
         if await running_requests(look, page) is not None:
             facts.running_page = page
@@ -109,11 +109,11 @@ async def running_requests(look: PageClient, page: str) -> int | None:
     if page.endswith("/metrics"):
         counts = _RUNNING.findall(found.text)
         return sum(round(float(count)) for count in counts) if counts else None
-    told = found.document
-    if page.endswith("/slots") and isinstance(told, list):
-        return sum(bool(slot.get("is_processing")) for slot in told if isinstance(slot, dict))
-    if page == "/status" and isinstance(told, dict) and isinstance(told.get("serves"), list):
-        return sum(int(serve.get("in_flight", 0)) for serve in told["serves"])
+    document = found.document
+    if page.endswith("/slots") and isinstance(document, list):
+        return sum(bool(slot.get("is_processing")) for slot in document if isinstance(slot, dict))
+    if page == "/status" and isinstance(document, dict) and isinstance(document.get("serves"), list):
+        return sum(int(serve.get("in_flight", 0)) for serve in document["serves"])
     return None
 
 
@@ -131,23 +131,23 @@ def _upstream(model: str) -> str:
     return f"/upstream/{quote(model, safe='')}"
 
 
-def _ids(told: Any) -> list[str]:
-    data = told.get("data") if isinstance(told, dict) else None
+def _ids(document: Any) -> list[str]:
+    data = document.get("data") if isinstance(document, dict) else None
     return [str(entry.get("id")) for entry in data or [] if isinstance(entry, dict)]
 
 
-def _listed(facts: ServeFacts, told: Any) -> Mapping[str, Any]:
-    data = told.get("data") if isinstance(told, dict) else None
+def _listed(facts: ServeFacts, document: Any) -> Mapping[str, Any]:
+    data = document.get("data") if isinstance(document, dict) else None
     entries = [entry for entry in data or [] if isinstance(entry, dict)]
-    facts.listed = _ids(told)
+    facts.listed = _ids(document)
     return next((entry for entry in entries if entry.get("id") == facts.model), {})
 
 
 def _aliases(facts: ServeFacts, entry: Mapping[str, Any]) -> frozenset[str]:
-    told = [entry.get(name) for name in ("id", "root", "parent", "name", "model", "canonical_slug")]
-    told += [facts.props.get(name) for name in ("model_path", "model_alias", "model")]
+    names = [entry.get(name) for name in ("id", "root", "parent", "name", "model", "canonical_slug")]
+    names += [facts.props.get(name) for name in ("model_path", "model_alias", "model")]
     more = entry.get("aliases")
-    return frozenset(one for one in [facts.model, *told, *(more if isinstance(more, list) else [])]
+    return frozenset(one for one in [facts.model, *names, *(more if isinstance(more, list) else [])]
                      if isinstance(one, str) and one)  # fmt: skip
 
 

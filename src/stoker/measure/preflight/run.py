@@ -54,7 +54,10 @@ OnProgress = Callable[[PreflightProgress], None]
 
 
 async def run_preflight(
-    subject: Subject, target: Target, options: PreflightOptions | None = None, tell: OnProgress = lambda step: None
+    subject: Subject,
+    target: Target,
+    options: PreflightOptions | None = None,
+    on_progress: OnProgress = lambda step: None,
 ) -> Run:
     """Measure it. Raises ValueError for an unknown gate or wording, before anything is asked.
 
@@ -72,10 +75,10 @@ async def run_preflight(
     try:
         ctx = await _about(pages, client, messages, options)
         for number, gate in enumerate(gates):
-            tell(PreflightProgress(number, len(gates), gate.name, None))
+            on_progress(PreflightProgress(number, len(gates), gate.name, None))
             finding = await _prove(gate, client, ctx)
             findings.append(finding)
-            tell(PreflightProgress(number, len(gates), gate.name, finding))
+            on_progress(PreflightProgress(number, len(gates), gate.name, finding))
             if finding.outcome is Outcome.INTERRUPTED:
                 break
     except asyncio.CancelledError:

@@ -103,16 +103,17 @@ def curve_plot(
     parts = [_grid(up), *(_label_x(across.at(x), axis_number(x)) for x in round_numbers(min(xs), max(xs)))]
     parts.append(_names(x_name, y_name))
     parts += [_polyline(line, colour, across, up) for line, colour in curves]
-    parts += [symbol(mark.shape, mark.colour, across.at(mark.x), up.at(mark.y), _told(mark)) for mark in marks]
+    parts += [symbol(mark.shape, mark.colour, across.at(mark.x), up.at(mark.y), _tooltip(mark)) for mark in marks]
     return _svg(parts, f"{y_name} by {x_name}")
 
 
 def symbol(shape: str, colour: int, x: float, y: float, title: str = "") -> str:
-    told = f"<title>{html.escape(title)}</title>" if title else ""
-    return f'<path class="mark s{colour % 8}" transform="translate({x:.1f} {y:.1f})" d="{SHAPES[shape]}">{told}</path>'
+    title_tag = f"<title>{html.escape(title)}</title>" if title else ""
+    where = f"translate({x:.1f} {y:.1f})"
+    return f'<path class="mark s{colour % 8}" transform="{where}" d="{SHAPES[shape]}">{title_tag}</path>'
 
 
-def _told(mark: PlotMark) -> str:
+def _tooltip(mark: PlotMark) -> str:
     return f"{mark.name}: {axis_number(mark.y)} at {axis_number(mark.x)}"
 
 

@@ -1,7 +1,7 @@
-"""Hours of the same small measurement, to see what an hour does not show. Nothing that went wrong is hidden.
+"""Repeats a small measurement for hours, to find faults that an hour does not show. Every fault is reported.
 
 Each cycle: the canary, then a decode check. A mismatch, a failed request or a slow cycle is repeated at once; how often
-it came again is kept, and the cycle does not count for mean and range. What happens between cycles (a death of the
+it occurs again is recorded, and the cycle is excluded from mean and range. What happens between cycles (a death of the
 engine, a clock that is set, a suspended machine) is recorded with its time.
 """
 
@@ -287,7 +287,7 @@ def summary(record: SoakRecord) -> list[str]:
 
 
 def outcome(record: SoakRecord) -> Outcome:
-    """1. broke off  2. an anomaly that stays, a death, or no clean cycle at all  3. passed, with what happened once."""
+    """1. interrupted  2. a persistent anomaly, a death of the engine, or no clean cycle -> failed  3. else passed."""
     if not record.is_over:
         return Outcome.INTERRUPTED  # 1
     is_bad = any(one.is_persistent for one in record.anomalies) or record.deaths or not record.clean

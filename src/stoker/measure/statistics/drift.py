@@ -1,6 +1,6 @@
 """Whether a model has become worse than it was: one Cusum per serve and check, fed by canaries and live checks.
 
-The first of two stages, so that nothing flaps: an alarm only has the preflight run again (`request.decide.demotion`).
+The first of two stages, so that tiers do not flap: an alarm only runs the preflight again (`request.decide.demotion`).
 Nothing is changed here.
 """
 
@@ -14,7 +14,7 @@ from stoker.measure.statistics.stats import Cusum
 
 
 class DriftLevel(msgspec.Struct):
-    """Of one serve and check, as it is kept."""
+    """The state of one serve and check, as it is stored."""
 
     serve: str
     check: str
@@ -23,7 +23,7 @@ class DriftLevel(msgspec.Struct):
 
 
 class DriftAlarm(NamedTuple):
-    """Failures have become more, as far as a Cusum can tell; `n` since the last alarm or the beginning."""
+    """Failures became more frequent. `n`: answers since the last alarm or the beginning."""
 
     serve: str
     check: str
@@ -38,7 +38,7 @@ class DriftDetector:
         self._sums: dict[tuple[str, str], Cusum] = {}
 
     def feed(self, serve: str, check: str, failed: bool) -> DriftAlarm | None:
-        """One more answer. An alarm is given once; counting then begins anew."""
+        """One more answer. An alarm is raised once; counting then starts again."""
         cusum = self._sum(serve, check)
         if not cusum.feed(failed):
             return None

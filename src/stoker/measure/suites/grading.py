@@ -1,7 +1,7 @@
 """Grades a model class by class, one fixture after the other, and stops a class as soon as it is decided.
 
-What was not answered, and what could not be checked, is kept and told, but is no sample: it says nothing about the
-model. Several of them in a row end the class.
+Unanswered and uncheckable fixtures are recorded but not counted, because they say nothing about the model. Several of
+them in a row end the class.
 """
 
 from __future__ import annotations
@@ -148,10 +148,10 @@ async def grade_fixtures(
 async def grade_fixture(fixture: Fixture, ask: AskFixture, check: CheckAnswer = check_in_sandbox) -> GradedFixture:
     """1. no answer  2. a check that crashed or hung  3. passed or failed."""
 
-    def graded(outcome: GradeOutcome, told: str, reply: ModelReply | None = None) -> GradedFixture:
+    def graded(outcome: GradeOutcome, reason: str, reply: ModelReply | None = None) -> GradedFixture:
         seconds = round(reply.timing.ended - reply.timing.t0, 6) if reply is not None else None
         tokens = reply.timing.tokens.output if reply is not None else None
-        return GradedFixture(fixture.id, fixture.digest, fixture.task_class, outcome, told, seconds, tokens)
+        return GradedFixture(fixture.id, fixture.digest, fixture.task_class, outcome, reason, seconds, tokens)
 
     reply = await ask(fixture)
     if not reply.timing.is_ok:  # 1
@@ -185,9 +185,9 @@ def ungraded_fixtures(graded: Iterable[GradedFixture]) -> list[UngradedFixtures]
     for name, own in classes.items():
         missed = [one for one in own if not one.is_sample]
         if missed:
-            told = Counter(one.reason for one in missed).most_common(1)[0][0]
-            first = next(one.fixture for one in missed if one.reason == told)
-            found.append(UngradedFixtures(name, len(own) - len(missed), len(missed), told, first))
+            reason = Counter(one.reason for one in missed).most_common(1)[0][0]
+            first = next(one.fixture for one in missed if one.reason == reason)
+            found.append(UngradedFixtures(name, len(own) - len(missed), len(missed), reason, first))
     return found
 
 

@@ -33,13 +33,13 @@ class TimeLeft:
 
     @property
     def share(self) -> float:
-        """That is done, 0 to 1; it jumps where a class is decided."""
+        """The share that is done, 0 to 1; it jumps when a class is decided."""
         return 1 - sum(self._to_come.values()) / max(1, self._total)
 
     @property
     def seconds(self) -> float | None:
-        """At most: the median of this class times its rest, that of all classes so far times theirs. None: nobody knows
-        yet. A median, since a single slow answer says little of the next ones.
+        """An upper bound: the median time of this class times its remaining fixtures, plus the median of all classes
+        times the others. None: unknown. Medians, because a single slow answer says little about the next ones.
         """
         if not self._every:
             return None

@@ -1,7 +1,7 @@
 """Whole suites: every fixture of a class is asked, so that an interval of a fixed number of samples means what it says.
 
-`eval bootstrap` stops as soon as its sequential test decides; an interval over what it asked until then is too
-optimistic. A gate and a comparison want the interval, and go on to the end. Pure.
+`eval bootstrap` stops as soon as its sequential test decides; an interval over those answers is too
+optimistic. A gate and a comparison need the interval, so they ask every fixture. Pure.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The largest context that an engine really serves, with the concurrency that is wanted.
+"""The largest context that an engine really serves, with the required concurrency.
 
-For each candidate length the engine is started anew with that limit of its own: what another limit left of the cache
-says nothing about it. A request near the limit proves it, and the tokens that the engine itself counted.
+The engine is restarted with each candidate length as its limit, because the cache left by another limit says nothing
+about this one. A request near the limit, with the tokens that the engine itself counted, proves the length.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stoker.measure.artifacts.fingerprint import EngineReport
 from stoker.measure.requests.client import ModelClient, ModelReply
 
 STEP = 256
-"""Candidates are multiples of it; nothing finer is looked for."""
+"""Candidates are multiples of this many tokens."""
 REPLY = 16
 """Tokens left for the reply."""
 NEAR, TOO_SHORT = 0.97, 0.9
@@ -31,8 +31,8 @@ _CACHE = re.compile(r"(?:GPU KV cache size: |max_total_num_tokens=)([\d,]+)")
 class EngineNotStarted(Exception):
     """The engine did not come up with this limit; the text is its own last words, shortened.
 
-    `kind`: what kind of failure it is, by name, where that can be told; `fix`: what to do about it; `log_line`: the
-    line that tells.
+    `kind`: what kind of failure it is, by name, if it is known; `fix`: what to do about it; `log_line`: the
+    line that shows it.
     """
 
     def __init__(self, text: str, kind: str = "", fix: str = "", log_line: str = "") -> None:
@@ -90,7 +90,7 @@ class ContextSearch:
         return self._next
 
     def record(self, context: int, works: bool) -> None:
-        """What became of it.
+        """Record whether a candidate works.
 
         1. the highest works -> over  2. works, nothing failed yet -> twice as much  3. else -> the middle
         4. less than a step between -> over
@@ -113,14 +113,14 @@ async def search_context(
     high: int,
     concurrency: float,
     start: StartEngine,
-    tell: Callable[[ContextTrial], None] = lambda trial: None,
+    on_trial: Callable[[ContextTrial], None] = lambda trial: None,
 ) -> list[ContextTrial]:
     """Every trial, in order. On cancel the engine of the one under way is stopped."""
     plan, trials = ContextSearch(low, high), list[ContextTrial]()
     while (context := plan.next()) is not None:
         trial = await try_context(context, concurrency, start)
         trials.append(trial)
-        tell(trial)
+        on_trial(trial)
         plan.record(context, trial.is_working)
     return trials
 
@@ -209,7 +209,7 @@ def _own_limit(props: Any) -> int | None:
 
 
 def findings(trials: list[ContextTrial]) -> list[Finding]:
-    """One per candidate, in order of length. What does not work is no failure of the search."""
+    """One per candidate, in order of length. A candidate that fails does not fail the search."""
     return [
         Finding(
             f"context-{trial.context}",

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from stoker.domain.orchestrator import CheckLayer
 from stoker.orchestrate.checks.structure import check_code, prose_finding
-from stoker.orchestrate.loop.blocks import CheckResult, WorkerBlock
+from stoker.orchestrate.loop.blocks import LayerResult, WorkerBlock
 
-LayerCheck = Callable[[WorkerBlock, Sequence[WorkerBlock]], Awaitable[CheckResult]]
+LayerCheck = Callable[[WorkerBlock, Sequence[WorkerBlock]], Awaitable[LayerResult]]
 """One layer: judges a block, given the blocks that are committed. Raises nothing but CancelledError."""
 
 
@@ -23,18 +23,18 @@ class LayeredChecker:
         """Those that there are, cheapest first."""
         return tuple(layer for layer in CheckLayer if layer in self._layers)
 
-    async def check(self, layer: CheckLayer, block: WorkerBlock, committed: Sequence[WorkerBlock]) -> CheckResult:
+    async def check(self, layer: CheckLayer, block: WorkerBlock, committed: Sequence[WorkerBlock]) -> LayerResult:
         return await self._layers[layer](block, committed)
 
 
-async def check_structure(block: WorkerBlock, committed: Sequence[WorkerBlock]) -> CheckResult:
+async def check_structure(block: WorkerBlock, committed: Sequence[WorkerBlock]) -> LayerResult:
     """The first layer."""
     try:
         finding = await check_code(block.language, block.text) if block.is_code else prose_finding(block.text)
     except OSError as error:
         reason = f"the parser cannot be started: {error.strerror or error}"
-        return CheckResult(CheckLayer.STRUCTURE, False, reason, is_readable=False)
+        return LayerResult(CheckLayer.STRUCTURE, False, reason, is_readable=False)
     if finding is None:
-        return CheckResult(CheckLayer.STRUCTURE, True)
+        return LayerResult(CheckLayer.STRUCTURE, True)
     what = "write the text without repeating" if not block.is_code else "write code that parses"
-    return CheckResult(CheckLayer.STRUCTURE, False, str(finding), f"{finding}; {what}.")
+    return LayerResult(CheckLayer.STRUCTURE, False, str(finding), f"{finding}; {what}.")

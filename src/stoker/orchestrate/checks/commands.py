@@ -18,7 +18,7 @@ from typing import NamedTuple
 from stoker.domain.orchestrator import CheckLayer
 from stoker.measure.suites.sandbox.command import NOT_FOUND, CommandLimits, CommandResult, isolated_command
 from stoker.orchestrate.checks.source_files import path_within, source_before, write_committed, write_file
-from stoker.orchestrate.loop.blocks import CheckResult, WorkerBlock
+from stoker.orchestrate.loop.blocks import LayerResult, WorkerBlock
 
 FILE = "{file}"
 _LINES = 20
@@ -51,7 +51,7 @@ class CommandChecker:
         self._commands = [shlex.split(command) for command in settings.commands]
         self._path = search_path(settings.python)
 
-    async def check(self, block: WorkerBlock, committed: Sequence[WorkerBlock]) -> CheckResult:
+    async def check(self, block: WorkerBlock, committed: Sequence[WorkerBlock]) -> LayerResult:
         """Raises nothing but CancelledError; no process and no file is left then."""
         for command in self._commands:
             try:
@@ -62,7 +62,7 @@ class CommandChecker:
                 return _unusable(command, "it is not installed")
             if result.status != 0:
                 return _failed(command, result)
-        return CheckResult(CheckLayer.COMMANDS, True)
+        return LayerResult(CheckLayer.COMMANDS, True)
 
     async def _run(self, command: Sequence[str], block: WorkerBlock, committed: Sequence[WorkerBlock]) -> CommandResult:
         text = source_before(block, committed) + block.text
@@ -96,22 +96,22 @@ def _file_name(block: WorkerBlock) -> str:
     return f"block.{_EXTENSIONS.get(block.language, 'txt')}"
 
 
-def _failed(command: Sequence[str], result: CommandResult) -> CheckResult:
+def _failed(command: Sequence[str], result: CommandResult) -> LayerResult:
     """The end of its output is what a person, and the worker, has to read."""
     shown = cleaned_tail(result.output)
     how = result.message or _exit_text(result.status)
     reason = f"`{shlex.join(command)}` failed: {how}" + (f"\n{shown}" if shown else "")
-    return CheckResult(CheckLayer.COMMANDS, False, reason, f"make `{shlex.join(command)}` pass: {shown or how}")
+    return LayerResult(CheckLayer.COMMANDS, False, reason, f"make `{shlex.join(command)}` pass: {shown or how}")
 
 
 def _exit_text(status: int | None) -> str:
     return f"signal {-status}" if status is not None and status < 0 else f"exit status {status}"
 
 
-def _unusable(command: Sequence[str], why: str) -> CheckResult:
+def _unusable(command: Sequence[str], why: str) -> LayerResult:
     """The configuration is at fault, not the block: it must neither pass nor be written again."""
     reason = f"`{shlex.join(command)}` cannot be run ({why}): install it, or mend `checks` of the orchestrator"
-    return CheckResult(CheckLayer.COMMANDS, False, reason, is_readable=False)
+    return LayerResult(CheckLayer.COMMANDS, False, reason, is_readable=False)
 
 
 def cleaned_tail(output: bytes) -> str:

@@ -30,14 +30,14 @@ from stoker.orchestrate.checks.methods import missing_method
 from stoker.orchestrate.checks.name_uses import NameUse, name_uses
 from stoker.orchestrate.checks.source_files import source_before, write_committed
 from stoker.orchestrate.checks.structure import PYTHON
-from stoker.orchestrate.loop.blocks import CheckResult, WorkerBlock
+from stoker.orchestrate.loop.blocks import LayerResult, WorkerBlock
 
 _SECONDS = 10.0
 """For the interpreter. What it does not answer by then is taken to exist."""
 _SHOWN = 8
 """Names that are offered where none is similar."""
 _SIMILAR = 0.75
-_PASSED = CheckResult(CheckLayer.NAMES, True)
+_PASSED = LayerResult(CheckLayer.NAMES, True)
 
 
 class MissingName(NamedTuple):
@@ -62,7 +62,7 @@ class NameChecker:
         self._project = Path(project) if project else None
         self._task = frozenset(re.findall(r"\w+", task))
 
-    async def check(self, block: WorkerBlock, committed: Sequence[WorkerBlock]) -> CheckResult:
+    async def check(self, block: WorkerBlock, committed: Sequence[WorkerBlock]) -> LayerResult:
         """Raises nothing but CancelledError; no process is left then. What cannot be judged passes."""
         try:
             if block.language in PYTHON:
@@ -76,7 +76,7 @@ class NameChecker:
         if found is None:
             return _PASSED
         reason, correction = _worded(found)
-        return CheckResult(CheckLayer.NAMES, False, reason, correction)
+        return LayerResult(CheckLayer.NAMES, False, reason, correction)
 
     async def _check_python(self, block: WorkerBlock, committed: Sequence[WorkerBlock]) -> MissingName | None:
         before, text = source_before(block, committed), textwrap.dedent(block.text)

@@ -30,7 +30,7 @@ from stoker.domain.serve import Serve
 from stoker.exchange.internal_client import InternalClient
 from stoker.exchange.leasing import leased
 from stoker.orchestrate.checks.source_files import source_before
-from stoker.orchestrate.loop.blocks import CheckResult, WorkerBlock
+from stoker.orchestrate.loop.blocks import LayerResult, WorkerBlock
 
 MAX_TOKENS = 512
 """Of the validator's answer. One that is as long was cut off."""
@@ -83,7 +83,7 @@ class Validator:
         self._client = client
         self._settings = settings
 
-    async def check(self, block: WorkerBlock, committed: Sequence[WorkerBlock]) -> CheckResult:
+    async def check(self, block: WorkerBlock, committed: Sequence[WorkerBlock]) -> LayerResult:
         """Raises nothing but CancelledError; no lease is left then."""
         serve, rules, task, timeout = self._settings
         before = source_before(block, committed)[-_MAX_BEFORE:]
@@ -106,8 +106,8 @@ class Validator:
         if verdict is None:
             return _unreadable("the validator's answer is neither [PASS] nor [FAIL: reason]", tokens)  # 4
         if verdict.passed:
-            return CheckResult(CheckLayer.VALIDATOR, True, tokens=tokens)  # 5
-        return CheckResult(CheckLayer.VALIDATOR, False, verdict.reason, verdict.reason, tokens=tokens)
+            return LayerResult(CheckLayer.VALIDATOR, True, tokens=tokens)  # 5
+        return LayerResult(CheckLayer.VALIDATOR, False, verdict.reason, verdict.reason, tokens=tokens)
 
 
 def validator_question(
@@ -160,5 +160,5 @@ def _clean(reason: str) -> str:
     return " ".join("".join(one if one.isprintable() else " " for one in reason).split())[:_MAX_REASON]
 
 
-def _unreadable(reason: str, tokens: int = 0) -> CheckResult:
-    return CheckResult(CheckLayer.VALIDATOR, False, reason, is_readable=False, tokens=tokens)
+def _unreadable(reason: str, tokens: int = 0) -> LayerResult:
+    return LayerResult(CheckLayer.VALIDATOR, False, reason, is_readable=False, tokens=tokens)

@@ -34,7 +34,7 @@ class WorkerBlock(msgspec.Struct, frozen=True):
         return before is not None and before.is_fenced and self.is_fenced and not self.opens_fence
 
 
-class CheckResult(msgspec.Struct, frozen=True):
+class LayerResult(msgspec.Struct, frozen=True):
     """What one layer found. `correction` is the one instruction that goes back to the worker."""
 
     layer: CheckLayer
@@ -61,19 +61,18 @@ class BlockWriter:
     """Puts blocks together again, one after the other, with their fences."""
 
     def __init__(self, marker: str = "") -> None:
-        """`marker`: ends each block, as the worker writes it; empty: the client's form."""
+        """`marker`: ends each block of code, as the worker writes it; empty: the client's form."""
         self._marker = marker
         self._last: WorkerBlock | None = None
 
     def add(self, block: WorkerBlock) -> str:
         """The text that this block adds."""
         last, self._last = self._last, block
-        marker = f"{self._marker}\n" if self._marker else ""
+        marker = f"{self._marker}\n" if self._marker and block.is_code else ""
         if not block.is_fenced:
             return f"{_closing(last)}{block.text}{marker}"
         if last is not None and block.follows_in_same_fence(last):
-            gap = "" if last.text.endswith("\n\n") or self._marker else "\n"
-            return f"{gap}{block.text}{marker}"
+            return f"{'' if self._marker else _gap(last.text)}{block.text}{marker}"
         return f"{_closing(last)}```{block.fence}\n{block.text}{marker}"
 
     def close(self) -> str:
@@ -84,6 +83,19 @@ class BlockWriter:
 
 def _closing(last: WorkerBlock | None) -> str:
     return "```\n" if last is not None and last.is_fenced else ""
+
+
+def _gap(before: str) -> str:
+    """The blank line between two blocks of one fence or file."""
+    return "" if not before or before.endswith("\n\n") else "\n"
+
+
+def file_text(texts: Iterable[str]) -> str:
+    """The file that these blocks make."""
+    whole = ""
+    for text in texts:
+        whole += _gap(whole) + text
+    return whole
 
 
 def joined(blocks: Iterable[WorkerBlock], marker: str = "") -> str:

@@ -21,11 +21,11 @@ import msgspec
 from stoker.domain.answer import StopReason
 from stoker.domain.errors import StokerError, UpstreamError
 from stoker.domain.orchestrator import CheckLayer
-from stoker.orchestrate.loop.blocks import CheckResult, Correction, WorkerBlock
+from stoker.orchestrate.loop.blocks import Correction, LayerResult, WorkerBlock
 from stoker.orchestrate.loop.cutter import MAX_LINES, Cutter, IsComplete
 from stoker.orchestrate.loop.messages import (
     Cancelled,
-    Check,
+    CheckBlock,
     Checked,
     Commit,
     CommitFailed,
@@ -80,7 +80,7 @@ class ValidationFailed(StokerError):
     status = 422
     code = "validation_failed"
 
-    def __init__(self, number: int, attempts: int, result: CheckResult) -> None:
+    def __init__(self, number: int, attempts: int, result: LayerResult) -> None:
         times = "once" if attempts == 1 else f"{attempts} times"
         super().__init__(
             f"block {number} failed its {result.layer.value} check {times}; the last time: {result.reason}"
@@ -116,8 +116,12 @@ class _Pending:
 class Loop:
     """Of one request. `on` raises only for bugs: an illegal change of state."""
 
-    def __init__(self, rules: LoopRules, is_complete: IsComplete, committed: Iterable[WorkerBlock] = ()) -> None:
-        """`committed`: blocks that an earlier run of this request has committed; it goes on after them."""
+    def __init__(
+        self, rules: LoopRules, is_complete: IsComplete, committed: Iterable[WorkerBlock] = (), has_ended: bool = False
+    ) -> None:
+        """`committed`: blocks that an earlier run of this request has committed; it goes on after them. `has_ended`:
+        they are the whole answer.
+        """
         self.state = RunState.PLANNED
         self.committed = list(committed)
         self.counts = LoopCounts()
@@ -131,9 +135,11 @@ class Loop:
         self._cutter = Cutter(is_complete)
         self._generation = 0
         self._is_generating = False
-        self._has_ended = False
+        self._has_ended = has_ended
         """The worker has said all it wanted to say after the blocks that are there."""
         self._stop = StopReason.END
+        self._failure: StokerError | None = None
+        """Why the worker broke off its answer."""
         self._correction: Correction | None = None
         """What the block that is written now has to mend."""
         self._repeats = 0
@@ -142,7 +148,10 @@ class Loop:
         self._block_began = 0.0
         self._far_since: float | None = None
         """Since when the worker has been as far ahead as it may be."""
-        self._fence_at_pause: str | None = None
+        self._is_late = False
+        """The last generation was ended because a block took too long while others wait for their checks."""
+        last = self.committed[-1] if self.committed else None
+        self._fence_at_pause: str | None = last.fence if last is not None and last.is_fenced else None
         """The fence that was open when the last generation was ended for being too far ahead."""
 
     @property
@@ -161,7 +170,7 @@ class Loop:
 
     def start(self, now: float) -> list[LoopCommand]:
         self.state = next_run_state(self.state, RunEvent.STARTED)
-        return self._generate(now)
+        return self._advance(now)
 
     def on(self, event: LoopEvent, now: float) -> list[LoopCommand]:
         """The commands that follow, in order. What comes late, after the end or for something stopped, gives none."""
@@ -175,10 +184,7 @@ class Loop:
             case GenerationEnded(generation=generation, stop=stop):
                 return self._on_ended(stop, now) if self._is_current(generation) else []
             case GenerationFailed(generation=generation, error=error):
-                if not self._is_current(generation):
-                    return []
-                self._is_generating = False
-                return self._give_up(error)
+                return self._on_broken(error, now) if self._is_current(generation) else []
             case Checked(check=check, result=result):
                 return self._on_checked(result, now) if self._is_checking and check == self._check else []
             case CommitFailed(error=error):
@@ -200,6 +206,7 @@ class Loop:
         self._is_generating = True
         self._block_began = now
         self._far_since = None
+        self._is_late = False
         self._cutter = Cutter(self._is_complete)
         return [Generate(self._generation, blocks, self._correction)]
 
@@ -229,6 +236,12 @@ class Loop:
         self._ready += rest
         return self._admit(now)
 
+    def _on_broken(self, error: StokerError, now: float) -> list[LoopCommand]:
+        """Blocks that are complete are still checked, and committed if they pass; then the request fails."""
+        self._is_generating = False
+        self._has_ended, self._failure = True, error
+        return self._admit(now)
+
     def _on_time(self, now: float) -> list[LoopCommand]:
         if self.deadline is None or now < self.deadline:
             return []
@@ -239,9 +252,10 @@ class Loop:
             return self._stop_generation()
         commands = self._stop_generation()
         if self._pending:
-            return commands  # those before the late block come first; then it is begun anew
+            self._is_late = True  # those before the late block come first; then it is begun anew
+            return [*commands, *self._advance(now)]
         text = f"the worker did not end the block within {self._rules.block_timeout:g} s"
-        result = CheckResult(CheckLayer.STRUCTURE, False, text, f"{text}: write one short function or class.")
+        result = LayerResult(CheckLayer.STRUCTURE, False, text, f"{text}: write one short function or class.")
         return [*commands, *self._fail(WorkerBlock(""), BlockState.GENERATING, BlockEvent.OVERRAN, result, now)]
 
     # -- blocks that the worker has ended ----------------------------------------------------------------------------
@@ -295,6 +309,8 @@ class Loop:
         goes_on = open_fence == before.fence and (block.fence == open_fence or not block.is_fenced)
         if goes_on and block.is_code and block.path in ("", before.path):
             return msgspec.structs.replace(before, text=block.text, opens_fence=False, is_too_long=block.is_too_long)
+        if block.follows_in_same_fence(before) and not block.path:
+            return msgspec.structs.replace(block, path=before.path)
         return block
 
     def _is_repeated(self, block: WorkerBlock) -> bool:
@@ -314,6 +330,8 @@ class Loop:
             return [*self._check_first(now), *self._go_on(now)]
         if self._is_generating or self._ready or not self._has_ended:
             return self._go_on(now)
+        if self._failure is not None:
+            return self._give_up(self._failure)
         if self._correction is not None and self._stop is StopReason.END:
             return self._on_refused(self._correction, now)
         if not self.committed and self._stop is StopReason.END:
@@ -323,14 +341,14 @@ class Loop:
 
     def _on_refused(self, correction: Correction, now: float) -> list[LoopCommand]:
         text = "the worker did not write the block again"
-        result = CheckResult(correction.layer, False, f"{correction.text}; {text}", correction.text)
+        result = LayerResult(correction.layer, False, f"{correction.text}; {text}", correction.text)
         return self._fail(correction.block, BlockState.GENERATING, BlockEvent.OVERRAN, result, now)
 
     def _go_on(self, now: float) -> list[LoopCommand]:
         """Ask the worker again after a pause."""
         if self.state is not RunState.RUNNING or self._is_generating or self._has_ended or self._is_far_enough():
             return []
-        return self._generate(now)
+        return [] if self._is_late and self._pending else self._generate(now)
 
     # -- the checks ------------------------------------------------------------------------------------------------
 
@@ -338,7 +356,7 @@ class Loop:
         """Let the next layer judge the first block."""
         first = self._pending[0]
         if first.block.is_too_long:
-            result = CheckResult(CheckLayer.STRUCTURE, False, _TOO_LONG, f"{_TOO_LONG}: write one function or class.")
+            result = LayerResult(CheckLayer.STRUCTURE, False, _TOO_LONG, f"{_TOO_LONG}: write one function or class.")
             self._pending.popleft()
             return self._fail(first.block, BlockState.GENERATING, BlockEvent.OVERRAN, result, now)
         if first.layers[0] is CheckLayer.VALIDATOR and self._rules.batch and self._is_generating:
@@ -347,9 +365,9 @@ class Loop:
             first.state = next_block_state(first.state, BlockEvent.CHECK_STARTED)
         self._check += 1
         self._is_checking = True
-        return [Check(self._check, first.layers[0], self.number, first.block)]
+        return [CheckBlock(self._check, first.layers[0], self.number, first.block)]
 
-    def _on_checked(self, result: CheckResult, now: float) -> list[LoopCommand]:
+    def _on_checked(self, result: LayerResult, now: float) -> list[LoopCommand]:
         self._is_checking = False
         first = self._pending[0]
         record = RecordCheck(self.number, self._attempt, result)
@@ -381,11 +399,13 @@ class Loop:
         return [commit, *self._admit(now)]
 
     def _fail(
-        self, block: WorkerBlock, state: BlockState, event: BlockEvent, result: CheckResult, now: float
+        self, block: WorkerBlock, state: BlockState, event: BlockEvent, result: LayerResult, now: float
     ) -> list[LoopCommand]:
         """The first block has failed: the worker writes it again, or the request is over."""
         state = next_block_state(state, event)
         self._count(result.layer.value)
+        if self._failure is not None:
+            return self._give_up(self._failure)
         commands = self._stop_generation()
         for pending in self._pending:
             next_block_state(pending.state, BlockEvent.DISCARDED)

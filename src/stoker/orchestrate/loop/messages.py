@@ -7,7 +7,7 @@ import msgspec
 from stoker.domain.answer import StopReason
 from stoker.domain.errors import StokerError
 from stoker.domain.orchestrator import CheckLayer
-from stoker.orchestrate.loop.blocks import CheckResult, Correction, WorkerBlock
+from stoker.orchestrate.loop.blocks import Correction, LayerResult, WorkerBlock
 
 # -- events ------------------------------------------------------------------------------------------------------------
 
@@ -37,7 +37,7 @@ class Checked(msgspec.Struct, frozen=True):
     """One layer has judged one version of a block."""
 
     check: int
-    result: CheckResult
+    result: LayerResult
 
 
 class CommitFailed(msgspec.Struct, frozen=True):
@@ -74,7 +74,7 @@ class StopGeneration(msgspec.Struct, frozen=True):
     generation: int
 
 
-class Check(msgspec.Struct, frozen=True):
+class CheckBlock(msgspec.Struct, frozen=True):
     """Let one layer judge a block; the answer is `Checked` with the same number. At most one check runs at a time."""
 
     check: int
@@ -110,7 +110,7 @@ class RecordCheck(msgspec.Struct, frozen=True):
 
     number: int
     attempt: int
-    result: CheckResult
+    result: LayerResult
 
 
 class Finish(msgspec.Struct, frozen=True):
@@ -125,4 +125,4 @@ class Fail(msgspec.Struct, frozen=True):
     error: StokerError
 
 
-LoopCommand = Generate | StopGeneration | Check | StopCheck | Commit | RecordBlock | RecordCheck | Finish | Fail
+LoopCommand = Generate | StopGeneration | CheckBlock | StopCheck | Commit | RecordBlock | RecordCheck | Finish | Fail

@@ -38,3 +38,8 @@ def correction_text(correction: Correction, committed: int) -> str:
         f"The block was:\n```{block.fence or block.language}\n{block.text}```\n"
         "Write this whole block again, corrected, then go on with the rest. Repeat nothing else."
     )
+
+
+def prompt_size(prompt: Prompt) -> int:
+    """Characters of a prompt's text, for estimating its tokens."""
+    return sum(len(block.text) for turn in prompt.turns for block in turn.blocks if isinstance(block, Text))

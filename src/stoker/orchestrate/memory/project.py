@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 
 from stoker.disk import atomic
 from stoker.domain.errors import ClientError, StokerError
-from stoker.orchestrate.loop.blocks import WorkerBlock
+from stoker.orchestrate.loop.blocks import WorkerBlock, file_text
 from stoker.orchestrate.memory import records
 
 _PRIVATE = (".stoker", ".git")
@@ -74,7 +74,7 @@ class ProjectFiles:
             raise _conflict(path, "it changed since it was read")
 
     def _write(self, path: str, target: Path, texts: list[str]) -> None:
-        content = "".join(texts).encode()
+        content = file_text(texts).encode()
         mode = target.stat().st_mode & 0o777 if target.exists() else 0o644
         _make_parents(self._directory, target)
         atomic.write(target, content, mode)

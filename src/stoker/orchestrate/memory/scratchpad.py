@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from stoker.domain.errors import StokerError
-from stoker.orchestrate.loop.blocks import CheckResult, WorkerBlock
+from stoker.orchestrate.loop.blocks import LayerResult, WorkerBlock
 from stoker.orchestrate.memory import records
 
 
@@ -64,7 +64,7 @@ class Scratchpad:
         text = f"{title}\n\n{shown_block(block)}\n"
         records.append(self._path, {"kind": "block", "number": number, "attempt": attempt}, text, is_synced=False)
 
-    def add_check(self, number: int, attempt: int, result: CheckResult) -> None:
+    def add_check(self, number: int, attempt: int, result: LayerResult) -> None:
         """What one layer found."""
         outcome = "passed" if result.passed else "failed" if result.is_readable else "could not be read"
         reason = f": {result.reason}" if result.reason else ""

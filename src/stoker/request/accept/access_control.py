@@ -1,4 +1,4 @@
-"""Who may come in."""
+"""Who may use Stoker: Host and Origin, keys, scopes, limits of keys."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from stoker.request.accept.cors import Cors
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 OPEN = Key("", Secret("", ""), Scope.ADMIN)
-"""Who comes in when no key is asked for."""
+"""The key of every caller if no keys are required."""
 LOCAL = Key("local", Secret("", ""), Scope.ADMIN)
-"""Who comes in through the control socket."""
+"""The key of callers that come through the control socket."""
 
-MAX_WELCOME = 64
-"""Spellings of Host that are remembered: where any address is one of ours, a caller could think of ever new ones."""
+MAX_KNOWN_HOSTS = 64
+"""Accepted Host headers that are remembered. If any address is accepted, a caller could invent ever new ones."""
 
 ONCE = (
     b"host", b"authorization", b"x-api-key", b"content-type", b"content-encoding", b"origin", b"sec-fetch-site",
     b"access-control-request-method", b"access-control-request-headers",
 )  # fmt: skip
-"""Headers that something is decided by: two of one kind are read differently by different readers."""
+"""Headers on which a decision depends: two with one name would be read differently by different programs."""
 
 
 class BadKey(ClientError):
@@ -65,14 +65,14 @@ class Caller:
         self.active -= 1
 
     def may_use(self, serve: Serve) -> bool:
-        """Whether any of a serve's names is on the key's list, and its requests may go to whoever runs it."""
+        """Whether the key's list has one of the serve's names; and the key allows the cloud, if it is one."""
         if serve.translation.cloud and not self.key.cloud:
             return False
         return self._may_use_all or not set(serve.names()).isdisjoint(self.key.models)
 
-    def may_choose(self, model: str) -> bool:
-        """Whether a request may name a task: `auto`, `auto:CLASS`, or an alias of one. A list that has `auto` has them
-        all."""
+    def may_use_task(self, model: str) -> bool:
+        """Whether a request may name a task: `auto`, `auto:CLASS`, or an alias of one. `auto` on the key's
+        list allows all of them."""
         return self._may_use_all or "auto" in self.key.models or model in self.key.models
 
     def may_use_name(self, name: str) -> bool:
@@ -99,8 +99,8 @@ class AccessControl:
         self.pages = Cors(front_door.allowed_origins)
         self._any_host = "*" in front_door.allowed_hosts
         self._any_address = front_door.host in ("0.0.0.0", "::")
-        self._welcome: set[bytes] = set()
-        """Hosts as they were spelt when they were let in: the usual ones are looked up, not taken apart again."""
+        self._known_hosts: set[bytes] = set()
+        """Host headers that were accepted, as they were spelt, so that the usual ones need not be parsed again."""
 
     @property
     def active(self) -> int:
@@ -109,8 +109,8 @@ class AccessControl:
 
     @property
     def remembered(self) -> int:
-        """Spellings of hosts that are remembered: MAX_WELCOME at most."""
-        return len(self._welcome)
+        """Host headers that are remembered: MAX_KNOWN_HOSTS at most."""
+        return len(self._known_hosts)
 
     def admit(self, headers: Mapping[bytes, bytes], is_local: bool) -> Caller:
         """The caller behind a request. Raises BadKey (401), or ClientError 403 (foreign Host or Origin).
@@ -125,7 +125,7 @@ class AccessControl:
             return self._open
         presented = _presented(headers)
         found: Caller | None = None
-        for value, caller in self._callers:  # every key is compared: time tells nothing about which one was near
+        for value, caller in self._callers:  # compare every key: the time must not tell how close a guess was
             if hmac.compare_digest(value, presented) and value:
                 found = caller
         if found is None:
@@ -133,15 +133,15 @@ class AccessControl:
         return found
 
     def check_page(self, headers: Mapping[bytes, bytes]) -> None:
-        """Raises ClientError 403: the Host is none of ours, or a web page of another origin asks."""
+        """Raises ClientError 403 if the Host is not ours, or a web page of another origin sent the request."""
         given = headers.get(b"host", b"")
-        if given not in self._welcome:
+        if given not in self._known_hosts:
             host = _name(given.decode("latin-1"))
             if not (self._any_host or host in self._hosts or (self._any_address and _is_address(host))):
                 text = f"Host {host[:100]!r} is not allowed: add it to front_door.allowed_hosts"
                 raise ClientError(text, code="foreign_host", status=403)
-            if len(self._welcome) < MAX_WELCOME:
-                self._welcome.add(given)
+            if len(self._known_hosts) < MAX_KNOWN_HOSTS:
+                self._known_hosts.add(given)
         origin = headers.get(b"origin")
         if origin is not None:
             is_own = origin.lower().partition(b"://")[2] == given.lower()
@@ -168,7 +168,7 @@ def require(caller: Caller, scope: Scope) -> None:
 
 
 def refuse_repeated(given: Iterable[tuple[bytes, bytes]]) -> None:
-    """Raises ClientError 400 where a header that something is decided by is there twice."""
+    """Raises ClientError 400 if a header on which a decision depends occurs twice."""
     names = [name for name, _ in given]
     for name in ONCE:
         if names.count(name) > 1:
@@ -177,7 +177,7 @@ def refuse_repeated(given: Iterable[tuple[bytes, bytes]]) -> None:
 
 
 def _presented(headers: Mapping[bytes, bytes]) -> bytes:
-    """The bearer; where that is none, or empty, the other header's key."""
+    """The bearer token; without one, the value of x-api-key."""
     scheme, _, bearer = headers.get(b"authorization", b"").partition(b" ")
     key = bearer.strip() if scheme.lower() == b"bearer" else b""
     return key or headers.get(b"x-api-key", b"").strip()

@@ -7,8 +7,8 @@ from stoker.request.accept.wire import Wire
 
 
 def body_if_complete(wire: Wire, limit: int) -> bytes:
-    """The body, if all of it came with the head; empty if there is (or was) none. Raises ClientError 413, and
-    CapacityError 503 where the budget for all bodies has no room for it.
+    """The body, if all of it came with the head; else empty. Raises ClientError 413, and CapacityError 503 if the
+    budget for all bodies has no room for it.
     """
     if wire.body_error is not None:
         raise wire.body_error
@@ -18,17 +18,17 @@ def body_if_complete(wire: Wire, limit: int) -> bytes:
 
 
 async def read_body(wire: Wire, limit: int) -> bytes:
-    """All of the body. Raises what `wait_for_body` does."""
+    """The whole body. Raises as `wait_for_body`."""
     await wait_for_body(wire, limit)
     return wire.take_body()
 
 
 async def wait_for_body(wire: Wire, limit: int) -> None:
-    """Wait until all of the body is here. Raises
+    """Wait until the whole body has arrived. Raises
 
-    ClientError 413    before the first byte is read where its length is declared, else as soon as the limit is passed
-    CapacityError 503  there is no room for it in the budget for all bodies: as early
-    ClientError 408    it comes too slowly
+    ClientError 413    it is too large: before the first byte if its length is declared, else as soon as it is exceeded
+    CapacityError 503  the budget for all bodies has no room for it: at the same time
+    ClientError 408    it arrives too slowly
     ClientLeft         the client is gone
     """
     declared = wire.headers.get(b"content-length")

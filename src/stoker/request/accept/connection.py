@@ -1,8 +1,8 @@
 """One client connection.
 
-uvicorn hosts the server (sockets, signals, graceful shutdown); what the two rely on in each other is held by a contract
-test. llhttp parses. A request begins in the callback that read it, when all of that read has been parsed; requests of
-one connection are answered one after the other, in the order they came.
+uvicorn hosts the server (sockets, signals, graceful shutdown); a contract test checks what each side relies on. llhttp
+parses. A request begins in the callback that read it, when all of that read has been parsed. Requests of one connection
+are answered one after the other, in the order in which they came.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ class UploadPace(NamedTuple):
     """How fast a body must come."""
 
     seconds: float = 30.0
-    """Between two looks."""
+    """Between two checks."""
     rate: int = 1024
-    """Bytes per second, on average between two looks."""
+    """Least bytes per second, on average between two checks."""
 
 
 PACE = UploadPace()
 
 
 class RequestHandler(Protocol):
-    """Who answers requests."""
+    """Answers requests."""
 
     outbox: Outbox
     bodies: BodyBudget
 
-    def answer(self, wire: Wire) -> Coroutine[Any, Any, None] | None:
-        """Answer at once, or return what answers. Raises nothing."""
+    def handle(self, wire: Wire) -> Coroutine[Any, Any, None] | None:
+        """Answer at once, or return the coroutine that will. Raises nothing."""
 
 
 class WireProtocol(asyncio.Protocol):
@@ -73,34 +73,34 @@ class WireProtocol(asyncio.Protocol):
         self.loop = _loop or asyncio.get_running_loop()
         self.state = server_state
         self.is_local = False
-        """Came through the control socket (mode 0600): its peer is the user itself."""
+        """The peer came through the control socket (mode 0600): it is the user who runs Stoker."""
         self.is_paused = False
         """The client is slow: its buffer is above the high-water mark."""
-        self._application: RequestHandler = config.app  # type: ignore[assignment]  # no ASGI application
-        self.outbox = self._application.outbox
-        self.bodies = self._application.bodies
+        self._handler: RequestHandler = config.app  # type: ignore[assignment]  # no ASGI application
+        self.outbox = self._handler.outbox
+        self.bodies = self._handler.bodies
         self._parser = _parser(self)
         self._keep_alive = config.timeout_keep_alive
         self._idle_since = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._pace = pace
         self._upload: asyncio.TimerHandle | None = None
-        """While a body comes in more than one read."""
+        """Checks the pace of a body that comes in more than one read."""
         self._uploaded = 0
-        """Bytes that had come of it when it was looked at."""
+        """Bytes of that body at the last check."""
         self._fruitless = 0
-        """Bytes since the last that completed a head, were of a body or ended a message."""
+        """Bytes since the last progress: see MAX_HEAD."""
         self._unsent = 0
-        """Bytes that a closing connection still had to send when it was looked at."""
+        """Bytes that a closing connection still had to send at the last check."""
         self._is_reading = True
         self._burst = 0
         """Bytes that came in large reads in this turn of the loop."""
         self._is_throttled = False
-        """Nothing is read until the others had their turn."""
+        """Reading is paused until other connections had their turn."""
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._incoming: Wire | None = None
-        """The request whose bytes come in."""
+        """The request whose body is being received."""
         self._running: Wire | None = None
         self._next: list[Wire] = []
 
@@ -112,14 +112,14 @@ class WireProtocol(asyncio.Protocol):
         self.is_local = sock is not None and sock.family == getattr(socket, "AF_UNIX", None)
         self.state.connections.add(self)  # type: ignore[arg-type]
         self._idle_since = self.loop.time()
-        self._timer = self.loop.call_later(self._keep_alive, self._look)
+        self._timer = self.loop.call_later(self._keep_alive, self._check_idle)
 
     def data_received(self, data: bytes) -> None:
         self._fruitless += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as offer:
-            if not self._pass_over(offer.args[0], data):
+            if not self._ignore_upgrade(offer.args[0], data):
                 return
         except httptools.HttpParserError:
             self._refuse()
@@ -133,7 +133,7 @@ class WireProtocol(asyncio.Protocol):
             self._incoming.join_pieces()
             if self._upload is None:
                 self._uploaded = self._incoming.received
-                self._upload = self.loop.call_later(self._pace.seconds, self._look_at_upload)
+                self._upload = self.loop.call_later(self._pace.seconds, self._check_upload)
         if self._running is None and self._next:
             self._start()
         if len(data) >= LARGE_READ:
@@ -151,7 +151,7 @@ class WireProtocol(asyncio.Protocol):
         for wire in (self._running, *left):
             if wire is not None:
                 wire.mark_lost()
-        self._incoming = self._running = self._parser = None  # no circle is left behind for the collector
+        self._incoming = self._running = self._parser = None  # leaves no reference cycle for the garbage collector
 
     def pause_writing(self) -> None:
         self.is_paused = True
@@ -164,9 +164,9 @@ class WireProtocol(asyncio.Protocol):
             self._running.on_resume()
 
     def shutdown(self) -> None:
-        """uvicorn is closing: what runs is the connection's last."""
+        """uvicorn is shutting down: the request under way is the last one of this connection."""
         if self._running is None or not (self._running.is_whole or self._running.is_started):
-            self.transport.close()  # nothing runs, or its body is not here yet: it would be refused
+            self.transport.close()  # no request runs, or its body is incomplete and would be refused
         else:
             self._running.close_after()
 
@@ -176,12 +176,7 @@ class WireProtocol(asyncio.Protocol):
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        name = name.lower()
-        if name == b"transfer-encoding" and value.strip().lower() != b"chunked":
-            raise ValueError("unsupported Transfer-Encoding")
-        if name == b"host" and self._incoming is None and any(known == name for known, _ in self._headers):
-            raise ValueError("more than one Host header")
-        self._headers.append((name, value))
+        self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         parser = self._parser
@@ -190,24 +185,27 @@ class WireProtocol(asyncio.Protocol):
         url, self._url = self._url, b""
         headers, self._headers = self._headers, []
         self._incoming = wire = Wire(self, parser.get_method().decode(), url, headers, version, keeps_alive)
+        if wire.has_repeated_headers or b"transfer-encoding" in wire.headers:
+            _check_framing(headers)
         self._next.append(wire)
         self._fruitless = 0
         if self._running is not None or self.is_paused or len(self._next) > 1:
-            self._read(False)  # a client may not get ahead without end
+            self._read(False)  # limits how many requests a client can send ahead
 
     def on_body(self, piece: bytes) -> None:
         wire = self._incoming
         self._fruitless = 0
-        if wire is not None and not wire.is_finished:  # else nobody wants it
+        if wire is not None and not wire.is_finished:  # else the body is ignored
             wire.add(piece)
             if wire.arrival is not None:
                 wire.signal_arrival()
 
     def on_message_complete(self) -> None:
         wire, self._incoming = self._incoming, None
-        self._headers = []  # trailers, which are nobody's
+        self._headers = []  # trailers are ignored
         self._fruitless = 0
-        self._end_upload()
+        if self._upload is not None:
+            self._end_upload()
         if wire is not None:
             wire.is_whole = True
             if wire.arrival is not None:
@@ -216,7 +214,7 @@ class WireProtocol(asyncio.Protocol):
     # -- requests ------------------------------------------------------------------------------------------------
 
     def on_replied(self, wire: Wire) -> None:
-        """The reply is out: the next one's turn."""
+        """The reply is complete: start the next request."""
         self._running = None
         if not wire.keeps_alive:
             self.transport.close()
@@ -233,8 +231,8 @@ class WireProtocol(asyncio.Protocol):
             return  # a client that does not read its replies gets no further ones
         wire = self._running = self._next.pop(0)
         if not self._is_reading and not self._next:
-            self._read(True)  # also so that a client which leaves is noticed
-        work = self._application.answer(wire)
+            self._read(True)  # also to notice when the client leaves
+        work = self._handler.handle(wire)
         if work is not None:
             wire.is_answering = True
             InlineTask(work, self.loop, self.state.tasks, wire.release)
@@ -264,8 +262,8 @@ class WireProtocol(asyncio.Protocol):
             if self._is_reading and not self.transport.is_closing():
                 self.transport.resume_reading()
 
-    def _pass_over(self, at: int, data: bytes) -> bool:
-        """The head offers to speak another protocol, which a server may pass over (RFC 9110, 7.8); Java's client offers
+    def _ignore_upgrade(self, at: int, data: bytes) -> bool:
+        """The head offers to speak another protocol, which a server may ignore (RFC 9110, 7.8); Java's client offers
         h2c with every request. llhttp takes what follows such a head, the body, for the other protocol: so it gets the
         head once more, without the offer. False: the connection was refused.
         """
@@ -296,7 +294,7 @@ class WireProtocol(asyncio.Protocol):
             self.transport.write(head + b"content-length: %d\r\n\r\n%b" % (len(_BAD_REQUEST), _BAD_REQUEST))
         self.transport.close()
 
-    def _look_at_upload(self) -> None:
+    def _check_upload(self) -> None:
         """Refuse a body that arrives too slowly, unless Stoker itself is not reading it."""
         self._upload = None
         wire = self._incoming
@@ -305,20 +303,20 @@ class WireProtocol(asyncio.Protocol):
         seconds, rate = self._pace
         came, self._uploaded = wire.received - self._uploaded, wire.received
         if wire is self._running and self._is_reading and came < rate * seconds:
-            text = f"the request body came too slowly: {came} bytes in {seconds:g} s; send at least {rate} per second"
+            text = f"the request body is too slow: {came} bytes in {seconds:g} s; send at least {rate} per second"
             wire.refuse(ClientError(text, code="slow_upload", status=408))
             return
-        self._upload = self.loop.call_later(self._pace.seconds, self._look_at_upload)
+        self._upload = self.loop.call_later(self._pace.seconds, self._check_upload)
 
     def _end_upload(self) -> None:
         if self._upload is not None:
             self._upload.cancel()
             self._upload = None
 
-    def _look(self) -> None:
+    def _check_idle(self) -> None:
         """One timer per connection that looks back instead of being moved by each request."""
-        is_waited_for = self._running is not None and self._running.is_whole  # the serve's time, not the client's
-        idle = 0.0 if is_waited_for else self.loop.time() - self._idle_since
+        is_waiting = self._running is not None and self._running.is_whole  # it waits for its reply
+        idle = 0.0 if is_waiting else self.loop.time() - self._idle_since
         if idle >= self._keep_alive:
             idle = 0.0
             left, before = self.transport.get_write_buffer_size(), self._unsent
@@ -326,12 +324,20 @@ class WireProtocol(asyncio.Protocol):
             if not self.transport.is_closing():
                 self.transport.close()
             elif left >= before:
-                self.transport.abort()  # it takes nothing: nothing else would ever end it
-        self._timer = self.loop.call_later(self._keep_alive - idle, self._look)
+                self.transport.abort()  # the client reads nothing: only this ends the connection
+        self._timer = self.loop.call_later(self._keep_alive - idle, self._check_idle)
+
+
+def _check_framing(headers: list[tuple[bytes, bytes]]) -> None:
+    """Raises ValueError for a head that two readers could understand differently, before any byte of its body."""
+    if any(name == b"transfer-encoding" and value.strip().lower() != b"chunked" for name, value in headers):
+        raise ValueError("unsupported Transfer-Encoding")
+    if sum(name == b"host" for name, _ in headers) > 1:
+        raise ValueError("more than one Host header")
 
 
 def _parser(protocol: WireProtocol) -> Any:
-    """llhttp; bytes behind a connection's last request are passed over, as uvicorn does."""
+    """llhttp; bytes after a connection's last request are ignored, as in uvicorn."""
     parser = httptools.HttpRequestParser(protocol)
     parser.set_dangerous_leniencies(lenient_data_after_close=True)
     return parser

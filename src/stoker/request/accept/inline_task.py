@@ -1,7 +1,8 @@
-"""A request's coroutine, run by callbacks.
+"""Runs a request's coroutine inside callbacks, without a task.
 
-A task starts with the loop's next turn, and goes on a turn after what it waited for is done. A request mostly has all
-it needs when its bytes are read: it begins in that very callback, and ends in the one that brings the serve's reply.
+A task starts in the next iteration of the event loop, and resumes one iteration after its wait is over. A request
+usually has all it needs when its bytes are read. So it starts in the callback that read them, and ends in the callback
+that receives the serve's reply.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from typing import Any
 
 
 class InlineTask:
-    """Runs `work` up to its first wait when made, and on from each wait as soon as that is over.
+    """Runs `work` up to its first wait at once, and resumes it as soon as each wait is over.
 
-    Whatever a task may await can be awaited, except what needs to know its task (`asyncio.timeout`, task groups): that
-    goes into a task of its own. `running` holds it until the end. `work` has to deal with its own exceptions; one that
-    it lets through goes to the loop's exception handler. `ended` is called at the end, however that came.
+    `work` may await whatever a task may, except what needs the current task (`asyncio.timeout`, task groups): that
+    needs a task of its own. `running` holds this object until `work` ends. `work` handles its own exceptions; others go
+    to the loop's exception handler. `ended` is called when `work` has ended, in whatever way.
     """
 
     __slots__ = ("_ended", "_is_cancelled", "_loop", "_running", "_waits", "_work")
@@ -38,9 +39,9 @@ class InlineTask:
         self._go()
 
     def cancel(self, msg: object = None) -> None:
-        """CancelledError at the wait it stands at, with the loop's next turn."""
+        """Raise CancelledError at the current wait, in the next iteration of the loop."""
         if self._waits is None or not self._waits.cancel():
-            self._is_cancelled = True  # what it waited for is done just now: `_go` is on its way
+            self._is_cancelled = True  # the wait is already over: `_go` is scheduled, and raises it
 
     def _go(self, _: object = None) -> None:
         try:

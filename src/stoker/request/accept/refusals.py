@@ -1,12 +1,12 @@
-"""What is refused at the front door: counted by reason, logged now and then, and answered late where keys are guessed.
+"""Refusals at the front door: counted by reason, logged at a limited rate, and delayed for clients that guess keys.
 
-1. a request that had no key, or was refused for anything but its key: counted, answered at once
-2. one of the first `FREE` wrong keys of an address: counted and logged, answered at once
-3. a later one: answered after a delay that doubles up to `LONGEST`
-4. one that comes while `MOST_WAITING` answers are late already: 429 at once
+1. a request without a key, or refused for another reason than its key: counted, answered at once
+2. one of the first `UNDELAYED` wrong keys of an address: counted and logged, answered at once
+3. a later one: answered after a delay that doubles up to `MAX_DELAY`
+4. a wrong key while `MAX_WAITING` answers are delayed already: 429 at once
 
-A right key is never slowed, whatever else comes from its address: an address may be a whole office, or a proxy. So
-this keeps a guesser from filling the log and the processor; what keeps keys from being guessed is their length.
+A correct key is never delayed, whatever else comes from its address, which may be a whole office or a proxy. The delays
+keep a guesser from filling the log and the processor; what protects the keys is their length.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from stoker.domain.errors import ClientError, StokerError
 from stoker.domain.printable import one_line
 from stoker.request.accept.access_control import BadKey
 
-FREE = 10
+UNDELAYED = 10
 """Wrong keys of one address that are answered at once; one more every `FORGIVEN_AFTER` seconds."""
 FORGIVEN_AFTER = 6.0
-FIRST, LONGEST = 0.1, 1.0
-"""Seconds that the first slowed answer waits, and the last one."""
-MOST_WAITING = 256
-MOST_ADDRESSES = 1024
-"""The address that was quiet for longest is forgotten first."""
+MIN_DELAY, MAX_DELAY = 0.1, 1.0
+"""Seconds of the first delay, and of the longest."""
+MAX_WAITING = 256
+MAX_ADDRESSES = 1024
+"""Addresses that are remembered; the one that was quiet for longest is forgotten first."""
 LOG_EVERY = 60.0
 """Seconds between two lines about one address."""
-LINES = 20
+MAX_LINES = 20
 """Lines about all addresses within `LOG_EVERY`."""
 
 log = logging.getLogger("stoker.front")
@@ -46,7 +46,7 @@ class _Address:
 
 
 class Refusals:
-    """See the module's docstring. `count(reason, origin)` is told of every refusal; `now` gives monotonic seconds."""
+    """See the module's docstring. `count(reason, origin)` is called for every refusal; `now` is monotonic."""
 
     def __init__(self, count: Callable[[str, str], None], now: Callable[[], float]) -> None:
         self._count = count
@@ -57,7 +57,7 @@ class Refusals:
         self._lines_since = float("-inf")
 
     def record(self, error: StokerError, address: str) -> tuple[StokerError, float]:
-        """What to answer, and in how many seconds. Call `answered` after a delay that is not 0."""
+        """The error to answer with, and the delay in seconds. Call `answered` after a delay that is not 0."""
         self._count(error.code if not isinstance(error, BadKey) else error.reason, origin_of(address))
         if not isinstance(error, BadKey):
             return error, 0.0  # 1
@@ -67,13 +67,13 @@ class Refusals:
         if not error.begins:
             return error, 0.0  # 1
         known.wrong += 1
-        if known.wrong <= FREE:
+        if known.wrong <= UNDELAYED:
             return error, 0.0  # 2
-        if self._waiting >= MOST_WAITING:
+        if self._waiting >= MAX_WAITING:
             text = "too many wrong API keys came from this address: wait, and check the configured key"
             return ClientError(text, code="bad_key", status=429, retry_after=FORGIVEN_AFTER), 0.0  # 4
         self._waiting += 1
-        return error, min(LONGEST, FIRST * 2 ** min(10.0, known.wrong - FREE - 1))  # 3
+        return error, min(MAX_DELAY, MIN_DELAY * 2 ** min(10.0, known.wrong - UNDELAYED - 1))  # 3
 
     def answered(self) -> None:
         self._waiting -= 1
@@ -82,15 +82,15 @@ class Refusals:
         known = self._addresses.pop(network, None) or _Address(seen=now)
         known.wrong = max(0.0, known.wrong - (now - known.seen) / FORGIVEN_AFTER)
         known.seen = now
-        self._addresses[network] = known  # the last one now
-        if len(self._addresses) > MOST_ADDRESSES:
+        self._addresses[network] = known  # now the most recent one
+        if len(self._addresses) > MAX_ADDRESSES:
             del self._addresses[next(iter(self._addresses))]
         return known
 
     def _log(self, known: _Address, address: str, error: BadKey, now: float) -> None:
         if now - self._lines_since >= LOG_EVERY:
             self._lines, self._lines_since = 0, now
-        if now - known.logged < LOG_EVERY or self._lines >= LINES:
+        if now - known.logged < LOG_EVERY or self._lines >= MAX_LINES:
             known.unlogged += 1
             return
         self._lines += 1
@@ -111,7 +111,7 @@ def origin_of(address: str) -> str:
 
 
 def _network(address: str) -> str:
-    """What counts as one: an IPv4 address, or the /64 that one IPv6 customer has."""
+    """What counts as one address: an IPv4 address, or the /64 network that one IPv6 customer has."""
     found = _parsed(address)
     if isinstance(found, ipaddress.IPv6Address):
         return str(ipaddress.ip_network((found, 64), strict=False))

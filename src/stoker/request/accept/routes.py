@@ -1,6 +1,6 @@
-"""What a path means. It is matched as it was sent: a proxy in front of Stoker that has rules for `/admin` or `/status`
-must not read another path than we do. The API's own paths may be spelt with encoded letters, and the id after
-`/v1/models/` is percent-decoded, once.
+"""What a path means. Paths are matched as sent: a proxy in front of Stoker with rules for `/admin` or `/status` must
+read the same path as Stoker. Only the API's own paths may have encoded letters, and the id after
+`/v1/models/` is percent-decoded once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class RouteKind(Enum):
 
 
 class Route(NamedTuple):
-    """`rest` is what follows: the model id of /v1/models/ID, SERVE/PATH of /upstream, the verb of /admin."""
+    """`rest` is what follows the prefix: the model id of /v1/models/ID, SERVE/PATH of /upstream, the verb of /admin."""
 
     kind: RouteKind
     endpoint: Endpoint | None = None
@@ -36,7 +36,7 @@ class Route(NamedTuple):
     methods: tuple[str, ...] = ()
     """Empty: any."""
     has_side_effects: bool = False
-    """It may load a model, take a place of a serve or change something: no web page of somebody else may ask for it."""
+    """It may load a model, take a place of a serve or change something: web pages of other sites may not request it."""
 
 
 _API = (RouteKind.INFERENCE, RouteKind.MODELS, RouteKind.OLLAMA)
@@ -80,7 +80,7 @@ class Routes:
     def match(self, method: str, path: str) -> Route:
         """`path` as it was sent. Raises ClientError 404, 405, or 400 for a path that hides something.
 
-        1. in the table as it stands (the usual case)
+        1. in the table, spelt as there (the usual case)
         2. in the table without its trailing slash; a path of the API also with its letters decoded
         3. below /upstream/, /admin/ or /v1/models/ (also with a prefix, for the last)
         """
@@ -97,7 +97,7 @@ class Routes:
         return route
 
     def dialect(self, path: str) -> Dialect | None:
-        """In which dialect to refuse a request for this path."""
+        """The dialect in which to refuse a request for this path."""
         route = self._respelt(path)
         return route.endpoint.dialect if route is not None and route.endpoint is not None else None
 

@@ -41,11 +41,11 @@ class ClientConnection(Protocol):
 
 
 class Wire:
-    """One request: what was asked, and direct writing of its reply. All methods return at once; writing to a lost
-    client does nothing.
+    """One request, and its reply, which is written straight to the socket. All methods return at once; writing to a
+    lost client does nothing.
 
-    `on_lost` is called once when the client is gone before the reply was finished; `on_resume` when a slow client takes
-    bytes again after `is_paused` was true. Raises httptools.HttpParserError for a target that is none.
+    `on_lost` is called once if the client leaves before the reply is finished; `on_resume` when a slow client reads
+    again after `is_paused` was true. Raises httptools.HttpParserError for an invalid request target.
     """
 
     __slots__ = (
@@ -56,9 +56,11 @@ class Wire:
         "_transport",
         "arrival",
         "body_error",
+        "has_repeated_headers",
         "headers",
         "is_answering",
         "is_finished",
+        "is_local",
         "is_lost",
         "is_released",
         "is_started",
@@ -90,22 +92,23 @@ class Wire:
         self.raw_headers = given
         """The headers as they came, names in lower case."""
         self.headers = dict(given)
+        self.has_repeated_headers = len(self.headers) != len(given)
         self.raw_path, self.query = _target(url)
         self.path = self.raw_path.decode("ascii")
-        """As it was sent: nothing is decoded before it is known what the path means."""
+        """As it was sent; `routes` decodes what may be decoded."""
         self.pieces: list[bytes] = []
         self._gathered = 0
         self._held = 0
         """Bytes taken from the budget for all bodies; given back once, by `release`."""
         self.is_released = False
         self.is_answering = False
-        """An `InlineTask` answers, and releases when it has ended."""
+        """An `InlineTask` works on the reply, and calls `release` when it ends."""
         self.body_error: StokerError | None = None
         """Why the rest of the body is not read."""
         self.received = 0
-        """Bytes of it."""
+        """Bytes of the body so far."""
         self.is_whole = False
-        """All of it is here."""
+        """The whole body has arrived."""
         self.arrival: asyncio.Future[None] | None = None
         self.is_started = False
         self.is_finished = False
@@ -116,20 +119,13 @@ class Wire:
         self._is_raw = False
         self._connection = connection
         self._transport = connection.transport
-
-    @property
-    def is_local(self) -> bool:
-        return self._connection.is_local
+        self.is_local = connection.is_local
 
     @property
     def address(self) -> str:
         """The peer's IP address; empty: it came through the control socket."""
         peer = self._transport.get_extra_info("peername")
         return str(peer[0]) if isinstance(peer, tuple) and peer else ""
-
-    @property
-    def has_repeated_headers(self) -> bool:
-        return len(self.headers) != len(self.raw_headers)
 
     @property
     def is_paused(self) -> bool:
@@ -139,42 +135,40 @@ class Wire:
     # -- the body ------------------------------------------------------------------------------------------------
 
     def add(self, piece: bytes) -> None:
-        """A piece has come. It is kept if anybody wants it, and there is room for it."""
-        self.received += len(piece)
-        if self.body_error is not None or self.is_released:
+        """Add a piece of the body. It is dropped if the body is not needed, and refused if there is no room for it."""
+        size = len(piece)
+        self.received += size
+        if self.is_released:
             return
         bodies = self._connection.bodies
-        if bodies.take(len(piece), self.received <= SMALL):
-            self._held += len(piece)
+        if bodies.take(size, self.received <= SMALL):
+            self._held += size
             self.pieces.append(piece)
         else:
             self.refuse(bodies.refusal())
 
     def expect(self, length: int) -> None:
-        """So many bytes are announced: if there is no room for them, none is read."""
+        """Announce the length of the body. If there is no room for it, nothing is read."""
         bodies = self._connection.bodies
         if self.body_error is None and not bodies.has_room(length - self.received, length <= SMALL):
             self.refuse(bodies.refusal())
 
     def refuse(self, problem: StokerError) -> None:
-        """The rest of the body is not read, and what came is let go."""
+        """Drop the body, and read no more of it."""
         self.body_error = problem
-        self._drop()
+        self.release()
         self.signal_arrival()
 
     def release(self) -> None:
-        """Nobody needs the body any more: its bytes go back to the budget."""
+        """Drop the body, which is no longer needed. Its bytes go back to the budget."""
         self.is_released = True
-        self._drop()
-
-    def _drop(self) -> None:
         held, self._held = self._held, 0
         self._connection.bodies.give_back(held)
         self.pieces, self._gathered = [], 0
 
     def wait_for_more(self) -> asyncio.Future[None]:
-        """Done when another piece has come, the last has, or the client is gone. A client that waits to be asked for
-        the body is asked.
+        """Done when another piece has arrived, the body is complete, or the client is gone. A client that waits for
+        `100 Continue` gets it.
         """
         if not self.is_lost and self.headers.pop(b"expect", b"").lower() == b"100-continue":
             self._transport.write(STATUS_LINES[100] + b"\r\n")
@@ -182,19 +176,19 @@ class Wire:
         return self.arrival
 
     def signal_arrival(self) -> None:
-        """`wait_for_more` is done."""
+        """Complete the future of `wait_for_more`."""
         arrival, self.arrival = self.arrival, None
         if arrival is not None and not arrival.done():
             arrival.set_result(None)
 
     def join_pieces(self) -> None:
-        """One piece per read: small chunks would take many times their size."""
+        """Join the pieces of one read: many small chunks would take several times their size."""
         if len(self.pieces) > self._gathered + 1:
             self.pieces[self._gathered :] = [b"".join(self.pieces[self._gathered :])]
         self._gathered = len(self.pieces)
 
     def take_body(self) -> bytes:
-        """What has come, once."""
+        """The body so far. It can be taken once."""
         pieces, self.pieces, self._gathered = self.pieces, [], 0
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
@@ -215,7 +209,7 @@ class Wire:
         for name, value in headers:
             parts += (name, b": ", value, b"\r\n")
         if status == 204:
-            pass  # it has no body, and may not say how long that is (RFC 9110, 8.6)
+            pass  # it has neither a body nor a content-length (RFC 9110, 8.6)
         elif length is not None:
             parts.append(b"content-length: %d\r\n" % length)
         elif self._is_raw:
@@ -244,7 +238,7 @@ class Wire:
         self._complete()
 
     def reply(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
-        """A whole reply at once."""
+        """Write a complete reply."""
         head = self._head(status, headers, len(body))
         self._connection.outbox.put(self._deliver, head if self.method == "HEAD" else head + body)
 
@@ -254,12 +248,12 @@ class Wire:
         self._complete()
 
     def break_off(self) -> None:
-        """Close without a proper end: the client must not take what it has for the whole reply."""
+        """Close without a proper end, so that the client does not take a part for the whole reply."""
         self.keeps_alive = False
         self._complete()
 
     def refuse_body(self) -> None:
-        """Read no more of this connection: the reply, which may come later, is its last."""
+        """Read no more from this connection. Its reply, which may come later, is the last one."""
         self.keeps_alive = False
         self._connection.stop_reading()
 

@@ -8,8 +8,6 @@ id_slot         the engine's sequence that holds the conversation, where convers
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import msgspec
 
 from stoker.domain.dialect import Dialect
@@ -19,7 +17,7 @@ _USAGE = b'"stream_options":{"include_usage":true},'
 _ASKABLE = (Dialect.CHAT, Dialect.COMPLETIONS)
 
 
-class Edited(NamedTuple):
+class Edited(msgspec.Struct, frozen=True, gc=False):
     """The body to send, what was changed, and whether the reply's usage chunk is ours to remove."""
 
     body: bytes
@@ -27,19 +25,19 @@ class Edited(NamedTuple):
     remove_usage: bool
 
 
-def edit(body: bytes, top: BodyFields, dialect: Dialect, served_name: str, sequence: int | None = None) -> Edited:
-    """Apply what applies. `top` is what `read_body_fields` returned for `body`."""
+def edit(body: bytes, fields: BodyFields, dialect: Dialect, served_name: str, sequence: int | None = None) -> Edited:
+    """Apply what applies. `fields` is what `read_body_fields` returned for `body`."""
     changes: list[str] = []
-    for name in top.private:
+    for name in fields.private:
         body = _drop(body, name)
         changes.append(f"dropped:{name}")
-    if top.model != served_name:
-        start, end = _model(body, top) if not changes else find(body, "model")[1:]
+    if fields.model != served_name:
+        start, end = _model(body, fields) if not changes else find(body, "model")[1:]
         body = _put(body, start, end, msgspec.json.encode(served_name))
         changes.append("model")
-    remove = bool(top.stream) and dialect in _ASKABLE and not _asks_usage(top.stream_options)
+    remove = bool(fields.stream) and dialect in _ASKABLE and not _asks_usage(fields.stream_options)
     if remove:
-        body = _ask_usage(body, top.stream_options)
+        body = _ask_usage(body, fields.stream_options)
         changes.append("include_usage")
     if sequence is not None:  # the caller's own was dropped
         at = body.index(b"{") + 1
@@ -48,15 +46,15 @@ def edit(body: bytes, top: BodyFields, dialect: Dialect, served_name: str, seque
     return Edited(body, tuple(changes), remove)
 
 
-def _model(body: bytes, top: BodyFields) -> tuple[int, int]:
-    if top.model_at is not None:
-        start = top.model_at + 8  # behind "model":
+def _model(body: bytes, fields: BodyFields) -> tuple[int, int]:
+    if fields.model_at is not None:
+        start = fields.model_at + 8  # behind "model":
         if body[start - 1] == 0x3A:
             start += body[start] == 0x20
-            plain = b'"%b"' % top.model.encode()
+            plain = b'"%b"' % fields.model.encode()
             if body.startswith(plain, start):
                 return start, start + len(plain)
-    return find(body, "model", top.model_at)[1:]
+    return find(body, "model", fields.model_at)[1:]
 
 
 def _put(body: bytes, start: int, end: int, text: bytes) -> bytes:
@@ -80,7 +78,7 @@ def _ask_usage(body: bytes, options: object) -> bytes:
 
 
 def _drop(body: bytes, name: str) -> bytes:
-    """Take one top-level field out, with the comma that belonged to it."""
+    """Take one fields-level field out, with the comma that belonged to it."""
     key, _, end = find(body, name)
     after = end
     while body[after] in b" \t\r\n":

@@ -8,7 +8,9 @@ comes. Nothing is parsed unless a cheap look says that it matters.
 from __future__ import annotations
 
 import json
+import re
 import zlib
+from collections import deque
 from typing import Any
 
 import msgspec
@@ -28,6 +30,8 @@ _OPENING = frozenset(
 
 
 _ABSENT = msgspec.Raw()
+_LIST = re.compile(rb"\[\s*(\])?")
+"""The beginning of a list; the group: it is empty."""
 
 
 class _Whole(msgspec.Struct):
@@ -50,26 +54,30 @@ ANSWERS = {
 """The list in which a whole answer says what it says."""
 
 
-class Usage:
+class Usage(msgspec.Struct, gc=False):
     """Tokens as the serve itself counted them; None is unknown."""
 
-    __slots__ = ("cached", "input", "output")
-
-    def __init__(self) -> None:
-        self.input: int | None = None
-        self.output: int | None = None
-        self.cached: int | None = None
+    input: int | None = None
+    output: int | None = None
+    cached: int | None = None
 
     def update_from(self, usage: Any) -> None:
         """Take over what a `usage` object of any dialect says. Later values replace earlier ones."""
         if not isinstance(usage, dict):
             return
         get = usage.get
-        self.input = _known(get("prompt_tokens"), get("input_tokens"), self.input)
-        self.output = _known(get("completion_tokens"), get("output_tokens"), self.output)
-        details = get("prompt_tokens_details") or get("input_tokens_details")
-        cached = details.get("cached_tokens") if isinstance(details, dict) else None
-        self.cached = _known(get("cache_read_input_tokens"), cached, self.cached)
+        count = get("prompt_tokens")
+        if type(count) is int or type(count := get("input_tokens")) is int:  # True is none
+            self.input = count
+        count = get("completion_tokens")
+        if type(count) is int or type(count := get("output_tokens")) is int:
+            self.output = count
+        count = get("cache_read_input_tokens")
+        if type(count) is not int:
+            details = get("prompt_tokens_details") or get("input_tokens_details")
+            count = details.get("cached_tokens") if isinstance(details, dict) else None
+        if type(count) is int:
+            self.cached = count
 
 
 class StreamReader:
@@ -80,8 +88,18 @@ class StreamReader:
     """
 
     __slots__ = (
-        "_has_begun", "_inflate", "_last", "_partial", "_remove_usage", "_words", "dialect", "error", "failure",
-        "is_meaningful", "usage",
+        "_has_begun",
+        "_inflate",
+        "_last",
+        "_may_fail_late",
+        "_partial",
+        "_remove_usage",
+        "_words",
+        "dialect",
+        "error",
+        "failure",
+        "is_meaningful",
+        "usage",
     )  # fmt: skip
     includes_error = False
     """An error frame is not passed on: what it says is for whoever ends the reply to tell."""
@@ -101,7 +119,10 @@ class StreamReader:
         self._remove_usage = remove_usage and not gzip
         self._inflate = zlib.decompressobj(47) if gzip else None
         self._partial = bytearray()
-        self._last: list[bytes] = [b"", b"", b""]
+        self._last: deque[bytes] = deque(maxlen=3)
+        """The last reads: the dialect's own end may be cut across them."""
+        self._may_fail_late = dialect is Dialect.RESPONSES
+        """Its stream can end with a failed response."""
 
     def feed(self, data: bytes) -> bytes:
         if self._inflate is not None:
@@ -134,7 +155,7 @@ class StreamReader:
         model may well write about `[DONE]` or `message_stop`.
         """
         frames = split(b"".join(self._last) + self._partial)
-        if not any(_is_end(frame, self.dialect) for frame in frames):
+        if not any(_is_end(frame, self.dialect) for frame in reversed(frames)):
             return False
         return self._has_begun or any(_is_of_answer(parse(frame), self.dialect) for frame in frames)
 
@@ -162,12 +183,10 @@ class StreamReader:
         return self._frames(whole)
 
     def _frames(self, data: bytes) -> bytes:
-        last = self._last
-        kept = data if len(data) <= _KEPT else data[last_end(data[:-_KEPT]) :]  # the last frame, at least, is whole
-        last[0], last[1], last[2] = last[1], last[2], kept
+        self._last.append(data if len(data) <= _KEPT else data[last_end(data[:-_KEPT]) :])  # the last frame is whole
         if not self.is_meaningful:
             return self._early(data)
-        if self.dialect is Dialect.RESPONSES and b"response.failed" in data:
+        if self._may_fail_late and b"response.failed" in data:
             data = self._with_failure(data)
         counts = data.count(b'"usage"')
         if counts and counts > data.count(b'"usage":null'):
@@ -186,14 +205,16 @@ class StreamReader:
                     self.error = payload
                     self._take_usage(payload)
                     break
-                if payload.get("type") == "response.failed" and not self.is_meaningful:
+                has_failed = payload.get("type") == "response.failed"
+                if has_failed and not self.is_meaningful:
                     self.error = {"error": failure_of(payload)}
                     self._take_usage(payload)
                     break
                 self._has_begun = self._has_begun or _is_of_answer(payload, self.dialect)
                 if not self.is_meaningful:
                     self.is_meaningful = self._has_begun and is_meaningful(payload, self.dialect)
-                frame = self._told_failure(frame, payload)
+                if has_failed:
+                    frame = self._mark_failure(frame, payload)
                 if self._take_usage(payload):
                     continue
             elif data_of(frame) == b"[DONE]":
@@ -241,10 +262,10 @@ class StreamReader:
         kept: list[bytes] = []
         for frame in split(data):
             payload = parse(frame) if b"response.failed" in frame else None
-            kept.append(frame if payload is None else self._told_failure(frame, payload))
+            kept.append(frame if payload is None else self._mark_failure(frame, payload))
         return b"".join(kept)
 
-    def _told_failure(self, frame: bytes, payload: dict[str, Any]) -> bytes:
+    def _mark_failure(self, frame: bytes, payload: dict[str, Any]) -> bytes:
         response = payload.get("response")
         if payload.get("type") != "response.failed" or not isinstance(response, dict):
             return frame
@@ -306,16 +327,17 @@ def problem_of(
     if error or status == "failed":
         return no_answer("is an error")
     name = ANSWERS.get(dialect)
+    if name is None or entries:
+        return None
     may_be_empty = {"content": bool(stop), "output": status in ("completed", "incomplete")}
-    if name is None or entries or (entries is False and may_be_empty.get(name)):
+    if entries is False and may_be_empty.get(name):
         return None
     return no_answer(f"has no {name}")
 
 
 def _entries(raw: msgspec.Raw) -> bool | None:
-    if bytes(memoryview(raw)[:1]) != b"[":
-        return None
-    return bytes(memoryview(raw)[1:64]).lstrip()[:1] != b"]"
+    found = _LIST.match(raw)
+    return None if found is None else found[1] is None
 
 
 def inflated(body: bytes) -> bytes:
@@ -365,13 +387,6 @@ def is_meaningful(payload: dict[str, Any], dialect: Dialect) -> bool:
         if isinstance(delta, dict) and any(value for key, value in delta.items() if key != "role"):
             return True
     return False
-
-
-def _known(*counts: Any) -> int | None:
-    for count in counts:
-        if type(count) is int:  # True is none
-            return count
-    return None
 
 
 def _inflated(stream: Any, data: bytes) -> bytes:

@@ -87,38 +87,38 @@ _BRIEF = 8_192
 def outline(dialect: Dialect, body: bytes) -> tuple[Outline, str | None]:
     """What is to be seen, and the class that the body declares (`metadata.stoker_class`). Never raises."""
     try:
-        top = _body.decode(body)
+        fields = _body.decode(body)
     except _WRONG:
         return Outline(size=len(body), is_cut=True, changes_files=b'"tools"' in body), None
-    turns, is_whole = _turns_of(top)
-    talk = _talk(turns) if turns else _plain(top)
-    told = [*(turn.content for turn in turns if turn.role in _SYSTEMS), top.system]
+    turns, is_whole = _turns_of(fields)
+    talk = _talk(turns) if turns else _plain(fields)
+    told = [*(turn.content for turn in turns if turn.role in _SYSTEMS), fields.system]
     systems = [decoded(text) for content in told for text in turn_content(content).texts if len(text) <= _MOST_SYSTEM]
-    if isinstance(top.instructions, str):
-        systems.append(top.instructions)
-    declared = top.metadata.get("stoker_class") if isinstance(top.metadata, dict) else None
-    tools = toolbox(top.tools or top.functions)
+    if isinstance(fields.instructions, str):
+        systems.append(fields.instructions)
+    declared = fields.metadata.get("stoker_class") if isinstance(fields.metadata, dict) else None
+    tools = toolbox(fields.tools or fields.functions)
     seen = Outline(
         text=talk.requests[0] if talk.requests else "",
         earlier=talk.requests[1:],
-        is_cut=talk.is_cut or not is_whole or top.previous_response_id is not None,
-        changes_files=tools.changes_files or _changes_otherwise(top, turns, told, tools),
+        is_cut=talk.is_cut or not is_whole or fields.previous_response_id is not None,
+        changes_files=tools.changes_files or _changes_otherwise(fields, turns, told, tools),
         systems=tuple([text for text in systems if _is_short(text)][:_MOST_SYSTEMS]),
         size=len(body),
         turns=sum([turn.role == "user" for turn in turns]) or 1,
         tools=tools.size,
-        forces_tool=_forces(top.tool_choice),
+        forces_tool=_forces(fields.tool_choice),
         has_results=talk.has_results,
-        wants_json=_wants_json(top),
+        wants_json=_wants_json(fields),
         images=talk.images,
-        wants_thinking=_wants_thinking(top),
+        wants_thinking=_wants_thinking(fields),
     )
     return seen, declared if isinstance(declared, str) else None
 
 
-def _turns_of(top: _Body) -> tuple[list[_Turn], bool]:
+def _turns_of(fields: _Body) -> tuple[list[_Turn], bool]:
     """Of chat and Messages, or of Responses where its input is a list; and whether all of them could be read."""
-    for raw in (top.messages, top.input):
+    for raw in (fields.messages, fields.input):
         if first(raw) == b"[":
             try:
                 return _turns.decode(raw), True
@@ -141,8 +141,8 @@ def _odd_turns(raw: msgspec.Raw) -> list[_Turn]:
     return found
 
 
-def _plain(top: _Body) -> _Talk:
-    one = turn_content(top.input or top.prompt)
+def _plain(fields: _Body) -> _Talk:
+    one = turn_content(fields.input or fields.prompt)
     found = heard([shortened_text(text) for text in one.texts])
     requests = tuple(map(_cut, found.requests))
     return _Talk(requests, found.is_summary and not requests, one.images)
@@ -201,17 +201,17 @@ def _brief(content: msgspec.Raw) -> str:
         return "<"
 
 
-def _changes_otherwise(top: _Body, turns: list[_Turn], told: list[msgspec.Raw], tools: Toolbox) -> bool:
+def _changes_otherwise(fields: _Body, turns: list[_Turn], told: list[msgspec.Raw], tools: Toolbox) -> bool:
     """Tools of a server or of an item of the input; or none are offered, and the system prompt tells of some."""
-    if first(top.mcp_servers) == b"[" and top.mcp_servers != b"[]":
+    if first(fields.mcp_servers) == b"[" and fields.mcp_servers != b"[]":
         return True
     if any(toolbox(turn.tools).changes_files for turn in turns if turn.tools):
         return True
     if tools.size:
         return False
     long = [bytes(content) for content in told if len(content) > _LONG_SYSTEM]
-    if isinstance(top.instructions, str) and len(top.instructions) > _LONG_SYSTEM:
-        long.append(top.instructions.encode(errors="replace"))
+    if isinstance(fields.instructions, str) and len(fields.instructions) > _LONG_SYSTEM:
+        long.append(fields.instructions.encode(errors="replace"))
     return any(sign in text for text in long for sign in harness.PROMPT_TOOLS)
 
 
@@ -228,15 +228,15 @@ def _forces(choice: object) -> bool:
     return (choice.get("type") if isinstance(choice, dict) else choice) in _FORCED
 
 
-def _wants_json(top: _Body) -> bool:
+def _wants_json(fields: _Body) -> bool:
     """1. chat  2. Responses  3. Messages  4. Ollama: `json` or a schema"""
-    inner = top.text.get("format") if isinstance(top.text, dict) else None
-    output = top.output_config.get("format") if isinstance(top.output_config, dict) else None
-    kinds = (one.get("type") for one in (top.response_format, inner, output) if isinstance(one, dict))
-    return any(kind in ("json_object", "json_schema") for kind in kinds) or bool(top.format)
+    inner = fields.text.get("format") if isinstance(fields.text, dict) else None
+    output = fields.output_config.get("format") if isinstance(fields.output_config, dict) else None
+    kinds = (one.get("type") for one in (fields.response_format, inner, output) if isinstance(one, dict))
+    return any(kind in ("json_object", "json_schema") for kind in kinds) or bool(fields.format)
 
 
-def _wants_thinking(top: _Body) -> bool:
-    effort = top.reasoning.get("effort") if isinstance(top.reasoning, dict) else top.reasoning_effort
-    enabled = isinstance(top.thinking, dict) and top.thinking.get("type") in ("enabled", "adaptive")
-    return enabled or top.think is True or effort in ("medium", "high", "xhigh", "max")
+def _wants_thinking(fields: _Body) -> bool:
+    effort = fields.reasoning.get("effort") if isinstance(fields.reasoning, dict) else fields.reasoning_effort
+    enabled = isinstance(fields.thinking, dict) and fields.thinking.get("type") in ("enabled", "adaptive")
+    return enabled or fields.think is True or effort in ("medium", "high", "xhigh", "max")

@@ -94,10 +94,12 @@ def _openai_error(error: StokerError) -> dict[str, object]:
         "param": error.param,
         "code": error.code,
         "source": error.source,
+        **error.details,
     }
 
 
 def _messages_error(error: StokerError, request_id: str) -> dict[str, object]:
     kind = _MESSAGES_TYPES.get(error.status, "api_error")
-    detail = {"type": kind, "message": error.message, "code": error.code, "source": error.source}
+    detail: dict[str, object] = {"type": kind, "message": error.message, "code": error.code, "source": error.source}
+    detail.update(error.details)
     return {"type": "error", "error": detail, "request_id": request_id}

@@ -8,7 +8,7 @@ from stoker.domain.errors import CapacityError, ClientError, StokerError, Upstre
 from stoker.request.codec.upstream_messages import HINT, message_of
 
 _TOO_LONG = "context_length_exceeded"
-NOT_THE_CALLERS = (401, 403, 407)
+KEY_REFUSED_STATUSES = (401, 403, 407)
 """Statuses that mean: the serve rejected Stoker's key."""
 _KEY_REFUSED = ("authentication_error", "permission_error", "invalid_api_key")
 _BUSY = ("overloaded_error", "rate_limit_error", "rate_limit_exceeded", "server_is_overloaded")
@@ -52,10 +52,10 @@ def as_error(payload: dict[str, Any]) -> StokerError:
     source = error if isinstance(error, dict) else payload
     code = source.get("code")
     message = message_of(payload)
-    if type(code) is int and 400 <= code < 500 and code not in NOT_THE_CALLERS and message:
+    if type(code) is int and 400 <= code < 500 and code not in KEY_REFUSED_STATUSES and message:
         return ClientError(message, code="upstream_refused", status=code, source="upstream")
     word = code if isinstance(code, str) else source.get("type")
-    if code in NOT_THE_CALLERS or word in _KEY_REFUSED or source.get("type") in _KEY_REFUSED:
+    if code in KEY_REFUSED_STATUSES or word in _KEY_REFUSED or source.get("type") in _KEY_REFUSED:
         return key_refused("an authentication error")
     if word in _BUSY:
         return CapacityError("the serve is overloaded", code="upstream_busy", upstream_message=message)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import msgspec
+
 from stoker.domain.errors import StokerError
 
 
-class Grant(NamedTuple):
+class Grant(msgspec.Struct, frozen=True, gc=False):
     """The wait of `id` is over: a request holds a lease with that id now; a switch or unload is done."""
 
     id: int

@@ -33,14 +33,14 @@ class PhaseEvent(Enum):
     ADOPTED = "adopted"
     """An earlier run of Stoker left it running."""
     ENDED = "ended"
-    """It was stopped, ended by itself, or did not start."""
+    """It was stopped, exited, or did not start."""
 
 
 class IllegalPhaseEvent(ValueError):
     """A bug in Stoker: this must not happen in that phase."""
 
     def __init__(self, phase: ServePhase, event: PhaseEvent) -> None:
-        super().__init__(f"a serve that is {phase.value} cannot have '{event.value}' happen to it")
+        super().__init__(f"a bug in Stoker: event '{event.value}' is not allowed in phase '{phase.value}'")
         self.phase = phase
         self.event = event
 

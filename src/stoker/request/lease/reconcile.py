@@ -1,6 +1,7 @@
 """The one decision function: it sees all serves, decides what happens now, and returns when it must be called again.
 
-    1. waiters past their deadline are refused
+    1. waiters whose serve was loaded or lost wait for a place or a load from now on; those past their deadline are
+       refused
     2. a swap whose target no request waits for any more is called off while its victims drain; later it is cancelled,
        but only if requests wait for another serve of the slot
     3. ready serves grant their waiters, first come first served; if no place is free, preemptible leases are cut
@@ -9,11 +10,12 @@
     5. serves that were idle for `idle_unload` are stopped
     6. preemptible leases of victims are cut. A drain is over when no lease is left, or at its deadline (the remaining
        leases are cut): then the swap runs
-    7. the next time at which any of this can change without an event becomes WakeAt
+    7. waiters whose serve has to stop wait for its load from now on; the next time at which any of this can change
+       without an event becomes WakeAt
 
 Serves of a slot start in this order: switches; models past `max_wait`, the oldest first; then by oldest waiter;
-preloads last. At most one swap that stops residents for another
-model is under way in a slot. A victim's memory counts until it is free.
+preloads last. At most one swap that stops residents for another model is under way in a slot. A victim's memory counts
+until it is free.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ class Reconciler(Transitions):
         commands: list[Command] = []
         times: list[float] = []
         for state in self.serves.values():
-            commands += self._expire(state, now, times)  # 1
+            if state.queue:
+                commands += self._expire(state, now)  # 1
         for slot_state in self.slots.values():
             if slot_state.serves:
                 commands += self._call_off_unwanted(slot_state, now)  # 2
@@ -51,20 +54,24 @@ class Reconciler(Transitions):
                 commands += self._start_needed(slot_state, now, times)  # 4
                 self._stop_idle(slot_state, now, times)  # 5
                 commands += self._advance_drains(slot_state, now, times)  # 6
+        for state in self.serves.values():
+            for waiter in state.queue.values():  # 7
+                self.update_wait(state, waiter, now)
+                if waiter.deadline < FOREVER:
+                    times.append(waiter.deadline)
         at = min(times, default=None)
         if at != self.wake:
             self.wake = at
-            commands.append(WakeAt(at))  # 7
+            commands.append(WakeAt(at))
         return commands
 
-    def _expire(self, state: ServeState, now: float, times: list[float]) -> list[Command]:
+    def _expire(self, state: ServeState, now: float) -> list[Command]:
         commands: list[Command] = []
         for waiter in list(state.queue.values()):
+            self.update_wait(state, waiter, now)
             if waiter.deadline <= now:
                 del state.queue[waiter.id]
                 commands.append(Reject(waiter.id, refusals.expired(state, waiter, now)))
-            elif waiter.deadline < FOREVER:
-                times.append(waiter.deadline)
         return commands
 
     def _call_off_unwanted(self, slot_state: SlotState, now: float) -> list[Command]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from stoker.domain.errors import CapacityError, ClientError, StartFailed, StokerError
 from stoker.domain.serve import Serve
 from stoker.request.lease.eviction import Never
-from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.state import ServeState, Swap, Waiter
 from stoker.request.lease.timing import timing
 
@@ -60,12 +59,16 @@ def backing_off(error: StokerError, remaining: float) -> StokerError:
 
 def expired(state: ServeState, waiter: Waiter, now: float) -> StokerError:
     waited = now - waiter.since
+    if waiter.waits_for_place and waiter.since < state.ready_since:
+        loaded = now - state.ready_since
+        text = (
+            f"serve '{state.name}' was loaded, but had no free place within {loaded:.1f} s after that (queue_timeout)"
+        )
+        return CapacityError(text, code="queue_timeout")
     if waiter.waits_for_place:
         text = f"serve '{state.name}' had no free place within {waited:.1f} s (queue_timeout)"
         return CapacityError(text, code="queue_timeout")
-    is_loaded = state.phase in (ServePhase.READY, ServePhase.DRAINING)
-    what = "was loaded, but had no free place" if is_loaded else "was not loaded"
-    text = f"serve '{state.name}' {what} within {waited:.1f} s (swap_timeout)"
+    text = f"serve '{state.name}' was not loaded within {waited:.1f} s (swap_timeout)"
     return CapacityError(text, code="swap_timeout", retry_after=timing(state).swap_time)
 
 

@@ -31,13 +31,13 @@ class Scheduler(Reconciler):
     def on_request(self, id: int, name: str, now: float, counted: bool = True) -> list[Command]:
         """A request for a serve that exists. It is granted, refused, or waits.
 
-        1. ready, nobody before it, a place free (or none needed) -> Grant        (hot)
+        1. ready, nobody waits, a place is free (or none needed) -> Grant        (hot)
            no place free, but a preemptible lease                 -> Cut, Grant
         2. shutting down, drained by the operator, or parked      -> Reject
         3. the queue is full (for a load: `max_active` more)      -> Reject
-        4. ready, but no place: `queue_timeout`, 0 = Reject at once
+        4. ready, but no place free: waits at most `queue_timeout`; Reject if that is 0
         5. can never fit, or backs off for long                   -> Reject
-        6. otherwise it waits for the load, at most `swap_timeout`
+        6. otherwise it waits for the load, at most `swap_timeout`; once loaded, for a place as in 4
         """
         state = self.serves[name]
         is_open = state.phase is ServePhase.READY and not state.is_drained and not self.closing
@@ -129,14 +129,14 @@ class Scheduler(Reconciler):
         return commands + self.reconcile(now)
 
     def on_exit(self, name: str, now: float, detail: str = "", code: str = "") -> list[Command]:
-        """A serve that was ready has ended by itself. `code` names the failure, where it is known.
+        """A serve that was ready has exited. `code` names the failure, if it is known.
 
         If the model does not fit on its device, waiting requests are refused, and its `fallback` is started.
         """
         state = self.serves.get(name)
         if state is None or state.phase not in (ServePhase.READY, ServePhase.DRAINING):
             if state is not None and state.phase is ServePhase.STOPPING:
-                state.exited = True  # if its swap is called off, it is stopped all the same
+                state.exited = True  # if its swap is called off, it counts as stopped nevertheless
             return []  # the result of a start or stop comes through on_swap_done
         state.end_leases(state.leases)
         state.last_error = error = refusals.exited(state.serve, detail, code)
@@ -154,8 +154,6 @@ class Scheduler(Reconciler):
             state.backoff_until = now + BACKOFF_CAP
             commands += self.refuse_all(state, refusals.backing_off(error, BACKOFF_CAP))
             self.restore(fallback, SwapKind.RESTORE, now)
-        for waiter in state.queue.values():
-            self.wait_for_load(state, waiter, now)
         return commands + self.reconcile(now)
 
     def on_restart(self, name: str, now: float, reason: str) -> list[Command]:
@@ -164,8 +162,6 @@ class Scheduler(Reconciler):
         if state.phase is not ServePhase.READY:
             return []
         state.wanted = True
-        for waiter in state.queue.values():
-            self.wait_for_load(state, waiter, now)
         self.open_swap(SwapKind.UNLOAD, None, (state,), now, 0.0, reason)
         return self.reconcile(now)
 
@@ -272,7 +268,7 @@ class Scheduler(Reconciler):
         return commands + self.reconcile(now)
 
     def cut_all(self, reason: str) -> list[Command]:
-        """Cut every lease: the time for shutting down is over."""
+        """Cut every lease: the grace period of the shutdown is over."""
         return [self.cut_leases(state, reason) for state in self.serves.values() if state.leases]
 
     def _failed(self, target: ServeState, swap: Swap, now: float, error: StokerError) -> list[Command]:

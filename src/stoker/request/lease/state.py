@@ -43,7 +43,7 @@ class Waiter:
     counted: bool = True
     """Takes one of the serve's `max_active` places."""
     waits_for_place: bool = False
-    """Waits for a place on a ready serve, not for a load."""
+    """Waits for a place on a ready serve, not for a load. `update_wait` follows the serve's phase."""
     drain_timeout: float | None = None
     """The drain timeout that this switch asks for; None: the slot's."""
 
@@ -166,7 +166,12 @@ class SlotState:
 
     def is_quiet(self) -> bool:
         """Whether no swap is under way and no request waits."""
-        return not self.swaps and not any(state.queue for state in self.serves)
+        if self.swaps:
+            return False
+        for state in self.serves:  # noqa: SIM110 - hot: a generator costs more than what it looks at
+            if state.queue:
+                return False
+        return True
 
     def is_clearing(self) -> bool:
         """Whether a victim is being stopped for a target."""

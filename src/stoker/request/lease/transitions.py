@@ -9,7 +9,7 @@ from stoker.domain.serve import Serve, Slot
 from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Reject, StartSwap
 from stoker.request.lease.eviction import Victims, victims_for
 from stoker.request.lease.phases import PhaseEvent, ServePhase
-from stoker.request.lease.state import ServeState, SlotState, Swap, SwapKind, Waiter
+from stoker.request.lease.state import ServeState, SlotState, Swap, SwapKind, Waiter, Want
 from stoker.request.lease.timing import timing
 
 
@@ -73,10 +73,19 @@ class Transitions:
         state.queue.clear()
         return commands
 
-    def wait_for_load(self, state: ServeState, waiter: Waiter, now: float) -> None:
-        """A request that waited for a place now waits for a load."""
-        if waiter.waits_for_place:
-            waiter.waits_for_place = False
+    def update_wait(self, state: ServeState, waiter: Waiter, now: float) -> None:
+        """While the serve is ready, a request waits for a place, otherwise for a load. Where that has changed:
+
+        - It was loaded: `queue_timeout` from now on, or the rest of `swap_timeout` if that is longer.
+        - It is stopped or was lost: `swap_timeout` from now on.
+        """
+        is_ready = state.phase is ServePhase.READY
+        if waiter.want is not Want.REQUEST or waiter.waits_for_place is is_ready:
+            return
+        waiter.waits_for_place = is_ready
+        if is_ready:
+            waiter.deadline = max(waiter.deadline, now + state.serve.queue_timeout)
+        else:
             waiter.deadline = now + timing(state).swap_timeout
 
     def open_swap(

@@ -1,14 +1,14 @@
-"""What a serve's failure becomes for the caller.
+"""Which error a serve's failure becomes for the client.
 
-An upstream 4xx is the caller's own doing and goes through as it is, except 401, 403 and 407: those mean that Stoker's
-key for the serve is wrong. Of a 5xx, what the serve says is the reason, which is kept nowhere: it may echo a prompt. A
-redirect is nobody's to follow: it could lead anywhere.
+A 4xx is the client's fault and passes through unchanged, except 401, 403 and 407, which mean that Stoker's key for the
+serve is wrong. The text of a 5xx may be shown to the client, but is never stored: it could repeat a prompt.
+Redirects are not followed: they could lead anywhere.
 """
 
 from __future__ import annotations
 
 from stoker.domain.errors import CapacityError, ClientError, StokerError, UpstreamError
-from stoker.request.codec.upstream_errors import NOT_THE_CALLERS, key_refused
+from stoker.request.codec.upstream_errors import KEY_REFUSED_STATUSES, key_refused
 from stoker.request.codec.upstream_messages import HINT, reason_of
 from stoker.request.relay.headers import retry_after
 
@@ -17,21 +17,21 @@ PAUSES = (429, 503, 529)
 
 
 def from_status(status: int, headers: list[tuple[bytes, bytes]], body: bytes = b"") -> StokerError | None:
-    """The error for this status; None: the reply goes through as it is."""
-    if status in NOT_THE_CALLERS:
+    """The error for this status; None: the reply passes through unchanged."""
+    if status in KEY_REFUSED_STATUSES:
         return key_refused(f"HTTP {status}")
     if 300 <= status < 400:
         text = f"the serve answered with a redirect (HTTP {status}), which is not followed: check its address"
         return UpstreamError(text, code="upstream_redirect")
     if status < 500:
         return None
-    said = reason_of(body)
+    message = reason_of(body)
     if status in (503, 529):
         given = retry_after(headers)
         seconds = 1.0 if given is None else given
         text = f"the serve is busy or loading (HTTP {status})"
-        return CapacityError(text, code="upstream_busy", retry_after=seconds, upstream_message=said)
-    return UpstreamError(f"the serve failed with HTTP {status}{HINT}", code="upstream_error", upstream_message=said)
+        return CapacityError(text, code="upstream_busy", retry_after=seconds, upstream_message=message)
+    return UpstreamError(f"the serve failed with HTTP {status}{HINT}", code="upstream_error", upstream_message=message)
 
 
 def refused(status: int, body: bytes) -> StokerError:

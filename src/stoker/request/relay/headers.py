@@ -18,18 +18,19 @@ _HOP = {
     b"connection", b"keep-alive", b"proxy-connection", b"proxy-authenticate", b"proxy-authentication-info",
     b"proxy-authorization", b"transfer-encoding", b"te", b"trailer", b"upgrade", b"content-length", b"expect",
 }  # fmt: skip
-_STAYS = _HOP | {
+_NOT_FORWARDED = _HOP | {
     b"host", b"authorization", b"x-api-key", b"api-key", b"cookie", b"origin", b"referer",
     b"x-request-id", b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip",
 }  # fmt: skip
-_REPLY_STAYS = _HOP | {
+_UNENCODED = _NOT_FORWARDED | {b"accept-encoding"}
+_NOT_RETURNED = _HOP | {
     b"date", b"server", b"set-cookie", b"x-request-id", b"access-control-allow-origin",
     b"access-control-allow-credentials", b"access-control-allow-headers", b"access-control-allow-methods",
     b"access-control-allow-private-network", b"access-control-expose-headers", b"access-control-max-age",
     b"x-powered-by", b"alt-svc", b"strict-transport-security", b"location",
 }  # fmt: skip
 _OURS = b"x-stoker-"
-"""How headers begin that only Stoker writes into a reply."""
+"""The prefix of headers that only Stoker adds to a reply."""
 _PLAIN_CONNECTION = (b"keep-alive", b"close", b"")
 
 
@@ -40,10 +41,8 @@ def request_head(
     parts = [b"%b %b%b HTTP/1.1\r\nhost: %b:%d\r\n" % (
         method, target.base_path.encode(), path.encode(), target.host.encode(), target.port,
     )]  # fmt: skip
-    stays = _STAYS | nominated if (nominated := _nominated(headers)) else _STAYS
-    for name, value in headers:
-        if name not in stays and not (plain and name == b"accept-encoding"):
-            parts += (name, b": ", value, b"\r\n")
+    for name, value in _end_to_end(headers, _UNENCODED if plain else _NOT_FORWARDED):
+        parts += (name, b": ", value, b"\r\n")
     if target.key is not None:
         bearer = b"x-api-key: %b\r\n" if target.key_header == "x-api-key" else b"authorization: Bearer %b\r\n"
         parts.append(bearer % target.key.encode())
@@ -52,33 +51,38 @@ def request_head(
 
 
 def reply_headers(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """What of the serve's reply head the client gets."""
-    stays = _REPLY_STAYS | nominated if (nominated := _nominated(headers)) else _REPLY_STAYS
-    return [(name, value) for name, value in headers if name not in stays and not name.startswith(_OURS)]
+    """The headers of the serve's reply that the client gets."""
+    return [header for header in _end_to_end(headers, _NOT_RETURNED) if not header[0].startswith(_OURS)]
 
 
-def _nominated(headers: Sequence[tuple[bytes, bytes]]) -> set[bytes]:
-    """Those that `Connection` says are for the next hop only (RFC 9110, 7.6.1)."""
-    found: set[bytes] = set()
-    for name, value in headers:
-        if name == b"connection" and value.lower() not in _PLAIN_CONNECTION:
-            found.update(part.strip().lower() for part in value.split(b","))
-    return found
+def _end_to_end(headers: Sequence[tuple[bytes, bytes]], excluded: set[bytes]) -> list[tuple[bytes, bytes]]:
+    """Without `excluded`, which has `Connection`, and without those that `Connection` says are for the next hop only
+    (RFC 9110, 7.6.1).
+    """
+    passed: list[tuple[bytes, bytes]] = []
+    nominated: set[bytes] = set()
+    for header in headers:
+        name, value = header
+        if name not in excluded:
+            passed.append(header)
+        elif name == b"connection" and value.lower() not in _PLAIN_CONNECTION:
+            nominated.update(part.strip().lower() for part in value.split(b","))
+    return [header for header in passed if header[0] not in nominated] if nominated else passed
 
 
 def retry_after(headers: Iterable[tuple[bytes, bytes]], now: float | None = None) -> float | None:
-    """Seconds that Retry-After asks for, at most LONGEST_PAUSE; None: it is not there, or says neither seconds nor an
-    HTTP date (RFC 9110, 10.2.3). A date counts from the reply's own Date, whatever our clock says; where there is none,
-    from `now` (Unix time; default: the clock's).
+    """Seconds that Retry-After asks for, at most LONGEST_PAUSE; None: it is missing, or neither seconds nor an HTTP
+    date (RFC 9110, 10.2.3). A date counts from the reply's own Date, whatever our clock says; without one, from `now`
+    (Unix time; default: the clock's).
     """
-    given = dict(headers)
-    value = given.get(b"retry-after", b"").strip()
+    by_name = dict(headers)
+    value = by_name.get(b"retry-after", b"").strip()
     if _SECONDS.fullmatch(value):
         return min(float(value), LONGEST_PAUSE)
     until = _moment(value)
     if until is None:
         return None
-    sent = _moment(given.get(b"date", b""))
+    sent = _moment(by_name.get(b"date", b""))
     since = sent if sent is not None else time.time() if now is None else now
     return min(max(0.0, until - since), LONGEST_PAUSE)
 

@@ -1,4 +1,4 @@
-"""Where an image lies, by its address; and which network addresses are public."""
+"""Parses the URL of an image, and tells which network addresses are public."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAME = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*", re.ASCII)
 _AS_IS = "/%:@!$&'()*+,;=~?"
 _NAT64 = IPv6Network("64:ff9b::/96")
 _UNICAST = IPv6Network("2000::/3")
-"""All that is given out of version 6 for the public internet."""
+"""All IPv6 addresses that are assigned for the public internet."""
 
 
 class ImageAddress(NamedTuple):
@@ -40,11 +40,11 @@ class ImageAddress(NamedTuple):
 
 
 def parse_image_address(url: str, hosts: Sequence[str], origin: ImageAddress | None = None) -> ImageAddress:
-    """Where an address leads. `hosts`: those allowed, or empty; `origin`: what it may be relative to.
+    """Parse a URL. `hosts`: those allowed; empty: all. `origin`: what the URL may be relative to.
 
     Raises ClientError 400 `image_url_refused`, which names the host alone:
 
-    1. no address: too long, blanks or control characters in it, brackets that do not fit
+    1. no URL: too long, contains blanks or control characters, or has unbalanced brackets
     2. neither http nor https
     3. a user or password in it
     4. a host that cannot be one
@@ -72,8 +72,8 @@ def parse_image_address(url: str, hosts: Sequence[str], origin: ImageAddress | N
 
 
 def is_public(address: str) -> bool:
-    """Whether a network address is one of the public internet. What stands for an address of version 4 is what that
-    one is: ::ffff:0:0/96 (mapped), 2002::/16 (6to4), 64:ff9b::/96 (NAT64).
+    """Whether a network address belongs to the public internet. An IPv6 address that stands for an IPv4 address counts
+    as that one: ::ffff:0:0/96 (mapped), 2002::/16 (6to4), 64:ff9b::/96 (NAT64).
     """
     try:
         found = ip_address(address)
@@ -88,7 +88,7 @@ def is_public(address: str) -> bool:
 
 
 def refused(host: str, why: str) -> ClientError:
-    """`host`: empty if there is none that could be named."""
+    """`host`: empty if there is none to name."""
     where = f"the image at '{host[:100]}'" if host else "an image"
     return ClientError(f"{where} is not fetched: {why}", code="image_url_refused")
 

@@ -1,16 +1,16 @@
-"""Images that requests give by their address, fetched where the operator allows it, by these rules:
+"""Downloads images that requests give by URL, if the operator allows it, by these rules:
 
 1. `fetch` is on, and at most `most` different images are asked for
 2. the address is http(s) without a user, on a known port, of an allowed host: `parse_image_address`
-3. the host's name is resolved once; every address that it has is public; the connection goes to one of those
+3. the host's name is resolved once; all its addresses must be public; the connection goes to one of them
 4. TLS is verified against the host's name
-5. nothing of the client goes along, and nothing compressed is asked for
-6. a redirect is a new address, from 2 on; three at most
+5. no header of the client is sent, and no compressed reply is requested
+6. a redirect is checked like a new URL, from rule 2 on; three at most
 7. at most `max_bytes`, counted as they come, and `timeout` seconds in all
-8. what came is an image by its first bytes, whatever it is called
+8. its first bytes are those of an image, whatever its Content-Type says
 
-What breaks 1 to 3 is refused (400 `image_url_refused`), the rest fails (400 `image_unavailable`). Both name the host
-and nothing else of the address, which may hold a secret.
+An image that breaks rules 1 to 3 is refused (400 `image_url_refused`); the other rules fail (400 `image_unavailable`).
+Both messages name only the host: the rest of the URL may hold a secret.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ Resolve = Callable[[str, int], Awaitable[list[str]]]
 
 
 async def resolve(host: str, port: int) -> list[str]:
-    """What the system's resolver says. Raises OSError."""
+    """Ask the system's resolver. Raises OSError."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
 class ImageFetcher:
-    """Fetches images. `policy` may be replaced; fetches under way keep the one that they began with."""
+    """Fetches images. `policy` may be replaced; downloads under way keep the one that they began with."""
 
     def __init__(
         self,
@@ -55,8 +55,8 @@ class ImageFetcher:
         self._tls = tls
 
     async def fetch_all(self, urls: Iterable[str]) -> dict[str, tuple[str, str]]:
-        """Media type and base64 data by address; all at the same time. Raises ClientError 400, of the first that fails;
-        then, and on cancel, no connection stays open.
+        """Media type and base64 data by URL, downloaded concurrently. Raises ClientError 400 for the first failure.
+        Then, and on cancel, no connection stays open.
         """
         different = list(dict.fromkeys(urls))
         if len(different) > self.policy.most:
@@ -106,7 +106,7 @@ class ImageFetcher:
         return answer
 
     async def _connect(self, at: ImageAddress) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """To an address that was looked at: whoever resolved the name again could be told another one."""
+        """Connect to an address that was checked: resolving the name again could give another one."""
         reason = "its name has no address"
         for address in await self._addresses(at):
             try:

@@ -1,4 +1,4 @@
-"""Kept connections to serves. One callback per read; no task, no queue, no stream object."""
+"""Connections to serves, kept while they are idle. One callback per read; no task, queue or stream object."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ MAX_IDLE = 64
 """Idle connections kept per serve."""
 MAX_HEAD = 64 * 1024
 LARGE = 64 * 1024
-"""Bytes of a body that is not copied behind its head."""
+"""Bytes from which a body is written without copying it behind its head, and from which a read is large."""
 CONNECT_TIMEOUT = 5.0
 _LENGTHS = (b"content-length", b"transfer-encoding")
 
 
-class Exchange(Protocol):
-    """Who receives one reply. Called from the socket's callback; must not block or raise."""
+class ReplyReceiver(Protocol):
+    """Receives one reply. Called from the socket's callback; must not block or raise."""
 
     def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None: ...
 
@@ -32,16 +32,16 @@ class Exchange(Protocol):
     def on_end(self) -> None: ...
 
     def on_broken(self, reason: str) -> None:
-        """The connection ended before the reply did, or it did not answer with HTTP."""
+        """The connection ended before the reply did, or the reply is not HTTP."""
 
 
 class UpstreamConnection(asyncio.Protocol):
-    """One connection to a serve; carries one exchange at a time."""
+    """One connection to a serve; carries one request at a time."""
 
     def __init__(self, pool: ConnectionPool, origin: tuple[str, int]) -> None:
         self._pool = pool
         self._origin = origin
-        self._exchange: Exchange | None = None
+        self._receiver: ReplyReceiver | None = None
         self._parser = httptools.HttpResponseParser(self)
         self._headers: list[tuple[bytes, bytes]] = []
         self._head_size = 0
@@ -51,19 +51,19 @@ class UpstreamConnection(asyncio.Protocol):
         self._can_stay = False
         self._has_head = False
         self._is_paused = False
-        self._rests = False
-        """Nothing is read until the others had their turn."""
+        self._reads_paused = False
+        """Reading is paused until other connections had their turn."""
         self.transport: asyncio.Transport = None  # type: ignore[assignment]  # set by connection_made
         self.is_closed = False
         self.is_reused = False
         self.has_answered = False
-        """Whether any byte came for the exchange under way."""
+        """Whether any byte of the current reply has come."""
 
     # -- what the relay does -------------------------------------------------------------------------------------
 
-    def send(self, exchange: Exchange, head: bytes, body: bytes) -> None:
-        """Send one request; `exchange` gets the reply."""
-        self._exchange = exchange
+    def send(self, receiver: ReplyReceiver, head: bytes, body: bytes) -> None:
+        """Send one request; `receiver` gets the reply."""
+        self._receiver = receiver
         self._headers = []
         self._head_size = 0
         self.has_answered = self._has_head = False
@@ -80,18 +80,18 @@ class UpstreamConnection(asyncio.Protocol):
     def pause(self) -> None:
         if not self.is_closed and not self._is_paused:
             self._is_paused = True
-            if not self._rests:
+            if not self._reads_paused:
                 self.transport.pause_reading()
 
     def resume(self) -> None:
         if not self.is_closed and self._is_paused:
             self._is_paused = False
-            if not self._rests:
+            if not self._reads_paused:
                 self.transport.resume_reading()
 
     def abort(self) -> None:
-        """Drop the exchange and the connection: the serve sees its client leave. Nothing more is called back."""
-        self._exchange = None
+        """Drop the receiver and the connection: the serve sees its client leave. Nothing more is called back."""
+        self._receiver = None
         self.is_closed = True
         self.transport.abort()
 
@@ -102,39 +102,39 @@ class UpstreamConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if len(data) >= LARGE:
-            self._rest()
-        exchange = self._exchange
-        if exchange is None:  # bytes that nobody asked for
+            self._give_turn()
+        receiver = self._receiver
+        if receiver is None:  # bytes without a request
             self.abort()
             return
-        self.has_answered = True
         if not self._has_head:
+            self.has_answered = True
             self._head_size += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._break(f"it did not answer with HTTP: {error.__context__ or error}")
             return
-        if self._head_size > MAX_HEAD and not self._has_head:
+        if not self._has_head and self._head_size > MAX_HEAD:
             self._break("the reply's head is too large")
             return
         pieces = self._pieces
         if pieces:
             body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
             pieces.clear()
-            exchange.on_data(body)
+            receiver.on_data(body)
         if self._ended:
             self._finish()
 
-    def _rest(self) -> None:
-        """After a large read the others have their turn: uvloop would read on, up to 8 MiB of one connection."""
-        if not self._rests and not self._is_paused and not self.is_closed:
-            self._rests = True
+    def _give_turn(self) -> None:
+        """After a large read, give other connections a turn: uvloop would read up to 8 MiB of one."""
+        if not self._reads_paused and not self._is_paused and not self.is_closed:
+            self._reads_paused = True
             self.transport.pause_reading()
             self._pool.loop.call_soon(self._read_on)
 
     def _read_on(self) -> None:
-        self._rests = False
+        self._reads_paused = False
         if not self._is_paused and not self.is_closed:
             self.transport.resume_reading()
 
@@ -144,12 +144,12 @@ class UpstreamConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_closed = True
         self._pool.forget(self, self._origin)
-        exchange = self._exchange
-        if exchange is None:
+        receiver = self._receiver
+        if receiver is None:
             return
         if exc is None and self._has_head and not any(name in _LENGTHS for name, _ in self._headers):
-            self._exchange = None  # neither a length nor chunks: the end of the connection is the end of the reply
-            exchange.on_end()
+            self._receiver = None  # neither a length nor chunks: the end of the connection is the end of the reply
+            receiver.on_end()
         else:
             self._break("the connection was closed" if exc is None else f"the connection broke: {exc}")
 
@@ -166,9 +166,9 @@ class UpstreamConnection(asyncio.Protocol):
         if self._head_size > MAX_HEAD and sum(len(name) + len(value) for name, value in self._headers) > MAX_HEAD:
             raise ValueError("the reply's head is too large")
         status = self._parser.get_status_code()
-        if status >= 200 and self._exchange is not None:
+        if status >= 200 and self._receiver is not None:
             self._has_head = True
-            self._exchange.on_head(status, self._headers)
+            self._receiver.on_head(status, self._headers)
 
     def on_body(self, body: bytes) -> None:
         self._pieces.append(body)
@@ -176,14 +176,14 @@ class UpstreamConnection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if self._parser.get_status_code() >= 200:
             self._ended = True
-            self._can_stay = self._parser.should_keep_alive()  # only known while the message is
+            self._can_stay = self._parser.should_keep_alive()  # the parser forgets it with the next message
         else:
             self._headers = []
 
     # -- ends ----------------------------------------------------------------------------------------------------
 
     def _finish(self) -> None:
-        exchange, self._exchange = self._exchange, None
+        receiver, self._receiver = self._receiver, None
         self._ended = False
         if self._can_stay and not self.is_closed:
             self.resume()  # its last user may have had a slow client
@@ -191,20 +191,20 @@ class UpstreamConnection(asyncio.Protocol):
         else:
             self.is_closed = True
             self.transport.close()
-        if exchange is not None:
-            exchange.on_end()
+        if receiver is not None:
+            receiver.on_end()
 
     def _break(self, reason: str) -> None:
-        exchange, self._exchange = self._exchange, None
+        receiver, self._receiver = self._receiver, None
         if not self.is_closed:
             self.is_closed = True
             self.transport.abort()
-        if exchange is not None:
-            exchange.on_broken(reason)
+        if receiver is not None:
+            receiver.on_broken(reason)
 
 
 class ConnectionPool:
-    """Connections by origin. `idle` returns a kept one, the most recently used first; `open` makes a new one."""
+    """Idle connections by origin. `take_idle` returns the most recently used one; `open` makes a new one."""
 
     def __init__(self) -> None:
         self._idle: dict[tuple[str, int], deque[UpstreamConnection]] = defaultdict(deque)
@@ -217,8 +217,8 @@ class ConnectionPool:
         """Every kept connection, of all origins."""
         return [connection for kept in self._idle.values() for connection in kept]
 
-    def idle(self, target: Target) -> UpstreamConnection | None:
-        """A kept connection, at once, or None."""
+    def take_idle(self, target: Target) -> UpstreamConnection | None:
+        """The most recently used idle connection; None: there is none."""
         kept = self._idle.get((target.host, target.port))
         while kept:
             connection = kept.pop()
@@ -260,7 +260,7 @@ class ConnectionPool:
             kept.remove(connection)
 
     def drop(self, host: str, port: int) -> None:
-        """Close what is kept to a serve that is gone."""
+        """Close the idle connections to a serve that is gone."""
         for connection in self._idle.pop((host, port), ()):
             connection.abort()
 

@@ -3,9 +3,9 @@
 1. the head comes           -> an error status is decided on when its body is complete; a stream waits for its first
                                meaningful frame; anything else is collected
 2. the first meaningful frame -> commit: 200, what was held, and from now on every read is one write
-3. the client is slow       -> reading from the serve pauses until it takes bytes again
+3. the client is slow       -> reading from the serve pauses until the client reads again
 4. silence                  -> pings; after `stall_timeout` the stream is ended with an error
-5. the end                  -> proper only if the dialect's own end was there; else one error event
+5. the end                  -> complete only if the dialect's own end marker came; else one error event
 6. the client is gone, or the lease is cut -> the upstream connection is closed at once
 """
 
@@ -31,32 +31,32 @@ from stoker.request.translate.refusal import refusal_of
 STALE_WITHIN = 1.0
 """Seconds after sending within which a kept connection that ends had been closed before it read the request."""
 UNREAD_LIMIT = 600.0
-"""Seconds before a client that reads nothing of its reply is cut: it holds a place at the serve meanwhile."""
+"""Least seconds before a client that reads nothing of its reply is cut. It holds a place of the serve meanwhile."""
 MAX_HELD = 256 * 1024
 """Bytes kept of a stream before its first meaningful frame."""
 MAX_REWRITTEN = 64 * 2**20
-"""Bytes of a reply that is to be written in another dialect."""
+"""Bytes of a reply that is translated as a whole."""
 MAX_REFUSAL = 16 * 1024
 """Bytes of a 4xx that passes through as the serve wrote it."""
 MAX_COLLECTED = 4 * 2**20
-"""Bytes of a reply that is not a stream that are kept so that it can still fail as a whole; a larger one flows."""
+"""Bytes of a reply without a stream that are kept so that it can still fail as a whole; a larger one flows."""
 
 
 class ReplyReader(Protocol):
-    """Follows one streamed reply: gives what the client gets of it. Raises nothing."""
+    """Reads one streamed reply, and returns what the client gets of it. Raises nothing."""
 
     is_meaningful: bool
 
     @property
     def includes_error(self) -> bool:
-        """Whether an error of the serve's is in what `feed` returned; if not, the caller has to report it."""
+        """Whether `feed` returned the serve's own error event; else the caller must report the error."""
 
     @property
     def error(self) -> dict[str, Any] | None: ...
 
     @property
     def failure(self) -> StokerError | None:
-        """What the stream's own end said of a failure; it was passed on."""
+        """The failure that the stream's own end reported; it was passed on."""
 
     @property
     def usage(self) -> Usage: ...
@@ -74,14 +74,14 @@ class ReplyReader(Protocol):
 
 
 class ReplyTranslator(ReplyReader, Protocol):
-    """Writes a serve's reply anew, in another dialect; may have it checked on the way."""
+    """Writes a serve's reply in another dialect, and may check it on the way."""
 
     rejected: UpstreamError | None
-    """It was found wrong; `error` is set, too, then."""
+    """Why a check rejected the answer; then `error` is set, too. None: it did not."""
 
     @property
     def has_content(self) -> bool:
-        """Whether anything of an answer came, be it held back."""
+        """Whether any of the answer has come, even if it is held back."""
 
     @property
     def content_type(self) -> bytes: ...
@@ -90,7 +90,7 @@ class ReplyTranslator(ReplyReader, Protocol):
         """A reply that was not streamed. Raises UpstreamError."""
 
     def describe_changes(self) -> bytes:
-        """What was done, for `x-stoker-translation`."""
+        """What was changed, for `x-stoker-translation`."""
 
 
 class Limits(NamedTuple):
@@ -104,27 +104,31 @@ class Relay:
     """Carries one request. Only the request itself awaits the result of `send`."""
 
     __slots__ = (
-        "_answers", "_body", "_connection", "_declines", "_dialect", "_flows", "_head", "_headers", "_held",
-        "_is_raw_stream", "_last_data", "_limits", "_loop", "_opening", "_outcome", "_pool", "_reader",
-        "_removes_usage", "_sent", "_size", "_target", "_timer", "received", "reply", "retry_after", "translator",
-        "upstream_status", "usage",
+        "_body", "_connection", "_dialect", "_flows", "_head", "_headers", "_held", "_is_raw_stream",
+        "_last_data", "_limits", "_loop", "_may_try_elsewhere", "_opening", "_outcome", "_pool", "_reader",
+        "_removes_usage", "_requires_answer", "_sent", "_size", "_target", "_timer", "received", "reply",
+        "retry_after", "translator", "upstream_status", "usage",
     )  # fmt: skip
 
     def __init__(
-        self, reply: Reply, pool: ConnectionPool, limits: Limits, declines: Callable[[StokerError], bool] | None = None
+        self,
+        reply: Reply,
+        pool: ConnectionPool,
+        limits: Limits,
+        may_try_elsewhere: Callable[[StokerError], bool] | None = None,
     ) -> None:
-        """`declines(error)`: whether an error that would be passed on as it came is raised instead, so that another
-        serve can be asked.
+        """`may_try_elsewhere(error)`: whether a 4xx is raised, so that another serve can be tried. Otherwise it is
+        passed on unchanged.
         """
         self.reply = reply
         self.received = 0
         """Bytes of the reply's body so far."""
         self.usage = Usage()
         self.translator: ReplyTranslator | None = None
-        """Writes the reply anew, if it is in another dialect than the client's."""
+        """Writes the reply in the client's dialect, if it is in another one; may also only check it."""
         self.retry_after: float | None = None
-        """Seconds for which the serve asked not to be asked again; None: it did not."""
-        self._declines = declines
+        """Seconds for which the serve asked for a pause; None: it did not."""
+        self._may_try_elsewhere = may_try_elsewhere
         self._pool = pool
         self._limits = limits
         self._loop = reply.loop
@@ -147,14 +151,14 @@ class Relay:
         body: bytes,
         dialect: Dialect | None = None,
         remove_usage: bool = False,
-        answer: ReplyTranslator | None = None,
-        answers: bool = True,
+        translator: ReplyTranslator | None = None,
+        requires_answer: bool = True,
     ) -> RelayCompletion:
-        """Send; `dialect` None passes the reply on as it is, `translator` writes it anew. `answers`: a 200 has to be an
-        answer of the dialect.
+        """Send the request. `dialect` None: pass the reply on unread. `translator`: write the reply in another dialect.
+        `requires_answer`: fail if a 200 is no answer in `dialect`.
 
         Awaited, the outcome returns when the reply is complete, and raises UpstreamError (the serve failed; maybe after
-        the commit) or the error that `end_with` was called with. `close` must follow, whatever came.
+        the commit) or the error that `end_with` was called with. `close` must follow in every case.
         """
         self._target = target
         self._headers: list[tuple[bytes, bytes]] = []
@@ -162,9 +166,9 @@ class Relay:
         self._body = body
         self._dialect = dialect
         self._removes_usage = remove_usage
-        self._answers = answers
-        self.translator = answer
-        connection = self._pool.idle(target)
+        self._requires_answer = requires_answer
+        self.translator = translator
+        connection = self._pool.take_idle(target)
         if connection is None:
             self._opening = self._loop.create_task(self._open())
         else:
@@ -172,7 +176,7 @@ class Relay:
         return self._outcome
 
     def close(self) -> None:
-        """Whatever the way out: no timer, and no upstream call that nobody listens to."""
+        """Stop the timer and the upstream call, if they still run."""
         self.reply.wire.on_resume = None
         self._disarm()
         if self._opening is not None:
@@ -184,15 +188,15 @@ class Relay:
 
     @property
     def has_answered(self) -> bool:
-        """Whether anything of an answer came: text, thinking or a call; of a reply in one piece, any byte."""
-        reader, answer = self._reader, self.translator
+        """Whether any of the answer has come: text, thinking or a call; of a reply that is not a stream, any byte."""
+        reader, translator = self._reader, self.translator
         if reader is None:
             return self.received > 0
-        return self._flows or reader.is_meaningful or (answer is not None and answer.has_content)
+        return self._flows or reader.is_meaningful or (translator is not None and translator.has_content)
 
     @property
     def has_sent_end(self) -> bool:
-        """Whether the client got the stream's own end, if not the last of the connection."""
+        """Whether the stream's own end marker went out, even if the reply is not finished."""
         return self._flows and self._reader is not None and self._reader.has_ended()
 
     @property
@@ -204,7 +208,7 @@ class Relay:
         self.end_with(CapacityError(f"Stoker ended the request: {reason}", code="cut"))
 
     def end_with(self, error: Exception) -> None:
-        """End it from outside: the serve sees its client leave, the outcome is `error`. Nothing once it is over."""
+        """End the relay with `error`, and close the upstream connection. Does nothing once it is over."""
         if self._outcome.is_known:
             return
         connection, self._connection = self._connection, None
@@ -255,11 +259,11 @@ class Relay:
             self.end_with(self._rejection or as_error(reader.error))
 
     def on_end(self) -> None:
-        self._connection = None  # it is the pool's again, and soon somebody else's
+        self._connection = None  # the pool may give it to another request
         try:
             self._end()
         except Exception as error:
-            self._settle(error)  # whatever it is, the request gets it: nobody may wait for ever
+            self._settle(error)  # a bug, too: the request must not wait for ever
         else:
             self._settle(None)
 
@@ -270,7 +274,7 @@ class Relay:
             self._opening = self._loop.create_task(self._open())  # the serve had closed it before it read the request
             return
         if self._reader is not None and self._reader.has_ended():
-            self.on_end()  # the reply was complete; only the connection's end was rude
+            self.on_end()  # the reply was complete; only the connection was not closed properly
             return
         self._settle(UpstreamError(f"the serve broke off its reply: {reason}", code="upstream_broke"))
 
@@ -347,11 +351,11 @@ class Relay:
     # -- the end -------------------------------------------------------------------------------------------------
 
     def _end(self) -> None:
-        """Raises UpstreamError when this was no proper end."""
+        """Raises UpstreamError if the reply is incomplete."""
         reader, reply = self._reader, self.reply
         if reader is not None:
             if self.translator is not None:
-                reader.has_ended()  # what is left to say may be what is wrong
+                reader.has_ended()  # the rest may be what is rejected
                 if self.translator.rejected is not None:
                     raise self.translator.rejected
             if not self._flows:
@@ -367,7 +371,7 @@ class Relay:
             reply.finish()
             return
         body = b"".join(self._held)
-        answer = self.translator
+        translator = self.translator
         coding = _header(self._headers, b"content-encoding")
         gzip = coding in _INFLATED
         if self.upstream_status >= 300:
@@ -375,11 +379,11 @@ class Relay:
         else:
             if reply.is_committed:
                 raise faults.unusable("answered without a stream, but the request asked for one")
-            if answer is not None:
-                self._rewrite(answer, body)
+            if translator is not None:
+                self._rewrite(translator, body)
                 return
             is_readable = gzip or coding in (b"", b"identity")
-            if self._dialect is None or not self._answers or not is_readable:
+            if self._dialect is None or not self._requires_answer or not is_readable:
                 self.usage = read_usage(body, gzip)
             else:
                 self.usage = check_answer(self._dialect, body, gzip)
@@ -387,16 +391,16 @@ class Relay:
         reply.send_whole(self.upstream_status, reply_headers(self._headers), body)
 
     def _pause(self) -> bytes:
-        """Retry-After in whole seconds, whichever form it came in; empty: there is none."""
+        """Retry-After in whole seconds, in whichever form it came; empty: there is none."""
         return b"" if self.retry_after is None else b"%d" % math.ceil(self.retry_after)
 
     def _refuse(self, body: bytes) -> None:
         """Raises the error for this status, or returns: then the reply is passed on unchanged.
 
         1. the serve's own failure, or a redirect
-        2. the caller's fault, whose reply is written anew, holds a secret, or is too long to be words
+        2. the caller's fault, whose reply is translated, holds a secret, or is too long for an error
         3. the caller's fault, after the client has got its 200
-        4. the caller's fault, and somebody else may be asked
+        4. the caller's fault, but another serve may be tried
         """
         status, words = self.upstream_status, self.reply.upstream_messages
         error = faults.from_status(status, self._headers, body)
@@ -409,18 +413,18 @@ class Relay:
                 raise error  # 2
         if self.reply.is_committed:
             raise faults.refused(status, body)  # 3
-        if error is not None and self._declines is not None and self._declines(error):
+        if error is not None and self._may_try_elsewhere is not None and self._may_try_elsewhere(error):
             raise error  # 4
         self.reply.error = error
 
-    def _rewrite(self, answer: ReplyTranslator, body: bytes) -> None:
+    def _rewrite(self, translator: ReplyTranslator, body: bytes) -> None:
         """A whole reply in the client's dialect. Raises UpstreamError."""
         try:
-            written = answer.translate_whole(body)
+            written = translator.translate_whole(body)
         finally:
-            self.usage = answer.usage  # also what nobody gets was paid for
-        if told := answer.describe_changes():
-            self.reply.set_header(b"x-stoker-translation", told)
+            self.usage = translator.usage  # tokens that no client gets were paid for, too
+        if changes := translator.describe_changes():
+            self.reply.set_header(b"x-stoker-translation", changes)
         self.reply.begin()
         self.reply.send_whole(200, [(b"content-type", b"application/json")], written)
 
@@ -432,7 +436,7 @@ class Relay:
     # -- steps -----------------------------------------------------------------------------------------------------
 
     async def _open(self) -> None:
-        """A new connection, made in a task of its own. Whoever ends the request meanwhile does not wait for it."""
+        """Open a new connection, in a task of its own, so that the end of the request need not wait for it."""
         try:
             connection = await self._pool.open(self._target)
         except Exception as error:

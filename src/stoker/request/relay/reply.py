@@ -3,7 +3,7 @@
 open       nothing was sent: a failure is a real HTTP status
 committed  the 200 is out (with the first meaningful frame, or after `commit_after` of waiting with pings): a failure is
            one error event, and the connection closes
-finished   the reply is complete, one way or the other; everything after that does nothing
+finished   the reply has ended; everything after that does nothing
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from typing import Protocol
+
+import msgspec
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import StokerError
@@ -21,7 +23,7 @@ _STREAMS = (b"text/event-stream", b"application/x-ndjson")
 
 
 class ReplyWire(Protocol):
-    """The line to the client, as `accept.wire` makes it. Nothing waits; writing to a lost client does nothing."""
+    """The request's connection to its client: `accept.wire`. No method waits; writing to a lost client does nothing."""
 
     is_lost: bool
     on_lost: Callable[[], None] | None
@@ -43,57 +45,30 @@ class ReplyWire(Protocol):
     def close_after(self) -> None: ...
 
 
-class Reply:
-    """See the module's docstring. `headers` are added to whatever head goes out."""
+class Reply(msgspec.Struct, eq=False):
+    """See the module's docstring."""
 
-    __slots__ = (
-        "_has_events",
-        "_keep_alive",
-        "_now",
-        "_timer",
-        "began",
-        "dialect",
-        "error",
-        "headers",
-        "is_committed",
-        "is_finished",
-        "loop",
-        "next_sequence_number",
-        "request_id",
-        "status",
-        "upstream_messages",
-        "wire",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        wire: ReplyWire,
-        dialect: Dialect | None,
-        request_id: str,
-        loop: asyncio.AbstractEventLoop,
-        now: Callable[[], float],
-        upstream_messages: UpstreamMessages | None = None,
-    ) -> None:
-        self.wire = wire
-        self.upstream_messages = upstream_messages or UpstreamMessages()
-        """What the client gets of a serve's own words."""
-        self.dialect = dialect
-        self.request_id = request_id
-        self.loop = loop
-        self.headers: dict[bytes, bytes] = {}
-        self.status = 0
-        self.is_committed = False
-        self.is_finished = False
-        self.began: float | None = None
-        """When the serve's first bytes went out, by `now`."""
-        self.error: StokerError | None = None
-        """What is wrong with a reply that was passed on as it came, in the serve's own words; None: nothing."""
-        self.next_sequence_number: Callable[[], int] = int
-        """Gives the sequence number of an event that would come next, where the dialect numbers them."""
-        self._now = now
-        self._has_events = False
-        self._keep_alive = 0.0
-        self._timer: asyncio.TimerHandle | None = None
+    wire: ReplyWire
+    dialect: Dialect | None
+    request_id: str
+    loop: asyncio.AbstractEventLoop
+    _now: Callable[[], float]
+    upstream_messages: UpstreamMessages = msgspec.field(default_factory=UpstreamMessages)
+    """Decides how much of an engine's error text the client sees."""
+    headers: dict[bytes, bytes] = {}
+    """Added to whatever head goes out."""
+    status: int = 0
+    is_committed: bool = False
+    is_finished: bool = False
+    first_byte_at: float | None = None
+    """When the serve's first bytes went out, by `now`; None: not yet."""
+    error: StokerError | None = None
+    """The error in a reply that was passed on unchanged, in the serve's own words; None: there is none."""
+    next_sequence_number: Callable[[], int] = int
+    """Returns the sequence number for the next event, in dialects that number them."""
+    _has_events: bool = False
+    _keep_alive: float = 0.0
+    _timer: asyncio.TimerHandle | None = None
 
     def expect_stream(self, commit_after: float, keep_alive: float) -> None:
         """The client asked for a stream: after `commit_after` seconds (0 = never) it gets its 200, and a ping then and
@@ -114,10 +89,10 @@ class Reply:
         self.wire.start(status, [*headers, *self.headers.items(), request_id])
 
     def begin(self) -> None:
-        """The serve's own bytes follow: no pings from here any more."""
+        """The serve's own bytes follow: stop the pings."""
         self._disarm()
-        if self.began is None:
-            self.began = self._now()
+        if self.first_byte_at is None:
+            self.first_byte_at = self._now()
 
     def send_whole(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
         """Send a complete reply; nothing may be committed."""
@@ -136,6 +111,10 @@ class Reply:
     def set_header(self, name: bytes, value: bytes) -> None:
         self.headers[name] = value
 
+    def remove_header(self, name: bytes) -> None:
+        """The header need not be set."""
+        self.headers.pop(name, None)
+
     def finish(self, last: bytes = b"") -> None:
         """The proper end of a stream."""
         if not self.is_finished:
@@ -144,12 +123,12 @@ class Reply:
             self.wire.finish(last)
 
     def set_dialect(self, dialect: Dialect | None) -> None:
-        """What the client speaks, once its path is known."""
+        """Set the client's dialect, once its path is known."""
         self.dialect = dialect
 
     def fail(self, error: StokerError, close: bool = False) -> None:
-        """Tell the client: a real status while nothing is committed, else one error event (where there is no room for
-        one: no proper end) and the connection closes.
+        """Send the error: as a real status if nothing is committed; else as one error event, or, if there can be none,
+        by a reply without a proper end. In the second case the connection closes.
 
         `close`: the connection cannot be used again (a body was left unread).
         """
@@ -174,14 +153,14 @@ class Reply:
         )
 
     def break_off(self) -> None:
-        """End without a proper end, where bytes of a reply that is not a stream are out already."""
+        """Close without a proper end: a part of a reply that is not a stream went out already."""
         if not self.is_finished:
             self.is_finished = True
             self._disarm()
             self.wire.break_off()
 
     def abandon(self) -> None:
-        """The client is gone; nothing is written any more."""
+        """The client is gone: write nothing more."""
         self.is_finished = True
         self._disarm()
 
@@ -189,12 +168,12 @@ class Reply:
         self._timer = None
         if not self.is_committed and not self.is_finished:
             self.commit(200, list(stream_headers(self.dialect)))
-            self._ping_on()
+            self._ping_again()
 
-    def _ping_on(self) -> None:
+    def _ping_again(self) -> None:
         self.ping()
         if self._keep_alive > 0:
-            self._timer = self.loop.call_later(self._keep_alive, self._ping_on)
+            self._timer = self.loop.call_later(self._keep_alive, self._ping_again)
 
     def _disarm(self) -> None:
         if self._timer is not None:

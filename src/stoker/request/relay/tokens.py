@@ -1,4 +1,4 @@
-"""Asks a serve to count: tokens as the engine itself sees them, never an estimate."""
+"""Asks a serve to count tokens with its engine's own tokenizer. Nothing is estimated."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _COUNTERS = {
     Dialect.RESPONSES: "/v1/responses/input_tokens",
 }
 _TOKENIZE = "/tokenize"
-_MAKES_PROMPT = ("model", "messages", "tools", "chat_template_kwargs")
+_PROMPT_FIELDS = ("model", "messages", "tools", "chat_template_kwargs")
 _ABSENT = (404, 405)
 
 
-class _Collect:
+class _ReplyCollector:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.done: asyncio.Future[tuple[int, bytes]] = loop.create_future()
         self._status = 0
@@ -64,10 +64,10 @@ async def fetch(pool: ConnectionPool, target: Target, method: bytes, path: str, 
 
 
 async def exchange(pool: ConnectionPool, target: Target, head: bytes, body: bytes, timeout: float) -> tuple[int, bytes]:
-    """One request of our own, and (status, body) of its reply. Raises UpstreamError, or TimeoutError after `timeout`
-    seconds from its sending. On cancel the connection is closed.
+    """Send one request of Stoker's own. Returns (status, body). Raises UpstreamError, or TimeoutError `timeout` seconds
+    after it was sent. On cancel the connection is closed.
     """
-    collect = _Collect(asyncio.get_running_loop())
+    collect = _ReplyCollector(asyncio.get_running_loop())
     connection = await pool.open(target)
     connection.send(collect, head, body)
     try:
@@ -79,7 +79,7 @@ async def exchange(pool: ConnectionPool, target: Target, head: bytes, body: byte
 
 
 Read = Callable[[Callable[[bytes], bytes | None], bytes], Awaitable[bytes | None]]
-"""Reads a body where a large one holds nobody up."""
+"""Runs work on a body: on a large one where it does not block the event loop."""
 
 
 async def _read_here(read: Callable[[bytes], bytes | None], body: bytes) -> bytes | None:
@@ -89,7 +89,7 @@ async def _read_here(read: Callable[[bytes], bytes | None], body: bytes) -> byte
 async def count(
     pool: ConnectionPool, target: Target, dialect: Dialect, body: bytes, read: Read = _read_here
 ) -> int | None:
-    """Prompt tokens of this request, by the engine's own template and tokenizer; None if it cannot tell.
+    """Prompt tokens of this request, by the engine's own template and tokenizer; None: it cannot count.
 
     1. the dialect's own path  2. where there is none, for chat without images: /tokenize (vLLM, SGLang)
     """
@@ -110,20 +110,20 @@ async def count(
 
 
 async def count_by_asking(pool: ConnectionPool, target: Target, path: str, body: bytes) -> int | None:
-    """Prompt tokens by the usage of an answer: `body` asks for one token, not streamed. None: it tells none."""
+    """Prompt tokens by the usage of an answer: `body` asks for one token, not streamed. None: no usage is reported."""
     status, reply = await post(pool, target, path, body)
     return read_usage(reply).input if status == 200 else None
 
 
 def _prompt(body: bytes) -> bytes | None:
-    """What makes the prompt of a chat request. None: it holds more than text, which the tokenizer counts as nothing."""
+    """The fields that make a chat request's prompt. None: it has more than text, which the tokenizer does not count."""
     try:
         chat = msgspec.json.decode(body)
         contents = [message.get("content") for message in chat["messages"]]
         parts = [part for content in contents if isinstance(content, list) for part in content]
         if any(part.get("type") != "text" for part in parts):
             return None
-        return msgspec.json.encode({name: chat[name] for name in _MAKES_PROMPT if name in chat})
+        return msgspec.json.encode({name: chat[name] for name in _PROMPT_FIELDS if name in chat})
     except (msgspec.DecodeError, RecursionError, AttributeError, LookupError, TypeError):
         return None
 

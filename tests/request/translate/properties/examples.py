@@ -7,4 +7,4 @@ import os
 
 def examples(number: int) -> int:
     """The examples are the same in each run, and a shorter run tries the first of them."""
-    return number if os.environ.get("STOKER_TEST_ALL") else max(20, number // 3)
+    return number if os.environ.get("STOKER_TEST_ALL") else max(10, number // 3)

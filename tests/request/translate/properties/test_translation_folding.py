@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from tests.request.translate.properties.examples import examples
 from tests.request.translate.properties.going_through import CLIENTS, through, translator
 from tests.request.translate.properties.sdk_folds import Folds, Plain, partly, sse
 from tests.request.translate.properties.stream_grammars import GRAMMARS
@@ -30,7 +31,7 @@ SDK = (Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES)
 PAIRS = [(upstream, client) for upstream in UPSTREAMS for client in SDK]
 BY_HAND = [(upstream, client) for upstream in UPSTREAMS for client in CLIENTS if client not in SDK]
 FEW = settings(
-    max_examples=30, derandomize=True, deadline=None, database=None, phases=[Phase.generate, Phase.shrink],
+    max_examples=examples(30), derandomize=True, deadline=None, database=None, phases=[Phase.generate, Phase.shrink],
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 MANY = settings(FEW, max_examples=200)

@@ -37,7 +37,7 @@ SOME = settings(
     max_examples=examples(200), derandomize=True, deadline=None, database=None, phases=[Phase.generate, Phase.shrink],
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
-FEW = settings(SOME, max_examples=25)
+FEW = settings(SOME, max_examples=examples(25))
 VALUES: st.SearchStrategy[Any] = st.recursive(
     st.sampled_from((None, True, False, 0, -1, 2**64, 10**40, 1e300, "", "x", "text", "user", "\udc80", "stoker1."))
     | st.floats() | st.text(max_size=5),

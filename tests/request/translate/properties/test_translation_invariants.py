@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
+from tests.request.translate.properties.examples import examples
 from tests.request.translate.properties.going_through import CLIENTS, through, translator
 from tests.request.translate.properties.sdk_folds import partly
 from tests.request.translate.properties.stream_grammars import GRAMMARS
@@ -29,7 +30,7 @@ PAIRS = [(upstream, client) for upstream in UPSTREAMS for client in CLIENTS]
 TEXTS = (Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES)
 """Clients that get arguments as text, piece by piece."""
 FEW = settings(
-    max_examples=25, derandomize=True, deadline=None, database=None, phases=[Phase.generate, Phase.shrink],
+    max_examples=examples(25), derandomize=True, deadline=None, database=None, phases=[Phase.generate, Phase.shrink],
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 _ERRORS: dict[Dialect, tuple[dict[str, Any], ...]] = {

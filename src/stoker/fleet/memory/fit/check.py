@@ -133,7 +133,7 @@ def check_fit(serve: Serve, devices: Sequence[Device], main: HostMemory, shape: 
     fraction = serve.tuning.memory_fraction
     problems = []
     if plan.devices > len(devices):
-        problems.append(f"serve '{serve.name}' asks for {plan.devices} devices and its slot has {len(devices)}")
+        problems.append(f"serve '{serve.name}' asks for {plan.devices} devices, but its slot has {len(devices)}")
     found = estimate(shape, plan)
     used = devices[: plan.devices]
     rows = [_row(device, found, fraction) for device in used]
@@ -201,4 +201,4 @@ def _smaller(shape: Shape, plan: FitPlan, devices: Sequence[Device], room: int) 
         named = next((name for name, size in _MIXTURES if size <= bits and size < now), None)
         return f"{named} of this model would fit" if named else None
     advice = rules.suits(rules.subject(devices[0], shape, plan.engine)) if devices else None
-    return f"weights of {bits:.1f} bits or less would fit; this GPU suits {advice}" if advice else None
+    return f"weights of {bits:.1f} bits or less would fit; for this GPU use {advice}" if advice else None

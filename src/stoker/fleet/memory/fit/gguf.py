@@ -168,7 +168,7 @@ class _Reader:
             raise UnreadableModel(f"{self._path} is not a GGUF file: download it again, or name another one")
         version = self._number("I")
         if version not in (2, 3):
-            raise self._broken(f"its version is {version}, this reads 2 and 3")
+            raise self._broken(f"its version is {version}, but only 2 and 3 can be read")
         tensors, keys = self._number("Q"), self._number("Q")
         # The shortest tensor entry has 32 bytes, the shortest key 13.
         if keys > MOST_KEYS or tensors > MOST_TENSORS or 13 * keys + 32 * tensors > self._size:

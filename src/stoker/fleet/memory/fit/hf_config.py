@@ -150,7 +150,7 @@ def _tensors(path: Path) -> list[tuple[str, int]]:
             continue
         offsets = entry.get("data_offsets") if isinstance(entry, dict) else None
         if not (isinstance(offsets, list) and len(offsets) == 2 and all(isinstance(n, int) for n in offsets)):
-            raise UnreadableModel(f"{path} is broken: a tensor without a place; download it again")
+            raise UnreadableModel(f"{path} is broken: a tensor without an offset; download it again")
         begin, end = offsets
         if not 0 <= begin <= end <= size - 8 - length:
             raise UnreadableModel(f"{path} is cut off: a tensor ends at {end} bytes of data; download it again")
@@ -165,7 +165,7 @@ def _json(path: Path, limit: int) -> dict[str, Any]:
     except OSError as error:
         raise UnreadableModel(f"{path} cannot be read ({error.strerror}): give a model's directory") from error
     if len(data) > limit:
-        raise UnreadableModel(f"{path} is larger than {limit} bytes: this is not what it should be")
+        raise UnreadableModel(f"{path} is larger than {limit} bytes, too large for such a file: download it again")
     return _parse(path, data)
 
 
@@ -173,9 +173,9 @@ def _parse(path: Path, data: bytes) -> dict[str, Any]:
     try:
         found = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise UnreadableModel(f"{path} holds no JSON: download it again") from error
+        raise UnreadableModel(f"{path} is not JSON: download it again") from error
     if not isinstance(found, dict):
-        raise UnreadableModel(f"{path} holds no JSON object: download it again")
+        raise UnreadableModel(f"{path} is not a JSON object: download it again")
     return found
 
 

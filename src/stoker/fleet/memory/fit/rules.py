@@ -111,5 +111,5 @@ def _version(text: str | None) -> tuple[int, int] | None:
 def _known(text: str) -> tuple[int, int]:
     found = _version(text)
     if found is None:
-        raise ValueError(f"rules.toml: {text!r} is no compute capability")
+        raise ValueError(f"rules.toml: {text!r} is not a compute capability")
     return found

@@ -79,21 +79,21 @@ async def _needle(client: ModelClient, ctx: CheckContext) -> CheckResult:
     least = min((one.timing.tokens.input or 0) / size for one, (size, _) in zip(replies, at, strict=True))
     right = [word in one.text.lower() for word, one in zip(words, replies, strict=True)]
     numbers = {"passed": sum(right), "n": len(right), "tokens": wanted[-1], "counted": round(least, 3)}
-    told = f"{sum(right)} of {len(right)} found in texts of {', '.join(f'{size:,}' for size in wanted)} tokens"
+    summary = f"{sum(right)} of {len(right)} found in texts of {', '.join(f'{size:,}' for size in wanted)} tokens"
     if least < 0.95:  # 2
-        return failed("truncated", f"{told}; only {least:.0%} of a prompt's tokens were counted", **numbers)
+        return failed("truncated", f"{summary}; only {least:.0%} of a prompt's tokens were counted", **numbers)
     for depth in DEPTHS:  # 3
-        there = [ok for ok, (_, deep) in zip(right, at, strict=True) if deep == depth]
-        if is_rate_below(sum(there), len(there), 0.75):
-            return failed("depth", f"{told}; at {depth:.0%} depth {sum(there)} of {len(there)}", **numbers)
+        hits = [ok for ok, (_, deep) in zip(right, at, strict=True) if deep == depth]
+        if is_rate_below(sum(hits), len(hits), 0.75):
+            return failed("depth", f"{summary}; at {depth:.0%} depth {sum(hits)} of {len(hits)}", **numbers)
     for size in wanted:
-        there = [ok for ok, (long, _) in zip(right, at, strict=True) if long == size]
-        if is_rate_below(sum(there), len(there), 0.75):
-            return failed("depth", f"{told}; of those with {size:,} tokens {sum(there)}", **numbers)
+        hits = [ok for ok, (long, _) in zip(right, at, strict=True) if long == size]
+        if is_rate_below(sum(hits), len(hits), 0.75):
+            return failed("depth", f"{summary}; of those with {size:,} tokens {sum(hits)}", **numbers)
     if is_rate_below(sum(right), len(right), 0.85):
         wrong = next(one.text for ok, one in zip(right, replies, strict=True) if not ok)
-        return failed("lost", f"{told}; one answer was {quoted(wrong)}", **numbers)
-    return passed(told, **numbers)
+        return failed("lost", f"{summary}; one answer was {quoted(wrong)}", **numbers)
+    return passed(summary, **numbers)
 
 
 async def _over(client: ModelClient, ctx: CheckContext) -> CheckResult:

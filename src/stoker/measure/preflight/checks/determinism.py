@@ -36,8 +36,8 @@ async def _determinism(client: ModelClient, ctx: CheckContext) -> CheckResult:
     if begins <= _GROSS * ALONE:
         text = f"{ALONE} answers to one prompt at temperature 0 differ from the first words on: {quoted(alone[0], 30)}"
         return failed("random", f"{text}, {quoted(alone[1], 30)}", **numbers)
-    told = f"{among} characters agree alone, {beside} in a batch of {BATCH}, of {len(alone[-1])}"
-    return passed(f"{told} (recorded, not judged)", **numbers)
+    summary = f"{among} characters agree alone, {beside} in a batch of {BATCH}, of {len(alone[-1])}"
+    return passed(f"{summary} (recorded, not judged)", **numbers)
 
 
 def _agreement(texts: list[str]) -> int:

@@ -16,13 +16,13 @@ async def _model(client: ModelClient, ctx: CheckContext) -> CheckResult:
     if facts.model not in facts.listed:  # 2
         shown = ", ".join(facts.listed[:4]) or "nothing"
         return failed("id", f"/v1/models shows {shown}, not '{facts.model}'")
-    told = "unknown" if facts.context is None else f"{facts.context:,}"
+    context = "unknown" if facts.context is None else f"{facts.context:,}"
     if facts.configured_context and facts.context and facts.context < facts.configured_context:  # 3
         text = f"its context is {facts.context:,} tokens, the configuration promises {facts.configured_context:,}"
         return failed("context", text, context=facts.context)
     if other := next((name for name in facts.reported_models if not is_same(name, facts.aliases)), None):  # 4
         return failed("other", f"'{facts.model}' was asked for, and answers say that they are from '{other}'")
-    return passed(f"'{facts.model}' is listed, context {told}", context=facts.context)
+    return passed(f"'{facts.model}' is listed, context {context}", context=facts.context)
 
 
 def is_same(name: str, aliases: Collection[str]) -> bool:

@@ -26,7 +26,7 @@ SLACK = 2
 class _Cut(NamedTuple):
     limit: int
     stream: bool
-    heard: ModelReply
+    reply: ModelReply
 
     @property
     def way(self) -> str:
@@ -34,17 +34,17 @@ class _Cut(NamedTuple):
 
     @property
     def counted(self) -> int | None:
-        return self.heard.timing.tokens.output
+        return self.reply.timing.tokens.output
 
     @property
     def is_heeded(self) -> bool:
         """In the server's own count; its tokens may be of several words."""
         counted = self.counted
-        return self.heard.answer.stop is StopReason.LENGTH and counted is not None and counted <= self.limit + SLACK
+        return self.reply.answer.stop is StopReason.LENGTH and counted is not None and counted <= self.limit + SLACK
 
     @property
     def words(self) -> int:
-        return len(self.heard.visible_text.split())
+        return len(self.reply.visible_text.split())
 
 
 async def _limits(client: ModelClient, ctx: CheckContext) -> CheckResult:
@@ -54,19 +54,19 @@ async def _limits(client: ModelClient, ctx: CheckContext) -> CheckResult:
     cuts = [_Cut(n, s, reply) for (n, s), reply in zip(cases, await run_concurrently(ctx, asks), strict=True)]
     for cut in cuts:
         if cut.words > 1.5 * cut.limit + 4 and not cut.is_heeded:  # 1
-            return failed("ignored", f"{cut.way}: {cut.words} words came: {quoted(cut.heard.visible_text)}")
+            return failed("ignored", f"{cut.way}: {cut.words} words came: {quoted(cut.reply.visible_text)}")
     for cut in cuts:
         if (cut.counted or 0) > cut.limit + SLACK:  # 2
             is_same = (
-                len({len(one.heard.visible_text) for one in cuts}) == 1
-                and cut.heard.answer.stop is not StopReason.LENGTH
+                len({len(one.reply.visible_text) for one in cuts}) == 1
+                and cut.reply.answer.stop is not StopReason.LENGTH
             )
-            why = "ignored" if is_same and len(cut.heard.visible_text) > 8 * cut.limit else "counts"
-            return failed(why, f"{cut.way}: {cut.counted} tokens are counted for {quoted(cut.heard.visible_text)}")
+            why = "ignored" if is_same and len(cut.reply.visible_text) > 8 * cut.limit else "counts"
+            return failed(why, f"{cut.way}: {cut.counted} tokens are counted for {quoted(cut.reply.visible_text)}")
     surely = [one for one in cuts if _was_cut(one, cuts)]
     for cut in surely:
-        if cut.heard.answer.stop is not StopReason.LENGTH:  # 3
-            end, reason = quoted(cut.heard.visible_text[-30:]), cut.heard.answer.stop.value
+        if cut.reply.answer.stop is not StopReason.LENGTH:  # 3
+            end, reason = quoted(cut.reply.visible_text[-30:]), cut.reply.answer.stop.value
             return failed("reason", f"{cut.way}: the answer was cut at {end}, but its finish reason is {reason}")
     low = [one for one in surely if one.counted is not None and one.counted < one.limit // 2]
     if len(low) > len(surely) // 2:  # 4
@@ -79,9 +79,9 @@ async def _limits(client: ModelClient, ctx: CheckContext) -> CheckResult:
 def _was_cut(cut: _Cut, cuts: list[_Cut]) -> bool:
     """With a higher limit the same question has a much longer answer."""
     most = max(
-        (len(one.heard.visible_text) for one in cuts if one.limit > cut.limit and one.stream == cut.stream), default=0
+        (len(one.reply.visible_text) for one in cuts if one.limit > cut.limit and one.stream == cut.stream), default=0
     )
-    return len(cut.heard.visible_text) < 0.7 * most
+    return len(cut.reply.visible_text) < 0.7 * most
 
 
 MAX_TOKENS = (

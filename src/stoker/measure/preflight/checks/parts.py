@@ -51,8 +51,8 @@ async def _parts(client: ModelClient, ctx: CheckContext) -> CheckResult:
         if known == _TRIES and not found:
             text = f"what the {place} part of a message says is unknown to the model in {known} of {known} answers"
             return failed("dropped", text, **numbers)
-    told = f"; {numbers['passed']} of {numbers['n']} facts in a part were known" if numbers["n"] else ""
-    return passed(f"1, 2 and 3 parts cost {counts[0]}, {counts[1]} and {counts[2]} tokens{told}", **numbers)
+    known_facts = f"; {numbers['passed']} of {numbers['n']} facts in a part were known" if numbers["n"] else ""
+    return passed(f"1, 2 and 3 parts cost {counts[0]}, {counts[1]} and {counts[2]} tokens{known_facts}", **numbers)
 
 
 async def _count(client: ModelClient, ctx: CheckContext, asked: str | list[dict[str, Any]]) -> int:

@@ -63,8 +63,8 @@ async def _same(client: ModelClient, ctx: CheckContext) -> CheckResult:
     repeats = await _repeats(client, ctx)
     n = len(repeats)
     if len(names := Counter(name for one in repeats for name in wire_flaws.named_models(one.reply))) > 1:  # 1
-        told = ", ".join(f"'{name}' {count} times" for name, count in names.most_common(4))
-        return failed("names", f"answers to {n} identical requests say that they are from {told}", n=n)
+        counted_names = ", ".join(f"'{name}' {count} times" for name, count in names.most_common(4))
+        return failed("names", f"answers to {n} identical requests say that they are from {counted_names}", n=n)
     for prompt in range(PROMPTS):
         costs = Counter(one.reply.timing.tokens.input for one in repeats if one.prompt == prompt)
         if len(costs) > 1:  # 2
@@ -82,8 +82,8 @@ async def _same(client: ModelClient, ctx: CheckContext) -> CheckResult:
     known = {name: mark for name, mark in marks.items() if name in ctx.baseline}
     if known and all(ctx.baseline[name] != mark for name, mark in known.items()):  # 4
         return failed("changed", f"none of {len(known)} answers begins as it was recorded", n=n, **marks)
-    told = "; as recorded" if known else ""
-    return passed(f"{n} identical requests, one model as far as answers show{told}", n=n, passed=n, **marks)
+    remark = "; as recorded" if known else ""
+    return passed(f"{n} identical requests, one model as far as answers show{remark}", n=n, passed=n, **marks)
 
 
 def _marks(repeats: Sequence[RepeatedRequest]) -> dict[str, int]:

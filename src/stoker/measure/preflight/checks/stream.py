@@ -74,12 +74,12 @@ async def _usage(client: ModelClient, ctx: CheckContext) -> CheckResult:
     question = ctx.wording.brief[1]
     whole = await ask(client, ctx, question)
     flow = await ask(client, ctx, question, stream=True)
-    told = _usage_of(whole.body)
-    if told is None:  # 1
+    usage = _usage_of(whole.body)
+    if usage is None:  # 1
         return failed("missing", "an answer that is not streamed has no usage")
     if flow.timing.tokens.output is None:
         return failed("missing", "a stream that was asked for usage has none")
-    prompt, completion, total = (told.get(f"{word}_tokens") for word in ("prompt", "completion", "total"))
+    prompt, completion, total = (usage.get(f"{word}_tokens") for word in ("prompt", "completion", "total"))
     if total != (prompt or 0) + (completion or 0):  # 2
         return failed("sum", f"{prompt} prompt and {completion} completion tokens make {total}")
     for one in (whole, flow):

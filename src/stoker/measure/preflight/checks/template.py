@@ -74,13 +74,13 @@ async def _counts(client: ModelClient, ctx: CheckContext) -> CheckResult:
         if larger in numbers and numbers[larger] <= numbers[smaller]:
             text = f"{what} adds no tokens: {numbers[larger]} against {numbers[smaller]}"
             return failed(f"no-{larger}", text, **numbers)
-    told = ", ".join(f"{name} {value}" for name, value in numbers.items())
+    counts = ", ".join(f"{name} {value}" for name, value in numbers.items())
     recorded = {name: ctx.baseline[name] for name in numbers if name in ctx.baseline}
     changed = [f"{name} {numbers[name]} instead of {value}" for name, value in recorded.items()
                if value != numbers[name]]  # fmt: skip
     if changed:  # 4
         return failed("changed", f"not as recorded: {', '.join(changed)}", **numbers)
-    return passed(f"{told}{'; as recorded' if recorded else ''}", **numbers)
+    return passed(f"{counts}{'; as recorded' if recorded else ''}", **numbers)
 
 
 async def _render(client: ModelClient, ctx: CheckContext) -> CheckResult:
@@ -91,10 +91,10 @@ async def _render(client: ModelClient, ctx: CheckContext) -> CheckResult:
              user_turn(_AGAIN)]  # fmt: skip
     asked = chat_request(ctx, turns, max_tokens=1)
     switch = {name: asked[name] for name in ("chat_template_kwargs",) if name in asked}
-    told = (await look.post(f"{engine}/apply-template", {"messages": turns, **switch})).document
-    if not isinstance(told, dict) or not isinstance(told.get("prompt"), str):  # 1
+    document = (await look.post(f"{engine}/apply-template", {"messages": turns, **switch})).document
+    if not isinstance(document, dict) or not isinstance(document.get("prompt"), str):  # 1
         return not_applicable("the engine has no /apply-template; the check prompt-tokens covers some of it")
-    prompt: str = told["prompt"]
+    prompt: str = document["prompt"]
     places = [prompt.find(text) for text in (_SYSTEM, _ASKED, _SAID, _AGAIN)]
     if places[0] < 0:  # 2
         return failed("system", "the system turn is not in the rendered prompt")
@@ -126,8 +126,8 @@ async def _render(client: ModelClient, ctx: CheckContext) -> CheckResult:
 async def _pieces(ctx: CheckContext, prompt: str) -> list[str] | None:
     """As the engine itself would read it, its own beginning of sequence included."""
     asked = {"content": prompt, "add_special": True, "parse_special": True, "with_pieces": True}
-    told = (await ctx.pages.post(f"{ctx.facts.engine}/tokenize", asked)).document
-    tokens = told.get("tokens") if isinstance(told, dict) else None
+    document = (await ctx.pages.post(f"{ctx.facts.engine}/tokenize", asked)).document
+    tokens = document.get("tokens") if isinstance(document, dict) else None
     if not isinstance(tokens, list) or not all(isinstance(one, dict) and "piece" in one for one in tokens):
         return None
     return [one["piece"] if isinstance(one["piece"], str) else "" for one in tokens]

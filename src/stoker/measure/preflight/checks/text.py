@@ -125,9 +125,9 @@ async def _unseen(client: ModelClient, ctx: CheckContext, off: Sequence[ModelRep
     and not a word more."""
     if any(one.thinking.strip() for one in off):
         return None
-    told = max(wire_flaws.reasoning_tokens(one) for one in off)
-    if told > _SPARE:  # 1
-        return failed("lost", f"{told} tokens of thoughts are counted, and none is shown")
+    hidden_tokens = max(wire_flaws.reasoning_tokens(one) for one in off)
+    if hidden_tokens > _SPARE:  # 1
+        return failed("lost", f"{hidden_tokens} tokens of thoughts are counted, and none is shown")
     on = await client.ask(chat_request(ctx, ctx.wording.brief[1], chat_template_kwargs={"enable_thinking": True}))
     cut = await ask(client, ctx, ctx.wording.brief[1], max_tokens=_SHORT, is_cut=True)
     if not cut.visible_text.strip() and not cut.calls and (cut.timing.tokens.output or 0) >= _SHORT // 2:  # 2

@@ -202,14 +202,14 @@ async def _round_trip(client: ModelClient, ctx: CheckContext) -> CheckResult:
         if form == "messages" and ctx.messages is None:
             continue
         city, degrees = dice.choice(ctx.wording.cities), dice.randint(11, 39)
-        told = ctx.wording.tool_result.format(degrees=degrees)
+        tool_result = ctx.wording.tool_result.format(degrees=degrees)
         asked = ctx.wording.weather.format(city=city)
         if form == "messages":
-            reply = await _told_in_messages(ctx, tool, asked, city, told)
+            reply = await _ask_in_messages(ctx, tool, asked, city, tool_result)
         else:
             call = {"id": "call_a1b2c3", "type": "function",
                     "function": {"name": tool.name, "arguments": json.dumps({"city": city})}}  # fmt: skip
-            content: Any = told if form == "text" else [{"type": "text", "text": told}]
+            content: Any = tool_result if form == "text" else [{"type": "text", "text": tool_result}]
             turns = [user_turn(asked), {"role": "assistant", "content": "", "tool_calls": [call]},
                      {"role": "tool", "tool_call_id": "call_a1b2c3", "content": content}]  # fmt: skip
             reply = await ask(client, ctx, turns, tools=[tool.chat])
@@ -220,11 +220,11 @@ async def _round_trip(client: ModelClient, ctx: CheckContext) -> CheckResult:
     return passed("the answer tells what the tool said, however the result was written")
 
 
-async def _told_in_messages(ctx: CheckContext, tool: OfferedTool, asked: str, city: str, told: str) -> ModelReply:
+async def _ask_in_messages(ctx: CheckContext, tool: OfferedTool, asked: str, city: str, tool_result: str) -> ModelReply:
     if ctx.messages is None:
         raise ValueError("the serve does not speak the Messages API")
     use = {"type": "tool_use", "id": "toolu_a1b2c3", "name": tool.name, "input": {"city": city}}
-    result = {"type": "tool_result", "tool_use_id": "toolu_a1b2c3", "content": told}
+    result = {"type": "tool_result", "tool_use_id": "toolu_a1b2c3", "content": tool_result}
     turns = [user_turn(asked), {"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
     offered = {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
     asked_for = {"messages": turns, "tools": [offered], "max_tokens": ctx.wording.limit, "temperature": 0}

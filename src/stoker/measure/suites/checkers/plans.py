@@ -89,7 +89,7 @@ class PlanGrade(NamedTuple):
 
 
 def steps(text: str) -> list[tuple[int, str]]:
-    """Number and text of each step. What stands below a step and is no step is part of it, indented numbers too."""
+    """Number and text of each step. Lines below a step that are not steps belong to it, indented numbers too."""
     found: list[tuple[int, list[str]]] = []
     for line in text.splitlines():
         match = _STEP.match(line)

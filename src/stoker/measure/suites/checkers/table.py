@@ -44,9 +44,9 @@ UNENDED = {StopReason.LENGTH: "the answer was cut off", StopReason.CONTEXT: "the
 
 
 def check_answer(check: check_kinds.FixtureCheck, answer: Answer, run: RunProgram) -> Grade:
-    """1. it never ended  2. all of several  3. a program, by running it  4. the table.
+    """1. an unfinished answer  2. several checks  3. a program, by running it  4. the table.
 
-    Raises CheckBroken where the check could not be made, whatever the reason: that is no word about the model.
+    Raises CheckBroken if the check itself failed, which says nothing about the model.
     """
     try:
         if answer.stop in UNENDED:  # 1

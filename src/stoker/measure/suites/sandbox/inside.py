@@ -45,12 +45,12 @@ def main() -> None:
     except BaseException as error:
         lines = [line for name, line in _places(error.__traceback__) if name == "tests"]
         where = f" in line {lines[-1]} of the tests" if lines else ""
-        told = f"failed {type(error).__name__}{where}: {str(error)[:120]}"
+        result = f"failed {type(error).__name__}{where}: {str(error)[:120]}"
     else:
-        told = "passed"
+        result = "passed"
     with contextlib.suppress(BaseException):
         sys.stdout.flush()
-    os.write(descriptor, told.replace("\n", " ").encode("utf-8", "replace") + b"\n")
+    os.write(descriptor, result.replace("\n", " ").encode("utf-8", "replace") + b"\n")
     os._exit(0)
 
 

@@ -1,4 +1,4 @@
-"""A thread for large bodies: what takes the event loop too long is done there, one body at a time."""
+"""A thread for large bodies: work that would block the event loop for too long runs there, one body at a time."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import TypeVar
 Found = TypeVar("Found")
 
 
-class BodyReader:
-    """Starts its thread with the first body. More of them would not be faster: they share one interpreter.
+class BodyWorker:
+    """Starts its thread with the first body. More threads would not be faster: they share one interpreter.
 
-    How many wait for it is bounded by the budget for all bodies; each step is bounded by what a body may hold.
+    The budget for all bodies limits how many wait for it; the limits of one body bound each step.
     """
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "stoker-bodies")
 
     def run(self, work: Callable[[], Found]) -> asyncio.Future[Found]:
-        """Run `work` on the thread. On cancel, queued work is dropped; the result of running work is lost."""
+        """Run `work` on the thread. On cancel, queued work is dropped, and the result of running work is discarded."""
         return asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def close(self) -> None:
