@@ -89,9 +89,9 @@ class FlowSetup:
         if not settings.orchestrators:
             return None
         keep_alive = settings.front_door.keep_alive
-        return Orchestrators(
-            settings.orchestrators, replace(self._orchestration, dispatcher=dispatcher, keep_alive=keep_alive)
-        )
+        roomy = frozenset(slot.name for slot in settings.slots if slot.memory is not None)
+        context = replace(self._orchestration, dispatcher=dispatcher, keep_alive=keep_alive, roomy_slots=roomy)
+        return Orchestrators(settings.orchestrators, context)
 
     def names(self, settings: Settings) -> Names:
         """Model names, with each alias at the serve to which it was moved."""

@@ -90,8 +90,8 @@ class NameChecker:
             found = await self._missing(uses, roots, directory) if uses else None
             if found is None:
                 source = before + text if first else text
-                found = await missing_method(source, first, self._python, roots, Path(directory))
-                return None if found is None else MissingName(*found)
+                lacking = await missing_method(source, first, self._python, roots, Path(directory))
+                return None if lacking is None else _missing_attribute(lacking, first)
             return found
 
     def _roots(self) -> list[str]:
@@ -135,6 +135,11 @@ def _parsed(before: str, text: str) -> tuple[ast.Module | None, int]:
         except (SyntaxError, ValueError, MemoryError, RecursionError):
             continue
     return None, 0
+
+
+def _missing_attribute(lacking: dict[str, Any], first: int) -> MissingName:
+    line = lacking["line"] - first
+    return MissingName(line, lacking["shown"], lacking["owner"], lacking["name"], tuple(lacking["known"]))
 
 
 def _check_packages(text: str, project: Path) -> MissingName | None:

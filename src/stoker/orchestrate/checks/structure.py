@@ -18,6 +18,7 @@ from stoker.request.verify.loops import is_loop
 
 MAX_TEXT = 64 * 1024
 """Characters of a block. A longer one fails."""
+_RULE = "-=*_#~ \t\r\n"
 _TAIL = 4096
 """Characters at the end of prose that are searched for a loop."""
 PYTHON = ("python", "py", "python3")
@@ -61,8 +62,8 @@ def structure_finding(language: str, text: str) -> StructureFinding | None:
 
 
 def prose_finding(text: str) -> StructureFinding | None:
-    """What is wrong with the form of a block of prose: it says nothing, or its end repeats itself."""
-    if not any(character.isalnum() for character in text):
+    """What is wrong with the form of a block of prose: it says nothing, or its end repeats itself. A rule is fine."""
+    if text.strip(_RULE) and not any(character.isalnum() for character in text):
         return StructureFinding(0, "the answer holds no words")
     if is_loop(text[-_TAIL:]):
         return StructureFinding(text.rstrip().count("\n") + 1, "the text repeats itself")
