@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import difflib
 import importlib
 import json
 import sys
@@ -19,13 +20,18 @@ from typing import Any, NamedTuple
 
 _MOST = 200
 """Attributes that are looked at."""
+_MISSPELT = 0.85
+"""How similar a name is to the one that was meant."""
 _DYNAMIC = frozenset(("setattr", "__dict__", "vars", "globals", "exec", "eval", "locals", "type"))
 _CATCH_ALL = frozenset(("__getattr__", "__getattribute__", "__slots__", "__init_subclass__"))
 _DECORATORS = frozenset(("dataclass", "final", "total_ordering", "runtime_checkable"))
 _UNTOUCHED = frozenset(("antigravity", "this", "idlelib", "turtle", "turtledemo", "tkinter", "test", "lib2to3"))
 _HOLDS_ANYTHING = frozenset(
-    ("Namespace", "SimpleNamespace", "local", "Message", "Structure", "Union", "Element", "Values", "type", "object")
-)
+    (
+        "Namespace", "SimpleNamespace", "local", "Message", "Structure", "Union", "Element", "Values", "type", "object",
+        "super", "property",
+    )
+)  # fmt: skip
 """Classes of the standard library whose instances may hold any attribute."""
 
 
@@ -33,6 +39,8 @@ class _Value(NamedTuple):
     node: ast.expr
     """What is looked up by jedi: the called class, or the literal."""
     attribute: ast.Attribute
+    is_own: bool = False
+    """`self.NAME`: a subclass may have it, so it is only wrong if it looks like a name of the class."""
 
 
 class _Class(NamedTuple):
@@ -65,7 +73,9 @@ class MethodFinder:
             if attribute.attr.startswith("__") or attribute.attr in self._stored:
                 continue
             owner = self._class_of(value.node)
-            if owner is not None and attribute.attr not in owner.names:
+            if owner is None or attribute.attr in owner.names:
+                continue
+            if not value.is_own or _is_misspelt(attribute.attr, owner.names):
                 return {
                     "line": attribute.end_lineno or attribute.lineno,
                     "shown": ast.unparse(attribute),
@@ -105,7 +115,7 @@ class MethodFinder:
                         and _is_load(one)
                         and one.lineno > self._first
                     ):
-                        yield _Value(ast.Name(node.name, lineno=node.lineno, col_offset=-1), one)
+                        yield _Value(ast.Name(node.name, lineno=node.lineno, col_offset=-1), one, True)
 
     def _class_of(self, node: ast.expr) -> _Class | None:
         """The one class of a value; None: it is not sure."""
@@ -152,6 +162,11 @@ class MethodFinder:
             return _project_class(self._tree, name.name) if path is None else None
         text = Path(path).read_text("utf-8", "replace")
         return _project_class(ast.parse(text), name.name)
+
+
+def _is_misspelt(name: str, names: frozenset[str]) -> bool:
+    near = difflib.get_close_matches(name, names, n=1, cutoff=_MISSPELT)
+    return bool(near) and near[0].strip("_") != name.strip("_")
 
 
 def _is_load(node: ast.Attribute) -> bool:
@@ -209,9 +224,7 @@ def _project_class(tree: ast.Module, name: str) -> _Class | None:
         if isinstance(base, ast.Subscript):
             base = base.value
         above = None
-        if isinstance(base, ast.Name) and any(
-            isinstance(one, ast.ClassDef) and one.name == base.id for one in tree.body
-        ):
+        if isinstance(base, ast.Name) and base.id in own:
             above = _project_class(tree, base.id) if base.id != name else None
         elif isinstance(base, ast.Name) and hasattr(builtins, base.id):
             above = _runtime_class(getattr(builtins, base.id))

@@ -71,8 +71,10 @@ def _bindings(tree: ast.Module) -> dict[str, tuple[str, tuple[str, ...]]]:
     """Names that imports bind, and nothing else."""
     found: dict[str, tuple[str, tuple[str, ...]]] = {}
     others: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
+    for node, place in _nodes(tree, _Place()):
+        if isinstance(node, ast.Import | ast.ImportFrom) and any(place):
+            others.update(one.asname or one.name.partition(".")[0] for one in node.names)
+        elif isinstance(node, ast.Import):
             for one in node.names:
                 name = one.asname or one.name.partition(".")[0]
                 _bind(found, others, name, (one.name if one.asname else name, ()))
@@ -124,8 +126,7 @@ def _nodes(node: ast.AST, place: _Place) -> Iterator[tuple[ast.AST, _Place]]:
         inner: ast.AST = node
         while isinstance(inner, ast.Attribute):
             inner = inner.value
-        if not isinstance(inner, ast.Name):
-            yield from _nodes(inner, place)
+        yield from _nodes(inner, place)
         return
     if isinstance(node, ast.If | ast.IfExp | ast.Match):
         place = place._replace(in_if=True)

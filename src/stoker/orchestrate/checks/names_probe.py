@@ -33,7 +33,7 @@ ELSEWHERE = frozenset(
         "REALTIME_PRIORITY_CLASS SIO_RCVALL SIO_KEEPALIVE_VALS RCVALL_ON RCVALL_OFF SO_EXCLUSIVEADDRUSE kqueue "
         "kevent devpoll windll oledll WinDLL OleDLL WinError FormatError WINFUNCTYPE HRESULT getwindowsversion "
         "winver dllhandle get_last_error set_last_error DllCanUnloadNow DllGetClassObject wintypes "
-        "create_default_context enum_certificates enum_crls getandroidapilevel activate_stack_trampoline "
+        "last_traceback last_type last_value last_exc ps1 ps2 closesocket enum_certificates enum_crls getandroidapilevel activate_stack_trampoline "
     ).split()
 )
 """Names of the standard library that other platforms have."""
@@ -207,7 +207,7 @@ def judge(interpreter: Interpreter, use: dict[str, Any]) -> dict[str, Any] | Non
             continue
         above = ".".join(parts[: count - 1])
         if not above:
-            if here in interpreter.standard:  # another platform has it
+            if here in interpreter.standard or here == "__main__":  # another platform has it
                 return None
             return missing("", here, set(interpreter.standard) | installed(interpreter))
         return judge_submodule(interpreter, above, parts[count - 1])
@@ -254,7 +254,7 @@ def walk_standard(interpreter: Interpreter, module: str, names: list[str]) -> di
     if found is None:
         return None
     for name in names:
-        if not isinstance(found, (types.ModuleType, type)) or name in ELSEWHERE:
+        if not isinstance(found, (types.ModuleType, type)) or name in ELSEWHERE or name.startswith("WSA"):
             return None
         if not has(found, name):
             inner = path + "." + name
