@@ -93,7 +93,8 @@ def test_a_reason_is_the_correction(answer: str) -> None:
     "answer",
     [
         "", "PASS", "It looks fine.", "[FAIL]", "[FAIL: ]", "[FAIL: never closed", "[PASS] or [FAIL: x]",
-        '{"verdict": "MAYBE", "reason": ""}', '{"verdict": "PASS"', "[]", "[PASSED]", '{"verdict": "FAIL", "reason": 3}',
+        '{"verdict": "MAYBE", "reason": ""}', '{"verdict": "PASS"', "[]", "[PASSED]",
+        '{"verdict": "FAIL", "reason": 3}',
     ],
 )  # fmt: skip
 def test_an_answer_that_cannot_be_read_is_no_pass(answer: str) -> None:

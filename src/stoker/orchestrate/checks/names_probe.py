@@ -33,7 +33,8 @@ ELSEWHERE = frozenset(
         "REALTIME_PRIORITY_CLASS SIO_RCVALL SIO_KEEPALIVE_VALS RCVALL_ON RCVALL_OFF SO_EXCLUSIVEADDRUSE kqueue "
         "kevent devpoll windll oledll WinDLL OleDLL WinError FormatError WINFUNCTYPE HRESULT getwindowsversion "
         "winver dllhandle get_last_error set_last_error DllCanUnloadNow DllGetClassObject wintypes "
-        "last_traceback last_type last_value last_exc ps1 ps2 closesocket enum_certificates enum_crls getandroidapilevel activate_stack_trampoline "
+        "last_traceback last_type last_value last_exc ps1 ps2 closesocket enum_certificates enum_crls "
+        "getandroidapilevel activate_stack_trampoline "
     ).split()
 )
 """Names of the standard library that other platforms have."""
