@@ -176,7 +176,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         seen = folded(given, importance, found.folds)
         recalls = ", ".join(f"{name} {seen.recall(name):.3f}" for name in HIGH_RISK)
         hard = sum(row.hard for row in given)
-        print(f"{seen.total} prompts, accuracy {seen.accuracy:.3f}, {recalls}, {seen.alarms} of {hard} hard taken")
+        print(
+            f"{seen.total} prompts, accuracy {seen.accuracy:.3f}, {recalls}, {seen.false_alarms} of {hard} hard taken"
+        )
         return 0
     made = train(given, importance)
     found.out.parent.mkdir(exist_ok=True)

@@ -42,11 +42,13 @@ def swap(phase: str, target: str | None, stopping: list[str], **more: Any) -> di
 
 
 class FakeStoker:
-    """Answers by `routes`, keyed by `METHOD /path`; `asked` lists every request with its body."""
+    """Answers by `routes`, keyed by `METHOD /path`; `asked` lists every request with its body,
+    `headers` their headers."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.asked: list[tuple[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
         self.routes: dict[str, Callable[[Any], Answer]] = {}
         self.status(serve_status("fast", "ready"), serve_status("slow"))
         fake = self
@@ -61,6 +63,7 @@ class FakeStoker:
             def _answer(self, body: Any) -> None:
                 asked = f"{self.command} {self.path}"
                 fake.asked.append((asked, body))
+                fake.headers.append({name.lower(): value for name, value in self.headers.items()})
                 route = fake.routes.get(asked)
                 code, document = route(body) if route else (404, error("no such path", "not_found"))
                 raw = document if isinstance(document, bytes) else json.dumps(document).encode()

@@ -34,7 +34,7 @@ prefixes = ["/llm"]
 allowed_hosts = ["box.lan"]
 allowed_origins = ["https://chat.lan"]
 keys = [
-  { name = "team", value = "env:STOKER_TEST_KEY", scope = "observe", max_active = 4, legacy = "refuse" },
+  { name = "team", value = "env:STOKER_TEST_KEY", scope = "observe", max_active = 4, ollama_api = "refuse" },
   { name = "me", value = "file:me.key", cloud = false, models = ["auto:planning", "near", "a"] },
 ]
 [paths]
@@ -117,7 +117,7 @@ fetch = true
 hosts = ["img.example.com", "*.cdn.example.com"]
 max_bytes = "5MiB"
 timeout = "2.5s"
-most = 3
+max_images = 3
 [router]
 profile_path = "quality/profile.json"
 high_risk = ["planning", "contracts"]

@@ -46,7 +46,7 @@ def test_a_failure_keeps_the_old_file_and_leaves_no_draft(
 
     path = tmp_path / "file"
     path.write_text("old")
-    monkeypatch.setattr(*((os, "fsync") if step == "fsync" else (Path, "replace")), fails)
+    monkeypatch.setattr(os if step == "fsync" else Path, step, fails)
     with pytest.raises(OSError, match="No space"):
         atomic.write(path, b"new")
     assert [each.read_text() for each in tmp_path.iterdir()] == ["old"]

@@ -43,9 +43,9 @@ async def test_one_that_lost_is_off(stage: Stage) -> None:
         await it.load()
         it.prove(MARK, word="creative")
         assert not it.is_on
-        lost = proofs.prove(
-            proofs.load_answers(proofs.path_of(it.state, "teller")).answers, it.router.settings.classifier, ()
-        ).rejection  # type: ignore[arg-type]
+        settings = it.router.settings.classifier
+        assert settings is not None
+        lost = proofs.prove(proofs.load_answers(proofs.path_of(it.state, "teller")).answers, settings, ()).rejection
         assert lost.startswith("its mistakes cost ")
         await is_off(it, lost)
 

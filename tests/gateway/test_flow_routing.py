@@ -459,7 +459,7 @@ async def test_where_nobody_can_count_the_size_of_a_prompt_has_to_do(stage: Stag
     for words, is_long in ((80, False), (400, True)):
         await client.send(ask("auto", messages=[{"role": "user", "content": "word " * words}]))
         while (talk := await stage.asked()).head.split(b" ")[1] != b"/v1/chat/completions":
-            talk.reply({}, status=404)
+            talk.reply({}, "404 Not Found")
         talk.reply(whole())
         await client.reply()
         assert (seen[-1].tokens, seen[-1].is_long) == (None, is_long)
@@ -506,7 +506,7 @@ async def test_a_count_waits_for_no_tier_that_is_on_its_way_out(stage: Stage) ->
 async def answered_by_cheap(stage: Stage, client: RawClient, talk: Talk) -> None:
     """It can count in no way that Stoker knows."""
     while talk.head.split(b" ")[1] != b"/v1/chat/completions":
-        talk.reply({}, status=404)
+        talk.reply({}, "404 Not Found")
         talk = await stage.asked()
     talk.reply(whole())
     assert (await client.reply()).header("x-stoker-tier") == "cheap"

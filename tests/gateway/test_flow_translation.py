@@ -363,7 +363,7 @@ async def test_an_ollama_request_without_messages_loads_the_model_and_says_so(st
     assert stage.fleet.journal == ["start a", "ready a"]
 
 
-@story(CHAT_ONLY, legacy="refuse")
+@story(CHAT_ONLY, ollama_api="refuse")
 async def test_where_the_older_api_is_refused_the_answer_says_what_to_use(stage: Stage) -> None:
     client = await stage.client()
     reply = await client.ask("POST", "/api/chat", {"model": "a", "messages": []})
@@ -372,7 +372,7 @@ async def test_where_the_older_api_is_refused_the_answer_says_what_to_use(stage:
     assert (await (await stage.client()).ask("GET", "/api/tags")).status == 410
 
 
-@story(CHAT_ONLY, legacy="refuse")
+@story(CHAT_ONLY, ollama_api="refuse")
 async def test_a_reload_decides_again_whether_the_older_api_is_answered(stage: Stage) -> None:
-    stage.flow.configure(replace(stage.flow.settings, front_door=FrontDoor(legacy="answer")))
+    stage.flow.configure(replace(stage.flow.settings, front_door=FrontDoor(ollama_api="answer")))
     assert (await (await stage.client()).ask("GET", "/api/tags")).status == 200

@@ -63,7 +63,8 @@ def test_of_a_benchmark_the_twelve_figures_that_matter_come_first_with_their_uni
 
 
 def test_of_anything_else_what_is_apart_and_what_changed_most_comes_first() -> None:
-    before: dict[str, Number] = {f"n{at:02}": 100 for at in range(20)} | {
+    before: dict[str, Number] = {
+        **{f"n{at:02}": 100 for at in range(20)},
         "x.passed": 1,
         "x.n": 20,
         "y.passed": 5,

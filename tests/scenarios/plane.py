@@ -101,6 +101,10 @@ class Plane:
         self.process = preloaded.Stoker(arguments, self.directory, self.environment, out, out, prepare)
         poll(lambda: "listening on" in self.said()[begin:] or self.process.poll() is not None, "it listens")  # type: ignore[union-attr]
         assert self.process.poll() is None, f"`stoker up` ended: {self.said()}"
+        self.note_idle()
+
+    def note_idle(self) -> None:
+        """What is open now counts as open at the start."""
         self._idle = self.descriptors()
 
     def said(self) -> str:

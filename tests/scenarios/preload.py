@@ -1,4 +1,9 @@
-"""What a run of `stoker` imports; imported once, by the process that `preloaded` forks them from."""
+"""What a run of `stoker` imports and builds; once, by the process that `preloaded` forks them from."""
+
+from __future__ import annotations
+
+import contextlib
+import io
 
 import stoker.app.run
 import stoker.cli.console.control
@@ -14,4 +19,7 @@ import stoker.measure.gate.measurements
 import stoker.measure.load.presets
 import stoker.measure.requests.client
 import stoker.measure.suites.grading
-import stoker.store.results  # noqa: F401
+import stoker.store.results
+
+with contextlib.redirect_stdout(io.StringIO()):
+    stoker.cli.main.run(["version"])  # builds the tree of commands

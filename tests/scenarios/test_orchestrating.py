@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anthropic
+import openai
 import pytest
 from tests.scenarios.caller import PATHS, STREAMING, Talk, errors, story
 from tests.scenarios.plane import Plane, poll, running, serve, until
@@ -209,6 +213,32 @@ async def test_an_orchestrator_is_a_name_like_any_other(plane: Plane) -> None:
     assert one["stoker"]["worker"] == "good"
 
 
+def test_the_openai_sdk_gets_the_blocks_streamed_and_not_and_the_error(plane: Plane) -> None:
+    with openai.OpenAI(base_url=f"http://127.0.0.1:{plane.port}/v1", api_key="none") as client:
+        asked: Any = [{"role": "user", "content": "write it"}]
+        answer = client.chat.completions.create(model="pair", messages=asked)
+        assert answer.choices[0].message.content == WHOLE
+        stream = client.chat.completions.create(model="pair", messages=asked, stream=True)
+        assert "".join(chunk.choices[0].delta.content or "" for chunk in stream if chunk.choices) == WHOLE
+        assert client.responses.create(model="pair", input="write it").output_text == WHOLE
+        with pytest.raises(openai.UnprocessableEntityError) as failure:
+            client.chat.completions.create(model="failing", messages=asked)
+        assert failure.value.code == "validation_failed"
+        with pytest.raises(openai.APIError, match="failed its structure check"):
+            list(client.chat.completions.create(model="failing", messages=asked, stream=True))
+
+
+def test_the_anthropic_sdk_gets_the_blocks_streamed_and_not_and_the_error(plane: Plane) -> None:
+    with anthropic.Anthropic(base_url=f"http://127.0.0.1:{plane.port}", api_key="none") as client:
+        asked: Any = [{"role": "user", "content": "write it"}]
+        answer: Any = client.messages.create(model="pair", max_tokens=4000, messages=asked)
+        assert answer.content[0].text == WHOLE
+        with client.messages.stream(model="pair", max_tokens=4000, messages=asked) as stream:
+            assert "".join(stream.text_stream) == WHOLE
+        with pytest.raises(anthropic.UnprocessableEntityError, match="block 3 failed its structure check"):
+            client.messages.create(model="failing", max_tokens=4000, messages=asked)
+
+
 @pytest.mark.parametrize("seen", [0, 1, 2, 3])
 def test_a_control_plane_that_is_killed_leaves_whole_blocks_and_the_next_one_goes_on(tmp_path: Path, seen: int) -> None:
     project = tmp_path / "project"
@@ -243,3 +273,61 @@ async def _read_until(plane: Plane, seen: int) -> None:
             return -1
 
         await until(lambda: committed() >= seen, f"{seen} blocks are committed")
+
+
+TIERS = """
+[[tier]]
+name = "tiny"
+serve = "good"
+[router.class.code-write]
+orchestrator = "pair"
+"""
+
+
+def test_auto_goes_to_the_orchestrator_of_its_class_and_auto_works_for_an_orchestrator(tmp_path: Path) -> None:
+    chosen = orchestrator("choosing", "auto", policy="by-class")
+    with running(coder("good", tmp_path), orchestrator("pair", "good"), chosen, TIERS) as plane:
+        _, headers, answer = asyncio.run(whole(plane, "auto:code-write"))
+        assert (headers["x-stoker-orchestrator"], text_of(answer)) == ("pair", WHOLE)
+        _, headers, _ = asyncio.run(whole(plane, "auto:chat"))
+        assert "x-stoker-orchestrator" not in headers
+        _, headers, answer = asyncio.run(whole(plane, "choosing", "chat", ("x-stoker-class", "code-write")))
+        assert (headers["x-stoker-serve"], text_of(answer)) == ("good", WHOLE)
+        _, headers, _ = asyncio.run(whole(plane, "choosing", "chat", ("x-stoker-class", "chat")))
+        assert headers["x-stoker-policy"] == "simple; chat"
+
+
+def test_a_key_may_use_an_orchestrator_without_its_worker(tmp_path: Path) -> None:
+    keys = '[{ name = "team", value = "file:key", models = ["pair"] }]'
+    (tmp_path / "key").write_text("a-key-for-the-team-0")
+    door = f"keys = {keys.replace('file:key', f'file:{tmp_path}/key')}"
+    bearer = ("authorization", "Bearer a-key-for-the-team-0")
+    with running(coder("good", tmp_path), orchestrator("pair", "good"), front_door=door) as plane:
+        status, _, answer = asyncio.run(whole(plane, "pair", "chat", bearer))
+        assert (status, text_of(answer)) == (200, WHOLE)
+        status, _, answer = asyncio.run(whole(plane, "pair", "chat", bearer, ("x-stoker-policy", "simple")))
+        assert status == 200
+        assert asyncio.run(whole(plane, "good", "chat", bearer))[0] == 404
+
+
+def test_an_engine_that_is_killed_within_a_block_loses_no_committed_one(tmp_path: Path) -> None:
+    with running(coder("slow", tmp_path, seconds_per_block=0.3), orchestrator("slowly", "slow")) as plane:
+
+        async def killed() -> tuple[int, Any, Any]:
+            pads = plane.state / "orchestrator"
+
+            def is_committed() -> bool:
+                return any(read_scratchpad(page).committed for page in pads.glob("*.md"))
+
+            async with asyncio.TaskGroup() as tasks:
+                asked = tasks.create_task(whole(plane, "slowly", "chat", ("idempotency-key", "k")))
+                await until(is_committed, "a block is committed")
+                os.kill(plane.serve("slow")["pid"], signal.SIGKILL)
+            return asked.result()
+
+        status, headers, answer = asyncio.run(killed())
+        assert status in (502, 503), answer
+        kept = scratchpad(plane, headers["x-request-id"]).committed
+        assert [block.text for block in kept] == BLOCKS[: len(kept)]
+        status, _, answer = asyncio.run(whole(plane, "slowly", "chat", ("idempotency-key", "k")))
+        assert (status, text_of(answer)) == (200, WHOLE)

@@ -30,9 +30,11 @@ def why(plane: Plane) -> dict[str, str | None]:
 @pytest.mark.llama
 @pytest.mark.skipif(find_spec("xllamacpp") is None, reason="the embedded engine is not installed")
 def test_the_cheaper_model_that_would_have_to_be_loaded_first_is_brought_in_and_one_that_is_denied_never() -> None:
-    # The pin has the holder run from the start: what it has open is no leak of this story.
     models = llama("spark", "spark", context=2048), llama("ember", "ember", context=2048, warm="pin")
     with running(*models, TIERS, WARM) as plane:
+        # The pin has the holder run from the start: what it has open is no leak of this story.
+        poll(lambda: plane.status()["warm"]["holder"], "the holder runs")
+        plane.note_idle()
         said(plane, "eval", "bootstrap", "--class", "planning,math-short")
         known(plane, "small")
         assert tier_of(plane, "auto:planning", PLAN) == "small", "spark is denied there"

@@ -63,7 +63,9 @@ def said(plane: Plane, *words: str) -> str:
 
 def measured(plane: Plane, at: float) -> None:
     """`cheap` was good at calls, as it runs now."""
-    mark = json.loads((plane.state / "fingerprints.json").read_bytes())["a"]
+    found = plane.state / "fingerprints.json"
+    poll(found.exists, lambda: f"{found} is written")
+    mark = json.loads(found.read_bytes())["a"]
     row = {"tier": "cheap", "task_class": "tool-use", "identity": mark["identity"], "execution": mark["execution"],
            "n": 27, "passed": 27, "verdict": "allow", "source": "bootstrap", "at": at}  # fmt: skip
     (plane.state / "profile.json").write_text(json.dumps({"version": 1, "rows": [row]}))

@@ -214,7 +214,7 @@ async def _chat_session(ours: openai.AsyncOpenAI, model: str) -> None:
         message = completion.choices[0].message
         assert completion.choices[0].finish_reason == "tool_calls"
         assert message.content == "Let me look."
-        assert message.reasoning_content == "I need the weather.\nThen I answer."  # type: ignore[union-attr]
+        assert message.reasoning_content == "I need the weather.\nThen I answer."  # type: ignore[attr-defined,union-attr]
         calls = message.tool_calls or []
         assert [json.loads(call.function.arguments) for call in calls] == CITIES  # type: ignore[union-attr]
         assert completion.usage is not None

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from stoker.domain.decision import Attempt, Decision, Routed
+from stoker.domain.decision import Attempt, Decision, OrchestratedRecord, Routed
 from stoker.domain.tier import Cost
 from stoker.request.decide.breaker import BreakerState
 from stoker.store import labels
@@ -264,6 +264,7 @@ def full() -> Metrics:
     metrics.routed.demoted_one("cheap", "chat")
     metrics.routed.ungraded["queue_full"] += 1
     metrics.routed.classifier["busy"] += 1
+    metrics.observe(sealed(orchestrated=OrchestratedRecord("pair", "simple", "chat", failures={"names": 1})))
     return metrics
 
 
@@ -481,3 +482,37 @@ def test_grades_are_counted_by_class_tier_and_verdict_and_what_was_not_graded_by
     assert value(samples, "stoker_shadow_graded_total", task="chat", tier="cheap", verdict="fail") == 1
     assert value(samples, "stoker_shadow_dropped_total", reason="judge_busy") == 2
     assert value(samples, "stoker_shadow_cost_total") == 0.25
+
+
+# -- requests that name an orchestrator ---------------------------------------------------------------------------
+
+
+def test_blocks_failures_and_tokens_of_an_orchestrated_request_are_counted_once() -> None:
+    metrics = Metrics()
+    record = OrchestratedRecord(
+        "pair", "block_by_block", "code-write", blocks=5, resumed=2, discarded=1, validator_tokens=40, wasted_tokens=7,
+        failures={"structure": 2, "validator": 1, "unreadable": 4},
+    )  # fmt: skip
+    metrics.observe(sealed(orchestrated=record, input_tokens=100, output_tokens=50))
+    samples = scrape(metrics)
+    of = {"orchestrator": "pair"}
+    requests = "stoker_orchestrated_requests_total"
+    assert value(samples, requests, **of, policy="block_by_block", outcome="served") == 1
+    blocks = {result: value(samples, "stoker_orchestrated_blocks_total", **of, result=result)
+              for result in ("committed", "failed", "discarded")}  # fmt: skip
+    assert blocks == {"committed": 3, "failed": 3, "discarded": 1}, "an unreadable answer is no failed block"
+    assert value(samples, "stoker_orchestrated_check_failures_total", **of, layer="unreadable") == 4
+    tokens = {role: value(samples, "stoker_orchestrated_tokens_total", **of, role=role)
+              for role in ("worker", "validator", "wasted")}  # fmt: skip
+    assert tokens == {"worker": 150, "validator": 40, "wasted": 7}
+
+
+def test_labels_of_orchestrated_requests_are_bounded() -> None:
+    metrics = Metrics()
+    for number in range(2000):
+        record = OrchestratedRecord(f"o{number}", f"policy{number}", "x", failures={f"layer{number}": 1})
+        metrics.observe(sealed(orchestrated=record))
+    samples = scrape(metrics)
+    assert len(samples["stoker_orchestrated_requests_total"]) < 1000
+    layers = {dict(labels)["layer"] for labels in samples["stoker_orchestrated_check_failures_total"]}
+    assert layers == {"other"}

@@ -9,7 +9,7 @@ import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 from tests.store.test_metrics import STATUS, full
 
-from stoker.domain.decision import Attempt, Candidate, Decision, Routed
+from stoker.domain.decision import Attempt, Candidate, Decision, OrchestratedRecord, Routed
 from stoker.store.exposition import expose
 from stoker.store.labels import OUTCOMES, STATES
 
@@ -42,7 +42,12 @@ def test_decisions_page_lists_every_field_and_only_those() -> None:
     fields = [field.name for field in msgspec.structs.fields(Decision)]
     parts = [
         f"{part}.{field.name}"
-        for part, kind in (("candidates", Candidate), ("routed", Routed), ("routed.attempts", Attempt))
+        for part, kind in (
+            ("candidates", Candidate),
+            ("routed", Routed),
+            ("routed.attempts", Attempt),
+            ("orchestrated", OrchestratedRecord),
+        )
         for field in msgspec.structs.fields(kind)
     ]
     assert sorted(name for name in first_column("decisions.md") if name not in OUTCOMES) == sorted(fields + parts)

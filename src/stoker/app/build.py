@@ -33,6 +33,7 @@ from stoker.gateway.flow import Flow
 from stoker.gateway.front import Endpoints, Front
 from stoker.gateway.models import ModelList
 from stoker.gateway.ollama import OllamaEndpoints
+from stoker.gateway.scratchpads import ScratchpadPages
 from stoker.gateway.status import StatusReport, StatusSources
 from stoker.orchestrate.memory.pads import Scratchpads
 from stoker.orchestrate.orchestrators import OrchestratorContext
@@ -106,7 +107,7 @@ def _build_gateway(
     setup = FlowSetup(fleet, quality, promotions, exchange, store.metrics.routed, host_memory().total)
     decisions = DecisionObserver(store.decisions, promotions, store.metrics, quality.monitor)
     flow = Flow(setup.apply(context.active.current), carrier, context.clock, decisions.on_decision)
-    return GatewayParts(pool, setup, flow, AccessControl(context.settings.front_door))
+    return GatewayParts(pool, setup, flow, AccessControl(context.settings.front_door), pads)
 
 
 def _build_front(context: BuildContext, parts: ProgramParts) -> Front:
@@ -125,8 +126,9 @@ def _build_front(context: BuildContext, parts: ProgramParts) -> Front:
     reloader = Reloader(context.active, context.options.read, parts)
     conductor, clock = parts.fleet.conductor, context.clock
     decisions = DecisionPages(store.decisions, quality.grader.grade_of)
+    scratchpads = ScratchpadPages(parts.gateway.pads)
     endpoints = Endpoints(
-        Admin(conductor, flow, clock, decisions, reloader.reload, parts.promotions),
+        Admin(conductor, flow, clock, decisions, reloader.reload, parts.promotions, scratchpads),
         StatusReport(conductor, flow, store.decisions, store.metrics, clock, sources),
         ModelList(conductor),
         OllamaEndpoints(store.metrics.observe_legacy),

@@ -95,7 +95,9 @@ class FlowSetup:
         keep_alive = settings.front_door.keep_alive
         roomy = frozenset(slot.name for slot in settings.slots if slot.memory is not None)
         context = replace(self._orchestration, dispatcher=dispatcher, keep_alive=keep_alive, roomy_slots=roomy)
-        return Orchestrators(settings.orchestrators, context)
+        orchestrators = Orchestrators(settings.orchestrators, context)
+        orchestrators.clean()
+        return orchestrators
 
     def names(self, settings: Settings) -> Names:
         """Model names, with each alias at the serve to which it was moved."""

@@ -10,6 +10,7 @@ from stoker.app.quality_parts import QualityParts
 from stoker.app.store_parts import StoreParts
 from stoker.fleet.watchdog.watchdog import WatchdogLoop
 from stoker.gateway.flow import Flow
+from stoker.orchestrate.memory.pads import Scratchpads
 from stoker.promotion.promotions import Promotions
 from stoker.request.accept.access_control import AccessControl
 from stoker.request.relay.pool import ConnectionPool
@@ -21,6 +22,7 @@ class GatewayParts:
     setup: FlowSetup
     flow: Flow
     door: AccessControl
+    pads: Scratchpads
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 load           find(), load(): from a path to Settings, in these steps:
 document         the text, the line of every key (line_numbers), the list of problems
+renamed_keys     keys under their old names get the new ones
 validation       each section against its table
 tables/          the tables: which keys there are, and what each accepts (units, wording)
 inheritance      `extends`: a serve and its parents become one table

@@ -126,7 +126,7 @@ def _front_door(file: File, secrets: Secrets) -> FrontDoor:
             scope=Scope(1 + SCOPES.index(key.scope)),
             max_active=key.max_active,
             models=tuple(key.models),
-            legacy=key.legacy,
+            ollama_api=key.ollama_api,
             cloud=key.cloud,
         )
         for index, key in enumerate(door.keys)
@@ -147,7 +147,7 @@ def _front_door(file: File, secrets: Secrets) -> FrontDoor:
         keys=keys,
         allowed_hosts=tuple(door.allowed_hosts),
         allowed_origins=tuple(door.allowed_origins),
-        legacy=door.legacy,
+        ollama_api=door.ollama_api,
         upstream_errors=door.upstream_errors,
         shutdown_grace=door.shutdown_grace,
     )

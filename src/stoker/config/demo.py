@@ -1,4 +1,4 @@
-"""The settings of `stoker up --demo`: two tiny models that take turns in one slot."""
+"""The settings of `stoker up --demo`: two tiny models that take turns in one slot, and an orchestrator."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from stoker.config.build import SPOKEN
 from stoker.domain.access import FrontDoor, Paths, Settings, WarmPool
+from stoker.domain.orchestrator import Orchestrator
 from stoker.domain.serve import Serve, Slot
 
 _ALIASES = {
@@ -28,6 +29,7 @@ def demo(state: Path, port: int, models: Path | None = None) -> Settings:
         paths=Paths(state=str(state), logs=str(state / "logs"), vault=str(state / "vault")),
         slots=(Slot(name=SLOT),),
         serves=tuple(_serve(name, folder / f"{name}.gguf", state) for name in _ALIASES),
+        orchestrators=(Orchestrator(name="pair", worker="ember", check_names=False),),
         warm=WarmPool(0),  # a megabyte needs no keeping
     )
 

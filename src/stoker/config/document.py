@@ -70,6 +70,15 @@ class ConfigDocument:
         del table[path[-1]]
         self._spoiled.add(path)
 
+    def rename(self, path: KeyPath, new: str) -> None:
+        """Give the key at `path` a new name in the same table. Its value must be no table or list."""
+        table: Any = self.raw
+        for part in path[:-1]:
+            table = table[part]
+        table[new] = table.pop(path[-1])
+        if path in self.lines:
+            self.lines[*path[:-1], new] = self.lines.pop(path)
+
     def is_spoiled(self, path: KeyPath) -> bool:
         """Whether the value at `path`, or a table around it, was already reported."""
         return any(path[:depth] in self._spoiled for depth in range(1, len(path) + 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from stoker.config.build import build, read_secrets
@@ -11,6 +12,7 @@ from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import inherit
 from stoker.config.orchestrator_files import read_orchestrator_files
 from stoker.config.paths import default_config
+from stoker.config.renamed_keys import rename_keys
 from stoker.config.rules.all_rules import check_rules
 from stoker.config.validation import check
 from stoker.domain.access import Settings
@@ -45,6 +47,7 @@ def load(path: Path) -> Settings:
     and commands exist is the fleet's question.
     """
     doc = ConfigDocument(_text(path), str(path))
+    renamed = rename_keys(doc)
     file = check(doc)
     entries = [*inherit(doc, file), *cloud_entries(file)]
     check_rules(doc, file, entries)
@@ -54,7 +57,7 @@ def load(path: Path) -> Settings:
     problems = doc.problems()
     if problems:
         raise ConfigError(problems)
-    return build(doc, file, entries, secrets, orchestrator_files, source)
+    return replace(build(doc, file, entries, secrets, orchestrator_files, source), renamed_keys=renamed)
 
 
 def _text(path: Path) -> str:

@@ -24,7 +24,7 @@ _EVERY_ADDRESS = ("0.0.0.0", "::", "[::]")
 
 def warnings(settings: Settings) -> list[str]:
     """One sentence for each finding, in the order of the file. None contains a secret."""
-    found = [*_door(settings), *_secret_files(settings), *_slots(settings)]
+    found = [*settings.renamed_keys, *_door(settings), *_secret_files(settings), *_slots(settings)]
     for serve in settings.serves:
         found += [f"serve '{serve.name}': {text}" for text in _serve(serve)]
     if settings.router is not None:

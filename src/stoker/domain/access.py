@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from stoker.domain.gate import Alias, Gate
@@ -30,8 +30,8 @@ class Key:
     scope: Scope = Scope.INFERENCE
     max_active: int | None = None
     models: tuple[str, ...] = ("*",)
-    legacy: str | None = None
-    """`answer` or `refuse` requests of an older API; None: as the front door is configured."""
+    ollama_api: str | None = None
+    """`answer` or `refuse` requests of Ollama's API; None: as the front door is configured."""
     cloud: bool = True
     """Whether its requests may go to cloud tiers."""
 
@@ -68,8 +68,8 @@ class FrontDoor(Bounds):
     keys: tuple[Key, ...] = ()
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
-    legacy: str = "answer"
-    """`answer` or `refuse`: requests of an older API (Ollama's)."""
+    ollama_api: str = "answer"
+    """`answer` or `refuse` requests of Ollama's API."""
     upstream_errors: str = "show"
     """`show` or `hide` the engine's own error message when it fails."""
     shutdown_grace: float = 30.0
@@ -136,7 +136,7 @@ class Media:
     """Size of one image."""
     timeout: float = 10.0
     """Seconds for one image, redirects included."""
-    most: int = 8
+    max_images: int = 8
     """Different images per request."""
 
 
@@ -159,3 +159,5 @@ class Settings:
     media: Media = Media()
     router: RouterSettings | None = None
     """None: no tier is configured, so nothing is routed."""
+    renamed_keys: tuple[str, ...] = field(default=(), compare=False)
+    """A warning for each key that the file gives under its old name."""

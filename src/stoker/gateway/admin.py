@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from stoker.domain.serve import Serve
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.gateway.decisions import DecisionPages
 from stoker.gateway.flow import Flow
+from stoker.gateway.scratchpads import ScratchpadPages
 from stoker.promotion.promotions import Promotions
 from stoker.request.accept.access_control import Caller, require
 from stoker.request.accept.routes import wrong_method
@@ -55,6 +57,7 @@ class Admin:
         decisions: DecisionPages,
         reload: Callable[[], dict[str, Any]],
         promotions: Promotions | None = None,
+        scratchpads: ScratchpadPages | None = None,
     ) -> None:
         self._conductor = conductor
         self._flow = flow
@@ -62,6 +65,7 @@ class Admin:
         self._decisions = decisions
         self._reload = reload
         self._promotions = promotions
+        self._scratchpads = scratchpads
         self._verbs: dict[str, Callable[[AdminRequest], Awaitable[dict[str, Any]]]] = {
             "switch": self._switch, "unload": self._unload, "drain": self._drain, "undrain": self._undrain,
             "reload": self._reload_configuration, "cancel": self._cancel, "promote": self._promote,
@@ -75,6 +79,8 @@ class Admin:
             require(caller, Scope.OBSERVE)
             return AdminReply(self._decisions.one(rest) if rest else self._decisions.newest(query))
         require(caller, Scope.ADMIN)
+        if head == "orchestrator" and rest and method == "GET" and self._scratchpads is not None:
+            return AdminReply(await asyncio.to_thread(self._scratchpads.records, rest, query))
         name = DEPRECATED.get(head, head)
         if name not in self._verbs or rest:
             known = ", ".join(self._verbs)

@@ -107,7 +107,7 @@ class Front:
                 pages.refuse_embedding(wire.headers)
             _check_coding(wire)
             if route.endpoint is not None and route.endpoint.dialect in OLLAMA:
-                self._endpoints.ollama.admit(caller, route.endpoint.path, self.flow.settings.front_door.legacy)
+                self._endpoints.ollama.admit(caller, route.endpoint.path, self.flow.settings.front_door.ollama_api)
         except StokerError as error:
             self._turn_away(call, error)
             return None
@@ -148,7 +148,7 @@ class Front:
                 case RouteKind.MODELS:
                     self._json(call, self._models(caller, route.rest))
                 case RouteKind.OLLAMA:
-                    self._endpoints.ollama.admit(caller, route.rest, self.flow.settings.front_door.legacy)
+                    self._endpoints.ollama.admit(caller, route.rest, self.flow.settings.front_door.ollama_api)
                     self._json(call, self._ollama_answer(caller, route.rest, await read_body(wire, 1 << 20)))
                 case RouteKind.STATUS:
                     require(caller, Scope.OBSERVE)

@@ -28,7 +28,7 @@ class OllamaEndpoints:
     def admit(self, caller: Caller, path: str, default: str) -> None:
         """Raises ClientError 410 `legacy_refused` if the key says so, or the `default` of the front
         door if the key says nothing."""
-        setting = caller.key.legacy or default
+        setting = caller.key.ollama_api or default
         self._count(caller.key.name, path, "answered" if setting == "answer" else "refused")
         if setting != "answer":
             text = f"{path} belongs to Ollama's API, which is refused here: use {REPLACEMENTS[path]} instead"

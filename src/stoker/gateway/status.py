@@ -80,6 +80,7 @@ class StatusReport:
             "serves": self._serves(now),
             "aliases": self._sources.aliases(),
             "routing": self._routing(),
+            "orchestrators": self._orchestrators(),
             "warm": _warm(self._sources.warm()),
             "conversations": _conversations(self._sources.conversations()),
             "events": self._sources.events(EVENTS),
@@ -100,6 +101,10 @@ class StatusReport:
             return None
         routing = dispatcher.router.status()
         return {**routing, "shadow": self._sources.shadow(), "classifier": self._sources.classifier()}
+
+    def _orchestrators(self) -> list[dict[str, str]]:
+        orchestrators = self._flow.settings.orchestrators
+        return [] if orchestrators is None else orchestrators.configured()
 
     def _serves(self, now: float) -> list[dict[str, Any]]:
         statistics = self._sources.statistics()

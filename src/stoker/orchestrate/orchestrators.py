@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import unquote
 
 import msgspec
 
@@ -54,7 +56,9 @@ RESUME_HEADER = b"x-stoker-resume"
 """The request header that names a request whose blocks are to be kept."""
 IDEMPOTENCY_HEADER = b"idempotency-key"
 FILES_HEADER = b"x-stoker-read-files"
-"""`PATH=SHA256,...`: the files that the client read before it asked."""
+"""`PATH=SHA256,...`: the files that the client read before it asked. Paths are percent-encoded."""
+PROJECT_HEADER = b"x-stoker-project"
+"""A directory, percent-encoded, instead of the orchestrator's project. Only over the control socket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +123,18 @@ class Orchestrators:
         """Those that this caller may use, by name, in the order of the configuration."""
         return {name: one for name, one in self._by_name.items() if caller.may_use_name(name)}
 
+    def configured(self) -> list[dict[str, str]]:
+        """All of them, for /status."""
+        return [
+            {"name": one.name, "worker": one.worker, "validator": one.validator, "policy": one.policy.value,
+             "project": one.project}
+            for one in self._by_name.values()
+        ]  # fmt: skip
+
+    def clean(self) -> None:
+        """Remove the scratchpads that are older than their orchestrator's `keep`: in a thread, at most once an hour."""
+        self._context.pads.clean_in_thread({name: one.keep for name, one in self._by_name.items()})
+
     def specialist(self, task: str) -> Orchestrator | None:
         """The orchestrator that answers `auto` requests of a class; None: tiers do."""
         return self._specialists.get(task)
@@ -131,6 +147,7 @@ class Orchestrators:
         """
         call, caller, endpoint, fields, body, names = request
         reply = call.reply
+        orchestrator = _with_project(orchestrator, call)
         reply.set_header(REPLY_HEADER, orchestrator.name.encode())
         if endpoint.dialect not in READ_PROMPT or not endpoint.generates:
             return self._leave_to_worker(call, orchestrator, ChosenPolicy(Policy.SIMPLE, "endpoint"))
@@ -214,6 +231,7 @@ class Orchestrators:
         """The scratchpad and the project, with the blocks that an earlier request has committed; and that request, if
         there is one. Blocks. Raises StokerError.
         """
+        self.clean()
         earlier = self._earlier(head, headers.get(RESUME_HEADER))
         try:
             pad = self._context.pads.begin(
@@ -333,4 +351,24 @@ def _idempotency(key: str, given: bytes | None) -> str:
 
 def _read_files(given: bytes | None) -> dict[str, str]:
     pairs = (part.strip().rpartition("=") for part in (given or b"").decode("latin-1").split(",") if part.strip())
-    return {path: digest.lower() for path, _, digest in pairs if path}
+    return {unquote(path): digest.lower() for path, _, digest in pairs if path}
+
+
+def _with_project(orchestrator: Orchestrator, call: Call) -> Orchestrator:
+    """With the project that the request names, if it names one. Raises ClientError: a client that comes over the
+    network may not choose where files are written.
+    """
+    given = call.wire.headers.get(PROJECT_HEADER)
+    if given is None:
+        return orchestrator
+    name = PROJECT_HEADER.decode()
+    if not call.wire.is_local:
+        text = f"{name} is accepted over the control socket only: use `stoker run --project DIR` on that machine"
+        raise ClientError(text, code="project_refused", status=403, param=name)
+    directory = Path(unquote(given.decode("latin-1")))
+    if not directory.is_absolute() or not directory.is_dir() or not os.access(directory, os.W_OK | os.X_OK):
+        text = (
+            f"the project {str(directory)[:200]!r} is not a directory that Stoker may write: create it, check its owner"
+        )
+        raise ClientError(text, code="project_unusable", param=name)
+    return msgspec.structs.replace(orchestrator, project=str(directory))

@@ -12,10 +12,11 @@ active_residents  the last resident of each slot
 journal           swaps in progress
 
 metrics           Metrics: totals of decisions and swaps
-routed            totals of routed requests
+routed            totals of routed requests         orchestrated  totals of orchestrated ones
 histogram         buckets and their bounds
 labels            allowed label values
-families          metric families            exposition, routed_exposition  all of it as Prometheus text
+families          metric families
+exposition, routed_exposition, orchestrated_exposition  all of it as Prometheus text
 
 state             StateDir: the directory that one `up` owns, and its lock
 control_socket    where `up` listens for commands

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from stoker.domain.decision import Decision
 from stoker.store import labels
 from stoker.store.histogram import REQUEST_BOUNDS, SWAP_BOUNDS, Histogram
+from stoker.store.orchestrated import OrchestratedCounts
 from stoker.store.routed import RoutedCounts
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -58,6 +59,7 @@ class Metrics:
         self.legacy: dict[tuple[str, str, str], int] = {}
         self.refusals: dict[tuple[str, str], int] = {}
         self.routed = RoutedCounts()
+        self.orchestrated = OrchestratedCounts()
 
     def observe(self, decision: Decision) -> None:
         """Count a sealed decision. An unknown time or token count is left out, never taken as 0."""
@@ -91,6 +93,8 @@ class Metrics:
             self.errors[code] = self.errors.get(code, 0) + 1
         if d.routed is not None:
             self.routed.observe(d, d.routed)
+        if d.orchestrated is not None:
+            self.orchestrated.observe(d, d.orchestrated)
 
     def observe_swap(
         self, serve: str, slot: str, outcome: str, phases: Mapping[str, float], start_kind: str = "cold"

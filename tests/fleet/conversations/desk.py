@@ -160,5 +160,6 @@ def read(usage: dict[str, Any]) -> int:
     if "cache_read_input_tokens" in usage:
         return int(usage["input_tokens"])
     details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
+    assert details is not None
     whole = usage.get("prompt_tokens") or usage["input_tokens"]
     return int(whole) - int(details["cached_tokens"])

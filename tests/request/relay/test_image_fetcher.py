@@ -429,7 +429,7 @@ async def test_several_are_fetched_together_and_each_once() -> None:
 
     async with serving(wait) as server:
         a, b = (f"http://img.example:{server.port}/{name}" for name in "ab")
-        found = await pictures(replace(ON, most=2)).fetch_all([a, b, a])
+        found = await pictures(replace(ON, max_images=2)).fetch_all([a, b, a])
         assert list(found) == [a, b]
         assert found[a][0] == "image/png"
         assert len(server.heads) == 2
@@ -438,10 +438,10 @@ async def test_several_are_fetched_together_and_each_once() -> None:
 @run
 async def test_too_many_are_refused_before_any_is_fetched() -> None:
     names = Names()
-    fetching = pictures(replace(ON, most=2), names).fetch_all(f"http://img.example/{n}?SECRET" for n in range(3))
+    fetching = pictures(replace(ON, max_images=2), names).fetch_all(f"http://img.example/{n}?SECRET" for n in range(3))
     code, message = await failure(fetching)
     assert code == "image_url_refused"
-    assert message == "the request has 3 image URLs; the limit is 2 ([media] most)"
+    assert message == "the request has 3 image URLs; the limit is 2 ([media] max_images)"
     assert names.asked == []
 
 

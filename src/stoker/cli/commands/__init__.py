@@ -4,6 +4,7 @@ decisions          and `explain`: decisions_follow, decisions_routes, explain_te
 doctor             doctor_checks
 init               init_config: the text of a first configuration
 serves             serves_experiment; log_tail for `serves logs`
+run                run_request, run_view; run_stoker: a Stoker for one command
 stage              stage_output
 up                 demo_screen
 dry_run            `--dry-run` of several commands

@@ -36,6 +36,8 @@ def check(config: options.Config = None, json: options.Json = False) -> None:
         terminal.note(f"warning: {warning}")
     serves = sum(not serve.from_tier for serve in settings.serves)
     counts = [_count(serves, "serve"), *([_count(len(settings.router.tiers), "tier")] if settings.router else ())]
+    if settings.orchestrators:
+        counts.append(_count(len(settings.orchestrators), "orchestrator"))
     terminal.say(f"{settings.source}: no problems; {', '.join(counts)}")
     terminal.say(f"next: stoker up --config {settings.source}")
 

@@ -30,6 +30,7 @@ def describe(decision: Decision) -> str:
         ("arrived", f"{figures.moment(decision.at)}, {decision.endpoint}{' (streamed)' if decision.stream else ''}"),
         ("asked for", f"'{decision.model}'" + (f", with key '{decision.key}'" if decision.key else ", without a key")),
         *_routed(decision),
+        *_orchestrated(decision),
         *_candidates(decision),
         ("waited", f"{figures.seconds(decision.queued)} for a place or a load" if decision.queued else "not at all"),
         ("attempts", str(decision.attempts)),
@@ -72,6 +73,32 @@ def _routed(decision: Decision) -> list[tuple[str, str]]:
         rows.append(("answered", f"{routed.tier}, checks: {routed.verify}"))
     if routed.graded:
         rows.append(("graded", routed.graded))
+    return rows
+
+
+_WHY = {
+    "caller": "the caller chose it", "configured": "as configured", "tools": "the request has tools",
+    "format": "the request asks for a form that blocks cannot have", "endpoint": "the endpoint gives no chat answer",
+}  # fmt: skip
+"""Why an orchestrator answered by a policy; anything else is the class of the request."""
+
+
+def _orchestrated(decision: Decision) -> list[tuple[str, str]]:
+    record = decision.orchestrated
+    if record is None:
+        return []
+    why = _WHY.get(record.why, f"class {record.why}")
+    rows = [("orchestrator", f"{record.orchestrator}: {record.policy}, {why}")]
+    if record.policy != "block_by_block":
+        return rows
+    kept = f" ({record.resumed} of them by an earlier request)" if record.resumed else ""
+    found = ", ".join(f"{layer} {count}" for layer, count in sorted(record.failures.items()))
+    discarded = f", {record.discarded} discarded behind them" if record.discarded else ""
+    rows.append(("blocks", f"{record.blocks} committed{kept}; failed: {found or 'none'}{discarded}"))
+    rows.append(
+        ("", f"{record.generations} generations; {record.wasted_tokens} tokens wasted, "
+         f"{record.validator_tokens} for the validator")
+    )  # fmt: skip
     return rows
 
 

@@ -6,6 +6,7 @@ figures            durations, sizes and dates as text
 errors             errors of the command line and their exit codes
 installation       which configuration, state directory and socket a command uses
 control            HTTP to a running `stoker up` over its unix socket; `answers` has the typed results
+answer_stream      one streamed chat answer over that socket
 loading            loads and unloads serves, with progress (load_progress)
 download_progress  progress of downloads
 """

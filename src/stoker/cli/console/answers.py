@@ -132,6 +132,16 @@ class FrontDoorStatus(msgspec.Struct, frozen=True):
     in_flight: int = 0
 
 
+class OrchestratorStatus(msgspec.Struct, frozen=True):
+    """An orchestrator as it is configured."""
+
+    name: str
+    worker: str = ""
+    validator: str = ""
+    policy: str = ""
+    project: str = ""
+
+
 class StatusAnswer(msgspec.Struct, frozen=True):
     """GET /status."""
 
@@ -143,6 +153,7 @@ class StatusAnswer(msgspec.Struct, frozen=True):
     frontdoor: FrontDoorStatus = FrontDoorStatus()
     started_at: float = 0.0
     events: list[RecentEvent] = []
+    orchestrators: list[OrchestratorStatus] = []
 
     def serve(self, name: str) -> ServeStatus | None:
         """The serve with this name, served name or alias; a serve's own name goes first."""

@@ -22,7 +22,7 @@ ANSWER_TIMEOUT = 10.0
 """Seconds that an answer may take which needs no model to load."""
 
 
-class _UnixConnection(http.client.HTTPConnection):
+class UnixConnection(http.client.HTTPConnection):
     """HTTP/1.1 over a unix socket."""
 
     def __init__(self, path: Path, timeout: float | None) -> None:
@@ -51,7 +51,7 @@ class Control:
     def __init__(self, path: Path, start_hint: str = "stoker up") -> None:
         self.path = path
         self.start_hint = start_hint
-        self._connection: _UnixConnection | None = None
+        self._connection: UnixConnection | None = None
 
     def __enter__(self) -> Control:
         return self
@@ -65,12 +65,7 @@ class Control:
         """End whatever call is under way (it raises UnreadableAnswer there) and let go of the socket."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            if connection.sock is not None:
-                try:
-                    connection.sock.shutdown(socket.SHUT_RDWR)  # wakes a thread that sits in recv; close() does not
-                except OSError as error:
-                    if error.errno != errno.ENOTCONN:  # the other side was faster
-                        raise
+            cut_off(connection)
             connection.close()
 
     def document(self, path: str) -> dict[str, Any]:
@@ -127,8 +122,13 @@ class Control:
         answer = self.document(f"/admin/decisions/{urllib.parse.quote(request_id, safe=':')}")
         return parse(answer.get("decision"), Decision)
 
+    def scratchpad(self, request_id: str, offset: int) -> dict[str, Any]:
+        """What an orchestrated request has written down from `offset` on. RequestRefused 404: nothing yet."""
+        path = f"/admin/orchestrator/{urllib.parse.quote(request_id, safe=':')}?offset={offset}"
+        return self.document(path)
+
     def _ask(self, method: str, path: str, body: object, timeout: float | None) -> dict[str, Any]:
-        connection = self._connection = _UnixConnection(self.path, timeout)
+        connection = self._connection = UnixConnection(self.path, timeout)
         headers = {"content-type": "application/json"} if body is not None else {}
         try:
             connection.request(method, path, None if body is None else json.dumps(body), headers)
@@ -156,6 +156,16 @@ class Control:
         finally:
             self.close()
         return _read(status, payload, f"{method} {path}")
+
+
+def cut_off(connection: http.client.HTTPConnection) -> None:
+    """End what another thread may be reading from it."""
+    if connection.sock is not None:
+        try:
+            connection.sock.shutdown(socket.SHUT_RDWR)  # wakes a thread that sits in recv; close() does not
+        except OSError as error:
+            if error.errno not in (errno.ENOTCONN, errno.EBADF):  # the other side, or the other thread, was faster
+                raise
 
 
 def _read(status: int, payload: bytes, asked: str) -> dict[str, Any]:

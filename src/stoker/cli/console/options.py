@@ -74,6 +74,36 @@ def tier_names(context: typer.Context, incomplete: str) -> list[str]:
     return _matching([t.get("name") for t in _listed(_document(context).get("tier"))], incomplete)
 
 
+def orchestrator_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Configured orchestrators; without a configuration that of the demo."""
+    found = _document(context).get("orchestrator", {"pair": {}})
+    return _matching(found if isinstance(found, dict) else (), incomplete)
+
+
+def orchestrated_requests(context: typer.Context, incomplete: str) -> list[str]:
+    """Ids of the requests that have a scratchpad, the newest first."""
+    paths = _document(context).get("paths")
+    configured = paths.get("state") if isinstance(paths, dict) else None
+    given = context.params.get("state") or configured
+    try:
+        found = list((_state(context, given) / "orchestrator").glob("*.md"))
+        found.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+    except OSError:
+        return []
+    return _matching([path.stem for path in found], incomplete)
+
+
+def _state(context: typer.Context, given: object) -> Path:
+    """The state directory; a relative one is beside the configuration."""
+    from stoker.config.paths import default_state
+
+    if isinstance(given, str):
+        file = context.params.get("config") or os.environ.get("STOKER_CONFIG") or "stoker.toml"
+        is_option = given == context.params.get("state")
+        return Path(given).expanduser() if is_option else Path(file).expanduser().parent / Path(given).expanduser()
+    return default_state() if _document(context) else default_state() / "demo"
+
+
 def compared_names(context: typer.Context, incomplete: str) -> list[str]:
     """Serves, tiers, and aliases of serves."""
     aliases = _document(context).get("alias")

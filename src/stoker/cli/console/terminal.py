@@ -44,6 +44,18 @@ def note(text: str) -> None:
     typer.echo(printable(text), err=True)
 
 
+def say_piece(text: str) -> None:
+    """A part of a line on stdout, shown now."""
+    typer.echo(printable(text), nl=False)
+
+
+def note_in(style: str, text: str) -> None:
+    """As `note`, on one line, in a colour on a terminal that shows colours."""
+    from rich.text import Text
+
+    console(stderr=True).print(Text(one_line(text), style=style), soft_wrap=True)
+
+
 def say_log(text: str, end: str = "\n") -> None:
     """What an engine wrote, on stdout: without its colours, and each redrawing of a progress bar as a line."""
     lines = without_colours(text).replace("\r\n", "\n").replace("\r", "\n")

@@ -29,9 +29,9 @@ from stoker.config.tables.value_types import (
     Duration,
     Engine,
     KeyHeaderWord,
-    LegacyWord,
     Name,
     NeverDuration,
+    OllamaWord,
     Origin,
     PathPrefix,
     Port,
@@ -63,7 +63,7 @@ class KeyTable(Section):
     scope: ScopeWord = setting("inference", "What its requests may do. Each scope includes the ones before it.")
     max_active: Count | None = setting(None, "Most requests in flight with this key. Left out: no limit.")
     models: list[Text] = setting(["*"], 'Model names that it may use and sees in `/v1/models`; `"*"` means all.')
-    legacy: LegacyWord | None = setting(
+    ollama_api: OllamaWord | None = setting(
         None, "Whether requests to Ollama's API are answered: `answer` or `refuse`. Default: as in `[front_door]`."
     )
     cloud: bool = setting(True, "Whether its requests may go to clouds.")
@@ -106,7 +106,7 @@ class FrontDoorTable(Section):
     allowed_origins: list[Origin] = setting(
         [], 'Origins whose web pages may use the API: `"https://chat.example.com"`.'
     )
-    legacy: LegacyWord = setting(
+    ollama_api: OllamaWord = setting(
         "answer", "Requests to Ollama's API: `answer`, or `refuse` with a hint at what to use instead."
     )
     upstream_errors: UpstreamErrorsWord = setting(

@@ -24,9 +24,9 @@ class MediaTable(Section):
     )
     max_bytes: Size = setting("20MiB", "Largest image.")
     timeout: SomeDuration = setting("10s", "How long fetching one image may take, redirects included.")
-    most: Annotated[int, Field(ge=1, le=64)] = setting(8, "Most different images in one request.")
+    max_images: Annotated[int, Field(ge=1, le=64)] = setting(8, "Most different images in one request.")
 
 
 def build_media(table: MediaTable) -> Media:
     """The settings for the program."""
-    return Media(table.fetch, tuple(dict.fromkeys(table.hosts)), table.max_bytes, table.timeout, table.most)
+    return Media(table.fetch, tuple(dict.fromkeys(table.hosts)), table.max_bytes, table.timeout, table.max_images)

@@ -56,7 +56,7 @@ UpstreamErrorsWord = Annotated[
     str, BeforeValidator(value_checks.one_of(UPSTREAM_ERRORS)), _schema(enum=list(UPSTREAM_ERRORS))
 ]
 LimitWord = Annotated[str, BeforeValidator(value_checks.one_of(LIMITS)), _schema(enum=list(LIMITS))]
-LegacyWord = Annotated[str, BeforeValidator(value_checks.one_of(LEGACY)), _schema(enum=list(LEGACY))]
+OllamaWord = Annotated[str, BeforeValidator(value_checks.one_of(LEGACY)), _schema(enum=list(LEGACY))]
 KeyHeaderWord = Annotated[str, BeforeValidator(value_checks.one_of(KEY_HEADERS)), _schema(enum=list(KEY_HEADERS))]
 AuthWord = Annotated[str, BeforeValidator(value_checks.one_of(AUTH)), _schema(enum=list(AUTH))]
 CloudDialectWord = Annotated[

@@ -37,7 +37,7 @@ class LabelledPrompt(NamedTuple):
 
 
 class ClassifierScore(NamedTuple):
-    """`mistakes`: (label, taken for) -> how often; `alarms`: hard negatives that were taken for high-risk."""
+    """`mistakes`: (label, taken for) -> how often; `false_alarms`: hard negatives that were taken for high-risk."""
 
     total: int
     labels: Counter[str]

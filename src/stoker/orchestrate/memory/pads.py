@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from stoker.orchestrate.memory import records
+from stoker.orchestrate.memory.records import MarkdownRecord
 from stoker.orchestrate.memory.scratchpad import RunHead, SavedRun, Scratchpad, read_scratchpad
 
 log = logging.getLogger("stoker.orchestrate")
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}\Z")
 _CLEAN_EVERY = 3600.0
+REQUEST_SUFFIX = ".request.json"
 
 
 class Scratchpads:
@@ -61,21 +64,48 @@ class Scratchpads:
                 log.warning("the scratchpad %s cannot be read: %s", path, error)
         return sorted(found, key=lambda run: run.head.at, reverse=True)
 
-    def clean(self, keep: float) -> int:
-        """Remove those older than `keep` seconds, at most once an hour. The number removed."""
+    def clean_in_thread(self, keep: Mapping[str, float]) -> None:
+        """As `clean`, in a thread; at most once an hour. Does not block."""
         now = self._wall()
         if self._cleaned is not None and now - self._cleaned < _CLEAN_EVERY:
-            return 0
+            return
         self._cleaned = now
-        removed = 0
+        threading.Thread(target=self.clean, args=(dict(keep),), name="scratchpads", daemon=True).start()
+
+    def clean(self, keep: Mapping[str, float]) -> int:
+        """Remove those that are older than the `keep` seconds of their orchestrator; if it is no longer configured,
+        older than the longest of all. The number removed.
+        """
+        longest, now, removed = max(keep.values(), default=0.0), self._wall(), 0
         for path in self._files():
             try:
-                if now - path.stat().st_mtime > keep:
-                    path.unlink()
+                age = now - path.stat().st_mtime
+                if age > min(keep.values(), default=0.0) and age > keep.get(_orchestrator_of(path), longest):
+                    path.unlink(missing_ok=True)
+                    self.request_file(path.stem).unlink(missing_ok=True)
                     removed += 1
-            except OSError as error:
+            except (OSError, ValueError) as error:
                 log.warning("the scratchpad %s cannot be removed: %s", path, error)
+        self._clean_request_files(longest, now)
         return removed
+
+    def request_file(self, request: str) -> Path:
+        """Where `stoker run` keeps what it sent, to send it again. Raises ValueError for what is no request id."""
+        return self.path(request).with_name(f"{request}{REQUEST_SUFFIX}")
+
+    def _clean_request_files(self, longest: float, now: float) -> None:
+        """Those without a scratchpad: the request was answered without blocks, or never came."""
+        for path in self._directory.glob(f"*{REQUEST_SUFFIX}"):
+            try:
+                scratchpad = path.with_name(f"{path.name.removesuffix(REQUEST_SUFFIX)}.md")
+                if now - path.stat().st_mtime > longest and not scratchpad.exists():
+                    path.unlink(missing_ok=True)
+            except OSError as error:
+                log.warning("%s cannot be removed: %s", path, error)
+
+    def read_new(self, request: str, offset: int) -> tuple[list[MarkdownRecord], int]:
+        """The whole records from `offset` bytes on, and the offset after them. Raises OSError and ValueError."""
+        return records.read_new(self.path(request), offset)
 
     def _index(self) -> dict[str, str]:
         if not self._is_read:
@@ -94,3 +124,10 @@ class Scratchpads:
 
     def _files(self) -> list[Path]:
         return sorted(self._directory.glob("*.md")) if self._directory.is_dir() else []
+
+
+def _orchestrator_of(path: Path) -> str:
+    """The orchestrator that a scratchpad names; empty: it cannot be read. Raises OSError."""
+    with path.open("rb") as file:
+        first = next(records.decode(file.read(64 * 1024)), None)
+    return "" if first is None else str(first.facts.get("orchestrator", ""))

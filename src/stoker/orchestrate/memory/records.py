@@ -81,6 +81,16 @@ def read(path: Path, limit: int = 64 * 2**20) -> list[MarkdownRecord]:
         return list(decode(file.read(limit)))
 
 
+def read_new(path: Path, offset: int, limit: int = 16 * 2**20) -> tuple[list[MarkdownRecord], int]:
+    """The whole records from `offset` on, which has to be the end of a record, and the offset after them; at most
+    `limit` bytes. Blocks. Raises OSError.
+    """
+    with path.open("rb") as file:
+        file.seek(offset)
+        data = file.read(limit)
+    return list(decode(data)), offset + whole_length(data)
+
+
 def repair(path: Path, limit: int = 64 * 2**20) -> bool:
     """Cut off what a crash left behind the last whole record, so that more can be added. True: something was cut off.
     Blocks. Raises OSError.

@@ -59,8 +59,9 @@ class ImageFetcher:
         Then, and on cancel, no connection stays open.
         """
         different = list(dict.fromkeys(urls))
-        if len(different) > self.policy.most:
-            text = f"the request has {len(different)} image URLs; the limit is {self.policy.most} ([media] most)"
+        if len(different) > self.policy.max_images:
+            limit = f"the limit is {self.policy.max_images} ([media] max_images)"
+            text = f"the request has {len(different)} image URLs; {limit}"
             raise ClientError(text, code="image_url_refused")  # 1
         try:
             async with asyncio.TaskGroup() as group:

@@ -498,7 +498,7 @@ def _told(kind: str, text: str, place: dict[str, Any], field: str, rng: Random) 
 def _response(answer: Answer, items: list[dict[str, Any]]) -> dict[str, Any]:
     reason = _CUT.get(answer.stop)
     tokens = answer.tokens
-    usage = None
+    usage: dict[str, Any] | None = None
     if tokens.input is not None and tokens.output is not None:
         usage = {"input_tokens": tokens.input, "output_tokens": tokens.output}
         usage["total_tokens"] = tokens.input + tokens.output

@@ -1,0 +1,95 @@
+"""A Stoker for one command: the one that runs, or one that is started and ended again."""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING
+
+from stoker.cli.console import terminal
+from stoker.cli.console.errors import NotRunning, RequestRefused
+
+if TYPE_CHECKING:
+    from stoker.cli.console.answers import StatusAnswer
+    from stoker.cli.console.installation import Installation
+
+START_WITHIN = 120.0
+_POLL = 0.1
+_ENTRY = "from stoker.cli.main import main; main()"
+_PR_SET_PDEATHSIG = 1
+
+
+@contextmanager
+def running_stoker(installation: Installation) -> Iterator[StatusAnswer]:
+    """The status of the Stoker that runs here. If none does, one runs meanwhile, on a free port.
+
+    Raises NotRunning if there is no configuration to start it with, RequestRefused if it does not start.
+    """
+    try:
+        with installation.control() as control:
+            status = control.status()
+    except NotRunning:
+        if installation.settings is None:
+            raise
+    else:
+        yield status
+        return
+    with tempfile.TemporaryFile("w+") as log:
+        child = _start(installation, log)
+        try:
+            yield _wait(installation, child, log)
+        finally:
+            _end(child, installation)
+
+
+def _start(installation: Installation, log: IO[str]) -> subprocess.Popen[bytes]:
+    from stoker.cli.machine.ports import free_port
+
+    settings = installation.settings
+    assert settings is not None
+    terminal.note(f"stoker: none runs for {settings.source}; one is started for this request")
+    words = ("up", "--config", settings.source, "--port", str(free_port()))
+    # Its own session: Ctrl-C is for this command, which then ends it.
+    return subprocess.Popen(
+        [sys.executable, "-P", "-c", _ENTRY, *words],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+    )
+
+
+def _end_with_parent() -> None:
+    """If this command is killed, the Stoker that it started ends in order."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+
+
+def _wait(installation: Installation, child: subprocess.Popen[bytes], log: IO[str]) -> StatusAnswer:
+    deadline = time.monotonic() + START_WITHIN
+    while child.poll() is None and time.monotonic() < deadline:
+        try:
+            with installation.control() as control:
+                return control.status()
+        except NotRunning:
+            time.sleep(_POLL)
+    log.seek(0)
+    last = " ".join(log.read()[-2000:].split("\n")[-4:]).strip()
+    text = f"Stoker did not start ({last or 'it said nothing'}); see what it needs: {installation.start}"
+    raise RequestRefused(text, code="start_failed")
+
+
+def _end(child: subprocess.Popen[bytes], installation: Installation) -> None:
+    child.terminate()
+    grace = installation.settings.front_door.shutdown_grace if installation.settings is not None else 0.0
+    try:
+        child.wait(grace + 60)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()

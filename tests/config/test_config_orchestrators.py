@@ -1,0 +1,90 @@
+"""`[orchestrator.NAME]`: what is configured wrong is found before the first request, with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stoker.config.load import load
+from stoker.domain.errors import ConfigError
+from stoker.domain.orchestrator import Policy
+
+SERVES = """
+[slots.gpu0]
+[slots.gpu1]
+memory = "8GiB"
+[[serve]]
+name = "writer"
+engine = "openai"
+slot = "gpu0"
+cmd = ["x", "{port}"]
+aliases = ["w"]
+[[serve]]
+name = "judge"
+engine = "openai"
+slot = "gpu0"
+cmd = ["x", "{port}"]
+[[serve]]
+name = "beside"
+engine = "openai"
+cmd = ["x", "{port}"]
+"""
+
+
+def problems(directory: Path, text: str) -> str:
+    path = directory / "stoker.toml"
+    path.write_text(SERVES + text)
+    with pytest.raises(ConfigError) as failure:
+        load(path)
+    return "\n".join(failure.value.problems)
+
+
+def test_a_whole_orchestrator(tmp_path: Path) -> None:
+    (tmp_path / "prompt.txt").write_text("End each block with {marker}")
+    (tmp_path / "project").mkdir()
+    path = tmp_path / "stoker.toml"
+    path.write_text(
+        SERVES + '[orchestrator.pair]\nworker = "w"\nvalidator = "beside"\nchecks = ["ruff check -"]\n'
+        'worker_prompt = "prompt.txt"\nproject = "project"\npolicy = "block_by_block"\n'
+    )
+    [pair] = load(path).orchestrators
+    assert (pair.worker, pair.validator, pair.checks) == ("w", "beside", ("ruff check -",))
+    assert pair.policy is Policy.BLOCK_BY_BLOCK
+    assert pair.worker_prompt == "End each block with {marker}"
+    assert pair.project == str(tmp_path / "project")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("[orchestrator.pair]\n", "`worker` is missing"),
+        ('[orchestrator.pair]\nworker = "pair"\n', "is this orchestrator itself"),
+        ('[orchestrator.a]\nworker = "b"\n[orchestrator.b]\nworker = "a"\n', "'b' is another orchestrator"),
+        ('[orchestrator.pair]\nworker = "writr"\n', "did you mean 'writer'?"),
+        ('[orchestrator.pair]\nworker = "auto"\n', "there is no [[tier]]"),
+        ('[orchestrator.writer]\nworker = "judge"\n', "already means a serve"),
+        ('[orchestrator.auto]\nworker = "judge"\n', "already means a serve"),
+        ('[orchestrator.pair]\nworker = "writer"\nvalidator = "nobody"\n', "there is no serve or tier 'nobody'"),
+        ('[orchestrator.pair]\nworker = "writer"\nvalidator = "judge"\n', "can never be loaded together"),
+        ('[orchestrator.pair]\nworker = "writer"\npolicy = "sometimes"\n', "use block_by_block, simple or by-class"),
+        ('[orchestrator.pair]\nworker = "writer"\nproject = "nowhere"\n', "there is no directory"),
+        ('[orchestrator.pair]\nworker = "writer"\nworker_prompt = "nowhere"\n', "cannot be read"),
+        ('[orchestrator.pair]\nworker = "writer"\nworker_prompt = "empty"\n', "does not contain {marker}"),
+        ('[orchestrator.pair]\nworker = "writer"\nvalidator_prompt = "empty"\n', "{task} and {block}"),
+        ('[router.class.code-write]\norchestrator = "pear"\n[orchestrator.pair]\nworker = "writer"\n', "'pear'"),
+    ],
+)
+def test_what_is_wrong_is_found_with_its_line_and_what_to_do(tmp_path: Path, text: str, found: str) -> None:
+    (tmp_path / "empty").write_text("")
+    assert found in problems(tmp_path, text)
+
+
+def test_a_key_may_be_given_an_orchestrator(tmp_path: Path) -> None:
+    path = tmp_path / "stoker.toml"
+    (tmp_path / "key").write_text("0123456789abcdef-key")
+    path.write_text(
+        SERVES + '[orchestrator.pair]\nworker = "writer"\n'
+        '[front_door]\nkeys = [{ name = "a", value = "file:key", models = ["pair"] }]\n'
+    )
+    assert load(path).front_door.keys[0].models == ("pair",)
