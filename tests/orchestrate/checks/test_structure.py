@@ -100,7 +100,7 @@ def test_prose_fails_if_it_repeats_itself_or_says_nothing() -> None:
 def test_a_cancelled_check_leaves_no_process() -> None:
     async def story() -> None:
         check = asyncio.get_running_loop().create_task(check_structure(WorkerBlock("x=>" * 20_000, True, "c"), ()))
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.05)
         check.cancel()
         with pytest.raises(asyncio.CancelledError):
             await check
