@@ -238,8 +238,7 @@ def _report(
     if error is not None:
         terminal.note(f"stoker: {error.message}")
     if is_interrupted:
-        kept = f"{view.committed} block{'' if view.committed == 1 else 's'}"
-        terminal.note(f"stoker: stopped; {kept} of request {request} {'is' if view.committed == 1 else 'are'} kept")
+        terminal.note(f"stoker: stopped; the blocks of request {request} that passed are kept")
     if is_interrupted or (error is not None and view.committed):
         terminal.note(f"go on after them: stoker run --resume {request}{_where(installation)}")
 
