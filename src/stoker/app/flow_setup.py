@@ -20,6 +20,7 @@ from stoker.domain.serve import Serve
 from stoker.domain.spending import cloud_costs
 from stoker.exchange.carrier import Carrier
 from stoker.gateway.settings import FlowSettings, keys_of
+from stoker.orchestrate.checks.checker import check_notes
 from stoker.orchestrate.orchestrators import OrchestratorContext, Orchestrators
 from stoker.promotion.promotions import Promotions
 from stoker.request.accept.budget import budget_for
@@ -88,8 +89,12 @@ class FlowSetup:
     def _orchestrators(self, settings: Settings, dispatcher: Dispatcher | None) -> Orchestrators | None:
         if not settings.orchestrators:
             return None
+        for orchestrator in settings.orchestrators:
+            for note in check_notes(orchestrator):
+                log.warning("orchestrator '%s': %s", orchestrator.name, note)
         keep_alive = settings.front_door.keep_alive
-        context = replace(self._orchestration, dispatcher=dispatcher, keep_alive=keep_alive)
+        roomy = frozenset(slot.name for slot in settings.slots if slot.memory is not None)
+        context = replace(self._orchestration, dispatcher=dispatcher, keep_alive=keep_alive, roomy_slots=roomy)
         orchestrators = Orchestrators(settings.orchestrators, context)
         orchestrators.clean()
         return orchestrators

@@ -27,15 +27,16 @@ from stoker.exchange.call import Call
 from stoker.exchange.formatter import Formatter
 from stoker.exchange.internal_client import InternalClient
 from stoker.orchestrate import policy as policies
-from stoker.orchestrate.checks.checker import LayeredChecker, check_structure
+from stoker.orchestrate.checks.checker import LayeredChecker, build_checker
 from stoker.orchestrate.checks.structure import is_complete
+from stoker.orchestrate.checks.validator import Validator, ValidatorSettings
 from stoker.orchestrate.loop.loop import Loop, LoopRules
 from stoker.orchestrate.memory.pads import Scratchpads
 from stoker.orchestrate.memory.project import ProjectFiles
 from stoker.orchestrate.memory.recorder import RunMemory
 from stoker.orchestrate.memory.scratchpad import RunHead, SavedRun
 from stoker.orchestrate.policy import ChosenPolicy
-from stoker.orchestrate.prompts import worker_rules
+from stoker.orchestrate.prompts import VALIDATOR_PROMPT, worker_rules
 from stoker.orchestrate.reply_writer import ReplyWriter
 from stoker.orchestrate.runner import OrchestratedRun, RunParts
 from stoker.orchestrate.worker import Worker
@@ -74,6 +75,15 @@ class OrchestratorContext:
     """Finds the class, and the worker of `worker = "auto"`; None: nothing is routed."""
     keep_alive: float = 15.0
     """Seconds between pings."""
+    roomy_slots: frozenset[str] = frozenset()
+    """Slots that hold as many serves as fit their memory; the others hold one at a time."""
+
+
+class ChosenServes(NamedTuple):
+    """Who works on a request."""
+
+    worker: Serve
+    validator: Serve | None = None
 
 
 class OrchestratedRequest(NamedTuple):
@@ -164,7 +174,8 @@ class Orchestrators:
             asyncio.to_thread(self._open_memory, orchestrator, head, call.wire.headers)
         )
         call.check()
-        run = self._run(orchestrator, call, prompt, serve, memory, earlier)
+        serves = ChosenServes(serve, self._validator(orchestrator, names))
+        run = self._run(orchestrator, call, prompt, serves, memory, earlier)
         await self._follow(run, orchestrator, call, serve, chosen)
         return True
 
@@ -188,6 +199,16 @@ class Orchestrators:
         if plan is None or dispatcher is None or not plan.steps:
             return None
         return dispatcher.router.serve_of(plan.steps[0].tier)
+
+    def _validator(self, orchestrator: Orchestrator, names: Names) -> Serve | None:
+        """The serve that judges; None: none does. A tier's name means its serve. Raises ClientError 404."""
+        name, dispatcher = orchestrator.validator, self._context.dispatcher
+        if not name:
+            return None
+        tiers = () if dispatcher is None else dispatcher.router.settings.tiers
+        serve = next((tier.serve for tier in tiers if tier.name == name), name)
+        found = None if dispatcher is None else dispatcher.router.serve(serve)
+        return found or names.resolve(serve, lambda serve: True)
 
     def _head(self, orchestrator: Orchestrator, call: Call, serve: Serve, task: str, prompt_hash: str) -> RunHead:
         decision = call.decision
@@ -231,17 +252,19 @@ class Orchestrators:
         orchestrator: Orchestrator,
         call: Call,
         prompt: Prompt,
-        serve: Serve,
+        serves: ChosenServes,
         memory: RunMemory,
         earlier: SavedRun | None,
     ) -> OrchestratedRun:
         context = self._context
         committed, is_whole = (earlier.committed, earlier.outcome == "finished") if earlier else ((), False)
         writer = context.formatter.answer_writer(prompt, call.decision.id, orchestrator.name)
+        checker = self._checker(orchestrator, policies.task_text(prompt), serves.validator)
+        rules = self._rules(orchestrator, prompt, checker.layers, serves)
         parts = RunParts(
-            Loop(self._rules(orchestrator, prompt), is_complete, committed, is_whole),
-            Worker(context.leases, context.client, serve),
-            self._checker(orchestrator, policies.task_text(prompt)),
+            Loop(rules, is_complete, committed, is_whole),
+            Worker(context.leases, context.client, serves.worker),
+            checker,
             memory,
             ReplyWriter(call.reply, writer, orchestrator.name, prompt.stream, context.keep_alive),
             context.now,
@@ -272,17 +295,32 @@ class Orchestrators:
             raise ClientError(text, code="not_resumable", status=409)
         return saved
 
-    def _rules(self, orchestrator: Orchestrator, prompt: Prompt) -> LoopRules:
+    def _rules(
+        self, orchestrator: Orchestrator, prompt: Prompt, layers: tuple[CheckLayer, ...], serves: ChosenServes
+    ) -> LoopRules:
         return LoopRules(
-            layers=(CheckLayer.STRUCTURE,),
+            layers=layers,
             retries=orchestrator.retries,
             overlap=orchestrator.overlap,
+            batch=self._must_swap(serves),
             block_timeout=orchestrator.block_timeout,
             is_bounded=prompt.max_tokens is not None,
         )
 
-    def _checker(self, orchestrator: Orchestrator, task: str) -> LayeredChecker:
-        return LayeredChecker({CheckLayer.STRUCTURE: check_structure})
+    def _must_swap(self, serves: ChosenServes) -> bool:
+        """Whether worker and validator can never be loaded together."""
+        worker, validator = serves
+        if validator is None or worker.slot is None or worker.name == validator.name:
+            return False
+        return worker.slot == validator.slot and worker.slot not in self._context.roomy_slots
+
+    def _checker(self, orchestrator: Orchestrator, task: str, serve: Serve | None) -> LayeredChecker:
+        validator = None
+        if serve is not None:
+            rules = orchestrator.validator_prompt or VALIDATOR_PROMPT
+            settings = ValidatorSettings(serve, rules, task, orchestrator.validator_timeout)
+            validator = Validator(self._context.leases, self._context.client, settings)
+        return build_checker(orchestrator, task, validator)
 
     # -- the run -------------------------------------------------------------------------------------------------------
 

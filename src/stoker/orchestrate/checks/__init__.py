@@ -1,4 +1,9 @@
 """The checks of one block, cheapest first.
 
-structure   does it parse     checker   asks the layers, and turns what they find into a result
+structure  does it parse     syntax_tree, grammars  languages other than Python, by tree-sitter
+names      does what it imports and calls exist     name_uses     which names a source uses
+           names_probe, methods, methods_program    what Python and jedi know of them     packages  of JavaScript
+commands   do the operator's commands accept it     source_files  the files that the blocks make
+validator  does the validator model accept it
+checker    asks the layers; which ones there are
 """

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from stoker.domain.orchestrator import CheckLayer
-from stoker.orchestrate.checks.structure import structure_finding
+from stoker.domain.orchestrator import CheckLayer, Orchestrator
+from stoker.orchestrate.checks.commands import CommandChecker, CommandSettings, command_problems
+from stoker.orchestrate.checks.grammars import EXTRA, missing_languages
+from stoker.orchestrate.checks.methods import can_check_methods
+from stoker.orchestrate.checks.names import NameChecker, name_notes
+from stoker.orchestrate.checks.structure import check_code, prose_finding
+from stoker.orchestrate.checks.validator import Validator
 from stoker.orchestrate.loop.blocks import LayerResult, WorkerBlock
 
 LayerCheck = Callable[[WorkerBlock, Sequence[WorkerBlock]], Awaitable[LayerResult]]
@@ -19,15 +23,52 @@ class LayeredChecker:
     def __init__(self, layers: Mapping[CheckLayer, LayerCheck]) -> None:
         self._layers = layers
 
+    @property
+    def layers(self) -> tuple[CheckLayer, ...]:
+        """Those that there are, cheapest first."""
+        return tuple(layer for layer in CheckLayer if layer in self._layers)
+
     async def check(self, layer: CheckLayer, block: WorkerBlock, committed: Sequence[WorkerBlock]) -> LayerResult:
         return await self._layers[layer](block, committed)
 
 
 async def check_structure(block: WorkerBlock, committed: Sequence[WorkerBlock]) -> LayerResult:
     """The first layer."""
-    if not block.is_code:
-        return LayerResult(CheckLayer.STRUCTURE, True)
-    finding = await asyncio.to_thread(structure_finding, block.language, block.text)
+    try:
+        finding = await check_code(block.language, block.text) if block.is_code else prose_finding(block.text)
+    except OSError as error:
+        reason = f"the parser cannot be started: {error.strerror or error}"
+        return LayerResult(CheckLayer.STRUCTURE, False, reason, is_readable=False)
     if finding is None:
         return LayerResult(CheckLayer.STRUCTURE, True)
-    return LayerResult(CheckLayer.STRUCTURE, False, str(finding))
+    what = "write the text without repeating" if not block.is_code else "write code that parses"
+    return LayerResult(CheckLayer.STRUCTURE, False, str(finding), f"{finding}; {what}.")
+
+
+def build_checker(orchestrator: Orchestrator, task: str, validator: Validator | None) -> LayeredChecker:
+    """The layers of one request. `task`: what the person asked."""
+    layers: dict[CheckLayer, LayerCheck] = {CheckLayer.STRUCTURE: check_structure}
+    if orchestrator.check_names:
+        names = NameChecker(orchestrator.python, orchestrator.project, task)
+        layers[CheckLayer.NAMES] = names.check
+    if orchestrator.checks:
+        settings = CommandSettings(
+            orchestrator.checks, orchestrator.check_timeout, orchestrator.python, orchestrator.project
+        )
+        layers[CheckLayer.COMMANDS] = CommandChecker(settings).check
+    if validator is not None:
+        layers[CheckLayer.VALIDATOR] = validator.check
+    return LayeredChecker(layers)
+
+
+def check_notes(orchestrator: Orchestrator) -> list[str]:
+    """What an operator should know at the start: checks that cannot run, and what is not judged. Blocks."""
+    notes = command_problems(orchestrator.checks, orchestrator.python)
+    missing = missing_languages()
+    if missing:
+        notes.append(f"blocks in {', '.join(missing)} are not parsed: install stoker[{EXTRA}]")
+    if orchestrator.check_names:
+        notes += name_notes(orchestrator.python)
+        if not can_check_methods():
+            notes.append(f"methods are not checked: install stoker[{EXTRA}]")
+    return notes

@@ -1,17 +1,27 @@
-"""Does a block parse? The first layer, and what tells the cutter that a definition is complete."""
+"""Does a block parse? The first layer, and what tells the cutter that a definition is complete.
+
+Everything is bounded in the length of the text, and raises nothing: blocks come from a model.
+"""
 
 from __future__ import annotations
 
 import ast
+import asyncio
 import json
 import textwrap
 import warnings
 from typing import NamedTuple
 
+from stoker.orchestrate.checks.syntax_tree import parse_in_process, parse_short
 from stoker.request.verify.check_diff import has_wrong_hunk
+from stoker.request.verify.loops import is_loop
 
-_MAX_TEXT = 64 * 1024
-_PYTHON = ("python", "py", "python3")
+MAX_TEXT = 64 * 1024
+"""Characters of a block. A longer one fails."""
+_RULE = "-=*_#~ \t\r\n"
+_TAIL = 4096
+"""Characters at the end of prose that are searched for a loop."""
+PYTHON = ("python", "py", "python3")
 _JSON = ("json",)
 _DIFF = ("diff", "patch")
 
@@ -25,13 +35,24 @@ class StructureFinding(NamedTuple):
         return f"line {self.line}: {self.message}" if self.line else self.message
 
 
-def structure_finding(language: str, text: str) -> StructureFinding | None:
-    """The first thing that is wrong with the form of a block; None: nothing, or the language is not known. Linear;
-    raises nothing.
+async def check_code(language: str, text: str) -> StructureFinding | None:
+    """The first thing that is wrong with the form of a block of code; None: nothing, or the language is not judged.
+    Raises OSError: no process can be started.
     """
-    if len(text) > _MAX_TEXT:
-        return StructureFinding(0, f"the block has more than {_MAX_TEXT} characters")
-    if language in _PYTHON:
+    finding = await asyncio.to_thread(structure_finding, language, text)
+    if finding is not None or len(text) > MAX_TEXT:
+        return finding
+    tree = await parse_in_process(language, text)
+    return None if tree is None or tree.fault is None else StructureFinding(*tree.fault)
+
+
+def structure_finding(language: str, text: str) -> StructureFinding | None:
+    """What is wrong with the form of Python, JSON and diffs, and with any block that is empty or too long."""
+    if len(text) > MAX_TEXT:
+        return StructureFinding(0, f"the block has more than {MAX_TEXT} characters")
+    if not text.strip():
+        return StructureFinding(0, "the block is empty")
+    if language in PYTHON:
         return _python_finding(text)
     if language in _JSON:
         return _json_finding(text)
@@ -40,13 +61,27 @@ def structure_finding(language: str, text: str) -> StructureFinding | None:
     return None
 
 
+def prose_finding(text: str) -> StructureFinding | None:
+    """What is wrong with the form of a block of prose: it says nothing, or its end repeats itself. A rule is fine."""
+    if text.strip(_RULE) and not any(character.isalnum() for character in text):
+        return StructureFinding(0, "the answer holds no words")
+    if is_loop(text[-_TAIL:]):
+        return StructureFinding(text.rstrip().count("\n") + 1, "the text repeats itself")
+    return None
+
+
 def is_complete(language: str, text: str) -> bool:
-    """Whether a block could end here: it parses and holds a definition. An empty language is taken for Python."""
-    if language not in ("", *_PYTHON) or len(text) > _MAX_TEXT:
+    """Whether a block could end here: it parses and holds a definition. An empty language is taken for Python; other
+    languages are judged in short texts only.
+    """
+    if len(text) > MAX_TEXT:
         return False
-    tree = _python_tree(text)
+    if language not in ("", *PYTHON):
+        tree = parse_short(language, text)
+        return tree is not None and tree.is_complete
+    module = _python_tree(text)
     definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    return isinstance(tree, ast.Module) and any(isinstance(node, definitions) for node in tree.body)
+    return isinstance(module, ast.Module) and any(isinstance(node, definitions) for node in module.body)
 
 
 def _python_finding(text: str) -> StructureFinding | None:
@@ -70,6 +105,6 @@ def _json_finding(text: str) -> StructureFinding | None:
         json.loads(text)
     except json.JSONDecodeError as error:
         return StructureFinding(error.lineno, error.msg)
-    except RecursionError:
-        return StructureFinding(0, "it is nested too deep")
+    except (RecursionError, ValueError) as error:
+        return StructureFinding(0, "it is nested too deep" if isinstance(error, RecursionError) else str(error))
     return None

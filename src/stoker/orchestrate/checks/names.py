@@ -1,0 +1,201 @@
+"""Does what a block imports and calls exist? The second layer: only what is proved wrong fails.
+
+Python: the configured interpreter says which modules and names exist (`names_probe`), then `jedi` which methods
+(`methods`). JavaScript and TypeScript: the packages of the project's `node_modules` (`packages`).
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import difflib
+import json
+import os
+import re
+import sys
+import tempfile
+import textwrap
+import warnings
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from stoker.domain.nearest import nearest
+from stoker.domain.orchestrator import CheckLayer
+from stoker.measure.suites.sandbox.command import bounded_command
+from stoker.orchestrate.checks import packages
+from stoker.orchestrate.checks.methods import missing_method
+from stoker.orchestrate.checks.name_uses import NameUse, name_uses
+from stoker.orchestrate.checks.source_files import source_before, write_committed
+from stoker.orchestrate.checks.structure import PYTHON
+from stoker.orchestrate.loop.blocks import LayerResult, WorkerBlock
+
+_SECONDS = 10.0
+"""For the interpreter. What it does not answer by then is taken to exist."""
+_SHOWN = 8
+"""Names that are offered where none is similar."""
+_SIMILAR = 0.75
+_PASSED = LayerResult(CheckLayer.NAMES, True)
+
+
+class MissingName(NamedTuple):
+    line: int
+    shown: str
+    """As the block writes it."""
+    owner: str
+    """The module or class that lacks it; empty: it is a module itself."""
+    name: str
+    known: tuple[str, ...]
+    """What the owner has."""
+
+
+class NameChecker:
+    """The layer, for one request."""
+
+    def __init__(self, python: str, project: str, task: str) -> None:
+        """`python`: the interpreter whose modules count; empty: this one. `task`: what the person asked; a module that
+        it names is taken to exist.
+        """
+        self._python = python or sys.executable
+        self._project = Path(project) if project else None
+        self._task = frozenset(re.findall(r"\w+", task))
+
+    async def check(self, block: WorkerBlock, committed: Sequence[WorkerBlock]) -> LayerResult:
+        """Raises nothing but CancelledError; no process is left then. What cannot be judged passes."""
+        try:
+            if block.language in PYTHON:
+                found = await self._check_python(block, committed)
+            elif block.language in packages.LANGUAGES and self._project is not None:
+                found = await asyncio.to_thread(_check_packages, block.text, self._project)
+            else:
+                return _PASSED
+        except OSError:  # no process, or no room on the disk: `name_notes` has said so at the start
+            return _PASSED
+        if found is None:
+            return _PASSED
+        reason, correction = _worded(found)
+        return LayerResult(CheckLayer.NAMES, False, reason, correction)
+
+    async def _check_python(self, block: WorkerBlock, committed: Sequence[WorkerBlock]) -> MissingName | None:
+        before, text = source_before(block, committed), textwrap.dedent(block.text)
+        tree, first = _parsed(before, text)
+        if tree is None:
+            return None
+        uses = [use._replace(line=use.line - first) for use in name_uses(tree) if use.line > first]
+        with tempfile.TemporaryDirectory(prefix="stoker-check-", ignore_cleanup_errors=True) as directory:
+            await asyncio.to_thread(write_committed, Path(directory), committed)
+            roots = [directory, *self._roots()]
+            found = await self._missing(uses, roots, directory) if uses else None
+            if found is None:
+                source = before + text if first else text
+                lacking = await missing_method(source, first, self._python, roots, Path(directory))
+                return None if lacking is None else _missing_attribute(lacking, first)
+            return found
+
+    def _roots(self) -> list[str]:
+        """Where the modules of the project are."""
+        if self._project is None:
+            return []
+        return [str(self._project), str(self._project / "src")]
+
+    async def _missing(self, uses: list[NameUse], roots: list[str], directory: str) -> MissingName | None:
+        order = {"roots": roots, "uses": [{"module": use.module, "names": use.names} for use in uses]}
+        command = [self._python, "-E", "-B", "-c", _probe()]
+        env = {"PATH": os.defpath, "HOME": directory, "LANG": "C.UTF-8"}
+        data = json.dumps(order).encode()
+        result = await bounded_command(command, Path(directory), data, env, _SECONDS, max_output=4 * 2**20)
+        try:
+            answers: list[Any] = json.loads(result.output)
+        except ValueError:
+            return None
+        for use, answer in zip(uses, answers, strict=False):
+            if answer is not None and not self._is_meant(answer):
+                return MissingName(use.line, use.shown, answer["module"], answer["missing"], tuple(answer["known"]))
+        return None
+
+    def _is_meant(self, answer: dict[str, Any]) -> bool:
+        """Whether the task itself names a module that is not there."""
+        return not answer["module"] and answer["missing"] in self._task
+
+
+@cache
+def _probe() -> str:
+    return (files("stoker.orchestrate.checks") / "names_probe.py").read_text()
+
+
+def _parsed(before: str, text: str) -> tuple[ast.Module | None, int]:
+    """The tree of the file up to the block's end, and how many lines stand before the block."""
+    for source, first in ((before + text, before.count("\n")), (text, 0)):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return ast.parse(source), first
+        except (SyntaxError, ValueError, MemoryError, RecursionError):
+            continue
+    return None, 0
+
+
+def _missing_attribute(lacking: dict[str, Any], first: int) -> MissingName:
+    line = lacking["line"] - first
+    return MissingName(line, lacking["shown"], lacking["owner"], lacking["name"], tuple(lacking["known"]))
+
+
+def _check_packages(text: str, project: Path) -> MissingName | None:
+    found = packages.missing_package(text, project)
+    return None if found is None else MissingName(found.line, found.name, "", found.name, found.known)
+
+
+def _worded(missing: MissingName) -> tuple[str, str]:
+    """Reason and correction."""
+    whole = f"{missing.owner}.{missing.name}" if missing.owner else missing.name
+    what = f"`{whole}` does not exist" if missing.owner else f"there is no module `{whole}` here"
+    reason = f"line {missing.line}: {what}"
+    similar = _similar(missing.name, missing.known)
+    if similar is not None:
+        use = f"{missing.owner}.{similar}" if missing.owner else similar
+        return reason, f"{reason}; use `{use}`."
+    if not missing.owner:
+        return reason, f"{reason}; use the standard library or a module that is installed."
+    ranked = _ranked(missing.name, missing.known)
+    if not ranked:
+        return reason, f"{reason}; do without it."
+    return reason, f"{reason}; `{missing.owner}` has {', '.join(f'`{name}`' for name in ranked)}."
+
+
+def _similar(name: str, known: Sequence[str]) -> str | None:
+    """The nearest name, or one that the name spells out: `sqrt` for `squareroot`."""
+    found = nearest(name, known, _SIMILAR)
+    if found is not None:
+        return found
+    longer = [one for one in known if one.startswith(name)]
+    if longer:
+        return min(longer, key=len)
+    shortened = [one for one in known if len(one) > 2 and one[:1] == name[:1] and _is_within(one, name)]
+    return max(shortened, key=len, default=None)
+
+
+def _ranked(name: str, known: Sequence[str]) -> list[str]:
+    """The names to offer: those of the same kind, the most similar first."""
+    alike = [one for one in known if one[:1].isupper() == name[:1].isupper()] or list(known)
+    scored = []
+    for one in alike[:500]:
+        matcher = difflib.SequenceMatcher(None, one.casefold(), name.casefold())
+        scored.append((-matcher.quick_ratio(), one))
+    return [one for _, one in sorted(scored)[:_SHOWN]]
+
+
+def _is_within(short: str, name: str) -> bool:
+    letters = iter(name)
+    return all(letter in letters for letter in short)
+
+
+def name_notes(python: str) -> tuple[str, ...]:
+    """What an operator should know of this layer at the start. Blocks."""
+    notes = []
+    if python and not os.access(python, os.X_OK):
+        notes.append(f"names are not checked: {python} cannot be run; set `python` to an interpreter")
+    elif not python:
+        notes.append("`python` is not set: imports count as existing if they are installed beside Stoker")
+    return tuple(notes)
