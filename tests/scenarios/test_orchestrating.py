@@ -322,7 +322,9 @@ def test_an_engine_that_is_killed_within_a_block_loses_no_committed_one(tmp_path
             async with asyncio.TaskGroup() as tasks:
                 asked = tasks.create_task(whole(plane, "slowly", "chat", ("idempotency-key", "k")))
                 await until(is_committed, "a block is committed")
-                os.kill(plane.serve("slow")["pid"], signal.SIGKILL)
+                pid = plane.serve("slow")["pid"]
+                os.kill(pid, signal.SIGKILL)
+                await until(lambda: plane.serve("slow")["pid"] != pid, "its end was noticed")
             return asked.result()
 
         status, headers, answer = asyncio.run(killed())

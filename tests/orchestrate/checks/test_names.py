@@ -6,6 +6,7 @@ import ast
 import asyncio
 import json
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -22,7 +23,7 @@ def block(text: str, path: str = "", language: str = "python") -> WorkerBlock:
 def names_of(
     text: str, committed: Sequence[WorkerBlock] = (), *, project: str = "", task: str = "", language: str = "python"
 ) -> LayerResult:
-    return asyncio.run(NameChecker("", project, task).check(block(text, language=language), committed))
+    return asyncio.run(NameChecker(sys.executable, project, task).check(block(text, language=language), committed))
 
 
 PLANTED = [
@@ -105,6 +106,12 @@ def test_the_lines_count_from_the_block_and_its_imports_may_be_committed() -> No
     committed = [block("import os\n\n\nclass A:\n    def total(self):\n        return 1\n")]
     assert names_of("def f():\n    return os.path.joinn('a')\n", committed).reason.startswith("line 2: ")
     assert names_of("a = A()\na.totals()\n", committed).reason.startswith("line 2: ")
+
+
+def test_without_an_interpreter_a_package_that_is_not_here_is_taken_to_exist() -> None:
+    checker = NameChecker("", "", "")
+    assert asyncio.run(checker.check(block("import our_billing\nour_billing.anything()\n"), ())).passed
+    assert not asyncio.run(checker.check(block("import os.pathh\n"), ())).passed
 
 
 def test_a_module_that_the_task_names_is_taken_to_exist() -> None:

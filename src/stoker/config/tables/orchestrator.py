@@ -34,7 +34,7 @@ class OrchestratorTable(Section):
     )
     check_names: bool = setting(True, "Whether imports and calls are looked up, so that invented ones are found.")
     python: Text | None = setting(
-        None, "The interpreter whose packages count for `check_names`. Left out: the one that runs Stoker."
+        None, "The interpreter whose packages count for `check_names`. Left out: any package is taken to exist."
     )
     retries: Annotated[int, Field(ge=0, le=20)] = setting(3, "How often a block that failed is written again.")
     policy: PolicyWord = setting(

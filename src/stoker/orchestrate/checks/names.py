@@ -55,10 +55,11 @@ class NameChecker:
     """The layer, for one request."""
 
     def __init__(self, python: str, project: str, task: str) -> None:
-        """`python`: the interpreter whose modules count; empty: this one. `task`: what the person asked; a module that
-        it names is taken to exist.
+        """`python`: the interpreter whose modules count; empty: this one, and a package that is not installed beside
+        Stoker is taken to exist. `task`: what the person asked; a module that it names is taken to exist, too.
         """
         self._python = python or sys.executable
+        self._knows_packages = bool(python)
         self._project = Path(project) if project else None
         self._task = frozenset(re.findall(r"\w+", task))
 
@@ -116,8 +117,8 @@ class NameChecker:
         return None
 
     def _is_meant(self, answer: dict[str, Any]) -> bool:
-        """Whether the task itself names a module that is not there."""
-        return not answer["module"] and answer["missing"] in self._task
+        """Whether a module that is not there has to be taken to exist."""
+        return not answer["module"] and (not self._knows_packages or answer["missing"] in self._task)
 
 
 @cache
@@ -197,5 +198,5 @@ def name_notes(python: str) -> tuple[str, ...]:
     if python and not os.access(python, os.X_OK):
         notes.append(f"names are not checked: {python} cannot be run; set `python` to an interpreter")
     elif not python:
-        notes.append("`python` is not set: imports count as existing if they are installed beside Stoker")
+        notes.append("`python` is not set: a package that is not installed beside Stoker is taken to exist")
     return tuple(notes)
