@@ -39,8 +39,10 @@ BLIND = TASKS / "blind.jsonl"
 BLIND2 = TASKS / "blind2.jsonl"
 BLIND3 = TASKS / "blind3.jsonl"
 """Written by others, who had seen neither the labelled set nor what tells its classes apart, nor each other's."""
-STRANGERS = TASKS / "strangers.jsonl"
-"""Whole request bodies as people and their tools send them, by another hand."""
+STRANGERS2 = TASKS / "strangers2.jsonl"
+"""Whole request bodies as people and their tools send them, by another hand.
+Its mistakes were looked at.
+"""
 LOOKED_AT = TASKS / "looked_at.json"
 HALVES: dict[str, Callable[[], list[LabelledPrompt]]] = {
     "tuned": lambda: [row for row in load() if not row.is_held_out],
@@ -49,7 +51,7 @@ HALVES: dict[str, Callable[[], list[LabelledPrompt]]] = {
     "blind": lambda: load(BLIND),
     "blind2": lambda: load(BLIND2),
     "blind3": lambda: load(BLIND3),
-    "strangers": lambda: load(STRANGERS),
+    "strangers2": lambda: load(STRANGERS2),
 }
 """What `--half` takes. `both`: the two halves of the labelled set, without the blind one."""
 ACCURACY = 0.90

@@ -14,13 +14,19 @@ from enum import Enum
 from pathlib import Path
 
 from stoker.fleet.supervision import lifecycle
+from stoker.orchestrate.loop import states
 from stoker.request.lease import phases
 
 Table = Mapping[Enum, Mapping[Enum, Enum]]
 DOCS = Path(__file__).resolve().parent.parent / "docs" / "how-it-works"
-DIAGRAMS: dict[str, Table] = {"serve-phases": phases.TABLE, "serve-lifecycle": lifecycle.TABLE}  # type: ignore[dict-item]
+DIAGRAMS: dict[str, Table] = {
+    "serve-phases": phases.TABLE,  # type: ignore[dict-item]
+    "serve-lifecycle": lifecycle.TABLE,  # type: ignore[dict-item]
+    "orchestrated-request": states.RUN_TABLE,  # type: ignore[dict-item]
+    "orchestrated-block": states.BLOCK_TABLE,  # type: ignore[dict-item]
+}
 """Name of the block, and the table that it draws. The first state of a table is where everything begins."""
-PAGES = ("life-of-a-swap.md",)
+PAGES = ("life-of-a-swap.md", "orchestrator.md")
 BLOCK = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end generated -->)", re.DOTALL)
 
 

@@ -2,8 +2,8 @@
 
 Multinomial logistic regression over the features of `stoker.request.decide.features`, by full gradients with Adam
 (arXiv:1412.6980); hard negatives count more, since a false alarm is dearer than another mistake. It learns from
-tests/data/tasks: training.jsonl, informal.jsonl, what `training.compose` makes of requests.txt, and the half of
-labelled.jsonl that is not held out. Writes
+tests/data/tasks: training.jsonl, informal.jsonl, strangers.jsonl, what `training.compose` makes of requests.txt, and
+the half of labelled.jsonl that is not held out. Writes
 src/stoker/request/decide/data/weights.bin. Two to three minutes on one core; needs numpy.
 """
 
@@ -33,6 +33,8 @@ OUT = Path(__file__).parent.parent / "src" / "stoker" / "request" / "decide" / "
 LEARNED = TASKS / "training.jsonl"
 INFORMAL = TASKS / "informal.jsonl"
 REQUESTS = TASKS / "requests.txt"
+STRANGERS = TASKS / "strangers.jsonl"
+"""Its first turns only: what a later one asks for is told by those before it."""
 STEPS = 120
 RATE = 0.08
 PENALTY = 0.5
@@ -42,7 +44,9 @@ WRITTEN = 0.5
 OWN = 2.0
 PEOPLES = 5.0
 MADE = 1.5
-"""What prompts count: hard negatives, those of training.jsonl, of labelled.jsonl, of informal.jsonl, composed ones."""
+"""What prompts count: hard negatives, those of training.jsonl, of labelled.jsonl, of informal.jsonl and
+strangers.jsonl, composed ones.
+"""
 MIX = 0.5
 """How freely every weight may grow, however its feature is spread over the classes."""
 LEAST_WEIGHT = 4
@@ -71,6 +75,7 @@ def rows() -> list[tuple[LabelledPrompt, float]]:
         *((row, OWN) for row in load() if not row.is_held_out),
         *((row, MADE) for row in composed(REQUESTS, written)),
         *((row, PEOPLES) for row in load(INFORMAL)),
+        *((row, PEOPLES) for row in load(STRANGERS) if row.task_class in CLASSES and not row.outline.earlier),
     ]
     decided = [(row, times) for row, times in given if not row.outline.systems or row.task_class in SAID]
     return [(row, times * (HARD if row.hard else 1.0)) for row, times in decided]
@@ -162,7 +167,7 @@ def folded(given: Sequence[LabelledPrompt], importance: Sequence[float], folds: 
 
 def digest() -> str:
     """Of what it learns from: the held-out half counts too, for it stands in the same file."""
-    files = (LEARNED, INFORMAL, REQUESTS, TASKS / "labelled.jsonl")
+    files = (LEARNED, INFORMAL, REQUESTS, STRANGERS, TASKS / "labelled.jsonl")
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 

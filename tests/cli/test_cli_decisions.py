@@ -9,9 +9,9 @@ import msgspec
 import pytest
 from tests.cli.fake_stoker import FakeStoker, error
 
-from stoker.cli.commands import explain_text
+from stoker.cli.commands import decisions_follow, explain_text
 from stoker.cli.main import run
-from stoker.domain.decision import Candidate, Decision
+from stoker.domain.decision import Candidate, Decision, OrchestratedRecord
 from stoker.store.decisions import DecisionLog
 
 SERVED = Decision(
@@ -52,6 +52,23 @@ def test_what_is_unknown_is_never_told_as_zero() -> None:
     assert "candidates   none considered" in told
     assert "refused before anything was generated; status 404, because unknown_model" in told
     assert "without a key" in told
+
+
+def test_an_orchestrated_request_shows_its_policy_blocks_and_waste() -> None:
+    record = OrchestratedRecord(
+        "pair", "block_by_block", "code-write", blocks=5, resumed=2, failures={"structure": 2, "names": 1}, discarded=1,
+        generations=4, validator_tokens=40, wasted_tokens=7,
+    )  # fmt: skip
+    text = explain_text.describe(Decision("r", 0.0, "/v1/messages", outcome="served", orchestrated=record))
+    assert "orchestrator pair: block_by_block, class code-write" in text
+    assert "5 committed (2 of them by an earlier request); failed: names 1, structure 2, 1 discarded" in text
+    assert "worker asked 4 times; 7 tokens wasted, 40 for the validator" in text
+    assert "pair: block_by_block, 5 blocks, 3 failed" in decisions_follow.line(
+        Decision("r", 0.0, "/v1/messages", outcome="served", orchestrated=record)
+    )
+    simple = Decision("r", 0.0, "/v1/messages", orchestrated=OrchestratedRecord("pair", "simple", "tools"))
+    assert "pair: simple, the request has tools" in explain_text.describe(simple)
+    assert "committed" not in explain_text.describe(simple)
 
 
 def test_every_outcome_word_has_its_sentence() -> None:

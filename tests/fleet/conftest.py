@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import sys
@@ -76,6 +77,7 @@ def tell(tmp_path: Path) -> Callable[[Story], None]:
 
     def run(story: Story) -> None:
         async def whole() -> None:
+            gc.collect()  # what tests before this one left open is not closed in the middle of it
             before = holdings()
             await story(Workshop(tmp_path))
             assert holdings() == before, "processes or descriptors are left behind"

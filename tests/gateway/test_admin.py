@@ -20,7 +20,10 @@ from stoker.gateway.admin import Admin
 from stoker.gateway.decisions import DecisionPages
 from stoker.gateway.front import Endpoints
 from stoker.gateway.models import ModelList
+from stoker.gateway.scratchpads import ScratchpadPages
 from stoker.gateway.status import StatusReport, StatusSources
+from stoker.orchestrate.memory.pads import Scratchpads
+from stoker.orchestrate.memory.scratchpad import RunHead
 from stoker.promotion.promotions import Promotions
 from stoker.store.decisions import DecisionLog
 from stoker.store.metrics import Metrics
@@ -52,15 +55,24 @@ class Office(Stage):
     kept: warm.WarmStatistics | None = None
     """Of what is warm."""
 
-    def __init__(self, store: DecisionLog, *parts: Any) -> None:
+    def __init__(self, store: DecisionLog, pads: Path, *parts: Any) -> None:
         super().__init__(*parts)
         self.store = store
+        self.pads = Scratchpads(pads, lambda: 0.0)
 
     def endpoints(self) -> Endpoints:
         clock = LoopClock()
         sources = StatusSources(conversations=lambda: self.saved, warm=lambda: self.kept)
         return Endpoints(
-            Admin(self.conductor, self.flow, clock, DecisionPages(self.store), lambda: self.reload(), Moves()),
+            Admin(
+                self.conductor,
+                self.flow,
+                clock,
+                DecisionPages(self.store),
+                lambda: self.reload(),
+                Moves(),
+                ScratchpadPages(self.pads),
+            ),
             StatusReport(self.conductor, self.flow, self.store, Metrics(), clock, sources),
             ModelList(self.conductor),
         )
@@ -80,7 +92,7 @@ def office(**front: Any) -> Callable[[Story], Callable[[Path], None]]:
         async def played(path: Path) -> None:
             store = DecisionLog(path / "decisions.db", 100)
             try:
-                async with Office(store, front, SERVES, SLOTS, FakeFleet()) as stage, asyncio.timeout(5):
+                async with Office(store, path / "pads", front, SERVES, SLOTS, FakeFleet()) as stage, asyncio.timeout(5):
                     await tell(stage)
             finally:
                 store.close()
@@ -212,6 +224,18 @@ async def test_each_verb_wants_its_scope(stage: Office) -> None:
     assert (await stage.say("decisions", method="GET", x_api_key="k-eye")).status == 200
     assert (await stage.say("decisions", method="GET", x_api_key="k-user")).status == 403
     assert (await stage.say("unload", {"serve": "a"}, x_api_key="k-boss")).status == 200
+
+
+@office(keys=KEYS)
+async def test_what_models_wrote_is_for_administrators(stage: Office) -> None:
+    stage.pads.begin(RunHead("run_1", "pair", "a"))
+    path = "orchestrator/run_1?offset=0"
+    for key in ("k-user", "k-eye"):
+        assert (await stage.say(path, method="GET", x_api_key=key)).status == 403
+    found = (await stage.say(path, method="GET", x_api_key="k-boss")).json()
+    assert [(one["kind"], one["worker"]) for one in found["records"]] == [("head", "a")]
+    path = f"orchestrator/run_1?offset={found['next']}"
+    assert (await stage.say(path, method="GET", x_api_key="k-boss")).json()["records"] == []
 
 
 @office()

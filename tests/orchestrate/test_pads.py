@@ -55,6 +55,8 @@ def test_what_stoker_run_sent_goes_with_its_scratchpad_or_alone(directory: Direc
     directory.add("new", "pair", 1)
     directory.add("alone", "pair", 8)
     directory.pads.path("alone").unlink()
+    directory.pads.clean({"pair": 7 * DAY, "long": 30 * DAY})
+    assert directory.names() == ["alone.request.json", "new.md", "new.request.json"]
     directory.pads.clean({"pair": 7 * DAY})
     assert directory.names() == ["new.md", "new.request.json"]
 

@@ -126,6 +126,7 @@ def test_the_token_rate_is_that_of_the_last_reply_after_its_first_token() -> Non
         {"ttft": 3.0},
         {"ttft": 2.999},
         {"outcome": "client_left"},
+        {"orchestrated": OrchestratedRecord("pair", "block_by_block", "code-write")},
     ],
 )
 def test_where_the_token_rate_is_unknown_there_is_none(lacks: dict[str, object]) -> None:

@@ -80,7 +80,8 @@ class Metrics:
         output = d.output_tokens
         if output is not None:
             series.output += output
-            if d.stream and output > 1 and latency is not None and d.ttft is not None and d.outcome == "served":
+            is_timed = d.stream and d.orchestrated is None  # blocks are sent whole: their times are not the worker's
+            if is_timed and output > 1 and latency is not None and d.ttft is not None and d.outcome == "served":
                 seconds = latency - d.ttft
                 if seconds >= SHORTEST_RATE:
                     series.rate = (output - 1) / seconds

@@ -379,7 +379,7 @@ def test_one_elsewhere_is_watched_by_docker_wait_and_ended_by_docker_stop(
         launched = await bench.launch(bench.serve(*RUN))
         assert launched.record.pid == 0
         unit = bench.attach(launched.record)
-        await unit.end(0.2)
+        await unit.end(0.9)
         assert (bench.exits, bench.gone.is_set()) == ([-9], True)
         assert ["docker", "stop", "--time", "1", launched.record.handle.split()[1]] in bench.changes()
 

@@ -134,3 +134,14 @@ def test_texts_are_remembered_within_bounds_and_without_their_words() -> None:
     remembered = classifier().remembered_texts
     assert 0 < len(remembered) <= MOST_TEXTS
     assert "xyzzyq" not in repr(remembered)
+
+
+@pytest.mark.parametrize("text", ["even shorter, fits on a door sign", "you stopped in the middle"])
+def test_a_short_request_that_is_not_plain_by_itself_has_the_class_of_the_one_before(text: str) -> None:
+    assert task(text, "Summarise this in three bullet points: the board approved the budget.").name == "summarise"
+    assert task(text, "ok", "ok").back == 0
+
+
+def test_a_short_request_that_is_plain_by_itself_keeps_its_class() -> None:
+    found = task("17% of 2340", "Summarise this in three bullet points: the board approved the budget.")
+    assert (found.name, found.back) == ("math-short", 0)

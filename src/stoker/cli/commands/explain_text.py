@@ -93,12 +93,11 @@ def _orchestrated(decision: Decision) -> list[tuple[str, str]]:
         return rows
     kept = f" ({record.resumed} of them by an earlier request)" if record.resumed else ""
     found = ", ".join(f"{layer} {count}" for layer, count in sorted(record.failures.items()))
-    discarded = f", {record.discarded} discarded behind them" if record.discarded else ""
+    discarded = f", {record.discarded} discarded" if record.discarded else ""
     rows.append(("blocks", f"{record.blocks} committed{kept}; failed: {found or 'none'}{discarded}"))
-    rows.append(
-        ("", f"{record.generations} generations; {record.wasted_tokens} tokens wasted, "
-         f"{record.validator_tokens} for the validator")
-    )  # fmt: skip
+    asked = f"worker asked {record.generations} time{'' if record.generations == 1 else 's'}"
+    spent = f"{record.wasted_tokens} tokens wasted, {record.validator_tokens} for the validator"
+    rows.append(("", f"{asked}; {spent}"))
     return rows
 
 
@@ -123,6 +122,7 @@ def _tokens(decision: Decision) -> str:
     # The first token's time is the prompt's: the rate is that of the tokens after it.
     if (
         decision.stream
+        and not _comes_in_blocks(decision)
         and output is not None
         and output > 1
         and first is not None
@@ -131,6 +131,11 @@ def _tokens(decision: Decision) -> str:
     ):
         said += f", {(output - 1) / (whole - first):.1f} tokens/s after the first"
     return said
+
+
+def _comes_in_blocks(decision: Decision) -> bool:
+    """Whether the client got whole blocks, whose times say nothing about the worker's rate."""
+    return decision.orchestrated is not None and decision.orchestrated.policy == "block_by_block"
 
 
 def _outcome(decision: Decision) -> str:

@@ -95,12 +95,15 @@ def run(
     if saved is None and model is None and installation.settings is not None:
         _only([one.name for one in installation.settings.orchestrators])  # before anything is started
     _end_on_sigterm()
-    with running_stoker(installation) as status:
-        if saved is None:
-            text = sys.stdin.read() if prompt == "-" else prompt or ""
-            saved = _compose(text, model, policy, project, file or [], status)
-            headers = saved.headers
-        code = _run(installation, saved, headers, json)
+    try:
+        with running_stoker(installation) as status:
+            if saved is None:
+                text = sys.stdin.read() if prompt == "-" else prompt or ""
+                saved = _compose(text, model, policy, project, file or [], status)
+                headers = saved.headers
+            code = _run(installation, saved, headers, json)
+    except KeyboardInterrupt:  # before the request was sent, or after it ended
+        code = INTERRUPTED
     if code:
         raise typer.Exit(code)
 
@@ -165,7 +168,9 @@ def _run(installation: Installation, saved: SavedRequest, headers: Mapping[str, 
     try:
         run_request.save(installation.state, request, saved)
     except OSError as problem:
-        text = f"the request cannot be kept in {installation.state} ({problem.strerror}): make room there"
+        text = (
+            f"the request cannot be kept in {installation.state} ({problem.strerror}): check its owner and free space"
+        )
         raise RequestRefused(text, code="state_unusable") from problem
     error: StokerError | None = None
     view, is_interrupted = RunView(is_quiet=json), False
@@ -238,8 +243,7 @@ def _report(
     if error is not None:
         terminal.note(f"stoker: {error.message}")
     if is_interrupted:
-        kept = f"{view.committed} block{'' if view.committed == 1 else 's'}"
-        terminal.note(f"stoker: stopped; {kept} of request {request} {'is' if view.committed == 1 else 'are'} kept")
+        terminal.note(f"stoker: stopped; the blocks of request {request} that passed are kept")
     if is_interrupted or (error is not None and view.committed):
         terminal.note(f"go on after them: stoker run --resume {request}{_where(installation)}")
 

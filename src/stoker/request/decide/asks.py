@@ -9,7 +9,7 @@ says nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -135,12 +135,13 @@ def bounds(text: str) -> tuple[int, int]:
 def read(text: str) -> Reading:
     """Never raises. Linear in the text, of which a bounded part is read closely."""
     shown = closely(text, *bounds(text))
-    marks = _marks(shown)
-    seen = frozenset(_shapes(shown, marks))
+    raw = shown.encode(errors="replace")
+    marks = _marks(raw)
+    seen = _shapes(shown, raw, marks)
     prose = shown
     if seen & _CODED:
         prose = _prose(shown)
-        marks = _marks(prose)
+        marks = _marks(prose.encode(errors="replace"))
     lower = prose.lower().replace("tl;dr", "tldr").replace("code base", "codebase")
     sentences = _sentences(lower if lower.isascii() else _unaccented(lower))
     words = frozenset(chain.from_iterable(sentences))
@@ -165,31 +166,38 @@ def _sentences(plain: str) -> list[list[str]]:
     return [words for part in _EDGE.sub(" ", plain).split("\n") if (words := part.split())]
 
 
-def _marks(text: str) -> frozenset[str]:
-    return frozenset(text.encode(errors="replace").translate(None, _NO_MARKS).decode())
+def _marks(raw: bytes) -> frozenset[str]:
+    return frozenset(raw.translate(None, _NO_MARKS).decode())
 
 
-def _shapes(text: str, marks: frozenset[str]) -> Iterator[str]:
+def _shapes(text: str, raw: bytes, marks: frozenset[str]) -> frozenset[str]:
+    """`raw`: the text in UTF-8, which is searched faster."""
+    found = []
     if "`" in marks and shapes.FENCE in text:
-        yield "fence"
-    if (text[:1] in shapes.DIFFS or shapes.CHANGE.search(text)) and shapes.DIFF.search(text):
-        yield "diff"
-    if (_is_marked(text, marks) and shapes.MARK.search(text)) or any(map(shapes.LINE.match, text.split("\n"))):
-        yield "code"
-    if _holds(text, shapes.ERRORS) and shapes.ERROR.search(text):
-        yield "error"
+        found.append("fence")
+    if (text[:1] in shapes.DIFFS or _holds(raw, shapes.CHANGES)) and shapes.DIFF.search(text):
+        found.append("diff")
+    if (_is_marked(text, raw, marks) and shapes.MARK.search(text)) or any(map(shapes.LINE.match, _may_be_code(text))):
+        found.append("code")
+    if _holds(raw, shapes.ERRORS) and shapes.ERROR.search(text):
+        found.append("error")
+    return frozenset(found)
 
 
-def _is_marked(text: str, marks: frozenset[str]) -> bool:
+def _may_be_code(text: str) -> list[str]:
+    return [line for line in text.split("\n") if line[:2] in shapes.LINES or line[:1] in shapes.INDENTS]
+
+
+def _is_marked(text: str, raw: bytes, marks: frozenset[str]) -> bool:
     """Whether MARK may find something: most prose has no character of code but brackets around words."""
     if not marks.isdisjoint(shapes.MARKS) or ("(" in marks and shapes.CALL.search(text)):
         return True
-    return "L" in text and _holds(text, shapes.SQL)
+    return b"L" in raw and _holds(raw, shapes.SQL)
 
 
-def _holds(text: str, any_of: Sequence[str]) -> bool:
+def _holds(raw: bytes, any_of: Sequence[bytes]) -> bool:
     """Far cheaper than a search, and mostly false."""
-    return any(map(text.__contains__, any_of))
+    return any(map(raw.__contains__, any_of))
 
 
 def _paths(prose: str, marks: frozenset[str]) -> int:

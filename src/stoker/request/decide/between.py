@@ -18,9 +18,11 @@ from stoker.request.decide import shapes
 from stoker.request.decide import verbs as s
 from stoker.request.decide.languages import WITHOUT_BLANKS
 
-MOST_ASKED = 4
+MOST_ASKED = 3
 LONGEST_ASKED = 160
-"""Sentences that are picked, and characters of each."""
+"""Sentences that are picked, and characters of each, ..."""
+LONGEST_DENSE = 80
+"""... and of one that is written without blanks."""
 SHORTEST = 8
 """Characters that a request has at least."""
 MOST_ALIKE = 3
@@ -34,7 +36,10 @@ _MACHINE_SHARE = 0.5
 _POLITE = s.words("please pls plz bitte kannst konntest puedes podrias peux pouvez puoi pode could can пожалуйста")
 _OPENERS = frozenset(verb.split()[0] for verb in s.VERBS) | _POLITE
 _OPENINGS = frozenset(word.encode() for verb in _OPENERS for word in (verb, f"{verb},"))
-_STOPS = bytes.maketrans(b"!?:", b"...")
+_STOPS = bytes.maketrans(b"!?:ABCDEFGHIJKLMNOPQRSTUVWXYZ", b"...abcdefghijklmnopqrstuvwxyz")
+"""Every mark that ends a sentence to a stop, and letters to lower case."""
+_OPENING = re.compile(rb"\. \s*([^ .]*)")
+"""The word with which a sentence begins."""
 _WIDE_STOP, _WIDE = "。".encode(), "！".encode()[:2]
 _WIDE_STOPS = tuple(mark.encode() for mark in "。！？：；")
 """What ends a sentence where no blank follows."""
@@ -60,11 +65,16 @@ def between(text: str, head: int, tail: int) -> Found:
     """What asks for something beyond the first `head` and before the last `tail` characters."""
     part = f"\n{_from_sentence(text[_line_at(text, head) : -tail])}"
     lines = _SAID.findall(part)
-    alike = Counter([line[:6] for line in lines]) if len(lines) > MOST_ALIKE else _NONE_ALIKE
+    begins = [line[:6] for line in lines]
+    alike = Counter(begins) if len(lines) - len(set(begins)) >= MOST_ALIKE else _NONE_ALIKE
     said = _unlike(lines, alike)
     is_machine = _is_machine(part, len(said))
     found = _sentences(said) if is_machine else _asking(said)
-    return Found(tuple([sentence[:LONGEST_ASKED] for sentence in islice(found, MOST_ASKED)]), is_machine, alike)
+    return Found(tuple([_bounded(sentence) for sentence in islice(found, MOST_ASKED)]), is_machine, alike)
+
+
+def _bounded(sentence: str) -> str:
+    return sentence[: LONGEST_DENSE if sentence[:1] > WRITTEN_WITHOUT_BLANKS else LONGEST_ASKED]
 
 
 def _is_machine(part: str, said: int) -> bool:
@@ -99,14 +109,19 @@ def _asking(lines: Sequence[str]) -> Iterator[str]:
     if not block.isascii() and (_WIDE_STOP in block or _WIDE in block):
         for mark in _WIDE_STOPS:
             block = block.replace(mark, b". ")
-    at = 0
-    for sentence in block.translate(_STOPS).split(b". "):
-        opening = sentence[:24].lstrip().partition(b" ")[0].lower()
-        if opening in _OPENINGS or not opening.isascii():
-            shown = block[at : at + len(sentence)].decode()
-            if len(shown) >= SHORTEST and (opening in _OPENINGS or _asks_otherwise(shown)):
-                yield shown
-        at += len(sentence) + 2
+    plain = b". " + block.translate(_STOPS)
+    openings = _OPENING.findall(plain)
+    may_ask = [at for at, opening in enumerate(openings) if opening in _OPENINGS or not opening.isascii()]
+    if not may_ask:
+        return
+    sentences = plain.split(b". ", may_ask[-1] + 2)[1:]
+    begin = passed = 0
+    for at in may_ask:
+        begin += sum(map(len, sentences[passed:at])) + 2 * (at - passed)
+        passed = at
+        shown = block[begin : begin + len(sentences[at])].decode()
+        if len(shown) >= SHORTEST and (openings[at] in _OPENINGS or _asks_otherwise(shown)):
+            yield shown
 
 
 def _asks_otherwise(sentence: str) -> bool:

@@ -7,8 +7,9 @@ not seen by `python -m bench.classifier`.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
+from operator import itemgetter
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ import msgspec
 
 from stoker.domain.task import DEFAULT, HIGH_RISK, UNKNOWN, ClassSource, Outline, Task
 from stoker.request.decide.asks import Reading, read
-from stoker.request.decide.continuing import Continues, continues
+from stoker.request.decide.continuing import MOST_CHARACTERS, Continues, continues
 from stoker.request.decide.conversation import Own, is_of_work, starts_task
 from stoker.request.decide.features import features, form
 from stoker.request.decide.weights import Weights
@@ -55,6 +56,18 @@ class _Seen(NamedTuple):
     """By what else counts of a request (see `_is_passed_over`): as an earlier one it changes nothing."""
 
 
+class _Places:
+    """Places of some classes."""
+
+    def __init__(self, places: Sequence[int]) -> None:
+        self._places = tuple(places)
+        self._of = itemgetter(*places)
+
+    def most_likely(self, likely: Sequence[float]) -> int:
+        these: tuple[float, ...] = self._of(likely)
+        return self._places[these.index(max(these))]
+
+
 class Classifier:
     """`weights` know all classes of `stoker.domain.task`."""
 
@@ -64,9 +77,10 @@ class Classifier:
         self._texts: dict[tuple[int, int, tuple[str, ...]], _Seen] = {}
         places = range(len(weights.classes))
         self._risky = tuple(at for at in places if weights.classes[at] in HIGH_RISK)
+        self._risks = itemgetter(*self._risky)
         others = {at: weights.classes[at] for at in places if weights.classes[at] not in HIGH_RISK}
         self._others = {
-            signs: tuple(at for at, name in others.items() if name not in SIGNS or name in signs)
+            signs: _Places([at for at, name in others.items() if name not in SIGNS or name in signs])
             for size in range(len(SIGNS) + 1)
             for signs in map(frozenset, combinations(SIGNS, size))
         }
@@ -87,7 +101,8 @@ class Classifier:
 
         1. Declared, and known: that. Declared and unknown: noted, and the rest goes on.
         2. The conversation is followed from its newest request to its oldest. A request that only goes on with what
-           came before ("continue", or nothing at all) has no class of its own.
+           came before ("continue", or nothing at all) has no class of its own. A short one that asks for nothing by
+           name, and is not plain by itself, has one only if no request before it has.
         3. A request is high-risk work: that is the task of the conversation, up to the newest request. If it was taken
            for that only to be careful, what it is more likely counts only if no request before it is high-risk.
         4. A request plainly starts another task (see `conversation`): what came before it no longer counts.
@@ -112,6 +127,7 @@ class Classifier:
     def _followed(self, outline: Outline, notes: tuple[str, ...]) -> tuple[Task | None, bool]:
         """The task that the conversation is at, and whether nothing from before may change that."""
         found: Task | None = None
+        unsure: Task | None = None
         forms, signs = form(outline), _signs(outline)
         for back in range(1 + len(outline.earlier)):  # 2
             text = outline.request(back)
@@ -125,15 +141,18 @@ class Classifier:
             leans = goes_on is Continues.GOES_ON or (goes_on is Continues.LINKED and _leans_on(task, back, outline))
             if leans and (task.else_ or task.name not in HIGH_RISK):
                 continue
+            if found is None and goes_on is Continues.NO and _may_lean(task, text, back, outline):
+                unsure = unsure or task._replace(back=back)
+                continue
             if task.name in HIGH_RISK:
-                found = _riskier(found, task._replace(back=back))  # 3
+                found = _riskier(found, task._replace(back=back) if back else task)  # 3
                 if not found.else_:
                     return found, True
             elif found is None:
-                found = task._replace(back=back)
+                found = task._replace(back=back) if back else task
             if starts:
                 return found, True  # 4
-        return found, not outline.is_cut  # 5
+        return found or unsure, not outline.is_cut  # 5
 
     def _is_passed_over(self, text: str, forms: tuple[str, ...], signs: frozenset[str], outline: Outline) -> bool:
         """Whether an earlier request can neither be high-risk work nor start a task. Remembered: a long conversation
@@ -143,21 +162,25 @@ class Classifier:
         key = signs, outline.changes_files, bool(outline.systems)
         found = seen.passed_over.get(key)
         if found is None:
-            risk = max([sum([likely[at] for at in self._risky]) for likely in seen.likely])
-            found = risk < ALARM and (risk < HINT or not outline.systems) and not self._starts(seen, signs, outline)
+            risk = max([sum(self._risks(likely)) for likely in seen.likely])
+            likely = seen.likely[-1]
+            other = self._others[signs].most_likely(likely)
+            found = (
+                risk < ALARM
+                and (risk < HINT or not outline.systems)
+                and not self._starts(seen, other, likely[other], sum(self._risks(likely)), outline)
+            )
             seen.passed_over[key] = found
         return found
 
-    def _starts(self, seen: _Seen, signs: frozenset[str], outline: Outline) -> bool:
-        likely = seen.likely[-1]
-        other = max(self._others[signs], key=likely.__getitem__)
-        risk = sum([likely[at] for at in self._risky])
-        own = Own(self._weights.classes[other], likely[other], risk, seen.words, seen.is_of_work)
+    def _starts(self, seen: _Seen, other: int, sure: float, risk: float, outline: Outline) -> bool:
+        """`other`: the place of the likeliest class that is not high-risk; `sure`: how likely it is."""
+        own = Own(self._weights.classes[other], sure, risk, seen.words, seen.is_of_work)
         return starts_task(own, outline.changes_files)
 
     def _without_request(self, outline: Outline, notes: tuple[str, ...]) -> Task:
         if not outline.changes_files:
-            if shown := next(_form(outline, has_asks=False), None):
+            if shown := _form(outline, has_asks=False):
                 return Task(shown[0], ClassSource.RULES, (*notes, shown[1]))
             asked = {self._of_system(system) for system in outline.systems} - {"", DEFAULT, *(SIGNS - _signs(outline))}
             if len(asked) == 1 and asked.isdisjoint(HIGH_RISK):
@@ -181,17 +204,17 @@ class Classifier:
         seen, classes, signs = self._seen(outline.text, form(outline)), self._weights.classes, _signs(outline)
         others = self._others[signs]
         for likely in seen.likely:
-            other = max(others, key=likely.__getitem__)
-            if (risk := sum([likely[at] for at in self._risky])) >= ALARM:  # 1
+            if (risk := sum(self._risks(likely))) >= ALARM:  # 1
                 at = max(self._risky, key=likely.__getitem__)
                 found = _learned(classes[at], likely[at], risk, risk, seen.verbs, notes)
-                return found._replace(else_=classes[other]) if risk < 0.5 else found, False
+                return found._replace(else_=classes[others.most_likely(likely)]) if risk < 0.5 else found, False
+        other = others.most_likely(likely)
         best, sure = classes[other], likely[other]
-        starts = self._starts(seen, signs, outline)
-        if shown := next(_form(outline, bool(seen.verbs), seen.shapes, seen.words), None):  # 2
+        starts = self._starts(seen, other, sure, risk, outline)
+        if shown := _form(outline, bool(seen.verbs), seen.shapes, seen.words):  # 2
             return Task(shown[0], ClassSource.RULES, (*notes, shown[1])), starts
         is_coding = best in CODING and sure >= PLAIN and bool(seen.verbs or seen.shapes)
-        if not is_coding and (came := next(_history(outline), None)):  # 3
+        if not is_coding and (came := _history(outline)):  # 3
             return Task(came[0], ClassSource.RULES, (*notes, came[1])), starts
         if best == DEFAULT and outline.systems:  # 4
             asked = {self._of_system(system) for system in outline.systems} - {"", DEFAULT, *(SIGNS - signs)}
@@ -210,17 +233,16 @@ class Classifier:
                 self._texts.clear()
             reading = read(text)
             verbs = tuple([ask.verb for ask in reading.asks])
-            found = _Seen(
-                tuple(self._likely(reading, forms)), verbs, reading.shapes, len(reading.words), is_of_work(reading), {}
-            )
+            likely = self._likely(reading, forms)
+            found = _Seen(likely, verbs, reading.shapes, len(reading.words), is_of_work(reading), {})
             self._texts[key] = found
         return found
 
-    def _likely(self, reading: Reading, forms: Collection[str]) -> Iterator[list[float]]:
+    def _likely(self, reading: Reading, forms: Collection[str]) -> tuple[list[float], ...]:
         weights, seen = self._weights, features(reading)
         text, size = weights.of_text(seen), seen.size
-        for more in [(), forms] if forms else [()]:
-            yield weights.likely(text, size, weights.of_form(more))
+        alone = weights.likely(text, size)
+        return (alone, weights.likely(text, size, forms)) if forms else (alone,)
 
     def _of_system(self, text: str) -> str:
         """What a system prompt asks for, if that is plain and one thing. Remembered, for clients send the same one
@@ -236,7 +258,7 @@ class Classifier:
         return self._systems[key]
 
     def _class_if_plain(self, text: str) -> str:
-        likely = next(self._likely(read(text), ()))
+        likely = self._likely(read(text), ())[0]
         at = max(range(len(likely)), key=likely.__getitem__)
         return self._weights.classes[at] if likely[at] >= PLAIN else ""
 
@@ -261,6 +283,12 @@ def _leans_on(task: Task, back: int, outline: Outline) -> bool:
     return back < len(outline.earlier) and not any(note.startswith("ask:") for note in task.notes)
 
 
+def _may_lean(task: Task, text: str, back: int, outline: Outline) -> bool:
+    """Whether a short request asks for nothing by name, and it is not plain what it is by itself ("even shorter")."""
+    is_plain = task.name in HIGH_RISK or task.sure is None or task.sure >= PLAIN
+    return not is_plain and len(text) <= MOST_CHARACTERS and _leans_on(task, back, outline)
+
+
 def _signs(outline: Outline) -> frozenset[str]:
     uses_tools = outline.tools or outline.has_results or outline.forces_tool
     if not (uses_tools or outline.images or outline.is_long):
@@ -269,26 +297,24 @@ def _signs(outline: Outline) -> frozenset[str]:
     return frozenset([name for name, is_so in has if is_so])
 
 
-def _form(
-    outline: Outline, has_asks: bool, shapes: frozenset[str] = _NONE, words: int = 0
-) -> Iterator[tuple[str, str]]:
+def _form(outline: Outline, has_asks: bool, shapes: frozenset[str] = _NONE, words: int = 0) -> tuple[str, str] | None:
     if outline.forces_tool:
-        yield "tool-use", "forced"
+        return "tool-use", "forced"
     if outline.images:
-        yield "vision", f"images:{outline.images}"
+        return "vision", f"images:{outline.images}"
     if outline.wants_json:
-        yield "json-extract", "wants_json"
-    if not has_asks and shapes:
-        bare = _SHOWN if words else (*_SHOWN, *_ALONE)
-        yield from ((name, f"shape:{shape}") for shape, name in bare if shape in shapes)
+        return "json-extract", "wants_json"
+    if has_asks or not shapes:
+        return None
+    bare = _SHOWN if words else (*_SHOWN, *_ALONE)
+    return next(((name, f"shape:{shape}") for shape, name in bare if shape in shapes), None)
 
 
 _SHOWN = (("diff", "review"), ("error", "code-edit"))
 _ALONE = (("code", "code-edit"), ("fence", "code-edit"))
 
 
-def _history(outline: Outline) -> Iterator[tuple[str, str]]:
+def _history(outline: Outline) -> tuple[str, str] | None:
     if outline.is_long:
-        yield "long-context", f"tokens:{outline.tokens}" if outline.tokens is not None else "long_by_size"
-    if outline.has_results:
-        yield "tool-use", "results"
+        return "long-context", f"tokens:{outline.tokens}" if outline.tokens is not None else "long_by_size"
+    return ("tool-use", "results") if outline.has_results else None

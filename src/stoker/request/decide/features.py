@@ -26,6 +26,10 @@ FIRST, LAST = 2, 1
 """Sentences whose words count with their neighbours."""
 HAS_AFFIXES = 5
 """Letters of a word that has some."""
+BEGIN, END = 4, 3
+"""Letters of an affix at the beginning of a word, and at its end."""
+AFFIX = "~"
+"""Stands for the rest of the word."""
 NO_BLANKS = "\u3000"
 """Scripts that are written without blanks have letters beyond this one."""
 
@@ -49,7 +53,7 @@ def features(reading: Reading) -> Features:
     return Features(
         reading.words,
         sentences if len(sentences) < FIRST + LAST else (*sentences[:FIRST], *sentences[-LAST:]),
-        frozenset(chain(_marks(reading), *map(_names, reading.asks)) if reading.asks else (*_marks(reading), "none")),
+        frozenset(chain(_marks(reading), *map(_names, reading.asks)) if reading.asks else [*_marks(reading), "none"]),
     )
 
 
@@ -60,13 +64,13 @@ def neighbours(sentences: Sequence[Sequence[str]]) -> Iterator[tuple[str, str]]:
 def affixes(word: str) -> list[str]:
     """What is told of a word that nobody has seen before."""
     if word[0] > NO_BLANKS:
-        return list(pairs(word))
-    return [word[:4] + "~", "~" + word[-3:]] if len(word) >= HAS_AFFIXES else []
+        return list(dict.fromkeys(pairs(word)))
+    return [word[:BEGIN] + AFFIX, AFFIX + word[-END:]] if len(word) >= HAS_AFFIXES else []
 
 
-def pairs(word: str) -> set[str]:
+def pairs(word: str) -> Iterator[str]:
     """Neighbours, in what is written without blanks."""
-    return set(map(add, word, word[1:]))
+    return map(add, word, word[1:])
 
 
 def form(outline: Outline) -> tuple[str, ...]:
@@ -86,31 +90,41 @@ def _names(ask: Ask) -> tuple[str, ...]:
     return (f"ask:{ask.verb}", f"of:{kind}", f"{ask.verb} {ask.noun}", *roles)
 
 
-def _marks(reading: Reading) -> Iterator[str]:
+def _marks(reading: Reading) -> list[str]:
     sentences, prose, marks = reading.sentences, reading.prose, reading.marks
-    for place, sentence in (("begins", sentences[:1]), ("ends", sentences[1:][-1:])):
-        for words in sentence:
-            yield f"{place}:{words[0]}"
-            yield f"{place}:{' '.join(words[:2])}"
-    yield from [f"shape:{shape}" for shape in reading.shapes]
-    yield f"paths:{min(reading.paths, 3)}"
-    yield f"sentences:{min(len(sentences), 6)}"
-    yield f"words:{min(sum(map(len, sentences)).bit_length(), 8)}"
+    found = [f"shape:{shape}" for shape in reading.shapes] if reading.shapes else []
+    found.append(_PATHS[min(reading.paths, 3)])
+    found.append(_SENTENCES[min(len(sentences), 6)])
+    found.append(_LENGTHS[min(sum(map(len, sentences)).bit_length(), 8)])
+    if sentences:
+        found += _edges("begins", sentences[0])
+        if len(sentences) > 1:
+            found += _edges("ends", sentences[-1])
     if "?" in marks and prose.rstrip().endswith("?"):
-        yield "question"
+        found.append("question")
     if not marks.isdisjoint(_PARTS):
-        yield from [_PARTS[mark] for mark in marks if mark in _PARTS]
-        yield from [name for mark, part, name in _PAIRS if mark in marks and part in prose]
+        found += [_PARTS[mark] for mark in marks if mark in _PARTS]
+        found += [name for mark, part, name in _PAIRS if mark in marks and part in prose]
     if not prose.isascii() and reading.words:
-        yield "beyond ascii"
+        found.append("beyond ascii")
         last = max(reading.words)
-        yield from [name for letter, name in _SCRIPTS if last > letter]
+        found += [name for letter, name in _SCRIPTS if last > letter]
     if numbers := len(marks & _DIGITS):
-        yield f"digits:{min(numbers, 6)}"
-        yield from [_OF_NUMBERS[mark] for mark in marks if mark in _OF_NUMBERS]
-        yield from [name for part, name in _BETWEEN_NUMBERS if part in prose]
+        found.append(_NUMBERS[min(numbers, 6)])
+        found += [_OF_NUMBERS[mark] for mark in marks if mark in _OF_NUMBERS]
+        found += [name for part, name in _BETWEEN_NUMBERS if part in prose]
+    return found
 
 
+def _edges(place: str, words: Sequence[str]) -> tuple[str, str]:
+    first = f"{place}:{words[0]}"
+    return first, f"{first} {words[1]}" if len(words) > 1 else first
+
+
+_PATHS = [f"paths:{size}" for size in range(4)]
+_SENTENCES = [f"sentences:{size}" for size in range(7)]
+_LENGTHS = [f"words:{size}" for size in range(9)]
+_NUMBERS = [f"digits:{size}" for size in range(7)]
 _PARTS = {'"': "quotes", "{": "braces", "|": "bars", ">": "above", "_": "underscore", "(": "bracket", "%": "percent"}
 _PAIRS = ((">", "->", "arrow"), ("(", "()", "call"))
 _DIGITS = frozenset(digits)

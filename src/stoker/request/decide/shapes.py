@@ -13,8 +13,8 @@ DIFF = re.compile(
 )
 DIFFS = "d@-+"
 """With which a line begins that DIFF finds."""
-CHANGE = re.compile(r"\n(?:[-+]|@@)")
-"""Where the text itself does not begin like one, DIFF is looked for only if this is found."""
+CHANGES = (b"\n-", b"\n+", b"\n@@")
+"""Where the text itself does not begin like one, DIFF is looked for only if one of these is found."""
 LINE = re.compile(
     r"[ \t]{0,40}+(?:def \w|class \w[\w(]{0,60}[:({ ]|func \w|fn \w|function[ (*]|import \w|"
     r"from \w[\w.]{0,60} import |const \w|"
@@ -23,6 +23,12 @@ LINE = re.compile(
     r"export |print[( ]|try:|package \w|resource \"|app\.\w|ALTER TABLE |DELETE FROM )"
 )
 """How a line of code begins. In prose, too, a line may: what it says is kept where it reads as a sentence."""
+LINES = frozenset((
+    "de", "cl", "fu", "fn", "im", "fr", "co", "le", "va", "pu", "pr", "re", "if", "fo", "wh", "#i", "SE", "FR", "ap",
+    "ex", "tr", "pa", "AL", "DE",
+))  # fmt: skip
+INDENTS = frozenset(" \t@")
+"""With one of these begins each line that LINE matches."""
 MARK = re.compile(
     r"[;{(=)</!&.:\]SAD](?:"
     r"(?<=[;{])(?=\n|$)|(?<=\()(?:\w{0,40}\)[:;.{ ]?(?=\n|$)|\w?\) ?\{)|(?<==)(?: \[\]|> |=)|(?<=\));|"
@@ -33,10 +39,10 @@ MARK = re.compile(
 to the next of them, ten times as fast as one that tries each branch at each character.
 """
 MARKS = ("{", "=", ";", "<", ">", "&")
-SQL = ("SELECT ", "ALTER TABLE ", "DELETE FROM ")
+SQL = (b"SELECT ", b"ALTER TABLE ", b"DELETE FROM ")
 CALL = re.compile(r"\((?:(?<=[\w\]]\()|\w{0,40}\))")
 """One of MARKS, of SQL or a CALL is in all that MARK finds, ..."""
-ERRORS = ("Traceback", "Error", "Exception", "error[E", "SIG", "segfault", "panic: ")
+ERRORS = (b"Traceback", b"Error", b"Exception", b"error[E", b"SIG", b"segfault", b"panic: ")
 """... and one of these in all that ERROR finds."""
 ERROR = re.compile(r"Traceback \(most|(?<=\w)(?:Error|Exception)\b|error\[E\d|SIG(?:SEGV|ABRT|KILL)|segfault|panic: ")
 FILE = re.compile(

@@ -7,12 +7,22 @@ They are put together when a feature is first met: most never are. What the text
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from itertools import count
+from collections.abc import Collection, Iterable, Mapping
+from itertools import count, repeat
 from math import exp
 from struct import Struct
 
-from stoker.request.decide.features import TABLES, Features, affixes, neighbours
+from stoker.request.decide.features import (
+    AFFIX,
+    BEGIN,
+    END,
+    HAS_AFFIXES,
+    NO_BLANKS,
+    TABLES,
+    Features,
+    neighbours,
+    pairs,
+)
 from stoker.request.decide.packed import Table
 
 SCALE = 24
@@ -21,6 +31,7 @@ USUAL = 100
 """Features of a text of usual length: each counts once."""
 _DIGIT = 4
 """Bytes of one digit: the sum of more weights than a text can have fits in."""
+_ZEROS = repeat(0)
 
 
 def share_of(size: int) -> float:
@@ -46,29 +57,36 @@ class _Sums(dict[object, int]):
     def of(self, names: Iterable[object]) -> int:
         return sum(map(self.__getitem__, self._names & names))
 
-    def of_few(self, names: Iterable[object]) -> int:
-        """The same, cheaper where they are one or two."""
-        total = 0
-        for name in names:
-            if name in self.places:
-                total += self[name]
-        return total
 
-
-class _Words(dict[str, int]):
-    """The digits of each known word that was met, its affixes included."""
+class _Words:
+    """The digits of words, those of their affixes included."""
 
     def __init__(self, words: _Sums, affixes: _Sums) -> None:
-        super().__init__()
         self._known = words
-        self._affixes = affixes
+        self._met: dict[str, int] = {}
+        """Known words that were met. A word that has no weights is not remembered."""
+        made = {str(name): affixes[name] for name in affixes.places}
+        self._begins = {name[:-1]: digits for name, digits in made.items() if name[-1] == AFFIX}
+        self._ends = {name[1:]: digits for name, digits in made.items() if name[0] == AFFIX}
+        self._pairs = {name: digits for name, digits in made.items() if AFFIX not in name}
 
-    def __missing__(self, word: str) -> int:
-        """A word that has no weights is not remembered."""
-        total = self._affixes.of_few(affixes(word))
+    def of(self, words: frozenset[str]) -> int:
+        met = self._met
+        total = sum(map(met.get, words, _ZEROS))
+        for word in words.difference(met):
+            total += self._of_new(word)
+        return total
+
+    def _of_new(self, word: str) -> int:
+        if word[0] > NO_BLANKS:
+            total = sum(map(self._pairs.__getitem__, self._pairs.keys() & pairs(word)))
+        elif len(word) >= HAS_AFFIXES:
+            total = self._begins.get(word[:BEGIN], 0) + self._ends.get(word[-END:], 0)
+        else:
+            total = 0
         if word in self._known.places:
             total += self._known[word]
-            self[word] = total
+            self._met[word] = total
         return total
 
 
@@ -96,18 +114,12 @@ class Weights:
         self._no_form = self._read_form(self._usual)
 
     def of_text(self, seen: Features) -> int:
-        return (
-            sum(map(self._words.__getitem__, seen.words))
-            + self._next.of(neighbours(seen.sentences))
-            + self._signs.of(seen.signs)
-        )
+        return self._words.of(seen.words) + self._next.of(neighbours(seen.sentences)) + self._signs.of(seen.signs)
 
-    def of_form(self, names: Iterable[str]) -> int:
-        return self._usual + self._form.of(names)
-
-    def likely(self, text: int, size: int, form: int) -> list[float]:
-        """The probability of each class, by both sums. `size`: features of the text."""
-        share, forms = share_of(size) / SCALE, self._no_form if form == self._usual else self._read_form(form)
+    def likely(self, text: int, size: int, form: Collection[str] = ()) -> list[float]:
+        """The probability of each class, by the sum of a text that has `size` features, and by the form."""
+        forms = self._read_form(self._usual + self._form.of(form)) if form else self._no_form
+        share = share_of(size) / SCALE
         sums = [share * one + other for one, other in zip(self._read_off(text), forms)]  # noqa: B905
         most = max(sums)
         grown = [exp(one - most) for one in sums]
