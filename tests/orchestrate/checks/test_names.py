@@ -76,6 +76,7 @@ def test_a_name_that_does_not_exist_fails_with_line_and_correction(text: str, li
         "class A:\n    def __getattr__(self, name):\n        return 1\n\n\nA().anything\n",
         "class M:\n    def f(self):\n        return self.given_by_the_subclass\n",
         "import winreg\nwinreg.OpenKey\n",
+        "import _multiprocessing\n_multiprocessing.closesockets(1)\n",
         "import xml.dom.minidom\nxml.dom.minidom.parseString('')\n",
         "x = [1]\nif x:\n    x = object()\nx.push(1)\n",
         "not python (",

@@ -251,6 +251,8 @@ def walk(interpreter: Interpreter, module: str, names: list[str], depth: int) ->
 
 
 def walk_standard(interpreter: Interpreter, module: str, names: list[str]) -> dict[str, Any] | None:
+    if module.startswith("_"):  # what it has differs between platforms
+        return None
     found, path = interpreter.module(module), module
     if found is None:
         return None
