@@ -46,6 +46,10 @@ class Up:
             self._child.end()
             raise
 
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
     def __enter__(self) -> Self:
         return self
 

@@ -7,6 +7,7 @@ canary/      does the model still answer as it did?       soak/        canary an
 load/        benchmarks under load                        trials/      other settings of a serve; its largest context
 suites/      how good are the answers to fixtures?        planning/    plans graded by their structure
 classifier/  does a model tell task classes better than the built-in classifier?
+validator/   how often is a validator model wrong about blocks of code?
 comparison/  two results beside each other; pure          reports/     HTML pages
 gate/        does a serve meet the gate of an alias? Pure
 

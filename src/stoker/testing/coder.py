@@ -30,7 +30,11 @@ class CoderScript:
     """The right blocks, each with its line end."""
     wrong: dict[int, list[str]] = field(default_factory=dict)
     """By the number of a block, from 0: what is written before the right one, one for each attempt."""
+    until_corrected: bool = False
+    """Whether only a correction ends an attempt. False: each time that the block is written is an attempt."""
     language: str = "python"
+    fences: Sequence[str] = ()
+    """The label of each block's fence; then each block has its own. Empty: all are in one fence, of `language`."""
     seconds_per_block: float = 0.0
     pieces: int = 8
     """In how many pieces a block is streamed."""
@@ -60,6 +64,12 @@ class Coder:
         self.port = 0
         self._attempts: dict[int, int] = {}
         self._server: asyncio.Server | None = None
+
+    def restart(self, script: CoderScript) -> None:
+        """Go by another script, from its first attempt on."""
+        self.script = script
+        self.requests.clear()
+        self._attempts.clear()
 
     async def start(self, port: int = 0) -> None:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", port)
@@ -126,6 +136,8 @@ class Coder:
         script, messages = self.script, asked["messages"]
         done = sum(_text(one).count(MARKER) for one in messages if one["role"] == "assistant")
         last = _text(messages[-1])
+        if script.until_corrected and _CORRECTION in last:
+            self._attempts[done] = self._attempts.get(done, 0) + 1
         if done == 0 and script.preface and _CORRECTION not in last:
             yield script.preface
         for number in range(done, len(script.blocks)):
@@ -135,8 +147,10 @@ class Coder:
                 yield None
                 return
             text = self._block(number)
-            if number == done or not script.ends_blocks:
-                text = f"```{script.language}\n{text}" if number == done else text
+            if script.fences:
+                text = f"```{script.fences[number]}\n{text}"
+            elif number == done:
+                text = f"```{script.language}\n{text}"
             step = max(1, -(-len(text) // script.pieces))
             for at in range(0, len(text), step):
                 if script.seconds_per_block:
@@ -144,13 +158,16 @@ class Coder:
                 yield text[at : at + step]
             if script.ends_blocks:
                 yield MARKER + "\n"
-        if done < len(script.blocks):
+            if script.fences:
+                yield "```\n"
+        if done < len(script.blocks) and not script.fences:
             yield "```\n"
 
     def _block(self, number: int) -> str:
         wrong = self.script.wrong.get(number, [])
         attempt = self._attempts.get(number, 0)
-        self._attempts[number] = attempt + 1
+        if not self.script.until_corrected:
+            self._attempts[number] = attempt + 1
         return wrong[attempt] if attempt < len(wrong) else self.script.blocks[number]
 
     # -- the validator -----------------------------------------------------------------------------------------------

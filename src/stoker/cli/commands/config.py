@@ -15,6 +15,7 @@ app = typer.Typer(help="The configuration file, stoker.toml.", no_args_is_help=T
 @app.command()
 def check(config: options.Config = None, json: options.Json = False) -> None:
     """Report every problem with its line. Exit 2 if there is one."""
+    from stoker.cli.evaluate.validator import validator_warnings
     from stoker.domain.errors import ConfigError
     from stoker.store.profile import configured_rows, unconfigured_rows
 
@@ -26,7 +27,7 @@ def check(config: options.Config = None, json: options.Json = False) -> None:
             terminal.emit({"ok": False, "problems": error.problems, "warnings": []})
             raise typer.Exit(2) from error
         raise
-    found = config_warnings(settings)
+    found = config_warnings(settings) + validator_warnings(settings)
     if settings.router is not None:
         found += unconfigured_rows(rows, [tier.name for tier in settings.router.tiers], settings.router.known)
     if json:

@@ -15,6 +15,7 @@ from stoker.cli.evaluate import (
     preflight,
     soak,
     sweep,
+    validator,
 )
 
 app = typer.Typer(help="Measurements of a model: what it does, and what it costs.", no_args_is_help=True)
@@ -29,3 +30,4 @@ app.command()(bootstrap.bootstrap)
 app.command()(bootstrap.calibrate)
 app.command()(planning.planning)
 app.command()(classifier.classifier)
+app.command()(validator.validator)

@@ -1,6 +1,7 @@
 """The commands of `stoker eval` and what they share.
 
-preflight, benchmark, canary, soak, context, sweep, bootstrap, classifier, planning, compare, results: one command each
+preflight, benchmark, canary, soak, context, sweep, bootstrap, classifier, validator, planning, compare, results: one
+command each
 
 targets            what is measured: a serve of the running Stoker, or an address
 running_serve      a serve that runs here: as configured, as it runs, and its fingerprint

@@ -1,0 +1,256 @@
+"""`stoker eval validator`: how often a validator model is wrong about blocks whose faults are known."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from stoker.cli.console import figures, options, terminal
+from stoker.cli.console.errors import RequestRefused, UsageError
+from stoker.cli.console.installation import Installation, find_installation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from stoker.cli.evaluate.running_serve import RunningServe
+    from stoker.domain.access import Settings
+    from stoker.domain.orchestrator import Orchestrator
+    from stoker.exchange.internal_client import InternalClient
+    from stoker.measure.validator.planted_faults import BlockToJudge
+    from stoker.measure.validator.rates import ErrorRate, StoredVerdict, ValidatorRates
+
+PATIENCE = 60.0
+"""Seconds for one verdict."""
+GIVE_UP = 5
+"""Blocks in a row to which no answer came at all."""
+
+
+class ValidatorToMeasure(NamedTuple):
+    serve: str
+    prompt: str
+    """With `{task}` and `{block}`."""
+    timeout: float = PATIENCE
+
+
+def validator(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="An orchestrator with a validator, or a serve.")],
+    fresh: Annotated[bool, typer.Option("--fresh", help="Ask everything again, whatever was answered before.")] = False,
+    config: options.Config = None,
+    state: options.State = None,
+    json: options.Json = False,
+) -> None:
+    """Measure how often a validator model fails right blocks (false alarms) and passes wrong ones (misses).
+
+    It judges 60 blocks of code that are right, and the same with one fault each. Interrupted with Ctrl-C, the next call
+    resumes. `stoker config check` reads the result.
+    """
+    installation = find_installation(config, state)
+    measured = _to_measure(installation, name)
+    with installation.control() as control:
+        control.switch(measured.serve)
+    rates = measure_validator(installation, measured, fresh, quiet=json)
+    if json:
+        terminal.emit(_document(measured, rates))
+    else:
+        _show(measured, rates)
+
+
+def validator_prompt(orchestrator: Orchestrator) -> str:
+    """Its own, or the one that ships."""
+    from stoker.orchestrate.prompts import VALIDATOR_PROMPT
+
+    return orchestrator.validator_prompt or VALIDATOR_PROMPT
+
+
+def validator_serve(settings: Settings, orchestrator: Orchestrator) -> str:
+    """The serve that judges; a tier's name means its serve; empty: none does."""
+    tiers = () if settings.router is None else settings.router.tiers
+    name = orchestrator.validator
+    return next((tier.serve for tier in tiers if tier.name == name), name)
+
+
+def _to_measure(installation: Installation, name: str) -> ValidatorToMeasure:
+    """What an orchestrator or a serve means. Raises UsageError."""
+    from stoker.orchestrate.prompts import VALIDATOR_PROMPT
+
+    settings = installation.settings
+    if settings is None:
+        return ValidatorToMeasure(name, VALIDATOR_PROMPT)
+    orchestrator = next((one for one in settings.orchestrators if one.name == name), None)
+    if orchestrator is None:
+        return ValidatorToMeasure(installation.serve(name).name, VALIDATOR_PROMPT)
+    if not orchestrator.validator:
+        raise UsageError(f"orchestrator '{name}' has no validator: name a serve, stoker eval validator SERVE")
+    serve = validator_serve(settings, orchestrator)
+    return ValidatorToMeasure(serve, validator_prompt(orchestrator), orchestrator.validator_timeout)
+
+
+def measure_validator(
+    installation: Installation, measured: ValidatorToMeasure, fresh: bool, quiet: bool
+) -> ValidatorRates:
+    """Ask what was not asked yet, and reckon the rates."""
+    from stoker.cli.evaluate.running_serve import running_at
+    from stoker.measure.lock import hold_measurement_lock
+    from stoker.measure.validator import rates
+
+    known = running_at(installation, measured.serve)
+    path = rates.path_of(installation.state, measured.serve, measured.prompt)
+    with hold_measurement_lock(installation.state, known.lock, f"a measurement of {measured.serve} as a validator"):
+        return rates.rates_of(_ask_all(known, measured, path, fresh, quiet))
+
+
+def _ask_all(
+    known: RunningServe, measured: ValidatorToMeasure, path: Path, fresh: bool, quiet: bool
+) -> Mapping[str, StoredVerdict]:
+    """The blocks that have no verdict yet, one after the other; each verdict is written as it comes."""
+    from stoker.cli.evaluate.interruptible import run_interruptible
+    from stoker.cli.evaluate.progress import ProgressLine
+    from stoker.domain.run import Fingerprint
+    from stoker.measure.validator import rates
+    from stoker.measure.validator.planted_faults import blocks_to_judge
+
+    serve = known.serve
+    is_cloud = serve.translation.cloud
+    head = rates.header_of(Fingerprint(serve.served_name or serve.name) if is_cloud else known.subject.fingerprint)
+    kept = rates.load_verdicts(path)
+    goes_on = kept.header == head and not fresh
+    left = [block for block in blocks_to_judge() if not goes_on or block.digest not in kept.verdicts]
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    with path.open("ab" if goes_on else "wb") as file, ProgressLine(quiet or not left) as bar:
+        file.write(b"\n" if goes_on else rates.verdicts_line(head))  # what was torn off ends here
+
+        def keep(verdict: StoredVerdict, done: int, spent: float) -> None:
+            file.write(rates.verdicts_line(verdict))
+            file.flush()
+            bar.show(f"{serve.name}: verdicts", done / len(left), spent / done * (len(left) - done))
+
+        run_interruptible(_ask(known, measured, left, keep))
+    return rates.load_verdicts(path).verdicts
+
+
+async def _ask(
+    known: RunningServe,
+    measured: ValidatorToMeasure,
+    blocks: Sequence[BlockToJudge],
+    keep: Callable[[StoredVerdict, int, float], None],
+) -> None:
+    """Through the front door, with the question that an orchestrator asks. Raises RequestRefused where it fails."""
+    import secrets
+
+    from stoker.domain.errors import StokerError
+    from stoker.exchange.formatter import Formatter
+    from stoker.exchange.internal_client import InternalClient
+    from stoker.measure.validator.rates import StoredVerdict
+    from stoker.request.relay.pool import ConnectionPool
+    from stoker.request.translate.neutral.thinking import ThinkingSigner
+
+    pool, began, misses = ConnectionPool(), time.perf_counter(), 0
+    client = InternalClient(pool, Formatter(ThinkingSigner((secrets.token_bytes(32),)), time.time))
+    try:
+        for done, block in enumerate(blocks, 1):
+            start, outcome, tokens = time.perf_counter(), "unreadable", 0
+            try:
+                outcome, tokens = await _judge(client, known, measured, block)
+                misses = 0
+            except (StokerError, TimeoutError) as error:
+                misses += 1
+                reason = error.message if isinstance(error, StokerError) else f"no answer within {measured.timeout:g} s"
+                if misses == GIVE_UP:
+                    raise RequestRefused(f"serve '{known.serve.name}' does not answer: {reason}") from error
+                if isinstance(error, StokerError):
+                    continue
+            now = time.perf_counter()
+            keep(StoredVerdict(block.digest, outcome, round(now - start, 6), tokens), done, now - began)
+    finally:
+        pool.close()
+
+
+async def _judge(
+    client: InternalClient, known: RunningServe, measured: ValidatorToMeasure, block: BlockToJudge
+) -> tuple[str, int]:
+    """The outcome and its tokens. Raises StokerError and TimeoutError."""
+    import secrets
+    from functools import partial
+
+    from stoker.orchestrate.checks.validator import MAX_TOKENS, parse_verdict, validator_question
+    from stoker.orchestrate.loop.blocks import WorkerBlock
+
+    code = WorkerBlock(block.text, is_code=True, language="python")
+    ask = partial(validator_question, measured.prompt, block.task, code, "", secrets.token_hex(16))
+    usage, text = await client.ask(known.serve, known.target, ask, measured.timeout)
+    verdict = parse_verdict(text) if usage.output is None or usage.output < MAX_TOKENS else None
+    outcome = "unreadable" if verdict is None else "pass" if verdict.passed else "fail"
+    return outcome, (usage.input or 0) + (usage.output or 0)
+
+
+def _show(measured: ValidatorToMeasure, rates: ValidatorRates) -> None:
+    serve = measured.serve
+    took = "" if rates.seconds is None else f", {figures.seconds(rates.seconds)} each"
+    terminal.say(f"{serve} judged {rates.unreadable.n} of {rates.total} blocks{took}")
+    named = [("false alarms", rates.false_alarms), ("misses", rates.misses)]
+    named += [(f"misses, {kind}", rate) for kind, rate in rates.misses_by_kind.items()]
+    named += [("unreadable", rates.unreadable)]
+    cells = [(what, f"{rate.errors} of {rate.n}", _percent(rate), _interval(rate)) for what, rate in named]
+    terminal.table(("", "COUNT", "RATE", "95 %"), cells, right=("COUNT", "RATE"))
+    terminal.say(conclusion(serve, rates))
+
+
+def conclusion(serve: str, rates: ValidatorRates) -> str:
+    """One sentence: what the rates mean."""
+    if not rates.is_complete:
+        return f"'{serve}' judged only {rates.unreadable.n} of {rates.total} blocks; continue: stoker eval validator"
+    if rates.is_chance:
+        return (
+            f"'{serve}' passes faults as readily as right blocks: as a validator it is decoration; "
+            "use another model, or remove it"
+        )
+    return f"'{serve}' tells wrong blocks from right ones better than chance"
+
+
+def _percent(rate: ErrorRate) -> str:
+    return figures.UNKNOWN if rate.value is None else f"{100 * rate.value:.0f} %"
+
+
+def _interval(rate: ErrorRate) -> str:
+    return figures.UNKNOWN if not rate.n else f"{100 * rate.interval.low:.0f} to {100 * rate.interval.high:.0f} %"
+
+
+def _document(measured: ValidatorToMeasure, rates: ValidatorRates) -> dict[str, object]:
+    def fields_of(rate: ErrorRate) -> dict[str, object]:
+        return {"count": rate.errors, "n": rate.n, "rate": rate.value, "low": rate.interval.low,
+                "high": rate.interval.high}  # fmt: skip
+
+    return {
+        "serve": measured.serve, "total": rates.total, "complete": rates.is_complete,
+        "false_alarms": fields_of(rates.false_alarms), "misses": fields_of(rates.misses),
+        "misses_by_kind": {kind: fields_of(rate) for kind, rate in rates.misses_by_kind.items()},
+        "unreadable": fields_of(rates.unreadable), "seconds": rates.seconds, "better_than_chance":
+        rates.is_complete and not rates.is_chance,
+    }  # fmt: skip
+
+
+def validator_warnings(settings: Settings) -> list[str]:
+    """Validators that were not measured, or are no better than chance: one sentence each."""
+    from stoker.measure.validator import rates
+
+    found = []
+    for one in settings.orchestrators:
+        if not (serve := validator_serve(settings, one)):
+            continue
+        path = rates.path_of(settings.paths.state, serve, validator_prompt(one))
+        seen = rates.rates_of(rates.load_verdicts(path).verdicts)
+        if not seen.is_complete:
+            found.append(
+                f"orchestrator '{one.name}': nobody measured how often its validator '{serve}' is wrong: "
+                f"stoker eval validator {one.name}"
+            )
+        elif seen.is_chance:
+            found.append(
+                f"orchestrator '{one.name}': its validator '{serve}' is decoration: it passed {seen.misses.errors} of "
+                f"{seen.misses.n} planted faults and {seen.false_alarms.n - seen.false_alarms.errors} of "
+                f"{seen.false_alarms.n} right blocks, which is not better than chance; use another model, or remove it"
+            )
+    return found

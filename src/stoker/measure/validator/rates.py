@@ -1,0 +1,155 @@
+"""The verdicts of a validator on the planted faults, and its error rates; in STATE/validator/SERVE.WORDING.jsonl.
+
+The first line names the model; each further line is one verdict. An interrupted run continues there. A prompt of one's
+own has a file of its own, because the wording decides as much as the model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from stoker.domain.run import Fingerprint
+from stoker.measure.statistics.stats import Interval, wilson
+from stoker.measure.validator.planted_faults import BlockToJudge, blocks_to_judge
+
+T = TypeVar("T")
+MAX_BYTES = 4 * 2**20
+
+
+class VerdictsHeader(msgspec.Struct, frozen=True):
+    identity: str
+    execution: str
+
+
+class StoredVerdict(msgspec.Struct, frozen=True):
+    """The verdict on one block."""
+
+    digest: str
+    outcome: str
+    """`pass`, `fail` or `unreadable`."""
+    seconds: float
+    tokens: int = 0
+
+
+class StoredVerdicts(NamedTuple):
+    """`header`: None if there is no file."""
+
+    header: VerdictsHeader | None = None
+    verdicts: Mapping[str, StoredVerdict] = {}
+    """Verdicts by the digest of their block."""
+
+
+class ErrorRate(NamedTuple):
+    """How often something went wrong."""
+
+    errors: int
+    n: int
+
+    @property
+    def value(self) -> float | None:
+        return self.errors / self.n if self.n else None
+
+    @property
+    def interval(self) -> Interval:
+        """95 %, Wilson."""
+        return wilson(self.errors, self.n)
+
+
+class ValidatorRates(NamedTuple):
+    """How often a validator is wrong."""
+
+    false_alarms: ErrorRate
+    """Right blocks that did not pass: failed, or the answer could not be read."""
+    misses: ErrorRate
+    """Blocks with a fault that passed."""
+    misses_by_kind: Mapping[str, ErrorRate]
+    unreadable: ErrorRate
+    """Answers that could not be read, of all."""
+    total: int
+    """Blocks of the suite."""
+    seconds: float | None
+    """Of one verdict, the median."""
+
+    @property
+    def is_complete(self) -> bool:
+        return self.unreadable.n == self.total
+
+    @property
+    def is_chance(self) -> bool:
+        """Whether it may be no better than a coin: the interval of what it passes more of the right blocks than of the
+        wrong ones reaches 0. It does wherever the interval of the miss rate reaches 1 less the false-alarm rate.
+
+        Newcombe, Interval estimation for the difference between independent proportions, Statistics in Medicine 17
+        (1998) 873-890, method 10.
+        """
+        alarms, misses = self.false_alarms.value, self.misses.value
+        if alarms is None or misses is None:
+            return True
+        right_may_be_less = self.false_alarms.interval.high - alarms
+        wrong_may_be_more = self.misses.interval.high - misses
+        return 1 - alarms - misses <= math.hypot(right_may_be_less, wrong_may_be_more)
+
+
+def wording_of(prompt: str) -> str:
+    """Names a validator prompt."""
+    return hashlib.sha256(prompt.encode()).hexdigest()[:8]
+
+
+def path_of(state: str | Path, serve: str, prompt: str) -> Path:
+    return Path(state) / "validator" / f"{serve}.{wording_of(prompt)}.jsonl"
+
+
+def header_of(found: Fingerprint) -> VerdictsHeader:
+    return VerdictsHeader(found.identity, found.execution)
+
+
+def verdicts_line(record: VerdictsHeader | StoredVerdict) -> bytes:
+    return msgspec.json.encode(record) + b"\n"
+
+
+def load_verdicts(path: Path) -> StoredVerdicts:
+    """Never raises: what cannot be read was not measured. A torn line is left out."""
+    try:
+        with path.open("rb") as file:
+            first, *lines = file.read(MAX_BYTES).split(b"\n")
+    except OSError:
+        return StoredVerdicts()
+    head = _decoded(first, VerdictsHeader)
+    if head is None:
+        return StoredVerdicts()
+    found = [one for line in lines if (one := _decoded(line, StoredVerdict)) is not None]
+    return StoredVerdicts(head, {one.digest: one for one in found})
+
+
+def rates_of(verdicts: Mapping[str, StoredVerdict], blocks: Sequence[BlockToJudge] | None = None) -> ValidatorRates:
+    """From the verdicts so far."""
+    blocks = blocks_to_judge() if blocks is None else blocks
+    judged = [(block, verdicts[block.digest]) for block in blocks if block.digest in verdicts]
+    kinds = sorted({block.fault for block, _ in judged if block.fault})
+    seconds = sorted(verdict.seconds for _, verdict in judged)
+    return ValidatorRates(
+        _rate(verdict.outcome != "pass" for block, verdict in judged if not block.fault),
+        _rate(verdict.outcome == "pass" for block, verdict in judged if block.fault),
+        {kind: _rate(verdict.outcome == "pass" for block, verdict in judged if block.fault == kind) for kind in kinds},
+        _rate(verdict.outcome == "unreadable" for _, verdict in judged),
+        len(blocks),
+        seconds[len(seconds) // 2] if seconds else None,
+    )
+
+
+def _rate(outcomes: Iterable[bool]) -> ErrorRate:
+    found = list(outcomes)
+    return ErrorRate(sum(found), len(found))
+
+
+def _decoded(data: bytes, kind: type[T]) -> T | None:
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
