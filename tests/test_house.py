@@ -31,6 +31,8 @@ FOREIGN = {
     "fleet/warm/pages.py": "signatures of C functions",
     "gateway/log_file.py": "loggers and log records",
     "gateway/server.py": "a thread",
+    "orchestrate/checks/methods_program.py": "settings of jedi, in a process of its own",
+    "orchestrate/checks/names_probe.py": "the output of a process of its own",
 }
 """Files that assign attributes of objects that other libraries made."""
 
