@@ -8,7 +8,7 @@ from statistics import geometric_mean
 from typing import NamedTuple
 
 from bench.figures import table
-from bench.orchestrating.blocks import KINDS, Fault, plant
+from bench.orchestrating.blocks import KINDS, WORD, Fault, plant
 from bench.orchestrating.plane import ScriptedPlane
 from bench.routing.resample import Figure, figure
 
