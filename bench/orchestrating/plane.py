@@ -70,10 +70,19 @@ class CoderThread:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for coder in (self.worker, self.validator):
-            asyncio.run_coroutine_threadsafe(coder.close(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
+        self._loop.close()
+
+    async def _end(self) -> None:
+        for coder in (self.worker, self.validator):
+            await coder.close()
+        connections = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in connections:
+            task.cancel()
+        await asyncio.gather(*connections, return_exceptions=True)
+        await asyncio.sleep(0)  # their transports close in the next round
 
     def restart(self, coder: Coder, script: CoderScript) -> None:
         async def restart() -> None:
