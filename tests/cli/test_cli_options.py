@@ -153,6 +153,19 @@ def test_colours_only_where_they_are_wanted(
     assert ("\x1b[32m" in fake.written) is coloured
 
 
+@pytest.mark.parametrize(("variable", "coloured"), [("", True), ("1", False)], ids=["colours", "NO_COLOR"])
+def test_a_note_in_a_colour_is_plain_and_safe_where_none_are_wanted(
+    monkeypatch: pytest.MonkeyPatch, variable: str, coloured: bool
+) -> None:
+    monkeypatch.setenv("NO_COLOR", variable)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    fake = Terminal()
+    monkeypatch.setattr(sys, "stderr", fake)
+    terminal.note_in("dim", "block 1: \x1b[2Jpassed")
+    assert "block 1: \\u001b[2Jpassed" in fake.written
+    assert ("\x1b[2m" in fake.written) is coloured
+
+
 def phase(*serves: dict[str, Any], **more: Any) -> load_progress.LoadPhase:
     import msgspec
 

@@ -105,7 +105,13 @@ def test_names_are_completed(orchestrated: Path) -> None:
     assert policy_names("b") == ["block_by_block", "by-class"]
 
 
-def test_completion_says_nothing_where_nothing_is(home: Path) -> None:
+def test_without_a_configuration_the_demos_orchestrator_is_completed(home: Path) -> None:
     context: Any = types.SimpleNamespace(params={})
-    assert options.orchestrator_names(context, "") == ["pair"], "the demo's"
+    assert options.orchestrator_names(context, "") == ["pair"]
+    assert options.orchestrated_requests(context, "") == []
+
+
+def test_completion_says_nothing_where_nothing_is(config: Path) -> None:
+    context: Any = types.SimpleNamespace(params={})
+    assert options.orchestrator_names(context, "") == []
     assert options.orchestrated_requests(context, "") == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import anthropic
 import httpx
 import openai
 import pytest
+from tests.scenarios import preloaded
 from tests.scenarios.caller import PATHS, Talk, ask, budget, document, errors, story
 from tests.scenarios.plane import DIALECTS, Plane, llama, poll, running, serve, until
 
@@ -267,6 +269,33 @@ def test_ctrl_c_on_the_demo_leaves_no_process_behind(demo: Plane) -> None:
     demo.signal(signal.SIGINT)
     assert demo.exit_code() == 0
     assert demo.processes() == {}
+
+
+@pytest.mark.parametrize("policy", ["simple", "block_by_block"])
+def test_the_demos_orchestrator_answers_the_command_that_the_demo_prints(demo: Plane, policy: str) -> None:
+    printed = next(line for line in demo.said().splitlines() if line.startswith("Ask an orchestrator: stoker "))
+    words = shlex.split(printed.partition(": stoker ")[2])
+    command = preloaded.Command((*words, "--policy", policy), demo.directory, demo.environment)
+    out, err = command.communicate(60)
+    assert (command.wait(), out) == (0, "1 2 3 4 5 6 7 8 9\n"), err
+    assert ("block 1: passed" in err) is (policy == "block_by_block")
+
+
+def test_the_demos_orchestrator_answers_both_sdks_streamed_and_not(demo: Plane) -> None:
+    url, headers = f"http://127.0.0.1:{demo.port}", {"x-stoker-policy": "block_by_block"}
+    asked: Any = {"model": "pair", "messages": [{"role": "user", "content": "Count to 9."}], "extra_headers": headers}
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="none") as client:
+        whole = client.chat.completions.with_raw_response.create(**asked)
+        assert whole.headers["x-stoker-policy"] == "block_by_block"
+        texts = [whole.parse().choices[0].message.content]
+        chunks = client.chat.completions.create(stream=True, **asked)
+        texts.append("".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices))
+    with anthropic.Anthropic(base_url=url, api_key="none") as other:
+        message = other.messages.create(max_tokens=64, **asked)
+        texts.append(message.content[0].text)
+        with other.messages.stream(max_tokens=64, **asked) as stream:
+            texts.append("".join(stream.text_stream))
+    assert texts == ["1 2 3 4 5 6 7 8 9\n"] * 4
 
 
 def test_sigkill_of_the_demo_leaves_no_engine_behind(demo: Plane) -> None:

@@ -55,8 +55,8 @@ Try it in another terminal:
       for text in stream.text_stream:
           print(text, end="", flush=True)
 
-Ask an orchestrator: stoker run --state {settings.paths.state} "Count to 9."
 See what it does: stoker slot status --state {settings.paths.state}
                   stoker decisions --state {settings.paths.state}
+Ask an orchestrator: stoker run --state {settings.paths.state} "Count to 9."
 Ctrl-C ends it, and the models with it.
 """

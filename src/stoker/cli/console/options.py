@@ -76,7 +76,7 @@ def tier_names(context: typer.Context, incomplete: str) -> list[str]:
 
 def orchestrator_names(context: typer.Context, incomplete: str) -> list[str]:
     """Configured orchestrators; without a configuration that of the demo."""
-    found = _document(context).get("orchestrator", {"pair": {}})
+    found = (_document(context) or {"orchestrator": {"pair": {}}}).get("orchestrator")
     return _matching(found if isinstance(found, dict) else (), incomplete)
 
 

@@ -53,6 +53,8 @@ def note_in(style: str, text: str) -> None:
     """As `note`, on one line, in a colour on a terminal that shows colours."""
     from rich.text import Text
 
+    if os.environ.get("NO_COLOR"):  # rich would still dim and embolden
+        style = ""
     console(stderr=True).print(Text(one_line(text), style=style), soft_wrap=True)
 
 

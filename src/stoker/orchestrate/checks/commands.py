@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stoker.domain.orchestrator import CheckLayer
-from stoker.measure.suites.sandbox.command import NOT_FOUND, CommandLimits, CommandResult, isolated_command
+from stoker.measure.suites.sandbox.command import NOT_FOUND, BoundedCommandResult, CommandLimits, isolated_command
 from stoker.orchestrate.checks.source_files import path_within, source_before, write_committed, write_file
 from stoker.orchestrate.loop.blocks import LayerResult, WorkerBlock
 
@@ -64,7 +64,9 @@ class CommandChecker:
                 return _failed(command, result)
         return LayerResult(CheckLayer.COMMANDS, True)
 
-    async def _run(self, command: Sequence[str], block: WorkerBlock, committed: Sequence[WorkerBlock]) -> CommandResult:
+    async def _run(
+        self, command: Sequence[str], block: WorkerBlock, committed: Sequence[WorkerBlock]
+    ) -> BoundedCommandResult:
         text = source_before(block, committed) + block.text
         with tempfile.TemporaryDirectory(prefix="stoker-check-", ignore_cleanup_errors=True) as name:
             directory = Path(name)
@@ -96,7 +98,7 @@ def _file_name(block: WorkerBlock) -> str:
     return f"block.{_EXTENSIONS.get(block.language, 'txt')}"
 
 
-def _failed(command: Sequence[str], result: CommandResult) -> LayerResult:
+def _failed(command: Sequence[str], result: BoundedCommandResult) -> LayerResult:
     """The end of its output is what a person, and the worker, has to read."""
     shown = cleaned_tail(result.output)
     how = result.message or _exit_text(result.status)

@@ -39,7 +39,7 @@ except OSError as error:
 """
 
 
-class CommandResult(NamedTuple):
+class BoundedCommandResult(NamedTuple):
     status: int | None
     """The exit status, negative for a signal; None: it took too long, or wrote too much."""
     output: bytes
@@ -56,7 +56,7 @@ class CommandLimits(NamedTuple):
 
 async def isolated_command(
     command: Sequence[str], directory: Path, data: bytes, env: Mapping[str, str], limits: CommandLimits
-) -> CommandResult:
+) -> BoundedCommandResult:
     """Run it in `directory`, which has to be its own: the user of the sandbox gets it. Raises OSError if it cannot be
     started. On cancel it is killed.
     """
@@ -80,7 +80,7 @@ async def bounded_command(
     seconds: float,
     max_output: int = MAX_OUTPUT,
     **more: Any,
-) -> CommandResult:
+) -> BoundedCommandResult:
     """Run it as this user. `max_output`: bytes that are kept, the last ones. `more`: as for `subprocess.Popen`. Raises
     OSError if it cannot be started. On cancel it is killed.
     """
@@ -101,10 +101,10 @@ async def bounded_command(
                 tasks.create_task(_feed(process, data))
                 tasks.create_task(reply.read(process))
             if reply.is_too_much:
-                return CommandResult(None, reply.tail, f"it wrote more than {STOPPED_AT} bytes")
-            return CommandResult(await process.wait(), reply.tail)
+                return BoundedCommandResult(None, reply.tail, f"it wrote more than {STOPPED_AT} bytes")
+            return BoundedCommandResult(await process.wait(), reply.tail)
     except TimeoutError:
-        return CommandResult(None, reply.tail, f"it took longer than {seconds:g} s")
+        return BoundedCommandResult(None, reply.tail, f"it took longer than {seconds:g} s")
     finally:
         _kill(process)
         await asyncio.shield(process.wait())
