@@ -97,6 +97,9 @@ class Coder:
             document: dict[str, Any] = {"data": [{"id": self.script.id, "object": "model"}], "status": "ok"}
             _reply(writer, document if path.endswith("models") else {"status": "ok"})
             return True
+        if not path.endswith("/chat/completions"):
+            _reply(writer, {"error": {"message": "not found"}}, "404 Not Found")
+            return True
         asked = json.loads(body)
         self.requests.append(asked)
         self.open += 1
@@ -185,9 +188,10 @@ def _text(message: dict[str, Any]) -> str:
     return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
 
 
-def _reply(writer: asyncio.StreamWriter, document: dict[str, Any]) -> None:
+def _reply(writer: asyncio.StreamWriter, document: dict[str, Any], status: str = "200 OK") -> None:
     body = json.dumps(document).encode()
-    writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+    head = f"HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    writer.write(head.encode() + body)
 
 
 def _whole(model: str, text: str) -> dict[str, Any]:
