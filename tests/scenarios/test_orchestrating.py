@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import signal
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,10 @@ import pytest
 from tests.scenarios.caller import PATHS, STREAMING, Talk, errors, story
 from tests.scenarios.plane import Plane, poll, running, serve, until
 
-from stoker.orchestrate.memory.scratchpad import read_scratchpad
+from stoker.disk import atomic
+from stoker.orchestrate.memory.scratchpad import Scratchpad, read_scratchpad
+from stoker.orchestrate.worker import Worker
+from stoker.testing.client import FramingError
 
 BLOCKS = [
     "import os\n",
@@ -333,3 +338,59 @@ def test_an_engine_that_is_killed_within_a_block_loses_no_committed_one(tmp_path
         assert [block.text for block in kept] == BLOCKS[: len(kept)]
         status, _, answer = asyncio.run(whole(plane, "slowly", "chat", ("idempotency-key", "k")))
         assert (status, text_of(answer)) == (200, WHOLE)
+
+
+STEPS = {
+    "the scratchpad is begun": (Scratchpad, "begin", 1, True),
+    "the worker is asked": (Worker, "generate", 1, False),
+    "a block is recorded": (Scratchpad, "add_block", 2, True),
+    "a check is recorded": (Scratchpad, "add_check", 2, True),
+    "before a file is written": (atomic, "write_draft", 2, False),
+    "a file is written": (atomic, "write_draft", 2, True),
+    "before a block is committed": (Scratchpad, "commit", 2, False),
+    "a block is committed": (Scratchpad, "commit", 2, True),
+    "the last block is committed": (Scratchpad, "commit", 4, True),
+    "before the end is recorded": (Scratchpad, "end", 1, False),
+    "the end is recorded": (Scratchpad, "end", 1, True),
+}
+
+
+def die_at(step: str) -> None:
+    """In the process of Stoker: `kill -9` before, or after, one call of a function."""
+    owner, name, wanted, after = STEPS[step]
+    real, calls = getattr(owner, name), itertools.count(1)
+
+    def called(*given: Any, **named: Any) -> Any:
+        is_it = next(calls) == wanted
+        if is_it and not after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = real(*given, **named)
+        if is_it:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    setattr(owner, name, called)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_crash_at_any_step_leaves_no_half_block_and_a_repetition_completes_it(tmp_path: Path, step: str) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    named = ["# file: one.py\n" + BLOCKS[0], *BLOCKS[1:]]
+    worker = coder("good", tmp_path, blocks=named)
+    key = ("idempotency-key", "k")
+    with running(worker, orchestrator("pair", "good", project=str(project)), started=False) as plane:
+        plane.start(prepare=partial(die_at, step))
+        with contextlib.suppress(OSError, FramingError):
+            asyncio.run(whole(plane, "pair", "chat", key))
+        plane.exit_code()
+        for page in (plane.state / "orchestrator").glob("*.md"):
+            assert [block.text for block in read_scratchpad(page).committed] == named[
+                : len(read_scratchpad(page).committed)
+            ]
+        if (project / "one.py").exists():
+            assert "\n".join(named).startswith((project / "one.py").read_text())
+        plane.start()
+        status, _, answer = asyncio.run(whole(plane, "pair", "chat", key))
+        assert (status, text_of(answer)) == (200, "```python\n" + "\n".join(named) + "```\n")
+        assert (project / "one.py").read_text() == "\n".join(named)

@@ -63,8 +63,10 @@ class ProjectFiles:
     def _first(self, path: str, target: Path) -> None:
         if target.exists():
             self._existed.add(path)
-            self._expected.setdefault(path, self._written_before().get(path))
-            if self._expected[path] is None:
+            found = _hash_of(target)
+            if found in self._written_before(path):
+                self._expected.setdefault(path, found)
+            elif path not in self._expected:
                 raise _conflict(path, "it is there, but the request did not read it")
         else:
             self._expected[path] = None
@@ -76,12 +78,12 @@ class ProjectFiles:
     def _write(self, path: str, target: Path, texts: list[str]) -> None:
         content = file_text(texts).encode()
         mode = target.stat().st_mode & 0o777 if target.exists() else 0o644
+        digest = hashlib.sha256(content).hexdigest()
+        facts = {"kind": "file", "path": path, "sha256": digest, "request": self._request}
+        records.append(self._state, facts, f"Writing `{path}` ({len(content)} bytes).\n\n")  # a crash may follow
         _make_parents(self._directory, target)
         atomic.write(target, content, mode)
-        digest = hashlib.sha256(content).hexdigest()
         self._expected[path] = digest
-        facts = {"kind": "file", "path": path, "sha256": digest, "request": self._request}
-        records.append(self._state, facts, f"Wrote `{path}` ({len(content)} bytes).\n\n")
 
     def _note(self, number: int, block: WorkerBlock) -> None:
         fence = "```"
@@ -95,17 +97,13 @@ class ProjectFiles:
         )
         records.append(self._state, {"kind": "block", "number": number, "request": self._request}, text)
 
-    def _written_before(self) -> dict[str, str]:
-        """The hash of each file as Stoker wrote it last."""
+    def _written_before(self, path: str) -> set[str]:
+        """The hashes of what Stoker wrote, or was about to write, to a file."""
         try:
             found = records.read(self._state)
         except FileNotFoundError:
-            return {}
-        return {
-            str(facts["path"]): str(facts["sha256"])
-            for facts, _ in found
-            if facts.get("kind") == "file" and "path" in facts and "sha256" in facts
-        }
+            return set()
+        return {str(facts.get("sha256")) for facts, _ in found if facts.get("path") == path}
 
     @property
     def _state(self) -> Path:
