@@ -345,8 +345,8 @@ STEPS = {
     "the worker is asked": (Worker, "generate", 1, False),
     "a block is recorded": (Scratchpad, "add_block", 2, True),
     "a check is recorded": (Scratchpad, "add_check", 2, True),
-    "before a file is written": (atomic, "write_draft", 2, False),
-    "a file is written": (atomic, "write_draft", 2, True),
+    "before a file is written": (atomic, "write", 2, False),
+    "a file is written": (atomic, "write", 2, True),
     "before a block is committed": (Scratchpad, "commit", 2, False),
     "a block is committed": (Scratchpad, "commit", 2, True),
     "the last block is committed": (Scratchpad, "commit", 4, True),
@@ -361,6 +361,8 @@ def die_at(step: str) -> None:
     real, calls = getattr(owner, name), itertools.count(1)
 
     def called(*given: Any, **named: Any) -> Any:
+        if owner is atomic and given[0].name != "one.py":
+            return real(*given, **named)
         is_it = next(calls) == wanted
         if is_it and not after:
             os.kill(os.getpid(), signal.SIGKILL)
