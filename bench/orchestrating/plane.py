@@ -8,6 +8,7 @@ import asyncio
 import http.client
 import json
 import os
+import sys
 import threading
 import time
 from pathlib import Path
@@ -31,6 +32,7 @@ ORCHESTRATOR = """\
 [orchestrator.{name}]
 worker = "worker"
 policy = "block_by_block"
+python = "{python}"
 {keys}
 """
 
@@ -105,7 +107,10 @@ class ScriptedPlane:
         parts = [f'[front_door]\nport = {self.port}\n[paths]\nstate = "state"\nlogs = "logs"\n']
         coders = (("worker", self._coders.worker), ("validator", self._coders.validator))
         parts += [SERVE.format(name=name, port=coder.port) for name, coder in coders]
-        parts += [ORCHESTRATOR.format(name=name, keys=keys) for name, keys in self._orchestrators.items()]
+        parts += [
+            ORCHESTRATOR.format(python=sys.executable, name=name, keys=keys)
+            for name, keys in self._orchestrators.items()
+        ]
         try:
             self._up = Up(self._folder, "".join(parts), self.port, {})
         except BaseException:
