@@ -5,7 +5,7 @@ From the top: a package imports only those in lower rows, `cli` also `app`, `gat
 
     cli        the command line                     app        builds and runs the program
     gateway    the front door: HTTP, flow, admin    promotion  an alias moves on evidence
-    quality    what is found out while tiers serve
+    quality    what is found out while tiers serve  orchestrate  a worker writes block by block, checks judge
     fleet      starts, swaps, watches serves        measure    benchmarks, gates, suites
     config     the configuration file               store      decisions, metrics, state on disk
     routing    which tier answers                   testing    test tools that ship with the package

@@ -4,5 +4,6 @@ call         a client's request under way            carrier    sends a request 
 leasing      takes a lease, waits for it, returns it  formatter  the request as the serve wants it
 counting     counts tokens with the engine's counter  images     downloads images for serves that take no URLs
 check        verifies an answer                       recorder   records an answer for grading
-first_byte   ends an attempt that stays silent        internal_client  Stoker's own requests: judge, classifier model
+first_byte   ends an attempt that stays silent        internal_client  Stoker's own requests: judge, validator, worker
+internal_stream  the streamed answer to one of them
 """

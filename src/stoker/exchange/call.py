@@ -47,7 +47,7 @@ class Call(msgspec.Struct, eq=False):
     recorder: AnswerRecorder | None = None
     """Keeps the answer for grading; None: it will not be graded."""
     continuation: AnswerTranslator | None = None
-    """An answer that the client has the beginning of; the next reply completes it."""
+    """The translator of an answer whose beginning the client already has; a repair continues it."""
     relay: Relay | None = None
     sent_at: float = 0.0
     """When a serve was last called, by the clock."""

@@ -19,7 +19,7 @@ _MAX_WHOLE = 4 * 2**20
 
 
 class TextListener:
-    """Takes the place of a check: gets every event, and lets none through. Only text is passed on; thinking is not."""
+    """Poses as a check to receive the events; passes none on, because no client waits for them. Thinking is dropped."""
 
     is_failed = False
 

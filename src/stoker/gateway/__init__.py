@@ -5,5 +5,5 @@ flow    one inference request from end to end           settings   what a reload
 admin   POST /admin/VERB                                decisions  GET /admin/decisions
 status  /status and /metrics                            models     entries of /v1/models
 ollama  the read-only endpoints of Ollama               log_file   Stoker's own log
-server  sockets, event loop, signals
+server  sockets, event loop, signals                      scratchpads  GET /admin/orchestrator/REQUEST
 """

@@ -1,6 +1,7 @@
 """Serves a request that names a task: plan, then one tier after the other until one answers.
 
     plan         count tokens if the prompt may be long, find the class, plan the tiers
+    follow       try the planned tiers in order
     _run_step    one tier: ask it, record its cost, and report to its circuit
     _ask_tier    send the request, and once more if what was held back of the answer is wrong (repair)
 

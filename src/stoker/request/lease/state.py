@@ -74,9 +74,9 @@ class ServeState:
     is_drained: bool = False
     """An operator drains it: nothing new is admitted."""
     wanted: bool = False
-    """Load it without a request, as soon as it fits beside what is loaded."""
+    """It is to be loaded although no request waits: kept loaded, preloaded, or to come back."""
     exited: bool = False
-    """It exited while it was draining."""
+    """It exited while it was draining or stopping: if its swap is called off, it counts as stopped."""
     pending: Serve | None = None
     """Its changed configuration, applied once it has stopped."""
     removed: bool = False
@@ -174,5 +174,5 @@ class SlotState:
         return True
 
     def is_clearing(self) -> bool:
-        """Whether a victim is being stopped for a target."""
+        """Whether a swap that stops residents for a target is under way, its drain included."""
         return any(swap.victims and swap.target for swap in self.swaps.values())

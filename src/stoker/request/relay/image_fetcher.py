@@ -1,6 +1,6 @@
 """Downloads images that requests give by URL, if the operator allows it, by these rules:
 
-1. `fetch` is on, and at most `most` different images are asked for
+1. `fetch` is on, and at most `max_images` different images are asked for
 2. the address is http(s) without a user, on a known port, of an allowed host: `parse_image_address`
 3. the host's name is resolved once; all its addresses must be public; the connection goes to one of them
 4. TLS is verified against the host's name

@@ -29,7 +29,9 @@ from stoker.request.relay.reply import Reply
 from stoker.request.translate.refusal import refusal_of
 
 STALE_WITHIN = 1.0
-"""Seconds after sending within which a kept connection that ends had been closed before it read the request."""
+"""Seconds. A kept connection that ends within this time after sending, unanswered, was closed by the serve before: the
+request is sent again on a new one.
+"""
 UNREAD_LIMIT = 600.0
 """Least seconds before a client that reads nothing of its reply is cut. It holds a place of the serve meanwhile."""
 MAX_HELD = 256 * 1024
