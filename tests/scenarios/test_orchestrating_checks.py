@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.scenarios.caller import story
+from tests.scenarios.caller import Talk, story
 from tests.scenarios.plane import Plane, running
 from tests.scenarios.test_orchestrating import coder, orchestrator, text_of, whole
 
@@ -60,3 +62,39 @@ async def test_a_command_that_is_not_installed_is_named(plane: Plane) -> None:
     assert status == 422
     assert "no-such-linter" in answer["error"]["message"]
     assert "install it" in answer["error"]["message"]
+
+
+TIERS = """
+[[tier]]
+name = "writing"
+serve = "writer"
+[[tier]]
+name = "judging"
+serve = "judge"
+classes = ["review"]
+"""
+
+
+def test_a_worker_and_a_validator_that_swap_with_each_other_finish_two_requests(tmp_path: Path) -> None:
+    """They share a slot that holds one of them: the validator is asked when the worker has written everything."""
+    here = '\nslot = "gpu0"'
+    wrong = {2: [WRONG["validator"]]}
+    serves = coder("writer", tmp_path, wrong=wrong, until_corrected=True) + here, coder("judge", tmp_path) + here
+    with running(*serves, orchestrator("pair", "auto", validator="judging"), TIERS) as plane:
+
+        async def both() -> list[tuple[int, Any, Any]]:
+            asked = (whole(plane, "pair", "chat", ("x-stoker-class", "code-write")) for _ in range(2))
+            return list(await asyncio.gather(*asked))
+
+        for status, headers, answer in asyncio.run(both()):
+            assert status == 200, answer
+            assert "return os.sep\n" in text_of(answer)
+            assert WRONG["validator"] not in text_of(answer)
+            assert headers["x-stoker-serve"] == "writer"
+
+
+@story
+async def test_the_policy_may_stand_in_the_metadata_of_the_body(plane: Plane) -> None:
+    async with Talk(plane, "names-pair", "write it", metadata={"stoker_policy": "simple"}) as talk:
+        reply = await talk.reply()
+    assert dict(reply.headers)["x-stoker-policy"] == "simple; caller"

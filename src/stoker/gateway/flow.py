@@ -119,6 +119,7 @@ class Flow:
         fields = await call.process(read_body_fields, *arguments) if call.is_heavy else read_body_fields(*arguments)
         self._begin_reply(call, endpoint, fields)
         may_use: Callable[[Serve], bool] = caller.may_use
+        is_for_worker = False
         orchestrators = settings.orchestrators
         if orchestrators is not None:
             orchestrator = orchestrators.find(fields.model, caller)
@@ -126,14 +127,15 @@ class Flow:
                 request = OrchestratedRequest(call, caller, endpoint, fields, body, settings.names)
                 if await orchestrators.answer(orchestrator, request):
                     return
-                fields.model, may_use = orchestrator.worker, _any_serve  # whoever may use the name may use its worker
+                # Whoever may use the name may use its worker.
+                fields.model, may_use, is_for_worker = orchestrator.worker, _any_serve, True
         dispatcher = settings.dispatcher
         if dispatcher is not None:
             classes = dispatcher.router.classes
             name = classes.task_name(fields.model)
-            if name is not None and (may_use is _any_serve or caller.may_use_task(name)):
+            if name is not None and (is_for_worker or caller.may_use_task(name)):
                 plan = await dispatcher.plan(call, caller, endpoint, fields, body)
-                if orchestrators is not None and may_use is not _any_serve:
+                if orchestrators is not None and not is_for_worker:
                     orchestrator = orchestrators.specialist(plan.task.name)
                     request = OrchestratedRequest(call, caller, endpoint, fields, body, settings.names)
                     if orchestrator is not None and await orchestrators.answer(orchestrator, request, plan):

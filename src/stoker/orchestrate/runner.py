@@ -17,7 +17,7 @@ from stoker.domain.decision import OrchestratedRecord
 from stoker.domain.errors import StokerError
 from stoker.domain.orchestrator import CheckLayer
 from stoker.domain.prompt import Prompt
-from stoker.orchestrate.loop.blocks import BlockWriter, Correction, LayerResult, WorkerBlock, joined
+from stoker.orchestrate.loop.blocks import MARKER, BlockWriter, Correction, LayerResult, WorkerBlock, joined
 from stoker.orchestrate.loop.loop import Loop, ValidationFailed
 from stoker.orchestrate.loop.messages import (
     CheckBlock,
@@ -125,6 +125,8 @@ class OrchestratedRun:
         self._request = request
         self._rules = rules
         self._blocks = BlockWriter()
+        self._as_written = BlockWriter(MARKER)
+        """The same blocks with the lines that the worker wrote around them, which are not wasted."""
         self._events: deque[LoopEvent] = deque()
         self._wake = asyncio.Event()
         self._generation: asyncio.Task[None] | None = None
@@ -230,7 +232,7 @@ class OrchestratedRun:
                     except StokerError as error:
                         self._happened(CommitFailed(error))
                         return
-                    self.usage.on_committed(len(block.text))
+                    self.usage.on_committed(len(self._as_written.add(block)))
                     self._parts.reply.add(self._blocks.add(block))
                 case RecordBlock() | RecordCheck():
                     await asyncio.to_thread(self._parts.recorder.record, command)
