@@ -24,7 +24,7 @@ from stoker.gateway.scratchpads import ScratchpadPages
 from stoker.gateway.status import StatusReport, StatusSources
 from stoker.orchestrate.memory.pads import Scratchpads
 from stoker.orchestrate.memory.scratchpad import RunHead
-from stoker.promotion.promotions import Promotions
+from stoker.quality.promotion.promotions import Promotions
 from stoker.store.decisions import DecisionLog
 from stoker.store.metrics import Metrics
 from stoker.testing.client import RawReply

@@ -10,9 +10,9 @@ import pytest
 from tests.gateway.flow_stage import PATIENCE, Stage, story
 from tests.gateway.test_flow_shadow import DAY, LARGE, SMALL, House, house, served
 
-from stoker.disk import atomic
 from stoker.domain.tier import Cost, ProfileRow, Verdict, Verify
 from stoker.quality import shadow
+from stoker.store.files import atomic
 from stoker.store.live_grades import read
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from stoker.disk.hashes import HashCache
 from stoker.domain.serve import Secret, Serve, Tuning
 from stoker.measure.artifacts.fingerprint import EngineReport, difference, fingerprint, identity_files, without_secrets
+from stoker.store.files.hashes import HashCache
 
 PROPS = {"chat_template": "{{ x }}", "build_info": "b7000-abc", "model_ftype": "Q8_0"}
 

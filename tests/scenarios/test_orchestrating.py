@@ -20,9 +20,9 @@ import pytest
 from tests.scenarios.caller import PATHS, STREAMING, Talk, errors, story
 from tests.scenarios.plane import Plane, poll, running, serve, until
 
-from stoker.disk import atomic
 from stoker.orchestrate.memory.scratchpad import Scratchpad, read_scratchpad
 from stoker.orchestrate.worker import Worker
+from stoker.store.files import atomic
 from stoker.testing.client import FramingError
 
 BLOCKS = [

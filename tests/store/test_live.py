@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from stoker.disk import atomic
 from stoker.domain.errors import ConfigError
 from stoker.domain.spending import DailySpending
 from stoker.domain.tier import LIVE, ProfileRow, Verdict
+from stoker.store.files import atomic
 from stoker.store.live_grades import encode, path_of, read, recover
 
 ROW = ProfileRow("cheap", "chat", "i", "e", 20, 12, Verdict.DENY, source=LIVE, at=5.0)

@@ -37,7 +37,7 @@ from stoker.gateway.scratchpads import ScratchpadPages
 from stoker.gateway.status import StatusReport, StatusSources
 from stoker.orchestrate.memory.pads import Scratchpads
 from stoker.orchestrate.orchestrators import OrchestratorContext
-from stoker.promotion.promotions import Promotions
+from stoker.quality.promotion.promotions import Promotions
 from stoker.request.accept.access_control import AccessControl
 from stoker.request.relay.pool import ConnectionPool
 from stoker.request.translate.neutral.thinking import ThinkingSigner

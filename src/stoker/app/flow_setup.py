@@ -22,7 +22,7 @@ from stoker.exchange.carrier import Carrier
 from stoker.gateway.settings import FlowSettings, keys_of
 from stoker.orchestrate.checks.checker import check_notes
 from stoker.orchestrate.orchestrators import OrchestratorContext, Orchestrators
-from stoker.promotion.promotions import Promotions
+from stoker.quality.promotion.promotions import Promotions
 from stoker.request.accept.budget import budget_for
 from stoker.request.decide.names import Names
 from stoker.request.relay.image_fetcher import ImageFetcher

@@ -28,8 +28,8 @@ from stoker.domain.events import (
     SwapEnded,
 )
 from stoker.domain.swap import SwapReport
-from stoker.promotion.promotions import Promotions
 from stoker.quality.monitor import QualityMonitor
+from stoker.quality.promotion.promotions import Promotions
 from stoker.store.decisions import DecisionLog
 from stoker.store.metrics import Metrics
 

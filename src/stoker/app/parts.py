@@ -11,7 +11,7 @@ from stoker.app.store_parts import StoreParts
 from stoker.fleet.watchdog.watchdog import WatchdogLoop
 from stoker.gateway.flow import Flow
 from stoker.orchestrate.memory.pads import Scratchpads
-from stoker.promotion.promotions import Promotions
+from stoker.quality.promotion.promotions import Promotions
 from stoker.request.accept.access_control import AccessControl
 from stoker.request.relay.pool import ConnectionPool
 

@@ -17,7 +17,7 @@ from stoker.fleet.swapping.conductor import Conductor
 from stoker.gateway.decisions import DecisionPages
 from stoker.gateway.flow import Flow
 from stoker.gateway.scratchpads import ScratchpadPages
-from stoker.promotion.promotions import Promotions
+from stoker.quality.promotion.promotions import Promotions
 from stoker.request.accept.access_control import Caller, require
 from stoker.request.accept.routes import wrong_method
 

@@ -11,9 +11,9 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
 
-from stoker.disk.directories import make_directory
 from stoker.domain.printable import one_line
 from stoker.fleet.process.logs import open_log
+from stoker.store.files.directories import make_directory
 
 
 class _PrivateLog(RotatingFileHandler):

@@ -7,4 +7,5 @@ recheck           runs that preflight beside the serve's other requests
 shadow            grades live answers afterwards         judge     asks the tier that grades
 judge_prompt      what that tier is asked
 classifier_model  a model that classifies requests, if it proved better than the built-in classifier
+promotion         moves an alias to another serve on evidence, and back
 """

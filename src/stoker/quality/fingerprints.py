@@ -9,11 +9,11 @@ from pathlib import Path
 
 import msgspec
 
-from stoker.disk import atomic
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
 from stoker.quality.identify import identify
+from stoker.store.files import atomic
 
 log = logging.getLogger("stoker.routing")
 

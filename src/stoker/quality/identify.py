@@ -8,7 +8,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from stoker.disk.hashes import HashCache
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Serve
@@ -17,6 +16,7 @@ from stoker.fleet.engines.llama_cpp import SERVER
 from stoker.http import client
 from stoker.measure.artifacts import fingerprint as marks
 from stoker.measure.artifacts.fingerprint import EngineReport
+from stoker.store.files.hashes import HashCache
 
 PAGES = ("props", "v1/models", "version")
 """Where engines say what they are, in the order of the fields of `EngineReport`."""

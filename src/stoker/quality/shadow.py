@@ -18,7 +18,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stoker.disk import atomic
 from stoker.domain.dialect import Endpoint
 from stoker.domain.routing import ShadowSettings
 from stoker.domain.run import Fingerprint
@@ -32,6 +31,7 @@ from stoker.request.decide.policy import RoutePlan
 from stoker.routing.router import TierRouter
 from stoker.routing.tier_quality import TierQuality
 from stoker.store import live_grades as live
+from stoker.store.files import atomic
 from stoker.store.routed import RoutedCounts
 
 log = logging.getLogger("stoker.routing")

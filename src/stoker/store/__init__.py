@@ -23,5 +23,7 @@ control_socket    where `up` listens for commands
 signing_key       the key that engine keys and signatures are derived from
 events            recent events, for `/status`
 
+files             writes, hashes and names files; every room may use it
+
 During a request, `decisions` costs one append and `metrics` a few additions. The rest happens elsewhere.
 """

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from stoker.disk import atomic
+from stoker.store.files import atomic
 
 log = logging.getLogger("stoker.store")
 

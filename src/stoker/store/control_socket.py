@@ -8,8 +8,8 @@ import socket
 import stat
 from pathlib import Path
 
-from stoker.disk import atomic
-from stoker.disk.directories import is_private_directory, unusable
+from stoker.store.files import atomic
+from stoker.store.files.directories import is_private_directory, unusable
 
 LONGEST = 100
 """Bytes of a path that is bound. The kernel's `sun_path` has 108, 104 on some systems, with its final zero."""

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from stoker.disk import atomic
 from stoker.domain.tier import Demotion
+from stoker.store.files import atomic
 
 log = logging.getLogger("stoker.store")
 DemotionTable = dict[tuple[str, str], Demotion]

@@ -10,9 +10,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from stoker.disk import atomic
 from stoker.domain.errors import StokerError
 from stoker.domain.protocols import SwapEntry
+from stoker.store.files import atomic
 
 log = logging.getLogger("stoker.store")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from stoker.disk import atomic
 from stoker.domain.gate import Override
+from stoker.store.files import atomic
 
 log = logging.getLogger("stoker.store")
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import msgspec
 
-from stoker.disk import atomic
 from stoker.domain.errors import ConfigError
 from stoker.domain.routing import RouterSettings
 from stoker.domain.tier import ProfileRow
+from stoker.store.files import atomic
 
 VERSION = 1
 KEPT = 50

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from stoker.disk.directories import make_directory
 from stoker.domain.errors import StokerError
 from stoker.domain.run import Outcome, Run, RunKind
+from stoker.store.files.directories import make_directory
 
 VERSION = 1
 """`PRAGMA user_version`; a file of another one is made again."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from stoker.disk.atomic import write_draft
-from stoker.disk.directories import unusable
+from stoker.store.files.atomic import write_draft
+from stoker.store.files.directories import unusable
 
 KEY_BYTES = 32
 

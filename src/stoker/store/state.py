@@ -8,9 +8,9 @@ import os
 import socket
 from pathlib import Path
 
-from stoker.disk.directories import make_directory, unusable
 from stoker.domain.errors import ClientError, OurBug
 from stoker.store import control_socket, signing_key
+from stoker.store.files.directories import make_directory, unusable
 
 _log = logging.getLogger(__name__)
 _ELSEWHERE = "choose another one with `state` under [paths]"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from stoker.disk import atomic
 from stoker.fleet.systemd import file_changes
+from stoker.store.files import atomic
 
 
 def contents(place: Path) -> dict[str, str]:

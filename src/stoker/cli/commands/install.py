@@ -188,8 +188,8 @@ def _remembered(state: Path, account: pwd.struct_passwd, slot: str | None, serve
     if slot is None:
         yield
         return
-    from stoker.disk.directories import unusable
     from stoker.store.active_residents import ActiveResidents
+    from stoker.store.files.directories import unusable
     from stoker.store.state import StateDir
 
     active = ActiveResidents(state / "active.json")

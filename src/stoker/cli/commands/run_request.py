@@ -67,7 +67,7 @@ def path_of(state: Path, request: str) -> Path:
 
 def save(state: Path, request: str, saved: SavedRequest) -> None:
     """Raises OSError."""
-    from stoker.disk import atomic
+    from stoker.store.files import atomic
 
     atomic.write(path_of(state, request), msgspec.json.encode(saved), 0o600, make_parents=True)
 

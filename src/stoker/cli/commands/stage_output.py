@@ -154,7 +154,7 @@ def _users(result: Staged, serves: Sequence[Serve]) -> list[str]:
 
 
 def _serve_name(result: Staged) -> str:
-    from stoker.disk.split_gguf import parse_part
+    from stoker.store.files.split_gguf import parse_part
 
     file = result.path.name
     split = parse_part(file)

@@ -16,8 +16,8 @@ def feed_drift(found: RunningServe, mismatches: Iterable[bool]) -> None:
     import msgspec
 
     from stoker.cli.evaluate.running_serve import command_for
-    from stoker.disk import atomic
     from stoker.measure.statistics.drift import DriftDetector, DriftLevel
+    from stoker.store.files import atomic
 
     path = found.state / "drift.json"
     drift = DriftDetector()

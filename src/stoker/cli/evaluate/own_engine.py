@@ -13,7 +13,6 @@ from pathlib import Path
 from stoker.cli.console.errors import UsageError
 from stoker.cli.console.installation import Installation as ConfiguredPlace
 from stoker.cli.machine.ports import free_port
-from stoker.disk.hashes import HashCache
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Driver, Serve
@@ -28,6 +27,7 @@ from stoker.measure.artifacts.fingerprint import EngineReport
 from stoker.measure.trials.context_search import EngineNotStarted, StartedEngine
 from stoker.measure.trials.sweep import VariantFailure
 from stoker.quality.identify import ask, packages
+from stoker.store.files.hashes import HashCache
 
 LOOK, _SOON = 0.1, 0.02
 _KILLED = 10.0

@@ -12,8 +12,8 @@ from stoker.cli.console import options, terminal
 from stoker.cli.console.errors import FAILED, RequestRefused, UsageError
 from stoker.cli.evaluate.canary import baseline_of
 from stoker.cli.evaluate.drift_alarm import feed_drift
-from stoker.disk import atomic
 from stoker.domain.errors import StokerError
+from stoker.store.files import atomic
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from stoker.disk.split_gguf import parse_part
+from stoker.store.files.split_gguf import parse_part
 
 GGUF_MAGIC = b"GGUF"
 DEPTH = 6

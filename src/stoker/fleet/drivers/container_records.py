@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from stoker.disk import atomic
 from stoker.fleet.drivers.containers import ContainerRecord
+from stoker.store.files import atomic
 
 
 class ContainerRecords:

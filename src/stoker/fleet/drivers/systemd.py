@@ -11,7 +11,6 @@ from pathlib import Path
 
 import msgspec
 
-from stoker.disk import atomic
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Driver, Serve
 from stoker.fleet.drivers.process import describe_exit
@@ -30,6 +29,7 @@ from stoker.fleet.systemd import syntax, systemctl, unit_states, units
 from stoker.fleet.systemd.systemctl import Systemctl, SystemdFailed
 from stoker.fleet.systemd.unit_states import UnitAction, UnitStatus
 from stoker.fleet.systemd.units import Origin
+from stoker.store.files import atomic
 
 _FINGERPRINT = "STOKER_FINGERPRINT"
 _SAID = 800

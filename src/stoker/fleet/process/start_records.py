@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from stoker.disk import atomic
+from stoker.store.files import atomic
 
 
 class StartRecord(msgspec.Struct, frozen=True, kw_only=True):

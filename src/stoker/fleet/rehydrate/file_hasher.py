@@ -6,9 +6,9 @@ import asyncio
 import threading
 from pathlib import Path
 
-from stoker.disk.hashes import HashCache
 from stoker.fleet.rehydrate import copying
 from stoker.fleet.rehydrate.threads import in_thread
+from stoker.store.files.hashes import HashCache
 
 CONCURRENT_READS = 2
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from stoker.disk.split_gguf import model_files
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Serve
 from stoker.fleet.rehydrate.drafts import draft_of, existing
 from stoker.fleet.rehydrate.fetch import Fetcher, FetchRequest, Tell, mismatch, tool_missing
 from stoker.fleet.rehydrate.file_hasher import FileHasher
 from stoker.fleet.rehydrate.sources import TOOLS, SourceKind, is_file, of_file, of_folder, parse
+from stoker.store.files.split_gguf import model_files
 
 
 def missing(serve: Serve) -> list[str]:

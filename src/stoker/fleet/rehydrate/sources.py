@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from urllib.parse import quote, urlsplit
 
-from stoker.disk.split_gguf import parse_part
+from stoker.store.files.split_gguf import parse_part
 
 _FILES = (".gguf", ".safetensors", ".bin", ".pt", ".pth")
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*")

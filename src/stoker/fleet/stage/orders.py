@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from urllib.parse import unquote
 
-from stoker.disk.split_gguf import GgufPart, model_files, parse_part
 from stoker.fleet.rehydrate.sources import SourceKind, WeightSource, is_file, of_file, of_folder
+from stoker.store.files.split_gguf import GgufPart, model_files, parse_part
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*")
 _DIGEST = re.compile(r"[0-9a-fA-F]{64}")

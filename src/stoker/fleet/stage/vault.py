@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from stoker.disk.split_gguf import model_files, parse_part
 from stoker.domain.serve import Serve
 from stoker.fleet.rehydrate.sources import is_file
 from stoker.fleet.stage.staging_area import FOLDER, StageRefused, StagingArea
+from stoker.store.files.split_gguf import model_files, parse_part
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from stoker.disk import atomic
+from stoker.store.files import atomic
 
 
 @contextlib.contextmanager

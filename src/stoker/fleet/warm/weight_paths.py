@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from stoker.disk.split_gguf import model_files
 from stoker.domain.serve import Serve
+from stoker.store.files.split_gguf import model_files
 
 _ENDINGS = (".safetensors", ".gguf", ".bin", ".pt")
 

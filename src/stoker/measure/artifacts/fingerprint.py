@@ -17,9 +17,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stoker.disk.split_gguf import parse_part
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import IN_PLACE, Secret, Serve
+from stoker.store.files.split_gguf import parse_part
 
 IDENTITY = ("model", "revision", "quantisation", "template", "sampling")
 _ELSEWHERE = frozenset(

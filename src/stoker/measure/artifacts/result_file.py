@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from stoker.disk import atomic
 from stoker.domain.errors import StokerError
 from stoker.domain.run import Run, RunKind
+from stoker.store.files import atomic
 
 ENDING = ".json"
 

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from stoker.disk import atomic
 from stoker.domain.errors import ClientError, StokerError
 from stoker.orchestrate.loop.blocks import WorkerBlock, file_text
 from stoker.orchestrate.memory import records
+from stoker.store.files import atomic
 
 _PRIVATE = (".stoker", ".git")
 STATE = "state.md"

@@ -13,8 +13,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from stoker.disk.split_gguf import model_files
 from stoker.fleet.memory.fit.shape import Layer, Shape, UnreadableModel, whole
+from stoker.store.files.split_gguf import model_files
 
 HEADER_LIMIT = 256 * 2**20
 MOST_KEYS, MOST_TENSORS, MOST_PARTS = 65_536, 262_144, 1024

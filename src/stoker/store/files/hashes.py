@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from stoker.disk import atomic
+from stoker.store.files import atomic
 
 
 class HashedFile(msgspec.Struct, frozen=True):

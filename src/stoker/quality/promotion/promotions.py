@@ -21,8 +21,8 @@ from stoker.domain.nearest import nearest
 from stoker.domain.protocols import Clock, Leases
 from stoker.domain.run import Finding, Outcome, Run
 from stoker.domain.serve import Serve
-from stoker.promotion.gate_evidence import check_evidence
-from stoker.promotion.watch import PromotionWatch
+from stoker.quality.promotion.gate_evidence import check_evidence
+from stoker.quality.promotion.watch import PromotionWatch
 from stoker.request.decide.aliases import resolve_aliases, with_aliases
 
 

@@ -20,7 +20,7 @@ from stoker.domain.run import Finding, Outcome, Run, RunKind, Subject
 from stoker.domain.serve import Serve, Status
 from stoker.exchange.leasing import leased
 from stoker.fleet.swapping.conductor import Conductor
-from stoker.promotion.promotions import Promotions
+from stoker.quality.promotion.promotions import Promotions
 from stoker.store.overrides import Overrides
 from stoker.testing.clock import FakeClock
 from stoker.testing.fleet import FakeFleet

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker.disk import atomic
+from stoker.store.files import atomic
 
 
 def test_a_new_file_and_its_directory_are_private(tmp_path: Path) -> None:

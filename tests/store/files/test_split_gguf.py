@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stoker.disk.split_gguf import GgufPart, model_files, parse_part
+from stoker.store.files.split_gguf import GgufPart, model_files, parse_part
 
 
 def test_the_first_part_names_all_of_them() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker.disk.hashes import HashCache
+from stoker.store.files.hashes import HashCache
 
 
 def test_a_file_that_changes_while_it_is_read_is_not_steady(tmp_path: Path) -> None:
