@@ -10,9 +10,10 @@ from tests.app.program import SERVES, Assembly, assembled, settings_in
 
 from stoker.app.configuration import Configuration
 from stoker.app.reload import ConfigurationChanges, Reloader, compare
-from stoker.domain.access import FrontDoor, Key, Paths, Scope, Settings, WarmPool
+from stoker.domain.access import FrontDoor, Paths, Settings, WarmPool
 from stoker.domain.errors import ClientError, ConfigError
 from stoker.domain.gate import Alias
+from stoker.domain.key import Key, Scope
 from stoker.domain.routing import RouterSettings
 from stoker.domain.serve import Secret, Serve
 from stoker.domain.tier import Tier

@@ -17,7 +17,8 @@ from stoker.cli.commands.doctor_checks import DoctorFinding, DoctorHealth
 from stoker.cli.machine import discover
 from stoker.cli.machine.discover import Gpu, InstalledEngine
 from stoker.cli.main import run
-from stoker.domain.access import FrontDoor, Key
+from stoker.domain.access import FrontDoor
+from stoker.domain.key import Key
 from stoker.domain.serve import Secret, Serve
 from stoker.fleet.memory.device import Accounting, Device
 from stoker.fleet.memory.host import HostMemory

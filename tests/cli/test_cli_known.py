@@ -15,7 +15,8 @@ from stoker.cli.console.installation import Installation
 from stoker.cli.evaluate import running_serve
 from stoker.cli.evaluate.front_door_key import front_door_key
 from stoker.cli.main import run
-from stoker.domain.access import FrontDoor, Key, Paths, Scope, Settings
+from stoker.domain.access import FrontDoor, Paths, Settings
+from stoker.domain.key import Key, Scope
 from stoker.domain.serve import Secret, Serve
 
 FAST = Serve("fast", served_name="fast-8b", aliases=("gpt-x",))

@@ -21,6 +21,7 @@ from stoker.config.toml_writer import render
 from stoker.config.warnings import warnings
 from stoker.domain.access import Settings
 from stoker.domain.errors import ConfigError
+from stoker.domain.key import KeySettings
 from stoker.domain.routing import BreakerLimits, ClassifierModelSettings, RouterSettings, ShadowSettings
 
 Loaded = Callable[[str], Settings]
@@ -35,8 +36,33 @@ allowed_hosts = ["box.lan"]
 allowed_origins = ["https://chat.lan"]
 keys = [
   { name = "team", value = "env:STOKER_TEST_KEY", scope = "observe", max_active = 4, ollama_api = "refuse" },
-  { name = "me", value = "file:me.key", cloud = false, models = ["auto:planning", "near", "a"] },
+  { name = "me", value = "file:me.key", app = "agents", cloud = false, models = ["auto:planning", "near", "a"] },
 ]
+queue_bytes = "8MiB"
+[app.agents]
+scope = "inference"
+models = ["*"]
+classes = ["chat"]
+cloud = true
+ollama_api = "answer"
+priority = "background"
+weight = 2.0
+max_active = 8
+context = 32768
+max_output = 4096
+requests_per_minute = 60
+tokens_per_minute = 100000
+input_tokens_per_minute = 80000
+output_tokens_per_minute = 20000
+tokens_per_day = 2000000
+tokens_per_month = 20000000
+cost_per_day = 2.5
+cost_per_month = 20.0
+default_model = "near"
+system_prompt = "Answer in English."
+thinking = false
+sampling = { temperature = 0.2 }
+verify = "observe"
 [paths]
 state = "state"
 log_bytes = "1.5MB"
@@ -222,6 +248,7 @@ class TestShow:
         ):
             assert {f.name for f in fields(getattr(full, section))} == known[table] == set(shown[section])
         assert {f.name for f in fields(full.front_door)} == known["FrontDoorTable"] == set(shown["front_door"])
+        assert {f.name for f in fields(KeySettings)} == known["AppTable"] == set(shown["app"]["agents"])
         assert {f.name for f in fields(full.paths)} == known["PathsTable"] == set(shown["paths"])
         assert {f.name for f in fields(full.slots[0].swap)} == known["SwapTable"] == set(shown["slots"]["gpu0"]["swap"])
         breaker = {f"breaker_{name}" for name in BreakerLimits.__struct_fields__}
@@ -259,6 +286,7 @@ KEYS = [
     for section, table in {
         "[front_door]": "FrontDoorTable",
         "[[front_door.keys]]": "KeyTable",
+        "[app.agents]": "AppTable",
         "[paths]": "PathsTable",
         "[swap]": "SwapTable",
         "[slots.g]": "SlotTable",
@@ -384,6 +412,7 @@ class TestInStep:
         [
             ("## [front_door]", "FrontDoorTable"),
             ("### Each of `front_door.keys`", "KeyTable"),
+            ("## [app.NAME]", "AppTable"),
             ("## [paths]", "PathsTable"),
             ("## [slots.NAME]", "SlotTable"),
             ("## [swap], and [slots.NAME.swap]", "SwapTable"),

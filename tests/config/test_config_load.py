@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from stoker.config.load import find, load
-from stoker.domain.access import FrontDoor, Media, Scope, Settings
+from stoker.domain.access import FrontDoor, Media, Settings
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ConfigError
+from stoker.domain.key import Scope
 from stoker.domain.serve import Driver, Requires, Status, SwapPolicy
 
 Loaded = Callable[[str], Settings]

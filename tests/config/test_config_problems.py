@@ -98,7 +98,7 @@ def test_a_file_with_twelve_mistakes_reports_all_twelve_with_their_lines(problem
         ("[slots.g]\ndevices = [0, '0']", "2: key 'slots.g.devices': names a device twice"),
         ("[slots.g]\ndevices = [true]", "2: key 'slots.g.devices': contains something that is not a device"),
         # keys that are somewhere else, or later
-        ("port = 1", "1: key 'port': unknown key; known here: alias, conversations, front_door"),
+        ("port = 1", "1: key 'port': unknown key; known here: alias, app, conversations, front_door"),
         ("[warm]\nmemory = 'all'", "2: key 'warm.memory': 'all' is not a size"),
         ("[media]\nhosts = ['https://a']", "2: key 'media.hosts[#1]': is not a host name; write one like"),
         ("[media]\nhosts = ['a.*']", "2: key 'media.hosts[#1]': is not a host name; write one like"),
@@ -454,3 +454,37 @@ class TestSecrets:
         assert all("the environment variable STOKER_TEST_KEY is not set or empty" in problem for problem in found)
         monkeypatch.setenv("STOKER_TEST_KEY", self.SECRET)
         assert problems(self.file("env:STOKER_TEST_KEY")) == []
+
+
+class TestKeysAndApplications:
+    """Settings of keys and applications that contradict themselves, or name what is not there."""
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("[app.a]\nrequests_per_minute = -1", "2: key 'app.a.requests_per_minute': is too small: at least 1"),
+            ("[app.a]\ncost_per_day = 0", "2: key 'app.a.cost_per_day': is too small: more than 0"),
+            ("[app.a]\ncost_per_day = -2.5", "2: key 'app.a.cost_per_day': is too small: more than 0"),
+            (
+                "[app.a]\ntokens_per_minute = 10\ntokens_per_day = 5",
+                "2: key 'app.a.tokens_per_minute': is larger than tokens_per_day, so it can never be reached; lower it",
+            ),
+            ("[app.a]\ncontext = 5\nmax_output = 6", "3: key 'app.a.max_output': is larger than context"),
+            ("[app.a]\npriority = 'high'", "2: key 'app.a.priority': 'high' is not"),
+            ("[app.a]\nclasses = ['plannning']", "2: key 'app.a.classes[#1]': there is no class 'plannning'; did you"),
+            ("[app.a]\nsampling = { temp = 1.0 }", "2: key 'app.a.sampling.temp': is not a sampling setting"),
+            ("[app.a]\ndefault_model = '*'", "2: key 'app.a.default_model': no serve has the name '*'"),
+            ("[app.'a b']", "1: key 'app.a b': is not a valid name"),
+            ("[app.a]\nweight = 0", "2: key 'app.a.weight': is too small: more than 0"),
+        ],
+    )
+    def test_a_wrong_setting_is_named_with_its_line(self, problems: Problems, text: str, expected: str) -> None:
+        [problem] = problems(text)
+        assert problem.startswith(expected)
+
+    def test_a_key_of_an_application_that_is_not_there_is_refused(
+        self, problems: Problems, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("K", "k" * 16)
+        [problem] = problems("[app.agents]\n[[front_door.keys]]\nname = 'a'\nvalue = 'env:K'\napp = 'agent'")
+        assert problem == "5: key 'front_door.keys[a].app': there is no application 'agent'; did you mean 'agents'?"

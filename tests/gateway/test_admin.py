@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from tests.gateway.flow_stage import LoopClock, Stage, a_serve, ask
 
-from stoker.domain.access import Key, Scope
 from stoker.domain.errors import ConfigError
+from stoker.domain.key import Key, Scope
 from stoker.domain.serve import Secret, Slot, SwapPolicy
 from stoker.fleet.conversations.keeper import ConversationStatistics
 from stoker.fleet.warm import statistics as warm

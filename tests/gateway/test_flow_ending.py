@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from tests.gateway.flow_stage import CHAT, Stage, Talk, a_serve, ask, story
 
-from stoker.domain.access import Key
 from stoker.domain.errors import CapacityError
+from stoker.domain.key import Key
 from stoker.domain.serve import Secret, Slot, SwapPolicy
 from stoker.request.relay.reply import Reply
 from stoker.testing.client import RawClient

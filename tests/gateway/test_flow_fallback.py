@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.gateway.flow_stage import Stage, Talk, a_serve, ask, story
 
-from stoker.domain.access import Key
 from stoker.domain.decision import Candidate
 from stoker.domain.dialect import Dialect
+from stoker.domain.key import Key
 from stoker.domain.serve import Secret, Slot, SwapPolicy
 from stoker.testing.fleet import FakeFleet
 

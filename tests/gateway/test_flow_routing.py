@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from tests.gateway.flow_stage import PATIENCE, LoopClock, Stage, Talk, a_serve, ask, story
 
-from stoker.domain.access import Key
 from stoker.domain.decision import Candidate, Decision
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import UpstreamError
+from stoker.domain.key import Key
 from stoker.domain.routing import BreakerLimits, RouterSettings
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Secret

@@ -20,10 +20,10 @@ from stoker.config.tables.orchestrator import build_orchestrators
 from stoker.config.tables.router import build_router
 from stoker.config.tables.translation import build_translation
 from stoker.config.tables.value_checks import split_status
-from stoker.config.tables.value_types import SCOPES
-from stoker.domain.access import Conversations, FrontDoor, Key, Paths, Scope, Settings, WarmPool, Watchdog
+from stoker.domain.access import Conversations, FrontDoor, Paths, Settings, WarmPool, Watchdog
 from stoker.domain.dialect import SPOKEN as ANY_SPOKEN
 from stoker.domain.dialect import Dialect
+from stoker.domain.key import App, make_key
 from stoker.domain.serve import Driver, Requires, Secret, Serve, Slot, Status, SwapPolicy, Tuning, Warmth
 
 SPOKEN = {
@@ -93,6 +93,7 @@ def build(
         warm=WarmPool(**file.warm.model_dump()),
         watchdog=Watchdog(**file.watchdog.model_dump()),
         conversations=Conversations(**file.conversations.model_dump()),
+        apps=tuple(App(name, table.to_settings()) for name, table in file.app.items()),
         gates=build_gates(file.gate),
         aliases=build_aliases(file.alias),
         orchestrators=build_orchestrators(file.orchestrator, *orchestrator_files),
@@ -120,14 +121,12 @@ def _or(text: str | None, directory: Path, default: Callable[[], Path]) -> Path:
 def _front_door(file: File, secrets: Secrets) -> FrontDoor:
     door = file.front_door
     keys = tuple(
-        Key(
-            name=str(key.name),
-            value=secrets["front_door", "keys", index, "value"],
-            scope=Scope(1 + SCOPES.index(key.scope)),
-            max_active=key.max_active,
-            models=tuple(key.models),
-            ollama_api=key.ollama_api,
-            cloud=key.cloud,
+        make_key(
+            str(key.name),
+            secrets["front_door", "keys", index, "value"],
+            key.to_settings(),
+            key.app or "",
+            None if key.app is None else file.app[key.app].to_settings(),
         )
         for index, key in enumerate(door.keys)
     )
@@ -137,6 +136,7 @@ def _front_door(file: File, secrets: Secrets) -> FrontDoor:
         prefixes=tuple(dict.fromkeys(door.prefixes)),
         body_limit=door.body_limit,
         body_budget=door.body_budget,
+        queue_bytes=door.queue_bytes,
         max_messages=door.max_messages,
         max_tools=door.max_tools,
         max_values=door.max_values,

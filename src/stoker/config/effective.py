@@ -11,7 +11,6 @@ from stoker.config.tables.file import (
     ConversationsTable,
     File,
     FrontDoorTable,
-    KeyTable,
     PathsTable,
     RequiresTable,
     ServeTable,
@@ -21,6 +20,7 @@ from stoker.config.tables.file import (
     WatchdogTable,
 )
 from stoker.config.tables.gates import AliasTable, GateTable
+from stoker.config.tables.keys import show_app, show_key
 from stoker.config.tables.media import MediaTable
 from stoker.config.tables.orchestrator import show_orchestrator
 from stoker.config.tables.router import show_router, show_tier
@@ -48,6 +48,7 @@ def show(settings: Settings) -> dict[str, object]:
         "warm": WarmTable.show(settings.warm),
         "watchdog": WatchdogTable.show(settings.watchdog),
         "conversations": ConversationsTable.show(settings.conversations),
+        "app": {app.name: show_app(app) for app in settings.apps},
         "gate": {
             gate.name: GateTable.show(gate, conditions=[one.text for one in gate.conditions]) for gate in settings.gates
         },
@@ -92,7 +93,7 @@ def _tidy(node: Any) -> Any:
 
 
 def _front_door(door: FrontDoor) -> dict[str, Any]:
-    keys = [KeyTable.show(key, value=key.value.source, scope=key.scope.name.lower()) for key in door.keys]
+    keys = [show_key(key) for key in door.keys]
     # Without keys, "keys" would be wrong, and the file may not contain it.
     auth = ("keys" if door.keys else None) if door.auth else "none"
     return FrontDoorTable.show(door, auth=auth, keys=keys)

@@ -1,39 +1,14 @@
-"""The whole configuration (`Settings`): keys, the front door, paths, limits."""
+"""The whole configuration (`Settings`): the front door, paths, limits."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import IntEnum
 
 from stoker.domain.gate import Alias, Gate
+from stoker.domain.key import App, Key
 from stoker.domain.orchestrator import Orchestrator
 from stoker.domain.routing import RouterSettings
-from stoker.domain.serve import Secret, Serve, Slot
-
-
-class Scope(IntEnum):
-    """What a key may do; each includes the ones before it."""
-
-    INFERENCE = 1
-    OBSERVE = 2
-    ADMIN = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """A caller's key. `models`: names or `*`. `max_active`: how many of its requests may run at once; None: any
-    number.
-    """
-
-    name: str
-    value: Secret
-    scope: Scope = Scope.INFERENCE
-    max_active: int | None = None
-    models: tuple[str, ...] = ("*",)
-    ollama_api: str | None = None
-    """`answer` or `refuse` requests of Ollama's API; None: as the front door is configured."""
-    cloud: bool = True
-    """Whether its requests may go to cloud tiers."""
+from stoker.domain.serve import Serve, Slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +41,8 @@ class FrontDoor(Bounds):
     auth: bool = True
     """Whether a key is required. False only with an explicit `auth = "none"`."""
     keys: tuple[Key, ...] = ()
+    queue_bytes: int | None = None
+    """Bytes of the bodies of all requests that wait for a place or a load; None: `body_budget` alone limits them."""
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     ollama_api: str = "answer"
@@ -153,6 +130,7 @@ class Settings:
     warm: WarmPool = WarmPool()
     watchdog: Watchdog = Watchdog()
     conversations: Conversations = Conversations()
+    apps: tuple[App, ...] = ()
     gates: tuple[Gate, ...] = ()
     aliases: tuple[Alias, ...] = ()
     orchestrators: tuple[Orchestrator, ...] = ()

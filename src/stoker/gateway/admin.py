@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from stoker.domain.access import Scope
 from stoker.domain.errors import ClientError, ConfigError
+from stoker.domain.key import Scope
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Serve
 from stoker.fleet.swapping.conductor import Conductor

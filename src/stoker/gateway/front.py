@@ -17,10 +17,10 @@ from typing import Any
 
 import msgspec
 
-from stoker.domain.access import Scope
 from stoker.domain.decision import Candidate
 from stoker.domain.dialect import OLLAMA
 from stoker.domain.errors import ClientError, ClientLeft, OurBug, StokerError
+from stoker.domain.key import Scope
 from stoker.domain.orchestrator import Orchestrator
 from stoker.domain.serve import Serve
 from stoker.exchange.call import Call

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from stoker.domain.access import FrontDoor, Key, Scope
+from stoker.domain.access import FrontDoor
 from stoker.domain.errors import ClientError
+from stoker.domain.key import Key, Scope
 from stoker.domain.serve import Secret, Serve, Translation
 from stoker.request.accept.access_control import (
     MAX_KNOWN_HOSTS,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from stoker.cli.console.errors import UsageError
-from stoker.domain.access import Scope
+from stoker.domain.key import Scope
 
 if TYPE_CHECKING:
     from stoker.cli.console.answers import FrontDoorStatus

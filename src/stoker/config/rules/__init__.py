@@ -1,6 +1,7 @@
 """Rules about several keys at once. What a rule finds goes to the document, as a problem with its line.
 
-all_rules  runs them all; the front door and its keys
+all_rules  runs them all; the front door
+keys       keys of callers, and applications
 names      one namespace for serves, their names, and tiers
 serves     what one serve needs, and what it must not have
 slots      ports, slots and their memory

@@ -2,6 +2,7 @@
 
 file          the whole file, and the tables that have no module of their own
 gates         `[gate.NAME]` and `[alias.NAME]`
+keys          `[app.NAME]` and `[[front_door.keys]]`
 media         `[media]`
 router        `[router]` and `[[tier]]`
 translation   `[serve.translation]`

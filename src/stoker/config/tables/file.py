@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from stoker.config.tables.gates import AliasRow, GateTable
+from stoker.config.tables.keys import AppTable, KeyTable
 from stoker.config.tables.media import MediaTable
 from stoker.config.tables.orchestrator import OrchestratorTable
 from stoker.config.tables.router import RouterTable, TierTable
@@ -36,7 +37,6 @@ from stoker.config.tables.value_types import (
     PathPrefix,
     Port,
     Rendezvous,
-    ScopeWord,
     ServedName,
     Sha256,
     Share,
@@ -53,22 +53,6 @@ from stoker.config.tables.value_types import (
 )
 
 
-class KeyTable(Section):
-    """A caller's key."""
-
-    name: Name | None = setting(None, "Required. The caller's name in logs, metrics and decisions.")
-    value: Text | None = setting(
-        None, "Required. `env:NAME` or `file:PATH`; the key itself must not be in this file. At least 16 characters."
-    )
-    scope: ScopeWord = setting("inference", "What its requests may do. Each scope includes the ones before it.")
-    max_active: Count | None = setting(None, "Most requests in flight with this key. Left out: no limit.")
-    models: list[Text] = setting(["*"], 'Model names that it may use and sees in `/v1/models`; `"*"` means all.')
-    ollama_api: OllamaWord | None = setting(
-        None, "Whether requests to Ollama's API are answered: `answer` or `refuse`. Default: as in `[front_door]`."
-    )
-    cloud: bool = setting(True, "Whether its requests may go to clouds.")
-
-
 class FrontDoorTable(Section):
     """Where Stoker listens, and who may use it."""
 
@@ -83,6 +67,11 @@ class FrontDoorTable(Section):
         "Memory for all request bodies together. Beyond it, requests get 503. Auto: a tenth of the machine's memory, "
         "at least "
         "64 MiB.",
+    )
+    queue_bytes: Size | None = setting(
+        None,
+        "Memory for the bodies of all requests that wait for a place or a load. Beyond it, a request that would have "
+        "to wait gets 503. Left out: only `body_budget` counts.",
     )
     max_messages: Count = setting(
         10_000, "Longest list of messages, input items, prompts or documents in a request. A longer one gets 413."
@@ -358,6 +347,7 @@ class File(Section):
     warm: WarmTable = setting(WarmTable(), "Host memory for the weights of models that were swapped out.")
     watchdog: WatchdogTable = setting(WatchdogTable(), "When a serve counts as hung, and how often it is restarted.")
     conversations: ConversationsTable = setting(ConversationsTable(), "Saved KV caches.")
+    app: dict[str, AppTable] = setting({}, "Applications, with settings and limits for their keys: `[app.NAME]`.")
     gate: dict[str, GateTable] = setting({}, "Conditions for promotions: `[gate.NAME]`.")
     alias: dict[str, AliasRow] = setting(
         {}, 'Names that a promotion can move to another serve: `[alias.NAME]`; or names for routing: `fast = "auto"`.'

@@ -18,6 +18,7 @@ LATER_DRIVERS = {"ray": "start the deployment yourself and give its base_url"}
 """Drivers that this version does not have, and what to do instead."""
 WARMTH = ("auto", "pin", "never")
 SCOPES = ("inference", "observe", "admin")
+PRIORITIES = ("interactive", "normal", "background")
 AUTH = ("keys", "none")
 KEY_HEADERS = ("authorization", "x-api-key")
 SYSTEM_TURNS = ("keep", "append")
@@ -46,6 +47,7 @@ Engine = Annotated[str, BeforeValidator(value_checks.one_of(ENGINES)), _schema(e
 DriverWord = Annotated[str, BeforeValidator(value_checks.one_of(DRIVERS, LATER_DRIVERS)), _schema(enum=list(DRIVERS))]
 DialectWord = Annotated[str, BeforeValidator(value_checks.one_of(DIALECTS)), _schema(enum=list(DIALECTS))]
 ScopeWord = Annotated[str, BeforeValidator(value_checks.one_of(SCOPES)), _schema(enum=list(SCOPES))]
+PriorityWord = Annotated[str, BeforeValidator(value_checks.one_of(PRIORITIES)), _schema(enum=list(PRIORITIES))]
 WarmthWord = Annotated[str, BeforeValidator(value_checks.one_of(WARMTH)), _schema(enum=list(WARMTH))]
 SystemTurnsWord = Annotated[str, BeforeValidator(value_checks.one_of(SYSTEM_TURNS)), _schema(enum=list(SYSTEM_TURNS))]
 SwitchWord = Annotated[str, BeforeValidator(value_checks.one_of(SWITCHES)), _schema(enum=list(SWITCHES))]

@@ -6,8 +6,9 @@ import hmac
 import ipaddress
 from collections.abc import Iterable, Mapping
 
-from stoker.domain.access import FrontDoor, Key, Scope
+from stoker.domain.access import FrontDoor
 from stoker.domain.errors import ClientError
+from stoker.domain.key import Key, Scope
 from stoker.domain.serve import Secret, Serve
 from stoker.request.accept.cors import Cors
 

@@ -1,0 +1,101 @@
+"""Rules about `[[front_door.keys]]` and `[app.NAME]`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from stoker.config.document import ConfigDocument
+from stoker.config.inheritance import ServeEntry
+from stoker.config.line_numbers import KeyPath
+from stoker.config.rules.names import auto_names, model_names
+from stoker.config.rules.serves import SAMPLING
+from stoker.config.tables import value_checks
+from stoker.config.tables.file import File
+from stoker.config.tables.keys import AppTable
+from stoker.domain.nearest import did_you_mean
+from stoker.domain.task import CLASSES
+
+_CONTAINED = (
+    ("input_tokens_per_minute", "tokens_per_minute"),
+    ("output_tokens_per_minute", "tokens_per_minute"),
+    ("tokens_per_minute", "tokens_per_day"),
+    ("input_tokens_per_minute", "tokens_per_day"),
+    ("output_tokens_per_minute", "tokens_per_day"),
+    ("tokens_per_day", "tokens_per_month"),
+    ("cost_per_day", "cost_per_month"),
+    ("max_output", "context"),
+)
+"""Pairs of limits: the first is reached only if it is not larger than the second."""
+
+
+def check_keys(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> None:
+    """1. name and value are there  2. no name twice  3. the application exists  4. the settings: `_check_settings`"""
+    seen: dict[str, int] = {}
+    for index, key in enumerate(file.front_door.keys):
+        path = ("front_door", "keys", index)
+        for required in ("name", "value"):
+            if getattr(key, required) is None and not doc.is_spoiled((*path, required)):
+                doc.problem(path, f"`{required}` is missing")  # 1
+        if key.name and key.name in seen:
+            doc.problem((*path, "name"), f"line {seen[key.name]} already has a key with this name; choose another")  # 2
+        elif key.name:
+            seen[key.name] = doc.line((*path, "name"))
+        if key.app is not None and key.app not in file.app and not doc.is_spoiled(("app", key.app)):
+            hint = did_you_mean(key.app, file.app) or f"; add a section [app.{key.app}]"
+            doc.problem((*path, "app"), f"there is no application '{key.app}'{hint}")  # 3
+    for name in file.app:
+        try:
+            value_checks.name(name)
+        except ValueError as error:
+            doc.problem(("app", name), str(error))
+    models = _models(doc, file, entries)
+    for place, table in _tables(file):
+        _check_settings(doc, place, table, models, [*CLASSES, *file.router.class_])  # 4
+
+
+def _tables(file: File) -> Iterator[tuple[KeyPath, AppTable]]:
+    for index, key in enumerate(file.front_door.keys):
+        yield ("front_door", "keys", index), key
+    for name, app in file.app.items():
+        yield ("app", name), app
+
+
+def _models(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> set[str] | None:
+    """Every name that a key may list; None: not all are known, because a section is wrong."""
+    places = (
+        ("serve",),
+        *(entry.at(doc, key) for entry in entries for key in ("name", "served_name", "aliases")),
+        *(("tier", index, "name") for index in range(max(len(file.tier), 1))),
+    )
+    if any(doc.is_spoiled(place) for place in places):
+        return None
+    return {*model_names(entries, file.tier), *auto_names(file), *file.orchestrator, *file.alias}
+
+
+def _check_settings(
+    doc: ConfigDocument, path: KeyPath, table: AppTable, models: set[str] | None, classes: Collection[str]
+) -> None:
+    """1. models and classes exist  2. parameters of sampling are known  3. no limit that can never be reached"""
+    named = [((*path, "models", place), model) for place, model in enumerate(table.models or ())]
+    named += [((*path, "default_model"), table.default_model)] if table.default_model else []
+    for place, model in named:
+        is_class_known = not doc.is_spoiled(("router", "class", model.removeprefix("auto:")))
+        if (
+            models is not None
+            and model not in models
+            and is_class_known
+            and (model != "*" or place[-1] == "default_model")
+        ):
+            doc.problem(place, f"no serve has the name '{model[:64]}'{did_you_mean(model, models)}")  # 1
+    for index, name in enumerate(table.classes or ()):
+        if name != "*" and name not in classes and not doc.is_spoiled(("router", "class")):
+            hint = did_you_mean(name, classes) or f"; add a section [router.class.{name[:64]}]"
+            doc.problem((*path, "classes", index), f"there is no class '{name[:64]}'{hint}")  # 1
+    for name in table.sampling or {}:
+        if name not in SAMPLING:
+            hint = did_you_mean(name, SAMPLING) or f"; known: {', '.join(SAMPLING)}"
+            doc.problem((*path, "sampling", name), f"is not a sampling setting{hint}")  # 2
+    for smaller, larger in _CONTAINED:
+        one, other = getattr(table, smaller), getattr(table, larger)
+        if one is not None and other is not None and one > other:
+            doc.problem((*path, smaller), f"is larger than {larger}, so it can never be reached; lower it")  # 3

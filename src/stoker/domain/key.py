@@ -1,0 +1,185 @@
+"""Keys of callers and the applications that they belong to: what each may do, how much, and with what defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from enum import IntEnum
+
+from stoker.domain.serve import Secret
+
+
+class Scope(IntEnum):
+    """What a key may do; each includes the ones before it."""
+
+    INFERENCE = 1
+    OBSERVE = 2
+    ADMIN = 3
+
+
+class Priority(IntEnum):
+    """Whose requests go first. Within one priority, keys share by weight."""
+
+    INTERACTIVE = 0
+    NORMAL = 1
+    BACKGROUND = 2
+    """Uses what nobody else needs: it never causes a swap while others wait or the resident is in use."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeySettings:
+    """What can be set for an application and for a key. None: not set here, so the next layer below decides.
+
+    The layers, from the bottom: Stoker's defaults, the application, its overrides, the key, its overrides.
+    """
+
+    scope: Scope | None = None
+    models: tuple[str, ...] | None = None
+    classes: tuple[str, ...] | None = None
+    cloud: bool | None = None
+    ollama_api: str | None = None
+    priority: Priority | None = None
+    weight: float | None = None
+    max_active: int | None = None
+    context: int | None = None
+    max_output: int | None = None
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    input_tokens_per_minute: int | None = None
+    output_tokens_per_minute: int | None = None
+    tokens_per_day: int | None = None
+    tokens_per_month: int | None = None
+    cost_per_day: float | None = None
+    cost_per_month: float | None = None
+    default_model: str | None = None
+    system_prompt: str | None = None
+    thinking: bool | None = None
+    sampling: Mapping[str, float] | None = None
+    verify: str | None = None
+
+    def over(self, base: KeySettings) -> KeySettings:
+        """These settings, and those of `base` where nothing is set here."""
+        own = {name: value for name in SETTING_NAMES if (value := getattr(self, name)) is not None}
+        return KeySettings(**{name: own.get(name, getattr(base, name)) for name in SETTING_NAMES})
+
+
+SETTING_NAMES = tuple(one.name for one in fields(KeySettings))
+
+
+@dataclass(frozen=True, slots=True)
+class UsageLimits:
+    """How much one key, or all keys of one application together, may use. None: any amount. Days and months are UTC.
+
+    Tokens are those that the serves count: of the prompt (cached ones included) and of the answer.
+    """
+
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    input_tokens_per_minute: int | None = None
+    output_tokens_per_minute: int | None = None
+    tokens_per_day: int | None = None
+    tokens_per_month: int | None = None
+    cost_per_day: float | None = None
+    """Money for clouds, in the currency of the tiers."""
+    cost_per_month: float | None = None
+
+    def any(self) -> bool:
+        return self != NO_LIMITS
+
+
+NO_LIMITS = UsageLimits()
+_LIMIT_NAMES = tuple(one.name for one in fields(UsageLimits))
+
+
+@dataclass(frozen=True, slots=True)
+class RequestDefaults:
+    """What a request gets where it says nothing itself. None, or empty: as the serve has it."""
+
+    model: str | None = None
+    """What a missing or unknown model means."""
+    system_prompt: str | None = None
+    """Put before the request's own system prompt, also where it has none."""
+    thinking: bool | None = None
+    sampling: Mapping[str, float] = field(default_factory=dict)
+    verify: str | None = None
+    """How answers of routed requests are checked: `off`, `observe`, `hold-tools`, `hold-all`."""
+
+    def any(self) -> bool:
+        return bool(self.model or self.system_prompt or self.thinking is not None or self.sampling or self.verify)
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """An application: its keys inherit its settings, and share its limits."""
+
+    name: str
+    settings: KeySettings = KeySettings()
+
+    def limits(self) -> UsageLimits:
+        return limits_of(self.settings)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A caller's key, with the settings in effect. `models`, `classes`: names, or `*`. None: no limit."""
+
+    name: str
+    value: Secret
+    scope: Scope = Scope.INFERENCE
+    max_active: int | None = None
+    """How many of its requests may run at once."""
+    models: tuple[str, ...] = ("*",)
+    ollama_api: str | None = None
+    """`answer` or `refuse` requests of Ollama's API; None: as the front door is configured."""
+    cloud: bool = True
+    """Whether its requests may go to cloud tiers."""
+    app: str = ""
+    classes: tuple[str, ...] = ("*",)
+    """Classes of tasks that may be routed."""
+    priority: Priority = Priority.NORMAL
+    weight: float = 1.0
+    """Its share of the places, beside other keys of its priority."""
+    context: int | None = None
+    """Most tokens of prompt and answer together."""
+    max_output: int | None = None
+    """Most tokens of one answer."""
+    limits: UsageLimits = NO_LIMITS
+    """Of this key alone. Those of the application count for all its keys together."""
+    defaults: RequestDefaults = RequestDefaults()
+    own: KeySettings = KeySettings()
+    """What is set for this key itself."""
+
+
+def limits_of(settings: KeySettings) -> UsageLimits:
+    return UsageLimits(**{name: getattr(settings, name) for name in _LIMIT_NAMES})
+
+
+def make_key(name: str, value: Secret, own: KeySettings, app: str = "", inherited: KeySettings | None = None) -> Key:
+    """A key with the settings in effect. `max_active` and the limits on amounts are not inherited: the
+    application's are counted for all its keys together.
+    """
+    settings = own if inherited is None else own.over(inherited)
+    return Key(
+        name=name,
+        value=value,
+        scope=settings.scope or Scope.INFERENCE,
+        max_active=own.max_active,
+        models=("*",) if settings.models is None else settings.models,
+        ollama_api=settings.ollama_api,
+        cloud=settings.cloud is not False,
+        app=app,
+        classes=("*",) if settings.classes is None else settings.classes,
+        priority=Priority.NORMAL if settings.priority is None else settings.priority,
+        weight=1.0 if settings.weight is None else settings.weight,
+        context=settings.context,
+        max_output=settings.max_output,
+        limits=limits_of(own),
+        defaults=RequestDefaults(
+            settings.default_model,
+            settings.system_prompt,
+            settings.thinking,
+            dict(settings.sampling or {}),
+            settings.verify,
+        ),
+        own=own,
+    )
