@@ -10,6 +10,7 @@ From the top: a package imports only those in lower rows, `cli` also `app`, `tes
     config     the configuration file               testing    test tools that ship with the package
     routing    which tier answers                   store      decisions, metrics, state and other files on disk
     exchange   sends a request to a serve, and handles its reply
+    access     who may use Stoker, and how much: keys, limits, usage
     request    the steps of a request: accept, codec, decide, lease, translate, relay, verify
     http       single questions over HTTP, outside the path of requests
     domain     the nouns and the protocols

@@ -19,6 +19,7 @@ import uvicorn
 import uvloop
 from uvicorn.server import ServerState
 
+from stoker.access.access_control import AccessControl
 from stoker.domain.access import FrontDoor
 from stoker.domain.decision import Decision
 from stoker.domain.events import Event, Notify, ServeDisconnected
@@ -30,7 +31,6 @@ from stoker.gateway.admin import AdminReply
 from stoker.gateway.flow import Flow
 from stoker.gateway.front import Endpoints, Front
 from stoker.gateway.settings import FlowSettings
-from stoker.request.accept.access_control import AccessControl
 from stoker.request.accept.connection import PACE, UploadPace, WireProtocol
 from stoker.request.decide.names import Names
 from stoker.request.relay.pool import ConnectionPool

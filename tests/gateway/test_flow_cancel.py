@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from tests.gateway.flow_stage import LoopClock, Talk, a_serve, delta, dropping_from
 
+from stoker.access.access_control import OPEN
+from stoker.access.caller import Caller
 from stoker.domain.access import FrontDoor
 from stoker.domain.decision import Decision
 from stoker.domain.dialect import ENDPOINTS
@@ -19,7 +21,6 @@ from stoker.exchange.formatter import Formatter
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.gateway.flow import Flow
 from stoker.gateway.settings import FlowSettings
-from stoker.request.accept.access_control import OPEN, Caller
 from stoker.request.accept.inline_task import InlineTask
 from stoker.request.decide.names import Names
 from stoker.request.relay.pool import ConnectionPool

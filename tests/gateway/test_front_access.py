@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from tests.gateway.flow_stage import CHAT, Stage, a_serve, ask, story
 
+from stoker.access.refusals import MIN_DELAY, UNDELAYED
 from stoker.domain.key import Key, Scope
 from stoker.domain.serve import Secret
-from stoker.request.accept.refusals import MIN_DELAY, UNDELAYED
 from stoker.testing.client import RawReply, compose_request
 
 KEYS = (

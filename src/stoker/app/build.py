@@ -10,6 +10,7 @@ import hmac
 import logging
 from typing import NamedTuple
 
+from stoker.access.access_control import AccessControl
 from stoker.app.clock import SystemClock
 from stoker.app.configuration import ActiveConfiguration
 from stoker.app.context import BuildContext, RunOptions
@@ -38,7 +39,6 @@ from stoker.gateway.status import StatusReport, StatusSources
 from stoker.orchestrate.memory.pads import Scratchpads
 from stoker.orchestrate.orchestrators import OrchestratorContext
 from stoker.quality.promotion.promotions import Promotions
-from stoker.request.accept.access_control import AccessControl
 from stoker.request.relay.pool import ConnectionPool
 from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.store.overrides import Overrides

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stoker.access.access_control import AccessControl
 from stoker.app.fleet_parts import FleetParts
 from stoker.app.flow_setup import FlowSetup
 from stoker.app.quality_parts import QualityParts
@@ -12,7 +13,6 @@ from stoker.fleet.watchdog.watchdog import WatchdogLoop
 from stoker.gateway.flow import Flow
 from stoker.orchestrate.memory.pads import Scratchpads
 from stoker.quality.promotion.promotions import Promotions
-from stoker.request.accept.access_control import AccessControl
 from stoker.request.relay.pool import ConnectionPool
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from stoker.access.caller import Caller, require
 from stoker.domain.errors import ClientError, ConfigError
 from stoker.domain.key import Scope
 from stoker.domain.protocols import Clock
@@ -18,7 +19,6 @@ from stoker.gateway.decisions import DecisionPages
 from stoker.gateway.flow import Flow
 from stoker.gateway.scratchpads import ScratchpadPages
 from stoker.quality.promotion.promotions import Promotions
-from stoker.request.accept.access_control import Caller, require
 from stoker.request.accept.routes import wrong_method
 
 log = logging.getLogger("stoker.admin")

@@ -21,6 +21,7 @@ import re
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from stoker.access.caller import Caller
 from stoker.domain.decision import Candidate, Decision
 from stoker.domain.dialect import Endpoint
 from stoker.domain.errors import (
@@ -39,7 +40,6 @@ from stoker.exchange.call import Call
 from stoker.exchange.carrier import EXIT_NOTICED_WITHIN, Carrier
 from stoker.gateway.settings import FlowSettings, keys_of
 from stoker.orchestrate.orchestrators import OrchestratedRequest
-from stoker.request.accept.access_control import Caller
 from stoker.request.accept.body import body_if_complete, wait_for_body
 from stoker.request.accept.body_worker import BodyWorker
 from stoker.request.accept.budget import BodyBudget

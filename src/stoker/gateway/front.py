@@ -17,6 +17,9 @@ from typing import Any
 
 import msgspec
 
+from stoker.access.access_control import AccessControl, refuse_repeated
+from stoker.access.caller import Caller, require
+from stoker.access.refusals import Refusals
 from stoker.domain.decision import Candidate
 from stoker.domain.dialect import OLLAMA
 from stoker.domain.errors import ClientError, ClientLeft, OurBug, StokerError
@@ -29,9 +32,7 @@ from stoker.gateway.flow import Flow
 from stoker.gateway.models import ModelList
 from stoker.gateway.ollama import OllamaEndpoints
 from stoker.gateway.status import StatusReport
-from stoker.request.accept.access_control import AccessControl, Caller, refuse_repeated, require
 from stoker.request.accept.body import read_body
-from stoker.request.accept.refusals import Refusals
 from stoker.request.accept.routes import Route, RouteKind, Routes
 from stoker.request.accept.wire import Wire
 from stoker.request.outbox import Outbox

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from stoker.access.caller import Caller
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.serve import Serve
-from stoker.request.accept.access_control import Caller
 from stoker.request.translate.neutral.json_text import loose
 from stoker.request.translate.ollama import listing
 

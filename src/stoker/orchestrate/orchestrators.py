@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from stoker.access.caller import Caller
 from stoker.domain.decision import Candidate, OrchestratedRecord
 from stoker.domain.dialect import Endpoint
 from stoker.domain.errors import ClientError, StokerError
@@ -40,7 +41,6 @@ from stoker.orchestrate.prompts import VALIDATOR_PROMPT, worker_rules
 from stoker.orchestrate.reply_writer import ReplyWriter
 from stoker.orchestrate.runner import OrchestratedRun, RunParts
 from stoker.orchestrate.worker import Worker
-from stoker.request.accept.access_control import Caller
 from stoker.request.codec.body_fields import BodyFields
 from stoker.request.codec.outline import outline
 from stoker.request.decide.names import Names

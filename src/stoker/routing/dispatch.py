@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from stoker.access.caller import Caller
 from stoker.domain.decision import Attempt, Candidate, Routed
 from stoker.domain.dialect import Endpoint
 from stoker.domain.errors import REJECTED, CapacityError, ClientError, StokerError, UpstreamError
@@ -26,7 +27,6 @@ from stoker.exchange.carrier import Carrier
 from stoker.exchange.check import CALL_FINDINGS, AnswerCheck
 from stoker.exchange.first_byte import FirstByteTimer
 from stoker.exchange.formatter import UpstreamRequest
-from stoker.request.accept.access_control import Caller
 from stoker.request.codec.body_fields import BodyFields
 from stoker.request.codec.outline import outline
 from stoker.request.codec.upstream_errors import recorded_code

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from stoker.access.access_control import AccessControl
 from stoker.cli.console.errors import UsageError
 from stoker.domain.access import FrontDoor
 from stoker.domain.dialect import Dialect
@@ -15,7 +16,6 @@ from stoker.domain.nearest import nearest
 from stoker.domain.routing import AUTO, RouterSettings
 from stoker.domain.serve import Serve, Status
 from stoker.domain.tier import Tier
-from stoker.request.accept.access_control import AccessControl
 
 DEFAULT_VARIABLE = "STOKER_KEY"
 STEP = 1024

@@ -4,9 +4,7 @@ connection      one client connection: parsing, the order of its requests, how l
 wire            one request on a connection, and writing its reply straight to the socket
 inline_task     runs a request's coroutine inside the callbacks that it waits for
 routes          what a method and a path mean (a table; percent-decoded once)
-access_control  who may come in: Host and Origin, keys, scopes, limits per key
 cors            which web pages may use the API, and the headers for their browsers
-refusals        counts and logs refused requests, and slows down guesses of keys
 body, budget    the body of one request, and of all requests together, bounded before it is read
 body_worker     a thread for large bodies
 """

@@ -6,9 +6,8 @@ import logging
 
 import pytest
 
-from stoker.domain.errors import ClientError
-from stoker.request.accept.access_control import BadKey
-from stoker.request.accept.refusals import (
+from stoker.access.access_control import BadKey
+from stoker.access.refusals import (
     FORGIVEN_AFTER,
     LOG_EVERY,
     MAX_ADDRESSES,
@@ -19,6 +18,7 @@ from stoker.request.accept.refusals import (
     Refusals,
     origin_of,
 )  # fmt: skip
+from stoker.domain.errors import ClientError
 from stoker.testing.clock import FakeClock
 
 

@@ -16,9 +16,9 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from stoker.access.access_control import BadKey
 from stoker.domain.errors import ClientError, StokerError
 from stoker.domain.printable import one_line
-from stoker.request.accept.access_control import BadKey
 
 UNDELAYED = 10
 """Wrong keys of one address that are answered at once; one more every `FORGIVEN_AFTER` seconds."""

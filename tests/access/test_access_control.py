@@ -6,18 +6,12 @@ from typing import Any
 
 import pytest
 
+from stoker.access.access_control import MAX_KNOWN_HOSTS, AccessControl, BadKey, refuse_repeated
+from stoker.access.caller import Caller, require
 from stoker.domain.access import FrontDoor
 from stoker.domain.errors import ClientError
 from stoker.domain.key import Key, Scope
 from stoker.domain.serve import Secret, Serve, Translation
-from stoker.request.accept.access_control import (
-    MAX_KNOWN_HOSTS,
-    AccessControl,
-    BadKey,
-    Caller,
-    refuse_repeated,
-    require,
-)
 
 LOCAL = {b"host": b"localhost:8000"}
 
