@@ -288,14 +288,30 @@ def serve(serve: Serve, paths: Paths) -> DoctorFinding | None:
         found.append("the serve is a systemd unit, but systemd does not run on this machine")
     if not found:
         return None
+    return _cannot_start(serve, found)
+
+
+def container(serve: Serve, paths: Paths) -> DoctorFinding | None:
+    """What Docker says against a start: no image, a container of somebody else; None: nothing."""
+    from stoker.cli.commands.dry_run import container_lines
+    from stoker.cli.console.errors import RequestRefused
+
+    try:
+        container_lines(serve, paths)
+    except RequestRefused as refusal:
+        return _cannot_start(serve, [refusal.message])
+    return None
+
+
+def _cannot_start(serve: Serve, problems: Sequence[str]) -> DoctorFinding:
     own = f"serve '{serve.name}': "
-    detail = "; ".join(problem.removeprefix(own) for problem in found)
+    detail = "; ".join(problem.removeprefix(own) for problem in problems)
     return DoctorFinding(
         f"serve {serve.name}",
         DoctorHealth.FAIL,
         detail,
         "correct this; the serve cannot start",
-        f"stoker serves up {serve.name}",
+        f"stoker serves up {serve.name} --dry-run",
     )
 
 
