@@ -248,7 +248,8 @@ def devices(settings: Settings, found: Sequence[discover.Gpu]) -> DoctorFinding:
             "slots", DoctorHealth.WARN, f"no serve uses: {', '.join(unused)}",
             "set `slot` of a serve to it, or remove the slot", "stoker config show",
         )  # fmt: skip
-    return DoctorFinding("slots", DoctorHealth.OK, f"found {seen}; {len(settings.slots)} slots")
+    number = len(settings.slots)
+    return DoctorFinding("slots", DoctorHealth.OK, f"found {seen}; {number} slot{'' if number == 1 else 's'}")
 
 
 def accelerators(probe: DeviceProbe, main: HostMemory) -> DoctorFinding:
