@@ -52,6 +52,14 @@ class SyncReport:
         return is_success(self.end)
 
     @property
+    def old_route_problem(self) -> str:
+        """Why the old route was not verified after a rollback; empty: it was, or there was no rollback."""
+        return next(
+            (one.detail for one in self.steps if one.step is SyncStep.VERIFY_OLD and one.outcome is StepOutcome.FAILED),
+            "",
+        )
+
+    @property
     def problem(self) -> str:
         """The first failure; empty after a success."""
         failed = [one.detail for one in self.steps if one.outcome is StepOutcome.FAILED]

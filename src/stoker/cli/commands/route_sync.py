@@ -149,6 +149,8 @@ def _show_pass(name: str, report: SyncReport, dry_run: bool, quiet: bool) -> Non
         "stuck": "stuck: the old file could not be restored or reloaded; the next run tries it again",
     }
     terminal.say(f"{name}: {words[report.end.value]}")
+    if report.old_route_problem:
+        terminal.note(f"{name}: the old route is not verified either: {report.old_route_problem}")
 
 
 def _document(name: str, reports: Sequence[SyncReport], problem: str) -> dict[str, Any]:
