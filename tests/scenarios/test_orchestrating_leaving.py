@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 from tests.scenarios.caller import Talk, story
-from tests.scenarios.plane import PATIENCE, Plane, running, until
+from tests.scenarios.plane import PATIENCE, QUICK, Plane, running, until
 from tests.scenarios.test_orchestrating import BLOCKS, BROKEN, coder, orchestrator
 
 from stoker.domain.orchestrator import CheckLayer
@@ -129,6 +129,7 @@ def shared(place: Path) -> Iterator[Plane]:
         orchestrator("waiting-judge", "good", validator="busy"),
         orchestrator("commanded", "good", checks=[f"sleep {SLEEP}"]),
         TIER,
+        swap=QUICK.replace('"300ms"', '"60s"'),  # who waits is not refused, but leaves
         started=False,
     ) as plane:
         plane.start(prepare=Holding(place).install)
