@@ -34,8 +34,9 @@ def _ignore(report: StepReport) -> None:
 async def fail(ingress: Ingress, failure: str, address: str) -> SyncReport:
     """One run towards a worker at `address`, with this failure."""
     edge = ingress.edge(timeout=0.5)
-    assert edge.ingress is not None
-    assert edge.routes is not None
+    own, routes = edge.ingress, edge.routes
+    assert own is not None
+    assert routes is not None
     script: dict[str, object] = {}
     match failure:
         case "wrong id":
@@ -47,17 +48,17 @@ async def fail(ingress: Ingress, failure: str, address: str) -> SyncReport:
         case "invalid template":
             template = ingress.folder / "bad.tmpl"
             template.write_text("upstream stoker_gpu { server @address@ nonsense; }\n")
-            edge = replace(edge, ingress=replace(edge.ingress, template=str(template)))
+            edge = replace(edge, ingress=replace(own, template=str(template)))
         case "reload fails":
             flag = ingress.folder / "broken"
             flag.touch()
             script_text = f'rm {flag} 2>/dev/null && exit 3; exec "$@"'
-            reload = ("sh", "-c", script_text, "reload", *edge.ingress.reload)
-            edge = replace(edge, ingress=replace(edge.ingress, reload=reload))
+            reload = ("sh", "-c", script_text, "reload", *own.reload)
+            edge = replace(edge, ingress=replace(own, reload=reload))
         case "route dead":
-            edge = replace(edge, routes=replace(edge.routes, urls=(f"https://llm.example:{free_port()}",)))
+            edge = replace(edge, routes=replace(routes, urls=(f"https://llm.example:{free_port()}",)))
         case "wrong certificate":
-            edge = replace(edge, routes=replace(edge.routes, urls=(f"https://other.example:{ingress.port}",)))
+            edge = replace(edge, routes=replace(routes, urls=(f"https://other.example:{ingress.port}",)))
     async with AsyncExitStack() as stack:
         if failure != "worker gone":
             await stack.enter_async_context(worker(ingress, address, **script))
