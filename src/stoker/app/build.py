@@ -122,6 +122,7 @@ def _build_front(context: BuildContext, parts: ProgramParts) -> Front:
         quality.grader.status,
         quality.classifier_model.status,
         parts.promotions.status,
+        parts.fleet.edges.status,
     )
     reloader = Reloader(context.active, context.options.read, parts)
     conductor, clock = parts.fleet.conductor, context.clock
