@@ -18,7 +18,7 @@ from stoker.edge.discover import discover
 from stoker.edge.probe import prove, worker_target
 from stoker.edge.problem import EdgeProblem
 
-EVERY = 10.0
+EVERY = 5.0
 """Seconds between two looks at all edges that serves use."""
 AT_ONCE = 0.5
 """Seconds between two looks at least, however often `wake` is called."""
