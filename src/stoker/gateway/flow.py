@@ -81,7 +81,7 @@ class Flow:
         secrets = (*keys_of(settings.front_door, settings.names.serves), *settings.secrets)
         self._carrier.configure(settings.front_door, settings.image_fetcher, secrets)
 
-    def drain(self, is_draining: bool) -> None:
+    def set_draining(self, is_draining: bool) -> None:
         """Refuse new requests, or admit them again."""
         self.is_draining = is_draining
 
