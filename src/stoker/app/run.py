@@ -2,7 +2,7 @@
 
 `run` holds the state directory's lock and opens both doors (TCP, and the control socket that needs no key). `_serve`
 takes over what an earlier Stoker left running, and serves. At the end, `Server` refuses requests that wait, lets
-streams end and cuts the rest; then `close_parts` stops the serves, or leaves them running, and writes the last decisions.
+streams end and cuts the rest; then `close_parts` stops the serves or leaves them running, and writes the last decisions.
 """
 
 from __future__ import annotations
