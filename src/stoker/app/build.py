@@ -10,7 +10,7 @@ import hmac
 import logging
 from typing import NamedTuple
 
-from stoker.access.access_control import AccessControl
+from stoker.app.access_parts import AccessParts, build_access
 from stoker.app.clock import SystemClock
 from stoker.app.configuration import ActiveConfiguration
 from stoker.app.context import BuildContext, RunOptions
@@ -59,15 +59,16 @@ def build(active: ActiveConfiguration, state: StateDir, options: RunOptions) -> 
     bus, pool = EventBus(), ConnectionPool()
     context = BuildContext(active, state, options, SystemClock(), bus.publish)
     store = build_store(context)
+    access = build_access(context)
     fleet = build_fleet(context)
     promotions = _build_promotions(context, store, fleet)
     quality = build_quality(context, store, fleet, pool)
-    gateway = _build_gateway(context, pool, store, fleet, promotions, quality)
+    gateway = _build_gateway(context, pool, store, access, fleet, promotions, quality)
     view = ConductorView(fleet.conductor, gateway.flow.load_of, fleet.supervisor.is_asleep)
     watchdog = WatchdogLoop(
         context.settings.watchdog, view, fleet.probe, fleet.conductor, context.clock, logging.getLogger("stoker.fleet")
     )
-    parts = ProgramParts(store, fleet, promotions, quality, gateway, watchdog)
+    parts = ProgramParts(store, access, fleet, promotions, quality, gateway, watchdog)
     front = _build_front(context, parts)
     bus.subscribe(Observer(parts, active, options.announce).on_event)
     return Program(parts, front)
@@ -85,6 +86,7 @@ async def close_parts(parts: ProgramParts, leave_running: bool) -> None:
     parts.gateway.pool.close()
     parts.gateway.flow.close()
     parts.store.decisions.close()
+    parts.access.store.close()
 
 
 def _build_promotions(context: BuildContext, store: StoreParts, fleet: FleetParts) -> Promotions:
@@ -95,8 +97,8 @@ def _build_promotions(context: BuildContext, store: StoreParts, fleet: FleetPart
 
 
 def _build_gateway(
-    context: BuildContext, pool: ConnectionPool, store: StoreParts, fleet: FleetParts, promotions: Promotions,
-    quality: QualityParts,
+    context: BuildContext, pool: ConnectionPool, store: StoreParts, access: AccessParts, fleet: FleetParts,
+    promotions: Promotions, quality: QualityParts,
 ) -> GatewayParts:  # fmt: skip
     formatter = Formatter(_thinking_signer(context.state), context.clock.wall)
     carrier = Carrier(fleet.conductor, pool, formatter, context.clock, _warn_of, fleet.supervisor.conversations)
@@ -106,8 +108,8 @@ def _build_gateway(
     exchange = ExchangeParts(carrier, orchestration)
     setup = FlowSetup(fleet, quality, promotions, exchange, store.metrics.routed, host_memory().total)
     decisions = DecisionObserver(store.decisions, promotions, store.metrics, quality.monitor)
-    flow = Flow(setup.apply(context.active.current), carrier, context.clock, decisions.on_decision)
-    return GatewayParts(pool, setup, flow, AccessControl(context.settings.front_door), pads)
+    flow = Flow(setup.apply(context.active.current), carrier, context.clock, decisions.on_decision, access.store.usage)
+    return GatewayParts(pool, setup, flow, pads)
 
 
 def _build_front(context: BuildContext, parts: ProgramParts) -> Front:
@@ -122,6 +124,7 @@ def _build_front(context: BuildContext, parts: ProgramParts) -> Front:
         quality.grader.status,
         quality.classifier_model.status,
         parts.promotions.status,
+        lambda: parts.access.control.asks_for_keys,
     )
     reloader = Reloader(context.active, context.options.read, parts)
     conductor, clock = parts.fleet.conductor, context.clock
@@ -133,7 +136,7 @@ def _build_front(context: BuildContext, parts: ProgramParts) -> Front:
         ModelList(conductor),
         OllamaEndpoints(store.metrics.observe_legacy),
     )
-    return Front(flow, parts.gateway.door, endpoints, store.metrics.observe_refusal)
+    return Front(flow, parts.access.control, endpoints, store.metrics.observe_refusal)
 
 
 def _thinking_signer(state: StateDir) -> ThinkingSigner:

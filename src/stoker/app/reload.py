@@ -83,7 +83,7 @@ class Reloader:
         fleet.supervisor.conversations.reload(settings.conversations, settings.serves)
         parts.promotions.configure(settings.aliases, settings.serves, settings.gates)
         gateway.flow.configure(gateway.setup.apply(new, self._active.settings.serves))
-        gateway.door.configure(settings.front_door)
+        parts.access.control.configure(settings.front_door, settings.apps)
         for name in changes.changed:
             parts.watchdog.forget(name)
         parts.watchdog.configure(settings.watchdog)

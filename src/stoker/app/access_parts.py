@@ -1,0 +1,34 @@
+"""Who may use Stoker, and how much."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from stoker.access.access_control import AccessControl
+from stoker.access.access_store import AccessStore
+from stoker.access.steady_time import SteadyTime
+from stoker.app.context import BuildContext
+
+
+@dataclass(frozen=True, slots=True)
+class AccessParts:
+    """`control` checks requests; `store` remembers keys, counters and usage."""
+
+    store: AccessStore
+    control: AccessControl
+
+
+def build_access(context: BuildContext) -> AccessParts:
+    """Raises StokerError if the state cannot be used."""
+    settings = context.settings
+    store = AccessStore(
+        context.directory / "access.db", settings.paths.usage_days, SteadyTime(context.clock.wall, _elapsed).now
+    )
+    return AccessParts(store, AccessControl(settings.front_door, store.keyring, settings.apps))
+
+
+def _elapsed() -> float:
+    """Seconds from any start, also while the machine sleeps, where the system can tell."""
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return time.clock_gettime(clock)
