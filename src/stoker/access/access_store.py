@@ -31,23 +31,23 @@ Result = TypeVar("Result")
 
 
 class AccessStore:
-    """`now`: Unix seconds by which usage is dated."""
+    """`wall`: Unix seconds by which usage is dated and keys expire."""
 
-    def __init__(self, path: Path, usage_days: int, now: Callable[[], float]) -> None:
-        """Opens the file. Raises StokerError `state_unusable`."""
+    def __init__(self, path: Path, usage_days: int, wall: Callable[[], float], steady: Callable[[], float]) -> None:
+        """Opens the file. Raises StokerError `state_unusable`. `steady`: what limits count by; see `SteadyTime`."""
         self._path = path
-        self._now = now
+        self._now = wall
         self._usage_days = usage_days
         self._executor = ThreadPoolExecutor(1, "access")
         self._pruned_at = float("-inf")
         self._is_failing = False
-        self.usage = UsageTotals(now)
+        self.usage = UsageTotals(wall)
         try:
             self._file = AccessFile(path)
             self.records: AccessRecords = self._file.read()
         except (sqlite3.Error, OSError) as error:
             raise _unusable(path, error) from error
-        self.keyring = Keyring(self.records.salt, self.records.counters, now)
+        self.keyring = Keyring(self.records.salt, self.records.counters, wall, steady)
         self.keyring.load(self.records.keys, self.records.overrides)
 
     # -- changes by operators: on disk first, then in effect ----------------------------------------------------------
@@ -107,10 +107,8 @@ class AccessStore:
     def _changed_counters(self) -> list[CounterRow]:
         rows: list[CounterRow] = []
         for owner, quota in self.keyring.quotas().items():
-            account = quota.account
-            if account.has_changed:
-                account.has_changed = False
-                rows += [(owner, setting, start, used) for setting, (start, used) in account.snapshot().items()]
+            changes = quota.account.changes()
+            rows += [(owner, setting, start, used) for setting, (start, used) in changes.items()]
         return rows
 
     def _add(self, rows: list[UsageRow], counters: list[CounterRow]) -> Exception | None:

@@ -15,7 +15,7 @@ from stoker.access.caller import Caller
 from stoker.access.limits import Account
 from stoker.access.quota import Quota
 from stoker.domain.errors import ClientError
-from stoker.domain.key import App, Key, KeySettings, Scope, limits_of, make_key
+from stoker.domain.key import App, Key, KeySettings, Scope, UsageLimits, limits_of, make_key
 from stoker.domain.runtime_key import RuntimeKey, SettingsOverride
 from stoker.domain.serve import Secret
 
@@ -50,14 +50,16 @@ class Keyring:
         self,
         salt: bytes | None = None,
         counters: _Counters | None = None,
-        now: Callable[[], float] = time.time,
+        wall: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.time,
     ) -> None:
-        """`counters`: what limits had counted when Stoker ended, by owner. `now`: Unix seconds by which limits count
-        and keys expire.
+        """`counters`: what limits had counted when Stoker ended, by owner. `wall`: Unix seconds, by which keys expire;
+        `steady`: by which limits count.
         """
         self._salt = salt or os.urandom(32)
         self._counters = counters or {}
-        self._now = now
+        self._wall = wall
+        self._steady = steady
         self._keys: tuple[Key, ...] = ()
         self._apps: tuple[App, ...] = ()
         self._runtime_keys: dict[str, RuntimeKey] = {}
@@ -153,7 +155,7 @@ class Keyring:
         if override is not None and override.is_disabled:
             raise ClientError("this API key is disabled", code="key_disabled", status=401)
         if key is not None:
-            now = self._now()
+            now = self._wall()
             is_previous = key.previous_digest and digest.hex() == key.previous_digest
             if (key.expires_at is not None and now >= key.expires_at) or (is_previous and now >= key.previous_until):
                 raise ClientError("this API key has expired", code="key_expired", status=401)
@@ -167,13 +169,14 @@ class Keyring:
     def _rebuild(self) -> None:
         self._entries, self._by_digest = {}, {}
         for app in self._apps:
-            limits = self._app_settings(app)
-            self._follow("app", app.name, f"application '{app.name}'", limits)
+            settings = self._app_settings(app)
+            title = f"application '{app.name}'"
+            self._follow("app", app.name, title, limits_of(settings), settings.max_active)
         for key in self._keys:
-            self._add(key.name, key.value, key.app, key.own, None)
+            self._add(key, None)
         for runtime_key in self._runtime_keys.values():
             if runtime_key.name not in self._entries:
-                self._add(runtime_key.name, Secret("", ""), runtime_key.app, runtime_key.settings, runtime_key)
+                self._add(self._made(runtime_key), runtime_key)
 
     def _rebuild_key(self, name: str) -> None:
         """As `_rebuild`, for one key: making 10,000 keys costs as much per key as making the first."""
@@ -182,40 +185,46 @@ class Keyring:
         if old is not None:
             self._by_digest = {digest: entry for digest, entry in self._by_digest.items() if entry is not old}
         if configured is not None:
-            self._add(name, configured.value, configured.app, configured.own, None)
+            self._add(configured, None)
         elif (runtime_key := self._runtime_keys.get(name)) is not None:
-            self._add(name, Secret("", ""), runtime_key.app, runtime_key.settings, runtime_key)
+            self._add(self._made(runtime_key), runtime_key)
 
-    def _add(self, name: str, value: Secret, app: str, own: KeySettings, runtime_key: RuntimeKey | None) -> None:
+    def _made(self, key: RuntimeKey) -> Key:
+        return make_key(key.name, Secret("", ""), key.settings, key.app, self._inherited(key.app))
+
+    def _add(self, key: Key, runtime_key: RuntimeKey | None) -> None:
+        name, app = key.name, key.app
         override = self._overrides.get(("key", name))
-        settings = own if override is None else override.settings.over(own)
-        configured = next((one for one in self._apps if one.name == app), None)
-        inherited = NO_SETTINGS if configured is None else self._app_settings(configured)
-        key = make_key(name, value, settings, app, inherited)
-        quotas = [self._follow("key", name, f"key '{name}'", settings)]
-        if configured is not None:
+        if override is not None:
+            key = make_key(name, key.value, override.settings.over(key.own), app, self._inherited(app))
+        elif ("app", app) in self._overrides:
+            key = make_key(name, key.value, key.own, app, self._inherited(app))
+        quotas = [self._follow("key", name, f"key '{name}'", key.limits, key.max_active)]
+        if f"app {app}" in self._quotas:
             quotas.append(self._quotas[f"app {app}"])
-        entry = self._entries[name] = Entry(Caller(key, quotas, self._now), runtime_key, override)
+        entry = self._entries[name] = Entry(Caller(key, quotas, self._steady), runtime_key, override)
         if runtime_key is None:
-            self._by_digest[self.digest(value.reveal().encode())] = entry
+            self._by_digest[self.digest(key.value.reveal().encode())] = entry
             return
         self._by_digest[bytes.fromhex(runtime_key.digest)] = entry
         if runtime_key.previous_digest:
             self._by_digest[bytes.fromhex(runtime_key.previous_digest)] = entry
 
+    def _inherited(self, name: str) -> KeySettings:
+        app = next((one for one in self._apps if one.name == name), None)
+        return NO_SETTINGS if app is None else self._app_settings(app)
+
     def _app_settings(self, app: App) -> KeySettings:
         override = self._overrides.get(("app", app.name))
         return app.settings if override is None else override.settings.over(app.settings)
 
-    def _follow(self, kind: str, name: str, title: str, settings: KeySettings) -> Quota:
+    def _follow(self, kind: str, name: str, title: str, limits: UsageLimits, max_active: int | None) -> Quota:
         """The quota of an owner, with these limits; what it has used stays."""
         owner = f"{kind} {name}"
         quota = self._quotas.get(owner)
-        limits = limits_of(settings)
         if quota is None:
             quota = self._quotas[owner] = Quota(Account(title, limits, self._counters.get(owner)))
-        quota.account.configure(limits)
-        quota.max_active = settings.max_active
+        quota.configure(limits, max_active)
         return quota
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from stoker.access.windows import Window
+from stoker.access.windows import LimitWindow
 from stoker.domain.errors import ClientError
 from stoker.domain.key import UsageLimits
 
@@ -36,7 +36,7 @@ class LimitRule:
 
     setting: str
     """Its name in the configuration."""
-    window: Window
+    window: LimitWindow
     unit: str
     weights: Amounts
     """How much one of each amount counts."""
@@ -53,14 +53,14 @@ class LimitRule:
 
 _TOKENS = Amounts(input=1, output=1)
 RULES = (
-    LimitRule("requests_per_minute", Window.MINUTE, "requests", Amounts(requests=1)),
-    LimitRule("tokens_per_minute", Window.MINUTE, "tokens", _TOKENS),
-    LimitRule("input_tokens_per_minute", Window.MINUTE, "input tokens", Amounts(input=1)),
-    LimitRule("output_tokens_per_minute", Window.MINUTE, "output tokens", Amounts(output=1)),
-    LimitRule("tokens_per_day", Window.DAY, "tokens", _TOKENS),
-    LimitRule("tokens_per_month", Window.MONTH, "tokens", _TOKENS),
-    LimitRule("cost_per_day", Window.DAY, "of money for clouds", Amounts(cost=1.0)),
-    LimitRule("cost_per_month", Window.MONTH, "of money for clouds", Amounts(cost=1.0)),
+    LimitRule("requests_per_minute", LimitWindow.MINUTE, "requests", Amounts(requests=1)),
+    LimitRule("tokens_per_minute", LimitWindow.MINUTE, "tokens", _TOKENS),
+    LimitRule("input_tokens_per_minute", LimitWindow.MINUTE, "input tokens", Amounts(input=1)),
+    LimitRule("output_tokens_per_minute", LimitWindow.MINUTE, "output tokens", Amounts(output=1)),
+    LimitRule("tokens_per_day", LimitWindow.DAY, "tokens", _TOKENS),
+    LimitRule("tokens_per_month", LimitWindow.MONTH, "tokens", _TOKENS),
+    LimitRule("cost_per_day", LimitWindow.DAY, "of money for clouds", Amounts(cost=1.0)),
+    LimitRule("cost_per_month", LimitWindow.MONTH, "of money for clouds", Amounts(cost=1.0)),
 )
 """Every limit. Each counts on its own, and a request has to fit all of them."""
 
@@ -80,11 +80,21 @@ class Counter:
 
     __slots__ = ("end", "limit", "rule", "start", "used")
 
-    def __init__(self, rule: LimitRule, limit: float) -> None:
+    def __init__(self, rule: LimitRule, earlier: tuple[float, float] | None = None) -> None:
+        """`earlier`: start of the window and amount, of an earlier run."""
         self.rule = rule
-        self.limit = limit
+        self.limit = float("inf")
         self.start = self.end = float("-inf")
         self.used = 0.0
+        if earlier is not None:
+            self.start, self.end = rule.window.bounds(earlier[0])
+            self.used = earlier[1]
+
+    def configure(self, limit: float) -> None:
+        self.limit = limit
+
+    def add(self, amount: float) -> None:
+        self.used = max(0.0, self.used + amount)
 
     def advance(self, at: float) -> None:
         """Begin a new window if the current one is over. If the clock was set back, what was used counts in the window
@@ -110,8 +120,7 @@ class Account:
     def __init__(self, owner: str, limits: UsageLimits, used: Mapping[str, tuple[float, float]] | None = None) -> None:
         """`used`: start of the window and amount by setting, from `snapshot` of an earlier run."""
         self.owner = owner
-        self.has_changed = False
-        """Whether `snapshot` differs from what was saved last; whoever saves resets it."""
+        self._has_changed = False
         self._counters: tuple[Counter, ...] = ()
         self._earlier = used or {}
         self.configure(limits)
@@ -124,18 +133,10 @@ class Account:
             limit = getattr(limits, rule.setting)
             if limit is None:
                 continue
-            counter = known.get(rule.setting) or self._new_counter(rule, limit)
-            counter.limit = limit
+            counter = known.get(rule.setting) or Counter(rule, self._earlier.get(rule.setting))
+            counter.configure(limit)
             counters.append(counter)
         self._counters = tuple(counters)
-
-    def _new_counter(self, rule: LimitRule, limit: float) -> Counter:
-        counter = Counter(rule, limit)
-        earlier = self._earlier.get(rule.setting)
-        if earlier is not None:
-            counter.start, counter.end = rule.window.bounds(earlier[0])
-            counter.used = earlier[1]
-        return counter
 
     @property
     def has_limits(self) -> bool:
@@ -162,29 +163,28 @@ class Account:
 
     def reserve(self, need: Amounts, at: float) -> Reservation:
         """Count `need`. The caller has called `check`."""
-        self.has_changed = True
+        self._has_changed = True
         for counter in self._counters:
             counter.advance(at)
-            counter.used += counter.rule.measure(need)
+            counter.add(counter.rule.measure(need))
         return Reservation(need, tuple(counter.start for counter in self._counters))
 
     def settle(self, reservation: Reservation, used: Amounts) -> None:
         """Replace a reservation by what was used. A window that is over stays as it was."""
         if len(reservation.starts) != len(self._counters):
             return  # the limits were changed meanwhile
-        self.has_changed = True
+        self._has_changed = True
         for counter, start in zip(self._counters, reservation.starts, strict=True):
             if counter.start == start:
-                difference = counter.rule.measure(used) - counter.rule.measure(reservation.amounts)
-                counter.used = max(0.0, counter.used + difference)
+                counter.add(counter.rule.measure(used) - counter.rule.measure(reservation.amounts))
 
-    def output_left(self, at: float) -> float:
-        """Tokens of output that still fit every limit; infinity: there is none."""
+    def output_left(self, prompt: int, at: float) -> float:
+        """Tokens of output that still fit every limit behind a prompt of this length; infinity: no limit."""
         left = float("inf")
         for counter in self._counters:
             if counter.rule.weights.output:
                 counter.advance(at)
-                left = min(left, counter.limit - counter.used)
+                left = min(left, counter.limit - counter.used - counter.rule.weights.input * prompt)
         return max(0.0, left)
 
     def states(self, at: float) -> list[LimitState]:
@@ -195,9 +195,14 @@ class Account:
             found.append(LimitState(counter.rule, counter.limit, counter.used, remaining, counter.end))
         return found
 
+    def changes(self) -> dict[str, tuple[float, float]]:
+        """`snapshot`, if anything has changed since the last call; else empty."""
+        has_changed, self._has_changed = self._has_changed, False
+        return self.snapshot() if has_changed else {}
+
     def snapshot(self) -> dict[str, tuple[float, float]]:
         """Start of the window and amount of each counter that was used, for the next run."""
-        return {one.rule.setting: (one.start, one.used) for one in self._counters if one.used > 0}
+        return {one.rule.setting: (one.start, one.used) for one in self._counters if one.start > 0}
 
 
 def check_all(accounts: Iterable[Account], need: Amounts, at: float) -> None:

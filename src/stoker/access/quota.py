@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from stoker.access.limits import Account, Amounts, Reservation, check_all
 from stoker.domain.errors import ClientError
+from stoker.domain.key import UsageLimits
 from stoker.domain.tier import Cost
 
 BYTES_PER_TOKEN = 4
@@ -28,6 +29,17 @@ class Quota:
         self.account = account
         self.active = 0
         self.max_active = max_active
+
+    def configure(self, limits: UsageLimits, max_active: int | None) -> None:
+        """What was used, and requests under way, go on counting."""
+        self.account.configure(limits)
+        self.max_active = max_active
+
+    def enter(self) -> None:
+        self.active += 1
+
+    def leave(self) -> None:
+        self.active -= 1
 
     @property
     def is_limited(self) -> bool:
@@ -55,7 +67,7 @@ class Charge:
         request = Amounts(requests=1)
         check_all((quota.account for quota in quotas), request, at)
         for quota in quotas:
-            quota.active += 1
+            quota.enter()
         self._reserved = [self._reserve(request, at)]
 
     def reserve_tokens(self, body_bytes: int, output_budget: int | None) -> None:
@@ -64,13 +76,10 @@ class Charge:
         Raises as the constructor.
         """
         at = self._now()
-        accounts = [quota.account for quota in self._quotas]
-        left = min((account.output_left(at) for account in accounts), default=float("inf"))
+        prompt = body_bytes // BYTES_PER_TOKEN
+        left = min((quota.account.output_left(prompt, at) for quota in self._quotas), default=float("inf"))
         wanted = ASSUMED_OUTPUT if output_budget is None else max(output_budget, 1)
-        need = Amounts(input=body_bytes // BYTES_PER_TOKEN, output=max(1, int(min(wanted, left))))
-        if left < need.input + need.output:  # the prompt counts in the same windows
-            need = need._replace(output=max(1, min(need.output, int(left - need.input))))
-        self._add(need, at)
+        self._add(Amounts(input=prompt, output=max(1, int(min(wanted, left)))), at)
 
     def reserve_cost(self, amount: float) -> None:
         """Reserve money for a cloud. Raises as the constructor."""
@@ -79,7 +88,7 @@ class Charge:
     def settle(self, used: Amounts) -> None:
         """Replace everything that was reserved by what was used, and count the request out."""
         for quota in self._quotas:
-            quota.active -= 1
+            quota.leave()
         whole, rest = self._reserved[0], self._reserved[1:]
         for reservations in rest:
             for quota, reservation in zip(self._quotas, reservations, strict=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stoker.access.windows import Window
+from stoker.access.windows import LimitWindow
 
 STEP = 2.0
 """Seconds. A smaller difference between both clocks is the usual correction of a clock that runs too fast or too
@@ -14,8 +14,9 @@ slow, and is followed; a larger one is a step."""
 class SteadyTime:
     """Unix time that advances with a clock that is never set.
 
-    After a step of the wall clock, windows that have begun end after their own length. The new time counts from the
-    next UTC midnight of the old time on.
+    After a step forward, windows that have begun go on; the new time counts from the next UTC midnight of the old time
+    on. A step back is ignored until Stoker starts again: else a day that is over would come again, with its budget used
+    up.
     """
 
     def __init__(self, wall: Callable[[], float], elapsed: Callable[[], float]) -> None:
@@ -32,9 +33,9 @@ class SteadyTime:
         if -STEP < difference < STEP:
             self._adopt_at = None
         elif self._adopt_at is None:
-            self._adopt_at = Window.DAY.bounds(at)[1]
+            self._adopt_at = LimitWindow.DAY.bounds(at)[1]
             return at
-        elif at < self._adopt_at:
+        elif at < self._adopt_at or difference < 0:
             return at
         self._base += difference
         return at + difference

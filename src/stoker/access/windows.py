@@ -11,7 +11,7 @@ from enum import Enum
 MINUTE, DAY = 60.0, 86_400.0
 
 
-class Window(Enum):
+class LimitWindow(Enum):
     """`value`: how messages call it."""
 
     MINUTE = "minute"
@@ -20,11 +20,11 @@ class Window(Enum):
 
     def bounds(self, at: float) -> tuple[float, float]:
         """Start and end (Unix seconds) of the window that `at` is in."""
-        if self is Window.MONTH:
+        if self is LimitWindow.MONTH:
             day = datetime.fromtimestamp(at, UTC)
             start = datetime(day.year, day.month, 1, tzinfo=UTC)
             end = datetime(day.year + day.month // 12, day.month % 12 + 1, 1, tzinfo=UTC)
             return start.timestamp(), end.timestamp()
-        length = MINUTE if self is Window.MINUTE else DAY
+        length = MINUTE if self is LimitWindow.MINUTE else DAY
         start_at = at - at % length
         return start_at, start_at + length

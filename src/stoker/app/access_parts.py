@@ -22,9 +22,9 @@ class AccessParts:
 def build_access(context: BuildContext) -> AccessParts:
     """Raises StokerError if the state cannot be used."""
     settings = context.settings
-    store = AccessStore(
-        context.directory / "access.db", settings.paths.usage_days, SteadyTime(context.clock.wall, _elapsed).now
-    )
+    wall = context.clock.wall
+    steady = SteadyTime(wall, _elapsed).now
+    store = AccessStore(context.directory / "access.db", settings.paths.usage_days, wall, steady)
     return AccessParts(store, AccessControl(settings.front_door, store.keyring, settings.apps))
 
 
