@@ -13,6 +13,7 @@ from stoker.config.line_numbers import KeyPath as KeyPath
 from stoker.config.orchestrator_files import OrchestratorFiles
 from stoker.config.paths import VAULT, absolute, default_state, default_vault, in_vault
 from stoker.config.secrets import key_weakness, read_secret
+from stoker.config.tables.edge import build_edges
 from stoker.config.tables.file import File, PathsTable, RequiresTable, ServeTable, SlotTable, SwapTable
 from stoker.config.tables.gates import build_aliases, build_gates, task_names
 from stoker.config.tables.media import build_media
@@ -46,6 +47,10 @@ def read_secrets(doc: ConfigDocument, file: File, entries: list[ServeEntry], dir
     for entry in entries:
         if entry.table.key is not None:
             wanted.setdefault(entry.at(doc, "key"), entry.table.key)
+    for name, edge in file.edge.items():
+        for which in ("key", "route_key"):
+            if (origin := getattr(edge, which)) is not None:
+                wanted["edge", name, which] = origin
     secrets: Secrets = {}
     for path, source in wanted.items():
         try:
@@ -97,9 +102,15 @@ def build(
         gates=build_gates(file.gate),
         aliases=build_aliases(file.alias),
         orchestrators=build_orchestrators(file.orchestrator, *orchestrator_files),
+        edges=build_edges(file.edge, _edge_keys(secrets), directory),
         media=build_media(file.media),
         router=build_router(file.router, file.tier, clouds, profile, task_names(file.alias)),
     )
+
+
+def _edge_keys(secrets: Secrets) -> dict[tuple[str, str], Secret]:
+    """By edge and key."""
+    return {(str(path[1]), str(path[2])): secret for path, secret in secrets.items() if path[0] == "edge"}
 
 
 def _paths(table: PathsTable, directory: Path) -> Paths:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from stoker.domain.edge import Edge
 from stoker.domain.gate import Alias, Gate
 from stoker.domain.key import App, Key
 from stoker.domain.orchestrator import Orchestrator
@@ -136,6 +137,7 @@ class Settings:
     gates: tuple[Gate, ...] = ()
     aliases: tuple[Alias, ...] = ()
     orchestrators: tuple[Orchestrator, ...] = ()
+    edges: tuple[Edge, ...] = ()
     media: Media = Media()
     router: RouterSettings | None = None
     """None: no tier is configured, so nothing is routed."""

@@ -16,6 +16,9 @@ EXAMPLES = [
      "ValueError: Free memory on device (31.44/47.38 GiB) on startup is less than desired GPU memory utilization "
      "(0.95, 45.01 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes."),
     ("vllm", Kind.STARTUP_MEMORY,
+     "ValueError: Available memory on node 0 (21.65/23.54 GiB) on startup is less than desired CPU memory utilization "
+     "(0.92, 21.66 GiB)."),
+    ("vllm", Kind.STARTUP_MEMORY,
      "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`."),
     ("vllm", Kind.STARTUP_MEMORY,
      "ValueError: To serve at least one request with the models's max seq len (131072), (16.00 GiB KV cache is needed, "

@@ -119,6 +119,11 @@ class ServeStatus(msgspec.Struct, frozen=True):
         return "not asked" if self.cloud and self.state == "stopped" else self.state
 
     @property
+    def load_seconds(self) -> float | None:
+        """How long a load takes; None: unknown, as it was never measured and its size is not configured."""
+        return None if self.swap_seconds_assumed and self.memory is None else self.swap_seconds
+
+    @property
     def is_gone(self) -> bool:
         """Whether nothing of it runs, not even asleep."""
         return self.state == "stopped" and self.temperature != "asleep"

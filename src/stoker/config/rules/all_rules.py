@@ -5,6 +5,7 @@ from __future__ import annotations
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
 from stoker.config.local_address import is_loopback
+from stoker.config.rules.edges import check_edges
 from stoker.config.rules.gates import check_gates
 from stoker.config.rules.keys import check_keys
 from stoker.config.rules.names import check_names
@@ -26,6 +27,7 @@ def check_rules(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> N
     check_gates(doc, file, entries)
     check_routing(doc, file, entries)
     check_orchestrators(doc, file, entries)
+    check_edges(doc, file, entries)
 
 
 def _check_door(doc: ConfigDocument, file: File) -> None:

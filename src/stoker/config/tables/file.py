@@ -9,6 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from stoker.config.tables.edge import EdgeTable
 from stoker.config.tables.gates import AliasRow, GateTable
 from stoker.config.tables.keys import AppTable, KeyTable
 from stoker.config.tables.media import MediaTable
@@ -21,7 +22,6 @@ from stoker.config.tables.value_types import (
     AuthWord,
     AutoDuration,
     AutoSize,
-    BaseUrl,
     Command,
     Count,
     Devices,
@@ -38,6 +38,7 @@ from stoker.config.tables.value_types import (
     Port,
     Rendezvous,
     ServedName,
+    ServeUrl,
     Sha256,
     Share,
     Size,
@@ -224,7 +225,9 @@ class ServeTable(Section):
     canary: bool = setting(
         False, "Whether a start also has to answer a one-token completion before the serve is ready."
     )
-    base_url: BaseUrl | None = setting(None, 'Where an external serve answers: `"http://10.0.0.7:30000/v1"`.')
+    base_url: ServeUrl | None = setting(
+        None, 'Where an external serve answers: `"http://10.0.0.7:30000/v1"`, or `"edge:NAME"`: where `[edge.NAME]` is.'
+    )
     key: Text | None = setting(None, "The key for the serve: `env:NAME` or `file:PATH`.")
     dialects: list[DialectWord] | None = setting(
         None,
@@ -357,6 +360,9 @@ class File(Section):
     )
     orchestrator: dict[str, OrchestratorTable] = setting(
         {}, "Model names whose answers are written block by block and checked: `[orchestrator.NAME]`."
+    )
+    edge: dict[str, EdgeTable] = setting(
+        {}, "Workers whose address may change, and the ingress that leads to them: `[edge.NAME]`."
     )
     media: MediaTable = setting(MediaTable(), "Images that requests give by URL.")
     router: RouterTable = setting(RouterTable(), "How requests for `auto` are routed.")

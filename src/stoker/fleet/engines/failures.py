@@ -69,7 +69,7 @@ class FailurePattern(NamedTuple):
 TABLE: tuple[FailurePattern, ...] = (
     FailurePattern(
         FailureKind.STARTUP_MEMORY,
-        r"less than desired GPU memory utilization|No available memory for the cache blocks"
+        r"less than desired [GC]PU memory utilization|No available memory for the cache blocks"
         r"|larger than the (available KV cache memory|maximum number of tokens that can be stored in KV cache)",
         ("vllm",),
     ),
