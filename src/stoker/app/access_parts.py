@@ -18,6 +18,11 @@ class AccessParts:
     store: AccessStore
     control: AccessControl
 
+    def app_of(self, key: str) -> str:
+        """The application of a key; empty: it has none, or is gone."""
+        entry = self.store.keyring.entries().get(key)
+        return "" if entry is None else entry.caller.key.app
+
 
 def build_access(context: BuildContext) -> AccessParts:
     """Raises StokerError if the state cannot be used."""

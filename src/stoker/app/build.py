@@ -10,6 +10,7 @@ import hmac
 import logging
 from typing import NamedTuple
 
+from stoker.access.key_admin import KeyAdmin
 from stoker.app.access_parts import AccessParts, build_access
 from stoker.app.clock import SystemClock
 from stoker.app.configuration import ActiveConfiguration
@@ -22,6 +23,7 @@ from stoker.app.parts import GatewayParts, ProgramParts
 from stoker.app.quality_parts import QualityParts, build_quality
 from stoker.app.reload import Reloader
 from stoker.app.store_parts import StoreParts, build_store
+from stoker.domain.spending import cloud_prices
 from stoker.exchange.carrier import Carrier
 from stoker.exchange.formatter import Formatter
 from stoker.exchange.internal_client import InternalClient
@@ -32,10 +34,12 @@ from stoker.gateway.admin import Admin
 from stoker.gateway.decisions import DecisionPages
 from stoker.gateway.flow import Flow
 from stoker.gateway.front import Endpoints, Front
+from stoker.gateway.keys import KeyPages
 from stoker.gateway.models import ModelList
 from stoker.gateway.ollama import OllamaEndpoints
 from stoker.gateway.scratchpads import ScratchpadPages
 from stoker.gateway.status import StatusReport, StatusSources
+from stoker.gateway.usage import UsagePages
 from stoker.orchestrate.memory.pads import Scratchpads
 from stoker.orchestrate.orchestrators import OrchestratorContext
 from stoker.quality.promotion.promotions import Promotions
@@ -60,6 +64,7 @@ def build(active: ActiveConfiguration, state: StateDir, options: RunOptions) -> 
     context = BuildContext(active, state, options, SystemClock(), bus.publish)
     store = build_store(context)
     access = build_access(context)
+    access.store.usage.configure(cloud_prices(context.settings.router))
     fleet = build_fleet(context)
     promotions = _build_promotions(context, store, fleet)
     quality = build_quality(context, store, fleet, pool)
@@ -130,11 +135,13 @@ def _build_front(context: BuildContext, parts: ProgramParts) -> Front:
     conductor, clock = parts.fleet.conductor, context.clock
     decisions = DecisionPages(store.decisions, quality.grader.grade_of)
     scratchpads = ScratchpadPages(parts.gateway.pads)
+    keys = KeyPages(KeyAdmin(parts.access.store, clock.wall), flow)
     endpoints = Endpoints(
-        Admin(conductor, flow, clock, decisions, reloader.reload, parts.promotions, scratchpads),
+        Admin(conductor, flow, clock, decisions, reloader.reload, parts.promotions, scratchpads, keys),
         StatusReport(conductor, flow, store.decisions, store.metrics, clock, sources),
         ModelList(conductor),
         OllamaEndpoints(store.metrics.observe_legacy),
+        UsagePages(parts.access.store, clock.wall),
     )
     return Front(flow, parts.access.control, endpoints, store.metrics.observe_refusal)
 
