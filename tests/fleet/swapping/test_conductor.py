@@ -381,6 +381,28 @@ async def test_an_interrupted_swap_whose_target_does_not_come_up_ends_with_the_v
 
 
 @story
+async def test_an_interrupted_swap_whose_target_is_not_configured_any_more_is_undone() -> None:
+    fleet = FakeFleet()
+    pages = Pages(SwapEntry("gpu", "gone from the configuration", ("gone, too", "a")))
+    c = journalled(fleet, pages, a(), a("b"))
+    await c.begin()
+    await settled(c, pages)
+    assert fleet.journal == ["start a", "ready a"]
+    await c.close(False)
+
+
+@story
+async def test_an_interrupted_swap_of_serves_that_are_not_configured_any_more_is_forgotten() -> None:
+    fleet = FakeFleet()
+    pages = Pages(SwapEntry("gpu", "gone from the configuration", ("gone, too",)))
+    c = journalled(fleet, pages, a())
+    await c.begin()
+    await settled(c, pages)
+    assert fleet.journal == []
+    await c.close(False)
+
+
+@story
 async def test_a_wedged_serve_is_restarted_and_its_stream_is_told_why() -> None:
     fleet = FakeFleet()
     c = conductor(fleet, a())

@@ -299,6 +299,18 @@ def test_a_block_that_cannot_be_written_ends_everything() -> None:
     assert names == [StopGeneration, StopCheck, Fail]
 
 
+def test_a_last_block_that_cannot_be_written_is_an_error_and_not_committed() -> None:
+    stage = Stage()
+    stage.writes(code("x = 1", "y = 2"))
+    stage.judges()
+    stage.ends()
+    assert [type(command) for command in stage.judges()][-1] is Finish
+    error = StokerError("no space")
+    assert stage.happens(CommitFailed(error)) == [Fail(error)]
+    assert stage.loop.state is RunState.FAILED
+    assert [block.text for block in stage.loop.committed] == ["x = 1\n"]
+
+
 def test_a_request_goes_on_after_the_blocks_of_an_earlier_one() -> None:
     earlier = WorkerBlock("x = 1\n", True, "python", "", "python", True, True)
     stage = Stage(committed=[earlier])

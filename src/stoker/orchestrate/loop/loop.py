@@ -174,6 +174,8 @@ class Loop:
 
     def on(self, event: LoopEvent, now: float) -> list[LoopCommand]:
         """The commands that follow, in order. What comes late, after the end or for something stopped, gives none."""
+        if self.state is RunState.FINISHED and isinstance(event, CommitFailed):
+            return self._on_not_written(event.error)
         if self.state is not RunState.RUNNING:
             if isinstance(event, Cancelled) and self.state is RunState.PLANNED:
                 self.state = next_run_state(self.state, RunEvent.CANCELLED)
@@ -188,7 +190,7 @@ class Loop:
             case Checked(check=check, result=result):
                 return self._on_checked(result, now) if self._is_checking and check == self._check else []
             case CommitFailed(error=error):
-                return self._give_up(error)
+                return self._on_not_written(error)
             case TimePassed():
                 return self._on_time(now)
             case Cancelled():
@@ -424,6 +426,12 @@ class Loop:
         self.counts.failures[what] = self.counts.failures.get(what, 0) + 1
 
     # -- the end ----------------------------------------------------------------------------------------------------
+
+    def _on_not_written(self, error: StokerError) -> list[LoopCommand]:
+        """The block that passed last is not on disk, so it is not committed; it may have been the last one of all."""
+        self.committed.pop()
+        self.counts.blocks -= 1
+        return self._give_up(error)
 
     def _give_up(self, error: StokerError) -> list[LoopCommand]:
         self.state = next_run_state(self.state, RunEvent.GAVE_UP)
