@@ -2,7 +2,7 @@
 
 `run` holds the state directory's lock and opens both doors (TCP, and the control socket that needs no key). `_serve`
 takes over what an earlier Stoker left running, and serves. At the end, `Server` refuses requests that wait, lets
-streams end and cuts the rest; then `close_parts` stops the serves or leaves them running, and writes the last decisions.
+streams end and cuts the rest. Then `close_parts` stops the serves, or leaves them, and writes the last decisions.
 """
 
 from __future__ import annotations
@@ -113,6 +113,7 @@ async def _serve(
     watching = [
         loop.create_task(parts.watchdog.run(), name="watchdog"),
         loop.create_task(fleet.external.run(), name="external"),
+        loop.create_task(parts.access.store.run(), name="access"),
     ]
     try:
         await server.serve(sockets)
@@ -124,7 +125,7 @@ async def _serve(
 
 def _announce_open(door: FrontDoor, announce: Announce) -> None:
     announce(f"listening on http://{door.host}:{door.port}")
-    if not door.auth and door.host not in ("127.0.0.1", "::1", "localhost"):
+    if door.auth is False and door.host not in ("127.0.0.1", "::1", "localhost"):
         announce(f'warning: auth = "none" on {door.host}: anyone who reaches this port can use your models')
 
 

@@ -66,7 +66,7 @@ class Swapper:
         name = command.target or command.victims[0]
         state = self._scheduler.serves[name]
         swap = state.slot_state.swaps[command.swap_id]
-        report = SwapReport(command.swap_id, command.target, state.slot_state.slot.name, command.victims)
+        report = SwapReport(command.swap_id, command.target, state.slot_state.slot.name, command.victims, key=swap.key)
         report.phases["drain"] = (swap.run_at or swap.decided_at) - swap.decided_at
         graces = {victim: self._scheduler.serves[victim].serve.stop_grace for victim in command.victims}
         serve = state.serve if command.target is not None else None
