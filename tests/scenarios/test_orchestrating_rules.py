@@ -136,6 +136,55 @@ async def test_a_worker_that_cannot_be_started_is_an_error_as_for_any_request(pl
     assert headers["x-stoker-orchestrator"] == "unstartable"
 
 
+FAILOVER = """
+[[tier]]
+name = "first"
+serve = "dies"
+[[tier]]
+name = "second"
+serve = "broken"
+[[tier]]
+name = "third"
+serve = "good"
+"""
+FAILOVER_OF_TWO = FAILOVER.replace("broken", "good").rpartition("[[tier]]")[0]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("dies_at", [0, 2])
+def test_with_auto_the_next_planned_tier_goes_on_when_one_fails(tmp_path: Path, dies_at: int, stream: bool) -> None:
+    dies, broken = coder("dies", tmp_path, dies_at=dies_at), serve("broken", cmd=["false", "{port}"], slot=None)
+    with running(dies, broken, coder("good", tmp_path), orchestrator("pair", "auto"), FAILOVER) as plane:
+
+        async def asked() -> tuple[dict[str, str], str]:
+            async with Talk(
+                plane, "pair", "write it", stream=stream, headers=(("x-stoker-class", "code-write"),)
+            ) as talk:
+                if stream:
+                    return dict((await talk.opened()).headers), await talk.text()
+                reply = await talk.reply()
+                return dict(reply.headers), text_of(json.loads(reply.body))
+
+        headers, text = asyncio.run(asked())
+        assert text == WHOLE
+        record = plane.decision(headers["x-request-id"])
+        assert record["serve"] == "good"
+        assert [one["serve"] for one in record["candidates"]] == ["dies", "broken", "good"]
+        assert record["candidates"][0]["dropped"] == "upstream_broke"
+        if not stream or not dies_at:
+            assert headers["x-stoker-serve"] == "good"
+        assert record["orchestrated"]["blocks"] == len(BLOCKS)
+
+
+def test_a_named_worker_has_no_successor(tmp_path: Path) -> None:
+    with running(
+        coder("dies", tmp_path, dies_at=2), coder("good", tmp_path), orchestrator("pair", "dies"), FAILOVER_OF_TWO
+    ) as plane:
+        status, headers, answer = asyncio.run(whole(plane, "pair"))
+        assert (status, answer["error"]["code"], headers["x-stoker-serve"]) == (502, "upstream_broke", "dies")
+        assert "def second" not in answer["error"]["committed"]
+
+
 # -- streaming, overlap, usage ---------------------------------------------------------------------------------------
 
 

@@ -252,7 +252,10 @@ class OrchestratedRun:
         try:
             end = await self._parts.worker.generate(prompt, on_text)
         except StokerError as error:
-            self._happened(GenerationFailed(generation, error))
+            is_replaced = self._parts.worker.replace_after(error)
+            if is_replaced:
+                self._parts.reply.name_worker(self._parts.worker.serve.name)
+            self._happened(GenerationFailed(generation, error, is_replaced))
         else:
             usage = end.usage
             self._happened(GenerationEnded(generation, end.stop))
