@@ -178,7 +178,9 @@ class Orchestrators:
         call.check()
         worker = self._writer(serves)
         run = self._run(orchestrator, call, prompt, serves, worker, memory, earlier)
-        await self._follow(run, orchestrator, call, worker, chosen)
+        call.decision.orchestrated = record = OrchestratedRecord(orchestrator.name, chosen.policy.value, chosen.why)
+        record.validator = "" if serves.validator is None else serves.validator.name
+        await self._follow(run, call, worker, record)
         return True
 
     # -- what is asked of whom -----------------------------------------------------------------------------------------
@@ -341,12 +343,9 @@ class Orchestrators:
 
     # -- the run -------------------------------------------------------------------------------------------------------
 
-    async def _follow(
-        self, run: OrchestratedRun, orchestrator: Orchestrator, call: Call, worker: Worker, chosen: ChosenPolicy
-    ) -> None:
+    async def _follow(self, run: OrchestratedRun, call: Call, worker: Worker, record: OrchestratedRecord) -> None:
         decision = call.decision
         decision.serve = worker.serve.name
-        record = decision.orchestrated = OrchestratedRecord(orchestrator.name, chosen.policy.value, chosen.why)
         try:
             await call.run_cancellable(run.run())
         except StokerError as error:
