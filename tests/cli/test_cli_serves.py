@@ -258,6 +258,13 @@ def test_a_dry_run_shows_the_engines_own_command_and_no_key(stoker: FakeStoker, 
     assert next(w for w in words if "KEY=" in w).endswith("KEY=***")
 
 
+def test_a_dry_run_shows_the_devices_of_the_slot(stoker: FakeStoker, config: Path, capsys: Captured) -> None:
+    config.write_text(config.read_text().replace("[slots.gpu0]", "[slots.gpu0]\ndevices = [1]"))
+    assert run(["serves", "up", "slow", "--dry-run", "--json"]) == 0
+    (plan,) = json.loads(capsys.readouterr().out)
+    assert "CUDA_VISIBLE_DEVICES=1" in plan["command"].split()
+
+
 def test_a_dry_run_refuses_as_the_switch_would(stoker: FakeStoker, config: Path, capsys: Captured) -> None:
     (config.parent / "slow.gguf").unlink()
     assert run(["serves", "up", "slow", "--dry-run"]) == 0

@@ -88,4 +88,4 @@ def test_the_journal_goes_once_the_ingress_runs_what_is_on_disk_and_not_before()
 
 
 def test_success_is_switched_or_unchanged() -> None:
-    assert {end for end in SyncEnd if is_success(end)} == {SyncEnd.SWITCHED, SyncEnd.UNCHANGED}
+    assert {end for end in SyncEnd if is_success(end)} == {SyncEnd.SWITCHED, SyncEnd.UNCHANGED, SyncEnd.PREVIEWED}

@@ -65,6 +65,7 @@ class Observer:
         self._quality = parts.quality
         self._gateway = parts.gateway
         self._watchdog = parts.watchdog
+        self._access = parts.access
         self._active = active
         self._announce = announce
         self._announced_failures: set[str] = set()
@@ -118,6 +119,8 @@ class Observer:
             monitor.on_stopped(victim)
         if report.serve is None:
             return
+        if report.key:
+            self._access.store.usage.record_swap(report.key, self._access.app_of(report.key), report.serve, seconds)
         if report.outcome == "ready":
             monitor.on_ready(report.serve)
             self._store.residents.remember(report.slot, report.serve)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stoker.access.access_control import AccessControl
+from stoker.app.access_parts import AccessParts
 from stoker.app.fleet_parts import FleetParts
 from stoker.app.flow_setup import FlowSetup
 from stoker.app.quality_parts import QualityParts
@@ -22,7 +22,6 @@ class GatewayParts:
     pool: ConnectionPool
     setup: FlowSetup
     flow: Flow
-    door: AccessControl
     pads: Scratchpads
     client: InternalClient
     """Asks the workers and validators of orchestrators."""
@@ -33,6 +32,7 @@ class ProgramParts:
     """Everything but the front, which is built on it."""
 
     store: StoreParts
+    access: AccessParts
     fleet: FleetParts
     promotions: Promotions
     quality: QualityParts

@@ -113,6 +113,7 @@ async def _serve(
     watching = [
         loop.create_task(parts.watchdog.run(), name="watchdog"),
         loop.create_task(fleet.external.run(), name="external"),
+        loop.create_task(parts.access.store.run(), name="access"),
     ]
     try:
         await server.serve(sockets)
@@ -124,7 +125,7 @@ async def _serve(
 
 def _announce_open(door: FrontDoor, announce: Announce) -> None:
     announce(f"listening on http://{door.host}:{door.port}")
-    if not door.auth and door.host not in ("127.0.0.1", "::1", "localhost"):
+    if door.auth is False and door.host not in ("127.0.0.1", "::1", "localhost"):
         announce(f'warning: auth = "none" on {door.host}: anyone who reaches this port can use your models')
 
 

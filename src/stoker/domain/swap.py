@@ -24,3 +24,5 @@ class SwapReport:
     start_kind: str = "cold"
     """What the target was started from; see `Running`."""
     error: str = ""
+    key: str = ""
+    """The key whose request caused it; empty: none did."""

@@ -60,6 +60,8 @@ class SyncEnd(StrEnum):
     """Nothing was changed."""
     ROLLED_BACK = "rolled back"
     """The old file is back, and the ingress has reloaded it."""
+    PREVIEWED = "would switch"
+    """A dry run: it ended before the first change."""
     STUCK = "stuck"
     """The old file could not be restored or reloaded. The journal stays, and the next run tries again."""
 
@@ -115,4 +117,4 @@ def next_step(step: SyncStep, outcome: StepOutcome) -> SyncStep | SyncEnd:
 
 
 def is_success(end: SyncEnd) -> bool:
-    return end in (SyncEnd.UNCHANGED, SyncEnd.SWITCHED)
+    return end in (SyncEnd.UNCHANGED, SyncEnd.SWITCHED, SyncEnd.PREVIEWED)

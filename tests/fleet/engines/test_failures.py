@@ -36,6 +36,8 @@ EXAMPLES = [
     ("llama.cpp", Kind.OUT_OF_MEMORY, "terminate called after throwing an instance of 'std::bad_alloc'"),
     ("vllm", Kind.DEVICE_LOST, "RuntimeError: CUDA error: uncorrectable ECC error encountered"),
     ("llama.cpp", Kind.DEVICE_LOST, "terminate called after throwing an instance of 'vk::DeviceLostError'"),
+    ("vllm", Kind.DEVICE_LOST, "Failed to import from vllm._C: ModuleNotFoundError(\"No module named 'vllm._C'\")\n"
+     "RuntimeError: Failed to infer device type, please set the environment variable `VLLM_LOGGING_LEVEL=DEBUG`"),
     ("sglang", Kind.DEVICE_LOST, "RuntimeError: No CUDA GPUs are available"),
     ("", Kind.DEVICE_LOST, "Unable to determine the device handle for GPU0: GPU is lost.  Reboot the system"),
     ("vllm", Kind.DEVICE_FAULT, "torch.AcceleratorError: CUDA error: an illegal memory access was encountered"),

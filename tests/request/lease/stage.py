@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from stoker.domain.errors import StartFailed, StokerError
+from stoker.domain.key import Priority
+from stoker.domain.lease import NOBODY, FairShare
 from stoker.domain.serve import Serve, Slot, SwapPolicy
 from stoker.request.lease.commands import CancelSwap, CheckStart, Command, Cut, Grant, Reject, StartSwap, WakeAt
 from stoker.request.lease.scheduler import Scheduler
@@ -49,13 +51,14 @@ class Stage:
                     self.wake = at
         return commands
 
-    def request(self, name: str, counted: bool = True) -> int:
+    def request(self, name: str, counted: bool = True, share: FairShare = NOBODY, expected_tokens: float = 0.0) -> int:
         self._next += 1
-        self.take(self.scheduler.on_request(self._next, name, self.now, counted))
+        commands = self.scheduler.on_request(self._next, name, self.now, counted, share, expected_tokens)
+        self.take(commands)
         return self._next
 
-    def allow_preemption(self, id: int, name: str) -> int:
-        self.take(self.scheduler.on_preemption_allowed(id, name, self.now))
+    def allow_preemption(self, id: int, name: str, priority: Priority | None = None) -> int:
+        self.take(self.scheduler.on_preemption_allowed(id, name, self.now, priority))
         return id
 
     def switch(self, name: str, drain: float | None = None) -> int:

@@ -15,8 +15,8 @@ from stoker.domain.serve import Serve, Slot, SwapPolicy
 from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Reject, StartSwap, WakeAt
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.scheduler import Scheduler
-from stoker.request.lease.state import Want
 from stoker.request.lease.timing import timing
+from stoker.request.lease.waiter import Want
 
 NAMES = st.sampled_from("abcd")
 START = 3.0
@@ -241,7 +241,7 @@ class Stories(RuleBasedStateMachine):
         assert known == set(self.holding)
         for state in self.scheduler.serves.values():
             assert state.active == sum(state.leases.values())
-            assert state.preemptible <= state.leases.keys()
+            assert state.preemptible.keys() <= state.leases.keys()
             if not self.troubled:
                 assert state.active <= state.serve.max_active
 

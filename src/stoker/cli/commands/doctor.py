@@ -61,7 +61,9 @@ def examine(config: str | None) -> list[DoctorFinding]:
     docker = doctor_checks.containers(settings.serves if settings is not None else ())
     findings += [docker]
     if settings is not None and docker.health is doctor_checks.DoctorHealth.OK:
-        boxed = [serve for serve in settings.serves if serve.container is not None]
+        from stoker.app.configuration import placed_serves
+
+        boxed = [serve for serve in placed_serves(settings) if serve.container is not None]
         findings += [found for serve in boxed if (found := doctor_checks.container(serve, settings.paths)) is not None]
     return [*findings, doctor_checks.completion(Path.home())]
 

@@ -80,6 +80,12 @@ def orchestrator_names(context: typer.Context, incomplete: str) -> list[str]:
     return _matching(found if isinstance(found, dict) else (), incomplete)
 
 
+def edge_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Configured edges."""
+    found = _document(context).get("edge")
+    return _matching(found if isinstance(found, dict) else (), incomplete)
+
+
 def orchestrated_requests(context: typer.Context, incomplete: str) -> list[str]:
     """Ids of the requests that have a scratchpad, the newest first."""
     paths = _document(context).get("paths")

@@ -66,7 +66,9 @@ class Swapper:
         name = command.target or command.victims[0]
         state = self._scheduler.serves[name]
         swap = state.slot_state.swaps[command.generation]
-        report = SwapReport(command.generation, command.target, state.slot_state.slot.name, command.victims)
+        report = SwapReport(
+            command.generation, command.target, state.slot_state.slot.name, command.victims, key=swap.key
+        )
         report.phases["drain"] = (swap.run_at or swap.decided_at) - swap.decided_at
         graces = {victim: self._scheduler.serves[victim].serve.stop_grace for victim in command.victims}
         serve = state.serve if command.target is not None else None

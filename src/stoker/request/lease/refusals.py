@@ -5,8 +5,9 @@ from __future__ import annotations
 from stoker.domain.errors import CapacityError, ClientError, StartFailed, StokerError
 from stoker.domain.serve import Serve
 from stoker.request.lease.eviction import Never
-from stoker.request.lease.state import ServeState, Swap, Waiter
+from stoker.request.lease.state import ServeState, Swap
 from stoker.request.lease.timing import timing
+from stoker.request.lease.waiter import Waiter
 
 
 def shutting_down() -> StokerError:
@@ -24,8 +25,11 @@ def parked(serve: Serve, reason: str) -> StokerError:
     return StartFailed(f"serve '{serve.name}' is parked: {reason}; {hint}", code="parked", retry_after=60.0)
 
 
+QUEUE_FULL = "queue_full"
+
+
 def queue_full(serve: Serve, waiting: int) -> StokerError:
-    return CapacityError(f"the queue of serve '{serve.name}' is full: {waiting} requests wait", code="queue_full")
+    return CapacityError(f"the queue of serve '{serve.name}' is full: {waiting} requests wait", code=QUEUE_FULL)
 
 
 def no_place(serve: Serve) -> StokerError:

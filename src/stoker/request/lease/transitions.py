@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stoker.domain.errors import StokerError
+from stoker.domain.key import Priority
+from stoker.domain.lease import NOBODY, FairShare
 from stoker.domain.serve import Serve, Slot
 from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Reject, StartSwap
 from stoker.request.lease.eviction import Victims, victims_for
 from stoker.request.lease.phases import PhaseEvent, ServePhase
-from stoker.request.lease.state import ServeState, SlotState, Swap, SwapKind, Waiter, Want
+from stoker.request.lease.state import ServeState, SlotState, Swap, SwapKind
 from stoker.request.lease.timing import timing
+from stoker.request.lease.waiter import Waiter, Want
 
 
 class Transitions:
@@ -53,20 +56,21 @@ class Transitions:
                 return slot_state, slot_state.swaps[generation]
         return None, None
 
-    def add_lease(self, state: ServeState, id: int, counted: bool) -> None:
+    def add_lease(
+        self, state: ServeState, id: int, counted: bool, share: FairShare = NOBODY, expected_tokens: float = 0.0
+    ) -> None:
         state.leases[id] = counted
-        state.active += counted
+        if counted:
+            state.active += 1
+            state.fair_queue.charge(share, expected_tokens)
 
     def cut_leases(self, state: ServeState, reason: str) -> Command:
         return Cut(state.name, state.end_leases(state.leases), reason)
 
-    def cut_preemptible(self, state: ServeState) -> list[Command]:
-        """Cut its preemptible leases."""
-        return (
-            [Cut(state.name, state.end_leases(state.preemptible), "another request needs its place")]
-            if state.preemptible
-            else []
-        )
+    def cut_preemptible(self, state: ServeState, priority: Priority | None = None) -> list[Command]:
+        """Cut its preemptible leases: all, or those that a request of this priority goes before."""
+        ids = [id for id, own in state.preemptible.items() if priority is None or own is None or priority < own]
+        return [Cut(state.name, state.end_leases(ids), "another request needs its place")] if ids else []
 
     def refuse_all(self, state: ServeState, error: StokerError) -> list[Command]:
         commands: list[Command] = [Reject(id, error) for id in state.queue]
@@ -96,12 +100,13 @@ class Transitions:
         now: float,
         drain: float,
         reason: str = "",
+        key: str = "",
     ) -> None:
         """Record a decided swap. It runs in step 6 of `reconcile`: at once if its victims hold no lease."""
         slot_state = victims[0].slot_state if target is None else target.slot_state
         self.generation += 1
         slot_state.swaps[self.generation] = Swap(
-            self.generation, kind, target, victims, now, now + drain, reason=reason
+            self.generation, kind, target, victims, now, now + drain, reason=reason, key=key
         )
         if target is not None:
             target.apply(PhaseEvent.START_DECIDED)
