@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 import logging
+from functools import partial
 from typing import NamedTuple
 
 from stoker.access.key_admin import KeyAdmin
@@ -69,7 +70,7 @@ def build(active: ActiveConfiguration, state: StateDir, options: RunOptions) -> 
     promotions = _build_promotions(context, store, fleet)
     quality = build_quality(context, store, fleet, pool)
     gateway = _build_gateway(context, pool, store, access, fleet, promotions, quality)
-    view = ConductorView(fleet.conductor, gateway.flow.load_of, fleet.supervisor.is_asleep)
+    view = ConductorView(fleet.conductor, partial(_load_of, gateway), fleet.supervisor.is_asleep)
     watchdog = WatchdogLoop(
         context.settings.watchdog, view, fleet.probe, fleet.conductor, context.clock, logging.getLogger("stoker.fleet")
     )
@@ -82,7 +83,7 @@ def build(active: ActiveConfiguration, state: StateDir, options: RunOptions) -> 
 async def close_parts(parts: ProgramParts, leave_running: bool) -> None:
     """After requests were drained: end what still runs, from the top down, and write what is not on disk yet."""
     parts.promotions.close()
-    parts.fleet.prewarmer.begin(None)
+    parts.fleet.prewarmer.follow(None)
     await parts.quality.grader.close()
     await parts.quality.monitor.close()
     await parts.fleet.conductor.close(leave_running)
@@ -114,7 +115,14 @@ def _build_gateway(
     setup = FlowSetup(fleet, quality, promotions, exchange, store.metrics.routed, host_memory().total)
     decisions = DecisionObserver(store.decisions, promotions, store.metrics, quality.monitor)
     flow = Flow(setup.apply(context.active.current), carrier, context.clock, decisions.on_decision, access.store.usage)
-    return GatewayParts(pool, setup, flow, pads)
+    return GatewayParts(pool, setup, flow, pads, client)
+
+
+def _load_of(gateway: GatewayParts, serve: str) -> tuple[int, int]:
+    """What clients and the workers of orchestrators wait for at a serve, and the bytes that came from it."""
+    waiting, received = gateway.flow.load_of(serve)
+    streams, streamed = gateway.client.load_of(serve)
+    return waiting + streams, received + streamed
 
 
 def _build_front(context: BuildContext, parts: ProgramParts) -> Front:

@@ -113,7 +113,7 @@ class Observer:
         name = report.serve or ",".join(report.victims)
         metrics.observe_swap(name, report.slot, report.outcome, report.phases, report.start_kind)
         seconds = swap_seconds(report)
-        log.info("swap %d: %s %s after %.3f s %s", report.generation, name, report.outcome, seconds, report.phases)
+        log.info("swap %d: %s %s after %.3f s %s", report.swap_id, name, report.outcome, seconds, report.phases)
         self._note(report.outcome, name, swap_text(report))
         for victim in report.victims:
             monitor.on_stopped(victim)

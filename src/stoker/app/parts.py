@@ -9,6 +9,7 @@ from stoker.app.fleet_parts import FleetParts
 from stoker.app.flow_setup import FlowSetup
 from stoker.app.quality_parts import QualityParts
 from stoker.app.store_parts import StoreParts
+from stoker.exchange.internal_client import InternalClient
 from stoker.fleet.watchdog.watchdog import WatchdogLoop
 from stoker.gateway.flow import Flow
 from stoker.orchestrate.memory.pads import Scratchpads
@@ -22,6 +23,8 @@ class GatewayParts:
     setup: FlowSetup
     flow: Flow
     pads: Scratchpads
+    client: InternalClient
+    """Asks the workers and validators of orchestrators."""
 
 
 @dataclass(frozen=True, slots=True)

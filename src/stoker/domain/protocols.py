@@ -84,7 +84,7 @@ class Fleet(Protocol):
         take less than a microsecond. While the fleet is busy, nothing is read from disk ahead of time.
         """
 
-    def end_grace(self, leave_running: bool) -> None:
+    def hurry(self, leave_running: bool) -> None:
         """Kill at once the serves that are being stopped, and those that `close` would stop. Every later stop is
         without grace, saves no conversations and does not wait for memory.
         """
