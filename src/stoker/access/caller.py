@@ -12,8 +12,6 @@ from stoker.domain.key import Key, Scope
 from stoker.domain.lease import FairShare
 from stoker.domain.serve import Serve
 
-_SMALLEST_COST = Amounts(cost=1e-9)
-
 
 class Caller:
     """A key at run time. `quotas`: what it counts against, its own and its application's."""
@@ -55,7 +53,7 @@ class Caller:
         if not self.key.cloud:
             return False
         at = self._now() if self._quotas else 0.0
-        return all(quota.account.fits(_SMALLEST_COST, at) for quota in self._quotas)
+        return all(quota.account.has_money(at) for quota in self._quotas)
 
     def may_use(self, serve: Serve) -> bool:
         """Whether the key's list has one of the serve's names; and the key allows the cloud, if it is one."""
