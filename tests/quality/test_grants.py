@@ -47,7 +47,7 @@ class CancelledAtGrant:
         self.asker: asyncio.Task[Any] | None = None
         self.granted: list[str] = []
 
-    def acquire(self, name: str, counted: bool = True) -> Lease | PendingLease:
+    def acquire(self, name: str, counted: bool = True, *share: object) -> Lease | PendingLease:
         pending = self._conductor.acquire(name, counted)
         assert isinstance(pending, asyncio.Future)
         pending.add_done_callback(self._cancel)

@@ -37,6 +37,12 @@ TIERS = """
 [[tier]]
 name = "writing"
 serve = "good"
+cost = { input = 1.0, output = 2.0 }
+[[tier]]
+name = "judging"
+serve = "judge"
+cost = { input = 100.0, output = 1000.0 }
+classes = ["review"]
 [alias.writer]
 serve = "good"
 """
@@ -85,6 +91,7 @@ def shared(place: Path) -> Iterator[Plane]:
         orchestrator("too-long", "long", retries=0),
         orchestrator("unstartable", "broken"),
         orchestrator("secret", "secretive", keep="1h"),
+        orchestrator("priced", "good", validator="judge"),
         TIERS,
         front_door='keep_alive = "100ms"\ncommit_after = "200ms"',
     ) as plane:
@@ -136,6 +143,55 @@ async def test_a_worker_that_cannot_be_started_is_an_error_as_for_any_request(pl
     assert headers["x-stoker-orchestrator"] == "unstartable"
 
 
+FAILOVER = """
+[[tier]]
+name = "first"
+serve = "dies"
+[[tier]]
+name = "second"
+serve = "broken"
+[[tier]]
+name = "third"
+serve = "good"
+"""
+FAILOVER_OF_TWO = FAILOVER.replace("broken", "good").rpartition("[[tier]]")[0]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("dies_at", [0, 2])
+def test_with_auto_the_next_planned_tier_goes_on_when_one_fails(tmp_path: Path, dies_at: int, stream: bool) -> None:
+    dies, broken = coder("dies", tmp_path, dies_at=dies_at), serve("broken", cmd=["false", "{port}"], slot=None)
+    with running(dies, broken, coder("good", tmp_path), orchestrator("pair", "auto"), FAILOVER) as plane:
+
+        async def asked() -> tuple[dict[str, str], str]:
+            async with Talk(
+                plane, "pair", "write it", stream=stream, headers=(("x-stoker-class", "code-write"),)
+            ) as talk:
+                if stream:
+                    return dict((await talk.opened()).headers), await talk.text()
+                reply = await talk.reply()
+                return dict(reply.headers), text_of(json.loads(reply.body))
+
+        headers, text = asyncio.run(asked())
+        assert text == WHOLE
+        record = plane.decision(headers["x-request-id"])
+        assert record["serve"] == "good"
+        assert [one["serve"] for one in record["candidates"]] == ["dies", "broken", "good"]
+        assert record["candidates"][0]["dropped"] == "upstream_broke"
+        if not stream or not dies_at:
+            assert headers["x-stoker-serve"] == "good"
+        assert record["orchestrated"]["blocks"] == len(BLOCKS)
+
+
+def test_a_named_worker_has_no_successor(tmp_path: Path) -> None:
+    with running(
+        coder("dies", tmp_path, dies_at=2), coder("good", tmp_path), orchestrator("pair", "dies"), FAILOVER_OF_TWO
+    ) as plane:
+        status, headers, answer = asyncio.run(whole(plane, "pair"))
+        assert (status, answer["error"]["code"], headers["x-stoker-serve"]) == (502, "upstream_broke", "dies")
+        assert "def second" not in answer["error"]["committed"]
+
+
 # -- streaming, overlap, usage ---------------------------------------------------------------------------------------
 
 
@@ -176,7 +232,27 @@ async def test_usage_is_the_sum_of_all_that_was_generated(plane: Plane) -> None:
     assert record["orchestrated"]["validator_tokens"] == 23 * len(BLOCKS), "apart from the worker's"
 
 
+@story
+async def test_the_cost_of_a_run_is_that_of_worker_and_validator(plane: Plane) -> None:
+    done = await asyncio.to_thread(plane.run, "run", "--model", "priced", "--json", "Write it")
+    answer: Any = json.loads(done.stdout)
+    record = (await asyncio.to_thread(plane.decision, answer["request"]))["orchestrated"]
+    assert (record["validator"], record["validator_tokens"]) == ("judge", 23 * len(BLOCKS))
+    worker = (answer["input_tokens"] + 2 * answer["output_tokens"]) / 1e6
+    assert answer["cost"] == pytest.approx(worker + len(BLOCKS) * (20 * 100 + 3 * 1000) / 1e6)
+
+
 # -- what is wrong ---------------------------------------------------------------------------------------------------
+
+
+def test_a_worker_that_hangs_is_seen_by_the_watchdog(tmp_path: Path) -> None:
+    """As any request's serve: nothing came from it for too long, so it is restarted, and the request ends."""
+    watchful = '[watchdog]\ninterval = "100ms"\nstall = "400ms"'
+    with running(coder("hangs", tmp_path, hangs_at=1), orchestrator("pair", "hangs"), watchful) as plane:
+        status, _, answer = asyncio.run(whole(plane, "pair"))
+        assert status in (502, 503), answer
+        assert answer["error"]["committed"].startswith("```python\nimport os\n")
+        assert any(one["kind"] == "restarted" for one in plane.status()["events"]), plane.status()["events"]
 
 
 @story

@@ -10,6 +10,7 @@ from stoker.app.configuration import ActiveConfiguration, Configuration, next_co
 from stoker.app.parts import ProgramParts
 from stoker.domain.access import Settings
 from stoker.domain.errors import ConfigError
+from stoker.domain.spending import cloud_prices
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,8 @@ class Reloader:
         fleet.supervisor.conversations.reload(settings.conversations, settings.serves)
         parts.promotions.configure(settings.aliases, settings.serves, settings.gates)
         gateway.flow.configure(gateway.setup.apply(new, self._active.settings.serves))
-        gateway.door.configure(settings.front_door)
+        parts.access.store.usage.configure(cloud_prices(settings.router))
+        parts.access.control.configure(settings.front_door, settings.apps)
         for name in changes.changed:
             parts.watchdog.forget(name)
         parts.watchdog.configure(settings.watchdog)

@@ -90,7 +90,7 @@ def build(
     profile = None if file.router.profile_path is None else str(absolute(file.router.profile_path, directory))
     clouds = {serve.name for serve in serves if serve.translation.cloud}
     return Settings(
-        front_door=_front_door(file, secrets),
+        front_door=_front_door(doc, file, secrets),
         paths=paths,
         slots=tuple(_slot(doc, file.swap, name, slot) for name, slot in file.slots.items()),
         serves=serves,
@@ -120,6 +120,7 @@ def _paths(table: PathsTable, directory: Path) -> Paths:
         logs=str(_or(table.logs, directory, lambda: state / "logs")),
         vault=str(_or(table.vault, directory, default_vault)),
         decisions=table.decisions,
+        usage_days=table.usage_days,
         log_bytes=table.log_bytes,
         placement=table.vault is not None if table.placement is None else table.placement,
     )
@@ -129,7 +130,7 @@ def _or(text: str | None, directory: Path, default: Callable[[], Path]) -> Path:
     return default() if text is None else absolute(text, directory)
 
 
-def _front_door(file: File, secrets: Secrets) -> FrontDoor:
+def _front_door(doc: ConfigDocument, file: File, secrets: Secrets) -> FrontDoor:
     door = file.front_door
     keys = tuple(
         make_key(
@@ -154,7 +155,7 @@ def _front_door(file: File, secrets: Secrets) -> FrontDoor:
         commit_after=door.commit_after,
         stall_timeout=door.stall_timeout,
         keep_alive=door.keep_alive,
-        auth=door.auth == "keys",
+        auth=False if door.auth == "none" else True if doc.holds(("front_door", "auth")) else None,
         keys=keys,
         allowed_hosts=tuple(door.allowed_hosts),
         allowed_origins=tuple(door.allowed_origins),

@@ -96,8 +96,7 @@ def _tidy(node: Any) -> Any:
 
 def _front_door(door: FrontDoor) -> dict[str, Any]:
     keys = [show_key(key) for key in door.keys]
-    # Without keys, "keys" would be wrong, and the file may not contain it.
-    auth = ("keys" if door.keys else None) if door.auth else "none"
+    auth = None if door.auth is None else "keys" if door.auth else "none"
     return FrontDoorTable.show(door, auth=auth, keys=keys)
 
 

@@ -78,9 +78,9 @@ def secrets_of(serve: Serve) -> Iterator[str]:
 
 def _door(settings: Settings) -> Iterator[str]:
     door = settings.front_door
-    if not door.auth and door.keys:
+    if door.auth is False and door.keys:
         yield 'front_door: auth = "none" admits everybody; the keys are not checked'
-    if not door.auth and not is_loopback(door.host):
+    if door.auth is False and not is_loopback(door.host):
         yield (
             f'front_door: auth = "none" on {door.host}: anyone who reaches the port can do everything, '
             "`/admin` included"

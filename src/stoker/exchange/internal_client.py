@@ -4,6 +4,7 @@ the streamed answers of an orchestrator's worker.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -29,6 +30,14 @@ class InternalClient:
         self._formatter = formatter
         self._plain: dict[str, Serve] = {}
         """Serves that refused a question because of its settings, as they were configured then."""
+        self._streams: defaultdict[str, set[InternalStream]] = defaultdict(set)
+        self._received: defaultdict[str, int] = defaultdict(int)
+        """Bytes of the streams that ended, by serve."""
+
+    def load_of(self, serve: str) -> tuple[int, int]:
+        """Streams that come from a serve now, and bytes of all its streams so far."""
+        streams = self._streams.get(serve, ())
+        return len(streams), self._received.get(serve, 0) + sum(stream.received for stream in streams)
 
     async def ask(
         self, serve: Serve, target: Target, make_prompt: Callable[[bool], Prompt], timeout: float
@@ -67,11 +76,15 @@ class InternalClient:
         reply = InternalStream(encoded.translator, listener)
         connection = await self._pool.open(target)
         connection.send(reply, encoded.head, encoded.body)
+        self._streams[serve.name].add(reply)
         try:
             await reply.done
         except BaseException:
             connection.abort()
             raise
+        finally:
+            self._streams[serve.name].discard(reply)
+            self._received[serve.name] += reply.received
         return StreamEnd(encoded.translator.usage, listener.stop or StopReason.END)
 
 

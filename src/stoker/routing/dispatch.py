@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from stoker.access.caller import Caller
+from stoker.access.quota import expected_cost
 from stoker.domain.decision import Attempt, Candidate, Routed
 from stoker.domain.dialect import Endpoint
 from stoker.domain.errors import REJECTED, CapacityError, ClientError, StokerError, UpstreamError
@@ -83,6 +84,9 @@ class Dispatcher:
         if every tier that may serve the request asked for a pause.
         """
         plan = self._prepare(call, caller, plan, endpoint, len(body))
+        verify = caller.key.defaults.verify
+        if verify:
+            plan = plan._replace(steps=tuple(step._replace(verify=Verify(verify)) for step in plan.steps))
         call.decision.routed = routed = routed_of(plan)
         serve_by_tier = {tier.name: tier.serve for tier in self.router.settings.tiers}
         request = RoutedRequest(call, plan, routed, endpoint, fields, body, serve_by_tier, [])
@@ -109,9 +113,10 @@ class Dispatcher:
         if declaration.unknown:
             call.reply.set_header(UNKNOWN.encode(), _printable(declaration.unknown))
         task = classes.classify(outlined, declaration)
+        may_use_cloud = caller.may_use_cloud()
         opinion = self.second_opinion
         if opinion is not None and endpoint.generates and opinion.wants(task):
-            task = await call.run_cancellable(opinion.settle(task, outlined, caller.key.cloud))
+            task = await call.run_cancellable(opinion.settle(task, outlined, may_use_cloud))
             call.check()
 
         def speaks(serve: Serve) -> bool:
@@ -122,7 +127,7 @@ class Dispatcher:
                 return False
             return True
 
-        return self.router.plan(task, outlined, Requester(caller.key.cloud, speaks, fields.output_budget()))
+        return self.router.plan(task, outlined, Requester(may_use_cloud, speaks, fields.output_budget()))
 
     async def _count(self, call: Call, endpoint: Endpoint, fields: BodyFields, body: bytes) -> int | None:
         """Prompt tokens, counted by the first loaded tier that has a place and a counter; None: there is none."""
@@ -141,7 +146,7 @@ class Dispatcher:
             if explore:
                 plan = with_exploration(plan, explore, collaborators.chance())
         if collaborators.grader is not None:
-            call.recorder = collaborators.grader.draw(plan, endpoint, caller.key.cloud, size)
+            call.recorder = collaborators.grader.draw(plan, endpoint, caller.may_use_cloud(), size)
         return plan
 
     # -- one tier ------------------------------------------------------------------------------------------------------
@@ -210,6 +215,8 @@ class Dispatcher:
     async def _ask_tier(self, request: RoutedRequest, serve: Serve, step: RouteStep, attempt: Attempt) -> None:
         """Ask one tier. If an answer or call that was held back is wrong, ask for it once more."""
         call, endpoint, fields = request.call, request.endpoint, request.fields
+        if call.charge is not None and step.tier.cloud:
+            call.charge.reserve_cost(expected_cost(step.tier.cost, len(request.body), fields.output_budget()))
         body = await self._carrier.images.inline(call, serve, endpoint, fields, request.body)
         upstream = await self._carrier.format(call, serve, endpoint, fields, body, must_read=step.verify in HOLDING)
         call.reply.set_header(b"x-stoker-tier", step.tier.name.encode())

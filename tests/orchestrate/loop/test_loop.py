@@ -281,6 +281,33 @@ def test_the_workers_failure_ends_the_request_and_committed_blocks_stay() -> Non
     assert [block.text for block in stage.loop.committed] == ["x = 1\n"]
 
 
+def test_where_another_worker_takes_over_it_goes_on_after_the_last_complete_block() -> None:
+    stage = Stage()
+    stage.writes(code("x = 1", "y = 2").removesuffix("```\n") + "z = ")
+    replaced = GenerationFailed(stage.generation, StokerError("gone"), is_replaced=True)
+    stage.judges()
+    assert [type(command) for command in stage.happens(replaced)] == [Generate]
+    command = stage.last(Generate)
+    assert isinstance(command, Generate)
+    assert [block.text for block in command.blocks] == ["x = 1\n", "y = 2\n"]
+    stage.judges()
+    stage.writes(code("z = 3"))
+    stage.ends()
+    stage.judges()
+    assert stage.sent() == ["x = 1\n", "y = 2\n", "z = 3\n"]
+    assert stage.ordered[-1] == Finish(StopReason.END)
+
+
+def test_a_block_that_has_to_be_written_again_is_asked_of_the_next_worker_too() -> None:
+    stage = Stage()
+    stage.writes(code("x = 1"))
+    stage.judges(False, reason="wrong", correction="right it")
+    [command] = stage.happens(GenerationFailed(stage.generation, StokerError("gone"), is_replaced=True))
+    assert isinstance(command, Generate)
+    assert command.correction is not None
+    assert command.correction.text == "right it"
+
+
 def test_blocks_that_were_complete_when_the_worker_failed_are_still_checked_and_committed() -> None:
     stage = Stage()
     stage.writes(code("x = 1", "y = 2"))

@@ -165,9 +165,10 @@ def access(front_door: FrontDoor) -> DoctorFinding:
     """Who may ask, against who can reach the port."""
     where = f"listens on {front_door.host}"
     if front_door.host in _LOOPBACK:
-        keys = f"{len(front_door.keys)} keys" if front_door.keys and front_door.auth else "no key is needed"
+        is_open = front_door.auth is False or not front_door.keys
+        keys = "no key is needed" if is_open else f"{len(front_door.keys)} keys"
         return DoctorFinding("keys", DoctorHealth.OK, f"{where}: only this machine reaches it; {keys}")
-    if front_door.auth and front_door.keys:
+    if front_door.auth is not False and front_door.keys:
         return DoctorFinding(
             "keys", DoctorHealth.OK, f"{where}: other machines reach it with one of {len(front_door.keys)} keys"
         )

@@ -58,14 +58,14 @@ def run(
         str | None,
         typer.Option(
             "--project", metavar="DIR", help="Write the files that blocks name here. Default: as configured.",
-            show_default=False,
+            autocompletion=options.directories, show_default=False,
         ),
     ] = None,
     file: Annotated[
         list[str] | None,
         typer.Option(
             "--file", metavar="FILE", help="Add this file to the prompt (repeatable); only then may it be replaced.",
-            show_default=False,
+            autocompletion=options.project_files, show_default=False,
         ),
     ] = None,
     resume: Annotated[

@@ -36,13 +36,11 @@ def _check_door(doc: ConfigDocument, file: File) -> None:
         least = -(-least_for(door.body_limit) // 2**20)
         text = f"is too small for one body of `body_limit`: give at least {least}MiB, or lower `body_limit`"
         doc.problem((*section, "body_budget"), text)
-    if door.keys or door.auth == "none" or doc.is_spoiled((*section, "keys")) or doc.is_spoiled((*section, "auth")):
+    if door.keys or doc.holds((*section, "auth")) or any(doc.is_spoiled((*section, key)) for key in ("keys", "auth")):
         return
     if not is_loopback(door.host):
         doc.problem(
             (*section, "host"),
             f"'{door.host[:64]}' can be reached from other machines, and there are no keys; "
-            'give `keys`, or set auth = "none"',
+            'give `keys`, or set auth = "keys" and make them with `stoker keys create`, or set auth = "none"',
         )
-    elif doc.holds((*section, "auth")):
-        doc.problem((*section, "auth"), 'is "keys", but there are no keys; give `keys`, or remove it')

@@ -87,7 +87,9 @@ class FrontDoorTable(Section):
     )
     keep_alive: SomeDuration = setting("15s", "Time between keep-alive pings in a silent stream.")
     auth: AuthWord = setting(
-        "keys", "`keys`: callers need one of the keys. `none`: everybody who reaches the port is admitted."
+        "keys",
+        "`keys`: callers need a key, from this file or made by `stoker keys create`. `none`: everybody who reaches the "
+        "port is admitted. Left out: callers need a key as soon as there is one.",
     )
     keys: list[KeyTable] = setting([], "The keys of callers. If there are none, callers on loopback need no key.")
     allowed_hosts: list[Text] = setting(
@@ -115,6 +117,7 @@ class PathsTable(Section):
     logs: Text | None = setting(None, "Directory for one log per serve. Default: `logs` in the state directory.")
     vault: Text | None = setting(None, "Directory of `vault:NAME` models. Default: `~/.local/share/stoker/vault`.")
     decisions: Count = setting(10_000, "How many decision records are kept.")
+    usage_days: Count = setting(400, "How many days usage is kept: `stoker usage`.")
     log_bytes: Size = setting("10MiB", "Size at which a serve's log is rotated. One old file is kept.")
     placement: bool | None = setting(
         None, "Whether weights and caches must be in the vault. Default: true if `vault` is given."

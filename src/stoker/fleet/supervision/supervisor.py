@@ -151,7 +151,7 @@ class Supervisor:
 
     async def _save_and_stop(self, managed: ManagedServe, grace: float) -> None:
         try:
-            if managed.state is LifecycleState.READY and not self._registry.is_grace_over:
+            if managed.state is LifecycleState.READY and not self._registry.is_hurried:
                 await self.conversations.save(managed.serve.name)
         finally:  # also on cancel
             await self._registry.stop(managed, grace)
@@ -208,10 +208,10 @@ class Supervisor:
         if problems:
             raise StartFailed(f"serve '{serve.name}' cannot start: {'; '.join(problems)}", code="cannot_start")
         for other in list(self._registry.serves.values()):  # a sleeping serve keeps its port
-            if other.state is LifecycleState.ASLEEP and other.address.port == serve.port:
+            if other.state is LifecycleState.ASLEEP and other.target.port == serve.port:
                 await self._registry.stop(other, other.serve.stop_grace)
                 self._registry.end_sleepers(self.warm.on_gone(other.serve.name))
-        await self._disable(serve)
+        await self._disable_conflicts(serve)
         start_kind = await self.warm.start_kind(serve)
         tries = 0
         while True:
@@ -276,7 +276,7 @@ class Supervisor:
             await self._registry.stop(managed, min(serve.stop_grace, ABORT_GRACE))
             raise
         self._registry.measure_later(managed)
-        self.conversations.started(serve, managed.address, facts, is_fresh=True)
+        self.conversations.started(serve, managed.target, facts, is_fresh=True)
         return managed.running(facts)
 
     async def _launch(self, serve: Serve) -> Launched:
@@ -309,7 +309,7 @@ class Supervisor:
         except BaseException:
             await self._registry.stop(managed, 0.0)
             raise
-        readiness = Readiness(serve, managed.address, self._clock, managed.ended)
+        readiness = Readiness(serve, managed.target, self._clock, managed.stop_probing)
         slowest = CLOUD_LOOK if serve.translation.cloud else SLOWEST_LOOK
         managed.watch = ExternalWatch(
             serve.name, readiness.is_healthy, lambda: self._registry.on_lost(managed, readiness), slowest
@@ -317,7 +317,7 @@ class Supervisor:
         ready = round(self._clock.now() - began, 4)
         return managed.running(proof.facts | {"health_s": round(proof.health_at - began, 4), "ready_s": ready})
 
-    async def _disable(self, serve: Serve) -> None:
+    async def _disable_conflicts(self, serve: Serve) -> None:
         """Stop and disable the units and containers of `conflicts`. Raises StartFailed."""
         if serve.conflicts:
             from stoker.fleet.drivers.conflicts import Conflicts
@@ -339,10 +339,10 @@ class Supervisor:
         finally:
             self._adopted.set()
 
-    def end_grace(self, leave_running: bool) -> None:
-        self._registry.end_grace(lambda managed: self._stays(managed, leave_running))
+    def hurry(self, leave_running: bool) -> None:
+        self._registry.hurry(lambda managed: self._outlives_stoker(managed, leave_running))
 
-    def _stays(self, managed: ManagedServe, leave_running: bool) -> bool:
+    def _outlives_stoker(self, managed: ManagedServe, leave_running: bool) -> bool:
         can_stay = leave_running and managed.unit is not None and not managed.serve.die_with_parent
         return can_stay and managed.state is LifecycleState.READY
 
@@ -354,7 +354,7 @@ class Supervisor:
         self._is_closed = True
         stopping = []
         for managed in list(self._registry.serves.values()):
-            if self._stays(managed, leave_running):
+            if self._outlives_stoker(managed, leave_running):
                 self._registry.release(managed)
             else:
                 stopping.append(self._save_and_stop(managed, managed.serve.stop_grace))

@@ -47,6 +47,8 @@ class LayerResult(msgspec.Struct, frozen=True):
     """False: the validator gave no answer that can be read. The block has not passed, but is not known to be wrong."""
     tokens: int = 0
     """Tokens that this check cost."""
+    output_tokens: int = 0
+    """Of them, those that the validator wrote."""
 
 
 class Correction(msgspec.Struct, frozen=True):

@@ -185,6 +185,8 @@ class Loop:
                 return self._on_text(text, now) if self._is_current(generation) else []
             case GenerationEnded(generation=generation, stop=stop):
                 return self._on_ended(stop, now) if self._is_current(generation) else []
+            case GenerationFailed(generation=generation, is_replaced=True):
+                return self._on_replaced(now) if self._is_current(generation) else []
             case GenerationFailed(generation=generation, error=error):
                 return self._on_broken(error, now) if self._is_current(generation) else []
             case Checked(check=check, result=result):
@@ -244,13 +246,23 @@ class Loop:
         self._has_ended, self._failure = True, error
         return self._admit(now)
 
+    def _on_replaced(self, now: float) -> list[LoopCommand]:
+        """The next worker goes on after the last complete block; what was written of the one after it is lost."""
+        self._is_generating = False
+        self._interrupt()
+        return self._advance(now)
+
+    def _interrupt(self) -> None:
+        """The generation ends here, and another one will go on after the blocks that wait for their checks."""
+        self._fence_at_pause = self._cutter.open_fence or self._fence_at_pause
+        self.counts.discarded += len(self._ready)
+        self._ready.clear()
+
     def _on_time(self, now: float) -> list[LoopCommand]:
         if self.deadline is None or now < self.deadline:
             return []
         if self._far_since is not None:
-            self._fence_at_pause = self._cutter.open_fence
-            self.counts.discarded += len(self._ready)
-            self._ready.clear()
+            self._interrupt()
             return self._stop_generation()
         commands = self._stop_generation()
         if self._pending:

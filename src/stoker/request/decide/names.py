@@ -16,6 +16,11 @@ class Names:
         self.serves = tuple(serves)
         self._by_name = {name: serve for serve in self.serves for name in serve.names()}
 
+    def means(self, model: str, may_use: Callable[[Serve], bool]) -> bool:
+        """Whether `resolve` would find a serve."""
+        serve = self._by_name.get(model)
+        return serve is not None and may_use(serve)
+
     def resolve(self, model: str, may_use: Callable[[Serve], bool]) -> Serve:
         """The serve that `model` means. Raises ClientError 404 for a name that is unknown, or that this caller may not
         use: it cannot tell the two apart.
