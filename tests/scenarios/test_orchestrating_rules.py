@@ -74,6 +74,8 @@ def shared(place: Path) -> Iterator[Plane]:
         coder("long", place, blocks=[LONG]),
         *(coder(f"outside-{at}", place, blocks=[f"# file: {path}\n{BLOCKS[0]}"]) for at, path in enumerate(OUTSIDE)),
         *(orchestrator(f"leaves-{at}", f"outside-{at}", project=project) for at in range(len(OUTSIDE))),
+        coder("outside-later", place, blocks=[BLOCKS[0], f"# file: ../x.py\n{BLOCKS[1]}"]),
+        orchestrator("leaves-later", "outside-later", project=project),
         serve("scripted", Script(text="```python\nx = ", tokens=1), slot=None),
         serve("scripted-judge", Script(text="[PASS]", tokens=1), slot=None),
         serve("broken", cmd=["false", "{port}"], slot=None),
@@ -308,7 +310,7 @@ async def test_a_path_that_leaves_the_project_is_refused_with_the_rule(plane: Pl
 
 @story
 async def test_in_a_stream_a_refused_path_is_an_event(plane: Plane) -> None:
-    async with Talk(plane, "leaves-0", "write it", stream=True) as talk:
+    async with Talk(plane, "leaves-later", "write it", stream=True) as talk:
         found = await talk.rest()
     assert [error["code"] for error in errors(found, "chat")] == ["path_outside_project"]
 
