@@ -358,6 +358,7 @@ class Orchestrators:
             usage = run.usage
             decision.attempts += usage.generations
             decision.input_tokens, decision.output_tokens = usage.input, usage.output
+            decision.cached_tokens = usage.cached or None
 
 
 def _idempotency(key: str, given: bytes | None) -> str:
