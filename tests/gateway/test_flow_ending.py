@@ -287,7 +287,7 @@ async def test_shutdown_cuts_what_does_not_end(stage: Stage) -> None:
     talk.begin()
     talk.say("x")
     head = await client.head()
-    await stage.conductor.drain(0.01)
+    await stage.conductor.shut_down(0.01)
     events = [event async for event in client.events(head)]
     assert events[-1].json()["error"]["code"] == "cut"
 

@@ -23,6 +23,7 @@ from stoker.domain.events import (
     ServeDisconnected,
     ServeExited,
     ServeIdentified,
+    ServeMoved,
     ServeParked,
     ServeRestarted,
     SwapEnded,
@@ -83,8 +84,14 @@ class Observer:
                 self._note("exited", serve, detail)
                 self._watchdog.exited(serve, detail)
                 self._fleet.external.on_lost(serve)
+                self._fleet.edges.wake()
             case ServeDisconnected(host, port):
                 self._gateway.pool.drop(host, port)
+            case ServeMoved(serve, old, new):
+                self._quality.monitor.on_stopped(serve)  # another worker may have other weights
+                self._quality.monitor.on_ready(serve)
+                log.info("serve %s moved from %s to %s", serve, old, new)
+                self._note("moved", serve, f"its worker moved from {old} to {new}")
             case ServeRestarted(serve, reason):
                 self._note("restarted", serve, reason)
             case ServeParked(serve, reason):
@@ -113,7 +120,7 @@ class Observer:
         name = report.serve or ",".join(report.victims)
         metrics.observe_swap(name, report.slot, report.outcome, report.phases, report.start_kind)
         seconds = swap_seconds(report)
-        log.info("swap %d: %s %s after %.3f s %s", report.generation, name, report.outcome, seconds, report.phases)
+        log.info("swap %d: %s %s after %.3f s %s", report.swap_id, name, report.outcome, seconds, report.phases)
         self._note(report.outcome, name, swap_text(report))
         for victim in report.victims:
             monitor.on_stopped(victim)

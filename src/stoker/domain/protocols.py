@@ -84,7 +84,7 @@ class Fleet(Protocol):
         take less than a microsecond. While the fleet is busy, nothing is read from disk ahead of time.
         """
 
-    def end_grace(self, leave_running: bool) -> None:
+    def hurry(self, leave_running: bool) -> None:
         """Kill at once the serves that are being stopped, and those that `close` would stop. Every later stop is
         without grace, saves no conversations and does not wait for memory.
         """
@@ -112,6 +112,13 @@ class Leases(Protocol):
 
     def failure_code(self, name: str) -> str:
         """The code of a serve's last failure; empty: it is ready, or never failed."""
+
+
+class EdgeTargets(Protocol):
+    """Where the workers of edges answer: for serves with `base_url = "edge:NAME"`."""
+
+    async def target(self, edge: str) -> Target:
+        """The address at which the worker was proved last. Raises StartFailed: it was never found."""
 
 
 class SwapEntry(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ class SwapReport:
     good); `ready` (until its exact id, and its canary where asked, are proved).
     """
 
-    generation: int
+    swap_id: int
     serve: str | None
     """The target; None: the victims were only stopped."""
     slot: str

@@ -121,9 +121,9 @@ class Admin:
 
     def _set_draining(self, request: AdminRequest, is_draining: bool) -> dict[str, Any]:
         if request.serve is None:
-            self._flow.drain(is_draining)
+            self._flow.set_draining(is_draining)
         else:
-            self._conductor.set_drained(self._serve(request).name, is_draining)
+            self._conductor.set_held(self._serve(request).name, is_draining)
         return {"serve": request.serve, "draining": is_draining}
 
     def _serve(self, request: AdminRequest) -> Serve:

@@ -45,8 +45,8 @@ class Stage:
                     self.looks.append(command)
                 case StartSwap():
                     self.swaps.append(command)
-                case CancelSwap(generation):
-                    self.cancelled.append(generation)
+                case CancelSwap(swap_id):
+                    self.cancelled.append(swap_id)
                 case WakeAt(at):
                     self.wake = at
         return commands
@@ -81,7 +81,7 @@ class Stage:
         """The oldest swap that is under way ends."""
         self.to(self.now + after)
         swap = self.swaps.pop(0)
-        self.take(self.scheduler.on_swap_done(swap.generation, self.now, error, cancelled))
+        self.take(self.scheduler.on_swap_done(swap.swap_id, self.now, error, cancelled))
 
     def fails(self, text: str = "out of memory", after: float = 0.0) -> None:
         self.ready(after, StartFailed(text))
@@ -89,7 +89,7 @@ class Stage:
     def untouched(self, text: str = "the weights are gone") -> None:
         """The oldest swap under way is found impossible before its victims are stopped."""
         swap = self.swaps.pop(0)
-        self.take(self.scheduler.on_swap_done(swap.generation, self.now, StartFailed(text), untouched=True))
+        self.take(self.scheduler.on_swap_done(swap.swap_id, self.now, StartFailed(text), victims_untouched=True))
 
     def to(self, at: float) -> None:
         """Time passes; ticks come when they were asked for."""

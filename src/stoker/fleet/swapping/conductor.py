@@ -27,7 +27,7 @@ from stoker.domain.events import (
 )
 from stoker.domain.key import Priority
 from stoker.domain.lease import NOBODY, FairShare, Lease, Target
-from stoker.domain.protocols import Clock, Fleet, Journal
+from stoker.domain.protocols import Clock, Fleet, Journal, Running
 from stoker.domain.serve import Serve, Slot
 from stoker.domain.swap import SwapReport
 from stoker.fleet.swapping.recovery import NoJournal, Recovery
@@ -88,7 +88,7 @@ class Conductor:
         )
         self._swapper = Swapper(self.scheduler, fleet, journal, self._fetching, callbacks)
         self._recovery = Recovery(self.scheduler, journal, self.switch)
-        # Only the swapper writes these three.
+        # The swapper's own mappings, shared: the swapper writes them, and `begin` adds adopted serves to `running`.
         self.running = self._swapper.running
         self.checking = self._swapper.checking
         self.last_swap = self._swapper.last
@@ -115,7 +115,7 @@ class Conductor:
         """
         state = self._state_of(name)
         if state.phase is ServePhase.STOPPED and not self.scheduler.closing:
-            self._check(state)
+            self._refuse_hopeless(state)
             if self._fleet.lacks_weights(state.serve):
                 return self._fetching.acquire_after_fetch(
                     name, timing(state).swap_timeout, lambda: self.acquire(name, counted, share, expected_tokens)
@@ -220,7 +220,7 @@ class Conductor:
         if force:
             self._forced.add(name)
         if state.phase is ServePhase.STOPPED:
-            self._check(state)
+            self._refuse_hopeless(state)
             if self._fleet.lacks_weights(state.serve):
                 await asyncio.shield(self._fetching.task(name))
                 state = self._state_of(name)
@@ -245,9 +245,9 @@ class Conductor:
             await self._fleet.stop(name, state.serve.stop_grace)  # it may be asleep
             await self._fleet.forget(name)
 
-    def set_drained(self, name: str, is_drained: bool) -> None:
-        """Drain a serve (admit nothing new), or admit requests again."""
-        self._carry_out(self.scheduler.on_drain(name, self._clock.now(), is_drained))
+    def set_held(self, name: str, is_held: bool) -> None:
+        """Admit no new requests for a serve (`stoker serves drain`), or admit them again."""
+        self._carry_out(self.scheduler.on_hold(name, self._clock.now(), is_held))
 
     def restart(self, name: str, reason: str) -> bool:
         """Restart a wedged serve: cut its streams, stop it, start it again. False: it is not ready, so nothing is
@@ -270,8 +270,13 @@ class Conductor:
         """Load a serve as soon as it fits without evicting another one."""
         self._carry_out(self.scheduler.on_preload(name, self._clock.now()))
 
+    def move(self, running: Running) -> None:
+        """A running external serve answers at another address from now on; leases under way keep the old one."""
+        if running.serve.name in self.running:
+            self._swapper.move(running)
+
     def set_measured_size(self, name: str, size: int) -> None:
-        """Tell the scheduler how many bytes of its slot's memory a running serve holds."""
+        """Inform the scheduler how many bytes of its slot's memory a running serve holds."""
         if name in self.scheduler.serves:
             self._carry_out(self.scheduler.on_measured(name, size, self._clock.now()))
 
@@ -302,7 +307,7 @@ class Conductor:
         self._carry_out(self.scheduler.on_tick(self._clock.now()))
         return adopted
 
-    async def drain(self, grace: float) -> None:
+    async def shut_down(self, grace: float) -> None:
         """Refuse waiting and new requests, give leases `grace` seconds to end, then cut the rest. On cancel: cut at
         once.
         """
@@ -319,14 +324,14 @@ class Conductor:
         finally:
             self._carry_out(self.scheduler.cut_all("Stoker is shutting down"))
 
-    def end_grace(self, leave_running: bool) -> None:
+    def hurry(self, leave_running: bool) -> None:
         """Shut down without waiting: cut all streams, and kill the serves that `close` would stop."""
         self._closing = True
         self._carry_out(self.scheduler.cut_all("Stoker is shutting down"))
-        self._fleet.end_grace(leave_running)
+        self._fleet.hurry(leave_running)
 
     async def close(self, leave_running: bool) -> None:
-        """After `drain`: cancel the swaps under way and close the fleet."""
+        """After `shut_down`: cancel the swaps under way and close the fleet."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -350,12 +355,12 @@ class Conductor:
                         waiting.future.set_exception(error)
                 case Cut(_, leases, reason):
                     self._cut(leases, reason)
-                case CheckStart(generation, target):
-                    self._swapper.check_start(generation, target)
+                case CheckStart(swap_id, target):
+                    self._swapper.check_start(swap_id, target)
                 case StartSwap():
                     self._swapper.start(command)
-                case CancelSwap(generation):
-                    self._swapper.cancel(generation)
+                case CancelSwap(swap_id):
+                    self._swapper.cancel(swap_id)
                 case WakeAt(at):
                     self._arm(at)
 
@@ -397,8 +402,8 @@ class Conductor:
 
     def _swap_done(self, done: SwapDone) -> None:
         self._notify(SwapEnded(done.report))
-        generation, now = done.report.generation, self._clock.now()
-        self._carry_out(self.scheduler.on_swap_done(generation, now, done.error, done.cancelled, done.untouched))
+        swap_id, now = done.report.swap_id, self._clock.now()
+        self._carry_out(self.scheduler.on_swap_done(swap_id, now, done.error, done.cancelled, done.victims_untouched))
 
     def _exited(self, name: str, detail: str) -> None:
         log.warning("serve %s exited: %s", name, detail)
@@ -409,7 +414,7 @@ class Conductor:
 
     # -- checks ----------------------------------------------------------------------------------------------------
 
-    def _check(self, state: ServeState) -> None:
+    def _refuse_hopeless(self, state: ServeState) -> None:
         """Refuse a start that cannot succeed, before any resident is stopped. Raises StokerError."""
         serve = state.serve
         if serve.needs_force and serve.name not in self._forced:

@@ -87,7 +87,7 @@ class Reconciler(Transitions):
                 self.call_off(swap, now)
             elif any(s.queue and s.phase is ServePhase.STOPPED for s in slot_state.serves):
                 swap.cancelled = True
-                commands.append(CancelSwap(swap.generation))
+                commands.append(CancelSwap(swap.swap_id))
         return commands
 
     def _grant_waiters(self, slot_state: SlotState) -> list[Command]:
@@ -166,7 +166,7 @@ class Reconciler(Transitions):
                 times.append(swap.drain_deadline)
                 if swap.target is not None and not swap.check_started:
                     swap.check_started = True
-                    commands.append(CheckStart(swap.generation, swap.target.name))
+                    commands.append(CheckStart(swap.swap_id, swap.target.name))
                 continue
             commands += [self.cut_leases(v, refusals.swap_reason(swap)) for v in busy]
             commands.append(self.run_swap(swap, now))

@@ -14,7 +14,7 @@ def shutting_down() -> StokerError:
     return CapacityError("Stoker is shutting down: send the request again later", code="shutting_down", retry_after=5.0)
 
 
-def drained(serve: Serve) -> StokerError:
+def held(serve: Serve) -> StokerError:
     return CapacityError(
         f"serve '{serve.name}' takes no new requests: an operator is draining it", code="draining", retry_after=5.0
     )

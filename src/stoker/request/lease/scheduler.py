@@ -55,7 +55,7 @@ class Scheduler(Reconciler):
         6. otherwise it waits for the load, at most `swap_timeout`; once loaded, for a place as in 4
         """
         state = self.serves[name]
-        is_open = state.phase is ServePhase.READY and not state.is_drained and not self.closing
+        is_open = state.phase is ServePhase.READY and not state.is_held and not self.closing
         if share.priority is Priority.BACKGROUND and state.slot_state.has_foreground_waiting_for_load():
             is_open = False
         if is_open and (not counted or (not state.queue and state.active < state.serve.max_active)):
@@ -126,22 +126,23 @@ class Scheduler(Reconciler):
 
     def on_swap_done(
         self,
-        generation: int,
+        swap_id: int,
         now: float,
         error: StokerError | None = None,
         cancelled: bool = False,
-        untouched: bool = False,
+        victims_untouched: bool = False,
     ) -> list[Command]:
-        """The result of a StartSwap. A result with another generation is ignored.
+        """The result of a StartSwap. The result of a swap that is over already is ignored.
 
-        The victims are gone, unless `untouched`: the swap failed, or was cancelled, before the first one was stopped.
+        The victims are gone, unless `victims_untouched`: the swap failed, or was cancelled, before it stopped the
+        first one.
         """
-        slot_state, swap = self.find_swap(generation)
+        slot_state, swap = self.find_swap(swap_id)
         if slot_state is None or swap is None:
             return []
-        del slot_state.swaps[generation]
+        del slot_state.swaps[swap_id]
         commands: list[Command] = []
-        if untouched:
+        if victims_untouched:
             commands += self.spare_victims(swap, now)
         else:
             for victim in swap.victims:
@@ -265,9 +266,9 @@ class Scheduler(Reconciler):
             commands += self.refuse_all(state, refusals.unloaded(state.serve)) + self.abandon_start(state, now)
         return commands + self.reconcile(now)
 
-    def on_drain(self, name: str, now: float, drained: bool = True) -> list[Command]:
+    def on_hold(self, name: str, now: float, is_held: bool = True) -> list[Command]:
         """Admit nothing new on this serve, or admit again; running and waiting requests go on."""
-        self.serves[name].is_drained = drained
+        self.serves[name].is_held = is_held
         return self.reconcile(now)
 
     def on_reload(self, slots: Iterable[Slot], serves: Iterable[Serve], now: float) -> list[Command]:
@@ -339,8 +340,8 @@ class Scheduler(Reconciler):
             return refusals.shutting_down(), False  # 2
         if state.removed:
             return refusals.removed(serve.name), False  # 2
-        if state.is_drained:
-            return refusals.drained(serve), False  # 2
+        if state.is_held:
+            return refusals.held(serve), False  # 2
         if state.parked:
             return refusals.parked(serve, state.parked), False  # 2
         # Requests that wait for a load find `max_active` places when it is loaded.

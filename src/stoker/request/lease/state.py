@@ -56,8 +56,8 @@ class ServeState:
     """Exits soon after ready, in a row."""
     backoff_until: float = 0.0
     last_error: StokerError | None = None
-    is_drained: bool = False
-    """An operator drains it: nothing new is admitted."""
+    is_held: bool = False
+    """An operator drained it: it admits no new requests. See `held` in the glossary."""
     wanted: bool = False
     """It is to be loaded although no request waits: kept loaded, preloaded, or to come back."""
     exited: bool = False
@@ -121,9 +121,9 @@ class ServeState:
 
 @dataclass(slots=True, eq=False)
 class Swap:
-    """A decided change of residents. `generation` numbers it, so that late results of older swaps are ignored."""
+    """A decided change of residents. `swap_id` numbers it, so that late results of older swaps are ignored."""
 
-    generation: int
+    swap_id: int
     kind: SwapKind
     target: ServeState | None
     victims: tuple[ServeState, ...]

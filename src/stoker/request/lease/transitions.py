@@ -22,7 +22,7 @@ class Transitions:
     def __init__(self, slots: Iterable[Slot], serves: Iterable[Serve]) -> None:
         self.slots: dict[str, SlotState] = {slot.name: SlotState(slot) for slot in slots}
         self.serves: dict[str, ServeState] = {}
-        self.generation = 0
+        self.last_swap_id = 0
         for serve in serves:
             self.add_serve(serve)
 
@@ -48,12 +48,12 @@ class Transitions:
         self.remove_serve(state)
         self.add_serve(serve)
         moved = self.serves[serve.name]
-        moved.queue, moved.wanted, moved.is_drained = state.queue, state.wanted or serve.keep_loaded, state.is_drained
+        moved.queue, moved.wanted, moved.is_held = state.queue, state.wanted or serve.keep_loaded, state.is_held
 
-    def find_swap(self, generation: int) -> tuple[SlotState | None, Swap | None]:
+    def find_swap(self, swap_id: int) -> tuple[SlotState | None, Swap | None]:
         for slot_state in self.slots.values():
-            if generation in slot_state.swaps:
-                return slot_state, slot_state.swaps[generation]
+            if swap_id in slot_state.swaps:
+                return slot_state, slot_state.swaps[swap_id]
         return None, None
 
     def add_lease(
@@ -104,9 +104,9 @@ class Transitions:
     ) -> None:
         """Record a decided swap. It runs in step 6 of `reconcile`: at once if its victims hold no lease."""
         slot_state = victims[0].slot_state if target is None else target.slot_state
-        self.generation += 1
-        slot_state.swaps[self.generation] = Swap(
-            self.generation, kind, target, victims, now, now + drain, reason=reason, key=key
+        self.last_swap_id += 1
+        slot_state.swaps[self.last_swap_id] = Swap(
+            self.last_swap_id, kind, target, victims, now, now + drain, reason=reason, key=key
         )
         if target is not None:
             target.apply(PhaseEvent.START_DECIDED)
@@ -119,14 +119,14 @@ class Transitions:
         for victim in swap.victims:
             victim.apply(PhaseEvent.DRAINED)
         name = swap.target.name if swap.target is not None else None
-        return StartSwap(swap.generation, name, tuple(v.name for v in swap.victims))
+        return StartSwap(swap.swap_id, name, tuple(v.name for v in swap.victims))
 
     def call_off(self, swap: Swap, now: float) -> None:
         """Undo a swap whose victims still drain, because no request waits for its target: the victims go on serving."""
         target = swap.target
         if target is None:
             raise ValueError("an unload cannot be called off")
-        del target.slot_state.swaps[swap.generation]
+        del target.slot_state.swaps[swap.swap_id]
         target.slot_state.swaps_made -= 1
         target.apply(PhaseEvent.CALLED_OFF)
         for victim in swap.victims:
@@ -154,7 +154,7 @@ class Transitions:
                     self.call_off(swap, now)
                     return self.mark_stopped(state)
                 swap.cancelled = True
-                return [CancelSwap(swap.generation)]
+                return [CancelSwap(swap.swap_id)]
         return []
 
     def mark_ready(self, state: ServeState, swap: Swap, now: float) -> None:
@@ -185,7 +185,7 @@ class Transitions:
         if (
             self.serves.get(state.name) is not state
             or state.phase is not ServePhase.STOPPED
-            or state.is_drained
+            or state.is_held
             or state.parked
         ):
             return
