@@ -53,7 +53,10 @@ http {{
   }}
 }}
 """
-_PROXY = 'proxy_http_version 1.1; proxy_set_header Connection ""; proxy_buffering off; proxy_connect_timeout 2s;'
+_PROXY = (
+    'proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header Host $host; '
+    "proxy_buffering off; proxy_connect_timeout 2s;"
+)
 _CADDY = """\
 {{
 	admin 127.0.0.1:{admin}

@@ -83,7 +83,7 @@ def build(active: ActiveConfiguration, state: StateDir, options: RunOptions) -> 
 async def close_parts(parts: ProgramParts, leave_running: bool) -> None:
     """After requests were drained: end what still runs, from the top down, and write what is not on disk yet."""
     parts.promotions.close()
-    parts.fleet.prewarmer.begin(None)
+    parts.fleet.prewarmer.follow(None)
     await parts.quality.grader.close()
     await parts.quality.monitor.close()
     await parts.fleet.conductor.close(leave_running)
@@ -137,6 +137,7 @@ def _build_front(context: BuildContext, parts: ProgramParts) -> Front:
         quality.grader.status,
         quality.classifier_model.status,
         parts.promotions.status,
+        parts.fleet.edges.status,
         lambda: parts.access.control.asks_for_keys,
     )
     reloader = Reloader(context.active, context.options.read, parts)

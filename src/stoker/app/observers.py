@@ -23,6 +23,7 @@ from stoker.domain.events import (
     ServeDisconnected,
     ServeExited,
     ServeIdentified,
+    ServeMoved,
     ServeParked,
     ServeRestarted,
     SwapEnded,
@@ -83,8 +84,14 @@ class Observer:
                 self._note("exited", serve, detail)
                 self._watchdog.exited(serve, detail)
                 self._fleet.external.on_lost(serve)
+                self._fleet.edges.wake()
             case ServeDisconnected(host, port):
                 self._gateway.pool.drop(host, port)
+            case ServeMoved(serve, old, new):
+                self._quality.monitor.on_stopped(serve)  # another worker may have other weights
+                self._quality.monitor.on_ready(serve)
+                log.info("serve %s moved from %s to %s", serve, old, new)
+                self._note("moved", serve, f"its worker moved from {old} to {new}")
             case ServeRestarted(serve, reason):
                 self._note("restarted", serve, reason)
             case ServeParked(serve, reason):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stoker.app.configuration import ActiveConfiguration, Configuration, next_configuration, placed_serves
+from stoker.app.fleet_parts import follow_edges
 from stoker.app.parts import ProgramParts
 from stoker.domain.access import Settings
 from stoker.domain.errors import ConfigError
@@ -89,6 +90,7 @@ class Reloader:
         for name in changes.changed:
             parts.watchdog.forget(name)
         parts.watchdog.configure(settings.watchdog)
+        follow_edges(fleet.edges, settings)
         fleet.external.configure(settings.serves)
         fleet.supervisor.end_sleepers(fleet.warm.reload(new.warm_budget, serves, settings.warm.predict))
         self._active.replace(new)

@@ -19,6 +19,7 @@ import uvicorn
 from stoker.app.build import build, close_parts
 from stoker.app.configuration import ActiveConfiguration, Configuration, first_configuration
 from stoker.app.context import Announce, RunOptions
+from stoker.app.fleet_parts import follow_edges
 from stoker.app.parts import ProgramParts
 from stoker.app.resume import to_resume
 from stoker.domain.access import FrontDoor, Settings
@@ -109,10 +110,12 @@ async def _serve(
             options.announce(f"resuming {serve} in slot {slot}")
             fleet.conductor.preload(serve)
     loop = asyncio.get_running_loop()
+    follow_edges(fleet.edges, active.settings)
     fleet.external.configure(active.settings.serves)
     watching = [
         loop.create_task(parts.watchdog.run(), name="watchdog"),
         loop.create_task(fleet.external.run(), name="external"),
+        loop.create_task(fleet.edges.run(fleet.moves.on_proved), name="edges"),
         loop.create_task(parts.access.store.run(), name="access"),
     ]
     try:

@@ -114,6 +114,13 @@ class Leases(Protocol):
         """The code of a serve's last failure; empty: it is ready, or never failed."""
 
 
+class EdgeTargets(Protocol):
+    """Where the workers of edges answer: for serves with `base_url = "edge:NAME"`."""
+
+    async def target(self, edge: str) -> Target:
+        """The address at which the worker was proved last. Raises StartFailed: it was never found."""
+
+
 class SwapEntry(msgspec.Struct, frozen=True):
     """A swap in the journal: it has begun, and is not known to have ended."""
 

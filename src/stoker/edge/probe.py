@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 
 from stoker.domain.edge import Edge, WorkerAddress
 from stoker.domain.lease import Target
 from stoker.edge.problem import EdgeProblem
 from stoker.http import client
-from stoker.http.client import Connection, HttpResponse, NoResponse
+from stoker.http.client import HttpResponse, NoResponse
 
 TIMEOUT = 3.0
 """Seconds for one question to one address."""
-DIRECT = Connection()
+_CODE = re.compile(r"[a-z0-9_]{1,40}")
 
 
 async def prove(edge: Edge, addresses: Sequence[WorkerAddress]) -> WorkerAddress:
@@ -59,7 +60,7 @@ async def _unproved_reason(edge: Edge, address: WorkerAddress) -> str:
 def wrong_models(answer: HttpResponse, wanted: str, key: str) -> str:
     """What is wrong with the answer of /v1/models; empty if it has the exact id. `key`: the setting with the key."""
     if answer.status in (401, 403):
-        return f"refuses the key: GET /v1/models answered {answer.status}; set {key}"
+        return f"refuses the request: GET /v1/models answered {answer.status}{_code(answer)}; check {key}"
     if answer.status != 200:
         return f"has no list of models: GET /v1/models answered {answer.status}"
     found = answer.json()
@@ -71,3 +72,11 @@ def wrong_models(answer: HttpResponse, wanted: str, key: str) -> str:
         return f"lists no models: wanted '{wanted}'"
     shown = ", ".join(f"'{one[:80]}'" for one in ids[:5]) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
     return f"answers as another model: wanted '{wanted}', GET /v1/models shows {shown}; correct `model`, or the worker"
+
+
+def _code(answer: HttpResponse) -> str:
+    """The error's code, in brackets. Never its message: that may repeat the key."""
+    found = answer.json()
+    error = found.get("error") if isinstance(found, dict) else None
+    code = error.get("code") if isinstance(error, dict) else None
+    return f" ({code})" if isinstance(code, str) and _CODE.fullmatch(code) else ""

@@ -143,7 +143,7 @@ class Flow:
             orchestrator = orchestrators.find(fields.model, caller)
             if orchestrator is not None:
                 request = OrchestratedRequest(call, caller, endpoint, fields, body, settings.names)
-                if await orchestrators.answer(orchestrator, request):
+                if await orchestrators.try_answer(orchestrator, request):
                     return
                 # Whoever may use the name may use its worker.
                 fields.model, may_use, is_for_worker = orchestrator.worker, _any_serve, True
@@ -157,7 +157,7 @@ class Flow:
                 if orchestrators is not None and not is_for_worker:
                     orchestrator = orchestrators.specialist(plan.task.name)
                     request = OrchestratedRequest(call, caller, endpoint, fields, body, settings.names)
-                    if orchestrator is not None and await orchestrators.answer(orchestrator, request, plan):
+                    if orchestrator is not None and await orchestrators.try_answer(orchestrator, request, plan):
                         return
                 await dispatcher.follow(plan, call, caller, endpoint, fields, body)
                 return

@@ -35,6 +35,7 @@ class StatusSources:
     shadow: Callable[[], dict[str, Any] | None] = lambda: None
     classifier: Callable[[], dict[str, Any] | None] = lambda: None
     aliases: Callable[[], list[dict[str, Any]]] = list
+    edges: Callable[[], list[dict[str, Any]]] = list
     asks_for_keys: Callable[[], bool] = lambda: False
 
 
@@ -80,6 +81,7 @@ class StatusReport:
             "slots": status_report.slots(self._conductor, now),
             "serves": self._serves(now),
             "aliases": self._sources.aliases(),
+            "edges": self._sources.edges(),
             "routing": self._routing(),
             "orchestrators": self._orchestrators(),
             "warm": _warm(self._sources.warm()),

@@ -34,7 +34,7 @@ from stoker.orchestrate.checks.validator import Validator, ValidatorSettings
 from stoker.orchestrate.loop.loop import Loop, LoopRules
 from stoker.orchestrate.memory.pads import Scratchpads
 from stoker.orchestrate.memory.project import ProjectFiles
-from stoker.orchestrate.memory.recorder import RunMemory
+from stoker.orchestrate.memory.recorder import RunFiles
 from stoker.orchestrate.memory.scratchpad import RunHead, SavedRun
 from stoker.orchestrate.policy import ChosenPolicy
 from stoker.orchestrate.prompts import VALIDATOR_PROMPT, worker_rules
@@ -140,7 +140,7 @@ class Orchestrators:
         """The orchestrator that answers `auto` requests of a class; None: tiers do."""
         return self._specialists.get(task)
 
-    async def answer(
+    async def try_answer(
         self, orchestrator: Orchestrator, request: OrchestratedRequest, plan: RoutePlan | None = None
     ) -> bool:
         """Answer block by block. False: the policy is `simple`, so the worker has to answer as it answers any request.
@@ -160,7 +160,7 @@ class Orchestrators:
             return self._leave_to_worker(call, orchestrator, chosen)
         if plan is None and self._context.dispatcher is not None:
             plan = await self._context.dispatcher.plan(call, caller, endpoint, fields, body)
-        task = plan.task.name if plan is not None else await self._task(call, endpoint, body)
+        task = plan.task.name if plan is not None else await self._class_of(call, endpoint, body)
         workers = self._workers(orchestrator, names, plan)
         if chosen.needs_class:
             chosen = policies.by_class(task)
@@ -190,7 +190,7 @@ class Orchestrators:
         call.decision.orchestrated = OrchestratedRecord(orchestrator.name, chosen.policy.value, chosen.why)
         return False
 
-    async def _task(self, call: Call, endpoint: Endpoint, body: bytes) -> str:
+    async def _class_of(self, call: Call, endpoint: Endpoint, body: bytes) -> str:
         """The class of a request where nothing is routed."""
         seen, declared = await call.process(outline, endpoint.dialect, body)
         return classify(seen, declared, CLASSES).name
@@ -245,7 +245,7 @@ class Orchestrators:
 
     def _open_memory(
         self, orchestrator: Orchestrator, head: RunHead, headers: Mapping[bytes, bytes]
-    ) -> tuple[RunMemory, SavedRun | None]:
+    ) -> tuple[RunFiles, SavedRun | None]:
         """The scratchpad and the project, with the blocks that an earlier request has committed; and that request, if
         there is one. Blocks. Raises StokerError.
         """
@@ -261,7 +261,7 @@ class Orchestrators:
         project = None
         if orchestrator.project:
             project = ProjectFiles(Path(orchestrator.project), head.request, _read_files(headers.get(FILES_HEADER)))
-        memory = RunMemory(pad, project)
+        memory = RunFiles(pad, project)
         memory.restore(earlier.committed if earlier else ())
         return memory, earlier
 
@@ -272,7 +272,7 @@ class Orchestrators:
         prompt: Prompt,
         serves: ChosenServes,
         worker: Worker,
-        memory: RunMemory,
+        memory: RunFiles,
         earlier: SavedRun | None,
     ) -> OrchestratedRun:
         context = self._context
@@ -358,6 +358,7 @@ class Orchestrators:
             usage = run.usage
             decision.attempts += usage.generations
             decision.input_tokens, decision.output_tokens = usage.input, usage.output
+            decision.cached_tokens = usage.cached or None
 
 
 def _idempotency(key: str, given: bytes | None) -> str:

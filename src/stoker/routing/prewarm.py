@@ -47,7 +47,7 @@ class Prewarmer:
         self._not_before = 0.0
         self._timer: Timer | None = None
 
-    def begin(self, router: TierRouter | None) -> None:
+    def follow(self, router: TierRouter | None) -> None:
         """Follow another configuration or profile; None: stop."""
         self._router, self._last = router, None
         self._stop()

@@ -166,11 +166,11 @@ def test_a_worker_that_only_talks_about_the_block_has_not_written_it() -> None:
 def test_an_answer_of_the_validator_that_cannot_be_read_is_no_pass_and_is_asked_for_again() -> None:
     stage = Stage(LoopRules(layers=(VALIDATOR,), retries=1))
     stage.writes(code("x = 1"))
-    assert [type(command).__name__ for command in stage.judges(False, is_readable=False)] == [
+    assert [type(command).__name__ for command in stage.judges(False, is_decided=False)] == [
         "RecordCheck",
         "CheckBlock",
     ]
-    commands = stage.judges(False, is_readable=False, reason="no verdict")
+    commands = stage.judges(False, is_decided=False, reason="no verdict")
     assert isinstance(commands[-1], Fail)
     assert stage.loop.counts.failures == {"unreadable": 2}
     assert stage.sent() == []
@@ -388,7 +388,7 @@ def test_whatever_happens_only_passed_blocks_are_sent_and_one_of_each_runs(
                 stage.writes(texts.get(action, "```python\nx"))
             case "pass" | "fail" | "unreadable" if open_checks:
                 check = open_checks[0]
-                result = LayerResult(check.layer, action == "pass", action, is_readable=action != "unreadable")
+                result = LayerResult(check.layer, action == "pass", action, is_decided=action != "unreadable")
                 if result.passed:
                     passed.setdefault((check.number, check.block.text), []).append(check.layer)
                 answered.add(check.check)

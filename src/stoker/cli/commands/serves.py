@@ -51,6 +51,10 @@ def status(
         if serve.last_error:
             again = f" (next attempt in {figures.seconds(serve.backoff)})" if serve.backoff else ""
             terminal.say(f"\n{serve.name}, last failure{again}: {serve.last_error}")
+    for edge in now.edges:
+        if edge.problem:
+            stays = f"stays at {edge.address}" if edge.address else "was not found"
+            terminal.say(f"\nedge {edge.name} {stays}: {edge.problem}")
     if name is not None:
         _details(serves[0])
 

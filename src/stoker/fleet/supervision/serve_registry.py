@@ -19,10 +19,11 @@ import msgspec
 from stoker.domain.access import Paths
 from stoker.domain.errors import StartFailed
 from stoker.domain.events import MemoryMeasured, Notify, ignore
-from stoker.domain.protocols import Clock, Running
+from stoker.domain.protocols import Clock, EdgeTargets, Running
 from stoker.domain.serve import Driver, Slot
 from stoker.fleet.conversations.keeper import ConversationKeeper
 from stoker.fleet.drivers import process_group
+from stoker.fleet.drivers.external import edge_of
 from stoker.fleet.drivers.local import LocalDriver
 from stoker.fleet.drivers.unit import UnitDriver as UnitDriver
 from stoker.fleet.engines.readiness import EngineEnded, NotReady, Readiness, ReadinessProof
@@ -73,6 +74,8 @@ class FleetContext:
     drivers: Mapping[Driver, UnitDriver] = field(default_factory=dict)
     """Drivers that replace the built-in ones."""
     probe: DeviceProbe = field(default_factory=machine)
+    edges: EdgeTargets | None = None
+    """Where serves behind edges answer; None: there are none."""
 
 
 class ServeRegistry:
@@ -189,7 +192,7 @@ class ServeRegistry:
         managed.watch = None  # the watch has ended
         managed.apply(LifecycleEvent.EXITED)
         self._on_gone(managed)
-        managed.on_exit(managed.serve.name, f"stopped answering at {managed.serve.base_url}: {readiness.last}")
+        managed.on_exit(managed.serve.name, f"stopped answering at {_place(managed)}: {readiness.last}")
 
     async def stop(self, managed: ManagedServe, grace: float) -> None:
         if managed.gone.is_set():
@@ -339,3 +342,10 @@ class ServeRegistry:
         rss = process_group.resident_bytes(pid) if pid is not None else None
         log = str(managed.log) if managed.log else None
         return ServeStatistics(managed.state.value, pid, managed.target.port, rss, log, managed.measured)
+
+
+def _place(managed: ManagedServe) -> str:
+    """Where an external serve answers, for messages."""
+    is_behind_edge = edge_of(managed.serve) is not None
+    where = f" ({managed.target.host}:{managed.target.port})" if is_behind_edge else ""
+    return f"{managed.serve.base_url}{where}"

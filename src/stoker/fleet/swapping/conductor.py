@@ -27,7 +27,7 @@ from stoker.domain.events import (
 )
 from stoker.domain.key import Priority
 from stoker.domain.lease import NOBODY, FairShare, Lease, Target
-from stoker.domain.protocols import Clock, Fleet, Journal
+from stoker.domain.protocols import Clock, Fleet, Journal, Running
 from stoker.domain.serve import Serve, Slot
 from stoker.domain.swap import SwapReport
 from stoker.fleet.swapping.recovery import NoJournal, Recovery
@@ -269,6 +269,11 @@ class Conductor:
     def preload(self, name: str) -> None:
         """Load a serve as soon as it fits without evicting another one."""
         self._carry_out(self.scheduler.on_preload(name, self._clock.now()))
+
+    def move(self, running: Running) -> None:
+        """A running external serve answers at another address from now on; leases under way keep the old one."""
+        if running.serve.name in self.running:
+            self._swapper.move(running)
 
     def set_measured_size(self, name: str, size: int) -> None:
         """Inform the scheduler how many bytes of its slot's memory a running serve holds."""

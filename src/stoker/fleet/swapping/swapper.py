@@ -89,6 +89,12 @@ class Swapper:
         self._checks.add(task)
         task.add_done_callback(self._checks.discard)
 
+    def move(self, running: Running) -> None:
+        """A running serve answers at another address from now on."""
+        name = running.serve.name
+        self.mark_unreachable(name)
+        self.running[name] = running
+
     def mark_unreachable(self, name: str) -> None:
         """Forget where a serve runs: it gets no more requests, and its kept connections are closed."""
         running = self.running.pop(name, None)

@@ -163,4 +163,4 @@ def _clean(reason: str) -> str:
 
 
 def _unreadable(reason: str, tokens: int = 0, output: int = 0) -> LayerResult:
-    return LayerResult(CheckLayer.VALIDATOR, False, reason, is_readable=False, tokens=tokens, output_tokens=output)
+    return LayerResult(CheckLayer.VALIDATOR, False, reason, is_decided=False, tokens=tokens, output_tokens=output)
