@@ -416,6 +416,8 @@ async def test_run_gives_one_json_document_and_takes_a_policy(plane: Plane) -> N
     assert [block["passed"] for block in answer["blocks"]] == [True] * 4
     done = await asyncio.to_thread(plane.run, "run", "--model", "pair", "--policy", "simple", "Write it")
     assert "answered by good alone, and not checked (caller)" in done.stderr
+    done = await asyncio.to_thread(plane.run, "run", "--model", "mendin", "Write it")
+    assert (done.returncode, done.stderr) == (1, "stoker: no model is named 'mendin'; did you mean 'mending'?\n")
     done = await asyncio.to_thread(plane.run, "run", "--model", "pair", "--policy", "sometimes", "Write it")
     assert done.returncode == 2
     assert "there is no policy 'sometimes'" in done.stderr
