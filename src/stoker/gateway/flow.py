@@ -163,7 +163,8 @@ class Flow:
                 return
             if name is None and is_reserved(fields.model) and caller.may_use_task(AUTO):
                 raise classes.unknown_class(fields.model)
-        serve = settings.names.resolve(fields.model, may_use)
+        others = () if orchestrators is None else orchestrators.names(caller)
+        serve = settings.names.resolve(fields.model, may_use, others)
         if call.charge is not None and serve.name in self._usage.costs:
             call.charge.reserve_cost(expected_cost(self._usage.costs[serve.name], len(body), fields.output_budget()))
         if settings.image_fetcher.policy.fetch:

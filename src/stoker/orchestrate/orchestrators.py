@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -119,6 +119,10 @@ class Orchestrators:
         """The orchestrator that a model name means; None: it means none, or none that this caller may use."""
         found = self._by_name.get(model)
         return found if found is not None and caller.may_use_name(model) else None
+
+    def names(self, caller: Caller) -> Iterator[str]:
+        """Of those that this caller may use."""
+        return (name for name in self._by_name if caller.may_use_name(name))
 
     def listed(self, caller: Caller) -> dict[str, Orchestrator]:
         """Those that this caller may use, by name, in the order of the configuration."""
@@ -358,6 +362,7 @@ class Orchestrators:
             usage = run.usage
             decision.attempts += usage.generations
             decision.input_tokens, decision.output_tokens = usage.input, usage.output
+            decision.cached_tokens = usage.cached or None
 
 
 def _idempotency(key: str, given: bytes | None) -> str:
