@@ -94,6 +94,7 @@ def steps(loops: int) -> dict[str, float]:
         charge = counted.enter()
         assert charge is not None
         charge.reserve_tokens(2000, 500)
+        counted.rate_headers(is_messages=False)
         counted.leave(charge, Amounts(100, 20))
 
     def take_place() -> None:
@@ -111,7 +112,7 @@ def steps(loops: int) -> dict[str, float]:
         "usage of one request": timed(record, loops),
     }
     found["together, for a key without limits"] = sum(found.values())
-    found["enter, reserve, settle and leave, two limits"] = timed(enter_limited, loops)
+    found["enter, reserve, headers, settle, leave: two limits"] = timed(enter_limited, loops)
     return found
 
 

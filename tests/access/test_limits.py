@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stoker.access.limits import RULES, Account, Amounts, LimitRule
 from stoker.access.quota import BYTES_PER_TOKEN, Charge, Quota
-from stoker.access.rate_headers import rate_headers
+from stoker.access.rate_headers import RateHeaders
 from stoker.access.steady_time import SteadyTime
 from stoker.access.windows import LimitWindow
 from stoker.domain.errors import ClientError
@@ -227,7 +227,7 @@ def test_a_clock_that_runs_fast_is_followed() -> None:
 def test_openai_clients_see_the_tightest_limit_of_each_kind() -> None:
     one = quota(requests_per_minute=10, tokens_per_minute=1000, tokens_per_day=1500)
     spend(one, 400, 100)
-    assert dict(rate_headers(one.account.states(NOON), NOON, is_messages=False)) == {
+    assert dict(RateHeaders([one.account]).at(NOON, is_messages=False)) == {
         b"x-ratelimit-limit-requests": b"10",
         b"x-ratelimit-remaining-requests": b"9",
         b"x-ratelimit-reset-requests": b"1m0s",
@@ -240,7 +240,7 @@ def test_openai_clients_see_the_tightest_limit_of_each_kind() -> None:
 def test_anthropic_clients_see_input_and_output_apart() -> None:
     one = quota(input_tokens_per_minute=1000, output_tokens_per_minute=200)
     spend(one, 400, 100)
-    assert dict(rate_headers(one.account.states(NOON), NOON, is_messages=True)) == {
+    assert dict(RateHeaders([one.account]).at(NOON, is_messages=True)) == {
         b"anthropic-ratelimit-input-tokens-limit": b"1000",
         b"anthropic-ratelimit-input-tokens-remaining": b"600",
         b"anthropic-ratelimit-input-tokens-reset": b"2026-11-21T12:01:00Z",

@@ -139,6 +139,10 @@ class Account:
     def has_limits(self) -> bool:
         return bool(self._counters)
 
+    @property
+    def counters(self) -> tuple[Counter, ...]:
+        return self._counters
+
     # -- requests ----------------------------------------------------------------------------------------------------
 
     def check_request(self, at: float) -> None:

@@ -24,7 +24,6 @@ from typing import Any
 from stoker.access.caller import Caller
 from stoker.access.limits import LIMIT_REACHED
 from stoker.access.quota import expected_cost
-from stoker.access.rate_headers import rate_headers
 from stoker.access.usage import UsageTotals, amounts_of
 from stoker.domain.decision import Candidate, Decision
 from stoker.domain.dialect import Dialect, Endpoint
@@ -200,7 +199,7 @@ class Flow:
             _on_answer(call)
         except StokerError as error:
             if error.code == LIMIT_REACHED and error.source == "stoker":
-                _show_limits(call, caller, self._clock.wall())
+                _show_limits(call, caller)
             _on_failure(call, error)
             error.__traceback__ = None  # see ClientLeft
         except ClientLeft as gone:
@@ -273,7 +272,7 @@ class Flow:
             call.may_be_preempted = call.wire.headers.get(PREEMPTIBLE_HEADER, b"").strip().lower() == b"true"
         if call.charge is not None:
             call.charge.reserve_tokens(size, budget)
-            _show_limits(call, caller, self._clock.wall())
+            _show_limits(call, caller)
 
     async def _apply_defaults(
         self, call: Call, caller: Caller, endpoint: Endpoint, fields: BodyFields, body: bytes
@@ -334,8 +333,8 @@ def _any_serve(serve: Serve) -> bool:
     return True
 
 
-def _show_limits(call: Call, caller: Caller, at: float) -> None:
-    for name, value in rate_headers(caller.limits(), at, call.reply.dialect is Dialect.MESSAGES):
+def _show_limits(call: Call, caller: Caller) -> None:
+    for name, value in caller.rate_headers(call.reply.dialect is Dialect.MESSAGES):
         call.reply.set_header(name, value)
 
 
