@@ -185,11 +185,11 @@ def test_a_scope_includes_the_smaller_ones(has: Scope, needs: Scope) -> None:
 def test_a_key_has_its_own_limit_and_places_come_back() -> None:
     caller = Caller(key(max_active=2))
     caller.enter()
-    caller.enter()
+    second = caller.enter()
     with pytest.raises(ClientError) as caught:
         caller.enter()
     assert (caught.value.status, caught.value.retry_after) == (429, 1.0)
-    caller.leave()
+    caller.leave(second)
     caller.enter()
     assert caller.active == 2
 

@@ -83,7 +83,7 @@ async def test_every_part_follows_the_new_configuration(program: Assembly) -> No
     assert parts.fleet.conductor.scheduler.serves.keys() == {"fast", "clever", "new"}
     assert parts.fleet.warm.statistics().budget == 5
     with pytest.raises(ClientError, match="API key is missing"):
-        parts.gateway.door.admit({b"host": b"localhost"}, is_local=False)
+        parts.access.control.admit({b"host": b"localhost"}, is_local=False)
 
 
 @assembled()

@@ -86,7 +86,9 @@ def test_a_running_stoker_is_asked(stoker: FakeStoker, capsys: pytest.CaptureFix
     assert run(["decisions", "--limit", "5"]) == 0
     captured = capsys.readouterr()
     assert captured.out.splitlines()[1].split()[:1] == ["req-1"]
-    assert "stoker explain req-1" in captured.err
+    assert captured.err.endswith("stoker explain req-1\n")
+    assert run(["decisions", "--limit", "5", "--state", str(stoker.path.parent)]) == 0
+    assert capsys.readouterr().err.endswith(f"stoker explain req-1 --state {stoker.path.parent}\n")
     assert run(["explain", "req-1"]) == 0
     assert "fast: used" in capsys.readouterr().out
     assert run(["explain", "req-1", "--json"]) == 0

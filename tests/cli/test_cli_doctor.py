@@ -210,4 +210,24 @@ def test_a_serve_that_could_not_start_is_a_failure_with_the_reason(
     findings = {one["part"]: one for one in json.loads(capsys.readouterr().out)}
     assert findings["serve boxed"]["health"] == "fail"
     assert "no-such-command-at-all" in findings["serve boxed"]["detail"]
-    assert findings["serve boxed"]["next"] == "stoker serves up boxed"
+    assert findings["serve boxed"]["next"] == "stoker serves up boxed --dry-run"
+
+
+def test_a_container_serve_whose_image_is_not_here_is_a_failure_with_the_command_to_pull_it(
+    plain: Path, capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docker = tmp_path / "docker"
+    docker.write_text(
+        '#!/bin/sh\ncase "$1" in version) echo 20.10;; *) echo "Error: No such object: x" >&2; exit 1;; esac\n'
+    )
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with plain.open("a") as file:
+        file.write(
+            '[[serve]]\nname = "boxed"\ncontainer = "boxed"\nport = 8301\nup = "docker run -d --name boxed org/img:1"\n'
+        )
+    assert run(["doctor", "--json"]) == 1
+    found = findings(capsys)
+    assert found["docker"].health == "ok"
+    assert found["serve boxed"].health == "fail"
+    assert found["serve boxed"].detail == "the image org/img:1 is not on this machine: type `docker pull org/img:1`"

@@ -90,9 +90,9 @@ def test_without_a_name_every_serve_is_judged_and_an_unreadable_one_is_unknown(m
     assert (fast["serve"], fast["verdict"], fast["context"], fast["parallel"]) == ("fast", "fits", 512, 4)
     assert slow["needed"] == fast["needed"]
     assert odd["verdict"] == "unknown"
-    assert "there is no some/model" in odd["problems"][0]
+    assert "some/model is a model on the hub" in odd["problems"][0]
     assert run(["fit"]) == 1
-    assert "unknown: there is no some/model" in capsys.readouterr().out
+    assert "unknown: some/model is a model on the hub" in capsys.readouterr().out
 
 
 def test_a_serve_is_found_by_its_names_and_started_next(models: Path, capsys: Captured) -> None:

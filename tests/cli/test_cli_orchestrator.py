@@ -105,6 +105,26 @@ def test_names_are_completed(orchestrated: Path) -> None:
     assert policy_names("b") == ["block_by_block", "by-class"]
 
 
+def test_paths_are_completed_and_files_are_those_of_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here" / "app").mkdir(parents=True)
+    (tmp_path / "here" / "app" / "one.py").touch()
+    (tmp_path / "here" / ".git").mkdir()
+    (tmp_path / "notes.txt").touch()
+    context: Any = types.SimpleNamespace(params={})
+    assert options.directories("") == ["here/"]
+    assert options.directories("here/") == ["here/app/"]
+    assert options.directories("here/.g") == ["here/.git/"]
+    assert options.project_files(context, "") == ["here/", "notes.txt"]
+    context.params["project"] = "here"
+    assert options.project_files(context, "a") == ["app/"]
+    assert options.project_files(context, "app/") == ["app/one.py"]
+    assert options.project_files(context, f"{tmp_path}/no") == [f"{tmp_path}/notes.txt"]
+    assert options.project_files(context, "nowhere/") == []
+
+
 def test_without_a_configuration_the_demos_orchestrator_is_completed(home: Path) -> None:
     context: Any = types.SimpleNamespace(params={})
     assert options.orchestrator_names(context, "") == ["pair"]

@@ -17,14 +17,18 @@ Captured = pytest.CaptureFixture[str]
 def test_status_shows_every_serve_and_why_one_backs_off(stoker: FakeStoker, capsys: Captured) -> None:
     stoker.status(
         serve_status("fast", "ready", in_flight=2, memory=3 * 2**30),
-        serve_status("slow", "backoff", backoff=7.0, last_error="out of memory", swap_seconds_assumed=True),
+        serve_status(
+            "slow", "backoff", backoff=7.0, last_error="out of memory", swap_seconds_assumed=True, memory=2**30
+        ),
+        serve_status("new", swap_seconds=1.0, swap_seconds_assumed=True),
     )
     assert run(["serves", "status"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:3] == ["SERVE", "STATE", "SLOT"]
     assert " ".join(lines[1].split()) == "fast ready gpu0 production llama.cpp 2/4 0 12.0 s 3.0 GiB 4.0 s 9000"
     assert "about 4.0 s" in lines[2]
-    assert lines[-1] == "slow (next attempt in 7.0 s): out of memory"
+    assert lines[3].split()[-2:] == ["-", "-"], "nothing is known about its load"
+    assert lines[-1] == "slow, last failure (next attempt in 7.0 s): out of memory"
 
 
 def test_status_in_a_pipe_is_neither_cut_nor_coloured(stoker: FakeStoker, capsys: Captured) -> None:
@@ -84,6 +88,13 @@ def test_up_switches_shows_phases_as_lines_and_tells_times(stoker: FakeStoker, c
         "stopping fast (after 2.0 s, 4.0 s expected)",
         "starting slow (after 2.5 s, 4.0 s expected)",
     ]
+
+
+def test_a_load_that_was_never_measured_has_no_expected_time(stoker: FakeStoker, capsys: Captured) -> None:
+    slow = serve_status("slow", swap_seconds=1.0, swap_seconds_assumed=True)
+    play(stoker, serve_status("fast"), slow, [swap("starting", "slow", [], elapsed=2.5)])
+    assert run(["serves", "up", "slow"]) == 0
+    assert capsys.readouterr().err.splitlines() == ["starting slow (after 2.5 s)"]
 
 
 def play(stoker: FakeStoker, fast: dict[str, object], slow: dict[str, object], story: list[dict[str, object]]) -> None:
@@ -245,6 +256,13 @@ def test_a_dry_run_shows_the_engines_own_command_and_no_key(stoker: FakeStoker, 
     words = plan["command"].split()
     assert words[words.index("--alias") + 1] == "slow"
     assert next(w for w in words if "KEY=" in w).endswith("KEY=***")
+
+
+def test_a_dry_run_shows_the_devices_of_the_slot(stoker: FakeStoker, config: Path, capsys: Captured) -> None:
+    config.write_text(config.read_text().replace("[slots.gpu0]", "[slots.gpu0]\ndevices = [1]"))
+    assert run(["serves", "up", "slow", "--dry-run", "--json"]) == 0
+    (plan,) = json.loads(capsys.readouterr().out)
+    assert "CUDA_VISIBLE_DEVICES=1" in plan["command"].split()
 
 
 def test_a_dry_run_refuses_as_the_switch_would(stoker: FakeStoker, config: Path, capsys: Captured) -> None:

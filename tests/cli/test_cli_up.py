@@ -143,6 +143,17 @@ def test_the_examples_of_the_demo_are_valid_python(port: int) -> None:
         ast.parse(textwrap.dedent(screen[start : screen.index("\n\n", start)]))
 
 
+def test_the_demo_names_the_command_as_another_terminal_finds_it(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    from stoker.cli.commands import demo_screen
+    from stoker.config.demo import demo as settings
+
+    own = Path(sys.executable).with_name("stoker")
+    monkeypatch.setenv("PATH", str(own.parent))
+    assert "See what it does: stoker slot" in demo_screen.screen(settings(Path("/s"), port))
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert f"See what it does: {own} slot" in demo_screen.screen(settings(Path("/s"), port))
+
+
 def test_a_failed_start_shows_no_examples(capsys: Captured) -> None:
     from stoker.cli.commands.up import announcer
     from stoker.config.demo import demo as settings

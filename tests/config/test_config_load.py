@@ -66,7 +66,7 @@ def test_the_front_door_takes_units_scopes_and_an_explicit_none(
         aliases = ["fast"]
         """
     ).front_door
-    assert (door.prefixes, door.body_limit, door.commit_after, door.auth) == (("/llm",), 2**20, 0.0, True)
+    assert (door.prefixes, door.body_limit, door.commit_after, door.auth) == (("/llm",), 2**20, 0.0, None)
     team, me = door.keys
     assert (team.value.reveal(), team.scope, team.max_active, team.models) == (
         "sk-1-of-16-letters",

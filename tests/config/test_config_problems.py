@@ -98,7 +98,7 @@ def test_a_file_with_twelve_mistakes_reports_all_twelve_with_their_lines(problem
         ("[slots.g]\ndevices = [0, '0']", "2: key 'slots.g.devices': names a device twice"),
         ("[slots.g]\ndevices = [true]", "2: key 'slots.g.devices': contains something that is not a device"),
         # keys that are somewhere else, or later
-        ("port = 1", "1: key 'port': unknown key; known here: alias, app, conversations, front_door"),
+        ("port = 1", "1: key 'port': unknown key; known here: alias, app, conversations, edge, front_door"),
         ("[warm]\nmemory = 'all'", "2: key 'warm.memory': 'all' is not a size"),
         ("[media]\nhosts = ['https://a']", "2: key 'media.hosts[#1]': is not a host name; write one like"),
         ("[media]\nhosts = ['a.*']", "2: key 'media.hosts[#1]': is not a host name; write one like"),
@@ -303,9 +303,9 @@ class TestDoor:
         for host in ("127.0.0.1", "127.1.2.3", "::1", "localhost"):
             assert problems(f"[front_door]\nhost = '{host}'") == []
 
-    def test_keys_that_are_demanded_but_not_there(self, problems: Problems) -> None:
-        [problem] = problems("[front_door]\nauth = 'keys'")
-        assert problem.startswith("2: key 'front_door.auth': is \"keys\", but there are no keys")
+    def test_keys_may_be_demanded_before_there_is_one(self, problems: Problems) -> None:
+        """They are made with `stoker keys create`."""
+        assert problems("[front_door]\nhost = '0.0.0.0'\nauth = 'keys'") == []
 
     def test_a_key_that_can_be_guessed_is_refused_with_what_to_type(
         self, problems: Problems, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

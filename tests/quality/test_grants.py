@@ -47,7 +47,7 @@ class CancelledAtGrant:
         self.asker: asyncio.Task[Any] | None = None
         self.granted: list[str] = []
 
-    def acquire(self, name: str, counted: bool = True) -> Lease | PendingLease:
+    def acquire(self, name: str, counted: bool = True, *share: object) -> Lease | PendingLease:
         pending = self._conductor.acquire(name, counted)
         assert isinstance(pending, asyncio.Future)
         pending.add_done_callback(self._cancel)
@@ -117,7 +117,7 @@ def test_a_classifier_model_that_is_cancelled_in_the_moment_of_its_grant_keeps_n
 
     def asking(leases: CancelledAtGrant, router: TierRouter) -> Coroutine[Any, Any, object]:
         model = ClassifierModel(tmp_path, leases, NeverAsked(), Counter(), lambda: 0.0)
-        assert model.begin(router)
+        assert model.follow(router)
         return model.settle(unsure, Outline(text="a text"), may_use_cloud=True)
 
     tiers = (Tier("cheap", "far", cloud=True, classes=("*",)),)

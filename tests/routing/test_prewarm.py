@@ -68,7 +68,7 @@ class World:
         for tier, task_class in GOOD:
             self.measured(tier, task_class, Verdict.ALLOW)
         self.prewarmer = Prewarmer(self._tell, lambda: self.now, self._after)
-        self.prewarmer.begin(self.router)
+        self.prewarmer.follow(self.router)
 
     def _tell(self) -> None:
         self.told.append(self.wanted())
@@ -142,9 +142,9 @@ def test_a_tier_that_is_configured_no_more_is_not_foreseen() -> None:
     world = World()
     world.ask("code-write")
     world.router.configure(RouterSettings(TIERS[:1]), [Serve("small")])
-    world.prewarmer.begin(world.router)
+    world.prewarmer.follow(world.router)
     assert world.wanted() == {}
-    world.prewarmer.begin(None)
+    world.prewarmer.follow(None)
     assert world.wanted() == {}
 
 
@@ -183,7 +183,7 @@ def test_after_the_end_nothing_is_told() -> None:
     world = World()
     world.ask("chat")
     world.ask("code-write", later=0.1)
-    world.prewarmer.begin(None)
+    world.prewarmer.follow(None)
     world.wait(60)
     assert len(world.told) == 1
 

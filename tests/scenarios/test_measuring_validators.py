@@ -62,6 +62,21 @@ def test_a_validator_is_measured_once_and_the_configuration_check_knows(plane: P
     assert all("is decoration" in one for one in left)
 
 
+def test_rates_of_another_model_than_the_configured_one_do_not_count(tmp_path: Path) -> None:
+    perfect = ["[PASS]", "[FAIL: it is wrong]"] * 60
+    pair = VALIDATED.format(name="pair", validator="judge")
+    tables = (coder("works", tmp_path), coder("judge", tmp_path, verdicts=perfect), pair)
+    with running(*tables) as plane:
+        assert measured(plane, "pair")["better_than_chance"]
+        assert warnings(plane) == []
+        before = plane.config.read_text()
+        plane.config.write_text(before.replace('"--id", "judge"', '"--id", "another"'))
+        assert plane.config.read_text() != before
+        assert [one for one in warnings(plane) if "another model when it was measured" in one]
+        plane.config.write_text(before)
+        assert warnings(plane) == []
+
+
 def test_who_has_no_validator_cannot_be_measured(plane: Plane) -> None:
     done = plane.run("eval", "validator", "alone")
     assert done.returncode == 2

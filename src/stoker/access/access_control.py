@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import hmac
 import ipaddress
 from collections.abc import Iterable, Mapping
 
 from stoker.access.caller import Caller
+from stoker.access.keyring import Keyring
 from stoker.domain.access import FrontDoor
 from stoker.domain.errors import ClientError
-from stoker.domain.key import Key, Scope
+from stoker.domain.key import App, Key, Scope
 from stoker.domain.serve import Secret
 from stoker.request.accept.cors import Cors
 
@@ -48,13 +48,14 @@ class BadKey(ClientError):
 class AccessControl:
     """Checks in this order: Host, Origin, key, scope."""
 
-    def __init__(self, front_door: FrontDoor) -> None:
-        self.configure(front_door)
+    def __init__(self, front_door: FrontDoor, keyring: Keyring | None = None, apps: Iterable[App] = ()) -> None:
+        self.keyring = keyring or Keyring()
+        self.configure(front_door, apps)
 
-    def configure(self, front_door: FrontDoor) -> None:
-        """Apply to the next request. Requests under way still count for the keys that they came with."""
-        self._callers = [(key.value.reveal().encode(), Caller(key)) for key in front_door.keys]
-        self._asks = front_door.auth and bool(front_door.keys)
+    def configure(self, front_door: FrontDoor, apps: Iterable[App] = ()) -> None:
+        """Apply to the next request. What keys have used, and their requests under way, go on counting."""
+        self.keyring.configure(front_door.keys, apps)
+        self._auth = front_door.auth
         self._open = Caller(OPEN)
         self._local = Caller(LOCAL)
         self._hosts = {name.lower() for name in (*LOOPBACK, *front_door.allowed_hosts)}
@@ -68,9 +69,15 @@ class AccessControl:
         """Host headers that were accepted, as they were spelt, so that the usual ones need not be parsed again."""
 
     @property
+    def asks_for_keys(self) -> bool:
+        """Whether a request needs a key: unless `auth` says so, as soon as there is one."""
+        return not self.keyring.is_empty if self._auth is None else self._auth
+
+    @property
     def active(self) -> int:
         """Requests under way, of all callers."""
-        return sum(caller.active for _, caller in self._callers) + self._open.active
+        callers = (entry.caller for entry in self.keyring.entries().values())
+        return sum(caller.active for caller in callers) + self._open.active
 
     @property
     def remembered(self) -> int:
@@ -86,13 +93,10 @@ class AccessControl:
         if is_local:
             return self._local
         self.check_page(headers)
-        if not self._asks:
+        if not self.asks_for_keys:
             return self._open
         presented = _presented(headers)
-        found: Caller | None = None
-        for value, caller in self._callers:  # compare every key: the time must not tell how close a guess was
-            if hmac.compare_digest(value, presented) and value:
-                found = caller
+        found = self.keyring.find(presented) if presented else None
         if found is None:
             raise BadKey(presented[:4].decode("latin-1"))
         return found

@@ -1,32 +1,61 @@
-"""A caller at run time: its key, and what runs with it."""
+"""A caller at run time: its key, what it may use, and what runs with it."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Sequence
+
+from stoker.access.limits import Account, Amounts, LimitState
+from stoker.access.quota import Charge, Quota
 from stoker.domain.errors import ClientError
 from stoker.domain.key import Key, Scope
+from stoker.domain.lease import FairShare
 from stoker.domain.serve import Serve
+
+_SMALLEST_COST = Amounts(cost=1e-9)
 
 
 class Caller:
-    """A key at run time."""
+    """A key at run time. `quotas`: what it counts against, its own and its application's."""
 
-    __slots__ = ("_may_use_all", "active", "key")
+    __slots__ = ("_may_use_all", "_now", "_quotas", "active", "has_defaults", "key", "share")
 
-    def __init__(self, key: Key) -> None:
+    def __init__(self, key: Key, quotas: Sequence[Quota] | None = None, now: Callable[[], float] = time.time) -> None:
+        """`now`: Unix seconds by which limits count."""
+        if quotas is None:
+            quotas = (Quota(Account(f"key '{key.name}'", key.limits), key.max_active),)
         self.key = key
         self.active = 0
+        self.share = FairShare(key.name, key.priority, key.weight)
+        self.has_defaults = key.defaults.any() or key.max_output is not None
+        """Whether its requests have to be edited."""
         self._may_use_all = "*" in key.models
+        self._quotas = tuple(quota for quota in quotas if quota.is_limited)
+        self._now = now
 
-    def enter(self) -> None:
-        """Count one request in. Raises ClientError 429 when the key's own limit is reached."""
-        limit = self.key.max_active
-        if limit is not None and self.active >= limit:
-            text = f"key '{self.key.name}' already runs {limit} requests, its max_active"
-            raise ClientError(text, code="key_limit", status=429, retry_after=1.0)
+    def enter(self) -> Charge | None:
+        """Count one request in; None: nothing limits it. Raises ClientError 429 when a limit is reached."""
+        charge = Charge(self._quotas, self._now) if self._quotas else None
         self.active += 1
+        return charge
 
-    def leave(self) -> None:
+    def leave(self, charge: Charge | None, used: Amounts | None = None) -> None:
+        """Count a request out. `used`: what it used instead of what was reserved; None: nothing."""
         self.active -= 1
+        if charge is not None:
+            charge.settle(used or Amounts())
+
+    def limits(self) -> list[LimitState]:
+        """Its limits now, and those of its application."""
+        at = self._now() if self._quotas else 0.0
+        return [state for quota in self._quotas for state in quota.account.states(at)]
+
+    def may_use_cloud(self) -> bool:
+        """Whether `auto` may go to clouds: the key allows it, and has money left."""
+        if not self.key.cloud:
+            return False
+        at = self._now() if self._quotas else 0.0
+        return all(quota.account.fits(_SMALLEST_COST, at) for quota in self._quotas)
 
     def may_use(self, serve: Serve) -> bool:
         """Whether the key's list has one of the serve's names; and the key allows the cloud, if it is one."""
@@ -42,6 +71,12 @@ class Caller:
     def may_use_name(self, name: str) -> bool:
         """Whether a name that is no serve is on the key's list: an orchestrator."""
         return self._may_use_all or name in self.key.models
+
+    def check_class(self, name: str) -> None:
+        """Raises ClientError 403 if requests of this class may not be routed with the key."""
+        if "*" not in self.key.classes and name not in self.key.classes:
+            text = f"key '{self.key.name}' may not be used for work of class '{name}'; ask who runs this Stoker"
+            raise ClientError(text, code="class_not_allowed", status=403)
 
 
 def require(caller: Caller, scope: Scope) -> None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hmac
 import logging
+from functools import partial
 from typing import NamedTuple
 
-from stoker.access.access_control import AccessControl
+from stoker.access.key_admin import KeyAdmin
+from stoker.app.access_parts import AccessParts, build_access
 from stoker.app.clock import SystemClock
 from stoker.app.configuration import ActiveConfiguration
 from stoker.app.context import BuildContext, RunOptions
@@ -22,6 +24,7 @@ from stoker.app.parts import GatewayParts, ProgramParts
 from stoker.app.quality_parts import QualityParts, build_quality
 from stoker.app.reload import Reloader
 from stoker.app.store_parts import StoreParts, build_store
+from stoker.domain.spending import cloud_prices
 from stoker.exchange.carrier import Carrier
 from stoker.exchange.formatter import Formatter
 from stoker.exchange.internal_client import InternalClient
@@ -32,10 +35,12 @@ from stoker.gateway.admin import Admin
 from stoker.gateway.decisions import DecisionPages
 from stoker.gateway.flow import Flow
 from stoker.gateway.front import Endpoints, Front
+from stoker.gateway.keys import KeyPages
 from stoker.gateway.models import ModelList
 from stoker.gateway.ollama import OllamaEndpoints
 from stoker.gateway.scratchpads import ScratchpadPages
 from stoker.gateway.status import StatusReport, StatusSources
+from stoker.gateway.usage import UsagePages
 from stoker.orchestrate.memory.pads import Scratchpads
 from stoker.orchestrate.orchestrators import OrchestratorContext
 from stoker.quality.promotion.promotions import Promotions
@@ -59,15 +64,17 @@ def build(active: ActiveConfiguration, state: StateDir, options: RunOptions) -> 
     bus, pool = EventBus(), ConnectionPool()
     context = BuildContext(active, state, options, SystemClock(), bus.publish)
     store = build_store(context)
+    access = build_access(context)
+    access.store.usage.configure(cloud_prices(context.settings.router))
     fleet = build_fleet(context)
     promotions = _build_promotions(context, store, fleet)
     quality = build_quality(context, store, fleet, pool)
-    gateway = _build_gateway(context, pool, store, fleet, promotions, quality)
-    view = ConductorView(fleet.conductor, gateway.flow.load_of, fleet.supervisor.is_asleep)
+    gateway = _build_gateway(context, pool, store, access, fleet, promotions, quality)
+    view = ConductorView(fleet.conductor, partial(_load_of, gateway), fleet.supervisor.is_asleep)
     watchdog = WatchdogLoop(
         context.settings.watchdog, view, fleet.probe, fleet.conductor, context.clock, logging.getLogger("stoker.fleet")
     )
-    parts = ProgramParts(store, fleet, promotions, quality, gateway, watchdog)
+    parts = ProgramParts(store, access, fleet, promotions, quality, gateway, watchdog)
     front = _build_front(context, parts)
     bus.subscribe(Observer(parts, active, options.announce).on_event)
     return Program(parts, front)
@@ -76,7 +83,7 @@ def build(active: ActiveConfiguration, state: StateDir, options: RunOptions) -> 
 async def close_parts(parts: ProgramParts, leave_running: bool) -> None:
     """After requests were drained: end what still runs, from the top down, and write what is not on disk yet."""
     parts.promotions.close()
-    parts.fleet.prewarmer.begin(None)
+    parts.fleet.prewarmer.follow(None)
     await parts.quality.grader.close()
     await parts.quality.monitor.close()
     await parts.fleet.conductor.close(leave_running)
@@ -85,6 +92,7 @@ async def close_parts(parts: ProgramParts, leave_running: bool) -> None:
     parts.gateway.pool.close()
     parts.gateway.flow.close()
     parts.store.decisions.close()
+    parts.access.store.close()
 
 
 def _build_promotions(context: BuildContext, store: StoreParts, fleet: FleetParts) -> Promotions:
@@ -95,8 +103,8 @@ def _build_promotions(context: BuildContext, store: StoreParts, fleet: FleetPart
 
 
 def _build_gateway(
-    context: BuildContext, pool: ConnectionPool, store: StoreParts, fleet: FleetParts, promotions: Promotions,
-    quality: QualityParts,
+    context: BuildContext, pool: ConnectionPool, store: StoreParts, access: AccessParts, fleet: FleetParts,
+    promotions: Promotions, quality: QualityParts,
 ) -> GatewayParts:  # fmt: skip
     formatter = Formatter(_thinking_signer(context.state), context.clock.wall)
     carrier = Carrier(fleet.conductor, pool, formatter, context.clock, _warn_of, fleet.supervisor.conversations)
@@ -106,8 +114,15 @@ def _build_gateway(
     exchange = ExchangeParts(carrier, orchestration)
     setup = FlowSetup(fleet, quality, promotions, exchange, store.metrics.routed, host_memory().total)
     decisions = DecisionObserver(store.decisions, promotions, store.metrics, quality.monitor)
-    flow = Flow(setup.apply(context.active.current), carrier, context.clock, decisions.on_decision)
-    return GatewayParts(pool, setup, flow, AccessControl(context.settings.front_door), pads)
+    flow = Flow(setup.apply(context.active.current), carrier, context.clock, decisions.on_decision, access.store.usage)
+    return GatewayParts(pool, setup, flow, pads, client)
+
+
+def _load_of(gateway: GatewayParts, serve: str) -> tuple[int, int]:
+    """What clients and the workers of orchestrators wait for at a serve, and the bytes that came from it."""
+    waiting, received = gateway.flow.load_of(serve)
+    streams, streamed = gateway.client.load_of(serve)
+    return waiting + streams, received + streamed
 
 
 def _build_front(context: BuildContext, parts: ProgramParts) -> Front:
@@ -122,18 +137,22 @@ def _build_front(context: BuildContext, parts: ProgramParts) -> Front:
         quality.grader.status,
         quality.classifier_model.status,
         parts.promotions.status,
+        parts.fleet.edges.status,
+        lambda: parts.access.control.asks_for_keys,
     )
     reloader = Reloader(context.active, context.options.read, parts)
     conductor, clock = parts.fleet.conductor, context.clock
     decisions = DecisionPages(store.decisions, quality.grader.grade_of)
     scratchpads = ScratchpadPages(parts.gateway.pads)
+    keys = KeyPages(KeyAdmin(parts.access.store, clock.wall), flow)
     endpoints = Endpoints(
-        Admin(conductor, flow, clock, decisions, reloader.reload, parts.promotions, scratchpads),
+        Admin(conductor, flow, clock, decisions, reloader.reload, parts.promotions, scratchpads, keys),
         StatusReport(conductor, flow, store.decisions, store.metrics, clock, sources),
         ModelList(conductor),
         OllamaEndpoints(store.metrics.observe_legacy),
+        UsagePages(parts.access.store, clock.wall),
     )
-    return Front(flow, parts.gateway.door, endpoints, store.metrics.observe_refusal)
+    return Front(flow, parts.access.control, endpoints, store.metrics.observe_refusal)
 
 
 def _thinking_signer(state: StateDir) -> ThinkingSigner:

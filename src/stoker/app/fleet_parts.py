@@ -8,10 +8,14 @@ from dataclasses import dataclass
 
 from stoker.app.configuration import placed_serves
 from stoker.app.context import BuildContext
+from stoker.domain.access import Settings
 from stoker.domain.events import PredictionsChanged
+from stoker.edge.follow import EdgeFollower
+from stoker.fleet.drivers.external import edge_of
 from stoker.fleet.monitoring.engine_work import EngineWork
 from stoker.fleet.monitoring.external_serves import ExternalServeFinder, health_check
 from stoker.fleet.monitoring.watchdog_view import counters
+from stoker.fleet.monitoring.worker_moves import WorkerMoves
 from stoker.fleet.supervision.serve_registry import FleetContext
 from stoker.fleet.supervision.supervisor import Supervisor
 from stoker.fleet.swapping.conductor import Conductor
@@ -33,6 +37,8 @@ class FleetParts:
     journal: SwapJournal
     conductor: Conductor
     external: ExternalServeFinder
+    edges: EdgeFollower
+    moves: WorkerMoves
     probe: HttpProbe
     engine_work: EngineWork
 
@@ -44,8 +50,9 @@ def build_fleet(context: BuildContext) -> FleetParts:
     prewarmer = Prewarmer(lambda: notify(PredictionsChanged()), clock.now, asyncio.get_running_loop().call_later)
     budget, predict = context.active.current.warm_budget, settings.warm.predict
     warm = WarmKeeper(budget, serves, log, predict, predictions=prewarmer.predictions)
+    edges = EdgeFollower(clock)
     supervisor = Supervisor(
-        FleetContext(settings.paths, clock, log, context.state.signing_key, context.active.slot, notify),
+        FleetContext(settings.paths, clock, log, context.state.signing_key, context.active.slot, notify, edges=edges),
         warm,
         settings.conversations,
     )
@@ -60,7 +67,14 @@ def build_fleet(context: BuildContext) -> FleetParts:
         supervisor,
         journal,
         conductor,
-        ExternalServeFinder(conductor, health_check(clock)),
+        ExternalServeFinder(conductor, health_check(clock, edges)),
+        edges,
+        WorkerMoves(conductor, supervisor.move_external, notify),
         probe,
         EngineWork(lambda: conductor.running, probe.counters),
     )
+
+
+def follow_edges(edges: EdgeFollower, settings: Settings) -> None:
+    """Follow the workers of the edges that serves are behind, as configured now."""
+    edges.configure(settings.edges, [name for serve in settings.serves if (name := edge_of(serve)) is not None])

@@ -112,7 +112,7 @@ class FlowSetup:
         self._counts.set_clouds(cloud_costs(router))
         if router is None:
             self._router = None
-            self._quality.monitor.begin(None)
+            self._quality.monitor.follow(None)
             self._collaborators(new, None)
             return None
         for problem in unconfigured_rows(new.rows, [tier.name for tier in router.tiers], router.known):
@@ -129,13 +129,13 @@ class FlowSetup:
             created = TierRouter(router, settings.serves, self._quality.tier_quality, residency, SystemClock.now)
             classifier()  # loaded now, not with the first request
             self._router = created
-            monitor.begin(created)
+            monitor.follow(created)
             for name in self._fleet.conductor.running:
                 monitor.on_ready(name)
             return created
         old = set(existing.settings.serves)
         existing.configure(router, settings.serves)
-        monitor.begin(existing)
+        monitor.follow(existing)
         for name in self._fleet.conductor.running:
             if name not in old and existing.serve(name) in before:  # one that changed restarts, and is identified then
                 monitor.on_ready(name)
@@ -143,9 +143,9 @@ class FlowSetup:
 
     def _collaborators(self, new: Configuration, router: TierRouter | None) -> Collaborators:
         quality, prewarmer = self._quality, self._fleet.prewarmer
-        grades, classifies = quality.grader.begin(router), quality.classifier_model.begin(router)
+        grades, classifies = quality.grader.follow(router), quality.classifier_model.follow(router)
         quality.notice.update()
-        prewarmer.begin(router)
+        prewarmer.follow(router)
         predicts = router is not None and new.settings.warm.predict and new.warm_budget > 0
         return Collaborators(
             quality.grader if grades else None,

@@ -23,6 +23,7 @@ from stoker.domain.events import (
     ServeDisconnected,
     ServeExited,
     ServeIdentified,
+    ServeMoved,
     ServeParked,
     ServeRestarted,
     SwapEnded,
@@ -65,6 +66,7 @@ class Observer:
         self._quality = parts.quality
         self._gateway = parts.gateway
         self._watchdog = parts.watchdog
+        self._access = parts.access
         self._active = active
         self._announce = announce
         self._announced_failures: set[str] = set()
@@ -82,8 +84,14 @@ class Observer:
                 self._note("exited", serve, detail)
                 self._watchdog.exited(serve, detail)
                 self._fleet.external.on_lost(serve)
+                self._fleet.edges.wake()
             case ServeDisconnected(host, port):
                 self._gateway.pool.drop(host, port)
+            case ServeMoved(serve, old, new):
+                self._quality.monitor.on_stopped(serve)  # another worker may have other weights
+                self._quality.monitor.on_ready(serve)
+                log.info("serve %s moved from %s to %s", serve, old, new)
+                self._note("moved", serve, f"its worker moved from {old} to {new}")
             case ServeRestarted(serve, reason):
                 self._note("restarted", serve, reason)
             case ServeParked(serve, reason):
@@ -112,12 +120,14 @@ class Observer:
         name = report.serve or ",".join(report.victims)
         metrics.observe_swap(name, report.slot, report.outcome, report.phases, report.start_kind)
         seconds = swap_seconds(report)
-        log.info("swap %d: %s %s after %.3f s %s", report.generation, name, report.outcome, seconds, report.phases)
+        log.info("swap %d: %s %s after %.3f s %s", report.swap_id, name, report.outcome, seconds, report.phases)
         self._note(report.outcome, name, swap_text(report))
         for victim in report.victims:
             monitor.on_stopped(victim)
         if report.serve is None:
             return
+        if report.key:
+            self._access.store.usage.record_swap(report.key, self._access.app_of(report.key), report.serve, seconds)
         if report.outcome == "ready":
             monitor.on_ready(report.serve)
             self._store.residents.remember(report.slot, report.serve)

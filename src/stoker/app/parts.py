@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stoker.access.access_control import AccessControl
+from stoker.app.access_parts import AccessParts
 from stoker.app.fleet_parts import FleetParts
 from stoker.app.flow_setup import FlowSetup
 from stoker.app.quality_parts import QualityParts
 from stoker.app.store_parts import StoreParts
+from stoker.exchange.internal_client import InternalClient
 from stoker.fleet.watchdog.watchdog import WatchdogLoop
 from stoker.gateway.flow import Flow
 from stoker.orchestrate.memory.pads import Scratchpads
@@ -21,8 +22,9 @@ class GatewayParts:
     pool: ConnectionPool
     setup: FlowSetup
     flow: Flow
-    door: AccessControl
     pads: Scratchpads
+    client: InternalClient
+    """Asks the workers and validators of orchestrators."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,7 @@ class ProgramParts:
     """Everything but the front, which is built on it."""
 
     store: StoreParts
+    access: AccessParts
     fleet: FleetParts
     promotions: Promotions
     quality: QualityParts

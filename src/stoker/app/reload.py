@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from stoker.app.configuration import ActiveConfiguration, Configuration, next_configuration, placed_serves
+from stoker.app.fleet_parts import follow_edges
 from stoker.app.parts import ProgramParts
 from stoker.domain.access import Settings
 from stoker.domain.errors import ConfigError
+from stoker.domain.spending import cloud_prices
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +85,12 @@ class Reloader:
         fleet.supervisor.conversations.reload(settings.conversations, settings.serves)
         parts.promotions.configure(settings.aliases, settings.serves, settings.gates)
         gateway.flow.configure(gateway.setup.apply(new, self._active.settings.serves))
-        gateway.door.configure(settings.front_door)
+        parts.access.store.usage.configure(cloud_prices(settings.router))
+        parts.access.control.configure(settings.front_door, settings.apps)
         for name in changes.changed:
             parts.watchdog.forget(name)
         parts.watchdog.configure(settings.watchdog)
+        follow_edges(fleet.edges, settings)
         fleet.external.configure(settings.serves)
         fleet.supervisor.end_sleepers(fleet.warm.reload(new.warm_budget, serves, settings.warm.predict))
         self._active.replace(new)

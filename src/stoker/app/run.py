@@ -1,8 +1,8 @@
 """Runs the program in the foreground until a signal.
 
 `run` holds the state directory's lock and opens both doors (TCP, and the control socket that needs no key). `_serve`
-takes over what an earlier Stoker left running, and serves. The end is a readable list: refuse requests that wait, let
-streams end, cut what is left, stop the serves (or leave them), write the last decisions.
+takes over what an earlier Stoker left running, and serves. At the end, `Server` refuses requests that wait, lets
+streams end and cuts the rest. Then `close_parts` stops the serves, or leaves them, and writes the last decisions.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import uvicorn
 from stoker.app.build import build, close_parts
 from stoker.app.configuration import ActiveConfiguration, Configuration, first_configuration
 from stoker.app.context import Announce, RunOptions
+from stoker.app.fleet_parts import follow_edges
 from stoker.app.parts import ProgramParts
 from stoker.app.resume import to_resume
 from stoker.domain.access import FrontDoor, Settings
@@ -39,17 +40,17 @@ def run(
     leave_running: bool = False,
     resume: bool = False,
     announce: Announce = print,
-    reload: Callable[[], Settings] | None = None,
+    read: Callable[[], Settings] | None = None,
     force: frozenset[str] = frozenset(),
 ) -> int:
     """Serve in the foreground until SIGTERM or Ctrl-C. Returns 0 after an orderly end, 1 if it could not start.
 
     `leave_running`: serves outlive the program. `resume`: what ran last in each slot is started again, as after a
-    reboot. `reload` reads the configuration again. `force`: rejected and blocked serves that may run.
+    reboot. `read` reads the configuration again. `force`: rejected and blocked serves that may run.
 
     A second signal ends now: streams are cut, serves are killed, within 2 s in all.
     """
-    options = RunOptions(announce, reload, force, leave_running, resume)
+    options = RunOptions(announce, read, force, leave_running, resume)
     with contextlib.ExitStack() as resources:
         try:
             configuration = first_configuration(settings)
@@ -109,10 +110,13 @@ async def _serve(
             options.announce(f"resuming {serve} in slot {slot}")
             fleet.conductor.preload(serve)
     loop = asyncio.get_running_loop()
+    follow_edges(fleet.edges, active.settings)
     fleet.external.configure(active.settings.serves)
     watching = [
         loop.create_task(parts.watchdog.run(), name="watchdog"),
         loop.create_task(fleet.external.run(), name="external"),
+        loop.create_task(fleet.edges.run(fleet.moves.on_proved), name="edges"),
+        loop.create_task(parts.access.store.run(), name="access"),
     ]
     try:
         await server.serve(sockets)
@@ -124,7 +128,7 @@ async def _serve(
 
 def _announce_open(door: FrontDoor, announce: Announce) -> None:
     announce(f"listening on http://{door.host}:{door.port}")
-    if not door.auth and door.host not in ("127.0.0.1", "::1", "localhost"):
+    if door.auth is False and door.host not in ("127.0.0.1", "::1", "localhost"):
         announce(f'warning: auth = "none" on {door.host}: anyone who reaches this port can use your models')
 
 

@@ -25,6 +25,7 @@ from stoker.cli.commands import (
     profile,
     promote,
     route,
+    route_sync,
     serves,
     slot,
     stage,
@@ -55,6 +56,7 @@ app.command()(gate.gate)
 app.command()(promote.promote)
 app.command()(top.top)
 app.command()(route.route)
+app.command()(route_sync.route_sync)
 app.command()(decisions.decisions)
 app.command()(decisions.explain)
 app.command()(run_command.run)

@@ -13,6 +13,7 @@ from stoker.config.line_numbers import KeyPath as KeyPath
 from stoker.config.orchestrator_files import OrchestratorFiles
 from stoker.config.paths import VAULT, absolute, default_state, default_vault, in_vault
 from stoker.config.secrets import key_weakness, read_secret
+from stoker.config.tables.edge import build_edges
 from stoker.config.tables.file import File, PathsTable, RequiresTable, ServeTable, SlotTable, SwapTable
 from stoker.config.tables.gates import build_aliases, build_gates, task_names
 from stoker.config.tables.media import build_media
@@ -46,6 +47,10 @@ def read_secrets(doc: ConfigDocument, file: File, entries: list[ServeEntry], dir
     for entry in entries:
         if entry.table.key is not None:
             wanted.setdefault(entry.at(doc, "key"), entry.table.key)
+    for name, edge in file.edge.items():
+        for which in ("key", "route_key"):
+            if (origin := getattr(edge, which)) is not None:
+                wanted["edge", name, which] = origin
     secrets: Secrets = {}
     for path, source in wanted.items():
         try:
@@ -85,7 +90,7 @@ def build(
     profile = None if file.router.profile_path is None else str(absolute(file.router.profile_path, directory))
     clouds = {serve.name for serve in serves if serve.translation.cloud}
     return Settings(
-        front_door=_front_door(file, secrets),
+        front_door=_front_door(doc, file, secrets),
         paths=paths,
         slots=tuple(_slot(doc, file.swap, name, slot) for name, slot in file.slots.items()),
         serves=serves,
@@ -97,9 +102,15 @@ def build(
         gates=build_gates(file.gate),
         aliases=build_aliases(file.alias),
         orchestrators=build_orchestrators(file.orchestrator, *orchestrator_files),
+        edges=build_edges(file.edge, _edge_keys(secrets), directory),
         media=build_media(file.media),
         router=build_router(file.router, file.tier, clouds, profile, task_names(file.alias)),
     )
+
+
+def _edge_keys(secrets: Secrets) -> dict[tuple[str, str], Secret]:
+    """By edge and key."""
+    return {(str(path[1]), str(path[2])): secret for path, secret in secrets.items() if path[0] == "edge"}
 
 
 def _paths(table: PathsTable, directory: Path) -> Paths:
@@ -109,6 +120,7 @@ def _paths(table: PathsTable, directory: Path) -> Paths:
         logs=str(_or(table.logs, directory, lambda: state / "logs")),
         vault=str(_or(table.vault, directory, default_vault)),
         decisions=table.decisions,
+        usage_days=table.usage_days,
         log_bytes=table.log_bytes,
         placement=table.vault is not None if table.placement is None else table.placement,
     )
@@ -118,7 +130,7 @@ def _or(text: str | None, directory: Path, default: Callable[[], Path]) -> Path:
     return default() if text is None else absolute(text, directory)
 
 
-def _front_door(file: File, secrets: Secrets) -> FrontDoor:
+def _front_door(doc: ConfigDocument, file: File, secrets: Secrets) -> FrontDoor:
     door = file.front_door
     keys = tuple(
         make_key(
@@ -143,7 +155,7 @@ def _front_door(file: File, secrets: Secrets) -> FrontDoor:
         commit_after=door.commit_after,
         stall_timeout=door.stall_timeout,
         keep_alive=door.keep_alive,
-        auth=door.auth == "keys",
+        auth=False if door.auth == "none" else True if doc.holds(("front_door", "auth")) else None,
         keys=keys,
         allowed_hosts=tuple(door.allowed_hosts),
         allowed_origins=tuple(door.allowed_origins),

@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from stoker.config.rules.serves import COMMAND_IGNORES, CONTAINER_IGNORES, EXTERNAL_IGNORES
+from stoker.config.tables.edge import show_edge
 from stoker.config.tables.file import (
     ConversationsTable,
     File,
@@ -55,6 +56,7 @@ def show(settings: Settings) -> dict[str, object]:
         "alias": {alias.name: AliasTable.show(alias) for alias in settings.aliases}
         | {name: {"serve": meant} for name, meant in (router.aliases if router is not None else {}).items()},
         "orchestrator": {one.name: show_orchestrator(one) for one in settings.orchestrators},
+        "edge": {edge.name: show_edge(edge) for edge in settings.edges},
         "media": MediaTable.show(settings.media),
         "router": None if router is None else show_router(router),
         "tier": None if router is None else [show_tier(tier, serves) for tier in router.tiers],
@@ -94,8 +96,7 @@ def _tidy(node: Any) -> Any:
 
 def _front_door(door: FrontDoor) -> dict[str, Any]:
     keys = [show_key(key) for key in door.keys]
-    # Without keys, "keys" would be wrong, and the file may not contain it.
-    auth = ("keys" if door.keys else None) if door.auth else "none"
+    auth = None if door.auth is None else "keys" if door.auth else "none"
     return FrontDoorTable.show(door, auth=auth, keys=keys)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, pairwise
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from stoker.config.local_address import is_loopback
 from stoker.config.paths import absolute
 from stoker.domain.access import Settings
+from stoker.domain.edge import EDGE_SCHEME, Edge
 from stoker.domain.nearest import nearest
 from stoker.domain.routing import RouterSettings
 from stoker.domain.serve import Driver, Secret, Serve
@@ -29,7 +30,8 @@ def warnings(settings: Settings) -> list[str]:
         found += [f"serve '{serve.name}': {text}" for text in _serve(serve)]
     if settings.router is not None:
         found += _routing(settings.router, settings.serves)
-    if not settings.serves:
+    found += _edges(settings)
+    if not settings.serves and not settings.edges:
         found.append("there is no [[serve]], so there is no model to ask for; `stoker init` writes an example")
     return found
 
@@ -76,9 +78,9 @@ def secrets_of(serve: Serve) -> Iterator[str]:
 
 def _door(settings: Settings) -> Iterator[str]:
     door = settings.front_door
-    if not door.auth and door.keys:
+    if door.auth is False and door.keys:
         yield 'front_door: auth = "none" admits everybody; the keys are not checked'
-    if not door.auth and not is_loopback(door.host):
+    if door.auth is False and not is_loopback(door.host):
         yield (
             f'front_door: auth = "none" on {door.host}: anyone who reaches the port can do everything, '
             "`/admin` included"
@@ -90,9 +92,26 @@ def _door(settings: Settings) -> Iterator[str]:
         )
 
 
+def edge_secrets(edges: Iterable[Edge]) -> list[Secret]:
+    """The keys of workers and of their public routes."""
+    keys = [key for edge in edges for key in (edge.worker.key, edge.routes.key if edge.routes else None)]
+    return [key for key in keys if key is not None]
+
+
+def _edges(settings: Settings) -> Iterator[str]:
+    used = {serve.base_url for serve in settings.serves}
+    for edge in settings.edges:
+        if edge.ingress is None and f"{EDGE_SCHEME}{edge.name}" not in used:
+            yield (
+                f"edge '{edge.name}' has no effect: give it an `ingress`, or a serve "
+                f'with base_url = "{EDGE_SCHEME}{edge.name}"'
+            )
+
+
 def _secret_files(settings: Settings) -> Iterator[str]:
     secrets: list[Secret] = [key.value for key in settings.front_door.keys]
     secrets += [serve.key for serve in settings.serves if serve.key]
+    secrets += edge_secrets(settings.edges)
     directory = Path(settings.source).parent
     for source in dict.fromkeys(secret.source for secret in secrets):
         path = absolute(source.removeprefix("file:"), directory)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from stoker.domain.edge import Edge
 from stoker.domain.gate import Alias, Gate
 from stoker.domain.key import App, Key
 from stoker.domain.orchestrator import Orchestrator
@@ -38,8 +39,8 @@ class FrontDoor(Bounds):
     """Seconds without a byte from the serve, after its first byte, that end a stream; 0: no limit."""
     keep_alive: float = 15.0
     """Seconds between pings once a stream is committed and silent."""
-    auth: bool = True
-    """Whether a key is required. False only with an explicit `auth = "none"`."""
+    auth: bool | None = None
+    """Whether a key is required; None: if there is one. False only with an explicit `auth = "none"`."""
     keys: tuple[Key, ...] = ()
     queue_bytes: int | None = None
     """Bytes of the bodies of all requests that wait for a place or a load; None: `body_budget` alone limits them."""
@@ -61,6 +62,8 @@ class Paths:
     logs: str
     vault: str
     decisions: int = 10_000
+    usage_days: int = 400
+    """Days for which usage is kept."""
     log_bytes: int = 10 * 2**20
     """Size at which a serve's log is rotated; one old file is kept."""
     placement: bool = False
@@ -134,6 +137,7 @@ class Settings:
     gates: tuple[Gate, ...] = ()
     aliases: tuple[Alias, ...] = ()
     orchestrators: tuple[Orchestrator, ...] = ()
+    edges: tuple[Edge, ...] = ()
     media: Media = Media()
     router: RouterSettings | None = None
     """None: no tier is configured, so nothing is routed."""

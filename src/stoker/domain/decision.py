@@ -67,7 +67,11 @@ class OrchestratedRecord(msgspec.Struct):
     discarded: int = 0
     """Blocks that were thrown away because one before them failed."""
     generations: int = 0
+    validator: str = ""
+    """The serve that judged; empty: no model did."""
     validator_tokens: int = 0
+    validator_output_tokens: int = 0
+    """Of them, those that it wrote."""
     wasted_tokens: int = 0
     """Output that is no part of the answer, estimated from its length."""
 

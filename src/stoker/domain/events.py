@@ -45,6 +45,15 @@ class ServeDisconnected:
 
 
 @dataclass(frozen=True, slots=True)
+class ServeMoved:
+    """The worker of an edge has another address, and its serve answers there now."""
+
+    serve: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
 class ServeRestarted:
     """A running serve was wedged: its streams are cut, and it starts again."""
 
@@ -130,6 +139,7 @@ Event = (
     | ServeAdopted
     | ServeExited
     | ServeDisconnected
+    | ServeMoved
     | ServeRestarted
     | ServeParked
     | MemoryMeasured

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from stoker.domain.dialect import Dialect
+from stoker.domain.key import Priority
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,26 @@ class Target:
     """Which header carries the key: `authorization` (as a bearer) or `x-api-key`."""
 
 
+class FairShare(NamedTuple):
+    """Whose request it is, when places are shared: the key's name, its priority, and its weight beside others of that
+    priority.
+    """
+
+    key: str
+    priority: Priority = Priority.NORMAL
+    weight: float = 1.0
+
+
+NOBODY = FairShare("")
+"""For requests without a key, and those that Stoker itself makes."""
+
+
+class SlotClock(Protocol):
+    """Divides the busy time of a slot among its leases. `request.lease.slot_time` implements it."""
+
+    def leave(self, now: float, entered: float) -> float: ...
+
+
 class Lease(msgspec.Struct, eq=False):
     """Held while a request uses a serve. `exchange.carrier` or the block of `exchange.leasing` releases it; releasing
     twice does nothing.
@@ -41,6 +62,15 @@ class Lease(msgspec.Struct, eq=False):
     granted_at: float
     waited: float
     _release: Callable[[Lease], None] | None
+    share: FairShare = NOBODY
+    expected_tokens: float = 0.0
+    """What the request was expected to cost its key, in tokens of output; see `request.lease.fair_queue`."""
+    used_tokens: float | None = None
+    """What it did cost, set before the release; None: as expected."""
+    slot_time: SlotClock | None = None
+    slot_entered: float = 0.0
+    accelerator_seconds: float = 0.0
+    """Set by the release: time on the slot, divided among the leases that were held at the same time."""
     on_cut: Callable[[str], None] | None = None
     """Called (at most once, with the reason) when the scheduler takes the lease away: the holder ends its stream with
     an error event. It may still call `release` afterwards.

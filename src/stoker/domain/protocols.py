@@ -8,7 +8,8 @@ from typing import Protocol
 
 import msgspec
 
-from stoker.domain.lease import Lease, PendingLease, Target
+from stoker.domain.key import Priority
+from stoker.domain.lease import NOBODY, FairShare, Lease, PendingLease, Target
 from stoker.domain.serve import Serve
 
 
@@ -83,7 +84,7 @@ class Fleet(Protocol):
         take less than a microsecond. While the fleet is busy, nothing is read from disk ahead of time.
         """
 
-    def end_grace(self, leave_running: bool) -> None:
+    def hurry(self, leave_running: bool) -> None:
         """Kill at once the serves that are being stopped, and those that `close` would stop. Every later stop is
         without grace, saves no conversations and does not wait for memory.
         """
@@ -92,20 +93,32 @@ class Fleet(Protocol):
 class Leases(Protocol):
     """Grants leases. The conductor implements it. Hold leases through `exchange.leasing`."""
 
-    def acquire(self, name: str, counted: bool = True) -> Lease | PendingLease:
+    def acquire(
+        self, name: str, counted: bool = True, share: FairShare = NOBODY, expected_tokens: float = 0.0
+    ) -> Lease | PendingLease:
         """A lease, or a pending one; loads the serve if necessary. `counted`: the lease takes one of its places.
+        `share`: whose request it is. `expected_tokens`: see `Lease`.
 
         A refusal is a StokerError: raised at once, or later as the exception of the pending lease.
         """
 
-    def allow_preemption(self, lease: Lease) -> None:
-        """Let this lease be cut as soon as another request needs its place or its serve's memory."""
+    def allow_preemption(self, lease: Lease, priority: Priority | None = None) -> None:
+        """Let this lease be cut as soon as a request of a higher priority than this (None: any request) needs its place
+        or its serve's memory.
+        """
 
     def target(self, name: str) -> Target | None:
         """Where a serve answers; None: it is not ready."""
 
     def failure_code(self, name: str) -> str:
         """The code of a serve's last failure; empty: it is ready, or never failed."""
+
+
+class EdgeTargets(Protocol):
+    """Where the workers of edges answer: for serves with `base_url = "edge:NAME"`."""
+
+    async def target(self, edge: str) -> Target:
+        """The address at which the worker was proved last. Raises StartFailed: it was never found."""
 
 
 class SwapEntry(msgspec.Struct, frozen=True):

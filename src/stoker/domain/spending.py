@@ -35,6 +35,11 @@ def cloud_costs(router: RouterSettings | None) -> tuple[Cost, ...]:
     return () if router is None else tuple(tier.cost for tier in router.tiers if tier.cloud)
 
 
+def cloud_prices(router: RouterSettings | None) -> dict[str, Cost]:
+    """The price of each cloud, by the name of its serve."""
+    return {} if router is None else {tier.serve: tier.cost for tier in router.tiers if tier.cloud}
+
+
 def spent(routed: Routed) -> float:
     """The known cost of a request, including discarded answers."""
     return sum(attempt.cost or 0.0 for attempt in routed.attempts)

@@ -14,7 +14,7 @@ class SwapReport:
     good); `ready` (until its exact id, and its canary where asked, are proved).
     """
 
-    generation: int
+    swap_id: int
     serve: str | None
     """The target; None: the victims were only stopped."""
     slot: str
@@ -24,3 +24,5 @@ class SwapReport:
     start_kind: str = "cold"
     """What the target was started from; see `Running`."""
     error: str = ""
+    key: str = ""
+    """The key whose request caused it; empty: none did."""

@@ -8,11 +8,13 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
+from stoker.access.quota import Charge
 from stoker.domain.conversation import SequenceLease
 from stoker.domain.decision import Decision
 from stoker.domain.errors import CapacityError, ClientLeft, StokerError
-from stoker.domain.lease import Lease, PendingLease
+from stoker.domain.lease import NOBODY, FairShare, Lease, PendingLease
 from stoker.domain.protocols import Leases
+from stoker.domain.usage import ServeUsage
 from stoker.exchange.first_byte import FirstByteTimer
 from stoker.exchange.leasing import granted
 from stoker.exchange.recorder import AnswerRecorder
@@ -51,6 +53,19 @@ class Call(msgspec.Struct, eq=False):
     relay: Relay | None = None
     sent_at: float = 0.0
     """When a serve was last called, by the clock."""
+    charge: Charge | None = None
+    """What it has reserved of its key's limits; None: the key has none."""
+    share: FairShare = NOBODY
+    expected_tokens: float = 0.0
+    """What it is expected to cost its key; see `Lease`."""
+    context: int | None = None
+    """Most tokens of prompt and answer that its key may use; None: as many as the serve."""
+    notes: tuple[str, ...] = ()
+    """What was changed in the body because of the key's settings."""
+    usages: list[ServeUsage] = []
+    """What the serves counted, one entry for each call of a serve that ended."""
+    may_be_preempted: bool = False
+    """The client allows its lease to be taken away for a request of a higher priority."""
     retry_after: float | None = None
     """Seconds for which the serve that was called last asked for a pause."""
     may_try_elsewhere: Callable[[StokerError], bool] | None = None
@@ -99,7 +114,7 @@ class Call(msgspec.Struct, eq=False):
     def lease_now(self, leases: Leases, serve: str, counted: bool = True) -> Lease | None:
         """Acquire a lease if one is free; else queue for one and return None: `lease_later` waits for it."""
         self.check()
-        acquired = leases.acquire(serve, counted)
+        acquired = leases.acquire(serve, counted, self.share, self.expected_tokens)
         if isinstance(acquired, Lease):
             self.lease = acquired
             return acquired

@@ -24,13 +24,16 @@ from stoker.domain.errors import StokerError, UpstreamError
 from stoker.domain.lease import Lease, Target
 from stoker.domain.protocols import Clock, Leases
 from stoker.domain.serve import Serve
+from stoker.domain.usage import ServeUsage
 from stoker.exchange.call import Call
 from stoker.exchange.counting import TokenCounter
 from stoker.exchange.formatter import Formatter, UpstreamRequest
 from stoker.exchange.images import ImageInliner
 from stoker.request.codec.body_fields import BodyFields
+from stoker.request.codec.frames import Usage
 from stoker.request.codec.upstream_errors import KEY_REFUSED_STATUSES
 from stoker.request.decide.context import may_exceed
+from stoker.request.lease.fair_queue import used_tokens
 from stoker.request.relay.headers import request_head
 from stoker.request.relay.image_fetcher import ImageFetcher
 from stoker.request.relay.pool import ConnectionPool
@@ -77,13 +80,13 @@ class Carrier:
         return self.leases.target(serve)
 
     async def format(
-        self, call: Call, serve: Serve, endpoint: Endpoint, fields: BodyFields, body: bytes, reads: bool = False
+        self, call: Call, serve: Serve, endpoint: Endpoint, fields: BodyFields, body: bytes, must_read: bool = False
     ) -> UpstreamRequest:
         """The request as this serve gets it; the decision names it from here on. Raises as `Formatter.format`."""
         decision = call.decision
         target = self.leases.target(serve.name)
         try:
-            arguments, format = (serve, target, endpoint, fields, body, reads), self.formatter.format
+            arguments, format = (serve, target, endpoint, fields, body, must_read), self.formatter.format
             request = await call.process(format, *arguments) if call.is_heavy else format(*arguments)
         except StokerError as error:
             decision.candidates = [*decision.candidates[:-1], Candidate(serve.name, error.code)]
@@ -92,6 +95,8 @@ class Carrier:
             decision.candidates = [Candidate(serve.name)]
         decision.serve = serve.name
         decision.translation = ""
+        if call.notes:
+            request.notes = (*call.notes, *request.notes)
         call.reply.remove_header(b"x-stoker-translation")  # an earlier serve's
         call.reply.set_header(b"x-stoker-serve", serve.name.encode())
         return request
@@ -109,10 +114,12 @@ class Carrier:
     async def lease_and_send(self, call: Call, serve: Serve, request: UpstreamRequest) -> None:
         """One call of the serve; the answer goes to `call.reply`. The caller releases."""
         generates = request.endpoint.generates
-        context = serve.context
+        context = serve.context if call.context is None else min(call.context, serve.context or call.context)
         if generates and context is not None and may_exceed(context, len(request.body), request.fields.output_budget()):
             await self.counter.check_context(call, serve, request)
         lease = call.lease_now(self.leases, serve.name, generates) or await call.lease_later()
+        if call.may_be_preempted:
+            self.leases.allow_preemption(lease, call.share.priority)
         try:
             if serve.keep_conversations:
                 await self._attach_conversation(call, serve, lease, request)
@@ -155,7 +162,16 @@ class Carrier:
         if sequence is not None:
             sequence.release(None if relay is None else _tokens(relay))
         lease, call.lease = call.lease, None
-        if lease is not None:
+        if lease is not None and relay is not None:
+            usage = relay.usage
+            prompt, cached, output = _prompt_tokens(usage), usage.cached or 0, usage.output
+            if output is not None:
+                lease.used_tokens = used_tokens(prompt or 0, cached, output)
+            lease.release()
+            call.usages.append(
+                ServeUsage(lease.serve, prompt, output, usage.cached, usage.reasoning, lease.accelerator_seconds)
+            )
+        elif lease is not None:
             lease.release()
 
     def received(self, serve: str) -> int:
@@ -218,8 +234,12 @@ class Carrier:
 
 
 def _tokens(relay: Relay) -> int | None:
-    """Tokens of prompt and answer; None: the serve did not report them. Messages leaves cached ones out of `input`."""
+    """Tokens of prompt and answer; None: the serve did not report them."""
     usage = relay.usage
-    if usage.input is None or usage.output is None:
-        return None
-    return max(usage.input, usage.cached or 0) + usage.output
+    prompt = _prompt_tokens(usage)
+    return None if prompt is None or usage.output is None else prompt + usage.output
+
+
+def _prompt_tokens(usage: Usage) -> int | None:
+    """Tokens of the prompt, cached ones included, which Messages leaves out of `input`."""
+    return None if usage.input is None else max(usage.input, usage.cached or 0)

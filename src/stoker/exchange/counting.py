@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stoker.access.quota import BYTES_PER_TOKEN
 from stoker.domain.dialect import Endpoint
 from stoker.domain.errors import StokerError, UpstreamError
 from stoker.domain.lease import Lease
@@ -29,8 +30,12 @@ class TokenCounter:
         Counting takes none of the serve's places; a serve that is not loaded is loaded first.
         """
         request.tokens = tokens = await self._count(call, serve, request)
+        budget = request.fields.output_budget()
         if tokens is not None and serve.context is not None:
-            check_context(serve.name, serve.context, tokens, request.fields.output_budget())
+            check_context(f"serve '{serve.name}'", serve.context, tokens, budget)
+        if call.context is not None:  # where the engine has no counter, the size of the body has to do
+            estimate = len(request.body) // BYTES_PER_TOKEN if tokens is None else tokens
+            check_context(f"key '{call.decision.key}'", call.context, estimate, budget)
 
     async def count_if_ready(
         self, call: Call, serve: Serve, endpoint: Endpoint, fields: BodyFields, body: bytes

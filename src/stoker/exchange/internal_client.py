@@ -4,6 +4,7 @@ the streamed answers of an orchestrator's worker.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -29,17 +30,25 @@ class InternalClient:
         self._formatter = formatter
         self._plain: dict[str, Serve] = {}
         """Serves that refused a question because of its settings, as they were configured then."""
+        self._streams: defaultdict[str, set[InternalStream]] = defaultdict(set)
+        self._received: defaultdict[str, int] = defaultdict(int)
+        """Bytes of the streams that ended, by serve."""
+
+    def load_of(self, serve: str) -> tuple[int, int]:
+        """Streams that come from a serve now, and bytes of all its streams so far."""
+        streams = self._streams.get(serve, ())
+        return len(streams), self._received.get(serve, 0) + sum(stream.received for stream in streams)
 
     async def ask(
-        self, serve: Serve, target: Target, question: Callable[[bool], Prompt], timeout: float
+        self, serve: Serve, target: Target, make_prompt: Callable[[bool], Prompt], timeout: float
     ) -> tuple[Usage, str]:
-        """Token usage and text of the answer to `question(plain)`; `plain` leaves out settings that not every engine
+        """Token usage and text of the answer to `make_prompt(plain)`; `plain` leaves out settings that not every engine
         knows. Raises TimeoutError and StokerError (CapacityError: the serve has too much to do).
         """
         text = _TextCollector()
         is_plain = self._plain.get(serve.name) is serve
         while True:
-            request = self._formatter.format_own(serve, target, question(is_plain))
+            request = self._formatter.format_own(serve, target, make_prompt(is_plain))
             encoded = self._formatter.encode(request, target, [], "stoker", check=text)
             status, body = await exchange(self._pool, target, encoded.head, encoded.body, timeout)
             if status not in (400, 422) or is_plain:
@@ -50,8 +59,8 @@ class InternalClient:
         if status == 429:
             raise busy(serve.name, "it answered HTTP 429")
         if status != 200:
-            ours = status in (400, 404, 413, 422)
-            raise (ClientError if ours else UpstreamError)(f"it answered HTTP {status}", code="not_answered")
+            is_our_fault = status in (400, 404, 413, 422)
+            raise (ClientError if is_our_fault else UpstreamError)(f"it answered HTTP {status}", code="not_answered")
         assert isinstance(encoded.translator, AnswerTranslator)
         encoded.translator.translate_whole(body)
         return encoded.translator.usage, text.text
@@ -67,11 +76,15 @@ class InternalClient:
         reply = InternalStream(encoded.translator, listener)
         connection = await self._pool.open(target)
         connection.send(reply, encoded.head, encoded.body)
+        self._streams[serve.name].add(reply)
         try:
             await reply.done
         except BaseException:
             connection.abort()
             raise
+        finally:
+            self._streams[serve.name].discard(reply)
+            self._received[serve.name] += reply.received
         return StreamEnd(encoded.translator.usage, listener.stop or StopReason.END)
 
 

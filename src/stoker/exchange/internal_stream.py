@@ -56,6 +56,8 @@ class InternalStream:
 
     def __init__(self, translator: AnswerTranslator, listener: TextListener) -> None:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.received = 0
+        """Bytes of the body so far."""
         self._translator = translator
         self._listener = listener
         self._status = 0
@@ -70,6 +72,7 @@ class InternalStream:
             self._whole = bytearray()
 
     def on_data(self, data: bytes) -> None:
+        self.received += len(data)
         if self._whole is None:
             self._translator.feed(data)
             if self._translator.error is not None:

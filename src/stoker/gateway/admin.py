@@ -17,6 +17,7 @@ from stoker.domain.serve import Serve
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.gateway.decisions import DecisionPages
 from stoker.gateway.flow import Flow
+from stoker.gateway.keys import KeyPages
 from stoker.gateway.scratchpads import ScratchpadPages
 from stoker.quality.promotion.promotions import Promotions
 from stoker.request.accept.routes import wrong_method
@@ -58,6 +59,7 @@ class Admin:
         reload: Callable[[], dict[str, Any]],
         promotions: Promotions | None = None,
         scratchpads: ScratchpadPages | None = None,
+        keys: KeyPages | None = None,
     ) -> None:
         self._conductor = conductor
         self._flow = flow
@@ -66,6 +68,7 @@ class Admin:
         self._reload = reload
         self._promotions = promotions
         self._scratchpads = scratchpads
+        self._keys = keys
         self._verbs: dict[str, Callable[[AdminRequest], Awaitable[dict[str, Any]]]] = {
             "switch": self._switch, "unload": self._unload, "drain": self._drain, "undrain": self._undrain,
             "reload": self._reload_configuration, "cancel": self._cancel, "promote": self._promote,
@@ -81,6 +84,8 @@ class Admin:
         require(caller, Scope.ADMIN)
         if head == "orchestrator" and rest and method == "GET" and self._scratchpads is not None:
             return AdminReply(await asyncio.to_thread(self._scratchpads.records, rest, query))
+        if head in ("keys", "apps") and self._keys is not None:
+            return AdminReply(await self._keys.handle(head[:-1], method, rest, body))
         name = DEPRECATED.get(head, head)
         if name not in self._verbs or rest:
             known = ", ".join(self._verbs)
@@ -116,9 +121,9 @@ class Admin:
 
     def _set_draining(self, request: AdminRequest, is_draining: bool) -> dict[str, Any]:
         if request.serve is None:
-            self._flow.drain(is_draining)
+            self._flow.set_draining(is_draining)
         else:
-            self._conductor.set_drained(self._serve(request).name, is_draining)
+            self._conductor.set_held(self._serve(request).name, is_draining)
         return {"serve": request.serve, "draining": is_draining}
 
     def _serve(self, request: AdminRequest) -> Serve:

@@ -22,8 +22,12 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from stoker.access.caller import Caller
+from stoker.access.limits import LIMIT_REACHED
+from stoker.access.quota import expected_cost
+from stoker.access.rate_headers import rate_headers
+from stoker.access.usage import UsageTotals, amounts_of
 from stoker.domain.decision import Candidate, Decision
-from stoker.domain.dialect import Endpoint
+from stoker.domain.dialect import Dialect, Endpoint
 from stoker.domain.errors import (
     BEYOND_THE_DEVICE,
     CapacityError,
@@ -33,6 +37,7 @@ from stoker.domain.errors import (
     StokerError,
     UpstreamError,
 )
+from stoker.domain.key import Priority
 from stoker.domain.protocols import Clock
 from stoker.domain.routing import AUTO, is_reserved
 from stoker.domain.serve import Serve
@@ -46,13 +51,17 @@ from stoker.request.accept.budget import BodyBudget
 from stoker.request.accept.wire import Wire
 from stoker.request.codec.body_fields import BodyFields, read_body_fields
 from stoker.request.codec.bounds import HEAVY, is_heavy
+from stoker.request.codec.request_defaults import apply_defaults
 from stoker.request.codec.upstream_errors import recorded_code
 from stoker.request.decide.dialects import dialect_for
+from stoker.request.lease.fair_queue import expected_tokens
 from stoker.request.relay.reply import Reply
 
 log = logging.getLogger("stoker.flow")
 _SILENCE = (408, 504)
 """Statuses of `stalled`: the client, or the serve, was silent for too long."""
+PREEMPTIBLE_HEADER = b"x-stoker-preemptible"
+"""`true`: the client allows Stoker to end a background request when a more important one needs its place."""
 _PLAIN_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}\Z")
 
 
@@ -60,15 +69,21 @@ class Flow:
     """Serves inference requests. `configure` applies to the next request."""
 
     def __init__(
-        self, settings: FlowSettings, carrier: Carrier, clock: Clock, seal: Callable[[Decision], None]
+        self,
+        settings: FlowSettings,
+        carrier: Carrier,
+        clock: Clock,
+        seal: Callable[[Decision], None],
+        usage: UsageTotals | None = None,
     ) -> None:
-        """`seal(decision)` gets the record of every request, once, when it is over."""
+        """`seal(decision)` gets the record of every request, once, when it is over. `usage` gets what it used."""
         self.active: dict[str, Call] = {}
         self.bodies = BodyBudget(settings.body_budget)
         self.is_draining = False
         self._carrier = carrier
         self._clock = clock
         self._seal = seal
+        self._usage = usage or UsageTotals(clock.wall)
         self._loop = asyncio.get_running_loop()
         self._ids = itertools.count(1)
         self._prefix = f"req_{os.urandom(6).hex()}_"
@@ -81,7 +96,7 @@ class Flow:
         secrets = (*keys_of(settings.front_door, settings.names.serves), *settings.secrets)
         self._carrier.configure(settings.front_door, settings.image_fetcher, secrets)
 
-    def drain(self, is_draining: bool) -> None:
+    def set_draining(self, is_draining: bool) -> None:
         """Refuse new requests, or admit them again."""
         self.is_draining = is_draining
 
@@ -115,9 +130,12 @@ class Flow:
         settings, carrier = self.settings, self._carrier
         body = body_if_complete(call.wire, settings.front_door.body_limit) or await self._read_body(call)
         call.is_heavy = is_heavy(body)
-        arguments = body, endpoint.streams_unasked, settings.front_door
+        arguments = body, endpoint.streams_unasked, settings.front_door, caller.key.defaults.model is None
         fields = await call.process(read_body_fields, *arguments) if call.is_heavy else read_body_fields(*arguments)
+        if caller.has_defaults:
+            body, fields = await self._apply_defaults(call, caller, endpoint, fields, body)
         self._begin_reply(call, endpoint, fields)
+        self._take_share(call, caller, fields, len(body))
         may_use: Callable[[Serve], bool] = caller.may_use
         is_for_worker = False
         orchestrators = settings.orchestrators
@@ -125,7 +143,7 @@ class Flow:
             orchestrator = orchestrators.find(fields.model, caller)
             if orchestrator is not None:
                 request = OrchestratedRequest(call, caller, endpoint, fields, body, settings.names)
-                if await orchestrators.answer(orchestrator, request):
+                if await orchestrators.try_answer(orchestrator, request):
                     return
                 # Whoever may use the name may use its worker.
                 fields.model, may_use, is_for_worker = orchestrator.worker, _any_serve, True
@@ -135,16 +153,20 @@ class Flow:
             name = classes.task_name(fields.model)
             if name is not None and (is_for_worker or caller.may_use_task(name)):
                 plan = await dispatcher.plan(call, caller, endpoint, fields, body)
+                caller.check_class(plan.task.name)
                 if orchestrators is not None and not is_for_worker:
                     orchestrator = orchestrators.specialist(plan.task.name)
                     request = OrchestratedRequest(call, caller, endpoint, fields, body, settings.names)
-                    if orchestrator is not None and await orchestrators.answer(orchestrator, request, plan):
+                    if orchestrator is not None and await orchestrators.try_answer(orchestrator, request, plan):
                         return
                 await dispatcher.follow(plan, call, caller, endpoint, fields, body)
                 return
             if name is None and is_reserved(fields.model) and caller.may_use_task(AUTO):
                 raise classes.unknown_class(fields.model)
-        serve = settings.names.resolve(fields.model, may_use)
+        others = () if orchestrators is None else orchestrators.names(caller)
+        serve = settings.names.resolve(fields.model, may_use, others)
+        if call.charge is not None and serve.name in self._usage.costs:
+            call.charge.reserve_cost(expected_cost(self._usage.costs[serve.name], len(body), fields.output_budget()))
         if settings.image_fetcher.policy.fetch:
             body = await carrier.images.inline(call, serve, endpoint, fields, body)
         upstream = await carrier.format(call, serve, endpoint, fields, body)
@@ -171,12 +193,14 @@ class Flow:
                 raise CapacityError(
                     "Stoker is draining and admits no new requests: try again later", code="draining", retry_after=5.0
                 )
-            caller.enter()
-            entered = True
             decision.key = caller.key.name
+            call.charge = caller.enter()
+            entered = True
             await work
             _on_answer(call)
         except StokerError as error:
+            if error.code == LIMIT_REACHED and error.source == "stoker":
+                _show_limits(call, caller, self._clock.wall())
             _on_failure(call, error)
             error.__traceback__ = None  # see ClientLeft
         except ClientLeft as gone:
@@ -197,11 +221,12 @@ class Flow:
             work.close()
             self._carrier.release(call)
             if entered:
-                caller.leave()
+                caller.leave(call.charge, amounts_of(call.usages, self._usage.costs) if call.charge else None)
             wire.on_lost = None
             if self.active.get(decision.id) is call:
                 del self.active[decision.id]
             self._finish(call)
+            self._usage.record(caller.key, decision, call.usages)
 
     def cancel(self, request_id: str) -> bool:
         """End a request for the operator. False if no such request is under way."""
@@ -237,6 +262,43 @@ class Flow:
         if fields.stream and endpoint.streams:
             call.reply.expect_stream(front_door.commit_after, front_door.keep_alive)
 
+    def _take_share(self, call: Call, caller: Caller, fields: BodyFields, size: int) -> None:
+        """Whose places the request uses, and what it reserves of its key's limits. Raises ClientError 429."""
+        budget = fields.output_budget()
+        call.share, call.context = caller.share, caller.key.context
+        call.expected_tokens = expected_tokens(size, budget)
+        if fields.service_tier == "flex" and call.share.priority is not Priority.BACKGROUND:
+            call.share = call.share._replace(priority=Priority.BACKGROUND)
+        if call.share.priority is Priority.BACKGROUND:
+            call.may_be_preempted = call.wire.headers.get(PREEMPTIBLE_HEADER, b"").strip().lower() == b"true"
+        if call.charge is not None:
+            call.charge.reserve_tokens(size, budget)
+            _show_limits(call, caller, self._clock.wall())
+
+    async def _apply_defaults(
+        self, call: Call, caller: Caller, endpoint: Endpoint, fields: BodyFields, body: bytes
+    ) -> tuple[bytes, BodyFields]:
+        """The body with what its key sets for it, and its fields."""
+        defaults = caller.key.defaults
+        model = defaults.model if defaults.model and not self._has_meaning(fields.model, caller) else None
+        edited, call.notes = await call.process(
+            apply_defaults, body, endpoint.dialect, defaults, caller.key.max_output, model
+        )
+        if not call.notes:
+            return body, fields
+        arguments = edited, endpoint.streams_unasked, self.settings.front_door
+        return edited, await call.process(read_body_fields, *arguments)
+
+    def _has_meaning(self, model: str, caller: Caller) -> bool:
+        """Whether a name in `model` means anything to this caller."""
+        settings = self.settings
+        if settings.orchestrators is not None and settings.orchestrators.find(model, caller) is not None:
+            return True
+        dispatcher = settings.dispatcher
+        if dispatcher is not None and dispatcher.router.classes.task_name(model) is not None:
+            return caller.may_use_task(model)
+        return is_reserved(model) or settings.names.means(model, caller.may_use)
+
     async def _fallback(
         self, call: Call, caller: Caller, serve: Serve, endpoint: Endpoint, error: StokerError
     ) -> Serve | None:
@@ -270,6 +332,11 @@ class Flow:
 
 def _any_serve(serve: Serve) -> bool:
     return True
+
+
+def _show_limits(call: Call, caller: Caller, at: float) -> None:
+    for name, value in rate_headers(caller.limits(), at, call.reply.dialect is Dialect.MESSAGES):
+        call.reply.set_header(name, value)
 
 
 def _on_answer(call: Call) -> None:

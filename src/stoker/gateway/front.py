@@ -32,6 +32,7 @@ from stoker.gateway.flow import Flow
 from stoker.gateway.models import ModelList
 from stoker.gateway.ollama import OllamaEndpoints
 from stoker.gateway.status import StatusReport
+from stoker.gateway.usage import UsagePages
 from stoker.request.accept.body import read_body
 from stoker.request.accept.routes import Route, RouteKind, Routes
 from stoker.request.accept.wire import Wire
@@ -67,6 +68,7 @@ class Endpoints:
     status: StatusReport
     models: ModelList
     ollama: OllamaEndpoints = field(default_factory=OllamaEndpoints)
+    usage: UsagePages | None = None
 
 
 class Front:
@@ -154,6 +156,8 @@ class Front:
                 case RouteKind.STATUS:
                     require(caller, Scope.OBSERVE)
                     self._json(call, self._endpoints.status.document())
+                case RouteKind.USAGE if self._endpoints.usage is not None:
+                    self._json(call, await self._endpoints.usage.report(caller, _query(wire)))
                 case RouteKind.METRICS:
                     require(caller, Scope.OBSERVE)
                     text = await asyncio.to_thread(self._endpoints.status.metrics, self._endpoints.status.document())

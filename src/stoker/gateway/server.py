@@ -90,7 +90,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._closing()
-        self._draining = self._loop.create_task(self._conductor.drain(self._grace), name="drain")
+        self._draining = self._loop.create_task(self._conductor.shut_down(self._grace), name="drain")
         try:
             await super().shutdown(sockets)
         finally:
@@ -102,7 +102,7 @@ class Server(uvicorn.Server):
     def _hurry(self) -> None:
         if self._draining is not None:
             self._draining.cancel()
-        self._conductor.end_grace(self._leave_running)
+        self._conductor.hurry(self._leave_running)
         self._loop.call_later(CUT_WITHIN, self._abort_connections)
 
     def _abort_connections(self) -> None:

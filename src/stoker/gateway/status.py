@@ -35,6 +35,8 @@ class StatusSources:
     shadow: Callable[[], dict[str, Any] | None] = lambda: None
     classifier: Callable[[], dict[str, Any] | None] = lambda: None
     aliases: Callable[[], list[dict[str, Any]]] = list
+    edges: Callable[[], list[dict[str, Any]]] = list
+    asks_for_keys: Callable[[], bool] = lambda: False
 
 
 class StatusReport:
@@ -67,7 +69,7 @@ class StatusReport:
             "started_at": self._started,
             "draining": self._flow.is_draining,
             "frontdoor": {
-                "auth": "keys" if door.auth and door.keys else "none",
+                "auth": "keys" if self._sources.asks_for_keys() else "none",
                 "host": door.host,
                 "port": door.port,
                 "base_url": f"http://{_local(door.host)}:{door.port}/v1",
@@ -79,6 +81,7 @@ class StatusReport:
             "slots": status_report.slots(self._conductor, now),
             "serves": self._serves(now),
             "aliases": self._sources.aliases(),
+            "edges": self._sources.edges(),
             "routing": self._routing(),
             "orchestrators": self._orchestrators(),
             "warm": _warm(self._sources.warm()),

@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import json
 import ssl
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from stoker.domain.lease import Target
@@ -22,6 +23,8 @@ class HttpResponse:
 
     status: int
     body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """By name in lower case; of a repeated one, the last."""
 
     def json(self) -> Any:
         """The body as JSON; None if it is not JSON."""
@@ -31,18 +34,32 @@ class HttpResponse:
             return None
 
 
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """How to connect, where that differs from what the target says."""
+
+    address: str = ""
+    """IP address to connect to; the target's host stays the name that is asked for, in TLS and in `Host`."""
+    tls_context: ssl.SSLContext | None = None
+    """None: trust what this machine trusts."""
+
+
 class NoResponse(Exception):
     """No HTTP response: refused, reset, too late, or not HTTP. The text says which."""
 
 
-async def ask(target: Target, path: str, payload: Any = None, timeout: float = TIMEOUT) -> HttpResponse:
+async def ask(
+    target: Target, path: str, payload: Any = None, timeout: float = TIMEOUT, connection: Connection = Connection()
+) -> HttpResponse:
     """GET `path`, or POST `payload` as JSON. Raises NoResponse. On cancel the connection is closed."""
     writer: asyncio.StreamWriter | None = None
     response = ResponseReader()
     try:
         async with asyncio.timeout(timeout):
-            context = ssl.create_default_context() if target.tls else None
-            reader, writer = await asyncio.open_connection(target.host, target.port, ssl=context)
+            context = connection.tls_context or ssl.create_default_context() if target.tls else None
+            name = target.host if target.tls else None
+            host = connection.address or target.host
+            reader, writer = await asyncio.open_connection(host, target.port, ssl=context, server_hostname=name)
             writer.write(_request(target, path, payload))
             await response.read(reader, BODY_LIMIT)
     except TimeoutError:
@@ -58,7 +75,8 @@ async def ask(target: Target, path: str, payload: Any = None, timeout: float = T
             writer.transport.abort()  # nothing more to send, so no need to close politely
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
-    return HttpResponse(response.status, bytes(response.body))
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in response.headers.items()}
+    return HttpResponse(response.status, bytes(response.body), headers)
 
 
 def _request(target: Target, path: str, payload: Any) -> bytes:

@@ -18,6 +18,8 @@ class ResponseReader:
         self.status = 0
         """0 until the head was read."""
         self.location = ""
+        self.headers: dict[bytes, bytes] = {}
+        """By name in lower case; of a repeated one, the last."""
         self.body = bytearray()
         self.is_cut = False
         """The body is longer than the bound; the rest was not read."""
@@ -63,6 +65,7 @@ class ResponseReader:
         if self.status:  # a trailer, or a second answer
             return
         name = name.lower()
+        self.headers[name] = value
         if name == b"location":
             self.location = value.decode("utf-8", "replace")
         self._announces_end = self._announces_end or name in _ENDS
@@ -81,3 +84,4 @@ class ResponseReader:
             self._has_ended = True
         else:  # 1xx: the real answer follows
             self.location, self._announces_end = "", False
+            self.headers.clear()

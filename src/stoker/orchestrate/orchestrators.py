@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import msgspec
 
 from stoker.access.caller import Caller
-from stoker.domain.decision import Candidate, OrchestratedRecord
+from stoker.domain.decision import OrchestratedRecord
 from stoker.domain.dialect import Endpoint
 from stoker.domain.errors import ClientError, StokerError
 from stoker.domain.orchestrator import CheckLayer, Orchestrator, Policy
@@ -34,13 +34,13 @@ from stoker.orchestrate.checks.validator import Validator, ValidatorSettings
 from stoker.orchestrate.loop.loop import Loop, LoopRules
 from stoker.orchestrate.memory.pads import Scratchpads
 from stoker.orchestrate.memory.project import ProjectFiles
-from stoker.orchestrate.memory.recorder import RunMemory
+from stoker.orchestrate.memory.recorder import RunFiles
 from stoker.orchestrate.memory.scratchpad import RunHead, SavedRun
 from stoker.orchestrate.policy import ChosenPolicy
 from stoker.orchestrate.prompts import VALIDATOR_PROMPT, worker_rules
 from stoker.orchestrate.reply_writer import ReplyWriter
 from stoker.orchestrate.runner import OrchestratedRun, RunParts
-from stoker.orchestrate.worker import Worker
+from stoker.orchestrate.worker import Worker, WorkerCandidate
 from stoker.request.codec.body_fields import BodyFields
 from stoker.request.codec.outline import outline
 from stoker.request.decide.names import Names
@@ -82,7 +82,8 @@ class OrchestratorContext:
 class ChosenServes(NamedTuple):
     """Who works on a request."""
 
-    worker: Serve
+    workers: tuple[WorkerCandidate, ...]
+    """The first one writes; the others take over if it fails. At least one."""
     validator: Serve | None = None
 
 
@@ -119,6 +120,10 @@ class Orchestrators:
         found = self._by_name.get(model)
         return found if found is not None and caller.may_use_name(model) else None
 
+    def names(self, caller: Caller) -> Iterator[str]:
+        """Of those that this caller may use."""
+        return (name for name in self._by_name if caller.may_use_name(name))
+
     def listed(self, caller: Caller) -> dict[str, Orchestrator]:
         """Those that this caller may use, by name, in the order of the configuration."""
         return {name: one for name, one in self._by_name.items() if caller.may_use_name(name)}
@@ -139,7 +144,7 @@ class Orchestrators:
         """The orchestrator that answers `auto` requests of a class; None: tiers do."""
         return self._specialists.get(task)
 
-    async def answer(
+    async def try_answer(
         self, orchestrator: Orchestrator, request: OrchestratedRequest, plan: RoutePlan | None = None
     ) -> bool:
         """Answer block by block. False: the policy is `simple`, so the worker has to answer as it answers any request.
@@ -159,24 +164,27 @@ class Orchestrators:
             return self._leave_to_worker(call, orchestrator, chosen)
         if plan is None and self._context.dispatcher is not None:
             plan = await self._context.dispatcher.plan(call, caller, endpoint, fields, body)
-        task = plan.task.name if plan is not None else await self._task(call, endpoint, body)
-        serve = self._worker(orchestrator, names, plan)
+        task = plan.task.name if plan is not None else await self._class_of(call, endpoint, body)
+        workers = self._workers(orchestrator, names, plan)
         if chosen.needs_class:
             chosen = policies.by_class(task)
         if chosen.policy is Policy.SIMPLE:
             return self._leave_to_worker(call, orchestrator, chosen)
-        if serve is None:
+        if not workers:
             text = f"no tier may work for orchestrator '{orchestrator.name}' at class '{task}': see `stoker explain`"
             raise ClientError(text, code="no_tier", status=403, param="model")
         reply.set_header(POLICY_HEADER, chosen.policy.value.encode())
-        head = self._head(orchestrator, call, serve, task, hashlib.sha256(body).hexdigest())
+        serves = self._together(workers, self._validator(orchestrator, names))
+        head = self._head(orchestrator, call, workers[0].serve, task, hashlib.sha256(body).hexdigest())
         memory, earlier = await call.run_cancellable(
             asyncio.to_thread(self._open_memory, orchestrator, head, call.wire.headers)
         )
         call.check()
-        serves = ChosenServes(serve, self._validator(orchestrator, names))
-        run = self._run(orchestrator, call, prompt, serves, memory, earlier)
-        await self._follow(run, orchestrator, call, serve, chosen)
+        worker = self._writer(serves)
+        run = self._run(orchestrator, call, prompt, serves, worker, memory, earlier)
+        call.decision.orchestrated = record = OrchestratedRecord(orchestrator.name, chosen.policy.value, chosen.why)
+        record.validator = "" if serves.validator is None else serves.validator.name
+        await self._follow(run, call, worker, record)
         return True
 
     # -- what is asked of whom -----------------------------------------------------------------------------------------
@@ -186,19 +194,33 @@ class Orchestrators:
         call.decision.orchestrated = OrchestratedRecord(orchestrator.name, chosen.policy.value, chosen.why)
         return False
 
-    async def _task(self, call: Call, endpoint: Endpoint, body: bytes) -> str:
+    async def _class_of(self, call: Call, endpoint: Endpoint, body: bytes) -> str:
         """The class of a request where nothing is routed."""
         seen, declared = await call.process(outline, endpoint.dialect, body)
         return classify(seen, declared, CLASSES).name
 
-    def _worker(self, orchestrator: Orchestrator, names: Names, plan: RoutePlan | None) -> Serve | None:
-        """The serve that writes; None: no tier may."""
+    def _workers(self, orchestrator: Orchestrator, names: Names, plan: RoutePlan | None) -> tuple[WorkerCandidate, ...]:
+        """The serves that may write, in order; none: no tier may. With `auto`, those of the planned tiers."""
         if orchestrator.worker != AUTO:
-            return names.resolve(orchestrator.worker, lambda serve: True)
+            return (WorkerCandidate(names.resolve(orchestrator.worker, lambda serve: True)),)
         dispatcher = self._context.dispatcher
-        if plan is None or dispatcher is None or not plan.steps:
-            return None
-        return dispatcher.router.serve_of(plan.steps[0].tier)
+        if plan is None or dispatcher is None:
+            return ()
+        found = ((dispatcher.router.serve_of(step.tier), step.tier.name) for step in plan.steps)
+        return tuple(WorkerCandidate(serve, tier) for serve, tier in found if serve is not None)
+
+    def _together(self, workers: tuple[WorkerCandidate, ...], validator: Serve | None) -> ChosenServes:
+        """Without those that would have to swap with the validator, unless the first one has to as well: a request has
+        one way of working.
+        """
+        first = self._must_swap(workers[0].serve, validator)
+        fit = (one for one in workers if first or not self._must_swap(one.serve, validator))
+        return ChosenServes(tuple(fit), validator)
+
+    def _writer(self, serves: ChosenServes) -> Worker:
+        context = self._context
+        health = None if context.dispatcher is None else context.dispatcher.router.health
+        return Worker(context.leases, context.client, serves.workers, health)
 
     def _validator(self, orchestrator: Orchestrator, names: Names) -> Serve | None:
         """The serve that judges; None: none does. A tier's name means its serve. Raises ClientError 404."""
@@ -227,7 +249,7 @@ class Orchestrators:
 
     def _open_memory(
         self, orchestrator: Orchestrator, head: RunHead, headers: Mapping[bytes, bytes]
-    ) -> tuple[RunMemory, SavedRun | None]:
+    ) -> tuple[RunFiles, SavedRun | None]:
         """The scratchpad and the project, with the blocks that an earlier request has committed; and that request, if
         there is one. Blocks. Raises StokerError.
         """
@@ -243,7 +265,7 @@ class Orchestrators:
         project = None
         if orchestrator.project:
             project = ProjectFiles(Path(orchestrator.project), head.request, _read_files(headers.get(FILES_HEADER)))
-        memory = RunMemory(pad, project)
+        memory = RunFiles(pad, project)
         memory.restore(earlier.committed if earlier else ())
         return memory, earlier
 
@@ -253,7 +275,8 @@ class Orchestrators:
         call: Call,
         prompt: Prompt,
         serves: ChosenServes,
-        memory: RunMemory,
+        worker: Worker,
+        memory: RunFiles,
         earlier: SavedRun | None,
     ) -> OrchestratedRun:
         context = self._context
@@ -263,12 +286,13 @@ class Orchestrators:
         rules = self._rules(orchestrator, prompt, checker.layers, serves)
         parts = RunParts(
             Loop(rules, is_complete, committed, is_whole),
-            Worker(context.leases, context.client, serves.worker),
+            worker,
             checker,
             memory,
             ReplyWriter(call.reply, writer, orchestrator.name, prompt.stream, context.keep_alive),
             context.now,
         )
+        parts.reply.name_worker(worker.serve.name)
         return OrchestratedRun(parts, prompt, worker_rules(orchestrator))
 
     def _earlier(self, head: RunHead, resume: bytes | None) -> SavedRun | None:
@@ -302,14 +326,13 @@ class Orchestrators:
             layers=layers,
             retries=orchestrator.retries,
             overlap=orchestrator.overlap,
-            batch=self._must_swap(serves),
+            batch=self._must_swap(serves.workers[0].serve, serves.validator),
             block_timeout=orchestrator.block_timeout,
             is_bounded=prompt.max_tokens is not None,
         )
 
-    def _must_swap(self, serves: ChosenServes) -> bool:
+    def _must_swap(self, worker: Serve, validator: Serve | None) -> bool:
         """Whether worker and validator can never be loaded together."""
-        worker, validator = serves
         if validator is None or worker.slot is None or worker.name == validator.name:
             return False
         return worker.slot == validator.slot and worker.slot not in self._context.roomy_slots
@@ -324,14 +347,9 @@ class Orchestrators:
 
     # -- the run -------------------------------------------------------------------------------------------------------
 
-    async def _follow(
-        self, run: OrchestratedRun, orchestrator: Orchestrator, call: Call, serve: Serve, chosen: ChosenPolicy
-    ) -> None:
+    async def _follow(self, run: OrchestratedRun, call: Call, worker: Worker, record: OrchestratedRecord) -> None:
         decision = call.decision
-        decision.candidates = [Candidate(serve.name)]
-        decision.serve = serve.name
-        call.reply.set_header(b"x-stoker-serve", serve.name.encode())
-        record = decision.orchestrated = OrchestratedRecord(orchestrator.name, chosen.policy.value, chosen.why)
+        decision.serve = worker.serve.name
         try:
             await call.run_cancellable(run.run())
         except StokerError as error:
@@ -340,9 +358,11 @@ class Orchestrators:
             raise
         finally:
             run.report(record)
+            decision.candidates, decision.serve = worker.candidates, worker.serve.name
             usage = run.usage
             decision.attempts += usage.generations
             decision.input_tokens, decision.output_tokens = usage.input, usage.output
+            decision.cached_tokens = usage.cached or None
 
 
 def _idempotency(key: str, given: bytes | None) -> str:

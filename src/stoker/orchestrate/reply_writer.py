@@ -41,6 +41,10 @@ class ReplyWriter:
         self._timer: asyncio.TimerHandle | None = None
         reply.next_sequence_number = lambda: int(getattr(writer, "sequence", 0))
 
+    def name_worker(self, serve: str) -> None:
+        """Say in the reply's headers who writes; once they are out, only the decision says it."""
+        self._reply.set_header(b"x-stoker-serve", serve.encode())
+
     def add(self, text: str) -> None:
         """More of the answer. Streamed: it goes out now."""
         if not self._is_streamed:

@@ -69,6 +69,7 @@ class RunUsage:
         self.output = 0
         self.cached = 0
         self.validator = 0
+        self.validator_output = 0
         self.generations = 0
         self._written = 0
         """Characters that the worker wrote, and those that became part of the answer."""
@@ -85,8 +86,9 @@ class RunUsage:
     def on_committed(self, size: int) -> None:
         self._kept += size
 
-    def on_validated(self, tokens: int) -> None:
+    def on_validated(self, tokens: int, output: int) -> None:
         self.validator += tokens
+        self.validator_output += output
 
     def on_generated(self, prompt_size: int, size: int, usage: Usage | None) -> None:
         """A generation is over. Where the worker reported no usage, because it was ended, it is estimated."""
@@ -162,7 +164,8 @@ class OrchestratedRun:
         record.failures = dict(counts.failures)
         record.discarded = counts.discarded
         record.generations = usage.generations
-        record.validator_tokens, record.wasted_tokens = usage.validator, usage.wasted
+        record.validator_tokens, record.validator_output_tokens = usage.validator, usage.validator_output
+        record.wasted_tokens = usage.wasted
 
     def failure_details(self, error: StokerError) -> dict[str, object]:
         """What the client's error says beside its message: the block that failed, and, unless they were streamed, the
@@ -252,7 +255,10 @@ class OrchestratedRun:
         try:
             end = await self._parts.worker.generate(prompt, on_text)
         except StokerError as error:
-            self._happened(GenerationFailed(generation, error))
+            is_replaced = self._parts.worker.replace_after(error)
+            if is_replaced:
+                self._parts.reply.name_worker(self._parts.worker.serve.name)
+            self._happened(GenerationFailed(generation, error, is_replaced))
         else:
             usage = end.usage
             self._happened(GenerationEnded(generation, end.stop))
@@ -263,7 +269,7 @@ class OrchestratedRun:
         committed = tuple(self._loop.committed)
         result = await self._parts.checker.check(command.layer, command.block, committed)
         if command.layer is CheckLayer.VALIDATOR:
-            self.usage.on_validated(result.tokens)
+            self.usage.on_validated(result.tokens, result.output_tokens)
         self._happened(Checked(command.check, result))
 
     def _stop(self, task: asyncio.Task[None] | None) -> None:

@@ -3,33 +3,87 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from stoker.domain.decision import Candidate
 from stoker.domain.dialect import Dialect
-from stoker.domain.errors import UpstreamError
+from stoker.domain.errors import StokerError, UpstreamError
 from stoker.domain.prompt import Prompt
 from stoker.domain.protocols import Leases
 from stoker.domain.serve import Serve
 from stoker.exchange.carrier import EXIT_NOTICED_WITHIN
 from stoker.exchange.internal_client import InternalClient, StreamEnd
 from stoker.exchange.leasing import leased
+from stoker.routing.dispatch import may_escalate
+from stoker.routing.health import TierHealth
+
+
+class WorkerCandidate(NamedTuple):
+    """A serve that may write."""
+
+    serve: Serve
+    tier: str = ""
+    """The tier that routing planned; empty: the configuration names the serve."""
 
 
 class Worker:
-    """Of one request."""
+    """Of one request. With `worker = "auto"`, the next planned tier takes over when one fails."""
 
-    def __init__(self, leases: Leases, client: InternalClient, serve: Serve) -> None:
-        self.serve = serve
+    def __init__(
+        self,
+        leases: Leases,
+        client: InternalClient,
+        candidates: Iterable[WorkerCandidate],
+        health: TierHealth | None = None,
+    ) -> None:
+        """`candidates`: at least one, in the order in which they are asked. `health`: learns how their tiers do."""
+        self._current, *rest = candidates
+        self._rest = deque(rest)
+        self._dropped: list[Candidate] = []
         self._leases = leases
         self._client = client
+        self._health = health
+
+    @property
+    def serve(self) -> Serve:
+        """Who writes now."""
+        return self._current.serve
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        """Those that were asked, the last one writes; and why the others do not."""
+        return [*self._dropped, Candidate(self.serve.name)]
+
+    def replace_after(self, error: StokerError) -> bool:
+        """After a failure: let the next candidate write. False: there is none, or it would fail there as well."""
+        if not self._rest or not may_escalate(error):
+            return False
+        self._dropped.append(Candidate(self.serve.name, error.code))
+        self._current = self._rest.popleft()
+        return True
 
     async def generate(self, prompt: Prompt, on_text: Callable[[str], None]) -> StreamEnd:
         """Stream one answer. Raises StokerError. On cancel the generation is ended and the lease is given back.
 
         The lease is waited for as any request waits; a serve that has just died is started again, once.
         """
+        tier, health = self._current.tier, self._health
+        if health is None or not tier:
+            return await self._ask(prompt, on_text)
+        health.on_sent(tier)
+        try:
+            end = await self._ask(prompt, on_text)
+        except StokerError as error:
+            health.on_error(tier, error)
+            raise
+        health.on_served(tier)
+        return end
+
+    async def _ask(self, prompt: Prompt, on_text: Callable[[str], None]) -> StreamEnd:
         try:
             return await self._generate(prompt, on_text)
         except UpstreamError as error:

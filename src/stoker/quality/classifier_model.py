@@ -74,7 +74,7 @@ class ClassifierModel:
         self._limits = BreakerLimits()
         self._breaker = Breaker()
 
-    def begin(self, router: TierRouter | None) -> bool:
+    def follow(self, router: TierRouter | None) -> bool:
         """Follow another configuration or measurement. Whether requests should use it."""
         self._router = router
         settings = None if router is None else router.settings.classifier

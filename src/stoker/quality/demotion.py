@@ -65,7 +65,7 @@ class Demoter:
         tier_quality.on_restored(demotions=self._store.read())
         self._rechecks = Rechecks(self._running, prove, self._on_checked, clock.now)
 
-    def begin(self, router: TierRouter | None) -> None:
+    def follow(self, router: TierRouter | None) -> None:
         """Follow another configuration or profile. Tiers that were measured since are not rechecked."""
         self._router = router
         self._rechecks.keep(self._is_suspect)

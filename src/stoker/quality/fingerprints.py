@@ -27,7 +27,7 @@ class LastFingerprint(msgspec.Struct, frozen=True):
 
 
 class FingerprintStore:
-    """`launch` digests how a serve is started: while that is the same, the serve is taken to be what it last was."""
+    """`launch` digests how a serve is started. While that digest is the same, the last fingerprint is trusted."""
 
     def __init__(self, state: Path, launch: Callable[[Serve], str]) -> None:
         self._state = state

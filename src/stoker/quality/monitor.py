@@ -46,7 +46,7 @@ class QualityMonitor:
         self._drift = DriftDetector()
         self._identifying: dict[str, asyncio.Task[None]] = {}
 
-    def begin(self, router: TierRouter | None) -> None:
+    def follow(self, router: TierRouter | None) -> None:
         """Follow another configuration. What is known of serves that are started as before still counts."""
         self._router = router
         if router is None:
@@ -55,7 +55,7 @@ class QualityMonitor:
             serves = (router.serve(name) for name in router.settings.serves)
             last = {serve.name: self._store.last(serve) for serve in serves if serve is not None}
             self._tier_quality.on_configured({name: found for name, found in last.items() if found is not None})
-        self._demoter.begin(router)
+        self._demoter.follow(router)
 
     def on_ready(self, name: str) -> None:
         """A serve came up, or was adopted: find out what it is."""

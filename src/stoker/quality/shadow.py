@@ -92,7 +92,7 @@ class ShadowGrader:
 
     # -- life --------------------------------------------------------------------------------------------------------
 
-    def begin(self, router: TierRouter | None) -> bool:
+    def follow(self, router: TierRouter | None) -> bool:
         """Follow another configuration or profile. Whether it grades anything."""
         self._router = router
         if router is not None:

@@ -43,7 +43,7 @@ class Database:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        _create_private(path)
+        create_private(path)
         # An explicit BEGIN is clearer than the driver's own idea of when a transaction starts.
         self._db = sqlite3.connect(path, timeout=BUSY_WAIT, isolation_level=None)
         try:
@@ -162,7 +162,7 @@ def set_aside(path: Path) -> Path:
     return aside
 
 
-def _create_private(path: Path) -> None:
+def create_private(path: Path) -> None:
     # An existing file is never opened here: closing it would drop the locks that SQLite holds on it in this process.
     try:
         mode = os.stat(path).st_mode

@@ -18,7 +18,9 @@ class Events:
         self._kept: deque[dict[str, Any]] = deque(maxlen=KEPT)
 
     def note(self, kind: str, serve: str, text: str) -> None:
-        """`kind` is one word: `ready`, `failed`, `stopped`, `exited`, `restarted`, `parked`, `adopted`, `warned`."""
+        """`kind` is one word: `ready`, `failed`, `stopped`, `exited`, `restarted`, `parked`, `adopted`, `moved`,
+        `warned`.
+        """
         self._kept.append({"at": self._wall(), "kind": kind, "serve": serve, "text": text[:LENGTH]})
 
     def recent(self, limit: int) -> list[dict[str, Any]]:

@@ -93,7 +93,7 @@ class FakeFleet:
     def set_busy(self, is_busy: bool) -> None:
         self.is_busy = is_busy
 
-    def end_grace(self, leave_running: bool) -> None:
+    def hurry(self, leave_running: bool) -> None:
         self.journal.append("hurry")
 
     def die(self, name: str, detail: str = "signal 9") -> None:

@@ -7,6 +7,7 @@ import dataclasses
 import json
 import logging
 import os
+import re
 import socket
 import sys
 import time
@@ -211,7 +212,7 @@ def test_a_changed_compose_hash_recreates_what_is_stopped_with_commands_that_wer
         ({"docker_inspect": GONE}, "sudo systemctl start docker"),
         ({"docker_inspect": [1, "", "permission denied while trying to connect to the docker API at unix:///x"]},
          "usermod -aG docker"),
-        ({"docker_image": [1, "", "Error response from daemon: No such image: img:1"]}, "docker pull"),
+        ({"docker_image": [1, "", "Error response from daemon: No such image: img:1"]}, "`docker pull img:1`"),
         ({"docker_inspect": [0, "what?", ""]}, "cannot be read"),
     ],
 )  # fmt: skip
@@ -224,6 +225,8 @@ def test_what_stands_in_the_way_is_one_sentence_with_the_next_command_and_nothin
         [problem] = await bench.driver.start_problems(bench.serve(*RUN))
         assert words in problem
         assert "serve 'a'" in problem
+        with pytest.raises(StartFailed, match=re.escape(words)):
+            await bench.driver.plan(bench.serve(*RUN))
         assert bench.changes() == []
 
     tell(story)

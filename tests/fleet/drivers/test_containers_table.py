@@ -300,6 +300,8 @@ def test_an_inspected_container_is_read_and_what_docker_may_call_it_later_is_unk
          DockerFault.NO_IMAGE, "docker pull nope:1`"),
         ("docker run", "Unable to find image 'a:1' locally\nStatus: Downloaded newer image\ndocker: Error: no device",
          DockerFault.OTHER, "no device"),
+        ("docker run", "docker: Error response: could not select device driver \"\" with capabilities: [[gpu]]",
+         DockerFault.NO_GPU, "nvidia-ctk runtime configure"),
         ("docker run", "pull access denied for me/x, repository does not exist", DockerFault.NO_IMAGE,
          "docker pull me/x`"),
         ("docker start", "Error response from daemon: No such container: nope", DockerFault.NO_CONTAINER,
@@ -315,6 +317,20 @@ def test_every_failure_is_named_with_the_next_step(argv: str, said: str, fault: 
     assert failure.fault is fault
     assert words in failure.message
     assert "secret" not in failure.message
+
+
+@pytest.mark.parametrize(
+    ("up", "image"),
+    [
+        ("docker run -d --name qwen --gpus all -p 127.0.0.1:1:8000 org/img:latest Qwen/Qwen3-8B", "org/img:latest"),
+        ("docker run -dit --rm --ipc=host -e A=b img --port 1", "img"),
+        ("docker create --name a img:1", "img:1"),
+        ("docker container run --detach img:1 serve", "img:1"),
+        ("docker run -d", "IMAGE"),
+    ],
+)  # fmt: skip
+def test_the_image_of_a_docker_run_is_named(up: str, image: str) -> None:
+    assert up_command.named_image(up.split()) == image
 
 
 def test_docker_sees_where_the_daemon_is_and_nothing_secret() -> None:

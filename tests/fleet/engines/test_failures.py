@@ -16,6 +16,9 @@ EXAMPLES = [
      "ValueError: Free memory on device (31.44/47.38 GiB) on startup is less than desired GPU memory utilization "
      "(0.95, 45.01 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes."),
     ("vllm", Kind.STARTUP_MEMORY,
+     "ValueError: Available memory on node 0 (21.65/23.54 GiB) on startup is less than desired CPU memory utilization "
+     "(0.92, 21.66 GiB)."),
+    ("vllm", Kind.STARTUP_MEMORY,
      "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`."),
     ("vllm", Kind.STARTUP_MEMORY,
      "ValueError: To serve at least one request with the models's max seq len (131072), (16.00 GiB KV cache is needed, "
@@ -33,6 +36,8 @@ EXAMPLES = [
     ("llama.cpp", Kind.OUT_OF_MEMORY, "terminate called after throwing an instance of 'std::bad_alloc'"),
     ("vllm", Kind.DEVICE_LOST, "RuntimeError: CUDA error: uncorrectable ECC error encountered"),
     ("llama.cpp", Kind.DEVICE_LOST, "terminate called after throwing an instance of 'vk::DeviceLostError'"),
+    ("vllm", Kind.DEVICE_LOST, "Failed to import from vllm._C: ModuleNotFoundError(\"No module named 'vllm._C'\")\n"
+     "RuntimeError: Failed to infer device type, please set the environment variable `VLLM_LOGGING_LEVEL=DEBUG`"),
     ("sglang", Kind.DEVICE_LOST, "RuntimeError: No CUDA GPUs are available"),
     ("", Kind.DEVICE_LOST, "Unable to determine the device handle for GPU0: GPU is lost.  Reboot the system"),
     ("vllm", Kind.DEVICE_FAULT, "torch.AcceleratorError: CUDA error: an illegal memory access was encountered"),

@@ -65,5 +65,30 @@ def test_a_cause_is_found_above_the_tracebacks_of_those_who_waited_for_it(tmp_pa
     found = said(tmp_path, f"{log}RuntimeError: Engine core initialization failed.\n")
     assert found.failure is not None
     assert found.failure.kind is FailureKind.OUT_OF_MEMORY
-    assert found.text.startswith("(EngineCore pid=8) torch.OutOfMemoryError: CUDA out of memory. | (APIServer pid=7)")
+    assert found.text.startswith("torch.OutOfMemoryError: CUDA out of memory. | frame 7")
     assert found.text.endswith("Engine core initialization failed.")
+
+
+def test_of_an_unknown_failure_the_first_exception_is_shown_and_no_source_code(tmp_path: Path) -> None:
+    log = """\
+(VllmWorker-0 pid=5) ERROR 11-23 06:30:22 [multiproc_executor.py:953] Traceback (most recent call last):
+(VllmWorker-0 pid=5) ERROR 11-23 06:30:22 [multiproc_executor.py:953]   File "/v/worker.py", line 83, in __init__
+(VllmWorker-0 pid=5) ERROR 11-23 06:30:22 [multiproc_executor.py:953]     raise ValueError(
+(VllmWorker-0 pid=5) ERROR 11-23 06:30:22 [multiproc_executor.py:953] ValueError: the moon is in the way
+(EngineCore pid=4) ERROR 11-23 06:30:23 [core.py:1510] EngineCore failed to start.
+(EngineCore pid=4) INFO 11-23 06:30:23 [core.py:1511] one
+(EngineCore pid=4) INFO 11-23 06:30:23 [core.py:1511] two
+(EngineCore pid=4) INFO 11-23 06:30:23 [core.py:1511] three
+Traceback (most recent call last):
+  File "/v/entry.py", line 95, in build
+    engine = make(
+        one=1,
+             ^^^^^
+RuntimeError: Engine core initialization failed. See root cause above.
+"""
+    found = said(tmp_path, log)
+    assert found.text == (
+        "ValueError: the moon is in the way | EngineCore failed to start. | one | two | three | "
+        "RuntimeError: Engine core initialization failed. See root cause above."
+    )
+    assert found.failure is None

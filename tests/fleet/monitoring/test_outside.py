@@ -96,7 +96,7 @@ async def test_one_that_was_lost_is_looked_for_again_and_one_that_was_taken_down
 
 @story
 async def test_one_that_is_held_is_left_as_it_is(one: Story) -> None:
-    one.conductor.set_drained("near", True)
+    one.conductor.set_held("near", True)
     one.there = {"near"}
     await asyncio.sleep(0.02)
     assert one.phase("near") is ServePhase.STOPPED

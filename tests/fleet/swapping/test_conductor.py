@@ -231,7 +231,7 @@ async def test_closing_refuses_waiters_cuts_streams_and_ends_starts_under_way() 
     waiting = c.acquire("b")
     assert isinstance(waiting, asyncio.Future)
     await asyncio.sleep(0)
-    await c.drain(grace=0.02)
+    await c.shut_down(grace=0.02)
     assert cut
     with pytest.raises(StokerError, match="shutting down"):
         await waiting
@@ -377,6 +377,28 @@ async def test_an_interrupted_swap_whose_target_does_not_come_up_ends_with_the_v
     await c.begin()
     await settled(c, pages)
     assert fleet.journal[-1] == "ready a"
+    await c.close(False)
+
+
+@story
+async def test_an_interrupted_swap_whose_target_is_not_configured_any_more_is_undone() -> None:
+    fleet = FakeFleet()
+    pages = Pages(SwapEntry("gpu", "gone from the configuration", ("gone, too", "a")))
+    c = journalled(fleet, pages, a(), a("b"))
+    await c.begin()
+    await settled(c, pages)
+    assert fleet.journal == ["start a", "ready a"]
+    await c.close(False)
+
+
+@story
+async def test_an_interrupted_swap_of_serves_that_are_not_configured_any_more_is_forgotten() -> None:
+    fleet = FakeFleet()
+    pages = Pages(SwapEntry("gpu", "gone from the configuration", ("gone, too",)))
+    c = journalled(fleet, pages, a())
+    await c.begin()
+    await settled(c, pages)
+    assert fleet.journal == []
     await c.close(False)
 
 
@@ -544,7 +566,7 @@ async def test_a_shutdown_refuses_who_waits_for_weights() -> None:
     c = conductor(fleet, a())
     waiting = c.acquire("a")
     await asyncio.sleep(0)
-    await c.drain(0.01)
+    await c.shut_down(0.01)
     with pytest.raises(StokerError, match="shutting down"):
         await leased(waiting)
     await c.close(False)
@@ -611,7 +633,7 @@ async def test_a_crash_for_want_of_memory_during_shutdown_starts_no_fallback() -
     c = conductor(fleet, a(fallback="b"), a("b"))
     lease = await leased(c.acquire("a"))
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(c.drain(0.5))
+        tasks.create_task(c.shut_down(0.5))
         await asyncio.sleep(0)
         fleet.die("a")
         lease.release()

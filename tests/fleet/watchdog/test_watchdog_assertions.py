@@ -12,12 +12,12 @@ from stoker.fleet.watchdog.assertions import (
     TABLE,
     Assertion,
     AssertionResult,
-    HealthVerdict,
+    HealthAssessment,
     Observation,
     Remedy,
     ServeHealth,
+    assess,
     judge,
-    verdict,
 )
 
 WELL = Observation(
@@ -38,7 +38,7 @@ def test_every_assertion_is_judged_once_and_in_order() -> None:
 
 def test_a_serve_of_which_everything_holds_is_verified() -> None:
     assert all(finding.ok for finding in judge(WELL))
-    assert verdict(judge(WELL)) == HealthVerdict(ServeHealth.VERIFIED)
+    assert assess(judge(WELL)) == HealthAssessment(ServeHealth.VERIFIED)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_serve_of_which_everything_holds_is_verified() -> None:
 def test_what_fails_makes_it_sick_and_only_what_a_restart_cures_restarts_it(
     change: dict[str, Any], assertion: Assertion, act: Remedy, said: str
 ) -> None:
-    result = verdict(judge(replace(WELL, **change)))
+    result = assess(judge(replace(WELL, **change)))
     assert (result.health, result.failed, result.act) == (ServeHealth.SICK, (assertion,), act)
     assert said in result.reason
 
@@ -91,20 +91,20 @@ def test_what_fails_makes_it_sick_and_only_what_a_restart_cures_restarts_it(
 def test_missing_information_is_unknown_and_never_sick(change: dict[str, Any], assertion: Assertion) -> None:
     seen = replace(WELL, **change)
     assert found(seen, assertion).ok is None
-    assert verdict(judge(seen)) == HealthVerdict(ServeHealth.UNKNOWN)
+    assert assess(judge(seen)) == HealthAssessment(ServeHealth.UNKNOWN)
 
 
 def test_nothing_known_at_all_is_unknown() -> None:
-    assert verdict(judge(Observation("m", wanted_context=1, wanted_devices=("0",)))) == HealthVerdict(
+    assert assess(judge(Observation("m", wanted_context=1, wanted_devices=("0",)))) == HealthAssessment(
         ServeHealth.UNKNOWN
     )
-    assert verdict(()) == HealthVerdict(ServeHealth.UNKNOWN)
+    assert assess(()) == HealthAssessment(ServeHealth.UNKNOWN)
 
 
 def test_a_serve_that_answers_nobody_but_streams_is_not_sick() -> None:
     seen = replace(WELL, misses=MISSES + 4, listed=None, is_moving=True)
     assert "but its streams go on" in found(seen, Assertion.ANSWERS).detail
-    assert verdict(judge(seen)).health is ServeHealth.UNKNOWN
+    assert assess(judge(seen)).health is ServeHealth.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -121,11 +121,11 @@ def test_a_serve_that_answers_nobody_but_streams_is_not_sick() -> None:
 def test_where_nothing_is_prescribed_nothing_fails(change: dict[str, Any], assertion: Assertion) -> None:
     seen = replace(WELL, **change)
     assert found(seen, assertion).ok is True
-    assert verdict(judge(seen)).health is ServeHealth.VERIFIED
+    assert assess(judge(seen)).health is ServeHealth.VERIFIED
 
 
 def test_a_restart_goes_before_a_report_and_both_are_told() -> None:
-    result = verdict(judge(replace(WELL, listed=("n",), drift=("changed",))))
+    result = assess(judge(replace(WELL, listed=("n",), drift=("changed",))))
     assert result.failed == (Assertion.EXACT_ID, Assertion.PROFILE)
     assert result.act is Remedy.RESTART
     assert "exact_id: " in result.reason
@@ -133,4 +133,4 @@ def test_a_restart_goes_before_a_report_and_both_are_told() -> None:
 
 
 def test_a_serve_that_somebody_else_runs_is_only_reported() -> None:
-    assert verdict(judge(replace(WELL, listed=("n",))), can_restart=False).act is Remedy.REPORT
+    assert assess(judge(replace(WELL, listed=("n",))), can_restart=False).act is Remedy.REPORT

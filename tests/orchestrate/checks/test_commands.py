@@ -32,7 +32,7 @@ def test_a_command_reads_the_block_on_standard_input() -> None:
     assert verdict("ruff check -", GOOD).passed
     failed = verdict("ruff check --isolated --output-format concise -", block("import os\n"))
     assert not failed.passed
-    assert failed.is_readable
+    assert failed.is_decided
     assert "F401" in failed.reason
     assert failed.correction.startswith("make `ruff check")
 
@@ -83,7 +83,7 @@ def test_a_command_that_floods_its_output_is_killed() -> None:
 def test_a_program_that_is_missing_is_no_fault_of_the_block() -> None:
     result = verdict("no-such-linter -", GOOD)
     assert not result.passed
-    assert not result.is_readable
+    assert not result.is_decided
     assert "install it" in result.reason
     assert command_problems(("no-such-linter -", "ruff check -", "'", ""), "") == [
         "the check `no-such-linter -` cannot be run: there is no program 'no-such-linter'; install it",

@@ -81,6 +81,8 @@ def test_a_name_that_does_not_exist_fails_with_line_and_correction(text: str, li
         "import xml.dom.minidom\nxml.dom.minidom.parseString('')\n",
         "x = [1]\nif x:\n    x = object()\nx.push(1)\n",
         "not python (",
+        "import curses\ncurses.ACS_VLINE\ncurses.COLORS\n",
+        "import codecs\ncodecs.mbcs_encode('')\n",
     ],
 )
 def test_what_is_not_proved_wrong_passes(text: str) -> None:
@@ -100,6 +102,29 @@ def test_committed_blocks_of_the_answer_and_files_of_the_project_exist(tmp_path:
     wrong = names_of("import tools\ntools.helpr()\n", committed)
     assert "line 2: " in wrong.reason
     assert "use `tools.helper`" in wrong.correction
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def __getattr__(name):\n    return 1\n",
+        "__getattr__ = make()\n",
+        "from maker import __getattr__\n",
+        "from _curses import *\n",
+        "from an_extension_that_is_not_here import *\n",
+        "for name in 'ab':\n    globals()[name] = 1\n",
+        "import sys\n\n\ndef fill():\n    setattr(sys.modules[__name__], 'a', 1)\n",
+        "import sys\nvars(sys.modules[__name__]).update(a=1)\n",
+        "exec('made = 1')\n",
+        "def fill():\n    global made\n    made = 1\n",
+    ],
+)
+def test_a_module_that_makes_its_names_at_run_time_has_any_name(tmp_path: Path, source: str) -> None:
+    (tmp_path / "maker.py").write_text("")
+    (tmp_path / "making.py").write_text(source)
+    assert names_of("import making\nmaking.made\n", project=str(tmp_path)).passed
+    (tmp_path / "making.py").write_text("plain = 1\n")
+    assert not names_of("import making\nmaking.made\n", project=str(tmp_path)).passed
 
 
 def test_the_lines_count_from_the_block_and_its_imports_may_be_committed() -> None:
@@ -175,7 +200,7 @@ def blocks_of(path: Path) -> Iterator[WorkerBlock]:
 
 ROOT = Path(__file__).parents[3]
 STANDARD = Path(os.__file__).parent
-OWN = [ROOT / "src/stoker" / name for name in ("domain/nearest.py", "disk/atomic.py", "orchestrate/runner.py")]
+OWN = [ROOT / "src/stoker" / name for name in ("domain/nearest.py", "store/files/atomic.py", "orchestrate/runner.py")]
 OF_PYTHON = [STANDARD / name for name in ("textwrap.py", "json/decoder.py", "queue.py", "logging/handlers.py")]
 
 

@@ -85,7 +85,7 @@ def test_a_block_passes_only_if_the_answer_says_so(answer: str) -> None:
 def test_a_reason_is_the_correction(answer: str) -> None:
     result = judged(answer)
     assert not result.passed
-    assert result.is_readable
+    assert result.is_decided
     assert result.correction == "f(0) divides by zero"
 
 
@@ -100,7 +100,7 @@ def test_a_reason_is_the_correction(answer: str) -> None:
 def test_an_answer_that_cannot_be_read_is_no_pass(answer: str) -> None:
     result = judged(answer)
     assert not result.passed
-    assert not result.is_readable
+    assert not result.is_decided
 
 
 @pytest.mark.parametrize(
@@ -115,20 +115,20 @@ def test_an_answer_that_cannot_be_read_is_no_pass(answer: str) -> None:
 def test_a_validator_that_fails_is_no_pass(answer: StokerError, words: str) -> None:
     result = judged(answer)
     assert not result.passed
-    assert not result.is_readable
+    assert not result.is_decided
     assert words in result.reason
 
 
 def test_a_validator_that_hangs_is_bounded() -> None:
     result = judged(None, timeout=0.05)
-    assert not result.is_readable
+    assert not result.is_decided
     assert "within 0.05 s" in result.reason
 
 
 def test_an_answer_that_was_cut_off_is_no_pass() -> None:
     result = judged("[PASS]", Usage(input=1, output=MAX_TOKENS))
     assert not result.passed
-    assert not result.is_readable
+    assert not result.is_decided
 
 
 def test_the_block_is_data_between_marks_that_it_cannot_know() -> None:

@@ -166,11 +166,11 @@ def test_a_worker_that_only_talks_about_the_block_has_not_written_it() -> None:
 def test_an_answer_of_the_validator_that_cannot_be_read_is_no_pass_and_is_asked_for_again() -> None:
     stage = Stage(LoopRules(layers=(VALIDATOR,), retries=1))
     stage.writes(code("x = 1"))
-    assert [type(command).__name__ for command in stage.judges(False, is_readable=False)] == [
+    assert [type(command).__name__ for command in stage.judges(False, is_decided=False)] == [
         "RecordCheck",
         "CheckBlock",
     ]
-    commands = stage.judges(False, is_readable=False, reason="no verdict")
+    commands = stage.judges(False, is_decided=False, reason="no verdict")
     assert isinstance(commands[-1], Fail)
     assert stage.loop.counts.failures == {"unreadable": 2}
     assert stage.sent() == []
@@ -281,6 +281,33 @@ def test_the_workers_failure_ends_the_request_and_committed_blocks_stay() -> Non
     assert [block.text for block in stage.loop.committed] == ["x = 1\n"]
 
 
+def test_where_another_worker_takes_over_it_goes_on_after_the_last_complete_block() -> None:
+    stage = Stage()
+    stage.writes(code("x = 1", "y = 2").removesuffix("```\n") + "z = ")
+    replaced = GenerationFailed(stage.generation, StokerError("gone"), is_replaced=True)
+    stage.judges()
+    assert [type(command) for command in stage.happens(replaced)] == [Generate]
+    command = stage.last(Generate)
+    assert isinstance(command, Generate)
+    assert [block.text for block in command.blocks] == ["x = 1\n", "y = 2\n"]
+    stage.judges()
+    stage.writes(code("z = 3"))
+    stage.ends()
+    stage.judges()
+    assert stage.sent() == ["x = 1\n", "y = 2\n", "z = 3\n"]
+    assert stage.ordered[-1] == Finish(StopReason.END)
+
+
+def test_a_block_that_has_to_be_written_again_is_asked_of_the_next_worker_too() -> None:
+    stage = Stage()
+    stage.writes(code("x = 1"))
+    stage.judges(False, reason="wrong", correction="right it")
+    [command] = stage.happens(GenerationFailed(stage.generation, StokerError("gone"), is_replaced=True))
+    assert isinstance(command, Generate)
+    assert command.correction is not None
+    assert command.correction.text == "right it"
+
+
 def test_blocks_that_were_complete_when_the_worker_failed_are_still_checked_and_committed() -> None:
     stage = Stage()
     stage.writes(code("x = 1", "y = 2"))
@@ -297,6 +324,18 @@ def test_a_block_that_cannot_be_written_ends_everything() -> None:
     stage.judges()
     names = [type(command) for command in stage.happens(CommitFailed(StokerError("no space")))]
     assert names == [StopGeneration, StopCheck, Fail]
+
+
+def test_a_last_block_that_cannot_be_written_is_an_error_and_not_committed() -> None:
+    stage = Stage()
+    stage.writes(code("x = 1", "y = 2"))
+    stage.judges()
+    stage.ends()
+    assert [type(command) for command in stage.judges()][-1] is Finish
+    error = StokerError("no space")
+    assert stage.happens(CommitFailed(error)) == [Fail(error)]
+    assert stage.loop.state is RunState.FAILED
+    assert [block.text for block in stage.loop.committed] == ["x = 1\n"]
 
 
 def test_a_request_goes_on_after_the_blocks_of_an_earlier_one() -> None:
@@ -349,7 +388,7 @@ def test_whatever_happens_only_passed_blocks_are_sent_and_one_of_each_runs(
                 stage.writes(texts.get(action, "```python\nx"))
             case "pass" | "fail" | "unreadable" if open_checks:
                 check = open_checks[0]
-                result = LayerResult(check.layer, action == "pass", action, is_readable=action != "unreadable")
+                result = LayerResult(check.layer, action == "pass", action, is_decided=action != "unreadable")
                 if result.passed:
                     passed.setdefault((check.number, check.block.text), []).append(check.layer)
                 answered.add(check.check)

@@ -82,7 +82,7 @@ class Books:
         ended = [event for event in self.events if isinstance(event, PromotionWatchEnded)]
         return [(event.override.serve, event.finding.outcome, event.rolled_back) for event in ended]
 
-    def acquire(self, name: str, counted: bool = True) -> Lease:
+    def acquire(self, name: str, counted: bool = True, *share: object) -> Lease:
         self.leased += 1
         target = self.target(name)
         assert target is not None
@@ -136,7 +136,7 @@ async def refused(asked: Awaitable[Any]) -> StokerError:
 @story
 async def test_with_evidence_the_alias_means_the_new_serve_at_once_and_after_a_restart(books: Books) -> None:
     promotions = books.promotions()
-    assert promotions.meaning() == {"coder": "fast"}
+    assert promotions.serve_by_alias() == {"coder": "fast"}
     done = await promotions.promote("coder", "clever", books.gate(), "faster", force=False)
     assert done == {"alias": "coder", "serve": "clever", "previous": "fast", "watch": 30.0}
     assert books.seen == [("coder=clever",)]
@@ -168,7 +168,7 @@ async def test_no_evidence_no_promotion(books: Books) -> None:
         assert (error.status, error.code) == (409, "no_evidence")
         assert said in error.message
         assert "stoker gate clever --for coder" in error.message
-    assert promotions.meaning() == {"coder": "fast"}
+    assert promotions.serve_by_alias() == {"coder": "fast"}
     assert books.seen == []
 
 
@@ -184,7 +184,7 @@ async def test_a_gate_that_changed_since_it_was_run_has_to_be_run_again(books: B
         assert (error.status, error.code) == (409, "no_evidence")
         said = "the gate changed since it was run: run it again: `stoker gate clever --for coder`"
         assert error.message.endswith(said)
-        assert promotions.meaning() == {"coder": "fast"}
+        assert promotions.serve_by_alias() == {"coder": "fast"}
 
 
 @story
@@ -242,14 +242,14 @@ async def test_what_cannot_be_kept_does_not_move(books: Books) -> None:
     books.path.mkdir()
     error = await refused(promotions.promote("coder", "clever", books.gate(), "", force=False))
     assert error.code == "state_unusable"
-    assert promotions.meaning() == {"coder": "fast"}
+    assert promotions.serve_by_alias() == {"coder": "fast"}
 
 
 @story
 async def test_an_override_whose_serve_is_gone_counts_no_more(books: Books) -> None:
     Overrides(books.path).write({"coder": Override("coder", "gone", "fast", 1.0)})
     promotions = books.promotions()
-    assert promotions.meaning() == {"coder": "fast"}
+    assert promotions.serve_by_alias() == {"coder": "fast"}
     (shown,) = promotions.status()
     assert shown["promoted_at"] is None
 
@@ -276,7 +276,7 @@ async def test_a_model_that_answers_otherwise_later_is_taken_back(books: Books) 
         await until(lambda: server.counters.started >= 8)
         server.script = server.script.amended({"text": "two"})
         await books.ended.wait()
-    assert promotions.meaning() == {"coder": "fast"}
+    assert promotions.serve_by_alias() == {"coder": "fast"}
     assert books.closed == [("clever", Outcome.FAILED, True)]
     move = books.moves[-1]
     assert (move.serve, move.previous, move.cause) == ("fast", "clever", MoveCause.ROLLED_BACK)
@@ -292,7 +292,7 @@ async def test_live_failures_take_it_back_too(books: Books) -> None:
     for outcome in ("served", "refused", "client_left", "upstream_failed", "stalled"):
         promotions.observe(Decision("r", 1.0, "/v1/messages", model="coder", serve="clever", outcome=outcome))
     await books.ended.wait()
-    assert promotions.meaning() == {"coder": "fast"}
+    assert promotions.serve_by_alias() == {"coder": "fast"}
     assert books.moves[-1].reason.startswith("live requests: ")
 
 
@@ -305,7 +305,7 @@ async def test_a_rollback_that_cannot_be_saved_is_in_effect_all_the_same_and_is_
     for _ in range(2):
         promotions.observe(Decision("r", 1.0, "/p", model="coder", serve="clever", outcome="upstream_failed"))
     await books.ended.wait()
-    assert promotions.meaning() == {"coder": "fast"}
+    assert promotions.serve_by_alias() == {"coder": "fast"}
     assert [type(event) for event in books.events[1:]] == [RollbackNotSaved, AliasMoved, PromotionWatchEnded]
 
 
@@ -318,7 +318,7 @@ async def test_failures_of_others_are_not_its_own(books: Books) -> None:
             promotions.observe(Decision("r", 1.0, "/p", model=model, serve=serve, outcome="upstream_failed"))
     await books.ended.wait()
     assert books.closed == [("clever", Outcome.PASSED, False)]
-    assert promotions.meaning() == {"coder": "clever"}
+    assert promotions.serve_by_alias() == {"coder": "clever"}
     (shown,) = promotions.status()
     assert shown["watched_for"] is None
 

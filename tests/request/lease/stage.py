@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from stoker.domain.errors import StartFailed, StokerError
+from stoker.domain.key import Priority
+from stoker.domain.lease import NOBODY, FairShare
 from stoker.domain.serve import Serve, Slot, SwapPolicy
 from stoker.request.lease.commands import CancelSwap, CheckStart, Command, Cut, Grant, Reject, StartSwap, WakeAt
 from stoker.request.lease.scheduler import Scheduler
@@ -43,19 +45,20 @@ class Stage:
                     self.looks.append(command)
                 case StartSwap():
                     self.swaps.append(command)
-                case CancelSwap(generation):
-                    self.cancelled.append(generation)
+                case CancelSwap(swap_id):
+                    self.cancelled.append(swap_id)
                 case WakeAt(at):
                     self.wake = at
         return commands
 
-    def request(self, name: str, counted: bool = True) -> int:
+    def request(self, name: str, counted: bool = True, share: FairShare = NOBODY, expected_tokens: float = 0.0) -> int:
         self._next += 1
-        self.take(self.scheduler.on_request(self._next, name, self.now, counted))
+        commands = self.scheduler.on_request(self._next, name, self.now, counted, share, expected_tokens)
+        self.take(commands)
         return self._next
 
-    def allow_preemption(self, id: int, name: str) -> int:
-        self.take(self.scheduler.on_preemption_allowed(id, name, self.now))
+    def allow_preemption(self, id: int, name: str, priority: Priority | None = None) -> int:
+        self.take(self.scheduler.on_preemption_allowed(id, name, self.now, priority))
         return id
 
     def switch(self, name: str, drain: float | None = None) -> int:
@@ -78,7 +81,7 @@ class Stage:
         """The oldest swap that is under way ends."""
         self.to(self.now + after)
         swap = self.swaps.pop(0)
-        self.take(self.scheduler.on_swap_done(swap.generation, self.now, error, cancelled))
+        self.take(self.scheduler.on_swap_done(swap.swap_id, self.now, error, cancelled))
 
     def fails(self, text: str = "out of memory", after: float = 0.0) -> None:
         self.ready(after, StartFailed(text))
@@ -86,7 +89,7 @@ class Stage:
     def untouched(self, text: str = "the weights are gone") -> None:
         """The oldest swap under way is found impossible before its victims are stopped."""
         swap = self.swaps.pop(0)
-        self.take(self.scheduler.on_swap_done(swap.generation, self.now, StartFailed(text), untouched=True))
+        self.take(self.scheduler.on_swap_done(swap.swap_id, self.now, StartFailed(text), victims_untouched=True))
 
     def to(self, at: float) -> None:
         """Time passes; ticks come when they were asked for."""

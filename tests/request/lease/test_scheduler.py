@@ -208,7 +208,7 @@ def alternate(policy: dict[str, float], minutes: float = 1.0) -> tuple[int, int]
 
 def _begin(stage: Stage, events: list[tuple[float, str, str, int]]) -> int:
     count = len(stage.swaps)
-    events += [(stage.now + 3.0, "up", "", s.generation) for s in stage.swaps]
+    events += [(stage.now + 3.0, "up", "", s.swap_id) for s in stage.swaps]
     stage.swaps.clear()
     return count
 
@@ -379,7 +379,7 @@ def test_a_lease_that_yields_leaves_the_other_places_as_they_are() -> None:
     grade = stage.allow_preemption(stage.request("a"), "a")
     live = stage.request("a")
     assert (stage.cut, live in stage.granted) == ([], True)
-    assert stage.scheduler.serves["a"].preemptible == {grade}
+    assert stage.scheduler.serves["a"].preemptible.keys() == {grade}
 
 
 def test_a_lease_that_yields_holds_up_no_swap() -> None:
@@ -488,9 +488,9 @@ def test_a_switch_does_not_wait_for_residency() -> None:
 def test_held_serves_admit_nothing_new_until_released() -> None:
     stage = Stage(serve("a"))
     stage.load("a")
-    stage.take(stage.scheduler.on_drain("a", 0.0))
+    stage.take(stage.scheduler.on_hold("a", 0.0))
     assert stage.refused[stage.request("a")].code == "draining"
-    stage.take(stage.scheduler.on_drain("a", 0.0, drained=False))
+    stage.take(stage.scheduler.on_hold("a", 0.0, is_held=False))
     assert stage.request("a") in stage.granted
 
 
@@ -745,7 +745,7 @@ def test_what_a_serve_was_measured_to_hold_counts_where_it_is_more_than_was_decl
 def oom(stage: Stage) -> None:
     swap = stage.swaps.pop(0)
     error = StartFailed("CUDA error: out of memory", code="out_of_memory")
-    stage.take(stage.scheduler.on_swap_done(swap.generation, stage.now, error))
+    stage.take(stage.scheduler.on_swap_done(swap.swap_id, stage.now, error))
 
 
 def test_a_target_too_large_for_its_device_makes_way_for_its_fallback_not_for_the_previous_resident() -> None:
@@ -778,7 +778,7 @@ def test_while_the_victims_drain_it_is_looked_whether_the_target_can_start_and_i
     stage.to(stage.now + 1.0)
     assert stage.looks == [CheckStart(2, "b")]
     later = stage.request("a")
-    stage.take(stage.scheduler.on_swap_done(2, stage.now, StartFailed("2.0 GiB short"), untouched=True))
+    stage.take(stage.scheduler.on_swap_done(2, stage.now, StartFailed("2.0 GiB short"), victims_untouched=True))
     assert stage.refused[b].message == "2.0 GiB short"
     assert later in stage.granted
     stage.to(stage.now + 60.0)

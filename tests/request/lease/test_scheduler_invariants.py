@@ -15,8 +15,8 @@ from stoker.domain.serve import Serve, Slot, SwapPolicy
 from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Reject, StartSwap, WakeAt
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.scheduler import Scheduler
-from stoker.request.lease.state import Want
 from stoker.request.lease.timing import timing
+from stoker.request.lease.waiter import Want
 
 NAMES = st.sampled_from("abcd")
 START = 3.0
@@ -78,18 +78,18 @@ class Stories(RuleBasedStateMachine):
                 case Cut(serve, leases, _):
                     for lease in leases:
                         assert self.holding.pop(lease) == serve
-                case StartSwap(generation, target, victims):
+                case StartSwap(swap_id, target, victims):
                     for victim in victims:
                         held = [id for id, name in self.holding.items() if name == victim]
                         assert not held, f"{victim} is stopped under {held}"
                         if target is not None:  # gone before the target starts
                             self.alive.discard(victim)
-                    self.swaps[generation] = command
-                    self.begun[generation] = self.now
+                    self.swaps[swap_id] = command
+                    self.begun[swap_id] = self.now
                     if target is not None:
                         self.alive.add(target)
-                case CancelSwap(generation):
-                    assert generation in self.swaps
+                case CancelSwap(swap_id):
+                    assert swap_id in self.swaps
                 case WakeAt(at):
                     self.wake = at
 
@@ -130,18 +130,18 @@ class Stories(RuleBasedStateMachine):
     def swap_done(self, data: st.DataObject, outcome: str) -> None:
         self.finish(data.draw(st.sampled_from(sorted(self.swaps))), outcome)
 
-    def finish(self, generation: int, outcome: str) -> None:
-        swap = self.swaps.pop(generation)
-        untouched = outcome == "untouched" and swap.target is not None
+    def finish(self, swap_id: int, outcome: str) -> None:
+        swap = self.swaps.pop(swap_id)
+        victims_untouched = outcome == "untouched" and swap.target is not None
         error = StartFailed("it broke") if outcome != "ready" and swap.target else None
         if error is not None:
             self.troubled = True
             self.alive.discard(str(swap.target))
-        if untouched:
+        if victims_untouched:
             self.alive.update(v for v in swap.victims if not self.scheduler.serves[v].exited)
         else:
             self.alive.difference_update(swap.victims)
-        self.take(self.scheduler.on_swap_done(generation, self.now, error, untouched=untouched))
+        self.take(self.scheduler.on_swap_done(swap_id, self.now, error, victims_untouched=victims_untouched))
 
     @rule(name=NAMES)
     def restart(self, name: str) -> None:
@@ -184,7 +184,7 @@ class Stories(RuleBasedStateMachine):
     @rule(name=NAMES, held=st.booleans())
     def hold(self, name: str, held: bool) -> None:
         self.troubled = True
-        self.take(self.scheduler.on_drain(name, self.now, held))
+        self.take(self.scheduler.on_hold(name, self.now, held))
 
     @rule(name=NAMES, context=st.sampled_from([None, 1024]), places=st.integers(1, 3))
     def reload(self, name: str, context: int | None, places: int) -> None:
@@ -221,9 +221,9 @@ class Stories(RuleBasedStateMachine):
             if self.wake is not None and self.wake <= self.now:
                 self.wake = None
                 self.take(self.scheduler.on_tick(self.now))
-            for ends, generation in due:
-                if ends <= self.now and generation in self.swaps:
-                    self.finish(generation, "ready")
+            for ends, swap_id in due:
+                if ends <= self.now and swap_id in self.swaps:
+                    self.finish(swap_id, "ready")
         else:
             raise AssertionError("the scheduler asks for ticks without end")
         self.now = max(self.now, at)
@@ -241,7 +241,7 @@ class Stories(RuleBasedStateMachine):
         assert known == set(self.holding)
         for state in self.scheduler.serves.values():
             assert state.active == sum(state.leases.values())
-            assert state.preemptible <= state.leases.keys()
+            assert state.preemptible.keys() <= state.leases.keys()
             if not self.troubled:
                 assert state.active <= state.serve.max_active
 

@@ -115,7 +115,7 @@ def key_of(front_door: FrontDoor, variable: str | None) -> ClientKey:
     """The variable with the key: `variable`, else that of the first key. Raises UsageError."""
     if variable is not None and not _VARIABLE.fullmatch(variable):
         raise UsageError("--key-env: give the name of a variable (letters, digits, _), never the key itself")
-    keys = front_door.keys if front_door.auth else ()
+    keys = front_door.keys if front_door.auth is not False else ()
     source = keys[0].value.source if keys else ""
     kind, _, place = source.partition(":")
     own = place if kind == "env" and _VARIABLE.fullmatch(place) else DEFAULT_VARIABLE

@@ -39,6 +39,8 @@ def check(config: options.Config = None, json: options.Json = False) -> None:
     counts = [_count(serves, "serve"), *([_count(len(settings.router.tiers), "tier")] if settings.router else ())]
     if settings.orchestrators:
         counts.append(_count(len(settings.orchestrators), "orchestrator"))
+    if settings.edges:
+        counts.append(_count(len(settings.edges), "edge"))
     terminal.say(f"{settings.source}: no problems; {', '.join(counts)}")
     terminal.say(f"next: stoker up --config {settings.source}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -75,7 +76,8 @@ def decisions(
         )
         right = ("STATUS", "WAITED", "FIRST TOKEN", "WHOLE", "IN", "OUT")
         terminal.table(columns, [_row(d) for d in found], right=right)
-        terminal.note(f"one in full: stoker explain {found[0].id}")
+        place = f" --state {shlex.quote(state)}" if state else f" --config {shlex.quote(config)}" if config else ""
+        terminal.note(f"one in full: stoker explain {found[0].id}{place}")
 
 
 def _follow(installation: Installation, limit: int, json: bool) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,6 +30,7 @@ def screen(settings: Settings) -> str:
     )
     names = [serve.name for serve in settings.serves]
     first, second = names[0], names[-1]
+    command, state = _stoker(), settings.paths.state
     return f"""
 Stoker answers at {url}
 
@@ -55,8 +59,14 @@ Try it in another terminal:
       for text in stream.text_stream:
           print(text, end="", flush=True)
 
-See what it does: stoker slot status --state {settings.paths.state}
-                  stoker decisions --state {settings.paths.state}
-Ask an orchestrator: stoker run --state {settings.paths.state} "Count to 9."
+See what it does: {command} slot status --state {state}
+                  {command} decisions --state {state}
+Ask an orchestrator: {command} run --state {state} "Count to 9."
 Ctrl-C ends it, and the models with it.
 """
+
+
+def _stoker() -> str:
+    """The command as a second terminal would find it: `scripts/demo` puts nothing on PATH."""
+    beside = Path(sys.executable).with_name("stoker")
+    return "stoker" if shutil.which("stoker") or not beside.exists() else str(beside)

@@ -58,11 +58,14 @@ def examine(config: str | None) -> list[DoctorFinding]:
         state, vault = Path(settings.paths.logs), Path(settings.paths.vault)
     findings += [doctor_checks.disk("disk for the vault", vault, f"df -h {vault}")]
     findings += [doctor_checks.disk("disk for logs", state, f"df -h {state}")]
-    return [
-        *findings,
-        doctor_checks.containers(settings.serves if settings is not None else ()),
-        doctor_checks.completion(Path.home()),
-    ]
+    docker = doctor_checks.containers(settings.serves if settings is not None else ())
+    findings += [docker]
+    if settings is not None and docker.health is doctor_checks.DoctorHealth.OK:
+        from stoker.app.configuration import placed_serves
+
+        boxed = [serve for serve in placed_serves(settings) if serve.container is not None]
+        findings += [found for serve in boxed if (found := doctor_checks.container(serve, settings.paths)) is not None]
+    return [*findings, doctor_checks.completion(Path.home())]
 
 
 def _configured(settings: Settings, engines: list[InstalledEngine]) -> list[DoctorFinding]:
@@ -105,7 +108,9 @@ def _configuration(config: str | None) -> tuple[Settings | None, DoctorFinding]:
         return settings, DoctorFinding(
             part, DoctorHealth.WARN, detail, "see docs/reference/configuration.md", "stoker config check"
         )
-    return settings, DoctorFinding(part, DoctorHealth.OK, f"{settings.source}, {len(settings.serves)} serves")
+    number = len(settings.serves)
+    detail = f"{settings.source}, {number} serve{'' if number == 1 else 's'}"
+    return settings, DoctorFinding(part, DoctorHealth.OK, detail)
 
 
 def _running(state: Path) -> int | None:

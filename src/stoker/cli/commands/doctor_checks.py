@@ -165,9 +165,10 @@ def access(front_door: FrontDoor) -> DoctorFinding:
     """Who may ask, against who can reach the port."""
     where = f"listens on {front_door.host}"
     if front_door.host in _LOOPBACK:
-        keys = f"{len(front_door.keys)} keys" if front_door.keys and front_door.auth else "no key is needed"
+        is_open = front_door.auth is False or not front_door.keys
+        keys = "no key is needed" if is_open else f"{len(front_door.keys)} keys"
         return DoctorFinding("keys", DoctorHealth.OK, f"{where}: only this machine reaches it; {keys}")
-    if front_door.auth and front_door.keys:
+    if front_door.auth is not False and front_door.keys:
         return DoctorFinding(
             "keys", DoctorHealth.OK, f"{where}: other machines reach it with one of {len(front_door.keys)} keys"
         )
@@ -248,7 +249,8 @@ def devices(settings: Settings, found: Sequence[discover.Gpu]) -> DoctorFinding:
             "slots", DoctorHealth.WARN, f"no serve uses: {', '.join(unused)}",
             "set `slot` of a serve to it, or remove the slot", "stoker config show",
         )  # fmt: skip
-    return DoctorFinding("slots", DoctorHealth.OK, f"found {seen}; {len(settings.slots)} slots")
+    number = len(settings.slots)
+    return DoctorFinding("slots", DoctorHealth.OK, f"found {seen}; {number} slot{'' if number == 1 else 's'}")
 
 
 def accelerators(probe: DeviceProbe, main: HostMemory) -> DoctorFinding:
@@ -288,14 +290,30 @@ def serve(serve: Serve, paths: Paths) -> DoctorFinding | None:
         found.append("the serve is a systemd unit, but systemd does not run on this machine")
     if not found:
         return None
+    return _cannot_start(serve, found)
+
+
+def container(serve: Serve, paths: Paths) -> DoctorFinding | None:
+    """What Docker says against a start: no image, a container of somebody else; None: nothing."""
+    from stoker.cli.commands.dry_run import container_lines
+    from stoker.cli.console.errors import RequestRefused
+
+    try:
+        container_lines(serve, paths)
+    except RequestRefused as refusal:
+        return _cannot_start(serve, [refusal.message])
+    return None
+
+
+def _cannot_start(serve: Serve, problems: Sequence[str]) -> DoctorFinding:
     own = f"serve '{serve.name}': "
-    detail = "; ".join(problem.removeprefix(own) for problem in found)
+    detail = "; ".join(problem.removeprefix(own) for problem in problems)
     return DoctorFinding(
         f"serve {serve.name}",
         DoctorHealth.FAIL,
         detail,
         "correct this; the serve cannot start",
-        f"stoker serves up {serve.name}",
+        f"stoker serves up {serve.name} --dry-run",
     )
 
 

@@ -164,10 +164,14 @@ def _switch(
 
 
 def _configured(installation: Installation, name: str, is_known: bool) -> Serve | None:
-    """None: only the running Stoker knows it. Raises UsageError if it is not known at all."""
+    """As the fleet gets it, with its slot's devices. None: only the running Stoker knows it. Raises UsageError if it is
+    not known at all.
+    """
+    from stoker.app.configuration import placed_serves
+
     if installation.settings is None:
         return None
-    found = next((s for s in installation.settings.serves if name in s.names()), None)
+    found = next((s for s in placed_serves(installation.settings) if name in s.names()), None)
     return installation.serve(name) if found is None and not is_known else found
 
 

@@ -146,7 +146,10 @@ def _program() -> str:
 
 def _require_secrets(settings: Settings, site: InstallSite) -> None:
     """Raises RequestRefused: a service does not have the environment of the shell that installs it."""
+    from stoker.config.warnings import edge_secrets
+
     keys = [key.value for key in settings.front_door.keys] + [s.key for s in settings.serves if s.key is not None]
+    keys += edge_secrets(settings.edges)
     names = sorted({key.source.removeprefix("env:") for key in keys if key.source.startswith("env:")})
     if not names:
         return

@@ -58,14 +58,14 @@ def run(
         str | None,
         typer.Option(
             "--project", metavar="DIR", help="Write the files that blocks name here. Default: as configured.",
-            show_default=False,
+            autocompletion=options.directories, show_default=False,
         ),
     ] = None,
     file: Annotated[
         list[str] | None,
         typer.Option(
             "--file", metavar="FILE", help="Add this file to the prompt (repeatable); only then may it be replaced.",
-            show_default=False,
+            autocompletion=options.project_files, show_default=False,
         ),
     ] = None,
     resume: Annotated[
@@ -238,7 +238,7 @@ def _report(
     from stoker.cli.commands.run_view import cost_of, summary
 
     view.end_line()
-    if decision is not None:
+    if decision is not None and decision.serve:  # else it was refused before anybody was asked
         terminal.note_in("dim", f"{request}: {summary(decision, cost_of(decision, installation.settings))}")
     if error is not None:
         terminal.note(f"stoker: {error.message}")

@@ -101,16 +101,24 @@ def _lines(page: str) -> int:
 
 
 def cost_of(decision: Decision, settings: Settings | None) -> float | None:
-    """In the currency of the tiers; None: the worker is no tier, or its tokens are not known."""
+    """Of worker and validator together, in the currency of the tiers. None: neither is a tier, or the worker's tokens
+    are not known.
+    """
     from stoker.domain.spending import spent
 
     if decision.routed is not None and decision.routed.attempts:
         return spent(decision.routed)
-    router = settings.router if settings is not None else None
-    tier = next((one for one in router.tiers if one.serve == decision.serve), None) if router is not None else None
-    if tier is None or decision.input_tokens is None or decision.output_tokens is None:
+    router, record = settings.router if settings is not None else None, decision.orchestrated
+    prices = {tier.serve: tier.cost for tier in reversed(router.tiers)} if router is not None else {}
+    if decision.input_tokens is None or decision.output_tokens is None:
         return None
-    return tier.cost.of(decision.input_tokens, decision.output_tokens)
+    costs = []
+    if decision.serve in prices:
+        costs.append(prices[decision.serve].of(decision.input_tokens, decision.output_tokens))
+    if record is not None and record.validator in prices:
+        output = record.validator_output_tokens
+        costs.append(prices[record.validator].of(record.validator_tokens - output, output))
+    return sum(costs) if costs else None
 
 
 def rate_of(decision: Decision) -> float | None:

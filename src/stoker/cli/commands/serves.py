@@ -50,13 +50,17 @@ def status(
     for serve in serves:
         if serve.last_error:
             again = f" (next attempt in {figures.seconds(serve.backoff)})" if serve.backoff else ""
-            terminal.say(f"\n{serve.name}{again}: {serve.last_error}")
+            terminal.say(f"\n{serve.name}, last failure{again}: {serve.last_error}")
+    for edge in now.edges:
+        if edge.problem:
+            stays = f"stays at {edge.address}" if edge.address else "was not found"
+            terminal.say(f"\nedge {edge.name} {stays}: {edge.problem}")
     if name is not None:
         _details(serves[0])
 
 
 def _row(serve: ServeStatus) -> tuple[str, ...]:
-    about = "about " if serve.swap_seconds_assumed and serve.swap_seconds is not None else ""
+    about = "about " if serve.swap_seconds_assumed and serve.load_seconds is not None else ""
     return (
         serve.name,
         serve.shown_state,
@@ -67,7 +71,7 @@ def _row(serve: ServeStatus) -> tuple[str, ...]:
         str(serve.queued),
         figures.seconds(serve.uptime),
         figures.size(serve.memory if serve.measured is None else serve.measured),
-        about + figures.seconds(serve.swap_seconds),
+        about + figures.seconds(serve.load_seconds),
         figures.number(serve.port),
     )
 

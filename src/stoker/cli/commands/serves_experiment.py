@@ -62,7 +62,7 @@ def experiment(
             settings,
             leave_running=False,
             announce=announcer(settings, screen(settings)),
-            reload=None,
+            read=None,
             force=frozenset((serve.name,)),
         )
     finally:

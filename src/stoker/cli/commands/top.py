@@ -131,7 +131,7 @@ def _serves(now: StatusAnswer, before: StatusAnswer | None, elapsed: float, wall
     drawn = _table(*shown, right=numbers)
     for serve in now.serves:
         earlier = before.serve(serve.name) if before is not None else None
-        loads = figures.seconds(serve.swap_seconds)
+        loads = figures.seconds(serve.load_seconds)
         cells: tuple[Text | str, ...] = (
             serve.name,
             terminal.styled(serve.shown_state),
@@ -143,7 +143,7 @@ def _serves(now: StatusAnswer, before: StatusAnswer | None, elapsed: float, wall
             _rate(serve, earlier, elapsed),
             _held(serve),
             figures.seconds(serve.uptime),
-            f"about {loads}" if serve.swap_seconds_assumed and serve.swap_seconds is not None else loads,
+            f"about {loads}" if serve.swap_seconds_assumed and serve.load_seconds is not None else loads,
         )
         drawn.add_row(*(cell for column, cell in zip(columns, cells, strict=True) if column in shown))
     return drawn

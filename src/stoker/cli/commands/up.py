@@ -65,7 +65,7 @@ def up(
             leave_running=leave_running,
             resume=resume,
             announce=announce,
-            reload=None if demo_ else read,
+            read=None if demo_ else read,
             force=forced,
         )
     )

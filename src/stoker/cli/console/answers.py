@@ -119,6 +119,11 @@ class ServeStatus(msgspec.Struct, frozen=True):
         return "not asked" if self.cloud and self.state == "stopped" else self.state
 
     @property
+    def load_seconds(self) -> float | None:
+        """How long a load takes; None: unknown, as it was never measured and its size is not configured."""
+        return None if self.swap_seconds_assumed and self.memory is None else self.swap_seconds
+
+    @property
     def is_gone(self) -> bool:
         """Whether nothing of it runs, not even asleep."""
         return self.state == "stopped" and self.temperature != "asleep"
@@ -142,6 +147,17 @@ class OrchestratorStatus(msgspec.Struct, frozen=True):
     project: str = ""
 
 
+class EdgeStatus(msgspec.Struct, frozen=True):
+    """The worker of an edge that serves are behind."""
+
+    name: str
+    address: str | None = None
+    """Where it was proved last; None: never."""
+    proved_at: float | None = None
+    problem: str | None = None
+    """What is wrong at the last look."""
+
+
 class StatusAnswer(msgspec.Struct, frozen=True):
     """GET /status."""
 
@@ -154,6 +170,7 @@ class StatusAnswer(msgspec.Struct, frozen=True):
     started_at: float = 0.0
     events: list[RecentEvent] = []
     orchestrators: list[OrchestratorStatus] = []
+    edges: list[EdgeStatus] = []
 
     def serve(self, name: str) -> ServeStatus | None:
         """The serve with this name, served name or alias; a serve's own name goes first."""

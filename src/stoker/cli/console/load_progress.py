@@ -46,7 +46,7 @@ def phase_of(status: StatusAnswer, name: str, waited: float) -> LoadPhase:
     swap = slot.swap if slot else None
     if serve is None or swap is None:
         words = f"{serve.state} {name}" if serve and serve.state in ("starting", "draining", "stopping") else "asking"
-        expected = serve.swap_seconds if serve and serve.state == "starting" else None
+        expected = serve.load_seconds if serve and serve.state == "starting" else None
         return LoadPhase(words, waited, expected)
     going = ", ".join(swap.stopping) or "nothing"
     if swap.phase == "draining":
@@ -58,7 +58,9 @@ def phase_of(status: StatusAnswer, name: str, waited: float) -> LoadPhase:
         words = f"stopping {going}"
     else:
         words = f"{swap.phase} {swap.target or going}"
-    return LoadPhase(words, swap.elapsed, swap.expected)
+    target = status.serve(swap.target) if swap.target else None
+    expected = swap.expected if target is None or target.load_seconds is not None else None
+    return LoadPhase(words, swap.elapsed, expected)
 
 
 def watch(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -80,6 +80,12 @@ def orchestrator_names(context: typer.Context, incomplete: str) -> list[str]:
     return _matching(found if isinstance(found, dict) else (), incomplete)
 
 
+def edge_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Configured edges."""
+    found = _document(context).get("edge")
+    return _matching(found if isinstance(found, dict) else (), incomplete)
+
+
 def orchestrated_requests(context: typer.Context, incomplete: str) -> list[str]:
     """Ids of the requests that have a scratchpad, the newest first."""
     paths = _document(context).get("paths")
@@ -129,16 +135,29 @@ def class_lists(context: typer.Context, incomplete: str) -> list[str]:
 
 def profile_files(incomplete: str) -> list[str]:
     """Files of JSON, and the directories where one may lie."""
-    typed = Path(incomplete).expanduser()
+    return _paths(incomplete, lambda entry: entry.is_dir() or entry.suffix == ".json")
+
+
+def directories(incomplete: str) -> list[str]:
+    return _paths(incomplete, Path.is_dir)
+
+
+def project_files(context: typer.Context, incomplete: str) -> list[str]:
+    """Files and directories; relative ones are in the directory of `--project`, as `stoker run` reads them."""
+    project = context.params.get("project")
+    return _paths(incomplete, Path.exists, Path(project).expanduser() if isinstance(project, str) else Path())
+
+
+def _paths(incomplete: str, fits: Callable[[Path], bool], base: Path = Path()) -> list[str]:
+    """What a path may go on as; directories with their `/`. Hidden ones only if their dot is typed."""
+    typed = base / Path(incomplete).expanduser()
     where = typed if incomplete.endswith("/") or not incomplete else typed.parent
     head = incomplete[: len(incomplete) - len("" if where == typed else typed.name)]
     try:
         entries = sorted(where.iterdir())
     except OSError:
         return []
-    found = [
-        f"{head}{entry.name}{'/' * entry.is_dir()}" for entry in entries if entry.is_dir() or entry.suffix == ".json"
-    ]
+    found = [f"{head}{entry.name}{'/' * entry.is_dir()}" for entry in entries if fits(entry)]
     hides = incomplete == head
     return [name for name in found if name.startswith(incomplete) and not (hides and name[len(head)] == ".")]
 

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from stoker.cli.evaluate.running_serve import RunningServe
     from stoker.domain.access import Settings
     from stoker.domain.orchestrator import Orchestrator
+    from stoker.domain.serve import Serve
     from stoker.exchange.internal_client import InternalClient
     from stoker.measure.validator.planted_faults import BlockToJudge
-    from stoker.measure.validator.rates import ErrorRate, StoredVerdict, ValidatorRates
+    from stoker.measure.validator.rates import ErrorRate, StoredVerdict, StoredVerdicts, ValidatorRates
 
 PATIENCE = 60.0
 """Seconds for one verdict."""
@@ -63,6 +64,24 @@ def validator_prompt(orchestrator: Orchestrator) -> str:
     from stoker.orchestrate.prompts import VALIDATOR_PROMPT
 
     return orchestrator.validator_prompt or VALIDATOR_PROMPT
+
+
+def configured_model(serve: Serve, state: Path) -> str:
+    """Digest of the model that the configuration names: its files, template, quantisation and sampling. No engine is
+    asked. Weights are hashed once, at about a gigabyte per second.
+    """
+    import hashlib
+    import json
+
+    from stoker.measure.artifacts import fingerprint
+    from stoker.measure.artifacts.fingerprint import EngineReport
+    from stoker.store.files.hashes import HashCache
+
+    digests = HashCache(state).hash_all(fingerprint.identity_files(serve))
+    parts = fingerprint.fingerprint(serve, EngineReport(), digests).parts
+    known = {name: parts[name] for name in fingerprint.IDENTITY if name in parts}
+    served = [serve.served_name, None if "model" in known else serve.cmd]  # else only the command names the model
+    return hashlib.sha256(json.dumps([known, *served], sort_keys=True).encode()).hexdigest()
 
 
 def validator_serve(settings: Settings, orchestrator: Orchestrator) -> str:
@@ -114,9 +133,10 @@ def _ask_all(
 
     serve = known.serve
     is_cloud = serve.translation.cloud
-    head = rates.header_of(Fingerprint(serve.served_name or serve.name) if is_cloud else known.subject.fingerprint)
+    found = Fingerprint(serve.served_name or serve.name) if is_cloud else known.subject.fingerprint
+    head = rates.header_of(found, configured_model(serve, known.place.state))
     kept = rates.load_verdicts(path)
-    goes_on = kept.header == head and not fresh
+    goes_on = kept.header is not None and kept.header.is_same_model(head) and not fresh
     left = [block for block in blocks_to_judge() if not goes_on or block.digest not in kept.verdicts]
     path.parent.mkdir(mode=0o700, exist_ok=True)
     with path.open("ab" if goes_on else "wb") as file, ProgressLine(quiet or not left) as bar:
@@ -233,7 +253,7 @@ def _document(measured: ValidatorToMeasure, rates: ValidatorRates) -> dict[str, 
 
 
 def validator_warnings(settings: Settings) -> list[str]:
-    """Validators that were not measured, or are no better than chance: one sentence each."""
+    """Validators that were not measured, were another model then, or are no better than chance: one sentence each."""
     from stoker.measure.validator import rates
 
     found = []
@@ -241,8 +261,14 @@ def validator_warnings(settings: Settings) -> list[str]:
         if not (serve := validator_serve(settings, one)):
             continue
         path = rates.path_of(settings.paths.state, serve, validator_prompt(one))
-        seen = rates.rates_of(rates.load_verdicts(path).verdicts)
-        if not seen.is_complete:
+        stored = rates.load_verdicts(path)
+        seen = rates.rates_of(stored.verdicts)
+        if seen.is_complete and _was_another(stored, settings, serve):
+            found.append(
+                f"orchestrator '{one.name}': its validator '{serve}' was another model when it was measured, so its "
+                f"error rates do not count: stoker eval validator {one.name}"
+            )
+        elif not seen.is_complete:
             found.append(
                 f"orchestrator '{one.name}': nobody measured how often its validator '{serve}' is wrong: "
                 f"stoker eval validator {one.name}"
@@ -254,3 +280,11 @@ def validator_warnings(settings: Settings) -> list[str]:
                 f"{seen.false_alarms.n} right blocks, which is not better than chance; use another model, or remove it"
             )
     return found
+
+
+def _was_another(stored: StoredVerdicts, settings: Settings, name: str) -> bool:
+    """Whether the verdicts are of another model than the one that is configured now. What is not known is no reason."""
+    serve = next((one for one in settings.serves if one.name == name), None)
+    if serve is None or stored.header is None or not stored.header.configured:
+        return False
+    return stored.header.configured != configured_model(serve, Path(settings.paths.state))

@@ -4,6 +4,7 @@ all_rules  runs them all; the front door
 keys       keys of callers, and applications
 names      one namespace for serves, their names, and tiers
 serves     what one serve needs, and what it must not have
+edges      workers whose address may change
 slots      ports, slots and their memory
 gates      gates and aliases
 routing    tiers and classes

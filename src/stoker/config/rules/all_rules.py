@@ -5,6 +5,7 @@ from __future__ import annotations
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
 from stoker.config.local_address import is_loopback
+from stoker.config.rules.edges import check_edges
 from stoker.config.rules.gates import check_gates
 from stoker.config.rules.keys import check_keys
 from stoker.config.rules.names import check_names
@@ -26,6 +27,7 @@ def check_rules(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> N
     check_gates(doc, file, entries)
     check_routing(doc, file, entries)
     check_orchestrators(doc, file, entries)
+    check_edges(doc, file, entries)
 
 
 def _check_door(doc: ConfigDocument, file: File) -> None:
@@ -34,13 +36,11 @@ def _check_door(doc: ConfigDocument, file: File) -> None:
         least = -(-least_for(door.body_limit) // 2**20)
         text = f"is too small for one body of `body_limit`: give at least {least}MiB, or lower `body_limit`"
         doc.problem((*section, "body_budget"), text)
-    if door.keys or door.auth == "none" or doc.is_spoiled((*section, "keys")) or doc.is_spoiled((*section, "auth")):
+    if door.keys or doc.holds((*section, "auth")) or any(doc.is_spoiled((*section, key)) for key in ("keys", "auth")):
         return
     if not is_loopback(door.host):
         doc.problem(
             (*section, "host"),
             f"'{door.host[:64]}' can be reached from other machines, and there are no keys; "
-            'give `keys`, or set auth = "none"',
+            'give `keys`, or set auth = "keys" and make them with `stoker keys create`, or set auth = "none"',
         )
-    elif doc.holds((*section, "auth")):
-        doc.problem((*section, "auth"), 'is "keys", but there are no keys; give `keys`, or remove it')

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from stoker.config.tables.edge import EdgeTable
 from stoker.config.tables.gates import AliasRow, GateTable
 from stoker.config.tables.keys import AppTable, KeyTable
 from stoker.config.tables.media import MediaTable
@@ -21,7 +22,6 @@ from stoker.config.tables.value_types import (
     AuthWord,
     AutoDuration,
     AutoSize,
-    BaseUrl,
     Command,
     Count,
     Devices,
@@ -38,6 +38,7 @@ from stoker.config.tables.value_types import (
     Port,
     Rendezvous,
     ServedName,
+    ServeUrl,
     Sha256,
     Share,
     Size,
@@ -86,7 +87,9 @@ class FrontDoorTable(Section):
     )
     keep_alive: SomeDuration = setting("15s", "Time between keep-alive pings in a silent stream.")
     auth: AuthWord = setting(
-        "keys", "`keys`: callers need one of the keys. `none`: everybody who reaches the port is admitted."
+        "keys",
+        "`keys`: callers need a key, from this file or made by `stoker keys create`. `none`: everybody who reaches the "
+        "port is admitted. Left out: callers need a key as soon as there is one.",
     )
     keys: list[KeyTable] = setting([], "The keys of callers. If there are none, callers on loopback need no key.")
     allowed_hosts: list[Text] = setting(
@@ -114,6 +117,7 @@ class PathsTable(Section):
     logs: Text | None = setting(None, "Directory for one log per serve. Default: `logs` in the state directory.")
     vault: Text | None = setting(None, "Directory of `vault:NAME` models. Default: `~/.local/share/stoker/vault`.")
     decisions: Count = setting(10_000, "How many decision records are kept.")
+    usage_days: Count = setting(400, "How many days usage is kept: `stoker usage`.")
     log_bytes: Size = setting("10MiB", "Size at which a serve's log is rotated. One old file is kept.")
     placement: bool | None = setting(
         None, "Whether weights and caches must be in the vault. Default: true if `vault` is given."
@@ -221,7 +225,9 @@ class ServeTable(Section):
     canary: bool = setting(
         False, "Whether a start also has to answer a one-token completion before the serve is ready."
     )
-    base_url: BaseUrl | None = setting(None, 'Where an external serve answers: `"http://10.0.0.7:30000/v1"`.')
+    base_url: ServeUrl | None = setting(
+        None, 'Where an external serve answers: `"http://10.0.0.7:30000/v1"`, or `"edge:NAME"`: where `[edge.NAME]` is.'
+    )
     key: Text | None = setting(None, "The key for the serve: `env:NAME` or `file:PATH`.")
     dialects: list[DialectWord] | None = setting(
         None,
@@ -354,6 +360,9 @@ class File(Section):
     )
     orchestrator: dict[str, OrchestratorTable] = setting(
         {}, "Model names whose answers are written block by block and checked: `[orchestrator.NAME]`."
+    )
+    edge: dict[str, EdgeTable] = setting(
+        {}, "Workers whose address may change, and the ingress that leads to them: `[edge.NAME]`."
     )
     media: MediaTable = setting(MediaTable(), "Images that requests give by URL.")
     router: RouterTable = setting(RouterTable(), "How requests for `auto` are routed.")

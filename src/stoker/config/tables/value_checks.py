@@ -8,10 +8,12 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from stoker.config.units import parse_duration, parse_size
 from stoker.config.wording import listed
+from stoker.domain.edge import EDGE_SCHEME
 from stoker.domain.nearest import did_you_mean
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
@@ -165,6 +167,29 @@ def url(value: object) -> str:
     if parts.query or parts.fragment:
         raise ValueError(f"must not have a '?' or '#' part; {form}")
     return text.rstrip("/")
+
+
+def serve_url(value: object) -> str:
+    """An address, or `edge:NAME`. Whether the edge exists is checked elsewhere."""
+    text = text_of(value)
+    return EDGE_SCHEME + name(text.removeprefix(EDGE_SCHEME)) if text.startswith(EDGE_SCHEME) else url(text)
+
+
+def public_route(value: object) -> str:
+    """`https://HOST/PREFIX/v1/*`, without its `/v1/*`."""
+    text = plain(value)
+    base = url(text.removesuffix("*").rstrip("/"))
+    if not base.startswith("https://") or not base.endswith("/v1"):
+        raise ValueError('is not a public route; write one like "https://llm.example.com/v1/*"')
+    return base.removesuffix("/v1")
+
+
+def ip_address_text(value: object) -> str:
+    text = plain(value)
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        raise ValueError('is not an IP address; write one like "10.0.0.7" (a name goes into `dns`)') from None
 
 
 def origin(value: object) -> str:

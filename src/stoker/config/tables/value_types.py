@@ -77,6 +77,7 @@ ServedName = Annotated[str, BeforeValidator(value_checks.served_name)]
 PathPrefix = Annotated[str, BeforeValidator(value_checks.path_prefix)]
 SlashPath = Annotated[str, BeforeValidator(value_checks.slash_path)]
 BaseUrl = Annotated[str, BeforeValidator(value_checks.url)]
+ServeUrl = Annotated[str, BeforeValidator(value_checks.serve_url)]
 Origin = Annotated[str, BeforeValidator(value_checks.origin)]
 HostPattern = Annotated[
     str, BeforeValidator(value_checks.host_pattern), _schema(examples=["img.example.com", "*.example.com"])

@@ -78,20 +78,26 @@ class ContainerDriver:
         if seen.state not in HOLDS and serve.port is not None and serve.port not in self._ports():
             problem = port_problem(serve.host, serve.port)
             found += [f"serve '{serve.name}': {problem}"] if problem else []
-        if seen.action in (ContainerAction.CREATE, ContainerAction.RECREATE):
-            found += up_command.problems(serve, seen.up)
-            try:
-                found += await self._inspector.lacking(serve, seen.up)
-            except DockerFailed as failure:
-                found.append(f"serve '{serve.name}': {failure.message}")
-        return found
+        return found + await self._up_problems(serve, seen)
 
     async def plan(self, serve: Serve) -> list[list[str]]:
         """The commands that a start would run now, in order; nothing to do: empty. Raises StartFailed as it would."""
         seen = await self._inspector.look(serve)
         if seen.obstacle:
             raise StartFailed(seen.obstacle, code="cannot_start")
+        if problems := await self._up_problems(serve, seen):
+            raise StartFailed("; ".join(problems), code="cannot_start")
         return _steps(serve, seen)
+
+    async def _up_problems(self, serve: Serve, seen: Inspection) -> list[str]:
+        """What prevents `up`, if a start would run it."""
+        if seen.action not in (ContainerAction.CREATE, ContainerAction.RECREATE):
+            return []
+        found = up_command.problems(serve, seen.up)
+        try:
+            return found + await self._inspector.lacking(serve, seen.up)
+        except DockerFailed as failure:
+            return [*found, f"serve '{serve.name}': {failure.message}"]
 
     async def state(self, record: StartRecord) -> ContainerState:
         """Of the container of a record, now: what a probe that gets no answer asks next. UNKNOWN: Docker is silent."""

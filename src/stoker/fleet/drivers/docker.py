@@ -32,6 +32,7 @@ class DockerFault(Enum):
     NO_ANSWER = "no answer"
     NO_CONTAINER = "no container"
     NO_IMAGE = "no image"
+    NO_GPU = "no GPU"
     NAME_TAKEN = "name taken"
     BAD_COMPOSE = "bad compose file"
     OTHER = "other"
@@ -69,12 +70,18 @@ _PATTERNS: tuple[tuple[str, DockerFault, str], ...] = (
         DockerFault.NO_IMAGE,
         "the image {what} is not on this machine: type `docker pull {what}`, or correct its name",
     ),
+    (
+        r"could not select device driver|failed to discover GPU vendor|nvidia-container-cli: (?!mount error)",
+        DockerFault.NO_GPU,
+        "Docker cannot use the GPU: install the NVIDIA Container Toolkit, then type "
+        "`sudo nvidia-ctk runtime configure --runtime=docker` and `sudo systemctl restart docker` ({last})",
+    ),
     (r"no such (container|object)", DockerFault.NO_CONTAINER, "there is no such container: see `docker ps --all`"),
     (
         r"yaml|no such service|unsupported config|invalid compose|no configuration file|can't find a suitable"
         r"|FileNotFoundError|no such file or directory.*\.ya?ml|open .*\.ya?ml: no such file",
         DockerFault.BAD_COMPOSE,
-        "the Compose file cannot be used: `{config}` shows why",
+        "the Compose file cannot be used: `{config}` shows why ({last})",
     ),
 )
 _COMPILED = tuple(
@@ -97,8 +104,8 @@ def explain(argv: Sequence[str], said: str) -> DockerFailed:
         what = next((text for text in found.groupdict().values() if text), "")
         if fault is DockerFault.BAD_COMPOSE and not is_compose(argv):
             continue
-        sentence = advice.format(what=what, config=" ".join([*before_verb(argv), "config"]))
-        return DockerFailed(fault, f"{sentence} ({last})" if fault is DockerFault.BAD_COMPOSE else sentence)
+        config = " ".join([*before_verb(argv), "config"])
+        return DockerFailed(fault, advice.format(what=what, config=config, last=last))
     return DockerFailed(DockerFault.OTHER, f"`{' '.join(argv[:2])}` failed: {last or 'it printed nothing'}")
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from urllib.parse import urlsplit
 
+from stoker.domain.edge import EDGE_SCHEME
 from stoker.domain.errors import StartFailed
 from stoker.domain.lease import Target
+from stoker.domain.protocols import EdgeTargets
 from stoker.domain.serve import Serve
 
 START_LIMIT = 5.0
@@ -35,6 +38,28 @@ def address_of(serve: Serve) -> Target:
     key = serve.key.reveal() if serve.key else None
     name = serve.served_name or serve.name
     return Target(host, port or (443 if tls else 80), path, name, key, tls, key_header=serve.key_header)
+
+
+async def locate(serve: Serve, edges: EdgeTargets | None) -> Target:
+    """Where the serve answers; behind an edge: where its worker is now. Raises StartFailed."""
+    name = edge_of(serve)
+    if name is None:
+        return address_of(serve)
+    if edges is None:
+        raise StartFailed(f"serve '{serve.name}': this program follows no edges", code="cannot_start")
+    return on_worker(serve, await edges.target(name))
+
+
+def edge_of(serve: Serve) -> str | None:
+    """The edge behind which it is; None: it has an address of its own."""
+    url = serve.base_url or ""
+    return url.removeprefix(EDGE_SCHEME) if url.startswith(EDGE_SCHEME) else None
+
+
+def on_worker(serve: Serve, worker: Target) -> Target:
+    """The serve's target on this worker: its own key, or else that of the edge."""
+    key = serve.key.reveal() if serve.key else worker.key
+    return replace(worker, served_name=serve.served_name or serve.name, key=key, key_header=serve.key_header)
 
 
 class ExternalWatch:

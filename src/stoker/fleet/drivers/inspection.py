@@ -106,7 +106,8 @@ class Inspector:
         elif up_command.verb_of(up) in ("run", "create"):
             words = [word for word in up[2:] if not word.startswith(("-", "/"))]
             if not await self._docker.images(words):
-                return [f"no image that `up` of {who} names is here: type `docker pull` with its name"]
+                image = up_command.named_image(up)
+                return [f"{who}: the image {image} is not on this machine: type `docker pull {image}`"]
         return []
 
     async def _with_installed_compose(self, words: list[str]) -> tuple[list[str], str]:

@@ -19,6 +19,12 @@ _FILES = "com.docker.compose.project.config_files"
 _DIRECTORY = "com.docker.compose.project.working_dir"
 _KEY = re.compile(r"^(?P<indent> *)(?P<key>[^\s#:][^:]*):(?: (?P<value>.*))?$")
 
+_SWITCH = re.compile(
+    r"-[ditPq]+|--(detach|disable-content-trust|init|interactive|no-healthcheck|oom-kill-disable|privileged|publish-all"
+    r"|quiet|read-only|rm|sig-proxy|tty|use-api-socket)"
+)
+"""The options of `docker run` that take no value."""
+
 
 @dataclass(frozen=True, slots=True)
 class Service:
@@ -58,6 +64,18 @@ def verb_of(words: Sequence[str]) -> str:
     else:
         rest = []
     return rest[0] if rest else ""
+
+
+def named_image(words: Sequence[str]) -> str:
+    """The image of a `docker run` or `docker create`: its first word that is no option and no option's value."""
+    verb = verb_of(words)
+    rest = iter(words[words.index(verb) + 1 :])
+    for word in rest:
+        if not word.startswith("-"):
+            return word
+        if "=" not in word and _SWITCH.fullmatch(word) is None:
+            next(rest, None)
+    return "IMAGE"
 
 
 def only_creates(words: Sequence[str]) -> bool:

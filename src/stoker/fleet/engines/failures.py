@@ -69,7 +69,7 @@ class FailurePattern(NamedTuple):
 TABLE: tuple[FailurePattern, ...] = (
     FailurePattern(
         FailureKind.STARTUP_MEMORY,
-        r"less than desired GPU memory utilization|No available memory for the cache blocks"
+        r"less than desired [GC]PU memory utilization|No available memory for the cache blocks"
         r"|larger than the (available KV cache memory|maximum number of tokens that can be stored in KV cache)",
         ("vllm",),
     ),
@@ -78,7 +78,7 @@ TABLE: tuple[FailurePattern, ...] = (
         FailureKind.DEVICE_LOST,
         r"GPU is lost|fallen off the bus|uncorrectable ECC|DeviceLost|no CUDA-capable device|No HIP GPUs are available"
         r"|(CUDA|CUDA driver) initialization (error|failed)|devices? unavailable|driver version is insufficient"
-        r"|No CUDA GPUs are available",
+        r"|No CUDA GPUs are available|Failed to infer device type",
     ),
     FailurePattern(
         FailureKind.OUT_OF_MEMORY,
@@ -143,7 +143,8 @@ _ADVICE: Mapping[FailureKind, str] = {
     "change `memory_fraction`",
     FailureKind.OUT_OF_MEMORY: "it ran out of memory: lower `context`, `parallel` or `gpu_layers`, or take a smaller "
     "quantisation",
-    FailureKind.DEVICE_LOST: "the device is gone: look at `dmesg` and `nvidia-smi`; the machine may need a restart",
+    FailureKind.DEVICE_LOST: "there is no usable device: look at `nvidia-smi` and `dmesg`; the driver may be missing, "
+    "or the machine may need a restart",
     FailureKind.DEVICE_FAULT: "its code failed on the device: try `graphs = false` or another `attention_backend`, or "
     "update the engine",
     FailureKind.UNSUPPORTED_QUANTIZATION: "this engine cannot run this quantisation here: use another file, or remove "

@@ -15,7 +15,15 @@ _HINT_LINES = 120  # vLLM prints the cause above the tracebacks of all waiting r
 _TAIL = 64 * 2**10
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_NOISE = re.compile(r"^\s*(File \".*\", line \d+|Traceback \(most recent|[\^~\s]+$|at .*:\d+$)|cleaning up before exit")
+_NOISE = re.compile(r"^\s*(Traceback \(most recent|[\^~\s]+$|at .*:\d+$)|cleaning up before exit")
+_FRAME = re.compile(r"^\s*File \".*\", line \d+")
+_SOURCE = " " * 4
+"""Indents the source code that a traceback shows below a frame."""
+_LOG_HEAD = re.compile(r"^(\([\w-]+ pid=\d+\) ?)?([A-Z]+ \d\d-\d\d [\d:]{8} \[[^]]*\] ?)?")
+"""What vLLM puts before a line: process, level, time, place in its source."""
+_EXCEPTION = re.compile(r"^[\w.]*(Error|Exception): ")
+_CAUSE = 400
+"""Characters shown of the first exception."""
 
 
 class LastOutput(NamedTuple):
@@ -39,19 +47,35 @@ def last_output(
 
 def from_text(said: str, secrets: Iterable[str] = (), engine: str = "", code: int | None = None) -> LastOutput:
     """As `last_output`, of what was read elsewhere."""
-    lines: list[str] = []
-    for raw in _ESCAPE.sub("", redact(said, secrets)).splitlines():
-        line = _CONTROL.sub("", raw.expandtabs(1)).strip()
-        if any(c.isalnum() for c in line) and not _NOISE.search(line) and line not in lines[-LINES:]:
-            lines.append(line)
+    lines = _telling_lines(redact(said, secrets))
     failure = classify(engine, code, "\n".join(lines[-_HINT_LINES:]))
     kept = lines[-LINES:]
     # What comes last is often only that it ended: the line that says why is shown first.
-    cause = [failure.evidence] if failure is not None and not any(failure.evidence in line for line in kept) else []
+    why = failure.evidence if failure is not None else _first_exception(lines)
+    cause = [why] if why and not any(why in line for line in kept) else []
     while len(kept) > 1 and len(" | ".join([*cause, *kept])) > LENGTH:
         kept.pop(0)
     text = " | ".join([*cause, *kept])[-LENGTH:]
     return LastOutput(text, failure.advice if failure is not None else "", failure)
+
+
+def _telling_lines(said: str) -> list[str]:
+    """Without escapes, vLLM's line heads, tracebacks' frames, and repeats."""
+    lines: list[str] = []
+    in_frame = False
+    for raw in _ESCAPE.sub("", said).splitlines():
+        text = _LOG_HEAD.sub("", _CONTROL.sub("", raw.expandtabs(1)))
+        in_frame = _FRAME.match(text) is not None or (in_frame and text.startswith(_SOURCE))
+        line = text.strip()
+        is_telling = not in_frame and any(c.isalnum() for c in line) and not _NOISE.search(line)
+        if is_telling and line not in lines[-LINES:]:
+            lines.append(line)
+    return lines
+
+
+def _first_exception(lines: list[str]) -> str:
+    """Of several processes, or of a chain, the first one is the cause; empty: none was printed."""
+    return next((line[:_CAUSE] for line in lines if _EXCEPTION.match(line)), "")
 
 
 def redact(text: str, secrets: Iterable[str]) -> str:

@@ -84,6 +84,6 @@ def _command(serve: Serve) -> tuple[str, ...] | None:
 
 def _missing(serve: Serve) -> str:
     return (
-        f"serve '{serve.name}' needs SGLang, and there is no `{COMMAND}` on PATH: type `pip install sglang`, or add "
-        "the directory that it is in to `env.PATH`"
+        f"serve '{serve.name}': SGLang is needed, and there is no `{COMMAND}` on PATH: type `pip install sglang`, or "
+        "add the directory that it is in to `env.PATH`"
     )

@@ -71,6 +71,6 @@ def unsupported(serve: Serve) -> list[str]:
 
 def _missing(serve: Serve) -> str:
     return (
-        f"serve '{serve.name}' needs vLLM, and there is no `{COMMAND}` on PATH: type `pip install vllm`, or add the "
-        "directory that it is in to `env.PATH`"
+        f"serve '{serve.name}': vLLM is needed, and there is no `{COMMAND}` on PATH: type `pip install vllm`, or add "
+        "the directory that it is in to `env.PATH`"
     )

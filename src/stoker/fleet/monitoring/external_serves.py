@@ -11,9 +11,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 
 from stoker.domain.errors import StartFailed
-from stoker.domain.protocols import Clock
+from stoker.domain.protocols import Clock, EdgeTargets
 from stoker.domain.serve import Driver, Serve
-from stoker.fleet.drivers.external import address_of
+from stoker.fleet.drivers.external import locate
 from stoker.fleet.engines.readiness import Readiness
 from stoker.fleet.swapping.conductor import Conductor
 
@@ -22,10 +22,10 @@ EVERY = 5.0
 HealthCheck = Callable[[Serve], Awaitable[bool]]
 
 
-def health_check(clock: Clock) -> HealthCheck:
+def health_check(clock: Clock, edges: EdgeTargets | None = None) -> HealthCheck:
     async def look(serve: Serve) -> bool:
         try:
-            return await Readiness(serve, address_of(serve), clock, asyncio.Event()).is_healthy()
+            return await Readiness(serve, await locate(serve, edges), clock, asyncio.Event()).is_healthy()
         except StartFailed:
             return False
 

@@ -76,7 +76,7 @@ class Adopter:
             managed.apply(LifecycleEvent.PROVED)
             self._registry.end_sleepers(self._warm.on_started(managed.serve))
             self._log.info("serve %s was running as %s: adopted", record.name, _process_name(record))
-            self._conversations.started(managed.serve, managed.address, record.facts, is_fresh=False)
+            self._conversations.started(managed.serve, managed.target, record.facts, is_fresh=False)
             return managed.running(dict(record.facts))
         process = _process_name(record)
         self._log.warning("serve %s was left running as %s and is stopped: %s", record.name, process, reason)
@@ -88,7 +88,7 @@ class Adopter:
 
     async def _bad_answer(self, managed: ManagedServe) -> str:
         """Empty if the serve answers as it should; else why it cannot be adopted."""
-        readiness = Readiness(managed.serve, managed.address, self._clock, managed.ended)
+        readiness = Readiness(managed.serve, managed.target, self._clock, managed.stop_probing)
         try:
             async with asyncio.timeout(ADOPT_LIMIT):
                 await readiness.prove(canary=False)

@@ -29,7 +29,7 @@ class ManagedServe:
 
     serve: Serve
     on_exit: OnExit
-    address: Target
+    target: Target
     launched_at: float
     """When it was launched or adopted, by the clock."""
     started_at: float
@@ -41,7 +41,7 @@ class ManagedServe:
     state: LifecycleState = LifecycleState.STOPPED
     unit: Unit | None = None
     watch: ExternalWatch | None = None
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    stop_probing: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when its main process exited, or the start of an external serve is given up: probing ends then."""
     gone: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when no process of it is left: the serve may be started again."""
@@ -64,7 +64,7 @@ class ManagedServe:
 
     def running(self, facts: dict[str, str | int | float]) -> Running:
         target = replace(
-            self.address,
+            self.target,
             speaks=_dialects(facts.get("speaks")),
             system_turns=str(facts["system_turns"]) if "system_turns" in facts else None,
         )
@@ -73,7 +73,7 @@ class ManagedServe:
 
     def secrets(self) -> list[str]:
         """The values to remove from the engine's output before it is shown."""
-        own = [self.address.key, self.serve.key.reveal() if self.serve.key else None]
+        own = [self.target.key, self.serve.key.reveal() if self.serve.key else None]
         own += [value for name, value in self.serve.env.items() if is_secret(name) and len(value) >= _SHORTEST_SECRET]
         return [value for value in own if value]
 

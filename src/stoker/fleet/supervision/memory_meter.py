@@ -76,11 +76,12 @@ class MemoryMeter:
             self._log.warning("serve %s: %s", name, freed)
 
     async def memory_problems(self, serve: Serve, ours: Collection[int]) -> list[str]:
-        """Why the serve will not fit, one sentence for each problem; empty if it fits, or if that is unknown.
+        """Whether the serve will fit. Problems that a `fallback` can answer for are raised, the others are returned.
 
         Raises StartFailed `startup_memory` if it is too large, and `unsupported_quantization` if its device lacks its
-        number format: then its `fallback` answers. `ours`: processes that will have stopped before the start; their
-        memory counts as free.
+        number format. Returns one sentence for each other problem; empty if it fits, or if that is unknown.
+
+        `ours`: processes that will have stopped before the start; their memory counts as free.
         """
         if serve.cmd is not None or serve.driver is not Driver.PROCESS or not serve.model.startswith("/"):
             return []

@@ -19,10 +19,11 @@ import msgspec
 from stoker.domain.access import Paths
 from stoker.domain.errors import StartFailed
 from stoker.domain.events import MemoryMeasured, Notify, ignore
-from stoker.domain.protocols import Clock, Running
+from stoker.domain.protocols import Clock, EdgeTargets, Running
 from stoker.domain.serve import Driver, Slot
 from stoker.fleet.conversations.keeper import ConversationKeeper
 from stoker.fleet.drivers import process_group
+from stoker.fleet.drivers.external import edge_of
 from stoker.fleet.drivers.local import LocalDriver
 from stoker.fleet.drivers.unit import UnitDriver as UnitDriver
 from stoker.fleet.engines.readiness import EngineEnded, NotReady, Readiness, ReadinessProof
@@ -73,6 +74,8 @@ class FleetContext:
     drivers: Mapping[Driver, UnitDriver] = field(default_factory=dict)
     """Drivers that replace the built-in ones."""
     probe: DeviceProbe = field(default_factory=machine)
+    edges: EdgeTargets | None = None
+    """Where serves behind edges answer; None: there are none."""
 
 
 class ServeRegistry:
@@ -87,7 +90,7 @@ class ServeRegistry:
         self.serves: dict[str, ManagedServe] = {}
         """By name. Only the registry writes it."""
         self.records = StartRecords(Path(context.paths.state) / "serves", context.log)
-        self.is_grace_over = False
+        self.is_hurried = False
         self._context = context
         self._clock = context.clock
         self._log = context.log
@@ -100,7 +103,7 @@ class ServeRegistry:
         self._failures: dict[str, str] = {}
         self._measuring: set[asyncio.Task[None]] = set()
         self._graceful_waits: set[asyncio.Task[Any]] = set()
-        """Waits that `end_grace` cancels."""
+        """Waits that `hurry` cancels."""
 
     # -- questions -------------------------------------------------------------------------------------------------
 
@@ -149,7 +152,7 @@ class ServeRegistry:
 
     async def prove(self, managed: ManagedServe, limit: float) -> ReadinessProof:
         """Wait until the serve is proved ready. Raises StartFailed with its last output and the next step."""
-        readiness = Readiness(managed.serve, managed.address, self._clock, managed.ended)
+        readiness = Readiness(managed.serve, managed.target, self._clock, managed.stop_probing)
         try:
             async with asyncio.timeout(limit):
                 return await readiness.prove()
@@ -173,7 +176,7 @@ class ServeRegistry:
         is_unexpected = managed.state is not LifecycleState.STOPPING
         managed.apply(LifecycleEvent.EXITED)
         managed.ended_unexpectedly = is_unexpected
-        managed.ended.set()
+        managed.stop_probing.set()
         if is_unexpected and managed.unit is not None:
             managed.unit.begin_end(0.0)
         if was_asleep:
@@ -189,13 +192,13 @@ class ServeRegistry:
         managed.watch = None  # the watch has ended
         managed.apply(LifecycleEvent.EXITED)
         self._on_gone(managed)
-        managed.on_exit(managed.serve.name, f"stopped answering at {managed.serve.base_url}: {readiness.last}")
+        managed.on_exit(managed.serve.name, f"stopped answering at {_place(managed)}: {readiness.last}")
 
     async def stop(self, managed: ManagedServe, grace: float) -> None:
         if managed.gone.is_set():
             return
         managed.apply(LifecycleEvent.STOP_ASKED)
-        managed.ended.set()
+        managed.stop_probing.set()
         if managed.unit is not None:
             pids = self.members(managed)
             before = None
@@ -204,7 +207,7 @@ class ServeRegistry:
                     async with asyncio.timeout(SNAPSHOT_TIMEOUT):
                         before = await self._unless_grace_over(self._meter.snapshot())
             finally:  # also on cancel
-                await managed.unit.end(0.0 if self.is_grace_over else grace)
+                await managed.unit.end(0.0 if self.is_hurried else grace)
             if before is not None:
                 await self._unless_grace_over(self._meter.wait_until_free(managed.serve.name, pids, before))
             return
@@ -214,8 +217,8 @@ class ServeRegistry:
             await watch.close()
 
     async def _unless_grace_over(self, work: Coroutine[Any, Any, Found]) -> Found | None:
-        """The result of `work`; None if `end_grace` is called before `work` is done."""
-        if self.is_grace_over:
+        """The result of `work`; None if `hurry` is called before `work` is done."""
+        if self.is_hurried:
             work.close()
             return None
         task = asyncio.get_running_loop().create_task(work)
@@ -248,17 +251,17 @@ class ServeRegistry:
             managed.unit.release()
         self._drop(managed)
 
-    def end_grace(self, stays: Callable[[ManagedServe], bool]) -> None:
+    def hurry(self, stays: Callable[[ManagedServe], bool]) -> None:
         """Kill every serve that does not `stay`. From now on every stop is without grace and does not wait for
         memory.
         """
-        self.is_grace_over = True
+        self.is_hurried = True
         for task in self._graceful_waits:
             task.cancel()
         for managed in list(self.serves.values()):
             if managed.unit is not None and not stays(managed):
                 managed.apply(LifecycleEvent.STOP_ASKED)
-                managed.ended.set()
+                managed.stop_probing.set()
                 managed.unit.begin_end(0.0)
 
     async def close(self) -> None:
@@ -296,7 +299,7 @@ class ServeRegistry:
         try:
             self.records.write(record)
         except OSError as error:
-            text = f"serve '{record.name}' was stopped again: its record in the state directory cannot be written"
+            text = f"serve '{record.name}' cannot be recorded in the state directory, so it does not run"
             advice = "make the directory writable, or free space on its disk"
             raise StartFailed(f"{text} ({error.strerror}): {advice}", code="state_unusable") from error
         if managed is not None:
@@ -338,4 +341,11 @@ class ServeRegistry:
         pid = managed.unit.pid if managed.unit is not None else None
         rss = process_group.resident_bytes(pid) if pid is not None else None
         log = str(managed.log) if managed.log else None
-        return ServeStatistics(managed.state.value, pid, managed.address.port, rss, log, managed.measured)
+        return ServeStatistics(managed.state.value, pid, managed.target.port, rss, log, managed.measured)
+
+
+def _place(managed: ManagedServe) -> str:
+    """Where an external serve answers, for messages."""
+    is_behind_edge = edge_of(managed.serve) is not None
+    where = f" ({managed.target.host}:{managed.target.port})" if is_behind_edge else ""
+    return f"{managed.serve.base_url}{where}"

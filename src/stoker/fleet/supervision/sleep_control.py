@@ -49,9 +49,9 @@ class SleepControl:
         before = await self._held_by(managed)
         try:
             async with asyncio.timeout(SLEEP_LIMIT):
-                readiness = Readiness(serve, managed.address, self._clock, managed.ended)
+                readiness = Readiness(serve, managed.target, self._clock, managed.stop_probing)
                 managed.weights_answer = await readiness.weights_probe()
-                await sleep_api.sleep(managed.address, serve.engine, level)
+                await sleep_api.sleep(managed.target, serve.engine, level)
                 return await self._freed(managed, before)
         except VerbFailed as failure:
             return str(failure)
@@ -63,10 +63,10 @@ class SleepControl:
         it.
         """
         serve, level = managed.serve, managed.serve.sleep_level
-        readiness = Readiness(serve, managed.address, self._clock, managed.ended)
+        readiness = Readiness(serve, managed.target, self._clock, managed.stop_probing)
         try:
             async with asyncio.timeout(WAKE_LIMIT):
-                await sleep_api.wake(managed.address, serve.engine, level or 1)
+                await sleep_api.wake(managed.target, serve.engine, level or 1)
                 await readiness.prove(canary=True)
                 answer = await readiness.weights_probe()
         except (VerbFailed, NotReady) as failure:
@@ -82,7 +82,7 @@ class SleepControl:
     async def _freed(self, managed: ManagedServe, before: int | None) -> str:
         """Empty if the engine has freed its memory, else why not: one that answers 200 may have freed nothing."""
         if before is None:
-            asleep = await sleep_api.is_asleep(managed.address, managed.serve.engine)
+            asleep = await sleep_api.is_asleep(managed.target, managed.serve.engine)
             return "" if asleep else "it does not report that it sleeps, and its memory cannot be measured"
         after: int | None = None
         for _ in range(POLLS):

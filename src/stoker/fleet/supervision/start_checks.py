@@ -30,6 +30,7 @@ class StartChecks:
         return [*found, *self._weights.problems(serve)]
 
     async def full_check(self, serve: Serve, victims: tuple[str, ...] = ()) -> list[str]:
+        """See `Fleet.full_check`. Hashes weights if their digests are not known yet: that takes minutes."""
         problems = self.quick_check(serve)
         if problems or serve.driver is Driver.EXTERNAL:
             return problems

@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Driver, Serve
-from stoker.fleet.drivers.external import address_of
+from stoker.fleet.drivers.external import address_of, edge_of
 from stoker.fleet.engines import plan
 from stoker.fleet.process.ports import port_problem
 from stoker.fleet.supervision import requirements
@@ -20,6 +20,8 @@ def problems(serve: Serve, ports: Collection[int], pids: Collection[int], with_c
     milliseconds; all processes are listed only if a port is taken or `conflicts` are given.
     """
     if serve.driver is Driver.EXTERNAL:
+        if edge_of(serve) is not None:
+            return []  # where its worker is, the start finds out
         try:
             address_of(serve)
         except StartFailed as failure:

@@ -12,13 +12,14 @@ import msgspec
 
 from stoker.domain.access import Conversations
 from stoker.domain.errors import OurBug, StartFailed
+from stoker.domain.lease import Target
 from stoker.domain.protocols import Running
 from stoker.domain.serve import Driver, Serve
 from stoker.fleet.conversations.keeper import ConversationKeeper
-from stoker.fleet.drivers.external import CLOUD_LOOK, SLOWEST_LOOK, START_LIMIT, ExternalWatch, address_of
+from stoker.fleet.drivers.external import CLOUD_LOOK, SLOWEST_LOOK, START_LIMIT, ExternalWatch, locate, on_worker
 from stoker.fleet.drivers.unit import Launched
 from stoker.fleet.engines.failures import FailureKind
-from stoker.fleet.engines.readiness import Readiness
+from stoker.fleet.engines.readiness import EngineEnded, NotReady, Readiness
 from stoker.fleet.process.keys import Keys
 from stoker.fleet.process.ports import port_problem
 from stoker.fleet.process.signing import KeySigner
@@ -50,6 +51,7 @@ class Supervisor:
         conversations: Conversations = Conversations(),  # noqa: B008  # frozen
     ) -> None:
         self._clock, self._log = context.clock, context.log
+        self._edges = context.edges
         signer = KeySigner(context.signing_key)
         keys = Keys(signer)
         meter = MemoryMeter(context.probe, context.clock, context.slot_of, context.log)
@@ -151,7 +153,7 @@ class Supervisor:
 
     async def _save_and_stop(self, managed: ManagedServe, grace: float) -> None:
         try:
-            if managed.state is LifecycleState.READY and not self._registry.is_grace_over:
+            if managed.state is LifecycleState.READY and not self._registry.is_hurried:
                 await self.conversations.save(managed.serve.name)
         finally:  # also on cancel
             await self._registry.stop(managed, grace)
@@ -208,10 +210,10 @@ class Supervisor:
         if problems:
             raise StartFailed(f"serve '{serve.name}' cannot start: {'; '.join(problems)}", code="cannot_start")
         for other in list(self._registry.serves.values()):  # a sleeping serve keeps its port
-            if other.state is LifecycleState.ASLEEP and other.address.port == serve.port:
+            if other.state is LifecycleState.ASLEEP and other.target.port == serve.port:
                 await self._registry.stop(other, other.serve.stop_grace)
                 self._registry.end_sleepers(self.warm.on_gone(other.serve.name))
-        await self._disable(serve)
+        await self._disable_conflicts(serve)
         start_kind = await self.warm.start_kind(serve)
         tries = 0
         while True:
@@ -276,7 +278,7 @@ class Supervisor:
             await self._registry.stop(managed, min(serve.stop_grace, ABORT_GRACE))
             raise
         self._registry.measure_later(managed)
-        self.conversations.started(serve, managed.address, facts, is_fresh=True)
+        self.conversations.started(serve, managed.target, facts, is_fresh=True)
         return managed.running(facts)
 
     async def _launch(self, serve: Serve) -> Launched:
@@ -301,7 +303,10 @@ class Supervisor:
 
     async def _start_external(self, serve: Serve, on_exit: OnExit) -> Running:
         began = self._clock.now()
-        managed = ManagedServe(serve, on_exit, address_of(serve), began, self._clock.wall())
+        address = await locate(serve, self._edges)
+        if self._is_closed:  # Stoker may have been closed during the await
+            raise StartFailed(f"serve '{serve.name}' was not started: Stoker is shutting down", code="stopped")
+        managed = ManagedServe(serve, on_exit, address, began, self._clock.wall())
         self._registry.take(managed, LifecycleEvent.LAUNCHED)
         try:
             proof = await self._registry.prove(managed, min(serve.ready_timeout, START_LIMIT))
@@ -309,15 +314,41 @@ class Supervisor:
         except BaseException:
             await self._registry.stop(managed, 0.0)
             raise
-        readiness = Readiness(serve, managed.address, self._clock, managed.ended)
-        slowest = CLOUD_LOOK if serve.translation.cloud else SLOWEST_LOOK
-        managed.watch = ExternalWatch(
-            serve.name, readiness.is_healthy, lambda: self._registry.on_lost(managed, readiness), slowest
-        )
+        self._watch_external(managed)
         ready = round(self._clock.now() - began, 4)
         return managed.running(proof.facts | {"health_s": round(proof.health_at - began, 4), "ready_s": ready})
 
-    async def _disable(self, serve: Serve) -> None:
+    def _watch_external(self, managed: ManagedServe) -> None:
+        readiness = Readiness(managed.serve, managed.target, self._clock, managed.stop_probing)
+        slowest = CLOUD_LOOK if managed.serve.translation.cloud else SLOWEST_LOOK
+        managed.watch = ExternalWatch(
+            managed.serve.name, readiness.is_healthy, lambda: self._registry.on_lost(managed, readiness), slowest
+        )
+
+    async def move_external(self, name: str, worker: Target) -> Running | None:
+        """Let a ready serve behind an edge answer at another worker. None: it is not ready, or does not prove itself
+        there; then nothing has changed.
+        """
+        managed = self._registry.serves.get(name)
+        if managed is None or managed.state is not LifecycleState.READY:
+            return None
+        address = on_worker(managed.serve, worker)
+        try:
+            async with asyncio.timeout(START_LIMIT):
+                proof = await Readiness(managed.serve, address, self._clock, managed.stop_probing).prove()
+        except (NotReady, EngineEnded, TimeoutError) as problem:
+            text = "serve %s stays at its old address: at %s:%d it is not ready: %s"
+            self._log.warning(text, name, address.host, address.port, problem or "no answer in time")
+            return None
+        if self._registry.serves.get(name) is not managed or managed.state is not LifecycleState.READY:
+            return None  # it was stopped or lost meanwhile
+        watch, managed.target = managed.watch, address
+        self._watch_external(managed)
+        if watch is not None:
+            await watch.close()
+        return managed.running(proof.facts)
+
+    async def _disable_conflicts(self, serve: Serve) -> None:
         """Stop and disable the units and containers of `conflicts`. Raises StartFailed."""
         if serve.conflicts:
             from stoker.fleet.drivers.conflicts import Conflicts
@@ -339,10 +370,10 @@ class Supervisor:
         finally:
             self._adopted.set()
 
-    def end_grace(self, leave_running: bool) -> None:
-        self._registry.end_grace(lambda managed: self._stays(managed, leave_running))
+    def hurry(self, leave_running: bool) -> None:
+        self._registry.hurry(lambda managed: self._outlives_stoker(managed, leave_running))
 
-    def _stays(self, managed: ManagedServe, leave_running: bool) -> bool:
+    def _outlives_stoker(self, managed: ManagedServe, leave_running: bool) -> bool:
         can_stay = leave_running and managed.unit is not None and not managed.serve.die_with_parent
         return can_stay and managed.state is LifecycleState.READY
 
@@ -354,7 +385,7 @@ class Supervisor:
         self._is_closed = True
         stopping = []
         for managed in list(self._registry.serves.values()):
-            if self._stays(managed, leave_running):
+            if self._outlives_stoker(managed, leave_running):
                 self._registry.release(managed)
             else:
                 stopping.append(self._save_and_stop(managed, managed.serve.stop_grace))

@@ -25,8 +25,9 @@ from stoker.domain.events import (
     SwapEnded,
     ignore,
 )
-from stoker.domain.lease import Lease, Target
-from stoker.domain.protocols import Clock, Fleet, Journal
+from stoker.domain.key import Priority
+from stoker.domain.lease import NOBODY, FairShare, Lease, Target
+from stoker.domain.protocols import Clock, Fleet, Journal, Running
 from stoker.domain.serve import Serve, Slot
 from stoker.domain.swap import SwapReport
 from stoker.fleet.swapping.recovery import NoJournal, Recovery
@@ -53,6 +54,8 @@ class _Waiting:
     future: asyncio.Future[Any]
     since: float
     is_request: bool = True
+    share: FairShare = NOBODY
+    expected_tokens: float = 0.0
 
 
 class Conductor:
@@ -85,7 +88,7 @@ class Conductor:
         )
         self._swapper = Swapper(self.scheduler, fleet, journal, self._fetching, callbacks)
         self._recovery = Recovery(self.scheduler, journal, self.switch)
-        # Only the swapper writes these three.
+        # The swapper's own mappings, shared: the swapper writes them, and `begin` adds adopted serves to `running`.
         self.running = self._swapper.running
         self.checking = self._swapper.checking
         self.last_swap = self._swapper.last
@@ -102,40 +105,50 @@ class Conductor:
         running = self.running.get(name)
         return None if running is None else running.target
 
-    def acquire(self, name: str, counted: bool = True) -> Lease | asyncio.Future[Lease]:
-        """A lease, or a Future of one. Raises StokerError if the request is refused at once.
+    def acquire(
+        self, name: str, counted: bool = True, share: FairShare = NOBODY, expected_tokens: float = 0.0
+    ) -> Lease | asyncio.Future[Lease]:
+        """A lease, or a Future of one. Raises StokerError if the request is refused at once. See `Leases`.
 
         The caller may cancel the Future or set an exception: then its position in the queue is free, and a lease that
         is granted at the same moment is released.
         """
         state = self._state_of(name)
         if state.phase is ServePhase.STOPPED and not self.scheduler.closing:
-            self._check(state)
+            self._refuse_hopeless(state)
             if self._fleet.lacks_weights(state.serve):
                 return self._fetching.acquire_after_fetch(
-                    name, timing(state).swap_timeout, lambda: self.acquire(name, counted)
+                    name, timing(state).swap_timeout, lambda: self.acquire(name, counted, share, expected_tokens)
                 )
         id = next(self._ids)
         now = self._clock.now()
-        commands = self.scheduler.on_request(id, name, now, counted)
+        commands = self.scheduler.on_request(id, name, now, counted, share, expected_tokens)
         if len(commands) == 1 and type(commands[0]) is Grant:
-            return self._lease(id, name, now, 0.0)
-        waiting = self._wait(id, name, now, is_request=True)
+            return self._lease(id, name, now, 0.0, share, expected_tokens)
+        waiting = self._wait(id, name, now, is_request=True, share=share, expected_tokens=expected_tokens)
         self._carry_out(commands)
         if waiting.done():
             lease: Lease = waiting.result()
             return lease
         return waiting
 
-    def allow_preemption(self, lease: Lease) -> None:
-        """Let the lease be cut as soon as another request needs its place or its serve's memory; that may be at
-        once.
+    def allow_preemption(self, lease: Lease, priority: Priority | None = None) -> None:
+        """Let the lease be cut as soon as a request of a higher priority than this (None: any request) needs its place
+        or its serve's memory; that may be at once.
         """
-        self._carry_out(self.scheduler.on_preemption_allowed(lease.id, lease.serve, self._clock.now()))
+        self._carry_out(self.scheduler.on_preemption_allowed(lease.id, lease.serve, self._clock.now(), priority))
 
-    def _wait(self, id: int, name: str, now: float, is_request: bool) -> asyncio.Future[Any]:
+    def _wait(
+        self,
+        id: int,
+        name: str,
+        now: float,
+        is_request: bool,
+        share: FairShare = NOBODY,
+        expected_tokens: float = 0.0,
+    ) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = self._loop.create_future()
-        self._waiting[id] = _Waiting(name, future, now, is_request)
+        self._waiting[id] = _Waiting(name, future, now, is_request, share, expected_tokens)
         if is_request:
             future.add_done_callback(lambda _: self._on_resolved(id))
         else:
@@ -155,20 +168,36 @@ class Conductor:
         if waiting is not None:  # the request left before it was granted
             self._carry_out(self.scheduler.on_cancel(id, waiting.serve, self._clock.now()))
 
-    def _lease(self, id: int, name: str, now: float, waited: float) -> Lease:
+    def _lease(
+        self, id: int, name: str, now: float, waited: float, share: FairShare = NOBODY, expected_tokens: float = 0.0
+    ) -> Lease:
         if not self._leases:
             self._fleet.set_busy(True)
-        lease = self._leases[id] = Lease(id, name, self.running[name].target, now, waited, self._release)
+        lease = Lease(id, name, self.running[name].target, now, waited, self._release, share, expected_tokens)
+        lease.slot_time = slot_time = self.scheduler.serves[name].slot_state.time
+        lease.slot_entered = slot_time.enter(now)
+        self._leases[id] = lease
         return lease
 
     def _release(self, lease: Lease) -> None:
-        if self._leases.pop(lease.id, None) is not None and not self._leases:
-            self._fleet.set_busy(False)
+        now = self._clock.now()
+        if self._leases.pop(lease.id, None) is not None:
+            self._leave_slot(lease, now)
+            if not self._leases:
+                self._fleet.set_busy(False)
+        if lease.used_tokens is not None:
+            self.scheduler.on_used(lease.serve, lease.share, lease.used_tokens - lease.expected_tokens)
         if self._closing:
             self._released.set()
-        commands = self.scheduler.on_release(lease.id, lease.serve, self._clock.now())
+        commands = self.scheduler.on_release(lease.id, lease.serve, now)
         if commands:
             self._carry_out(commands)
+
+    @staticmethod
+    def _leave_slot(lease: Lease, now: float) -> None:
+        slot_time, lease.slot_time = lease.slot_time, None
+        if slot_time is not None:
+            lease.accelerator_seconds = slot_time.leave(now, lease.slot_entered)
 
     def failure_code(self, name: str) -> str:
         """The code of a serve's last failure; empty: it is ready, or never failed."""
@@ -191,7 +220,7 @@ class Conductor:
         if force:
             self._forced.add(name)
         if state.phase is ServePhase.STOPPED:
-            self._check(state)
+            self._refuse_hopeless(state)
             if self._fleet.lacks_weights(state.serve):
                 await asyncio.shield(self._fetching.task(name))
                 state = self._state_of(name)
@@ -216,9 +245,9 @@ class Conductor:
             await self._fleet.stop(name, state.serve.stop_grace)  # it may be asleep
             await self._fleet.forget(name)
 
-    def set_drained(self, name: str, is_drained: bool) -> None:
-        """Drain a serve (admit nothing new), or admit requests again."""
-        self._carry_out(self.scheduler.on_drain(name, self._clock.now(), is_drained))
+    def set_held(self, name: str, is_held: bool) -> None:
+        """Admit no new requests for a serve (`stoker serves drain`), or admit them again."""
+        self._carry_out(self.scheduler.on_hold(name, self._clock.now(), is_held))
 
     def restart(self, name: str, reason: str) -> bool:
         """Restart a wedged serve: cut its streams, stop it, start it again. False: it is not ready, so nothing is
@@ -241,8 +270,13 @@ class Conductor:
         """Load a serve as soon as it fits without evicting another one."""
         self._carry_out(self.scheduler.on_preload(name, self._clock.now()))
 
+    def move(self, running: Running) -> None:
+        """A running external serve answers at another address from now on; leases under way keep the old one."""
+        if running.serve.name in self.running:
+            self._swapper.move(running)
+
     def set_measured_size(self, name: str, size: int) -> None:
-        """Tell the scheduler how many bytes of its slot's memory a running serve holds."""
+        """Inform the scheduler how many bytes of its slot's memory a running serve holds."""
         if name in self.scheduler.serves:
             self._carry_out(self.scheduler.on_measured(name, size, self._clock.now()))
 
@@ -273,7 +307,7 @@ class Conductor:
         self._carry_out(self.scheduler.on_tick(self._clock.now()))
         return adopted
 
-    async def drain(self, grace: float) -> None:
+    async def shut_down(self, grace: float) -> None:
         """Refuse waiting and new requests, give leases `grace` seconds to end, then cut the rest. On cancel: cut at
         once.
         """
@@ -290,14 +324,14 @@ class Conductor:
         finally:
             self._carry_out(self.scheduler.cut_all("Stoker is shutting down"))
 
-    def end_grace(self, leave_running: bool) -> None:
+    def hurry(self, leave_running: bool) -> None:
         """Shut down without waiting: cut all streams, and kill the serves that `close` would stop."""
         self._closing = True
         self._carry_out(self.scheduler.cut_all("Stoker is shutting down"))
-        self._fleet.end_grace(leave_running)
+        self._fleet.hurry(leave_running)
 
     async def close(self, leave_running: bool) -> None:
-        """After `drain`: cancel the swaps under way and close the fleet."""
+        """After `shut_down`: cancel the swaps under way and close the fleet."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -321,12 +355,12 @@ class Conductor:
                         waiting.future.set_exception(error)
                 case Cut(_, leases, reason):
                     self._cut(leases, reason)
-                case CheckStart(generation, target):
-                    self._swapper.check_start(generation, target)
+                case CheckStart(swap_id, target):
+                    self._swapper.check_start(swap_id, target)
                 case StartSwap():
                     self._swapper.start(command)
-                case CancelSwap(generation):
-                    self._swapper.cancel(generation)
+                case CancelSwap(swap_id):
+                    self._swapper.cancel(swap_id)
                 case WakeAt(at):
                     self._arm(at)
 
@@ -341,11 +375,14 @@ class Conductor:
         elif waiting.future.done():  # the request left at the same moment
             self._carry_out(self.scheduler.on_release(id, waiting.serve, now))
         else:
-            waiting.future.set_result(self._lease(id, waiting.serve, now, now - waiting.since))
+            lease = self._lease(id, waiting.serve, now, now - waiting.since, waiting.share, waiting.expected_tokens)
+            waiting.future.set_result(lease)
 
     def _cut(self, leases: tuple[int, ...], reason: str) -> None:
         for id in leases:
             lease = self._leases.pop(id, None)
+            if lease is not None:
+                self._leave_slot(lease, self._clock.now())
             if lease is not None and not self._leases:
                 self._fleet.set_busy(False)
             if lease is not None and lease.on_cut is not None:
@@ -365,8 +402,8 @@ class Conductor:
 
     def _swap_done(self, done: SwapDone) -> None:
         self._notify(SwapEnded(done.report))
-        generation, now = done.report.generation, self._clock.now()
-        self._carry_out(self.scheduler.on_swap_done(generation, now, done.error, done.cancelled, done.untouched))
+        swap_id, now = done.report.swap_id, self._clock.now()
+        self._carry_out(self.scheduler.on_swap_done(swap_id, now, done.error, done.cancelled, done.victims_untouched))
 
     def _exited(self, name: str, detail: str) -> None:
         log.warning("serve %s exited: %s", name, detail)
@@ -377,7 +414,7 @@ class Conductor:
 
     # -- checks ----------------------------------------------------------------------------------------------------
 
-    def _check(self, state: ServeState) -> None:
+    def _refuse_hopeless(self, state: ServeState) -> None:
         """Refuse a start that cannot succeed, before any resident is stopped. Raises StokerError."""
         serve = state.serve
         if serve.needs_force and serve.name not in self._forced:

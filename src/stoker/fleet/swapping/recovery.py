@@ -46,22 +46,28 @@ class Recovery:
         return list(self._tasks)
 
     async def _recover(self, swap: SwapEntry) -> None:
-        """Finish an interrupted swap; if that fails, undo it.
+        """Finish an interrupted swap; if that is not possible, undo it.
 
-        1. the target was adopted: the swap had succeeded, nothing to do
-        2. a victim was adopted, or is starting: the swap was undone, nothing to do
-        3. none of them runs: start the target; if that fails, the first victim that starts
+        1. the target or a victim runs or is starting: the swap had succeeded, or was undone: nothing to do
+        2. the target is still configured: start it
+        3. the target is not configured any more, or did not start: start the first configured victim that starts
         """
-        state = self._scheduler.serves.get(swap.target)
-        concerned = [s for name in (swap.target, *swap.victims) if (s := self._scheduler.serves.get(name)) is not None]
-        if state is not None and all(s.phase is ServePhase.STOPPED for s in concerned):
-            for name in (swap.target, *swap.victims):
+        names = (swap.target, *swap.victims)
+        found = [state for name in names if (state := self._scheduler.serves.get(name)) is not None]
+        if all(state.phase is ServePhase.STOPPED for state in found):
+            for name in names:
                 if name not in self._scheduler.serves:
-                    continue
-                log.warning("the swap of slot %s to %s was interrupted: starting %s", swap.slot, swap.target, name)
-                try:
-                    await self._switch(name)
+                    text = "the swap of slot %s to %s was interrupted: %s is not started, it is not configured any more"
+                    log.warning(text, swap.slot, swap.target, name)
+                elif await self._is_started(name, swap):
                     break
-                except StokerError as error:
-                    log.error("after an interrupted swap, serve %s did not start: %s", name, error.message)
         self._journal.end(swap)
+
+    async def _is_started(self, name: str, swap: SwapEntry) -> bool:
+        log.warning("the swap of slot %s to %s was interrupted: starting %s", swap.slot, swap.target, name)
+        try:
+            await self._switch(name)
+        except StokerError as error:
+            log.error("after an interrupted swap, serve %s did not start: %s", name, error.message)
+            return False
+        return True

@@ -32,7 +32,7 @@ class Residency:
     def can_preload(self, name: str) -> bool:
         """Whether a serve is stopped, may be started, and fits without evicting another one."""
         state = self._states.get(name)
-        if state is None or state.phase is not ServePhase.STOPPED or state.parked or state.is_drained:
+        if state is None or state.phase is not ServePhase.STOPPED or state.parked or state.is_held:
             return False
         return fits(state)
 
@@ -46,4 +46,4 @@ class Residency:
         state = self._states.get(name)
         if state is None or state.parked or state.removed or state.backoff_until > now:
             return "does_not_start"
-        return "draining" if state.is_drained else ""
+        return "draining" if state.is_held else ""

@@ -66,14 +66,14 @@ def _swap(conductor: Conductor, swap: Swap, now: float) -> dict[str, Any]:
     stopping = [v.name for v in swap.victims if v.phase is not ServePhase.STOPPED]
     if is_draining:
         phase = "draining"
-    elif swap.generation in conductor.checking:
+    elif swap.swap_id in conductor.checking:
         phase = "checking"
     elif swap.kind in (SwapKind.RESTORE, SwapKind.BASELINE):
         phase = "restoring"
     else:
         phase = "starting" if swap.target is not None else "stopping"
     return {
-        "generation": swap.generation,
+        "generation": swap.swap_id,
         "target": swap.target.name if swap.target is not None else None,
         "stopping": stopping,
         "phase": phase,
@@ -124,6 +124,6 @@ def _state(state: ServeState, now: float) -> str:
         return "parked"
     if state.phase is ServePhase.STOPPED and state.backoff_until > now:
         return "backoff"
-    if state.phase is ServePhase.READY and state.is_drained:
+    if state.phase is ServePhase.READY and state.is_held:
         return "held"
     return state.phase.value

@@ -28,7 +28,7 @@ class SwapDone:
     report: SwapReport
     error: StokerError | None = None
     cancelled: bool = False
-    untouched: bool = False
+    victims_untouched: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Swapper:
     ) -> None:
         self.running: dict[str, Running] = {}
         self.checking: set[int] = set()
-        """Generations of swaps that are in their full check; their victims still run."""
+        """Ids of the swaps that are in their full check; their victims still run."""
         self.last: dict[str, SwapReport] = {}
         """The last swap of each serve, as its target or as a victim."""
         self._scheduler = scheduler
@@ -65,32 +65,38 @@ class Swapper:
     def start(self, command: StartSwap) -> None:
         name = command.target or command.victims[0]
         state = self._scheduler.serves[name]
-        swap = state.slot_state.swaps[command.generation]
-        report = SwapReport(command.generation, command.target, state.slot_state.slot.name, command.victims)
+        swap = state.slot_state.swaps[command.swap_id]
+        report = SwapReport(command.swap_id, command.target, state.slot_state.slot.name, command.victims, key=swap.key)
         report.phases["drain"] = (swap.run_at or swap.decided_at) - swap.decided_at
         graces = {victim: self._scheduler.serves[victim].serve.stop_grace for victim in command.victims}
         serve = state.serve if command.target is not None else None
-        task = self._loop.create_task(self._swap(report, graces, serve), name=f"swap-{command.generation}")
-        self._swaps[command.generation] = task
+        task = self._loop.create_task(self._swap(report, graces, serve), name=f"swap-{command.swap_id}")
+        self._swaps[command.swap_id] = task
 
-    def cancel(self, generation: int) -> None:
-        task = self._swaps.get(generation)
+    def cancel(self, swap_id: int) -> None:
+        task = self._swaps.get(swap_id)
         if task is not None:
             task.cancel()
 
-    def check_start(self, generation: int, target: str) -> None:
+    def check_start(self, swap_id: int, target: str) -> None:
         """Check whether the target can start, while the victims drain."""
         state = self._scheduler.serves[target]
-        swap = state.slot_state.swaps[generation]
+        swap = state.slot_state.swaps[swap_id]
         task = self._loop.create_task(
-            self._check_during_drain(generation, state.serve, tuple(v.name for v in swap.victims)),
-            name=f"check_start-{generation}",
+            self._check_during_drain(swap_id, state.serve, tuple(v.name for v in swap.victims)),
+            name=f"check_start-{swap_id}",
         )
         self._checks.add(task)
         task.add_done_callback(self._checks.discard)
 
+    def move(self, running: Running) -> None:
+        """A running serve answers at another address from now on."""
+        name = running.serve.name
+        self.mark_unreachable(name)
+        self.running[name] = running
+
     def mark_unreachable(self, name: str) -> None:
-        """Send no more requests to a serve, and have its pooled connections closed."""
+        """Forget where a serve runs: it gets no more requests, and its kept connections are closed."""
         running = self.running.pop(name, None)
         if running is not None:
             self._callbacks.on_disconnected(running.target.host, running.target.port)
@@ -107,18 +113,18 @@ class Swapper:
         """One swap. The scheduler gets a result in every case."""
         error: StokerError | None = None
         outcome, start_kind = report.outcome, report.start_kind
-        untouched = serve is not None
+        victims_untouched = serve is not None  # a swap that only stops checks nothing first
         entry = SwapEntry(report.slot, serve.name, report.victims) if serve is not None else None
         try:
-            with timed(report.phases, "check"), self._marked_checking(report.generation):
+            with timed(report.phases, "check"), self._marked_checking(report.swap_id):
                 if serve is not None and entry is not None:
                     if self._fleet.lacks_weights(serve):  # a start without a request: restored, restarted, keep_loaded
                         await asyncio.shield(self._fetching.task(serve.name))
                     await self._full_check(serve, report.victims)
                     await self._journal.begin(entry)
-            untouched = False
+            victims_untouched = False
             with timed(report.phases, "stop"):
-                for victim in graces:
+                for victim in report.victims:
                     self.mark_unreachable(victim)
                 stops = [self._fleet.stop(name, grace, serve is not None) for name, grace in graces.items()]
                 await asyncio.gather(*stops)
@@ -135,10 +141,10 @@ class Swapper:
         except StokerError as failure:
             error = failure
         except Exception as bug:
-            log.exception("swap %s failed inside Stoker", report.generation)
+            log.exception("swap %s failed inside Stoker", report.swap_id)
             error = OurBug(f"starting serve '{report.serve}' failed inside Stoker: {type(bug).__name__}; see its log")
         finally:
-            self._swaps.pop(report.generation, None)
+            self._swaps.pop(report.swap_id, None)
             if error is not None:
                 outcome = "failed"
                 log.warning("serve %s did not start: %s", report.serve, error.message)
@@ -147,32 +153,30 @@ class Swapper:
             for name in (report.serve, *report.victims):
                 if name is not None:
                     self.last[name] = report
-            self._callbacks.on_done(SwapDone(report, error, outcome == "cancelled", untouched))
+            self._callbacks.on_done(SwapDone(report, error, outcome == "cancelled", victims_untouched))
             if entry is not None:
                 self._journal.end(entry)
 
     @contextlib.contextmanager
-    def _marked_checking(self, generation: int) -> Iterator[None]:
-        self.checking.add(generation)
+    def _marked_checking(self, swap_id: int) -> Iterator[None]:
+        self.checking.add(swap_id)
         try:
             yield
         finally:
-            self.checking.discard(generation)
+            self.checking.discard(swap_id)
 
-    async def _check_during_drain(self, generation: int, serve: Serve, victims: tuple[str, ...]) -> None:
+    async def _check_during_drain(self, swap_id: int, serve: Serve, victims: tuple[str, ...]) -> None:
         """The full check while the victims drain; if it fails, the swap ends. The swap itself repeats it after the
         drain.
         """
         try:
             await self._full_check(serve, victims)
         except StokerError as error:
-            slot_state, swap = self._scheduler.find_swap(generation)
+            slot_state, swap = self._scheduler.find_swap(swap_id)
             if slot_state is not None and swap is not None and swap.run_at is None:
-                report = SwapReport(
-                    generation, serve.name, slot_state.slot.name, victims, "failed", error=error.message
-                )
+                report = SwapReport(swap_id, serve.name, slot_state.slot.name, victims, "failed", error=error.message)
                 self.last[serve.name] = report
-                self._callbacks.on_done(SwapDone(report, error, untouched=True))
+                self._callbacks.on_done(SwapDone(report, error, victims_untouched=True))
 
     async def _full_check(self, serve: Serve, victims: tuple[str, ...]) -> None:
         """Raises StartFailed with every problem that prevents the start. Stops nothing."""

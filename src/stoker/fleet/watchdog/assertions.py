@@ -93,7 +93,7 @@ class AssertionResult:
 
 
 @dataclass(frozen=True, slots=True)
-class HealthVerdict:
+class HealthAssessment:
     """`failed` and `act` are empty unless it is sick."""
 
     health: ServeHealth
@@ -107,7 +107,7 @@ def judge(seen: Observation) -> tuple[AssertionResult, ...]:
     return tuple(AssertionResult(row.assertion, *row.look(seen)) for row in TABLE)
 
 
-def verdict(findings: tuple[AssertionResult, ...], can_restart: bool = True) -> HealthVerdict:
+def assess(findings: tuple[AssertionResult, ...], can_restart: bool = True) -> HealthAssessment:
     """Sick if anything fails, verified if everything holds, else unknown. A restart takes precedence over a report.
 
     `can_restart` False: the serve is external, so it can only be reported.
@@ -115,11 +115,11 @@ def verdict(findings: tuple[AssertionResult, ...], can_restart: bool = True) -> 
     failed = tuple(finding for finding in findings if finding.ok is False)
     if not failed:
         is_proved = bool(findings) and all(finding.ok for finding in findings)
-        return HealthVerdict(ServeHealth.VERIFIED if is_proved else ServeHealth.UNKNOWN)
+        return HealthAssessment(ServeHealth.VERIFIED if is_proved else ServeHealth.UNKNOWN)
     acts = {row.act for row in TABLE for finding in failed if row.assertion is finding.assertion}
     act = Remedy.RESTART if Remedy.RESTART in acts and can_restart else Remedy.REPORT
     reason = "; ".join(f"{finding.assertion}: {finding.detail}" for finding in failed)
-    return HealthVerdict(ServeHealth.SICK, tuple(finding.assertion for finding in failed), act, reason)
+    return HealthAssessment(ServeHealth.SICK, tuple(finding.assertion for finding in failed), act, reason)
 
 
 Judged = tuple[bool | None, str]

@@ -19,7 +19,7 @@ from stoker.domain.access import Watchdog
 from stoker.domain.protocols import Clock, Running
 from stoker.domain.serve import Driver
 from stoker.fleet.watchdog import assertions, budget
-from stoker.fleet.watchdog.assertions import AssertionResult, HealthVerdict, Observation, Remedy, ServeHealth
+from stoker.fleet.watchdog.assertions import AssertionResult, HealthAssessment, Observation, Remedy, ServeHealth
 from stoker.fleet.watchdog.budget import History, Park, Restart
 from stoker.fleet.watchdog.probe import Circumstances, Listing
 from stoker.fleet.watchdog.progress import (
@@ -46,7 +46,7 @@ class HealthReport:
     """The result of the last check, and when (Unix time)."""
 
     at: float
-    verdict: HealthVerdict
+    assessment: HealthAssessment
     findings: tuple[AssertionResult, ...]
 
 
@@ -163,13 +163,13 @@ class WatchdogLoop:
         proof = watched.proof if watched is not None else None
         if proof is not None and self._clock.wall() - proof.at > STALE_AFTER * self._period + _MOMENT:
             proof = None
-        verdict = proof.verdict if proof is not None else HealthVerdict(ServeHealth.UNKNOWN)
+        assessment = proof.assessment if proof is not None else HealthAssessment(ServeHealth.UNKNOWN)
         recent = self._histories.get(name, History()).within(self._settings.window, self._clock.now())
         return {
-            "health": verdict.health.value,
+            "health": assessment.health.value,
             "verified_at": watched.verified_at if watched is not None else None,
             "looked_at": proof.at if proof is not None else None,
-            "act": verdict.act.value if verdict.act is not None else None,
+            "act": assessment.act.value if assessment.act is not None else None,
             "restarts": len(recent.times),
             "parked": self._parked.get(name),
             "findings": [
@@ -252,40 +252,40 @@ class WatchdogLoop:
 
     def _conclude(self, name: str, watched: _Watched, observation: Observation) -> None:
         findings = assertions.judge(observation)
-        verdict = assertions.verdict(findings, watched.running.serve.driver is not Driver.EXTERNAL)
-        before = watched.proof.verdict if watched.proof is not None else None
-        watched.proof = HealthReport(self._clock.wall(), verdict, findings)
-        if verdict.health is ServeHealth.VERIFIED:
+        assessment = assertions.assess(findings, watched.running.serve.driver is not Driver.EXTERNAL)
+        before = watched.proof.assessment if watched.proof is not None else None
+        watched.proof = HealthReport(self._clock.wall(), assessment, findings)
+        if assessment.health is ServeHealth.VERIFIED:
             watched.verified_at = watched.proof.at
-        if verdict.act is not None:
-            self._act(name, watched, verdict, is_news=before is None or before.failed != verdict.failed)
+        if assessment.act is not None:
+            self._act(name, watched, assessment, is_news=before is None or before.failed != assessment.failed)
         elif before is not None and before.health is ServeHealth.SICK:
             self._log.info("serve %s is not sick any more", name)
 
-    def _act(self, name: str, watched: _Watched, verdict: HealthVerdict, is_news: bool) -> None:
+    def _act(self, name: str, watched: _Watched, assessment: HealthAssessment, is_news: bool) -> None:
         """1 asked for already  2 nothing that a restart cures: say so  3 restart  4 too soon: say so  5 park"""
         if watched.is_told:  # 1
             return
-        if verdict.act is Remedy.REPORT:  # 2
+        if assessment.act is Remedy.REPORT:  # 2
             if is_news:
-                self._log.warning("serve %s is sick, but goes on running: %s", name, verdict.reason)
+                self._log.warning("serve %s is sick, but goes on running: %s", name, assessment.reason)
             return
         now = self._clock.now()
         history = self._histories.get(name, History()).within(self._settings.window, now)
         match budget.decide(history, self._settings, now):
             case Restart(number):  # 3
-                if not self._acts.restart(name, verdict.reason):
+                if not self._acts.restart(name, assessment.reason):
                     return  # it is stopping already; if it stays, the next check asks again
                 watched.is_told = True
                 self._histories[name] = history.counted(now)
-                self._log.warning("serve %s is sick and is restarted (no. %d): %s", name, number, verdict.reason)
+                self._log.warning("serve %s is sick and is restarted (no. %d): %s", name, number, assessment.reason)
             case budget.Wait(until):  # 4
                 if is_news:
                     text = "serve %s is sick, and not restarted before %.0f s have passed: %s"
-                    self._log.warning(text, name, until - now, verdict.reason)
+                    self._log.warning(text, name, until - now, assessment.reason)
             case Park(reason):  # 5
                 watched.is_told = True
-                self._park(name, f"serve '{name}' is sick again ({verdict.reason}): {reason}")
+                self._park(name, f"serve '{name}' is sick again ({assessment.reason}): {reason}")
 
     def _park(self, name: str, text: str) -> None:
         self._parked[name] = f"{text}; look into its log (`stoker serves logs {name}`), then `stoker serves up {name}`"

@@ -25,6 +25,13 @@ MAX_BYTES = 4 * 2**20
 class VerdictsHeader(msgspec.Struct, frozen=True):
     identity: str
     execution: str
+    configured: str = ""
+    """Hex digest of the model as the configuration and its files say it; empty: an older file."""
+
+    def is_same_model(self, now: VerdictsHeader) -> bool:
+        """Whether verdicts of this one count for the model `now`."""
+        is_configured = not self.configured or self.configured == now.configured
+        return is_configured and (self.identity, self.execution) == (now.identity, now.execution)
 
 
 class StoredVerdict(msgspec.Struct, frozen=True):
@@ -105,8 +112,8 @@ def path_of(state: str | Path, serve: str, prompt: str) -> Path:
     return Path(state) / "validator" / f"{serve}.{wording_of(prompt)}.jsonl"
 
 
-def header_of(found: Fingerprint) -> VerdictsHeader:
-    return VerdictsHeader(found.identity, found.execution)
+def header_of(found: Fingerprint, configured: str) -> VerdictsHeader:
+    return VerdictsHeader(found.identity, found.execution, configured)
 
 
 def verdicts_line(record: VerdictsHeader | StoredVerdict) -> bytes:

@@ -38,7 +38,7 @@ async def check_structure(block: WorkerBlock, committed: Sequence[WorkerBlock]) 
         finding = await check_code(block.language, block.text) if block.is_code else prose_finding(block.text)
     except OSError as error:
         reason = f"the parser cannot be started: {error.strerror or error}"
-        return LayerResult(CheckLayer.STRUCTURE, False, reason, is_readable=False)
+        return LayerResult(CheckLayer.STRUCTURE, False, reason, is_decided=False)
     if finding is None:
         return LayerResult(CheckLayer.STRUCTURE, True)
     what = "write the text without repeating" if not block.is_code else "write code that parses"

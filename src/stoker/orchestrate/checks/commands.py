@@ -113,7 +113,7 @@ def _exit_text(status: int | None) -> str:
 def _unusable(command: Sequence[str], why: str) -> LayerResult:
     """The configuration is at fault, not the block: it must neither pass nor be written again."""
     reason = f"`{shlex.join(command)}` cannot be run ({why}): install it, or mend `checks` of the orchestrator"
-    return LayerResult(CheckLayer.COMMANDS, False, reason, is_readable=False)
+    return LayerResult(CheckLayer.COMMANDS, False, reason, is_decided=False)
 
 
 def cleaned_tail(output: bytes) -> str:

@@ -34,7 +34,8 @@ ELSEWHERE = frozenset(
         "kevent devpoll windll oledll WinDLL OleDLL WinError FormatError WINFUNCTYPE HRESULT getwindowsversion "
         "winver dllhandle get_last_error set_last_error DllCanUnloadNow DllGetClassObject wintypes "
         "last_traceback last_type last_value last_exc ps1 ps2 closesocket enum_certificates enum_crls "
-        "getandroidapilevel activate_stack_trampoline "
+        "getandroidapilevel activate_stack_trampoline mbcs_encode mbcs_decode oem_encode oem_decode "
+        "code_page_encode code_page_decode "
     ).split()
 )
 """Names of the standard library that other platforms have."""
@@ -133,6 +134,9 @@ class Source:
         self.names: set[str] = set()
         self.bindings: dict[str, tuple[str, str | None]] = {}
         self.is_open = False
+        """Names may be made at run time, so that no other name is proved to be missing."""
+        self.is_written_later = False
+        """Functions may add names, so that importing the module does not show all of them either."""
         self._interpreter = interpreter
         self._package = package
 
@@ -143,13 +147,15 @@ class Source:
                 self.is_open = True
             if isinstance(node, ast.Global):
                 self.names.update(node.names)
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                self.is_written_later = self.is_written_later or any(writes_a_module(one) for one in ast.walk(node))
         self._body(tree.body)
+        self.is_open = self.is_open or "__getattr__" in self.names
 
     def _body(self, body: list[Any]) -> None:
         for node in body:
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 self.names.add(node.name)
-                self.is_open = self.is_open or node.name == "__getattr__"
             elif isinstance(node, ast.Import):
                 for one in node.names:
                     bound = one.asname or one.name.partition(".")[0]
@@ -172,6 +178,7 @@ class Source:
                 self.bindings[one.asname or one.name] = (base, one.name)
                 continue
             if self._interpreter.is_standard(base):
+                self.is_open = self.is_open or base.startswith("_")  # what it has differs between platforms
                 self.names.update(dir(self._interpreter.module(base)))
                 continue
             star = self._interpreter.source(base)
@@ -192,6 +199,30 @@ class Source:
                 self._body(inner)
         for part in [*getattr(node, "handlers", ()), *getattr(node, "cases", ())]:
             self._body(part.body)
+
+
+def writes_a_module(node: ast.AST) -> bool:
+    """Whether this sets names of a module: `setattr(curses, ...)`, `globals()[...] = `, `vars(module).update(...)`."""
+    if isinstance(node, ast.Call):
+        called = node.func
+        if isinstance(called, ast.Name) and called.id == "setattr" and node.args:
+            return is_a_module(node.args[0])
+        return isinstance(called, ast.Attribute) and called.attr in ("update", "setdefault") and is_names(called.value)
+    return isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and is_names(node.value)
+
+
+def is_a_module(node: ast.AST) -> bool:
+    """Whether an expression may be a module: `sys.modules[name]`, or a name that is importable."""
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.value, ast.Attribute) and node.value.attr == "modules"
+    return isinstance(node, ast.Name) and (node.id in sys.modules or node.id in ("module", "mod"))
+
+
+def is_names(node: ast.AST) -> bool:
+    """Whether an expression is the dictionary of a module's names."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return node.func.id == "globals" or (node.func.id == "vars" and bool(node.args) and is_a_module(node.args[0]))
+    return isinstance(node, ast.Attribute) and node.attr == "__dict__" and is_a_module(node.value)
 
 
 def missing(module: str, name: str, known: Iterable[str]) -> dict[str, Any]:
@@ -266,6 +297,8 @@ def walk_standard(interpreter: Interpreter, module: str, names: list[str]) -> di
                 continue
             if isinstance(found, type) and has(type(found), "__getattr__"):
                 return None
+            if isinstance(found, types.ModuleType) and is_written_later(interpreter, path):
+                return None
             return missing(path, name, dir(found))
         try:
             found = getattr(found, name)
@@ -273,6 +306,12 @@ def walk_standard(interpreter: Interpreter, module: str, names: list[str]) -> di
             return None
         path = path + "." + name
     return None
+
+
+def is_written_later(interpreter: Interpreter, module: str) -> bool:
+    """Whether functions of a standard module give it names: `curses` gets some from `initscr`."""
+    source = interpreter.source(module)
+    return source is not None and source.is_written_later
 
 
 def has(thing: object, name: str) -> bool:

@@ -99,15 +99,17 @@ class Validator:
             return _unreadable(f"the validator refused the question, perhaps too long for it: {error.message}")  # 2
         except StokerError as error:
             return _unreadable(f"the validator failed: {error.message}")  # 3
-        tokens = (usage.input or 0) + (usage.output or 0)
+        output = usage.output or 0
+        tokens = (usage.input or 0) + output
         if usage.output is not None and usage.output >= MAX_TOKENS:
-            return _unreadable("the validator's answer was cut off", tokens)  # 3
+            return _unreadable("the validator's answer was cut off", tokens, output)  # 3
         verdict = parse_verdict(text)
         if verdict is None:
-            return _unreadable("the validator's answer is neither [PASS] nor [FAIL: reason]", tokens)  # 4
+            return _unreadable("the validator's answer is neither [PASS] nor [FAIL: reason]", tokens, output)  # 4
         if verdict.passed:
-            return LayerResult(CheckLayer.VALIDATOR, True, tokens=tokens)  # 5
-        return LayerResult(CheckLayer.VALIDATOR, False, verdict.reason, verdict.reason, tokens=tokens)
+            return LayerResult(CheckLayer.VALIDATOR, True, tokens=tokens, output_tokens=output)  # 5
+        reason = verdict.reason
+        return LayerResult(CheckLayer.VALIDATOR, False, reason, reason, tokens=tokens, output_tokens=output)
 
 
 def validator_question(
@@ -160,5 +162,5 @@ def _clean(reason: str) -> str:
     return " ".join("".join(one if one.isprintable() else " " for one in reason).split())[:_MAX_REASON]
 
 
-def _unreadable(reason: str, tokens: int = 0) -> LayerResult:
-    return LayerResult(CheckLayer.VALIDATOR, False, reason, is_readable=False, tokens=tokens)
+def _unreadable(reason: str, tokens: int = 0, output: int = 0) -> LayerResult:
+    return LayerResult(CheckLayer.VALIDATOR, False, reason, is_decided=False, tokens=tokens, output_tokens=output)

@@ -43,10 +43,12 @@ class LayerResult(msgspec.Struct, frozen=True):
     """For people: what was found, and where."""
     correction: str = ""
     """For the worker; empty: the reason."""
-    is_readable: bool = True
-    """False: the validator gave no answer that can be read. The block has not passed, but is not known to be wrong."""
+    is_decided: bool = True
+    """False: the layer could not judge. The block has not passed, but is not known to be wrong."""
     tokens: int = 0
     """Tokens that this check cost."""
+    output_tokens: int = 0
+    """Of them, those that the validator wrote."""
 
 
 class Correction(msgspec.Struct, frozen=True):

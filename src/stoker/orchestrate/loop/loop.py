@@ -3,8 +3,8 @@
 Events and the time go in, commands come out; it does no IO and knows no dialect. `loop.states` has the tables.
 
 - Blocks pass in order. The first block that waits is checked, layer by layer, cheapest first.
-- With `overlap`, the worker writes at most one block ahead of the one that is being checked; without, none. It is not
-  ended at once when it is there, because most checks take less than the `PAUSE`.
+- With `overlap`, the worker writes at most one block ahead of the one that is being checked; without, none. Once
+  it is that far, it is stopped only after a `PAUSE`, because most checks end before that.
 - With `batch` it writes everything before the validator is asked: for two that cannot be loaded together.
 - A block that fails ends the generation. What was written after it is thrown away, and the worker writes the block
   again, with the one finding as its correction, and goes on from there.
@@ -146,8 +146,8 @@ class Loop:
         self._check = 0
         self._is_checking = False
         self._block_began = 0.0
-        self._far_since: float | None = None
-        """Since when the worker has been as far ahead as it may be."""
+        self._at_limit_since: float | None = None
+        """Since when the worker has been as far ahead as it may be; None: it is not."""
         self._is_late = False
         """The last generation was ended because a block took too long while others wait for their checks."""
         last = self.committed[-1] if self.committed else None
@@ -159,8 +159,8 @@ class Loop:
         """When `TimePassed` has to come in; None: nothing is waited for."""
         if not self._is_generating:
             return None
-        if self._far_since is not None:
-            return self._far_since + PAUSE
+        if self._at_limit_since is not None:
+            return self._at_limit_since + PAUSE
         return self._block_began + self._rules.block_timeout
 
     @property
@@ -170,10 +170,12 @@ class Loop:
 
     def start(self, now: float) -> list[LoopCommand]:
         self.state = next_run_state(self.state, RunEvent.STARTED)
-        return self._advance(now)
+        return self._next_commands(now)
 
     def on(self, event: LoopEvent, now: float) -> list[LoopCommand]:
         """The commands that follow, in order. What comes late, after the end or for something stopped, gives none."""
+        if self.state is RunState.FINISHED and isinstance(event, CommitFailed):
+            return self._on_not_written(event.error)
         if self.state is not RunState.RUNNING:
             if isinstance(event, Cancelled) and self.state is RunState.PLANNED:
                 self.state = next_run_state(self.state, RunEvent.CANCELLED)
@@ -183,12 +185,14 @@ class Loop:
                 return self._on_text(text, now) if self._is_current(generation) else []
             case GenerationEnded(generation=generation, stop=stop):
                 return self._on_ended(stop, now) if self._is_current(generation) else []
+            case GenerationFailed(generation=generation, is_replaced=True):
+                return self._on_replaced(now) if self._is_current(generation) else []
             case GenerationFailed(generation=generation, error=error):
                 return self._on_broken(error, now) if self._is_current(generation) else []
             case Checked(check=check, result=result):
                 return self._on_checked(result, now) if self._is_checking and check == self._check else []
             case CommitFailed(error=error):
-                return self._give_up(error)
+                return self._on_not_written(error)
             case TimePassed():
                 return self._on_time(now)
             case Cancelled():
@@ -205,7 +209,7 @@ class Loop:
         self._generation += 1
         self._is_generating = True
         self._block_began = now
-        self._far_since = None
+        self._at_limit_since = None
         self._is_late = False
         self._cutter = Cutter(self._is_complete)
         return [Generate(self._generation, blocks, self._correction)]
@@ -221,7 +225,7 @@ class Loop:
         if not cut:
             return []
         self._ready += cut
-        return self._admit(now)
+        return self._accept_blocks(now)
 
     def _on_ended(self, stop: StopReason, now: float) -> list[LoopCommand]:
         rest = self._cutter.finish()
@@ -234,36 +238,46 @@ class Loop:
         if self._stop in (StopReason.LENGTH, StopReason.CONTEXT):
             rest.clear()  # the last block is not complete: nobody may see it
         self._ready += rest
-        return self._admit(now)
+        return self._accept_blocks(now)
 
     def _on_broken(self, error: StokerError, now: float) -> list[LoopCommand]:
         """Blocks that are complete are still checked, and committed if they pass; then the request fails."""
         self._is_generating = False
         self._has_ended, self._failure = True, error
-        return self._admit(now)
+        return self._accept_blocks(now)
+
+    def _on_replaced(self, now: float) -> list[LoopCommand]:
+        """The next worker goes on after the last complete block; what was written of the one after it is lost."""
+        self._is_generating = False
+        self._interrupt()
+        return self._next_commands(now)
+
+    def _interrupt(self) -> None:
+        """The generation ends here, and another one will go on after the blocks that wait for their checks."""
+        self._fence_at_pause = self._cutter.open_fence or self._fence_at_pause
+        self.counts.discarded += len(self._ready)
+        self._ready.clear()
 
     def _on_time(self, now: float) -> list[LoopCommand]:
         if self.deadline is None or now < self.deadline:
             return []
-        if self._far_since is not None:
-            self._fence_at_pause = self._cutter.open_fence
-            self.counts.discarded += len(self._ready)
-            self._ready.clear()
+        if self._at_limit_since is not None:
+            self._interrupt()
             return self._stop_generation()
         commands = self._stop_generation()
         if self._pending:
             self._is_late = True  # those before the late block come first; then it is begun anew
-            return [*commands, *self._advance(now)]
+            return [*commands, *self._next_commands(now)]
         text = f"the worker did not end the block within {self._rules.block_timeout:g} s"
         result = LayerResult(CheckLayer.STRUCTURE, False, text, f"{text}: write one short function or class.")
         return [*commands, *self._fail(WorkerBlock(""), BlockState.GENERATING, BlockEvent.OVERRAN, result, now)]
 
     # -- blocks that the worker has ended ----------------------------------------------------------------------------
 
-    def _admit(self, now: float) -> list[LoopCommand]:
+    def _accept_blocks(self, now: float) -> list[LoopCommand]:
         """Take in what is ready, as far as the worker may be ahead, and see what there is to do."""
         commands: list[LoopCommand] = []
-        while self._ready and not self._is_far_enough():
+        while self._ready and not self._is_at_limit():
             cut = self._ready.popleft()
             if self._is_preface(cut):
                 continue
@@ -284,8 +298,8 @@ class Loop:
             commands.append(RecordBlock(len(self.committed) + len(self._pending), attempt, block))
             if block.is_too_long:
                 commands += self._stop_generation()
-        self._far_since = (self._far_since or now) if self._is_far_enough() else None
-        return [*commands, *self._advance(now)]
+        self._at_limit_since = (self._at_limit_since or now) if self._is_at_limit() else None
+        return [*commands, *self._next_commands(now)]
 
     def _end_answer(self, stop: StopReason) -> list[LoopCommand]:
         self._ready.clear()
@@ -319,17 +333,17 @@ class Loop:
             for one in (*self.committed, *(pending.block for pending in self._pending))
         )
 
-    def _is_far_enough(self) -> bool:
+    def _is_at_limit(self) -> bool:
         return not self._rules.batch and len(self._pending) > (1 if self._rules.overlap else 0)
 
-    def _advance(self, now: float) -> list[LoopCommand]:
+    def _next_commands(self, now: float) -> list[LoopCommand]:
         """Check the first block, let the worker go on if there is room, finish if there is nothing left to do."""
         if self.state is not RunState.RUNNING or self._is_checking:
-            return self._go_on(now)
+            return self._resume_worker(now)
         if self._pending:
-            return [*self._check_first(now), *self._go_on(now)]
+            return [*self._check_first(now), *self._resume_worker(now)]
         if self._is_generating or self._ready or not self._has_ended:
-            return self._go_on(now)
+            return self._resume_worker(now)
         if self._failure is not None:
             return self._give_up(self._failure)
         if self._correction is not None and self._stop is StopReason.END:
@@ -344,9 +358,9 @@ class Loop:
         result = LayerResult(correction.layer, False, f"{correction.text}; {text}", correction.text)
         return self._fail(correction.block, BlockState.GENERATING, BlockEvent.OVERRAN, result, now)
 
-    def _go_on(self, now: float) -> list[LoopCommand]:
+    def _resume_worker(self, now: float) -> list[LoopCommand]:
         """Ask the worker again after a pause."""
-        if self.state is not RunState.RUNNING or self._is_generating or self._has_ended or self._is_far_enough():
+        if self.state is not RunState.RUNNING or self._is_generating or self._has_ended or self._is_at_limit():
             return []
         return [] if self._is_late and self._pending else self._generate(now)
 
@@ -376,8 +390,8 @@ class Loop:
             if not first.layers:
                 return [record, *self._commit(now)]
             first.state = next_block_state(first.state, BlockEvent.LAYER_PASSED)
-            return [record, *self._advance(now)]
-        if result.is_readable:
+            return [record, *self._next_commands(now)]
+        if result.is_decided:
             self._pending.popleft()
             return [record, *self._fail(first.block, first.state, BlockEvent.CHECK_FAILED, result, now)]
         self._count("unreadable")
@@ -385,7 +399,7 @@ class Loop:
         if first.unreadable > self._rules.retries:
             return [record, *self._give_up(ValidationFailed(self.number, first.unreadable, result))]
         first.state = next_block_state(first.state, BlockEvent.CHECK_REPEATED)
-        return [record, *self._advance(now)]
+        return [record, *self._next_commands(now)]
 
     def _commit(self, now: float) -> list[LoopCommand]:
         first = self._pending.popleft()
@@ -394,9 +408,9 @@ class Loop:
         self.committed.append(first.block)
         self.counts.blocks += 1
         self._attempt = 1
-        if self._far_since is not None:
+        if self._at_limit_since is not None:
             self._block_began = now  # the worker was not to blame for the wait
-        return [commit, *self._admit(now)]
+        return [commit, *self._accept_blocks(now)]
 
     def _fail(
         self, block: WorkerBlock, state: BlockState, event: BlockEvent, result: LayerResult, now: float
@@ -412,7 +426,7 @@ class Loop:
         self.counts.discarded += len(self._pending) + len(self._ready)
         self._pending.clear()
         self._ready.clear()
-        self._has_ended, self._stop, self._far_since = False, StopReason.END, None
+        self._has_ended, self._stop, self._at_limit_since = False, StopReason.END, None
         if self._attempt > self._rules.retries:
             return [*commands, *self._give_up(ValidationFailed(self.number, self._attempt, result))]
         next_block_state(state, BlockEvent.WRITTEN_AGAIN)
@@ -424,6 +438,12 @@ class Loop:
         self.counts.failures[what] = self.counts.failures.get(what, 0) + 1
 
     # -- the end ----------------------------------------------------------------------------------------------------
+
+    def _on_not_written(self, error: StokerError) -> list[LoopCommand]:
+        """The block that passed last is not on disk, so it is not committed; it may have been the last one of all."""
+        self.committed.pop()
+        self.counts.blocks -= 1
+        return self._give_up(error)
 
     def _give_up(self, error: StokerError) -> list[LoopCommand]:
         self.state = next_run_state(self.state, RunEvent.GAVE_UP)

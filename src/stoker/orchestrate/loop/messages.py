@@ -31,6 +31,8 @@ class GenerationFailed(msgspec.Struct, frozen=True):
 
     generation: int
     error: StokerError
+    is_replaced: bool = False
+    """Another worker takes over: the request goes on."""
 
 
 class Checked(msgspec.Struct, frozen=True):

@@ -24,7 +24,7 @@ class RunEvent(Enum):
     STARTED = "started"
     ALL_BLOCKS_PASSED = "all_blocks_passed"
     GAVE_UP = "gave_up"
-    """A block did not pass, or the worker failed."""
+    """A block did not pass or could not be written, or the worker failed."""
     CANCELLED = "cancelled"
 
 
@@ -64,7 +64,7 @@ RUN_TABLE: Mapping[RunState, Mapping[RunEvent, RunState]] = {
         RunEvent.GAVE_UP: RunState.FAILED,
         RunEvent.CANCELLED: RunState.CANCELLED,
     },
-    RunState.FINISHED: {},
+    RunState.FINISHED: {RunEvent.GAVE_UP: RunState.FAILED},  # the last block could not be written
     RunState.FAILED: {},
     RunState.CANCELLED: {},
 }

@@ -14,7 +14,7 @@ from stoker.orchestrate.memory.scratchpad import Scratchpad
 log = logging.getLogger("stoker.orchestrate")
 
 
-class RunMemory:
+class RunFiles:
     """A `RunRecorder`. `project` is None where the orchestrator has none."""
 
     def __init__(self, pad: Scratchpad, project: ProjectFiles | None = None) -> None:

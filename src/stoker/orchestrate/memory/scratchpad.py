@@ -66,7 +66,7 @@ class Scratchpad:
 
     def add_check(self, number: int, attempt: int, result: LayerResult) -> None:
         """What one layer found."""
-        outcome = "passed" if result.passed else "failed" if result.is_readable else "could not be read"
+        outcome = "passed" if result.passed else "failed" if result.is_decided else "could not be read"
         reason = f": {result.reason}" if result.reason else ""
         text = f"- {result.layer.value} {outcome}{reason}\n"
         if not result.passed and result.correction and result.correction != result.reason:

@@ -69,15 +69,15 @@ class Promotions:
     @property
     def serves(self) -> tuple[Serve, ...]:
         """The configured serves, each with the aliases that point to it now."""
-        return with_aliases(self._serves.values(), self.meaning())
+        return with_aliases(self._serves.values(), self.serve_by_alias())
 
-    def meaning(self) -> dict[str, str]:
+    def serve_by_alias(self) -> dict[str, str]:
         """The serve of each alias, now."""
         return resolve_aliases(self._aliases.values(), self._overrides, self._serves.values())
 
     def status(self) -> list[dict[str, Any]]:
         """For /status: each alias, the serve that it points to, and why."""
-        meaning = self.meaning()
+        meaning = self.serve_by_alias()
         found = []
         for alias in self._aliases.values():
             override = self._overrides.get(alias.name)
@@ -101,7 +101,7 @@ class Promotions:
         StokerError `state_unusable` if it cannot be saved. Nothing moves then.
         """
         configured, target = self._alias(alias), self._serve(serve)  # 1
-        before = self.meaning()[alias]
+        before = self.serve_by_alias()[alias]
         if before == serve:
             raise ClientError(f"alias '{alias}' already points to serve '{serve}'", code="no_change", status=409)
         if force and not reason:
@@ -128,7 +128,7 @@ class Promotions:
         if alias not in self._overrides:
             text = f"alias '{alias}' already points to the serve that the configuration names"
             raise ClientError(text, code="no_change", status=409)
-        before = self.meaning()[alias]
+        before = self.serve_by_alias()[alias]
         await self._move({name: one for name, one in self._overrides.items() if name != alias})
         self._notify(AliasMoved(alias, configured.serve, before, MoveCause.RESET))
         return {"alias": alias, "serve": configured.serve, "previous": before}

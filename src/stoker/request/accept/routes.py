@@ -22,6 +22,7 @@ class RouteKind(Enum):
     READY = "readyz"
     STATUS = "status"
     METRICS = "metrics"
+    USAGE = "usage"
     ADMIN = "admin"
     OLLAMA = "ollama"
     ROOT = "root"
@@ -48,6 +49,7 @@ _PLAIN = {
     "/readyz": Route(RouteKind.READY, methods=_GET),
     "/status": Route(RouteKind.STATUS, methods=_GET),
     "/metrics": Route(RouteKind.METRICS, methods=_GET),
+    "/v1/usage": Route(RouteKind.USAGE, methods=_GET),
     "/v1/models": Route(RouteKind.MODELS, methods=_GET),
     "/": Route(RouteKind.ROOT, methods=_GET),
     "/api/tags": Route(RouteKind.OLLAMA, rest="/api/tags", methods=_GET),

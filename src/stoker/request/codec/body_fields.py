@@ -54,6 +54,7 @@ class BodyFields(msgspec.Struct):
     max_completion_tokens: Any = None
     max_output_tokens: Any = None
     stream_options: Any = None
+    service_tier: Any = None
     custom_logit_processor: msgspec.Raw = _ABSENT
     chat_template: msgspec.Raw = _ABSENT
     kv_transfer_params: msgspec.Raw = _ABSENT
@@ -110,9 +111,12 @@ _SQUARE = bytes.maketrans(b"{}", b"[]")
 _STEPS = {0x5B: 1, 0x5D: -1}
 
 
-def read_body_fields(body: bytes, streams: bool = False, bounds: Bounds = _USUAL) -> BodyFields:
+def read_body_fields(
+    body: bytes, streams: bool = False, bounds: Bounds = _USUAL, needs_model: bool = True
+) -> BodyFields:
     """Raises ClientError (400, or 413 for a body beyond `bounds`) naming what is wrong; costs linear time and no memory
     beyond the body's size. `streams`: what a body means that does not say `stream`.
+    `needs_model`: False if a missing model has a meaning; then `model` is empty.
 
     1. more values than `bounds` allow: found before anything is decoded
     2. not JSON in UTF-8, or not an object
@@ -154,7 +158,9 @@ def read_body_fields(body: bytes, streams: bool = False, bounds: Bounds = _USUAL
                 raise ClientError(text, code="duplicate_field", param=name)  # 5
     elif b'"model"' in known:
         fields.model_at = body.index(b'"model"')
-    if not isinstance(fields.model, str) or not fields.model:
+    if fields.model is None and not needs_model:
+        fields.model = ""
+    elif not isinstance(fields.model, str) or not fields.model:
         found = "is missing" if fields.model is None else f"must be a non-empty string, not {_kind(fields.model)}"
         raise ClientError(f"'model' {found}; see GET /v1/models for the names", code="bad_model", param="model")  # 6
     if fields.stream is None:

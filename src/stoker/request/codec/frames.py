@@ -60,6 +60,7 @@ class Usage(msgspec.Struct, gc=False):
     input: int | None = None
     output: int | None = None
     cached: int | None = None
+    reasoning: int | None = None
 
     def update_from(self, usage: Any) -> None:
         """Take over what a `usage` object of any dialect says. Later values replace earlier ones."""
@@ -78,6 +79,9 @@ class Usage(msgspec.Struct, gc=False):
             count = details.get("cached_tokens") if isinstance(details, dict) else None
         if type(count) is int:
             self.cached = count
+        details = get("completion_tokens_details") or get("output_tokens_details")
+        if isinstance(details, dict) and type(count := details.get("reasoning_tokens")) is int:
+            self.reasoning = count
 
 
 class StreamReader:

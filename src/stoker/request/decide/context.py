@@ -15,11 +15,13 @@ def may_exceed(context: int | None, body_bytes: int, output_budget: int | None) 
     return body_bytes + TEMPLATE_ALLOWANCE + (output_budget or 1) > context
 
 
-def check_context(name: str, context: int, prompt: int, output_budget: int | None) -> None:
-    """Raises ClientError 400 when prompt plus output is above the context; exactly at the limit passes."""
+def check_context(owner: str, context: int, prompt: int, output_budget: int | None) -> None:
+    """Raises ClientError 400 when prompt plus output is above the context; exactly at the limit passes. `owner`: how
+    messages call who has the context.
+    """
     budget = max(output_budget or 1, 1)
     if prompt + budget <= context:
         return
     output = f"{budget} output" if output_budget else "at least 1 output"
-    text = f"{prompt} prompt + {output} tokens exceed the context of serve '{name}' ({context} tokens)"
+    text = f"{prompt} prompt + {output} tokens exceed the context of {owner} ({context} tokens)"
     raise ClientError(text, code="context_length_exceeded", param="messages")

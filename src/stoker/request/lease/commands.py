@@ -33,10 +33,10 @@ class Cut(NamedTuple):
 class StartSwap(NamedTuple):
     """Stop the victims, wait until their memory is free, start the target, prove it; then `on_swap_done`.
 
-    `target` None: only stop. `generation` comes back with the result.
+    `target` None: only stop. `swap_id` comes back with the result.
     """
 
-    generation: int
+    swap_id: int
     target: str | None
     victims: tuple[str, ...]
 
@@ -44,17 +44,17 @@ class StartSwap(NamedTuple):
 class CheckStart(NamedTuple):
     """A swap was decided and its victims drain. Meanwhile check whether the target can start at all.
 
-    If it cannot: `on_swap_done` with the error and `untouched`. That ends the drain before any request is cut.
+    If it cannot: `on_swap_done` with the error and `victims_untouched`. That ends the drain before any request is cut.
     """
 
-    generation: int
+    swap_id: int
     target: str
 
 
 class CancelSwap(NamedTuple):
     """No request waits for the target any more: abort its start. `on_swap_done` still follows, with `cancelled`."""
 
-    generation: int
+    swap_id: int
 
 
 class WakeAt(NamedTuple):

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from stoker.request.lease.state import ServeState, Want
+from stoker.request.lease.state import ServeState
 from stoker.request.lease.timing import timing
+from stoker.request.lease.waiter import Want
 
 
 class EvictionTime(NamedTuple):
@@ -28,7 +29,9 @@ def may_evict(target: ServeState, victims: tuple[ServeState, ...], now: float) -
 
     1. an operator's switch waits      -> now
     2. no request waits (a preload)    -> never
-    3. the oldest waited `max_wait`    -> now, even over residency
+       only background requests wait   -> never while a victim is busy, or another request waits in the slot;
+                                          else as from 4 on
+    3. the oldest waited `max_wait`    -> now, even inside `min_residency`
     4. a victim is inside its residency -> when that ends
     5. `swap_after` requests wait      -> now, even if the victims are busy
     6. a victim is busy                -> when it is idle, or at `max_wait`
@@ -40,15 +43,21 @@ def may_evict(target: ServeState, victims: tuple[ServeState, ...], now: float) -
     if not target.queue:
         return EvictionTime(False, float("inf"), "nobody waits")  # 2
     limits = timing(target)
-    overdue_at = target.oldest + limits.max_wait
+    foreground = target.foreground()
+    if not foreground:
+        if any(v.is_used() for v in victims) or any(state.foreground() for state in target.slot_state.serves):
+            return EvictionTime(False, float("inf"), "background")  # 2
+        overdue_at = float("inf")
+    else:
+        overdue_at = foreground[0].since + limits.max_wait
     if now >= overdue_at:
         return EvictionTime(True, now, "max_wait")  # 3
     settled_at = max(v.ready_since + timing(v).min_residency for v in victims)
     if now < settled_at:
         return EvictionTime(False, min(settled_at, overdue_at), "min_residency")  # 4
-    if len(target.queue) >= target.slot_state.slot.swap.swap_after:
+    if len(foreground) >= target.slot_state.slot.swap.swap_after:
         return EvictionTime(True, now, "swap_after")  # 5
-    if any(v.is_used() for v in victims):
+    if any(v.is_used_by_foreground() for v in victims):
         return EvictionTime(False, overdue_at, "busy")  # 6
     idle_at = max(v.idle_since for v in victims) + limits.linger
     if now < idle_at:

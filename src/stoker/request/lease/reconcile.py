@@ -4,7 +4,7 @@
        refused
     2. a swap whose target no request waits for any more is called off while its victims drain; later it is cancelled,
        but only if requests wait for another serve of the slot
-    3. ready serves grant their waiters, first come first served; if no place is free, preemptible leases are cut
+    3. ready serves grant their waiters in the order of `fair_queue`; if no place is free, preemptible leases are cut
     4. stopped serves with waiters are started: `eviction` says which residents must stop, `eviction_time` whether they
        may stop now
     5. serves that were idle for `idle_unload` are stopped
@@ -13,9 +13,11 @@
     7. waiters whose serve has to stop wait for its load from now on; the next time at which any of this can change
        without an event becomes WakeAt
 
-Serves of a slot start in this order: switches; models past `max_wait`, the oldest first; then by oldest waiter;
-preloads last. At most one swap that stops residents for another model is under way in a slot. A victim's memory counts
-until it is free.
+Serves of a slot start in this order: switches; models past `max_wait`, the oldest first; then by oldest waiter; those
+that only background requests wait for; preloads last. At most one swap that stops residents for another model is under
+way in a slot. A victim's memory counts until it is free.
+
+Background requests give way: while another request waits for a serve of the slot that is not ready, none is granted.
 """
 
 from __future__ import annotations
@@ -27,9 +29,10 @@ from stoker.request.lease.commands import CancelSwap, CheckStart, Command, Grant
 from stoker.request.lease.eviction import Never, Victims, victims_for
 from stoker.request.lease.eviction_time import may_evict
 from stoker.request.lease.phases import ServePhase
-from stoker.request.lease.state import ServeState, SlotState, SwapKind, Want
+from stoker.request.lease.state import ServeState, SlotState, SwapKind
 from stoker.request.lease.timing import timing
 from stoker.request.lease.transitions import Transitions
+from stoker.request.lease.waiter import Want
 
 FOREVER = float("inf")
 
@@ -84,7 +87,7 @@ class Reconciler(Transitions):
                 self.call_off(swap, now)
             elif any(s.queue and s.phase is ServePhase.STOPPED for s in slot_state.serves):
                 swap.cancelled = True
-                commands.append(CancelSwap(swap.generation))
+                commands.append(CancelSwap(swap.swap_id))
         return commands
 
     def _grant_waiters(self, slot_state: SlotState) -> list[Command]:
@@ -92,13 +95,18 @@ class Reconciler(Transitions):
         for state in slot_state.serves:
             if state.phase is not ServePhase.READY:
                 continue
-            for waiter in list(state.queue.values()):
-                if waiter.want is Want.REQUEST and waiter.counted and not state.has_place():
-                    commands += self.cut_preemptible(state)
+            if not state.queue:
+                continue
+            gives_way = slot_state.has_foreground_waiting_for_load()
+            for waiter in state.fair_queue.order(state.queue.values()):
+                if gives_way and waiter.is_background:
+                    continue
+                if waiter.want is Want.REQUEST and waiter.counted and state.preemptible and not state.has_place():
+                    commands += self.cut_preemptible(state, waiter.share.priority)
                 if waiter.want is Want.SWITCH:
                     commands.append(Grant(waiter.id))
                 elif not waiter.counted or state.has_place():
-                    self.add_lease(state, waiter.id, waiter.counted)
+                    self.add_lease(state, waiter.id, waiter.counted, waiter.share, waiter.expected_tokens)
                     commands.append(Grant(waiter.id))
                 else:
                     continue
@@ -132,7 +140,7 @@ class Reconciler(Transitions):
                 return eviction.at
         own = (w.drain_timeout for w in state.queue.values() if w.drain_timeout is not None)
         drain = min(own, default=state.slot_state.slot.swap.drain_timeout)
-        self.open_swap(SwapKind.DEMAND, state, victims, now, drain)
+        self.open_swap(SwapKind.DEMAND, state, victims, now, drain, key=_first_key(state))
         return FOREVER
 
     def _stop_idle(self, slot_state: SlotState, now: float, times: list[float]) -> None:
@@ -158,23 +166,29 @@ class Reconciler(Transitions):
                 times.append(swap.drain_deadline)
                 if swap.target is not None and not swap.check_started:
                     swap.check_started = True
-                    commands.append(CheckStart(swap.generation, swap.target.name))
+                    commands.append(CheckStart(swap.swap_id, swap.target.name))
                 continue
             commands += [self.cut_leases(v, refusals.swap_reason(swap)) for v in busy]
             commands.append(self.run_swap(swap, now))
         return commands
 
 
+def _first_key(state: ServeState) -> str:
+    """The key whose request causes a swap: the first that waits, of the highest priority."""
+    return min(state.queue.values(), key=lambda waiter: waiter.share.priority).share.key if state.queue else ""
+
+
 def _is_needed(state: ServeState) -> bool:
     return bool(state.queue or state.wanted) and not state.removed and not state.parked
 
 
-def _start_order(now: float) -> Callable[[ServeState], tuple[bool, bool, float, str]]:
-    """Switches, then models past `max_wait`, oldest first; then by oldest waiter; preloads last."""
+def _start_order(now: float) -> Callable[[ServeState], tuple[bool, bool, float, float, str]]:
+    """Switches, then models past `max_wait`, oldest first; then by oldest waiter; background, then preloads last."""
 
-    def key(state: ServeState) -> tuple[bool, bool, float, str]:
+    def key(state: ServeState) -> tuple[bool, bool, float, float, str]:
         is_switch = any(w.want is Want.SWITCH for w in state.queue.values())
-        is_overdue = state.oldest + timing(state).max_wait <= now
-        return (not is_switch, not is_overdue, state.oldest, state.name)
+        oldest = min((waiter.since for waiter in state.foreground()), default=FOREVER)
+        is_overdue = oldest + timing(state).max_wait <= now
+        return (not is_switch, not is_overdue, oldest, state.oldest, state.name)
 
     return key

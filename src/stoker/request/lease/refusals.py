@@ -5,15 +5,16 @@ from __future__ import annotations
 from stoker.domain.errors import CapacityError, ClientError, StartFailed, StokerError
 from stoker.domain.serve import Serve
 from stoker.request.lease.eviction import Never
-from stoker.request.lease.state import ServeState, Swap, Waiter
+from stoker.request.lease.state import ServeState, Swap
 from stoker.request.lease.timing import timing
+from stoker.request.lease.waiter import Waiter
 
 
 def shutting_down() -> StokerError:
     return CapacityError("Stoker is shutting down: send the request again later", code="shutting_down", retry_after=5.0)
 
 
-def drained(serve: Serve) -> StokerError:
+def held(serve: Serve) -> StokerError:
     return CapacityError(
         f"serve '{serve.name}' takes no new requests: an operator is draining it", code="draining", retry_after=5.0
     )
@@ -24,8 +25,11 @@ def parked(serve: Serve, reason: str) -> StokerError:
     return StartFailed(f"serve '{serve.name}' is parked: {reason}; {hint}", code="parked", retry_after=60.0)
 
 
+QUEUE_FULL = "queue_full"
+
+
 def queue_full(serve: Serve, waiting: int) -> StokerError:
-    return CapacityError(f"the queue of serve '{serve.name}' is full: {waiting} requests wait", code="queue_full")
+    return CapacityError(f"the queue of serve '{serve.name}' is full: {waiting} requests wait", code=QUEUE_FULL)
 
 
 def no_place(serve: Serve) -> StokerError:

@@ -7,17 +7,22 @@ return without it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+from operator import itemgetter
 
 from stoker.domain.errors import BEYOND_THE_DEVICE, StartFailed, StokerError
+from stoker.domain.key import Priority
+from stoker.domain.lease import NOBODY, FairShare
 from stoker.domain.serve import Serve, Slot
 from stoker.request.lease import refusals
 from stoker.request.lease.commands import Command, Grant, Reject
 from stoker.request.lease.eviction import Never, victims_for
 from stoker.request.lease.phases import PhaseEvent, ServePhase
 from stoker.request.lease.reconcile import FOREVER, Reconciler
-from stoker.request.lease.state import ServeState, SlotState, Swap, SwapKind, Waiter, Want
+from stoker.request.lease.state import ServeState, SlotState, Swap, SwapKind
 from stoker.request.lease.timing import BACKOFF_CAP, BACKOFF_WAIT, STEADY_AFTER, backoff, timing
+from stoker.request.lease.waiter import Waiter, Want
 
 
 class Scheduler(Reconciler):
@@ -28,31 +33,50 @@ class Scheduler(Reconciler):
 
     # -- requests ------------------------------------------------------------------------------------------------
 
-    def on_request(self, id: int, name: str, now: float, counted: bool = True) -> list[Command]:
+    def on_request(
+        self,
+        id: int,
+        name: str,
+        now: float,
+        counted: bool = True,
+        share: FairShare = NOBODY,
+        expected_tokens: float = 0.0,
+    ) -> list[Command]:
         """A request for a serve that exists. It is granted, refused, or waits.
 
+        0. a background request while another one waits for a load in the slot: not 1, it waits as in 4
         1. ready, nobody waits, a place is free (or none needed) -> Grant        (hot)
-           no place free, but a preemptible lease                 -> Cut, Grant
+           no place free, but a lease that it may preempt         -> Cut, Grant
         2. shutting down, drained by the operator, or parked      -> Reject
-        3. the queue is full (for a load: `max_active` more)      -> Reject
+        3. the queue is full (for a load: `max_active` more)      -> Reject; not this one, but the last one of the key
+           that has the most waiting, if that is another key of the same or a lower priority
         4. ready, but no place free: waits at most `queue_timeout`; Reject if that is 0
         5. can never fit, or backs off for long                   -> Reject
         6. otherwise it waits for the load, at most `swap_timeout`; once loaded, for a place as in 4
         """
         state = self.serves[name]
-        is_open = state.phase is ServePhase.READY and not state.is_drained and not self.closing
+        is_open = state.phase is ServePhase.READY and not state.is_held and not self.closing
+        if share.priority is Priority.BACKGROUND and state.slot_state.has_foreground_waiting_for_load():
+            is_open = False
         if is_open and (not counted or (not state.queue and state.active < state.serve.max_active)):
-            self.add_lease(state, id, counted)
+            self.add_lease(state, id, counted, share, expected_tokens)
             return [Grant(id)]  # 1
-        cut = self.cut_preemptible(state) if is_open else []
-        if cut and state.has_place():
-            self.add_lease(state, id, counted)
+        cut = self.cut_preemptible(state, share.priority) if is_open and state.preemptible else []
+        if cut and not state.queue and state.has_place():
+            self.add_lease(state, id, counted, share, expected_tokens)
             return [*cut, Grant(id)]  # 1
         error, waits_for_place = self._refusal(state, now)
+        if error is not None and error.code == refusals.QUEUE_FULL and (last := _displaced(state, share)) is not None:
+            del state.queue[last.id]
+            cut = [*cut, Reject(last.id, error)]  # 3
+            error, waits_for_place = self._refusal(state, now)
         if error is not None:
             return [*cut, Reject(id, error)]
         patience = state.serve.queue_timeout if waits_for_place else timing(state).swap_timeout
-        state.queue[id] = Waiter(id, Want.REQUEST, now, now + patience, counted, waits_for_place)
+        deadline = now + patience
+        state.queue[id] = Waiter(
+            id, Want.REQUEST, now, deadline, counted, waits_for_place, share=share, expected_tokens=expected_tokens
+        )
         return [*cut, *self.reconcile(now)]
 
     def on_cancel(self, id: int, name: str, now: float) -> list[Command]:
@@ -72,7 +96,7 @@ class Scheduler(Reconciler):
             return []
         state.active -= counted
         if id in state.preemptible:
-            state.preemptible.remove(id)
+            del state.preemptible[id]
         else:
             state.idle_since = now
         if state.phase is ServePhase.READY and state.slot_state.is_quiet():
@@ -81,36 +105,44 @@ class Scheduler(Reconciler):
                 return []  # hot
         return self.reconcile(now)
 
-    def on_preemption_allowed(self, id: int, name: str, now: float) -> list[Command]:
-        """Mark a lease as preemptible: it is cut when another request needs its place or its serve's memory, and
-        it does not make the serve busy. Unknown leases, and those that take no place, are ignored.
+    def on_used(self, name: str, share: FairShare, difference: float) -> None:
+        """A lease of a key has ended, and cost `difference` tokens more than expected."""
+        state = self.serves.get(name)
+        if state is not None:
+            state.fair_queue.correct(share, difference)
+
+    def on_preemption_allowed(self, id: int, name: str, now: float, priority: Priority | None = None) -> list[Command]:
+        """Mark a lease as preemptible: it is cut when a request of a higher priority than this (None: any request)
+        needs its place or its serve's memory, and it does not make the serve busy. Unknown leases, and those that take
+        no place, are ignored.
         """
         state = self.serves.get(name)
         if state is None or not state.leases.get(id):
             return []
-        state.preemptible.add(id)
+        state.preemptible[id] = priority
         return self.reconcile(now)
 
     # -- the fleet -----------------------------------------------------------------------------------------------
 
     def on_swap_done(
         self,
-        generation: int,
+        swap_id: int,
         now: float,
         error: StokerError | None = None,
         cancelled: bool = False,
-        untouched: bool = False,
+        victims_untouched: bool = False,
     ) -> list[Command]:
-        """The result of a StartSwap. A result with another generation is ignored.
+        """The result of a StartSwap. The result of a swap that is over already is ignored.
 
-        The victims are gone, unless `untouched`: the swap failed, or was cancelled, before the first one was stopped.
+        The victims are gone, unless `victims_untouched`: the swap failed, or was cancelled, before it stopped the
+        first one.
         """
-        slot_state, swap = self.find_swap(generation)
+        slot_state, swap = self.find_swap(swap_id)
         if slot_state is None or swap is None:
             return []
-        del slot_state.swaps[generation]
+        del slot_state.swaps[swap_id]
         commands: list[Command] = []
-        if untouched:
+        if victims_untouched:
             commands += self.spare_victims(swap, now)
         else:
             for victim in swap.victims:
@@ -174,7 +206,7 @@ class Scheduler(Reconciler):
         if state.phase is ServePhase.READY:
             self.open_swap(SwapKind.UNLOAD, None, (state,), now, 0.0, reason)
         elif state.phase is ServePhase.STARTING:
-            commands += self.abandon_start(state, now)
+            commands += self.give_up_start(state, now)
         return commands + self.reconcile(now)
 
     def on_measured(self, name: str, size: int, now: float) -> list[Command]:
@@ -231,12 +263,12 @@ class Scheduler(Reconciler):
             drain = state.slot_state.slot.swap.drain_timeout if drain_timeout is None else drain_timeout
             self.open_swap(SwapKind.UNLOAD, None, (state,), now, drain)
         elif state.phase is ServePhase.STARTING:
-            commands += self.refuse_all(state, refusals.unloaded(state.serve)) + self.abandon_start(state, now)
+            commands += self.refuse_all(state, refusals.unloaded(state.serve)) + self.give_up_start(state, now)
         return commands + self.reconcile(now)
 
-    def on_drain(self, name: str, now: float, drained: bool = True) -> list[Command]:
+    def on_hold(self, name: str, now: float, is_held: bool = True) -> list[Command]:
         """Admit nothing new on this serve, or admit again; running and waiting requests go on."""
-        self.serves[name].is_drained = drained
+        self.serves[name].is_held = is_held
         return self.reconcile(now)
 
     def on_reload(self, slots: Iterable[Slot], serves: Iterable[Serve], now: float) -> list[Command]:
@@ -277,13 +309,13 @@ class Scheduler(Reconciler):
         If the model does not fit on its device, the target's `fallback` is started first.
         """
         commands = self.mark_stopped(target)
-        beyond = error.code in BEYOND_THE_DEVICE and target.serve.fallback is not None
-        requested = any(w.want is Want.REQUEST for w in target.queue.values())
+        is_too_large = error.code in BEYOND_THE_DEVICE and target.serve.fallback is not None
+        is_requested = any(w.want is Want.REQUEST for w in target.queue.values())
         target.failures += 1
-        again = BACKOFF_CAP if beyond else backoff(target.failures)
-        target.backoff_until = now + again
+        backoff_seconds = BACKOFF_CAP if is_too_large else backoff(target.failures)
+        target.backoff_until = now + backoff_seconds
         target.last_error = error
-        refusal = refusals.backing_off(error, again) if isinstance(error, StartFailed) else error
+        refusal = refusals.backing_off(error, backoff_seconds) if isinstance(error, StartFailed) else error
         commands += self.refuse_all(target, refusal)
         if self.closing:
             return commands
@@ -291,7 +323,7 @@ class Scheduler(Reconciler):
             baseline = self.serves.get(target.slot_state.slot.baseline or "")
             if baseline is not None and baseline is not target:
                 self.restore(baseline, SwapKind.BASELINE, now)
-        fallback = self.serves.get(target.serve.fallback or "") if beyond and requested else None
+        fallback = self.serves.get(target.serve.fallback or "") if is_too_large and is_requested else None
         if fallback is not None and fallback.slot_state is target.slot_state:
             self.restore(fallback, SwapKind.RESTORE, now)
         for victim in swap.victims:
@@ -308,8 +340,8 @@ class Scheduler(Reconciler):
             return refusals.shutting_down(), False  # 2
         if state.removed:
             return refusals.removed(serve.name), False  # 2
-        if state.is_drained:
-            return refusals.drained(serve), False  # 2
+        if state.is_held:
+            return refusals.held(serve), False  # 2
         if state.parked:
             return refusals.parked(serve, state.parked), False  # 2
         # Requests that wait for a load find `max_active` places when it is loaded.
@@ -345,7 +377,7 @@ class Scheduler(Reconciler):
             state.wanted = True  # it was resident: it comes back with the new configuration
             self.open_swap(SwapKind.UNLOAD, None, (state,), now, state.slot_state.slot.swap.drain_timeout)
         elif state.phase is ServePhase.STARTING:
-            commands += self.abandon_start(state, now)
+            commands += self.give_up_start(state, now)
         return commands
 
     def _remove(self, state: ServeState, now: float) -> list[Command]:
@@ -357,5 +389,22 @@ class Scheduler(Reconciler):
         elif state.phase is ServePhase.READY:
             self.open_swap(SwapKind.UNLOAD, None, (state,), now, state.slot_state.slot.swap.drain_timeout)
         elif state.phase is ServePhase.STARTING:
-            commands += self.abandon_start(state, now)
+            commands += self.give_up_start(state, now)
         return commands
+
+
+def _displaced(state: ServeState, share: FairShare) -> Waiter | None:
+    """Who leaves a full queue for a request of this key; None: nobody, the request itself is refused.
+
+    1. of the lowest priority that waits, if that is below the request's own: the last one of the key with the most
+    2. of the same priority: the same, if that key has more waiting than the request's key would have
+    """
+    waiting = [waiter for waiter in state.queue.values() if waiter.want is Want.REQUEST]
+    lowest = max((waiter.share.priority for waiter in waiting), default=share.priority)
+    if lowest < share.priority:
+        return None
+    counts = Counter(waiter.share.key for waiter in waiting if waiter.share.priority is lowest)
+    key, most = max(counts.items(), key=itemgetter(1), default=("", 0))
+    if not most or (lowest is share.priority and (key == share.key or most <= counts[share.key] + 1)):
+        return None
+    return next(w for w in reversed(waiting) if w.share.key == key and w.share.priority is lowest)

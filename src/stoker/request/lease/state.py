@@ -8,15 +8,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from stoker.domain.errors import StokerError
+from stoker.domain.key import Priority
 from stoker.domain.serve import Serve, Slot
+from stoker.request.lease.fair_queue import FairQueue
 from stoker.request.lease.phases import PhaseEvent, ServePhase, next_phase
-
-
-class Want(Enum):
-    """What a waiter waits for."""
-
-    REQUEST = "request"
-    SWITCH = "switch"
+from stoker.request.lease.slot_time import SlotTime
+from stoker.request.lease.waiter import Waiter
 
 
 class SwapKind(Enum):
@@ -32,22 +29,6 @@ class SwapKind(Enum):
     """The restored serve failed, too: the slot's `baseline` is started."""
 
 
-@dataclass(slots=True)
-class Waiter:
-    """A request, or an operator's switch, that still waits. Times are monotonic seconds."""
-
-    id: int
-    want: Want
-    since: float
-    deadline: float
-    counted: bool = True
-    """Takes one of the serve's `max_active` places."""
-    waits_for_place: bool = False
-    """Waits for a place on a ready serve, not for a load. `update_wait` follows the serve's phase."""
-    drain_timeout: float | None = None
-    """The drain timeout that this switch asks for; None: the slot's."""
-
-
 @dataclass(slots=True, eq=False)
 class ServeState:
     """A serve at run time: its phase, its leases, the requests that wait for it, and its history."""
@@ -59,10 +40,14 @@ class ServeState:
     """Lease id -> whether it takes a place."""
     active: int = 0
     """How many leases take a place."""
-    preemptible: set[int] = field(default_factory=set)
-    """Ids of leases that are cut as soon as another request needs their place or memory."""
+    preemptible: dict[int, Priority | None] = field(default_factory=dict)
+    """Ids of leases that are cut as soon as a request of a higher priority needs their place or memory, with their own
+    priority; None: any request is more important.
+    """
     queue: dict[int, Waiter] = field(default_factory=dict)
-    """In order of arrival."""
+    """The waiting requests, in order of arrival."""
+    fair_queue: FairQueue = field(default_factory=FairQueue)
+    """In which order they get places."""
     ready_since: float = 0.0
     idle_since: float = 0.0
     swap_times: deque[float] = field(default_factory=lambda: deque(maxlen=5))
@@ -71,8 +56,8 @@ class ServeState:
     """Exits soon after ready, in a row."""
     backoff_until: float = 0.0
     last_error: StokerError | None = None
-    is_drained: bool = False
-    """An operator drains it: nothing new is admitted."""
+    is_held: bool = False
+    """An operator drained it: it admits no new requests. See `held` in the glossary."""
     wanted: bool = False
     """It is to be loaded although no request waits: kept loaded, preloaded, or to come back."""
     exited: bool = False
@@ -101,6 +86,10 @@ class ServeState:
         """Arrival of the oldest waiter; infinity if none waits."""
         return next(iter(self.queue.values())).since if self.queue else float("inf")
 
+    def foreground(self) -> list[Waiter]:
+        """The waiters that may cause a swap at the cost of others, in order of arrival."""
+        return [waiter for waiter in self.queue.values() if not waiter.is_background]
+
     def apply(self, event: PhaseEvent) -> None:
         """Raises IllegalPhaseEvent."""
         self.phase = next_phase(self.phase, event)
@@ -110,7 +99,8 @@ class ServeState:
         ended = tuple(ids)
         for id in ended:
             self.active -= self.leases.pop(id)
-        self.preemptible.difference_update(ended)
+        for id in ended:
+            self.preemptible.pop(id, None)
         return ended
 
     def must_stop(self) -> bool:
@@ -121,15 +111,19 @@ class ServeState:
         """Whether a request waits for it, or holds a lease that cannot be preempted."""
         return bool(self.queue) or len(self.leases) > len(self.preemptible)
 
+    def is_used_by_foreground(self) -> bool:
+        """As `is_used`, but background requests that only wait do not count."""
+        return len(self.leases) > len(self.preemptible) or bool(self.queue and self.foreground())
+
     def has_place(self) -> bool:
         return self.active < self.serve.max_active
 
 
 @dataclass(slots=True, eq=False)
 class Swap:
-    """A decided change of residents. `generation` numbers it, so that late results of older swaps are ignored."""
+    """A decided change of residents. `swap_id` numbers it, so that late results of older swaps are ignored."""
 
-    generation: int
+    swap_id: int
     kind: SwapKind
     target: ServeState | None
     victims: tuple[ServeState, ...]
@@ -141,6 +135,8 @@ class Swap:
     check_started: bool = False
     reason: str = ""
     """Why streams are cut; empty: because the drain timeout has passed."""
+    key: str = ""
+    """The key whose request caused it; empty: none did."""
 
 
 @dataclass(slots=True, eq=False)
@@ -151,6 +147,8 @@ class SlotState:
     serves: list[ServeState] = field(default_factory=list)
     swaps: dict[int, Swap] = field(default_factory=dict)
     swaps_made: int = 0
+    time: SlotTime = field(default_factory=SlotTime)
+    """Its busy time, divided among leases."""
 
     @property
     def budget(self) -> int:
@@ -163,6 +161,14 @@ class SlotState:
     def used(self) -> int:
         """The sizes of the residents and of the targets that are starting; a victim counts until it is gone."""
         return sum(state.size for state in self.serves if state.phase is not ServePhase.STOPPED)
+
+    def has_foreground_waiting_for_load(self) -> bool:
+        """Whether a request that is no background request waits for a serve that is not ready."""
+        return any(
+            state.phase is not ServePhase.READY and not all(waiter.is_background for waiter in state.queue.values())
+            for state in self.serves
+            if state.queue
+        )
 
     def is_quiet(self) -> bool:
         """Whether no swap is under way and no request waits."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stoker.domain.errors import StokerError
+from stoker.domain.key import Priority
+from stoker.domain.lease import NOBODY, FairShare
 from stoker.domain.serve import Serve, Slot
 from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Reject, StartSwap
 from stoker.request.lease.eviction import Victims, victims_for
 from stoker.request.lease.phases import PhaseEvent, ServePhase
-from stoker.request.lease.state import ServeState, SlotState, Swap, SwapKind, Waiter, Want
+from stoker.request.lease.state import ServeState, SlotState, Swap, SwapKind
 from stoker.request.lease.timing import timing
+from stoker.request.lease.waiter import Waiter, Want
 
 
 class Transitions:
@@ -19,7 +22,7 @@ class Transitions:
     def __init__(self, slots: Iterable[Slot], serves: Iterable[Serve]) -> None:
         self.slots: dict[str, SlotState] = {slot.name: SlotState(slot) for slot in slots}
         self.serves: dict[str, ServeState] = {}
-        self.generation = 0
+        self.last_swap_id = 0
         for serve in serves:
             self.add_serve(serve)
 
@@ -45,28 +48,29 @@ class Transitions:
         self.remove_serve(state)
         self.add_serve(serve)
         moved = self.serves[serve.name]
-        moved.queue, moved.wanted, moved.is_drained = state.queue, state.wanted or serve.keep_loaded, state.is_drained
+        moved.queue, moved.wanted, moved.is_held = state.queue, state.wanted or serve.keep_loaded, state.is_held
 
-    def find_swap(self, generation: int) -> tuple[SlotState | None, Swap | None]:
+    def find_swap(self, swap_id: int) -> tuple[SlotState | None, Swap | None]:
         for slot_state in self.slots.values():
-            if generation in slot_state.swaps:
-                return slot_state, slot_state.swaps[generation]
+            if swap_id in slot_state.swaps:
+                return slot_state, slot_state.swaps[swap_id]
         return None, None
 
-    def add_lease(self, state: ServeState, id: int, counted: bool) -> None:
+    def add_lease(
+        self, state: ServeState, id: int, counted: bool, share: FairShare = NOBODY, expected_tokens: float = 0.0
+    ) -> None:
         state.leases[id] = counted
-        state.active += counted
+        if counted:
+            state.active += 1
+            state.fair_queue.charge(share, expected_tokens)
 
     def cut_leases(self, state: ServeState, reason: str) -> Command:
         return Cut(state.name, state.end_leases(state.leases), reason)
 
-    def cut_preemptible(self, state: ServeState) -> list[Command]:
-        """Cut its preemptible leases."""
-        return (
-            [Cut(state.name, state.end_leases(state.preemptible), "another request needs its place")]
-            if state.preemptible
-            else []
-        )
+    def cut_preemptible(self, state: ServeState, priority: Priority | None = None) -> list[Command]:
+        """Cut its preemptible leases: all, or those that a request of this priority goes before."""
+        ids = [id for id, own in state.preemptible.items() if priority is None or own is None or priority < own]
+        return [Cut(state.name, state.end_leases(ids), "another request needs its place")] if ids else []
 
     def refuse_all(self, state: ServeState, error: StokerError) -> list[Command]:
         commands: list[Command] = [Reject(id, error) for id in state.queue]
@@ -96,12 +100,13 @@ class Transitions:
         now: float,
         drain: float,
         reason: str = "",
+        key: str = "",
     ) -> None:
         """Record a decided swap. It runs in step 6 of `reconcile`: at once if its victims hold no lease."""
         slot_state = victims[0].slot_state if target is None else target.slot_state
-        self.generation += 1
-        slot_state.swaps[self.generation] = Swap(
-            self.generation, kind, target, victims, now, now + drain, reason=reason
+        self.last_swap_id += 1
+        slot_state.swaps[self.last_swap_id] = Swap(
+            self.last_swap_id, kind, target, victims, now, now + drain, reason=reason, key=key
         )
         if target is not None:
             target.apply(PhaseEvent.START_DECIDED)
@@ -114,14 +119,14 @@ class Transitions:
         for victim in swap.victims:
             victim.apply(PhaseEvent.DRAINED)
         name = swap.target.name if swap.target is not None else None
-        return StartSwap(swap.generation, name, tuple(v.name for v in swap.victims))
+        return StartSwap(swap.swap_id, name, tuple(v.name for v in swap.victims))
 
     def call_off(self, swap: Swap, now: float) -> None:
         """Undo a swap whose victims still drain, because no request waits for its target: the victims go on serving."""
         target = swap.target
         if target is None:
             raise ValueError("an unload cannot be called off")
-        del target.slot_state.swaps[swap.generation]
+        del target.slot_state.swaps[swap.swap_id]
         target.slot_state.swaps_made -= 1
         target.apply(PhaseEvent.CALLED_OFF)
         for victim in swap.victims:
@@ -141,7 +146,7 @@ class Transitions:
                 self.open_swap(SwapKind.UNLOAD, None, (victim,), now, 0.0)
         return commands
 
-    def abandon_start(self, state: ServeState, now: float) -> list[Command]:
+    def give_up_start(self, state: ServeState, now: float) -> list[Command]:
         """Give up a start: call the swap off while its victims drain, cancel it later."""
         for swap in list(state.slot_state.swaps.values()):
             if swap.target is state:
@@ -149,7 +154,7 @@ class Transitions:
                     self.call_off(swap, now)
                     return self.mark_stopped(state)
                 swap.cancelled = True
-                return [CancelSwap(swap.generation)]
+                return [CancelSwap(swap.swap_id)]
         return []
 
     def mark_ready(self, state: ServeState, swap: Swap, now: float) -> None:
@@ -177,10 +182,11 @@ class Transitions:
         return commands
 
     def restore(self, state: ServeState, kind: SwapKind, now: float) -> None:
+        """Start it again if it is stopped, may run, and fits without another stop; else do nothing."""
         if (
             self.serves.get(state.name) is not state
             or state.phase is not ServePhase.STOPPED
-            or state.is_drained
+            or state.is_held
             or state.parked
         ):
             return

@@ -73,6 +73,11 @@ def read(model: str) -> Shape:
     """The shape of a GGUF file or a model's directory. Raises UnreadableModel."""
     if os.path.isdir(model):
         return hf_config.read(model)
+    if not os.path.isabs(model) and not os.path.exists(model):
+        raise UnreadableModel(
+            f"{model} is a model on the hub, and only files on disk can be examined: download it, then set `model` to "
+            "its directory"
+        )
     if not os.path.exists(model):
         raise UnreadableModel(f"there is no {model}: give a serve's name, a GGUF file or a model's directory")
     return gguf.read(model)

@@ -1,0 +1,167 @@
+"""`STATE/access.db`: keys that were made at run time, overrides, what limits have counted, and usage by the hour.
+
+A reply to an operator is sent only when its change is on disk. Counters and usage are written every second, so that a
+crash loses at most that. The file holds no key, no prompt and no reply. One thread uses it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from stoker.domain.runtime_key import RuntimeKey, SettingsOverride
+from stoker.store.database import NotADecisionLog, create_private, is_beyond_use, set_aside
+
+log = logging.getLogger("stoker.access")
+
+VERSION = 1
+BUSY_WAIT = 2.0
+USAGE_COLUMNS = (
+    "requests", "failed", "input", "cached", "output", "reasoning", "cost", "accelerator_seconds", "swap_seconds",
+    "ttft_sum", "ttft_count", "decode_tokens", "decode_seconds",
+)  # fmt: skip
+"""The amounts of one row of usage, all additive."""
+_SCHEMA = (
+    "CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL)",
+    "CREATE TABLE keys (name TEXT PRIMARY KEY, record TEXT NOT NULL)",
+    "CREATE TABLE overrides (kind TEXT, name TEXT, record TEXT NOT NULL, PRIMARY KEY (kind, name))",
+    "CREATE TABLE counters (owner TEXT, setting TEXT, start REAL NOT NULL, used REAL NOT NULL,"
+    " PRIMARY KEY (owner, setting)) WITHOUT ROWID",
+    "CREATE TABLE usage (hour INTEGER, key TEXT, app TEXT, model TEXT, class TEXT, "
+    + ", ".join(f"{name} REAL NOT NULL" for name in USAGE_COLUMNS)
+    + ", PRIMARY KEY (hour, key, app, model, class)) WITHOUT ROWID",
+    f"PRAGMA user_version = {VERSION}",
+)
+_ADD_USAGE = (  # names of columns only: every value is bound
+    f"INSERT INTO usage (hour, key, app, model, class, {', '.join(USAGE_COLUMNS)}) "  # noqa: S608
+    f"VALUES ({', '.join('?' * (5 + len(USAGE_COLUMNS)))}) ON CONFLICT DO UPDATE SET "
+    + ", ".join(f"{name} = {name} + excluded.{name}" for name in USAGE_COLUMNS)
+)
+
+UsageKey = tuple[int, str, str, str, str]
+"""Hour (Unix seconds divided by 3600), key, application, model (the serve's name), class."""
+UsageRow = tuple[UsageKey, Sequence[float]]
+CounterRow = tuple[str, str, float, float]
+"""Owner, setting, start of the window, amount."""
+
+
+class AccessRecords(NamedTuple):
+    """What the file held at the start."""
+
+    salt: bytes
+    keys: list[RuntimeKey]
+    overrides: list[SettingsOverride]
+    counters: dict[str, dict[str, tuple[float, float]]]
+    """By owner and setting: start of the window, amount."""
+
+
+class AccessFile:
+    """One connection. Any call may raise sqlite3.Error or OSError; the file is then as before the call."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._db = self._open()
+
+    def _open(self) -> sqlite3.Connection:
+        """Open, or create. A file that is damaged or not Stoker's is set aside, with an error in the log."""
+        try:
+            return _connect(self._path)
+        except (sqlite3.DatabaseError, OSError) as error:
+            if not is_beyond_use(self._path, error):
+                raise
+            aside = set_aside(self._path)
+            log.error(
+                "%s is unusable (%s): it was moved to %s; keys made with `stoker keys create` are unknown until it is "
+                "repaired or they are made again",
+                self._path, error, aside.name,
+            )  # fmt: skip
+            return _connect(self._path)
+
+    def read(self) -> AccessRecords:
+        """Everything but usage. The salt is made on the first call."""
+        db = self._db
+        row = db.execute("SELECT value FROM meta WHERE name = 'salt'").fetchone()
+        salt = row[0] if row is not None else os.urandom(32)
+        if row is None:
+            db.execute("INSERT INTO meta VALUES ('salt', ?)", (salt,))
+        counters: dict[str, dict[str, tuple[float, float]]] = {}
+        for owner, setting, start, used in db.execute("SELECT owner, setting, start, used FROM counters"):
+            counters.setdefault(owner, {})[setting] = (start, used)
+        return AccessRecords(
+            salt,
+            [_key.decode(record) for (record,) in db.execute("SELECT record FROM keys")],
+            [_override.decode(record) for (record,) in db.execute("SELECT record FROM overrides")],
+            counters,
+        )
+
+    def save_key(self, key: RuntimeKey) -> None:
+        self._db.execute("INSERT OR REPLACE INTO keys VALUES (?, ?)", (key.name, _encode(key)))
+
+    def delete_key(self, name: str) -> None:
+        self._db.execute("DELETE FROM keys WHERE name = ?", (name,))
+
+    def save_override(self, override: SettingsOverride) -> None:
+        record = override.kind, override.name, _encode(override)
+        self._db.execute("INSERT OR REPLACE INTO overrides VALUES (?, ?, ?)", record)
+
+    def delete_override(self, kind: str, name: str) -> None:
+        self._db.execute("DELETE FROM overrides WHERE kind = ? AND name = ?", (kind, name))
+
+    def add(self, usage: Iterable[UsageRow], counters: Iterable[CounterRow]) -> None:
+        """Add usage to what is there, and replace counters, in one transaction."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            self._db.executemany(_ADD_USAGE, [(*key, *amounts) for key, amounts in usage])
+            self._db.executemany("INSERT OR REPLACE INTO counters VALUES (?, ?, ?, ?)", counters)
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+
+    def forget_usage(self, before: int) -> int:
+        """Delete the usage of hours before this one. Returns how many rows."""
+        return self._db.execute("DELETE FROM usage WHERE hour < ?", (before,)).rowcount
+
+    def usage(self, first_hour: int, last_hour: int) -> list[UsageRow]:
+        """All rows from one hour to another one, both included."""
+        rows = self._db.execute("SELECT * FROM usage WHERE hour BETWEEN ? AND ?", (first_hour, last_hour))
+        return [((row[0], row[1], row[2], row[3], row[4]), row[5:]) for row in rows]
+
+    def close(self) -> None:
+        self._db.close()
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    create_private(path)
+    db = sqlite3.connect(path, timeout=BUSY_WAIT, isolation_level=None, check_same_thread=False)
+    try:
+        version = int(db.execute("PRAGMA user_version").fetchone()[0])
+        is_new = version == 0 and not db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+        if not is_new and version != VERSION:
+            raise NotADecisionLog(f"its schema has version {version}, not {VERSION}")
+        for pragma in ("journal_mode = WAL", "synchronous = FULL", "cache_size = -512"):
+            db.execute(f"PRAGMA {pragma}").fetchall()
+        if is_new:
+            db.execute("BEGIN IMMEDIATE")
+            for statement in _SCHEMA:
+                db.execute(statement)
+            db.execute("COMMIT")
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+_key = msgspec.json.Decoder(RuntimeKey)
+_override = msgspec.json.Decoder(SettingsOverride)
+
+
+def _encode(record: RuntimeKey | SettingsOverride) -> str:
+    return msgspec.json.encode(record).decode()

@@ -1,0 +1,226 @@
+"""`[edge.NAME]`: a worker whose address may change, and the ingress that leads to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from stoker.config.paths import absolute
+from stoker.config.tables import value_checks
+from stoker.config.tables.section import Section, setting
+from stoker.config.tables.value_types import Command, PathPrefix, Port, ServedName, SlashPath, SomeDuration, Text
+from stoker.domain.edge import (
+    Discovery,
+    DiscoveryCommand,
+    DnsName,
+    Ec2Instances,
+    Edge,
+    EdgeIngress,
+    EdgeWorker,
+    IngressKind,
+    PublicRoutes,
+    StaticAddress,
+)
+from stoker.domain.serve import Secret
+
+DISCOVERIES = ("static", "dns", "command", "ec2")
+INGRESSES = tuple(kind.value for kind in IngressKind)
+MAIN_CONFIG = {IngressKind.NGINX: "/etc/nginx/nginx.conf", IngressKind.CADDY: "/etc/caddy/Caddyfile"}
+VALIDATE = {
+    IngressKind.NGINX: ("nginx", "-t", "-q", "-c", "{config}"),
+    IngressKind.CADDY: ("caddy", "validate", "--adapter", "caddyfile", "--config", "{config}"),
+}
+RELOAD = {
+    IngressKind.NGINX: ("nginx", "-s", "reload"),
+    IngressKind.CADDY: ("caddy", "reload", "--adapter", "caddyfile", "--config", "{config}"),
+}
+IngressWord = Annotated[
+    str, BeforeValidator(value_checks.one_of(INGRESSES)), Field(json_schema_extra={"enum": list(INGRESSES)})
+]
+IpAddress = Annotated[
+    str, BeforeValidator(value_checks.ip_address_text), Field(json_schema_extra={"examples": ["10.0.0.7"]})
+]
+PublicRoute = Annotated[
+    str,
+    BeforeValidator(value_checks.public_route),
+    Field(json_schema_extra={"examples": ["https://llm.example.com/v1/*"]}),
+]
+
+
+class Ec2Table(Section):
+    """Running EC2 instances, by id or by tags. Needs the extra `aws`."""
+
+    region: Text | None = setting(None, "Region. Left out: as the AWS environment or profile says.")
+    instance_id: Text | None = setting(None, "Id of the instance: `i-0123456789abcdef0`.")
+    tags: dict[str, Text] = setting({}, 'Tags that the instance has, all of them: `{ Role = "llm-worker" }`.')
+
+
+class EdgeTable(Section):
+    """A worker whose address may change. `stoker route-sync` points an ingress at it."""
+
+    static: IpAddress | None = setting(None, "The worker's address. Give exactly one of static, dns, command, ec2.")
+    dns: Text | None = setting(
+        None, "A name that resolves to the worker. Of several addresses, exactly one may prove to be the worker."
+    )
+    command: Command | None = setting(
+        None, "A command that prints the worker's IP addresses, one a line; never through a shell, at most 10 s."
+    )
+    ec2: Ec2Table | None = setting(None, "EC2 instances, by id or tags: `[edge.NAME.ec2]`.")
+    port: Port | None = setting(None, "Required. The port at which the worker answers.")
+    model: ServedName | None = setting(None, "Required. The id that the worker has to show in `/v1/models`.")
+    path: PathPrefix | None = setting(None, "Path before `/v1` on the worker. Left out: none.")
+    health: SlashPath = setting("/health", "Path that answers 200 when the worker is up. 404 and 405 are accepted.")
+    key: Text | None = setting(None, "The key for the worker: `env:NAME` or `file:PATH`.")
+    allow_public: bool = setting(False, "Whether the worker may have a public address.")
+    allow_loopback: bool = setting(
+        False, "Whether a discovered address may be on this machine. A `static` one may be anyway."
+    )
+    ingress: IngressWord | None = setting(
+        None, 'The reverse proxy: `nginx` or `caddy`. Left out: the edge is only for `base_url = "edge:NAME"`.'
+    )
+    ingress_config: Text | None = setting(
+        None, "Its main configuration file. Default: `/etc/nginx/nginx.conf` or `/etc/caddy/Caddyfile`."
+    )
+    upstream_file: Text | None = setting(
+        None, "Required with an ingress. The file that is written; the main configuration has to include it."
+    )
+    template: Text | None = setting(
+        None, "Template of the upstream file, with `@address@`. Left out: the one that ships."
+    )
+    validate_command: Command | None = setting(
+        None,
+        "Command that validates the ingress's configuration. `{config}` is a copy of it that includes the candidate; "
+        "without `{config}`, the candidate is written first and validated in place. "
+        "Default: `nginx -t -q -c {config}` or `caddy validate --adapter caddyfile --config {config}`.",
+    )
+    reload_command: Command | None = setting(
+        None,
+        "Command that reloads the ingress; `{config}` is its main configuration file. "
+        "Default: `nginx -s reload` or `caddy reload --adapter caddyfile --config {config}`.",
+    )
+    routes: list[PublicRoute] = setting(
+        [], "Required with an ingress. The public routes, each of which is verified: `https://llm.example.com/v1/*`."
+    )
+    route_key: Text | None = setting(
+        None, "The key for requests through the public routes: `env:NAME` or `file:PATH`. Default: `key`."
+    )
+    resolve: IpAddress | None = setting(
+        None, "Address of the ingress, to verify routes without looking up their host names."
+    )
+    ca: Text | None = setting(
+        None, "File with the CA certificates to trust for the routes. Default: those of this machine."
+    )
+    verify_timeout: SomeDuration = setting("15s", "Time within which the routes have to be verified after a reload.")
+
+
+def build_edges(
+    tables: Mapping[str, EdgeTable], keys: Mapping[tuple[str, str], Secret], directory: Path
+) -> tuple[Edge, ...]:
+    """`keys`: by edge and by `key` or `route_key`. Paths are relative to `directory`."""
+    found = []
+    for name, table in tables.items():
+        key, route_key = keys.get((name, "key")), keys.get((name, "route_key"))
+        routes = None if table.ingress is None else _routes(table, route_key or key, directory)
+        found.append(Edge(name, _worker(table, key, directory), _ingress(table, directory), routes))
+    return tuple(found)
+
+
+def _worker(table: EdgeTable, key: Secret | None, directory: Path) -> EdgeWorker:
+    return EdgeWorker(
+        discovery=_discovery(table, directory),
+        port=table.port or 0,
+        model=table.model or "",
+        path=table.path or "",
+        health=table.health,
+        key=key,
+        allow_public=table.allow_public,
+        allow_loopback=table.allow_loopback,
+    )
+
+
+def _discovery(table: EdgeTable, directory: Path) -> Discovery:
+    if table.dns is not None:
+        return DnsName(table.dns)
+    if table.command is not None:
+        return DiscoveryCommand(tuple(table.command), str(directory))
+    if table.ec2 is not None:
+        return Ec2Instances(table.ec2.region or "", table.ec2.instance_id or "", dict(table.ec2.tags))
+    return StaticAddress(table.static or "")
+
+
+def _ingress(table: EdgeTable, directory: Path) -> EdgeIngress | None:
+    if table.ingress is None:
+        return None
+    kind = IngressKind(table.ingress)
+    return EdgeIngress(
+        kind=kind,
+        config=str(absolute(table.ingress_config or MAIN_CONFIG[kind], directory)),
+        upstream_file=str(absolute(table.upstream_file or "", directory)),
+        template="" if table.template is None else str(absolute(table.template, directory)),
+        validate=VALIDATE[kind] if table.validate_command is None else tuple(table.validate_command),
+        reload=RELOAD[kind] if table.reload_command is None else tuple(table.reload_command),
+    )
+
+
+def _routes(table: EdgeTable, key: Secret | None, directory: Path) -> PublicRoutes:
+    return PublicRoutes(
+        urls=tuple(dict.fromkeys(table.routes)),
+        key=key,
+        connect_to=table.resolve or "",
+        ca="" if table.ca is None else str(absolute(table.ca, directory)),
+        timeout=table.verify_timeout,
+    )
+
+
+def show_edge(edge: Edge) -> dict[str, Any]:
+    """One `[edge.NAME]` in the form of the file."""
+    worker = edge.worker
+    shown: dict[str, Any] = dict.fromkeys(EdgeTable.model_fields)
+    shown["verify_timeout"] = 0.0  # replaced, or removed
+    shown |= _show_discovery(worker.discovery)
+    shown |= {
+        "port": worker.port,
+        "model": worker.model,
+        "path": worker.path or None,
+        "health": worker.health,
+        "key": worker.key.source if worker.key else None,
+        "allow_public": worker.allow_public,
+        "allow_loopback": worker.allow_loopback,
+    }
+    if edge.ingress is not None and edge.routes is not None:
+        shown |= _show_ingress(edge.ingress, edge.routes)
+    table = EdgeTable.show(edge, **shown)
+    if edge.ingress is None:
+        del table["verify_timeout"]
+    return table
+
+
+def _show_discovery(found: Discovery) -> dict[str, Any]:
+    match found:
+        case StaticAddress(address):
+            return {"static": address}
+        case DnsName(name):
+            return {"dns": name}
+        case DiscoveryCommand(argv):
+            return {"command": list(argv)}
+        case Ec2Instances(region, instance_id):
+            return {"ec2": Ec2Table.show(found, region=region or None, instance_id=instance_id or None)}
+
+
+def _show_ingress(ingress: EdgeIngress, routes: PublicRoutes) -> dict[str, Any]:
+    return {
+        "ingress": ingress.kind.value,
+        "ingress_config": ingress.config,
+        "upstream_file": ingress.upstream_file,
+        "template": ingress.template or None,
+        "validate_command": list(ingress.validate),
+        "reload_command": list(ingress.reload),
+        "routes": [f"{url}/v1/*" for url in routes.urls],
+        "route_key": routes.key.source if routes.key else None,
+        "resolve": routes.connect_to or None,
+        "ca": routes.ca or None,
+        "verify_timeout": routes.timeout,
+    }

@@ -1,0 +1,19 @@
+"""What requests used, as the serves counted it."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class ServeUsage(msgspec.Struct, gc=False):
+    """One call of one serve. None: the serve did not report it."""
+
+    serve: str
+    input: int | None = None
+    """Tokens of the prompt, cached ones included."""
+    output: int | None = None
+    cached: int | None = None
+    reasoning: int | None = None
+    """Those tokens of `output` that are thinking."""
+    accelerator_seconds: float = 0.0
+    """Time on the serve's slot, divided among the requests that ran at the same time."""

@@ -1,0 +1,38 @@
+"""A request, or an operator's switch, that still waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from stoker.domain.key import Priority
+from stoker.domain.lease import NOBODY, FairShare
+
+
+class Want(Enum):
+    """What a waiter waits for."""
+
+    REQUEST = "request"
+    SWITCH = "switch"
+
+
+@dataclass(slots=True)
+class Waiter:
+    """A request, or an operator's switch, that still waits. Times are monotonic seconds."""
+
+    id: int
+    want: Want
+    since: float
+    deadline: float
+    counted: bool = True
+    """Takes one of the serve's `max_active` places."""
+    waits_for_place: bool = False
+    """Waits for a place on a ready serve, not for a load. `update_wait` follows the serve's phase."""
+    drain_timeout: float | None = None
+    """The drain timeout that this switch asks for; None: the slot's."""
+    share: FairShare = NOBODY
+    expected_tokens: float = 0.0
+
+    @property
+    def is_background(self) -> bool:
+        return self.want is Want.REQUEST and self.share.priority is Priority.BACKGROUND
