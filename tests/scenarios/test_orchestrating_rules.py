@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from tests.scenarios.caller import STREAMING, Talk, errors, story
-from tests.scenarios.plane import Plane, llama, poll, running, serve
+from tests.scenarios.plane import Plane, llama, poll, running, serve, until
 from tests.scenarios.test_orchestrating import (
     BLOCKS,
     BROKEN,
@@ -343,6 +343,8 @@ def test_what_stands_before_a_block_that_is_written_again_comes_from_the_engines
         until_it_writes = (await usage(plane, first))["prompt_tokens"] - 8
         async with Talk(plane, "ember", messages=first, max_tokens=512, stream=True) as talk:
             await talk.event()  # the generation is ended where the loop cuts back
+        idle = "llamacpp:requests_processing 0"
+        await until(lambda: idle in plane.ask("GET", "/upstream/ember/metrics")[1], "the engine has noticed")
         for blocks, wrong in (
             ((), BROKEN),
             ((block(BLOCKS[0]),), BROKEN),

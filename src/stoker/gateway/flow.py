@@ -42,6 +42,7 @@ from stoker.domain.routing import AUTO, is_reserved
 from stoker.domain.serve import Serve
 from stoker.exchange.call import Call
 from stoker.exchange.carrier import EXIT_NOTICED_WITHIN, Carrier
+from stoker.exchange.waiting_bodies import WaitingBodies
 from stoker.gateway.settings import FlowSettings, keys_of
 from stoker.orchestrate.orchestrators import OrchestratedRequest
 from stoker.request.accept.body import body_if_complete, wait_for_body
@@ -78,6 +79,7 @@ class Flow:
         """`seal(decision)` gets the record of every request, once, when it is over. `usage` gets what it used."""
         self.active: dict[str, Call] = {}
         self.bodies = BodyBudget(settings.body_budget)
+        self.waiting_bodies = WaitingBodies()
         self.is_draining = False
         self._carrier = carrier
         self._clock = clock
@@ -92,6 +94,7 @@ class Flow:
     def configure(self, settings: FlowSettings) -> None:
         self.settings = settings
         self.bodies.resize(settings.body_budget)
+        self.waiting_bodies.configure(settings.front_door.queue_bytes)
         secrets = (*keys_of(settings.front_door, settings.names.serves), *settings.secrets)
         self._carrier.configure(settings.front_door, settings.image_fetcher, secrets)
 
@@ -111,7 +114,7 @@ class Flow:
             request_id = f"{self._prefix}{next(self._ids):x}"
         reply = Reply(wire, None, request_id, self._loop, self._clock.now, self._carrier.formatter.upstream_messages)
         decision = Decision(id=request_id, at=self._clock.wall(), endpoint=wire.path)
-        return Call(wire, reply, decision, self._clock.now(), self._body_worker)
+        return Call(wire, reply, decision, self._clock.now(), self._body_worker, self.waiting_bodies)
 
     def serve(self, call: Call, caller: Caller, endpoint: Endpoint) -> Coroutine[Any, Any, None]:
         """One inference request, from its body to its sealed decision. Raises nothing but CancelledError."""

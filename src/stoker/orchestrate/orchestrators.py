@@ -24,6 +24,7 @@ from stoker.domain.protocols import Leases
 from stoker.domain.routing import AUTO
 from stoker.domain.serve import Serve
 from stoker.domain.task import CLASSES
+from stoker.domain.usage import ServeUsage
 from stoker.exchange.call import Call
 from stoker.exchange.formatter import Formatter
 from stoker.exchange.internal_client import InternalClient
@@ -363,6 +364,10 @@ class Orchestrators:
             decision.attempts += usage.generations
             decision.input_tokens, decision.output_tokens = usage.input, usage.output
             decision.cached_tokens = usage.cached or None
+            call.usages.append(ServeUsage(worker.serve.name, usage.input, usage.output, usage.cached))
+            if usage.validator:
+                asked = usage.validator - usage.validator_output
+                call.usages.append(ServeUsage(record.validator, asked, usage.validator_output))
 
 
 def _idempotency(key: str, given: bytes | None) -> str:
