@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import ssl
+import os
 import time
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,7 +14,7 @@ from stoker.domain.lease import Target
 from stoker.edge.probe import wrong_models
 from stoker.edge.problem import EdgeProblem
 from stoker.http import client
-from stoker.http.client import Connection, HttpResponse, NoResponse
+from stoker.http.client import HttpResponse, NoResponse
 
 MARKER_HEADER = "x-stoker-edge"
 """The response header that says by which upstream file a response came, if the ingress sets it."""
@@ -36,15 +36,11 @@ async def verify_routes(edge: Edge, marker: str) -> str:
     routes = edge.routes
     if routes is None:
         raise EdgeProblem(f"edge '{edge.name}' has no public routes: add `routes`")
-    try:
-        context = ssl.create_default_context(cafile=routes.ca or None)
-    except OSError as error:
-        text = f"edge '{edge.name}': the certificates in {routes.ca} cannot be read ({error}): correct `ca`"
-        raise EdgeProblem(text) from error
-    connection = Connection(routes.connect_to, context)
+    if routes.ca and not os.access(routes.ca, os.R_OK):
+        raise EdgeProblem(f"edge '{edge.name}': the certificates in {routes.ca} cannot be read: correct `ca`")
     began = time.monotonic()
     results = await asyncio.gather(
-        *[_verify_route(edge, url, routes, marker, connection, began) for url in routes.urls], return_exceptions=True
+        *[_verify_route(edge, url, routes, marker, began) for url in routes.urls], return_exceptions=True
     )
     for result in results:
         if isinstance(result, BaseException):
@@ -52,13 +48,11 @@ async def verify_routes(edge: Edge, marker: str) -> str:
     return ", ".join(str(result) for result in results)
 
 
-async def _verify_route(
-    edge: Edge, url: str, routes: PublicRoutes, marker: str, connection: Connection, began: float
-) -> str:
-    target = _route_target(url, edge.worker.model, routes)
+async def _verify_route(edge: Edge, url: str, routes: PublicRoutes, marker: str, began: float) -> str:
+    target = route_target(url, edge.worker.model, routes)
     while True:
         left = routes.timeout - (time.monotonic() - began)
-        why, is_marked = await _unverified_reason(target, marker, connection, max(left, PAUSE))
+        why, is_marked = await _unverified_reason(target, marker, max(left, PAUSE))
         is_settled = is_marked or not marker or time.monotonic() - began >= min(SETTLE, routes.timeout / 2)
         if not why and is_settled:
             return f"{url}/v1/* ({'marked' if is_marked else 'without the marker'})"
@@ -73,24 +67,34 @@ async def _verify_route(
         await asyncio.sleep(PAUSE)
 
 
-def _route_target(url: str, model: str, routes: PublicRoutes) -> Target:
+def route_target(url: str, model: str, routes: PublicRoutes) -> Target:
+    """The public route as a server to ask, connected to and trusted as configured."""
     parts = urlsplit(url)
     key = routes.key.reveal() if routes.key is not None else None
-    return Target(parts.hostname or "", parts.port or 443, parts.path, model, key, tls=True)
+    return Target(
+        parts.hostname or "",
+        parts.port or 443,
+        parts.path,
+        model,
+        key,
+        True,
+        address=routes.connect_to,
+        ca_file=routes.ca,
+    )
 
 
-async def _unverified_reason(target: Target, marker: str, connection: Connection, timeout: float) -> tuple[str, bool]:
+async def _unverified_reason(target: Target, marker: str, timeout: float) -> tuple[str, bool]:
     """(what is wrong, or empty; whether the responses carry the marker). Completes "the public route URL ..."."""
     payload = {"model": target.served_name, **_TOKEN}
     try:
-        models = await client.ask(target, "/v1/models", timeout=timeout, connection=connection)
+        models = await client.ask(target, "/v1/models", timeout=timeout)
         is_marked = MARKER_HEADER in models.headers
         if is_marked and marker and models.headers[MARKER_HEADER] != marker:
             return "still leads to the old worker, although the ingress was reloaded", True
         why = wrong_models(models, target.served_name, "`route_key`")
         if why:
             return why, is_marked
-        answer = await client.ask(target, "/v1/chat/completions", payload, timeout, connection)
+        answer = await client.ask(target, "/v1/chat/completions", payload, timeout)
         return _no_token_reason(answer), is_marked
     except NoResponse as error:
         return f"does not answer: {error}", False
