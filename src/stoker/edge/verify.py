@@ -9,9 +9,9 @@ import time
 from typing import Any
 from urllib.parse import urlsplit
 
-from stoker.domain.edge import Edge, PublicRoutes
+from stoker.domain.edge import Edge, PublicRoutes, WorkerAddress
 from stoker.domain.lease import Target
-from stoker.edge.probe import wrong_models
+from stoker.edge.probe import worker_target, wrong_models
 from stoker.edge.problem import EdgeProblem
 from stoker.http import client
 from stoker.http.client import HttpResponse, NoResponse
@@ -23,7 +23,9 @@ SETTLE = 1.0
 """Seconds after a reload before a response without the marker counts: until then an old worker process of nginx may
 answer.
 """
-_TOKEN = {"messages": [{"role": "user", "content": "Say one word."}], "max_tokens": 8, "stream": True}
+GENERATION_TIMEOUT = 30.0
+"""Seconds for one token from the worker itself: it may be busy."""
+_TOKEN: dict[str, Any] = {"messages": [{"role": "user", "content": "Say one word."}], "max_tokens": 8, "stream": True}
 _TEXTS = ("content", "reasoning_content", "reasoning", "tool_calls")
 
 
@@ -46,6 +48,19 @@ async def verify_routes(edge: Edge, marker: str) -> str:
         if isinstance(result, BaseException):
             raise result
     return ", ".join(str(result) for result in results)
+
+
+async def prove_generation(edge: Edge, address: WorkerAddress) -> None:
+    """One streamed token from the worker itself. Raises EdgeProblem."""
+    target = worker_target(edge, address)
+    try:
+        answer = await client.ask(target, "/v1/chat/completions", _question(target), GENERATION_TIMEOUT)
+        why = _no_token_reason(answer)
+    except NoResponse as error:
+        why = f"does not generate: {error}"
+    if why:
+        text = f"edge '{edge.name}': the worker at {address} {why}; look at its log"
+        raise EdgeProblem(text, code="worker_not_proved")
 
 
 async def _verify_route(edge: Edge, url: str, routes: PublicRoutes, marker: str, began: float) -> str:
@@ -85,7 +100,6 @@ def route_target(url: str, model: str, routes: PublicRoutes) -> Target:
 
 async def _unverified_reason(target: Target, marker: str, timeout: float) -> tuple[str, bool]:
     """(what is wrong, or empty; whether the responses carry the marker). Completes "the public route URL ..."."""
-    payload = {"model": target.served_name, **_TOKEN}
     try:
         models = await client.ask(target, "/v1/models", timeout=timeout)
         is_marked = MARKER_HEADER in models.headers
@@ -94,10 +108,14 @@ async def _unverified_reason(target: Target, marker: str, timeout: float) -> tup
         why = wrong_models(models, target.served_name, "`route_key`")
         if why:
             return why, is_marked
-        answer = await client.ask(target, "/v1/chat/completions", payload, timeout)
+        answer = await client.ask(target, "/v1/chat/completions", _question(target), timeout)
         return _no_token_reason(answer), is_marked
     except NoResponse as error:
         return f"does not answer: {error}", False
+
+
+def _question(target: Target) -> dict[str, Any]:
+    return {"model": target.served_name, **_TOKEN}
 
 
 def _no_token_reason(answer: HttpResponse) -> str:
