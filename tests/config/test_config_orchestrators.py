@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,13 @@ def test_a_whole_orchestrator(tmp_path: Path) -> None:
 def test_what_is_wrong_is_found_with_its_line_and_what_to_do(tmp_path: Path, text: str, found: str) -> None:
     (tmp_path / "empty").write_text("")
     assert found in problems(tmp_path, text)
+
+
+def test_a_project_that_cannot_be_written_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "project").mkdir()
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "project")
+    text = '[orchestrator.pair]\nworker = "writer"\nproject = "project"\n'
+    assert "cannot be written: check its owner and mode" in problems(tmp_path, text)
 
 
 def test_a_key_may_be_given_an_orchestrator(tmp_path: Path) -> None:

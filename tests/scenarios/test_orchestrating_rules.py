@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from tests.scenarios.caller import STREAMING, Talk, errors, story
-from tests.scenarios.plane import Plane, poll, running, serve
+from tests.scenarios.plane import Plane, llama, poll, running, serve, until
 from tests.scenarios.test_orchestrating import (
     BLOCKS,
     BROKEN,
@@ -28,6 +28,12 @@ from tests.scenarios.test_orchestrating import (
     whole,
 )
 
+from stoker.domain.dialect import Dialect
+from stoker.domain.orchestrator import CheckLayer, Orchestrator
+from stoker.domain.prompt import Prompt, Role, Text, Turn
+from stoker.orchestrate.loop.blocks import Correction, WorkerBlock
+from stoker.orchestrate.loop.transcript import worker_prompt
+from stoker.orchestrate.prompts import worker_rules
 from stoker.testing.script.script import Script
 
 SECRET = "the word nobody else may see"
@@ -74,6 +80,8 @@ def shared(place: Path) -> Iterator[Plane]:
         coder("long", place, blocks=[LONG]),
         *(coder(f"outside-{at}", place, blocks=[f"# file: {path}\n{BLOCKS[0]}"]) for at, path in enumerate(OUTSIDE)),
         *(orchestrator(f"leaves-{at}", f"outside-{at}", project=project) for at in range(len(OUTSIDE))),
+        coder("outside-later", place, blocks=[BLOCKS[0], f"# file: ../x.py\n{BLOCKS[1]}"]),
+        orchestrator("leaves-later", "outside-later", project=project),
         serve("scripted", Script(text="```python\nx = ", tokens=1), slot=None),
         serve("scripted-judge", Script(text="[PASS]", tokens=1), slot=None),
         serve("broken", cmd=["false", "{port}"], slot=None),
@@ -308,9 +316,46 @@ async def test_a_path_that_leaves_the_project_is_refused_with_the_rule(plane: Pl
 
 @story
 async def test_in_a_stream_a_refused_path_is_an_event(plane: Plane) -> None:
-    async with Talk(plane, "leaves-0", "write it", stream=True) as talk:
+    async with Talk(plane, "leaves-later", "write it", stream=True) as talk:
         found = await talk.rest()
     assert [error["code"] for error in errors(found, "chat")] == ["path_outside_project"]
+
+
+def test_what_stands_before_a_block_that_is_written_again_comes_from_the_engines_cache(tmp_path: Path) -> None:
+    """A real llama.cpp finds the sequence with the longest common prefix itself."""
+    rules = worker_rules(Orchestrator(name="pair", worker="ember"))
+
+    def messages(task: str, *blocks: WorkerBlock, wrong: WorkerBlock | None = None) -> list[dict[str, str]]:
+        correction = None if wrong is None else Correction(wrong, CheckLayer.STRUCTURE, "line 1: invalid syntax")
+        request = Prompt(Dialect.CHAT, "ember", [Turn(Role.USER, [Text(task)])])
+        turns = worker_prompt(request, rules, blocks, correction).turns
+        return [{"role": turn.role.value, "content": "".join(part.text for part in turn.blocks)} for turn in turns]  # type: ignore[union-attr]
+
+    def block(text: str) -> WorkerBlock:
+        return WorkerBlock(text, True, "python", "", "python", True, True)
+
+    async def usage(plane: Plane, sent: list[dict[str, str]], tokens: int = 8) -> dict[str, Any]:
+        async with Talk(plane, "ember", messages=sent, max_tokens=tokens, temperature=0) as talk:
+            return dict(json.loads((await talk.reply()).body)["usage"])
+
+    async def told(plane: Plane) -> None:
+        first = messages("Count to 9, slowly, and say each number twice.")
+        until_it_writes = (await usage(plane, first))["prompt_tokens"] - 8
+        async with Talk(plane, "ember", messages=first, max_tokens=512, stream=True) as talk:
+            await talk.event()  # the generation is ended where the loop cuts back
+        idle = "llamacpp:requests_processing 0"
+        await until(lambda: idle in plane.ask("GET", "/upstream/ember/metrics")[1], "the engine has noticed")
+        for blocks, wrong in (
+            ((), BROKEN),
+            ((block(BLOCKS[0]),), BROKEN),
+            ((block(BLOCKS[0]), block(BLOCKS[1])), BROKEN),
+        ):
+            sent = messages("Count to 9, slowly, and say each number twice.", *blocks, wrong=block(wrong))
+            found = await usage(plane, sent)
+            assert found["prompt_tokens_details"]["cached_tokens"] >= until_it_writes, found
+
+    with running(llama("ember", "ember", slot=None, context=4096)) as plane:
+        asyncio.run(told(plane))
 
 
 # -- what is kept ----------------------------------------------------------------------------------------------------
@@ -373,6 +418,8 @@ async def test_run_gives_one_json_document_and_takes_a_policy(plane: Plane) -> N
     assert [block["passed"] for block in answer["blocks"]] == [True] * 4
     done = await asyncio.to_thread(plane.run, "run", "--model", "pair", "--policy", "simple", "Write it")
     assert "answered by good alone, and not checked (caller)" in done.stderr
+    done = await asyncio.to_thread(plane.run, "run", "--model", "mendin", "Write it")
+    assert (done.returncode, done.stderr) == (1, "stoker: no model is named 'mendin'; did you mean 'mending'?\n")
     done = await asyncio.to_thread(plane.run, "run", "--model", "pair", "--policy", "sometimes", "Write it")
     assert done.returncode == 2
     assert "there is no policy 'sometimes'" in done.stderr

@@ -21,7 +21,8 @@ from stoker.testing.client import RawClient, RawReply
 from stoker.testing.script.script import Script
 
 KEYS = {name: f"key-of-{name}-with-16-letters" for name in ("boss", "ann", "bob", "agent", "night", "clerk")}
-DOOR = """keys = [
+DOOR = """queue_bytes = "256KiB"
+keys = [
   { name = "boss", value = "env:boss", scope = "admin" },
   { name = "ann", value = "env:ann" },
   { name = "bob", value = "env:bob" },
@@ -351,6 +352,20 @@ async def test_a_background_request_gives_way_where_its_client_allows_it(plane: 
         replies = [await each for each in background]
     assert 503 in {reply.status for reply in replies}
     assert all(reply.header("retry-after") for reply in replies if reply.status == 503)
+
+
+@story
+async def test_bodies_of_waiting_requests_have_a_limit_of_their_own(plane: Plane) -> None:
+    assert (await ask(plane, "ann")).status == 200
+    running_requests = [begin(ask(plane, "ann", text="script: first_event_after=1")) for _ in range(2)]
+    await asyncio.sleep(0.3)
+    small = begin(ask(plane, "bob"))
+    reply = await ask(plane, "bob", text="x" * 300_000)
+    assert (reply.status, code_of(reply), reply.header("retry-after")) == (503, "queue_bytes", "5")
+    assert plane.status()["frontdoor"]["waiting_bodies"]["refused"] == 1
+    assert {(await one).status for one in (*running_requests, small)} == {200}
+    assert plane.status()["frontdoor"]["waiting_bodies"]["held"] == 0
+    assert (await ask(plane, "bob", text="x" * 300_000)).status == 200, "it need not wait"
 
 
 # -- usage ------------------------------------------------------------------------------------------------------------

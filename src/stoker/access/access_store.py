@@ -107,7 +107,7 @@ class AccessStore:
     def _changed_counters(self) -> list[CounterRow]:
         rows: list[CounterRow] = []
         for owner, quota in self.keyring.quotas().items():
-            changes = quota.account.changes()
+            changes = quota.changes()
             rows += [(owner, setting, start, used) for setting, (start, used) in changes.items()]
         return rows
 

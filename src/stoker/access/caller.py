@@ -7,18 +7,17 @@ from collections.abc import Callable, Sequence
 
 from stoker.access.limits import Account, Amounts, LimitState
 from stoker.access.quota import Charge, Quota
+from stoker.access.rate_headers import Headers, RateHeaders
 from stoker.domain.errors import ClientError
 from stoker.domain.key import Key, Scope
 from stoker.domain.lease import FairShare
 from stoker.domain.serve import Serve
 
-_SMALLEST_COST = Amounts(cost=1e-9)
-
 
 class Caller:
     """A key at run time. `quotas`: what it counts against, its own and its application's."""
 
-    __slots__ = ("_may_use_all", "_now", "_quotas", "active", "has_defaults", "key", "share")
+    __slots__ = ("_may_use_all", "_now", "_quotas", "_rate_headers", "active", "has_defaults", "key", "share")
 
     def __init__(self, key: Key, quotas: Sequence[Quota] | None = None, now: Callable[[], float] = time.time) -> None:
         """`now`: Unix seconds by which limits count."""
@@ -32,6 +31,7 @@ class Caller:
         self._may_use_all = "*" in key.models
         self._quotas = tuple(quota for quota in quotas if quota.is_limited)
         self._now = now
+        self._rate_headers = RateHeaders(quota.account for quota in self._quotas)
 
     def enter(self) -> Charge | None:
         """Count one request in; None: nothing limits it. Raises ClientError 429 when a limit is reached."""
@@ -50,12 +50,16 @@ class Caller:
         at = self._now() if self._quotas else 0.0
         return [state for quota in self._quotas for state in quota.account.states(at)]
 
+    def rate_headers(self, is_messages: bool) -> Headers:
+        """What clients are shown of its limits; see `RateHeaders`."""
+        return self._rate_headers.at(self._now(), is_messages) if self._quotas else []
+
     def may_use_cloud(self) -> bool:
         """Whether `auto` may go to clouds: the key allows it, and has money left."""
         if not self.key.cloud:
             return False
         at = self._now() if self._quotas else 0.0
-        return all(quota.account.fits(_SMALLEST_COST, at) for quota in self._quotas)
+        return all(quota.account.has_money(at) for quota in self._quotas)
 
     def may_use(self, serve: Serve) -> bool:
         """Whether the key's list has one of the serve's names; and the key allows the cloud, if it is one."""

@@ -1,15 +1,14 @@
 """What a key, or all keys of an application together, have used in each window, and what is left. Pure.
 
-    reserve   before a request is sent: an estimate of what it will use. Refused if it does not fit
-    settle    when it has ended: what the serves counted takes the place of the estimate
-
-A request counts in the windows in which it was admitted. What was admitted is never cut: if it uses more than it
-reserved, the next request has to wait longer. Everything is synchronous, so two requests never share what is left.
+A request counts in the windows in which it was admitted. `quota.Charge` reserves before a request is sent, and puts
+what the serves counted in the place of the reservation when it ends. What was admitted is never cut: if it uses more
+than it reserved, the next request has to wait longer. Everything is synchronous, so two requests never share what is
+left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,9 +21,8 @@ LIMIT_REACHED = "rate_limit_exceeded"
 
 
 class Amounts(NamedTuple):
-    """What requests use. Tokens of the prompt include cached ones; `cost` is money for clouds."""
+    """What a request used. Tokens of the prompt include cached ones; `cost` is money for clouds."""
 
-    requests: int = 0
     input: int = 0
     output: int = 0
     cost: float = 0.0
@@ -32,35 +30,27 @@ class Amounts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LimitRule:
-    """One limit: which amounts it counts, in which window."""
+    """One limit: what it counts, in which window. `requests`, `input`, `output`, `cost`: 1 for what it counts."""
 
     setting: str
     """Its name in the configuration."""
     window: LimitWindow
     unit: str
-    weights: Amounts
-    """How much one of each amount counts."""
-
-    def measure(self, used: Amounts) -> float:
-        weights = self.weights
-        return (
-            weights.requests * used.requests
-            + weights.input * used.input
-            + weights.output * used.output
-            + weights.cost * used.cost
-        )
+    requests: int = 0
+    input: int = 0
+    output: int = 0
+    cost: int = 0
 
 
-_TOKENS = Amounts(input=1, output=1)
 RULES = (
-    LimitRule("requests_per_minute", LimitWindow.MINUTE, "requests", Amounts(requests=1)),
-    LimitRule("tokens_per_minute", LimitWindow.MINUTE, "tokens", _TOKENS),
-    LimitRule("input_tokens_per_minute", LimitWindow.MINUTE, "input tokens", Amounts(input=1)),
-    LimitRule("output_tokens_per_minute", LimitWindow.MINUTE, "output tokens", Amounts(output=1)),
-    LimitRule("tokens_per_day", LimitWindow.DAY, "tokens", _TOKENS),
-    LimitRule("tokens_per_month", LimitWindow.MONTH, "tokens", _TOKENS),
-    LimitRule("cost_per_day", LimitWindow.DAY, "of money for clouds", Amounts(cost=1.0)),
-    LimitRule("cost_per_month", LimitWindow.MONTH, "of money for clouds", Amounts(cost=1.0)),
+    LimitRule("requests_per_minute", LimitWindow.MINUTE, "requests", requests=1),
+    LimitRule("tokens_per_minute", LimitWindow.MINUTE, "tokens", input=1, output=1),
+    LimitRule("input_tokens_per_minute", LimitWindow.MINUTE, "input tokens", input=1),
+    LimitRule("output_tokens_per_minute", LimitWindow.MINUTE, "output tokens", output=1),
+    LimitRule("tokens_per_day", LimitWindow.DAY, "tokens", input=1, output=1),
+    LimitRule("tokens_per_month", LimitWindow.MONTH, "tokens", input=1, output=1),
+    LimitRule("cost_per_day", LimitWindow.DAY, "of money for clouds", cost=1),
+    LimitRule("cost_per_month", LimitWindow.MONTH, "of money for clouds", cost=1),
 )
 """Every limit. Each counts on its own, and a request has to fit all of them."""
 
@@ -78,11 +68,12 @@ class LimitState(NamedTuple):
 class Counter:
     """What is used of one limit in its current window, reservations included."""
 
-    __slots__ = ("end", "limit", "rule", "start", "used")
+    __slots__ = ("end", "input", "limit", "output", "rule", "start", "used")
 
     def __init__(self, rule: LimitRule, earlier: tuple[float, float] | None = None) -> None:
         """`earlier`: start of the window and amount, of an earlier run."""
         self.rule = rule
+        self.input, self.output = rule.input, rule.output
         self.limit = float("inf")
         self.start = self.end = float("-inf")
         self.used = 0.0
@@ -94,7 +85,9 @@ class Counter:
         self.limit = limit
 
     def add(self, amount: float) -> None:
-        self.used = max(0.0, self.used + amount)
+        self.used += amount
+        if self.used < 0:
+            self.used = 0.0
 
     def advance(self, at: float) -> None:
         """Begin a new window if the current one is over. If the clock was set back, what was used counts in the window
@@ -106,12 +99,11 @@ class Counter:
             self.used = 0.0
         self.start, self.end = self.rule.window.bounds(at)
 
-
-class Reservation(NamedTuple):
-    """What was reserved, and in which windows: their starts, in the order of the account's counters."""
-
-    amounts: Amounts
-    starts: tuple[float, ...]
+    def left(self, at: float) -> float:
+        """What is left; below 0 if more was used than is allowed."""
+        if not self.start <= at < self.end:
+            self.advance(at)
+        return self.limit - self.used
 
 
 class Account:
@@ -120,9 +112,11 @@ class Account:
     def __init__(self, owner: str, limits: UsageLimits, used: Mapping[str, tuple[float, float]] | None = None) -> None:
         """`used`: start of the window and amount by setting, from `snapshot` of an earlier run."""
         self.owner = owner
-        self._has_changed = False
-        self._counters: tuple[Counter, ...] = ()
         self._earlier = used or {}
+        self._counters: tuple[Counter, ...] = ()
+        self._of_requests: tuple[Counter, ...] = ()
+        self._of_tokens: tuple[Counter, ...] = ()
+        self._of_cost: tuple[Counter, ...] = ()
         self.configure(limits)
 
     def configure(self, limits: UsageLimits) -> None:
@@ -137,78 +131,100 @@ class Account:
             counter.configure(limit)
             counters.append(counter)
         self._counters = tuple(counters)
+        self._of_requests = tuple(one for one in counters if one.rule.requests)
+        self._of_tokens = tuple(one for one in counters if one.rule.input or one.rule.output)
+        self._of_cost = tuple(one for one in counters if one.rule.cost)
 
     @property
     def has_limits(self) -> bool:
         return bool(self._counters)
 
-    def check(self, need: Amounts, at: float) -> None:
-        """Raises ClientError 429 if `need` does not fit what is left; 413 if it can never fit. Reserves nothing."""
-        for counter in self._counters:
-            wanted = counter.rule.measure(need)
-            if wanted <= 0:
-                continue
-            counter.advance(at)
-            if wanted > counter.limit:
-                raise _too_large(self.owner, counter, wanted)
-            if counter.used + wanted > counter.limit:
+    @property
+    def counters(self) -> tuple[Counter, ...]:
+        return self._counters
+
+    # -- requests ----------------------------------------------------------------------------------------------------
+
+    def check_request(self, at: float) -> None:
+        """Raises ClientError 429 if no further request fits."""
+        for counter in self._of_requests:
+            if counter.left(at) < 1:
                 raise _reached(self.owner, counter, at)
 
-    def fits(self, need: Amounts, at: float) -> bool:
-        try:
-            self.check(need, at)
-        except ClientError:
-            return False
-        return True
+    def add_request(self) -> None:
+        for counter in self._of_requests:
+            counter.add(1)
 
-    def reserve(self, need: Amounts, at: float) -> Reservation:
-        """Count `need`. The caller has called `check`."""
-        self._has_changed = True
-        for counter in self._counters:
-            counter.advance(at)
-            counter.add(counter.rule.measure(need))
-        return Reservation(need, tuple(counter.start for counter in self._counters))
-
-    def settle(self, reservation: Reservation, used: Amounts) -> None:
-        """Replace a reservation by what was used. A window that is over stays as it was."""
-        if len(reservation.starts) != len(self._counters):
-            return  # the limits were changed meanwhile
-        self._has_changed = True
-        for counter, start in zip(self._counters, reservation.starts, strict=True):
-            if counter.start == start:
-                counter.add(counter.rule.measure(used) - counter.rule.measure(reservation.amounts))
+    # -- tokens ------------------------------------------------------------------------------------------------------
 
     def output_left(self, prompt: int, at: float) -> float:
-        """Tokens of output that still fit every limit behind a prompt of this length; infinity: no limit."""
-        left = float("inf")
-        for counter in self._counters:
-            if counter.rule.weights.output:
-                counter.advance(at)
-                left = min(left, counter.limit - counter.used - counter.rule.weights.input * prompt)
-        return max(0.0, left)
+        """Tokens of output that fit every limit behind a prompt of this length, at least 1; infinity: no limit.
+
+        Raises ClientError 429 if not even one fits, and 413 if that can never fit.
+        """
+        most = float("inf")
+        for counter in self._of_tokens:
+            left = counter.left(at) - counter.input * prompt
+            if counter.output:
+                if left < 1:
+                    raise self._refusal(counter, prompt, at)
+                if left < most:
+                    most = left
+            elif left < 0:
+                raise self._refusal(counter, prompt, at)
+        return most
+
+    def add_tokens(self, prompt: int, output: int) -> None:
+        for counter in self._of_tokens:
+            counter.add(counter.input * prompt + counter.output * output)
+
+    # -- money -------------------------------------------------------------------------------------------------------
+
+    def check_cost(self, amount: float, at: float) -> None:
+        """Raises as `output_left`."""
+        for counter in self._of_cost:
+            if amount > counter.limit:
+                raise _too_large(self.owner, counter, amount)
+            if amount > counter.left(at):
+                raise _reached(self.owner, counter, at)
+
+    def add_cost(self, amount: float) -> None:
+        for counter in self._of_cost:
+            counter.add(amount)
+
+    def has_money(self, at: float) -> bool:
+        return all(counter.left(at) > 0 for counter in self._of_cost)
+
+    # -- the end of a request ----------------------------------------------------------------------------------------
+
+    def correct(self, prompt: int, output: int, cost: float, since: float) -> None:
+        """A request that was admitted at `since` used so much more than it reserved. A window that began later stays
+        as it is.
+        """
+        for counter in self._of_tokens:
+            if counter.start <= since:
+                counter.add(counter.input * prompt + counter.output * output)
+        for counter in self._of_cost:
+            if counter.start <= since:
+                counter.add(cost)
+
+    # -- what is there -----------------------------------------------------------------------------------------------
 
     def states(self, at: float) -> list[LimitState]:
         found = []
         for counter in self._counters:
-            counter.advance(at)
-            remaining = max(0.0, counter.limit - counter.used)
-            found.append(LimitState(counter.rule, counter.limit, counter.used, remaining, counter.end))
+            left = max(0.0, counter.left(at))
+            found.append(LimitState(counter.rule, counter.limit, counter.used, left, counter.end))
         return found
-
-    def changes(self) -> dict[str, tuple[float, float]]:
-        """`snapshot`, if anything has changed since the last call; else empty."""
-        has_changed, self._has_changed = self._has_changed, False
-        return self.snapshot() if has_changed else {}
 
     def snapshot(self) -> dict[str, tuple[float, float]]:
         """Start of the window and amount of each counter that was used, for the next run."""
         return {one.rule.setting: (one.start, one.used) for one in self._counters if one.start > 0}
 
-
-def check_all(accounts: Iterable[Account], need: Amounts, at: float) -> None:
-    """Raises as `Account.check`, for the first account that `need` does not fit."""
-    for account in accounts:
-        account.check(need, at)
+    def _refusal(self, counter: Counter, prompt: int, at: float) -> ClientError:
+        wanted = counter.input * prompt + counter.output
+        is_too_large = wanted > counter.limit
+        return _too_large(self.owner, counter, wanted) if is_too_large else _reached(self.owner, counter, at)
 
 
 def _reached(owner: str, counter: Counter, at: float) -> ClientError:

@@ -29,7 +29,7 @@ def amounts_of(usages: Iterable[ServeUsage], costs: Mapping[str, Cost]) -> Amoun
         output += tokens[1]
         if one.serve in costs:
             money += costs[one.serve].of(*tokens)
-    return Amounts(1, prompt, output, money)
+    return Amounts(prompt, output, money)
 
 
 class UsageTotals:

@@ -10,6 +10,8 @@ from stoker.access.access_store import AccessStore
 from stoker.access.steady_time import SteadyTime
 from stoker.app.context import BuildContext
 
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
 
 @dataclass(frozen=True, slots=True)
 class AccessParts:
@@ -35,5 +37,4 @@ def build_access(context: BuildContext) -> AccessParts:
 
 def _elapsed() -> float:
     """Seconds from any start, also while the machine sleeps, where the system can tell."""
-    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-    return time.clock_gettime(clock)
+    return time.clock_gettime(_CLOCK)

@@ -18,6 +18,7 @@ from stoker.domain.usage import ServeUsage
 from stoker.exchange.first_byte import FirstByteTimer
 from stoker.exchange.leasing import granted
 from stoker.exchange.recorder import AnswerRecorder
+from stoker.exchange.waiting_bodies import WaitingBodies
 from stoker.request.accept.body_worker import BodyWorker
 from stoker.request.accept.wire import Wire
 from stoker.request.relay.relay import Relay
@@ -36,6 +37,7 @@ class Call(msgspec.Struct, eq=False):
     decision: Decision
     received_at: float
     _body_worker: BodyWorker
+    _waiting_bodies: WaitingBodies
     lease: Lease | None = None
     waiting: PendingLease | None = None
     subtask: asyncio.Task[Any] | None = None
@@ -122,13 +124,21 @@ class Call(msgspec.Struct, eq=False):
         return None
 
     async def lease_later(self) -> Lease:
-        """The lease that `lease_now` queued for. Raises what ended the wait. On cancel the position is given up."""
-        waiting = self.waiting
+        """The lease that `lease_now` queued for. Raises what ended the wait, and CapacityError if
+        the bodies of waiting requests take too much memory. On cancel the position is given up.
+        """
+        waiting, size = self.waiting, self.wire.received
         assert waiting is not None
+        try:
+            self._waiting_bodies.hold(size)
+        except CapacityError:
+            self.stop_waiting()
+            raise
         try:
             lease = self.lease = await granted(waiting)
         finally:
             self.waiting = None
+            self._waiting_bodies.release(size)
         if lease.waited:
             self.decision.queued = (self.decision.queued or 0.0) + lease.waited
         self.check()

@@ -80,13 +80,13 @@ class Carrier:
         return self.leases.target(serve)
 
     async def format(
-        self, call: Call, serve: Serve, endpoint: Endpoint, fields: BodyFields, body: bytes, reads: bool = False
+        self, call: Call, serve: Serve, endpoint: Endpoint, fields: BodyFields, body: bytes, must_read: bool = False
     ) -> UpstreamRequest:
         """The request as this serve gets it; the decision names it from here on. Raises as `Formatter.format`."""
         decision = call.decision
         target = self.leases.target(serve.name)
         try:
-            arguments, format = (serve, target, endpoint, fields, body, reads), self.formatter.format
+            arguments, format = (serve, target, endpoint, fields, body, must_read), self.formatter.format
             request = await call.process(format, *arguments) if call.is_heavy else format(*arguments)
         except StokerError as error:
             decision.candidates = [*decision.candidates[:-1], Candidate(serve.name, error.code)]

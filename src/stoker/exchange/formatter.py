@@ -43,7 +43,7 @@ class UpstreamRequest(msgspec.Struct, eq=False):
     """What was changed so far, for the header `x-stoker-translation`."""
     written: Written | None = None
     """None: the request passes through untranslated."""
-    traits: Capabilities | None = None
+    capabilities: Capabilities | None = None
     tokens: int | None = None
     """Tokens of the prompt, if they were counted."""
 
@@ -59,7 +59,7 @@ class UpstreamRequest(msgspec.Struct, eq=False):
 
     def rewritten(self, written: Written, fields: BodyFields) -> UpstreamRequest:
         """The same request with another prompt."""
-        return UpstreamRequest(self.client, self.endpoint, fields, written.body, self.notes, written, self.traits)
+        return UpstreamRequest(self.client, self.endpoint, fields, written.body, self.notes, written, self.capabilities)
 
     def edited(self, served_name: str, sequence: int | None = None) -> Edited:
         """The body with the serve's own name for the model, and the other fields that every request gets."""
@@ -86,7 +86,7 @@ class Formatter:
         """Decides how much of an engine's error text clients see."""
         self._signer = signer
         self._wall = wall
-        self._known_traits: dict[tuple[str, Dialect, str | None], tuple[Serve, Capabilities]] = {}
+        self._known_capabilities: dict[tuple[str, Dialect, str | None], tuple[Serve, Capabilities]] = {}
         self._plain: dict[tuple[str, str], tuple[Serve, Target | None]] = {}
         """By serve and path: serves that take an endpoint's dialect unchanged. Only images are looked for then."""
 
@@ -97,66 +97,68 @@ class Formatter:
         endpoint: Endpoint,
         fields: BodyFields,
         body: bytes,
-        reads: bool = False,
+        must_read: bool = False,
     ) -> UpstreamRequest:
         """The request for this serve. `target`: the running serve, whose engine was asked what it can do; None: it is
-        not loaded yet. `reads`: parse and rewrite also what could pass through, so that the answer can be checked.
+        not loaded yet. `must_read`: parse and rewrite also what could pass through, so that the answer can be checked.
 
         Raises ClientError 400: the serve speaks no dialect that fits, or the request cannot be read or written.
         """
         plain = self._plain.get((serve.name, endpoint.path))
-        if plain is not None and plain[0] is serve and plain[1] is target and not (fields.may_name_images or reads):
+        if plain is not None and plain[0] is serve and plain[1] is target and not (fields.may_name_images or must_read):
             return UpstreamRequest(endpoint, endpoint, fields, body)
         dialect = dialect_for(serve, endpoint.dialect, endpoint.path, None if target is None else target.speaks)
-        about = self._traits_of(serve, dialect, None if target is None else target.system_turns)
-        if dialect is endpoint.dialect and not (reads and dialect in PATHS):
-            if dialect not in PATHS or is_plain(about):
+        capabilities = self._capabilities_of(serve, dialect, None if target is None else target.system_turns)
+        if dialect is endpoint.dialect and not (must_read and dialect in PATHS):
+            if dialect not in PATHS or is_plain(capabilities):
                 self._plain[serve.name, endpoint.path] = serve, target
-            tidied, changes = adapt_body(body, about, fields.may_name_images) if dialect in PATHS else (body, ())
+            tidied, changes = adapt_body(body, capabilities, fields.may_name_images) if dialect in PATHS else (body, ())
             if changes:
                 fields.model_at = None
             return UpstreamRequest(endpoint, endpoint, fields, tidied, changes)
         prompt, losses = read_prompt(endpoint.dialect, body)
         prompt.stream = bool(fields.stream) and endpoint.streams
-        written = write_prompt(prompt, losses, about, self._signer)
+        written = write_prompt(prompt, losses, capabilities, self._signer)
         written_fields = BodyFields(model=prompt.model, stream=prompt.stream, max_tokens=prompt.max_tokens, model_at=1)
         written_fields.stream_options = {"include_usage": True}
         way = () if dialect is endpoint.dialect else (f"{endpoint.dialect.value}>{dialect.value}",)
         notes = (*way, *(f"lossy:{code}" for code in written.losses.codes))
-        return UpstreamRequest(endpoint, ENDPOINTS[PATHS[dialect]], written_fields, written.body, notes, written, about)
+        return UpstreamRequest(
+            endpoint, ENDPOINTS[PATHS[dialect]], written_fields, written.body, notes, written, capabilities
+        )
 
     def format_own(self, serve: Serve, target: Target, prompt: Prompt) -> UpstreamRequest:
         """A request that Stoker itself makes. Raises ClientError 400 as `format` does."""
         client = ENDPOINTS[PATHS[prompt.dialect]]
         dialect = dialect_for(serve, client.dialect, client.path, target.speaks)
-        about = self._traits_of(serve, dialect, target.system_turns)
-        written = write_prompt(prompt, Losses(), about, self._signer)
+        capabilities = self._capabilities_of(serve, dialect, target.system_turns)
+        written = write_prompt(prompt, Losses(), capabilities, self._signer)
         fields = BodyFields(model=prompt.model, stream=prompt.stream, max_tokens=prompt.max_tokens, model_at=1)
         if prompt.stream:
             fields.stream_options = {"include_usage": True}
-        return UpstreamRequest(client, ENDPOINTS[PATHS[dialect]], fields, written.body, (), written, about)
+        return UpstreamRequest(client, ENDPOINTS[PATHS[dialect]], fields, written.body, (), written, capabilities)
 
     def with_one_token(self, request: UpstreamRequest) -> UpstreamRequest:
         """The same request, for an answer of one token."""
         assert request.written is not None
-        assert request.traits is not None
+        assert request.capabilities is not None
         asked = replace(request.written.asked, max_tokens=1, stream=False)
-        written = write_prompt(asked, request.written.losses, request.traits, self._signer)
+        written = write_prompt(asked, request.written.losses, request.capabilities, self._signer)
         fields = BodyFields(model=asked.model, stream=False, max_tokens=1, model_at=1)
         return request.rewritten(written, fields)
 
     def repair(self, request: UpstreamRequest, findings: Iterable[str]) -> UpstreamRequest:
         """The same request with another turn that says what was wrong with the first answer."""
         assert request.written is not None
-        assert request.traits is not None
+        assert request.capabilities is not None
         text = f"Your last answer was not valid ({', '.join(findings)}). Answer the same request again, correctly."
         turns = [*request.written.asked.turns, Turn(Role.USER, [Text(text)])]
         asked = replace(request.written.asked, turns=turns)
-        written = write_prompt(asked, request.written.losses, request.traits, self._signer)
+        written = write_prompt(asked, request.written.losses, request.capabilities, self._signer)
         return request.rewritten(written, request.fields)
 
     def prompt_of(self, request: UpstreamRequest) -> Prompt | None:
-        """The prompt, for checking the answer against it; None: answers in this dialect are not read."""
+        """The prompt, for checking the answer against it; None: Stoker cannot read the dialect."""
         if request.written is not None:
             return request.written.asked
         if request.endpoint.dialect not in PATHS or not request.client.generates:
@@ -169,7 +171,9 @@ class Formatter:
     def needs_images(self, serve: Serve, target: Target | None, endpoint: Endpoint) -> bool:
         """Whether images that a request names by URL have to be downloaded for this serve."""
         dialect = dialect_for(serve, endpoint.dialect, endpoint.path, None if target is None else target.speaks)
-        return not self._traits_of(serve, dialect, None if target is None else target.system_turns).takes_image_urls
+        return not self._capabilities_of(
+            serve, dialect, None if target is None else target.system_turns
+        ).takes_image_urls
 
     def encode(
         self,
@@ -180,8 +184,8 @@ class Formatter:
         sequence: int | None = None,
         check: Check | None = None,
     ) -> EncodedRequest:
-        """The bytes for the serve, and the translator of its answer. `given`: the client's headers. `check` can hold
-        back an answer that is translated; one that passes through it can only watch.
+        """The bytes for the serve, and the translator of its answer. `given`: the client's headers. `check` sees
+        every event; it can hold back only a translated answer.
         """
         edited = request.edited(target.served_name, sequence)
         body = edited.body
@@ -200,7 +204,7 @@ class Formatter:
         if request.endpoint.dialect is Dialect.MESSAGES:
             headers.append((b"anthropic-version", _VERSION))
         head = request_head(b"POST", request.endpoint.path, target, headers, len(body), plain=True)
-        asked = AnswerContext(
+        context = AnswerContext(
             prompt=request.written.asked,
             request_id=request_id,
             created=int(self._wall()),
@@ -210,22 +214,25 @@ class Formatter:
         )
         notes = request.notes + edited.changes
         translator = AnswerTranslator(
-            request.endpoint.dialect, request.written, asked, notes, check, self.upstream_messages
+            request.endpoint.dialect, request.written, context, notes, check, self.upstream_messages
         )
         return EncodedRequest(head, body, edited.remove_usage, notes, translator)
 
     def answer_writer(self, prompt: Prompt, request_id: str, model: str) -> AnswerWriter:
         """Writes an answer that Stoker itself gives, in the dialect of the client's prompt."""
-        asked = AnswerContext(prompt, request_id, int(self._wall()), self._signer, model)
-        return WRITE_ANSWER[prompt.dialect](asked, Losses())
+        context = AnswerContext(prompt, request_id, int(self._wall()), self._signer, model)
+        return WRITE_ANSWER[prompt.dialect](context, Losses())
 
-    def _traits_of(self, serve: Serve, dialect: Dialect, system_turns: str | None) -> Capabilities:
-        """Traits of a serve in one dialect, computed once per configuration and per finding about its engine."""
+    def _capabilities_of(self, serve: Serve, dialect: Dialect, system_turns: str | None) -> Capabilities:
+        """What a serve can do in one dialect, computed once per configuration and per finding about its engine."""
         key = serve.name, dialect, system_turns
-        known = self._known_traits.get(key)
+        known = self._known_capabilities.get(key)
         if known is None or known[0] is not serve:
             translation = serve.translation
             found = {} if system_turns is None else {"system_turns": system_turns}
             given = {**found, **translation.traits, "strict": translation.strict}
-            known = self._known_traits[key] = serve, capabilities_of(serve.engine, dialect, translation.cloud, given)
+            known = self._known_capabilities[key] = (
+                serve,
+                capabilities_of(serve.engine, dialect, translation.cloud, given),
+            )
         return known[1]

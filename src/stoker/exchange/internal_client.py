@@ -40,15 +40,15 @@ class InternalClient:
         return len(streams), self._received.get(serve, 0) + sum(stream.received for stream in streams)
 
     async def ask(
-        self, serve: Serve, target: Target, question: Callable[[bool], Prompt], timeout: float
+        self, serve: Serve, target: Target, make_prompt: Callable[[bool], Prompt], timeout: float
     ) -> tuple[Usage, str]:
-        """Token usage and text of the answer to `question(plain)`; `plain` leaves out settings that not every engine
+        """Token usage and text of the answer to `make_prompt(plain)`; `plain` leaves out settings that not every engine
         knows. Raises TimeoutError and StokerError (CapacityError: the serve has too much to do).
         """
         text = _TextCollector()
         is_plain = self._plain.get(serve.name) is serve
         while True:
-            request = self._formatter.format_own(serve, target, question(is_plain))
+            request = self._formatter.format_own(serve, target, make_prompt(is_plain))
             encoded = self._formatter.encode(request, target, [], "stoker", check=text)
             status, body = await exchange(self._pool, target, encoded.head, encoded.body, timeout)
             if status not in (400, 422) or is_plain:
@@ -59,8 +59,8 @@ class InternalClient:
         if status == 429:
             raise busy(serve.name, "it answered HTTP 429")
         if status != 200:
-            ours = status in (400, 404, 413, 422)
-            raise (ClientError if ours else UpstreamError)(f"it answered HTTP {status}", code="not_answered")
+            is_our_fault = status in (400, 404, 413, 422)
+            raise (ClientError if is_our_fault else UpstreamError)(f"it answered HTTP {status}", code="not_answered")
         assert isinstance(encoded.translator, AnswerTranslator)
         encoded.translator.translate_whole(body)
         return encoded.translator.usage, text.text

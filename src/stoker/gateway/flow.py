@@ -24,7 +24,6 @@ from typing import Any
 from stoker.access.caller import Caller
 from stoker.access.limits import LIMIT_REACHED
 from stoker.access.quota import expected_cost
-from stoker.access.rate_headers import rate_headers
 from stoker.access.usage import UsageTotals, amounts_of
 from stoker.domain.decision import Candidate, Decision
 from stoker.domain.dialect import Dialect, Endpoint
@@ -43,6 +42,7 @@ from stoker.domain.routing import AUTO, is_reserved
 from stoker.domain.serve import Serve
 from stoker.exchange.call import Call
 from stoker.exchange.carrier import EXIT_NOTICED_WITHIN, Carrier
+from stoker.exchange.waiting_bodies import WaitingBodies
 from stoker.gateway.settings import FlowSettings, keys_of
 from stoker.orchestrate.orchestrators import OrchestratedRequest
 from stoker.request.accept.body import body_if_complete, wait_for_body
@@ -79,6 +79,7 @@ class Flow:
         """`seal(decision)` gets the record of every request, once, when it is over. `usage` gets what it used."""
         self.active: dict[str, Call] = {}
         self.bodies = BodyBudget(settings.body_budget)
+        self.waiting_bodies = WaitingBodies()
         self.is_draining = False
         self._carrier = carrier
         self._clock = clock
@@ -93,6 +94,7 @@ class Flow:
     def configure(self, settings: FlowSettings) -> None:
         self.settings = settings
         self.bodies.resize(settings.body_budget)
+        self.waiting_bodies.configure(settings.front_door.queue_bytes)
         secrets = (*keys_of(settings.front_door, settings.names.serves), *settings.secrets)
         self._carrier.configure(settings.front_door, settings.image_fetcher, secrets)
 
@@ -112,7 +114,7 @@ class Flow:
             request_id = f"{self._prefix}{next(self._ids):x}"
         reply = Reply(wire, None, request_id, self._loop, self._clock.now, self._carrier.formatter.upstream_messages)
         decision = Decision(id=request_id, at=self._clock.wall(), endpoint=wire.path)
-        return Call(wire, reply, decision, self._clock.now(), self._body_worker)
+        return Call(wire, reply, decision, self._clock.now(), self._body_worker, self.waiting_bodies)
 
     def serve(self, call: Call, caller: Caller, endpoint: Endpoint) -> Coroutine[Any, Any, None]:
         """One inference request, from its body to its sealed decision. Raises nothing but CancelledError."""
@@ -163,7 +165,8 @@ class Flow:
                 return
             if name is None and is_reserved(fields.model) and caller.may_use_task(AUTO):
                 raise classes.unknown_class(fields.model)
-        serve = settings.names.resolve(fields.model, may_use)
+        others = () if orchestrators is None else orchestrators.names(caller)
+        serve = settings.names.resolve(fields.model, may_use, others)
         if call.charge is not None and serve.name in self._usage.costs:
             call.charge.reserve_cost(expected_cost(self._usage.costs[serve.name], len(body), fields.output_budget()))
         if settings.image_fetcher.policy.fetch:
@@ -199,7 +202,7 @@ class Flow:
             _on_answer(call)
         except StokerError as error:
             if error.code == LIMIT_REACHED and error.source == "stoker":
-                _show_limits(call, caller, self._clock.wall())
+                _show_limits(call, caller)
             _on_failure(call, error)
             error.__traceback__ = None  # see ClientLeft
         except ClientLeft as gone:
@@ -272,7 +275,7 @@ class Flow:
             call.may_be_preempted = call.wire.headers.get(PREEMPTIBLE_HEADER, b"").strip().lower() == b"true"
         if call.charge is not None:
             call.charge.reserve_tokens(size, budget)
-            _show_limits(call, caller, self._clock.wall())
+            _show_limits(call, caller)
 
     async def _apply_defaults(
         self, call: Call, caller: Caller, endpoint: Endpoint, fields: BodyFields, body: bytes
@@ -333,8 +336,8 @@ def _any_serve(serve: Serve) -> bool:
     return True
 
 
-def _show_limits(call: Call, caller: Caller, at: float) -> None:
-    for name, value in rate_headers(caller.limits(), at, call.reply.dialect is Dialect.MESSAGES):
+def _show_limits(call: Call, caller: Caller) -> None:
+    for name, value in caller.rate_headers(call.reply.dialect is Dialect.MESSAGES):
         call.reply.set_header(name, value)
 
 

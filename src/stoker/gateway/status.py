@@ -62,7 +62,7 @@ class StatusReport:
         door = self._flow.settings.front_door
         now = self._clock.now()
         decisions = self._store.statistics()
-        bodies = self._flow.bodies
+        bodies, waiting = self._flow.bodies, self._flow.waiting_bodies
         return {
             "version": __version__,
             "pid": os.getpid(),
@@ -76,6 +76,7 @@ class StatusReport:
                 "max_active_generations": sum(s.max_active for s in self._flow.settings.names.serves),
                 "in_flight": len(self._flow.active),
                 "bodies": {"held": bodies.held, "budget": bodies.limit, "refused": bodies.refused},
+                "waiting_bodies": {"held": waiting.held, "limit": waiting.limit, "refused": waiting.refused},
             },
             "model_slot": status_report.model_slot(self._conductor),
             "slots": status_report.slots(self._conductor, now),

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -24,6 +24,7 @@ from stoker.domain.protocols import Leases
 from stoker.domain.routing import AUTO
 from stoker.domain.serve import Serve
 from stoker.domain.task import CLASSES
+from stoker.domain.usage import ServeUsage
 from stoker.exchange.call import Call
 from stoker.exchange.formatter import Formatter
 from stoker.exchange.internal_client import InternalClient
@@ -119,6 +120,10 @@ class Orchestrators:
         """The orchestrator that a model name means; None: it means none, or none that this caller may use."""
         found = self._by_name.get(model)
         return found if found is not None and caller.may_use_name(model) else None
+
+    def names(self, caller: Caller) -> Iterator[str]:
+        """Of those that this caller may use."""
+        return (name for name in self._by_name if caller.may_use_name(name))
 
     def listed(self, caller: Caller) -> dict[str, Orchestrator]:
         """Those that this caller may use, by name, in the order of the configuration."""
@@ -358,6 +363,11 @@ class Orchestrators:
             usage = run.usage
             decision.attempts += usage.generations
             decision.input_tokens, decision.output_tokens = usage.input, usage.output
+            decision.cached_tokens = usage.cached or None
+            call.usages.append(ServeUsage(worker.serve.name, usage.input, usage.output, usage.cached))
+            if usage.validator:
+                asked = usage.validator - usage.validator_output
+                call.usages.append(ServeUsage(record.validator, asked, usage.validator_output))
 
 
 def _idempotency(key: str, given: bytes | None) -> str:

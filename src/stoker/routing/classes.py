@@ -1,4 +1,5 @@
-"""The task class of a request: declared by its caller, else found by the operator's own words or the classifier."""
+"""The task class of a request: declared by its caller, else found by words configured for a class
+(`[router.class.NAME] words`), else by the classifier."""
 
 from __future__ import annotations
 
@@ -32,13 +33,13 @@ class Declaration(NamedTuple):
 
 class TaskClasses:
     """The classes of one configuration. A caller declares a class by the model name, else the header, else the body's
-    metadata. Without a declaration the operator's own words decide, then the classifier.
+    metadata. Without a declaration the words configured for a class decide, then the classifier.
     """
 
     def __init__(self, settings: RouterSettings, classify: Classify = classify) -> None:
         self._settings = settings
         self._classify = classify
-        self._own = [(one.name, _any_of(one.words)) for one in settings.classes if one.words]
+        self._words_by_class = [(one.name, _any_of(one.words)) for one in settings.classes if one.words]
         self._known = frozenset(settings.known)
         self._by_folded = {name.casefold(): name for name in reversed(settings.known)}
         self._names = settings.names
@@ -98,7 +99,7 @@ class TaskClasses:
 
     def _find(self, outline: Outline, declared: str | None) -> Task:
         known = self._known
-        if declared in known or not self._own:
+        if declared in known or not self._words_by_class:
             return self._classify(outline, declared, known)
         if name := self._own_class(outline.text):
             task = self._classify(outline, declared, known) if outline.earlier else None
@@ -112,7 +113,7 @@ class TaskClasses:
 
     def _own_class(self, text: str) -> str:
         """The first class of the operator whose words occur in a text; empty: none."""
-        return next((name for name, words in self._own if words.search(text)), "")
+        return next((name for name, words in self._words_by_class if words.search(text)), "")
 
     def required_for(self, task: Task, outline: Outline) -> tuple[str, ...]:
         """The classes that a tier must be good enough at to serve this task. For a task whose class is unknown: every

@@ -1,4 +1,6 @@
-"""What works beside the dispatcher: grading, a second opinion on classes, prediction, probes of engines."""
+"""The optional parts that a dispatcher works with: a grader of answers, a second classifier, an observer of plans for
+prewarming, and a probe of whether a silent engine is working.
+"""
 
 from __future__ import annotations
 

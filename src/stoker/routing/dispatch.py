@@ -1,7 +1,7 @@
 """Serves a request that names a task: plan, then one tier after the other until one answers.
 
     plan         count tokens if the prompt may be long, find the class, plan the tiers
-    follow       try the planned tiers in order
+    follow       record the plan, then try its tiers in order
     _run_step    one tier: ask it, record its cost, and report to its circuit
     _ask_tier    send the request, and once more if what was held back of the answer is wrong (repair)
 
@@ -37,7 +37,7 @@ from stoker.request.decide.failover import rule_for
 from stoker.request.decide.policy import RATE_LIMITED, RoutePlan, RouteStep
 from stoker.request.translate.translate import AnswerTranslator
 from stoker.routing.collaborators import Collaborators
-from stoker.routing.record import record, record_attempt
+from stoker.routing.record import record_attempt, routed_of
 from stoker.routing.router import Requester, TierRouter
 
 
@@ -48,7 +48,7 @@ class RoutedRequest(NamedTuple):
     endpoint: Endpoint
     fields: BodyFields
     body: bytes
-    names: dict[str, str]
+    serve_by_tier: dict[str, str]
     """The serve of each tier at the time of planning: a reload may change it."""
     pauses: list[float]
     """Seconds for which tiers asked not to be called (Retry-After)."""
@@ -57,8 +57,8 @@ class RoutedRequest(NamedTuple):
         """Bring the decision's candidates up to date: excluded tiers, failed ones, and `serve`, which is tried now."""
         decision = self.call.decision
         decision.candidates = [
-            *(Candidate(self.names[one.tier], one.code) for one in self.plan.excluded),
-            *(Candidate(self.names[one.tier], one.outcome) for one in self.routed.attempts),
+            *(Candidate(self.serve_by_tier[one.tier], one.code) for one in self.plan.excluded),
+            *(Candidate(self.serve_by_tier[one.tier], one.outcome) for one in self.routed.attempts),
             *([Candidate(serve)] if serve else []),
         ]
 
@@ -83,13 +83,13 @@ class Dispatcher:
         Raises what the last of them failed with, ClientError 403 `no_tier`, or CapacityError 429 or 503 `rate_limited`
         if every tier that may serve the request asked for a pause.
         """
-        plan = self._announce(call, caller, plan, endpoint, len(body))
+        plan = self._prepare(call, caller, plan, endpoint, len(body))
         verify = caller.key.defaults.verify
         if verify:
             plan = plan._replace(steps=tuple(step._replace(verify=Verify(verify)) for step in plan.steps))
-        call.decision.routed = routed = record(plan)
-        names = {tier.name: tier.serve for tier in self.router.settings.tiers}
-        request = RoutedRequest(call, plan, routed, endpoint, fields, body, names, [])
+        call.decision.routed = routed = routed_of(plan)
+        serve_by_tier = {tier.name: tier.serve for tier in self.router.settings.tiers}
+        request = RoutedRequest(call, plan, routed, endpoint, fields, body, serve_by_tier, [])
         request.note_candidates()
         if not plan.steps:
             raise _refusal(plan)
@@ -137,7 +137,7 @@ class Dispatcher:
                 return tokens
         return None
 
-    def _announce(self, call: Call, caller: Caller, plan: RoutePlan, endpoint: Endpoint, size: int) -> RoutePlan:
+    def _prepare(self, call: Call, caller: Caller, plan: RoutePlan, endpoint: Endpoint, size: int) -> RoutePlan:
         """Show the plan to the collaborators. Returns the plan to follow; `explore` may put another tier first."""
         collaborators, explore = self._collaborators, self.router.settings.explore
         if endpoint.generates:
@@ -218,7 +218,7 @@ class Dispatcher:
         if call.charge is not None and step.tier.cloud:
             call.charge.reserve_cost(expected_cost(step.tier.cost, len(request.body), fields.output_budget()))
         body = await self._carrier.images.inline(call, serve, endpoint, fields, request.body)
-        upstream = await self._carrier.format(call, serve, endpoint, fields, body, reads=step.verify in HOLDING)
+        upstream = await self._carrier.format(call, serve, endpoint, fields, body, must_read=step.verify in HOLDING)
         call.reply.set_header(b"x-stoker-tier", step.tier.name.encode())
         if upstream.written is not None and await self._carrier.answer_without_generating(call, serve, upstream, body):
             return

@@ -38,7 +38,7 @@ class Prewarmer:
         self._now = now
         self._after = after
         self._router: TierRouter | None = None
-        self._turns = ClassTransitions()
+        self._transitions = ClassTransitions()
         self._preferred: dict[str, str] = {}
         """By class: the tier that its last plan preferred, wherever its model was."""
         self._passed_over: dict[str, bool] = {}
@@ -53,18 +53,19 @@ class Prewarmer:
         self._stop()
 
     def on_plan(self, plan: RoutePlan) -> None:
-        """1. no tier may serve, or the class is unknown  2. nothing new
+        """Update the predictions, and notify the warm pool if they changed.
 
-        3. the first tier's model is about to be loaded: then the warm pool asks for predictions itself
-
-        4. notify the warm pool; if it was notified less than PAUSE seconds ago, a moment later
+        1. no tier may serve, or the class is unknown -> no prediction
+        2. the plan predicts what the last one did -> no notification
+        3. the first tier's model is about to be loaded -> none either: the warm pool asks for predictions itself
+        4. otherwise notify; less than PAUSE seconds after the last time, wait until they are over
         """
         if not plan.steps or self._router is None or plan.task.name == UNKNOWN:
             return  # 1
         first, name = plan.steps[0].tier, plan.task.name
         preferred = plan.preferred_if_loaded or first
         state = name, preferred.name, plan.preferred_if_loaded is not None
-        self._turns.on_class(name)
+        self._transitions.on_class(name)
         if state == self._last:
             return  # 2
         self._last = state
@@ -89,7 +90,7 @@ class Prewarmer:
 
     def predictions(self) -> list[Prediction]:
         """Serves, the likeliest first; none whose tier is denied by now."""
-        name, following = self._turns.now, self._turns.next()
+        name, following = self._transitions.now, self._transitions.next()
         found: dict[str, PredictionReason] = {}
         if name is not None and self._passed_over[name] and (serve := self._serve(name)):
             found[serve] = PredictionReason.RULE

@@ -6,7 +6,7 @@ from stoker.domain.decision import Attempt, Decision, Routed
 from stoker.request.decide.policy import RoutePlan, RouteStep
 
 
-def record(plan: RoutePlan) -> Routed:
+def routed_of(plan: RoutePlan) -> Routed:
     """The plan for the decision record; it holds nothing of the prompt."""
     chosen = [f"{step.tier.name}: {step.verdict.value}, {step.why}" for step in plan.steps]
     excluded = [f"{one.tier}: dropped ({one.code}), {one.why}" for one in plan.excluded]

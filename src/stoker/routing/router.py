@@ -99,7 +99,7 @@ class TierRouter:
 
     def plan(self, task: Task, outline: Outline, requester: Requester) -> RoutePlan:
         """The tiers that may serve, in order, and why the others may not. Never raises. If no tier may serve a task
-        that counts as high risk only for caution, the plan is for its more likely class.
+        that is only suspected of high risk, the plan is for its more likely class.
         """
         plan = self._plan(task, outline, requester)
         if plan.steps or not task.else_ or plan.pause is not None:
@@ -136,7 +136,7 @@ class TierRouter:
             tier,
             worst(standings),
             exclusion,
-            "" if serve is None else self._failure_of(tier, breaker, now),
+            "" if serve is None else self._reason_without_pauses(tier, breaker, now),
             self._fleet.is_loaded(tier.serve),
             self._fleet.displaces(tier.serve),
             tier.cost.of(outline.estimated_tokens, requester.output if requester.output is not None else OUTPUT),
@@ -195,9 +195,9 @@ class TierRouter:
     def unavailable_reason(self, tier: Tier) -> str:
         """Why a tier cannot serve now; empty: it can, once it is loaded."""
         now, breaker = self._now(), self.health.breaker(tier.name)
-        return RATE_LIMITED if breaker.pause(now) else self._failure_of(tier, breaker, now)
+        return RATE_LIMITED if breaker.pause(now) else self._reason_without_pauses(tier, breaker, now)
 
-    def _failure_of(self, tier: Tier, breaker: Breaker, now: float) -> str:
+    def _reason_without_pauses(self, tier: Tier, breaker: Breaker, now: float) -> str:
         """Like `unavailable_reason`, without pauses that the tier asked for."""
         return "circuit_open" if breaker.blocks_requests(now) else self._fleet.unavailable_reason(tier.serve, now)
 

@@ -3,7 +3,7 @@
 Everything that changes it is an event, a method named `on_...`. Everything else only reads: the properties are views.
 
     on_measured      a quality profile was read            on_alarm      checked answers of a tier became worse
-    on_configured    serves were configured anew           on_demoted    ... and its preflight failed, too
+    on_configured    serves were configured anew           on_demoted    after an alarm, its preflight failed
     on_identified    a running serve was fingerprinted     on_graded     a live answer was graded
     on_stopped       a serve stopped                       on_restored   grades and demotions of an earlier run
 
@@ -109,8 +109,8 @@ class TierQuality:
     # -- questions ---------------------------------------------------------------------------------------------------
 
     def standing(self, tier: Tier, task_class: str, is_high_risk: bool, cloud_model: str | None = None) -> Standing:
-        """What a tier is worth at a class. `cloud_model`: the model behind a cloud tier; grades of another one do not
-        count.
+        """The verdict on a tier at a class, with its reasons. `cloud_model`: the model behind a cloud tier; grades of
+        another one do not count.
         """
         key, serve = (tier.name, task_class), tier.serve
         row, fingerprint = self._rows.get(key), self._fingerprints.get(serve)

@@ -22,7 +22,7 @@ def test_the_engine_is_asked_only_when_bytes_leave_room_for_doubt(
 
 @pytest.mark.parametrize(("prompt", "budget"), [(90, 10), (99, None), (99, 0), (99, -5), (0, 100)])
 def test_exactly_at_the_limit_is_accepted(prompt: int, budget: int | None) -> None:
-    check_context("s", 100, prompt, budget)
+    check_context("serve 's'", 100, prompt, budget)
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,6 @@ def test_exactly_at_the_limit_is_accepted(prompt: int, budget: int | None) -> No
 )
 def test_one_token_more_is_refused_with_the_figures(prompt: int, budget: int | None, text: str) -> None:
     with pytest.raises(ClientError, match="context of serve 's'") as caught:
-        check_context("s", 100, prompt, budget)
+        check_context("serve 's'", 100, prompt, budget)
     assert (caught.value.status, caught.value.code) == (400, "context_length_exceeded")
     assert text in caught.value.message

@@ -238,7 +238,7 @@ def _report(
     from stoker.cli.commands.run_view import cost_of, summary
 
     view.end_line()
-    if decision is not None:
+    if decision is not None and decision.serve:  # else it was refused before anybody was asked
         terminal.note_in("dim", f"{request}: {summary(decision, cost_of(decision, installation.settings))}")
     if error is not None:
         terminal.note(f"stoker: {error.message}")

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from stoker.request.decide import shapes
 from stoker.request.decide import verbs as s
 from stoker.request.decide.between import between
+from stoker.request.decide.letters import comparable
 
 HEAD = 160
 TAIL = 160
@@ -34,11 +35,7 @@ MOST_PATHS = 8
 LONGEST_PATH = 120
 """Files and folders that are told apart, and characters of each."""
 
-_BEYOND = re.compile(r"[^\x00-\x7f\w]")
-"""What is in no word, and not in ASCII: dashes, quotation marks, symbols, blanks of print."""
 _NO_MARKS = bytes(code for code in range(256) if code > 127 or re.match(r"[a-zA-Z\s]", chr(code)))
-_WIDE = (("\u2019", "'"), ("。", ". "), ("？", "? "), ("！", "! "), ("：", ": "), ("；", "; "))
-"""Marks, and what they are in ASCII: after those of East Asia there is no blank."""
 _EDGE = re.compile(r"['+#-](?<![\w'+#-].)['+#-]*")
 """Marks that may stand in a word, before one."""
 _MARK, _OTHER = "\x1e", "\x1f"
@@ -142,27 +139,21 @@ def read(text: str) -> Reading:
     if seen & _CODED:
         prose = _prose(shown)
         marks = _marks(prose.encode(errors="replace"))
-    lower = prose.lower().replace("tl;dr", "tldr").replace("code base", "codebase")
-    sentences = _sentences(lower if lower.isascii() else _unaccented(lower))
+    lower = prose.lower().replace("code base", "codebase")
+    if ";" in marks:
+        lower = lower.replace("tl;dr", "tldr")
+    sentences = _sentences(comparable(lower))
     words = frozenset(chain.from_iterable(sentences))
     if len(sentences) > FIRST + LAST:
         sentences = [*sentences[:FIRST], *sentences[-LAST:]]
     return Reading(tuple(map(tuple, sentences)), words, _asks(sentences), seen, prose, marks)
 
 
-def _unaccented(lower: str) -> str:
-    for mark, ascii_mark in _WIDE:
-        lower = lower.replace(mark, ascii_mark)
-    return s.plain(lower)
-
-
 def _sentences(plain: str) -> list[list[str]]:
     r"""A sentence ends with a line, or with marks before a blank. A word is `\w[\w'+#-]*`, or a comma. Told apart by
     translation: an expression that looks at each letter takes four times as long.
     """
-    if not plain.isascii():
-        plain = _BEYOND.sub(" ", plain)
-    plain = plain.encode().translate(_PLAIN).decode().replace(f"{_MARK} ", "\n").replace(",", " , ")
+    plain = plain.encode(errors="replace").translate(_PLAIN).decode().replace(f"{_MARK} ", "\n").replace(",", " , ")
     return [words for part in _EDGE.sub(" ", plain).split("\n") if (words := part.split())]
 
 
@@ -175,17 +166,27 @@ def _shapes(text: str, raw: bytes, marks: frozenset[str]) -> frozenset[str]:
     found = []
     if "`" in marks and shapes.FENCE in text:
         found.append("fence")
-    if (text[:1] in shapes.DIFFS or _holds(raw, shapes.CHANGES)) and shapes.DIFF.search(text):
+    if (text[:1] in shapes.DIFFS or (not marks.isdisjoint("@-+") and shapes.CHANGE.search(raw))) and (
+        shapes.DIFF.search(text)
+    ):
         found.append("diff")
     if (_is_marked(text, raw, marks) and shapes.MARK.search(text)) or any(map(shapes.LINE.match, _may_be_code(text))):
         found.append("code")
-    if _holds(raw, shapes.ERRORS) and shapes.ERROR.search(text):
+    if _may_be_error(raw, marks) and shapes.ERROR.search(text):
         found.append("error")
     return frozenset(found)
 
 
 def _may_be_code(text: str) -> list[str]:
-    return [line for line in text.split("\n") if line[:2] in shapes.LINES or line[:1] in shapes.INDENTS]
+    """The lines that LINE may match."""
+    starts = [found.start() + 1 for found in shapes.LINE_START.finditer(f"\n{text}")]
+    return [text[start - 1 :].partition("\n")[0] for start in starts]
+
+
+def _may_be_error(raw: bytes, marks: frozenset[str]) -> bool:
+    if _holds(raw, shapes.ERRORS):
+        return True
+    return ("(" in marks and b"Traceback (" in raw) or (":" in marks and b"panic: " in raw)
 
 
 def _is_marked(text: str, raw: bytes, marks: frozenset[str]) -> bool:

@@ -110,18 +110,20 @@ def _asking(lines: Sequence[str]) -> Iterator[str]:
         for mark in _WIDE_STOPS:
             block = block.replace(mark, b". ")
     plain = b". " + block.translate(_STOPS)
-    openings = _OPENING.findall(plain)
-    may_ask = [at for at, opening in enumerate(openings) if opening in _OPENINGS or not opening.isascii()]
-    if not may_ask:
-        return
-    sentences = plain.split(b". ", may_ask[-1] + 2)[1:]
-    begin = passed = 0
-    for at in may_ask:
-        begin += sum(map(len, sentences[passed:at])) + 2 * (at - passed)
-        passed = at
-        shown = block[begin : begin + len(sentences[at])].decode()
-        if len(shown) >= SHORTEST and (openings[at] in _OPENINGS or _asks_otherwise(shown)):
+    for found in _OPENING.finditer(plain):
+        opening = found[1]
+        is_opening = opening in _OPENINGS
+        if not is_opening and opening.isascii():
+            continue
+        begin = found.start() + 2
+        shown = block[begin - 2 : _end(plain, begin) - 2].decode()
+        if len(shown) >= SHORTEST and (is_opening or _asks_otherwise(shown)):
             yield shown
+
+
+def _end(plain: bytes, begin: int) -> int:
+    end = plain.find(b". ", begin)
+    return len(plain) if end < 0 else end
 
 
 def _asks_otherwise(sentence: str) -> bool:

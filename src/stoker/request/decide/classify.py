@@ -137,7 +137,7 @@ class Classifier:
             if goes_on is Continues.ONLY:
                 continue
             asked = outline if back == 0 else msgspec.structs.replace(outline, text=text)
-            task, starts = self._own(asked, (*notes, f"earlier:{back}") if back else notes)
+            task, starts = self._own(asked, (*notes, f"earlier:{back}") if back else notes, forms, signs)
             leans = goes_on is Continues.GOES_ON or (goes_on is Continues.LINKED and _leans_on(task, back, outline))
             if leans and (task.else_ or task.name not in HIGH_RISK):
                 continue
@@ -188,7 +188,9 @@ class Classifier:
         why = "nothing_before" if outline.text.strip() else "no_request"
         return Task(UNKNOWN, ClassSource.DEFAULT, (*notes, why))
 
-    def _own(self, outline: Outline, notes: tuple[str, ...]) -> tuple[Task, bool]:
+    def _own(
+        self, outline: Outline, notes: tuple[str, ...], forms: tuple[str, ...], signs: frozenset[str]
+    ) -> tuple[Task, bool]:
         """The class of one request, and whether that request plainly starts a task.
 
         1. High-risk work is likely enough, by the text alone or with all: the likelier class of it, whatever the form.
@@ -201,7 +203,7 @@ class Classifier:
 
         What needs an outward sign (images, tools, length) is not found without it.
         """
-        seen, classes, signs = self._seen(outline.text, form(outline)), self._weights.classes, _signs(outline)
+        seen, classes = self._seen(outline.text, forms), self._weights.classes
         others = self._others[signs]
         for likely in seen.likely:
             if (risk := sum(self._risks(likely))) >= ALARM:  # 1

@@ -74,6 +74,8 @@ def pairs(word: str) -> Iterator[str]:
 
 
 def form(outline: Outline) -> tuple[str, ...]:
+    if not (outline.tools or outline.has_results or outline.is_long or outline.wants_thinking):
+        return ()
     return (
         *(("tools",) if outline.tools else ()),
         *(("results",) if outline.has_results else ()),
@@ -102,17 +104,21 @@ def _marks(reading: Reading) -> list[str]:
             found += _edges("ends", sentences[-1])
     if "?" in marks and prose.rstrip().endswith("?"):
         found.append("question")
-    if not marks.isdisjoint(_PARTS):
-        found += [_PARTS[mark] for mark in marks if mark in _PARTS]
-        found += [name for mark, part, name in _PAIRS if mark in marks and part in prose]
+    if special := _SPECIAL & marks:
+        found += map(_PARTS.__getitem__, special)
+        found += [name for mark, part, name in _PAIRS if mark in special and part in prose]
     if not prose.isascii() and reading.words:
         found.append("beyond ascii")
         last = max(reading.words)
         found += [name for letter, name in _SCRIPTS if last > letter]
     if numbers := len(marks & _DIGITS):
         found.append(_NUMBERS[min(numbers, 6)])
-        found += [_OF_NUMBERS[mark] for mark in marks if mark in _OF_NUMBERS]
-        found += [name for part, name in _BETWEEN_NUMBERS if part in prose]
+        found += map(_OF_NUMBERS.__getitem__, _SIGNS_OF_NUMBERS & marks)
+        found += [name for mark, part, name in _BETWEEN_NUMBERS if mark in marks and part in prose]
+        if " x " in prose:
+            found.append("by")
+        if not prose.isascii():
+            found += [name for sign, name in _SIGNS_BEYOND_ASCII if sign in prose]
     return found
 
 
@@ -126,10 +132,13 @@ _SENTENCES = [f"sentences:{size}" for size in range(7)]
 _LENGTHS = [f"words:{size}" for size in range(9)]
 _NUMBERS = [f"digits:{size}" for size in range(7)]
 _PARTS = {'"': "quotes", "{": "braces", "|": "bars", ">": "above", "_": "underscore", "(": "bracket", "%": "percent"}
+_SPECIAL = frozenset(_PARTS)
 _PAIRS = ((">", "->", "arrow"), ("(", "()", "call"))
 _DIGITS = frozenset(digits)
 _OF_NUMBERS = {"+": "plus", "*": "times", "=": "equals", "^": "power"}
-_BETWEEN_NUMBERS = ((" - ", "minus"), (" / ", "over"), (" x ", "by"), ("×", "times"), ("²", "power"))
+_SIGNS_OF_NUMBERS = frozenset(_OF_NUMBERS)
+_BETWEEN_NUMBERS = (("-", " - ", "minus"), ("/", " / ", "over"))
+_SIGNS_BEYOND_ASCII = (("×", "times"), ("²", "power"))
 _SCRIPTS = ((NO_BLANKS, "no blanks"), ("\u0400", "beyond latin"))
 """Beyond which letter the last word begins."""
 

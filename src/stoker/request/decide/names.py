@@ -21,14 +21,14 @@ class Names:
         serve = self._by_name.get(model)
         return serve is not None and may_use(serve)
 
-    def resolve(self, model: str, may_use: Callable[[Serve], bool]) -> Serve:
+    def resolve(self, model: str, may_use: Callable[[Serve], bool], others: Iterable[str] = ()) -> Serve:
         """The serve that `model` means. Raises ClientError 404 for a name that is unknown, or that this caller may not
-        use: it cannot tell the two apart.
+        use: it cannot tell the two apart. `others`: names that mean no serve, to suggest.
         """
         serve = self._by_name.get(model)
         if serve is not None and may_use(serve):
             return serve
-        known = [name for name, s in self._by_name.items() if may_use(s)]
+        known = [*(name for name, s in self._by_name.items() if may_use(s)), *others]
         near = nearest(model, known)
         hint = f"did you mean {near!r}?" if near else "GET /v1/models lists the names"
         text = f"no model is named {model[:100]!r}; {hint}"

@@ -13,7 +13,7 @@ DIFF = re.compile(
 )
 DIFFS = "d@-+"
 """With which a line begins that DIFF finds."""
-CHANGES = (b"\n-", b"\n+", b"\n@@")
+CHANGE = re.compile(rb"\n(?:[-+]|@@)")
 """Where the text itself does not begin like one, DIFF is looked for only if one of these is found."""
 LINE = re.compile(
     r"[ \t]{0,40}+(?:def \w|class \w[\w(]{0,60}[:({ ]|func \w|fn \w|function[ (*]|import \w|"
@@ -27,8 +27,8 @@ LINES = frozenset((
     "de", "cl", "fu", "fn", "im", "fr", "co", "le", "va", "pu", "pr", "re", "if", "fo", "wh", "#i", "SE", "FR", "ap",
     "ex", "tr", "pa", "AL", "DE",
 ))  # fmt: skip
-INDENTS = frozenset(" \t@")
-"""With one of these begins each line that LINE matches."""
+LINE_START = re.compile(r"\n(?:[ \t@]|" + "|".join(sorted(LINES)) + ")")
+"""How each line begins that LINE matches, after the break before it."""
 MARK = re.compile(
     r"[;{(=)</!&.:\]SAD](?:"
     r"(?<=[;{])(?=\n|$)|(?<=\()(?:\w{0,40}\)[:;.{ ]?(?=\n|$)|\w?\) ?\{)|(?<==)(?: \[\]|> |=)|(?<=\));|"
@@ -42,8 +42,8 @@ MARKS = ("{", "=", ";", "<", ">", "&")
 SQL = (b"SELECT ", b"ALTER TABLE ", b"DELETE FROM ")
 CALL = re.compile(r"\((?:(?<=[\w\]]\()|\w{0,40}\))")
 """One of MARKS, of SQL or a CALL is in all that MARK finds, ..."""
-ERRORS = (b"Traceback", b"Error", b"Exception", b"error[E", b"SIG", b"segfault", b"panic: ")
-"""... and one of these in all that ERROR finds."""
+ERRORS = (b"rror", b"Exception", b"SIG", b"segfault")
+"""... and one of these in all that ERROR finds, or what `asks` looks for where there is a bracket or a colon."""
 ERROR = re.compile(r"Traceback \(most|(?<=\w)(?:Error|Exception)\b|error\[E\d|SIG(?:SEGV|ABRT|KILL)|segfault|panic: ")
 FILE = re.compile(
     r"\.(?<=[\w-].)(?:py|tsx?|jsx?|go|rs|java|kt|c|h|cc|cpp|cs|rb|php|vue|md|ya?ml|toml|json|sql|"

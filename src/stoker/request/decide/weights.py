@@ -73,21 +73,21 @@ class _Words:
     def of(self, words: frozenset[str]) -> int:
         met = self._met
         total = sum(map(met.get, words, _ZEROS))
+        known, begins, ends = self._known.places, self._begins.get, self._ends.get
         for word in words.difference(met):
-            total += self._of_new(word)
+            if word in known:
+                met[word] = digits = self._known[word] + self._of_affixes(word)
+                total += digits
+            elif word[0] > NO_BLANKS:
+                total += self._of_affixes(word)
+            elif len(word) >= HAS_AFFIXES:
+                total += begins(word[:BEGIN], 0) + ends(word[-END:], 0)
         return total
 
-    def _of_new(self, word: str) -> int:
+    def _of_affixes(self, word: str) -> int:
         if word[0] > NO_BLANKS:
-            total = sum(map(self._pairs.__getitem__, self._pairs.keys() & pairs(word)))
-        elif len(word) >= HAS_AFFIXES:
-            total = self._begins.get(word[:BEGIN], 0) + self._ends.get(word[-END:], 0)
-        else:
-            total = 0
-        if word in self._known.places:
-            total += self._known[word]
-            self._met[word] = total
-        return total
+            return sum(map(self._pairs.__getitem__, self._pairs.keys() & pairs(word)))
+        return self._begins.get(word[:BEGIN], 0) + self._ends.get(word[-END:], 0) if len(word) >= HAS_AFFIXES else 0
 
 
 class Weights:

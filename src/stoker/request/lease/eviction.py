@@ -40,7 +40,7 @@ def victims_for(target: ServeState) -> Victims | Later | Never:
     """The residents that must stop so that `target` fits its slot's budget.
 
     1. it fits beside everything that is loaded  -> nobody
-    2. larger than the budget without the pins   -> Never, with the shortfall; a resident's own memory is credit
+    2. larger than the budget less the pins      -> Never, with the shortfall (other residents count as free)
     3. it fits if ready residents stop           -> the cheapest of them
     4. otherwise something is starting or stopping -> Later
     """

@@ -31,7 +31,7 @@ def may_evict(target: ServeState, victims: tuple[ServeState, ...], now: float) -
     2. no request waits (a preload)    -> never
        only background requests wait   -> never while a victim is busy, or another request waits in the slot;
                                           else as from 4 on
-    3. the oldest waited `max_wait`    -> now, even over residency
+    3. the oldest waited `max_wait`    -> now, even inside `min_residency`
     4. a victim is inside its residency -> when that ends
     5. `swap_after` requests wait      -> now, even if the victims are busy
     6. a victim is busy                -> when it is idle, or at `max_wait`

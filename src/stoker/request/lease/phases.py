@@ -49,7 +49,7 @@ TABLE: Mapping[ServePhase, Mapping[PhaseEvent, ServePhase]] = {
     ServePhase.STOPPED: {
         PhaseEvent.START_DECIDED: ServePhase.STARTING,
         PhaseEvent.ADOPTED: ServePhase.READY,
-        PhaseEvent.ENDED: ServePhase.STOPPED,  # its start was called off before
+        PhaseEvent.ENDED: ServePhase.STOPPED,  # `give_up_start` called its start off, then marks it stopped
     },
     ServePhase.STARTING: {
         PhaseEvent.PROVED: ServePhase.READY,

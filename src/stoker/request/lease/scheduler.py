@@ -206,7 +206,7 @@ class Scheduler(Reconciler):
         if state.phase is ServePhase.READY:
             self.open_swap(SwapKind.UNLOAD, None, (state,), now, 0.0, reason)
         elif state.phase is ServePhase.STARTING:
-            commands += self.abandon_start(state, now)
+            commands += self.give_up_start(state, now)
         return commands + self.reconcile(now)
 
     def on_measured(self, name: str, size: int, now: float) -> list[Command]:
@@ -263,7 +263,7 @@ class Scheduler(Reconciler):
             drain = state.slot_state.slot.swap.drain_timeout if drain_timeout is None else drain_timeout
             self.open_swap(SwapKind.UNLOAD, None, (state,), now, drain)
         elif state.phase is ServePhase.STARTING:
-            commands += self.refuse_all(state, refusals.unloaded(state.serve)) + self.abandon_start(state, now)
+            commands += self.refuse_all(state, refusals.unloaded(state.serve)) + self.give_up_start(state, now)
         return commands + self.reconcile(now)
 
     def on_hold(self, name: str, now: float, is_held: bool = True) -> list[Command]:
@@ -309,13 +309,13 @@ class Scheduler(Reconciler):
         If the model does not fit on its device, the target's `fallback` is started first.
         """
         commands = self.mark_stopped(target)
-        beyond = error.code in BEYOND_THE_DEVICE and target.serve.fallback is not None
-        requested = any(w.want is Want.REQUEST for w in target.queue.values())
+        is_too_large = error.code in BEYOND_THE_DEVICE and target.serve.fallback is not None
+        is_requested = any(w.want is Want.REQUEST for w in target.queue.values())
         target.failures += 1
-        again = BACKOFF_CAP if beyond else backoff(target.failures)
-        target.backoff_until = now + again
+        backoff_seconds = BACKOFF_CAP if is_too_large else backoff(target.failures)
+        target.backoff_until = now + backoff_seconds
         target.last_error = error
-        refusal = refusals.backing_off(error, again) if isinstance(error, StartFailed) else error
+        refusal = refusals.backing_off(error, backoff_seconds) if isinstance(error, StartFailed) else error
         commands += self.refuse_all(target, refusal)
         if self.closing:
             return commands
@@ -323,7 +323,7 @@ class Scheduler(Reconciler):
             baseline = self.serves.get(target.slot_state.slot.baseline or "")
             if baseline is not None and baseline is not target:
                 self.restore(baseline, SwapKind.BASELINE, now)
-        fallback = self.serves.get(target.serve.fallback or "") if beyond and requested else None
+        fallback = self.serves.get(target.serve.fallback or "") if is_too_large and is_requested else None
         if fallback is not None and fallback.slot_state is target.slot_state:
             self.restore(fallback, SwapKind.RESTORE, now)
         for victim in swap.victims:
@@ -377,7 +377,7 @@ class Scheduler(Reconciler):
             state.wanted = True  # it was resident: it comes back with the new configuration
             self.open_swap(SwapKind.UNLOAD, None, (state,), now, state.slot_state.slot.swap.drain_timeout)
         elif state.phase is ServePhase.STARTING:
-            commands += self.abandon_start(state, now)
+            commands += self.give_up_start(state, now)
         return commands
 
     def _remove(self, state: ServeState, now: float) -> list[Command]:
@@ -389,7 +389,7 @@ class Scheduler(Reconciler):
         elif state.phase is ServePhase.READY:
             self.open_swap(SwapKind.UNLOAD, None, (state,), now, state.slot_state.slot.swap.drain_timeout)
         elif state.phase is ServePhase.STARTING:
-            commands += self.abandon_start(state, now)
+            commands += self.give_up_start(state, now)
         return commands
 
 

@@ -146,7 +146,7 @@ class Transitions:
                 self.open_swap(SwapKind.UNLOAD, None, (victim,), now, 0.0)
         return commands
 
-    def abandon_start(self, state: ServeState, now: float) -> list[Command]:
+    def give_up_start(self, state: ServeState, now: float) -> list[Command]:
         """Give up a start: call the swap off while its victims drain, cancel it later."""
         for swap in list(state.slot_state.swaps.values()):
             if swap.target is state:
@@ -182,6 +182,7 @@ class Transitions:
         return commands
 
     def restore(self, state: ServeState, kind: SwapKind, now: float) -> None:
+        """Start it again if it is stopped, may run, and fits without another stop; else do nothing."""
         if (
             self.serves.get(state.name) is not state
             or state.phase is not ServePhase.STOPPED

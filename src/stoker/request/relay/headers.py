@@ -56,8 +56,8 @@ def reply_headers(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, b
 
 
 def _end_to_end(headers: Sequence[tuple[bytes, bytes]], excluded: set[bytes]) -> list[tuple[bytes, bytes]]:
-    """Without `excluded`, which has `Connection`, and without those that `Connection` says are for the next hop only
-    (RFC 9110, 7.6.1).
+    """Drop `excluded` and what the Connection header lists (RFC 9110, 7.6.1). `connection` itself must be in
+    `excluded`.
     """
     passed: list[tuple[bytes, bytes]] = []
     nominated: set[bytes] = set()

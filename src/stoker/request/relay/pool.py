@@ -51,7 +51,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._can_stay = False
         self._has_head = False
         self._is_paused = False
-        self._reads_paused = False
+        self._yields_turn = False
         """Reading is paused until other connections had their turn."""
         self.transport: asyncio.Transport = None  # type: ignore[assignment]  # set by connection_made
         self.is_closed = False
@@ -80,13 +80,13 @@ class UpstreamConnection(asyncio.Protocol):
     def pause(self) -> None:
         if not self.is_closed and not self._is_paused:
             self._is_paused = True
-            if not self._reads_paused:
+            if not self._yields_turn:
                 self.transport.pause_reading()
 
     def resume(self) -> None:
         if not self.is_closed and self._is_paused:
             self._is_paused = False
-            if not self._reads_paused:
+            if not self._yields_turn:
                 self.transport.resume_reading()
 
     def abort(self) -> None:
@@ -128,13 +128,13 @@ class UpstreamConnection(asyncio.Protocol):
 
     def _give_turn(self) -> None:
         """After a large read, give other connections a turn: uvloop would read up to 8 MiB of one."""
-        if not self._reads_paused and not self._is_paused and not self.is_closed:
-            self._reads_paused = True
+        if not self._yields_turn and not self._is_paused and not self.is_closed:
+            self._yields_turn = True
             self.transport.pause_reading()
             self._pool.loop.call_soon(self._read_on)
 
     def _read_on(self) -> None:
-        self._reads_paused = False
+        self._yields_turn = False
         if not self._is_paused and not self.is_closed:
             self.transport.resume_reading()
 

@@ -33,7 +33,9 @@ STALE_WITHIN = 1.0
 request is sent again on a new one.
 """
 UNREAD_LIMIT = 600.0
-"""Least seconds before a client that reads nothing of its reply is cut. It holds a place of the serve meanwhile."""
+"""A client that reads nothing is cut after `stall_timeout`, but never before this many seconds. Until then it holds a
+place of the serve.
+"""
 MAX_HELD = 256 * 1024
 """Bytes kept of a stream before its first meaningful frame."""
 MAX_REWRITTEN = 64 * 2**20
@@ -106,7 +108,7 @@ class Relay:
     """Carries one request. Only the request itself awaits the result of `send`."""
 
     __slots__ = (
-        "_body", "_connection", "_dialect", "_flows", "_head", "_headers", "_held", "_is_raw_stream",
+        "_body", "_connection", "_dialect", "_head", "_headers", "_held", "_is_flowing", "_is_raw_stream",
         "_last_data", "_limits", "_loop", "_may_try_elsewhere", "_opening", "_outcome", "_pool", "_reader",
         "_removes_usage", "_requires_answer", "_sent", "_size", "_target", "_timer", "received", "reply",
         "retry_after", "translator", "upstream_status", "usage",
@@ -141,7 +143,7 @@ class Relay:
         self._reader: ReplyReader | None = None
         self._held: list[bytes] = []
         self._size = 0
-        self._flows = False
+        self._is_flowing = False
         self._is_raw_stream = False
         self._last_data = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -194,12 +196,12 @@ class Relay:
         reader, translator = self._reader, self.translator
         if reader is None:
             return self.received > 0
-        return self._flows or reader.is_meaningful or (translator is not None and translator.has_content)
+        return self._is_flowing or reader.is_meaningful or (translator is not None and translator.has_content)
 
     @property
     def has_sent_end(self) -> bool:
         """Whether the stream's own end marker went out, even if the reply is not finished."""
-        return self._flows and self._reader is not None and self._reader.has_ended()
+        return self._is_flowing and self._reader is not None and self._reader.has_ended()
 
     @property
     def _rejection(self) -> UpstreamError | None:
@@ -249,8 +251,8 @@ class Relay:
             return
         self._last_data = self._loop.time()
         out = reader.feed(data)
-        if not self._flows:
-            self._hold(out, reader)
+        if not self._is_flowing:
+            self._hold_or_flow(out, reader)
             return
         if out:
             self._write(out)
@@ -282,7 +284,7 @@ class Relay:
 
     # -- streams -------------------------------------------------------------------------------------------------
 
-    def _hold(self, out: bytes, reader: ReplyReader) -> None:
+    def _hold_or_flow(self, out: bytes, reader: ReplyReader) -> None:
         self._held.append(out)
         self._size += len(out)
         if reader.error is not None:
@@ -290,14 +292,14 @@ class Relay:
         elif reader.is_encoded and self.reply.is_committed:
             self.end_with(faults.unusable("compressed its stream after the client was promised an uncompressed one"))
         elif reader.is_meaningful or self._size > MAX_HELD:
-            self._flow()
+            self._start_flowing()
 
-    def _flow(self) -> None:
+    def _start_flowing(self) -> None:
         """From here on each read is one write."""
         if not self.reply.is_committed:
             self.reply.commit(self.upstream_status, self._reply_headers())
         self.reply.begin()
-        self._flows = True
+        self._is_flowing = True
         self._write(b"".join(self._held))
         self._held.clear()
 
@@ -328,14 +330,14 @@ class Relay:
         if stall > 0 and silent >= (max(stall, UNREAD_LIMIT) if wire.is_paused else stall):
             self.end_with(faults.unread(silent) if wire.is_paused else faults.stalled(silent))
             return
-        if keep_alive > 0 and silent >= keep_alive and self._flows and not wire.is_paused:
+        if keep_alive > 0 and silent >= keep_alive and self._is_flowing and not wire.is_paused:
             self.reply.ping()
         self._arm()
 
     # -- other replies ---------------------------------------------------------------------------------------------
 
     def _collect(self, data: bytes) -> None:
-        if self._flows:
+        if self._is_flowing:
             self._write(data)
             return
         self._held.append(data)
@@ -348,7 +350,7 @@ class Relay:
         elif self.translator is not None and self._size > MAX_REWRITTEN:
             self.end_with(faults.unusable(f"answered with more than {MAX_REWRITTEN} bytes"))
         elif self.translator is None and (self._size > MAX_COLLECTED or self._is_raw_stream):
-            self._flow()
+            self._start_flowing()
 
     # -- the end -------------------------------------------------------------------------------------------------
 
@@ -360,16 +362,16 @@ class Relay:
                 reader.has_ended()  # the rest may be what is rejected
                 if self.translator.rejected is not None:
                     raise self.translator.rejected
-            if not self._flows:
+            if not self._is_flowing:
                 if not reader.has_ended():
                     raise UpstreamError("the serve ended its stream before the first token", code="upstream_empty")
-                self._hold(b"", _meaningful(reader))
+                self._hold_or_flow(b"", _mark_meaningful(reader))
             if not reader.has_ended():
                 raise UpstreamError("the serve ended its stream before the answer was complete", code="upstream_broke")
             reply.error = reader.failure
             reply.finish(reader.take_rest())
             return
-        if self._flows:
+        if self._is_flowing:
             reply.finish()
             return
         body = b"".join(self._held)
@@ -400,7 +402,7 @@ class Relay:
         """Raises the error for this status, or returns: then the reply is passed on unchanged.
 
         1. the serve's own failure, or a redirect
-        2. the caller's fault, whose reply is translated, holds a secret, or is too long for an error
+        2. the caller's fault, but its text cannot pass unchanged: it is translated, too long, or holds a secret
         3. the caller's fault, after the client has got its 200
         4. the caller's fault, but another serve may be tried
         """
@@ -477,6 +479,6 @@ def _header(headers: list[tuple[bytes, bytes]], name: bytes) -> bytes:
     return b""
 
 
-def _meaningful(reader: ReplyReader) -> ReplyReader:
+def _mark_meaningful(reader: ReplyReader) -> ReplyReader:
     reader.is_meaningful = True
     return reader

@@ -127,8 +127,8 @@ class Reply(msgspec.Struct, eq=False):
         self.dialect = dialect
 
     def fail(self, error: StokerError, close: bool = False) -> None:
-        """Send the error: as a real status if nothing is committed; else as one error event, or, if there can be none,
-        by a reply without a proper end. In the second case the connection closes.
+        """Send the error: as a real status if nothing is committed; else as one error event, or, if the reply has no
+        events, by breaking it off. If something is committed, the connection closes.
 
         `close`: the connection cannot be used again (a body was left unread).
         """

@@ -1,4 +1,4 @@
-"""What is said: empty or cut answers, markers, lost characters, loops, and the code and the JSON in it."""
+"""Checks the visible text: empty or truncated, markers, lost characters, loops, and the code and JSON in it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_JSON = 4 * 1024 * 1024
 """Characters of an answer that is to be JSON."""
 LOST = "\ufffd"
 LOST_NAMES = ("U+FFFD", "eplacement character", "\\ufffd", "\\uFFFD")
-"""An answer that speaks of the character may hold it."""
+"""An answer that mentions the character by one of these names may contain it."""
 _CUTS = (StopReason.LENGTH, StopReason.CONTEXT)
 _OPEN_ENDS = ",;:([{-–—\"'"
 
@@ -36,7 +36,7 @@ class TextCheck:
         self._tail = TailBuffer(MAX_TAIL)
         self._json = TextBuffer() if expected.format is not None else None
         self._found: dict[AnswerFinding, None] = {}
-        """What comes often is told once."""
+        """A dict, so that a repeated finding is reported once and the order stays."""
         self._names_lost = False
         self.has_thought = False
         self.has_spoken = False
@@ -63,14 +63,14 @@ class TextCheck:
         return list(self._found)[known:]
 
     def break_line(self) -> list[AnswerFinding]:
-        """What follows does not belong to the line before it."""
+        """End the line: the text that follows does not belong to it."""
         known = len(self._found)
         if self._line.size:
             self._end_line()
         return list(self._found)[known:]
 
     def finished(self, stop: StopReason, calls: int) -> list[AnswerFinding]:
-        """What only the end shows.
+        """Findings that need the whole answer.
 
         1. refused, or paused             -> nothing is expected of it
         2. an empty answer               -> proved, unless there were calls, or the caller wanted no more
@@ -129,31 +129,31 @@ class TextCheck:
         line = self._line.text()
         self._line.drop()
         if not line and self._fences.passes_blank() and not self._edits.is_open:
-            return  # a million of them may come
+            return  # skip early: an answer may have a million blank lines
         line = line.removesuffix("\r")
         for finding in self._edits.line(line):
-            self._tell(finding)
+            self._record(finding)
         was_code = self._fences.is_open
         block = self._fences.line(line)
         if block is not None:
             for finding in check_block(block):
-                self._tell(finding)
+                self._record(finding)
         if not was_code and not self._fences.is_open:
             self._prose(line)
 
     def _prose(self, line: str) -> None:
         for marker, place in markers_in(line):
             is_leak = self._is_leak_in(place, line) and not self._expected.mentions(marker)
-            self._tell(proved("leaked_marker") if is_leak else noted("leaked_marker"))
+            self._record(proved("leaked_marker") if is_leak else noted("leaked_marker"))
         self._names_lost = self._names_lost or any(name in line for name in LOST_NAMES)
         if LOST in line:
             is_lost = not self._names_lost and not self._expected.mentions(LOST)
-            self._tell(proved("replacement") if is_lost else noted("replacement"))
+            self._record(proved("replacement") if is_lost else noted("replacement"))
 
     def _is_leak_in(self, place: MarkerPlace, line: str) -> bool:
         if place is not MarkerPlace.LINE:
             return place is MarkerPlace.TEMPLATE
         return not any(topic in line or self._expected.mentions(topic) for topic in TOPICS)
 
-    def _tell(self, finding: AnswerFinding) -> None:
+    def _record(self, finding: AnswerFinding) -> None:
         self._found[finding] = None

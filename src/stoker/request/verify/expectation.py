@@ -1,4 +1,4 @@
-"""What a request lets one expect of its answer: made once, and cheap until something is asked of it."""
+"""What a request implies for its answer. Computed once per request, and only as far as a check asks for it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from stoker.request.verify.json_value import read_json
 from stoker.request.verify.schema import Schema, schema_of
 
 SMALL_BUDGET = 512
-"""Tokens: who asks for fewer expects a cut; who asks for more, or does not say, expects a whole answer."""
+"""Tokens. A client that allows fewer expects a truncated answer; otherwise it expects a complete one."""
 MAX_CONTEXT = 2_000_000
 """Characters of the prompt in which search blocks are looked for: the last ones."""
 MAX_ASKED = 64
@@ -51,7 +51,7 @@ class Expectation:
         self.format: AnswerFormat | None = prompt.format
         self.has_small_budget = prompt.max_tokens is not None and prompt.max_tokens < SMALL_BUDGET
         self.may_be_cut = bool(prompt.stop) or prompt.continues
-        """The caller has the beginning already, or cuts the end itself: the answer alone need not be whole."""
+        """The answer need not be complete: the caller has its beginning already, or set stop sequences."""
         self._mentioned: dict[str, bool] = {}
         self.is_after_results = _is_after_results(prompt)
 
@@ -61,11 +61,11 @@ class Expectation:
 
     @cached_property
     def schema(self) -> Schema | None:
-        """Of the wanted JSON; None: any object, or no JSON at all."""
+        """The schema of the requested JSON; None: any object will do, or no JSON was requested."""
         return schema_of(self.format.schema) if self.format is not None else None
 
     def was_called(self, name: str, arguments: str) -> bool:
-        """Whether one of the model's last turns made this very call, blanks in its arguments aside."""
+        """Whether one of the model's last turns made the same call, ignoring whitespace in its arguments."""
         return name in self._recent_calls and _BLANKS.sub("", arguments) in self._recent_calls[name]
 
     @cached_property
@@ -80,7 +80,7 @@ class Expectation:
     def mentions(self, text: str) -> bool:
         """Whether the prompt's texts or its tools' descriptions hold this text.
 
-        Linear in the prompt, and so asked for at most MAX_ASKED different texts: from then on the answer is yes.
+        Linear in the prompt, so only the first MAX_ASKED different texts are looked for; for others the answer is yes.
         """
         if text not in self._mentioned:
             if len(self._mentioned) >= MAX_ASKED:
@@ -89,7 +89,7 @@ class Expectation:
         return self._mentioned[text]
 
     def shows(self, lines: str) -> bool:
-        """Whether these lines stand in the prompt, blanks aside."""
+        """Whether these lines are in the prompt, ignoring whitespace."""
         return _BLANKS.sub(" ", lines).strip() in self._shown
 
     @cached_property
@@ -113,7 +113,7 @@ class Expectation:
 def _offered(tools: list[Tool]) -> dict[str, Offered]:
     found: dict[str, Offered] = {}
     for tool in tools:
-        is_twice = tool.name in found  # which of the two is meant nobody knows
+        is_twice = tool.name in found  # nobody knows which of the two is meant
         schema = None if is_twice or tool.custom else schema_of(tool.schema)
         found[tool.name] = Offered(tool.name, schema, tool.custom or (is_twice and found[tool.name].custom))
     return found

@@ -16,9 +16,9 @@ class AnswerVerdict(StrEnum):
 class AnswerFinding(NamedTuple):
     """One thing that is wrong, or may be. It holds nothing of the prompt or the answer but the name of an offered tool.
 
-    check    a word of CHECKS
-    certain  proved: the answer fails. Else it is only noted
-    told     one short clause for a person
+    check      a key of CHECKS
+    is_proved  the answer fails; False: the finding is only noted
+    text       one short clause for a person
     """
 
     check: str
@@ -59,9 +59,9 @@ CHECKS = {
 """Every check, and what it finds."""
 
 
-def proved(check: str, told: str = "") -> AnswerFinding:
-    return AnswerFinding(check, True, told or CHECKS[check])
+def proved(check: str, text: str = "") -> AnswerFinding:
+    return AnswerFinding(check, True, text or CHECKS[check])
 
 
-def noted(check: str, told: str = "") -> AnswerFinding:
-    return AnswerFinding(check, False, told or CHECKS[check])
+def noted(check: str, text: str = "") -> AnswerFinding:
+    return AnswerFinding(check, False, text or CHECKS[check])

@@ -1,4 +1,4 @@
-"""Events that wait. Pieces of one block that follow each other are joined: waiting costs what the text weighs."""
+"""Events that are held back. Consecutive pieces of one block are joined: holding them costs no more than their text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from stoker.request.verify.text_buffer import TextBuffer
 
 
 class HeldEvents:
-    """`size`: characters."""
+    """`size`: characters of text held back."""
 
     __slots__ = ("_at", "_events", "_growth", "size")
 
@@ -29,7 +29,7 @@ class HeldEvents:
         self._events.append(event)
 
     def release(self) -> list[Event]:
-        """All of it, in order; nothing waits any more."""
+        """Empty the store and return its events in order."""
         self._join()
         events = self._events
         self.drop()

@@ -1,7 +1,7 @@
 """Does the end of a text repeat itself?
 
 A loop is found by its period, in characters, whatever the script: an n-gram that repeats is one with a short period.
-What repeats only nearly shows in how well it is compressed.
+A text that repeats with small changes is found by how well it compresses.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import zlib
 
 TIMES = 4
-"""How often the unit comes at least."""
+"""Least number of repetitions of the unit."""
 LEAST = 240
-"""Characters that all repetitions have together at least."""
+"""Least number of characters in all repetitions together."""
 LOOKED_AT = 2048
 """Bytes at the end that are compressed."""
 RATIO = 0.15

@@ -2,8 +2,8 @@
 
 Sources: the templates of ChatML (Qwen), Llama 2 and 3, Mistral, Gemma, Phi, DeepSeek, GLM, gpt-oss (harmony). A marker
 is proved to be leaked only outside of code, if the request does not hold it, and where a template would put it: at the
-begin or the end of a line, or glued to the text before it. Within a line those that no text has are a proof too, unless
-the request or the answer is about templates.
+beginning or end of a line, or glued to the text before it. Inside a line, a marker that never occurs in ordinary text
+is proof too, unless the request or the answer is about templates.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SPECIAL = (
     r"<\|(?:im_start|im_end|im_sep|endoftext|end_of_text|begin_of_text|start_header_id|end_header_id|eot_id|eom_id"
     r"|python_tag|user|assistant|system|observation|end|start|message|channel|return|call|constrain|fim_[a-z]+)\|>"
 )
-"""Tokens that no text has."""
+"""Tokens that never occur in ordinary text."""
 TAGS = r"<(?:start_of_turn|end_of_turn)>|</?(?:think|tool_call|tool_response|tool_calls)>|<｜[^｜\n]{1,40}｜>"
 SQUARE = r"\[/?(?:INST|TOOL_CALLS|AVAILABLE_TOOLS|TOOL_RESULTS|SYSTEM_PROMPT)\]|<</?SYS>>"
 _TAG = re.compile(TAGS)
@@ -25,7 +25,7 @@ _INLINE_CODE = re.compile(r"`[^`]*`")
 MAX_INDENT = 3
 """Blanks; more make a block of code (CommonMark)."""
 TOPICS = ("template", "special token", "ChatML", "chat format", "prompt format", "Llama", "Mistral", "Qwen", "Gemma")
-"""Who speaks of these may speak of markers."""
+"""A text that mentions one of these may contain markers."""
 
 
 class MarkerPlace(Enum):
