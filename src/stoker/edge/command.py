@@ -14,7 +14,7 @@ AFTER_KILL = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class CommandResult:
+class CommandOutput:
     code: int
     output: str
     is_cut: bool = False
@@ -23,7 +23,7 @@ class CommandResult:
 
 async def run_command(
     argv: Sequence[str], *, timeout: float, most_output: int, directory: str | None = None, with_errors: bool = False
-) -> CommandResult:
+) -> CommandOutput:
     """`with_errors`: stderr is part of the output; otherwise it is dropped. Raises OSError if it cannot be started, and
     TimeoutError.
     """
@@ -45,7 +45,7 @@ async def run_command(
             code = 0 if is_cut else await process.wait()
     finally:
         await _end(process, process.stdout)
-    return CommandResult(code, output[:most_output].decode("utf-8", "replace"), is_cut)
+    return CommandOutput(code, output[:most_output].decode("utf-8", "replace"), is_cut)
 
 
 async def _end(process: asyncio.subprocess.Process, output: asyncio.StreamReader) -> None:
