@@ -198,3 +198,27 @@ def test_a_program_that_is_nowhere_is_told(
     monkeypatch.setenv("PATH", "/nowhere")
     assert put(root) == 1
     assert "there is no `stoker` beside /nowhere/python" in capsys.readouterr().err
+
+
+def test_route_sync_gets_a_timer_of_its_own(config: Path, root: Path, capsys: Captured) -> None:
+    assert put(root, "--route-sync") == 2
+    assert "--route-sync needs an edge with an ingress" in capsys.readouterr().err
+    edge = '[edge.gpu]\nstatic = "10.0.0.7"\nport = 8000\nmodel = "qwen"\ningress = "nginx"\n'
+    edge += 'upstream_file = "up.conf"\nroutes = ["https://llm.example/v1/*"]\n'
+    config.write_text(f"{config.read_text()}\n{edge}")
+    assert put(root, "--route-sync") == 0
+    assert capsys.readouterr().out.endswith(f"next: systemctl --root={root} enable stoker-route-sync.timer\n")
+    service = text(root, "stoker-route-sync.service")
+    assert f"route-sync --quiet --config {config.resolve()}\n" in service
+    assert "User=" not in service
+    assert "OnUnitInactiveSec=30s\n" in text(root, "stoker-route-sync.timer")
+    assert not (root / UNITS / "stoker.service").exists()
+    assert put(root) == 0
+    assert (root / UNITS / "stoker-route-sync.timer").exists()
+    assert put(root, "--remove") == 0
+    assert list((root / UNITS).iterdir()) == []
+
+
+def test_route_sync_and_a_profile_are_two_commands(config: Path, root: Path, capsys: Captured) -> None:
+    assert put(root, "--route-sync", "--profile", "fast") == 2
+    assert "--route-sync installs units of its own" in capsys.readouterr().err

@@ -39,6 +39,7 @@ error_log {folder}/error.log warn;
 events {{ worker_connections 512; }}
 http {{
   access_log off;
+  client_body_buffer_size 1m;
   client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
   fastcgi_temp_path {folder}/fastcgi; uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
   include conf.d/*.conf;  # relative, and by a pattern

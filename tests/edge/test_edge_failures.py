@@ -120,7 +120,7 @@ async def kill_after(ingress: Ingress, edge: Edge, lines: int) -> None:
     assert not list(ingress.folder.rglob(".*.stoker-switch"))
 
 
-@pytest.mark.parametrize("lines", [2, 4, 5, 6, 7])
+@pytest.mark.parametrize("lines", [2, 4, 6, 7, 8])
 def test_a_run_that_is_killed_at_any_step_is_finished_by_the_next_one(tmp_path: Path, lines: int) -> None:
     async def body(ingress: Ingress) -> None:
         (ingress.folder / "stoker.toml").write_text(configuration(ingress))
@@ -163,6 +163,27 @@ def test_the_command_says_what_it_does_and_ends_with_a_code(tmp_path: Path) -> N
             unknown = await asyncio.to_thread(typed, "gpo")
             assert unknown.returncode == 2
             assert "there is no edge 'gpo'" in unknown.stderr
+
+    with running(IngressKind.NGINX, tmp_path) as ingress:
+        asyncio.run(body(ingress))
+
+
+def test_a_benchmark_measures_the_route_and_the_worker_in_turns(tmp_path: Path) -> None:
+    async def body(ingress: Ingress) -> None:
+        text = f'[paths]\nstate = "{tmp_path}/state"\n{configuration(ingress)}'
+        (ingress.folder / "stoker.toml").write_text(text)
+        measured = "--preset users --concurrency 2 --seconds 0.1 --requests 4 --repeats 1 --prompt-tokens 32"
+        words = (STOKER, "eval", "benchmark", "--through", "gpu", *measured.split())
+        words = (*words, "--config", str(ingress.folder / "stoker.toml"))
+        async with worker(ingress, "127.0.0.2"):
+            ingress.move_worker("127.0.0.2")
+            await sync_edge(ingress.edge(), _ignore)
+            done = await asyncio.to_thread(subprocess.run, words, capture_output=True, text=True, timeout=60)
+            assert done.returncode == 0, done.stderr
+            assert f"routed (https://llm.example:{ingress.port}/v1)" in done.stdout
+            assert f"direct (http://127.0.0.2:{ingress.worker_port}/v1)" in done.stdout
+            assert "routed against direct, TTFT p50: " in done.stdout
+            assert "routed against direct, output tokens/s: " in done.stdout
 
     with running(IngressKind.NGINX, tmp_path) as ingress:
         asyncio.run(body(ingress))

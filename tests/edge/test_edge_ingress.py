@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -124,21 +125,38 @@ def test_a_reload_that_fails_puts_the_old_file_back(kind: IngressKind, tmp_path:
     with_ingress(kind, tmp_path, body)
 
 
-@pytest.mark.parametrize("kind", BOTH)
-def test_a_worker_that_does_not_generate_through_the_public_route_is_rolled_back(
-    kind: IngressKind, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("script", [{"error_status": 500}, {"tokens": 0}])
+@needs_nginx
+def test_a_worker_that_does_not_generate_gets_no_request(tmp_path: Path, script: dict[str, int]) -> None:
     async def body(ingress: Ingress) -> None:
-        async with worker(ingress, "127.0.0.2"), worker(ingress, "127.0.0.3", error_status=500):
+        async with worker(ingress, "127.0.0.3", **script):
+            ingress.move_worker("127.0.0.3")
+            before = ingress.upstream.read_text()
+            report = await synced(ingress.edge())
+            assert (report.end, report.steps[-1].step) == (SyncEnd.REFUSED, SyncStep.GENERATE)
+            assert "the worker at 127.0.0.3" in report.problem
+            assert ingress.upstream.read_text() == before
+
+    with_ingress(IngressKind.NGINX, tmp_path, body)
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_a_public_route_that_does_not_answer_is_rolled_back(kind: IngressKind, tmp_path: Path) -> None:
+    async def body(ingress: Ingress) -> None:
+        async with worker(ingress, "127.0.0.2"), worker(ingress, "127.0.0.3"):
             ingress.move_worker("127.0.0.2")
-            assert (await synced(ingress.edge())).end is SyncEnd.SWITCHED
+            edge = ingress.edge()
+            assert (await synced(edge)).end is SyncEnd.SWITCHED
             before = ingress.upstream.read_text()
             ingress.move_worker("127.0.0.3")
-            report = await synced(ingress.edge(timeout=1.0))
+            assert edge.routes is not None
+            urls = (*edge.routes.urls, f"https://llm.example:{ingress.port}/no/such/route")
+            report = await synced(replace(edge, routes=replace(edge.routes, urls=urls, timeout=1.0)))
             assert report.end is SyncEnd.ROLLED_BACK
-            assert "does not generate" in report.problem
+            assert "/no/such/route/v1/* has no list of models" in report.problem
+            assert report.old_route_problem
             assert ingress.upstream.read_text() == before
-            assert await verify_routes(ingress.edge(), marker_of(before))
+            assert await verify_routes(edge, marker_of(before))
 
     with_ingress(kind, tmp_path, body)
 
@@ -257,18 +275,21 @@ def test_a_second_run_does_not_interleave(tmp_path: Path) -> None:
 @needs_nginx
 def test_a_cancelled_switch_is_undone(tmp_path: Path) -> None:
     async def body(ingress: Ingress) -> None:
-        async with worker(ingress, "127.0.0.2"), worker(ingress, "127.0.0.3", stall_after=-1):
+        async with worker(ingress, "127.0.0.2"), worker(ingress, "127.0.0.3"):
             ingress.move_worker("127.0.0.2")
             await synced(ingress.edge())
             before = ingress.upstream.read_text()
             ingress.move_worker("127.0.0.3")
             reached = asyncio.Event()
+            routes = ingress.edge(timeout=20.0).routes
+            assert routes is not None
+            never = replace(ingress.edge(), routes=replace(routes, urls=(f"https://llm.example:{ingress.port}/no",)))
 
             def observe(report: StepReport) -> None:
                 if report.step is SyncStep.RELOAD:
                     reached.set()
 
-            task = asyncio.get_running_loop().create_task(sync_edge(ingress.edge(timeout=20.0), observe))
+            task = asyncio.get_running_loop().create_task(sync_edge(never, observe))
             await asyncio.wait_for(reached.wait(), 10)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):

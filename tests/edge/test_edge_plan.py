@@ -45,6 +45,7 @@ def test_the_file_is_replaced_only_after_the_worker_was_proved_and_the_candidate
         if SyncStep.REPLACE in steps:
             before = path[: steps.index(SyncStep.REPLACE)]
             assert (SyncStep.PROBE, StepOutcome.OK) in before
+            assert (SyncStep.GENERATE, StepOutcome.OK) in before
             assert (SyncStep.VALIDATE, StepOutcome.OK) in before
 
 

@@ -29,6 +29,10 @@ class Target:
     """`keep` or `append`, if its template was tested: see `translate.neutral.capabilities`."""
     key_header: str = "authorization"
     """Which header carries the key: `authorization` (as a bearer) or `x-api-key`."""
+    address: str = ""
+    """IP address to connect to; `host` stays the name that is asked for, in TLS and in `Host`. Empty: look it up."""
+    ca_file: str = ""
+    """File with the certificates to trust; empty: those of this machine."""
 
 
 class FairShare(NamedTuple):

@@ -4,6 +4,7 @@ sync         one run: under the lock, interrupted switches first
   plan       the order of the steps, as a table; read it first
   switch     carries out each step
 discover     which addresses the worker may have (ec2: by the AWS API)
+command      runs one command of the configuration, bounded
 probe        asks them directly: health, exact id
 template     renders the upstream file
 ingress      replaces it, validates and reloads

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 import shlex
-import signal
 import socket
 from collections.abc import Sequence
 from ipaddress import ip_address
@@ -22,6 +19,7 @@ from stoker.domain.edge import (
     WorkerAddress,
     address_kind,
 )
+from stoker.edge.command import run_command
 from stoker.edge.problem import EdgeProblem
 
 TIMEOUT = 10.0
@@ -105,32 +103,16 @@ async def _run(name: str, argv: Sequence[str], directory: str) -> list[str]:
     """One address a line. The command is killed, with its children, if it takes too long or prints too much."""
     shown = f"`{shlex.join(argv)}`"
     try:
-        process = await asyncio.create_subprocess_exec(
-            *argv,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            cwd=directory,
-            start_new_session=True,
-        )
+        done = await run_command(argv, timeout=TIMEOUT, most_output=MOST_OUTPUT, directory=directory)
+    except TimeoutError:
+        raise
     except OSError as error:
         raise EdgeProblem(f"edge '{name}': {shown} cannot be started ({error.strerror}): correct `command`") from error
-    output = b""
-    assert process.stdout is not None
-    try:
-        while len(output) <= MOST_OUTPUT and (piece := await process.stdout.read(MOST_OUTPUT)):
-            output += piece
-        is_cut = len(output) > MOST_OUTPUT
-        code = 0 if is_cut else await process.wait()
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
-    if is_cut:
+    if done.is_cut:
         raise EdgeProblem(f"edge '{name}': {shown} printed more than {MOST_OUTPUT} bytes: it has to print addresses")
-    if code != 0:
-        raise EdgeProblem(f"edge '{name}': {shown} ended with {code}: type it to see why")
-    lines = [line.strip() for line in output.decode("utf-8", "replace").splitlines() if line.strip()]
+    if done.code != 0:
+        raise EdgeProblem(f"edge '{name}': {shown} ended with {done.code}: type it to see why")
+    lines = [line.strip() for line in done.output.splitlines() if line.strip()]
     return list(dict.fromkeys(_address(name, shown, line) for line in lines))
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import os
 import shlex
-import signal
 import stat
 from pathlib import Path
 
 from stoker.domain.edge import EdgeIngress
+from stoker.edge.command import run_command
 from stoker.edge.config_copy import ConfigCopy
 from stoker.edge.problem import EdgeProblem
 from stoker.store.files import atomic
@@ -21,6 +18,7 @@ MODE = 0o644
 """Of a new upstream file: the ingress may run as another user."""
 _PLACEHOLDER = "{config}"
 _SHOWN = 600
+MOST_OUTPUT = 2**20
 
 
 class IngressFiles:
@@ -82,27 +80,13 @@ class IngressFiles:
         argv = [word.replace(_PLACEHOLDER, config) for word in command]
         shown, kind = f"`{shlex.join(argv)}`", self._ingress.kind.value
         try:
-            process = await asyncio.create_subprocess_exec(
-                *argv,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise self._failed(f"{kind} {what}: {shown} cannot be started ({error.strerror})") from error
-        try:
-            async with asyncio.timeout(TIMEOUT):
-                output, _ = await process.communicate()
+            done = await run_command(argv, timeout=TIMEOUT, most_output=MOST_OUTPUT, with_errors=True)
         except TimeoutError:
             raise self._failed(f"{kind} {what}: {shown} did not end within {TIMEOUT:g} s") from None
-        finally:
-            if process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                await process.wait()
-        if process.returncode != 0:
-            said = output.decode("utf-8", "replace").strip()[-_SHOWN:] or f"it ended with {process.returncode}"
+        except OSError as error:
+            raise self._failed(f"{kind} {what}: {shown} cannot be started ({error.strerror})") from error
+        if done.code != 0:
+            said = done.output.strip()[-_SHOWN:] or f"it ended with {done.code}"
             raise self._failed(f"{kind} {what}: {shown}: {said}")
 
     def _failed(self, text: str) -> EdgeProblem:

@@ -25,6 +25,8 @@ class SyncStep(StrEnum):
     """Ask every discovered address for its health and its models; exactly one has to prove itself."""
     COMPARE = "compare"
     """Render the candidate. SAME: the file in place is equal."""
+    GENERATE = "generate"
+    """Ask the worker directly for one streamed token."""
     VALIDATE = "validate"
     """Let the ingress validate a copy of its configuration that includes the candidate."""
     REPLACE = "replace"
@@ -79,9 +81,11 @@ TABLE: Mapping[tuple[SyncStep, StepOutcome], SyncStep | SyncEnd] = MappingProxyT
         (_S.DISCOVER, _FAILED): _E.REFUSED,
         (_S.PROBE, _OK): _S.COMPARE,
         (_S.PROBE, _FAILED): _E.REFUSED,
-        (_S.COMPARE, _OK): _S.VALIDATE,
+        (_S.COMPARE, _OK): _S.GENERATE,
         (_S.COMPARE, _SAME): _E.UNCHANGED,
         (_S.COMPARE, _FAILED): _E.REFUSED,
+        (_S.GENERATE, _OK): _S.VALIDATE,
+        (_S.GENERATE, _FAILED): _E.REFUSED,
         (_S.VALIDATE, _OK): _S.REPLACE,
         (_S.VALIDATE, _FAILED): _E.REFUSED,
         (_S.REPLACE, _OK): _S.VALIDATE_IN_PLACE,

@@ -14,7 +14,7 @@ from stoker.edge.journal import SwitchEntry, SwitchJournal
 from stoker.edge.plan import StepOutcome, SyncStep
 from stoker.edge.probe import prove
 from stoker.edge.problem import EdgeProblem
-from stoker.edge.verify import verify_routes
+from stoker.edge.verify import prove_generation, verify_routes
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,7 @@ class EdgeSwitch:
             SyncStep.DISCOVER: self._discover,
             SyncStep.PROBE: self._probe,
             SyncStep.COMPARE: self._compare,
+            SyncStep.GENERATE: self._generate,
             SyncStep.VALIDATE: self._validate,
             SyncStep.REPLACE: self._replace,
             SyncStep.VALIDATE_IN_PLACE: self._validate_in_place,
@@ -109,6 +110,12 @@ class EdgeSwitch:
             self._edge.name, old, new, self.address.host, self.address.port, self._files.mode()
         )  # fmt: skip
         return _ok(f"{self._ingress.upstream_file} has to change")
+
+    async def _generate(self) -> StepResult:
+        if self.address is None:
+            raise OurBug("route-sync: no worker was proved")
+        await prove_generation(self._edge, self.address)
+        return _ok("one streamed token")
 
     async def _validate(self) -> StepResult:
         return _ok(await self._files.validate(self._planned().new))

@@ -101,7 +101,7 @@ async def _pass(
             done.append(StepReport(step, result.outcome, result.detail, round(time.monotonic() - began, 3)))
             observe(done[-1])
             following = next_step(step, result.outcome)
-            if dry_run and following is SyncStep.VALIDATE:
+            if dry_run and following is SyncStep.GENERATE:
                 following = SyncEnd.PREVIEWED
             if isinstance(following, SyncEnd):
                 address = str(switch.address) if switch.address is not None else ""

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-import ssl
+import os
 import time
 from typing import Any
 from urllib.parse import urlsplit
 
-from stoker.domain.edge import Edge, PublicRoutes
+from stoker.domain.edge import Edge, PublicRoutes, WorkerAddress
 from stoker.domain.lease import Target
-from stoker.edge.probe import wrong_models
+from stoker.edge.probe import worker_target, wrong_models
 from stoker.edge.problem import EdgeProblem
 from stoker.http import client
-from stoker.http.client import Connection, HttpResponse, NoResponse
+from stoker.http.client import HttpResponse, NoResponse
 
 MARKER_HEADER = "x-stoker-edge"
 """The response header that says by which upstream file a response came, if the ingress sets it."""
@@ -23,7 +23,9 @@ SETTLE = 1.0
 """Seconds after a reload before a response without the marker counts: until then an old worker process of nginx may
 answer.
 """
-_TOKEN = {"messages": [{"role": "user", "content": "Say one word."}], "max_tokens": 8, "stream": True}
+GENERATION_TIMEOUT = 30.0
+"""Seconds for one token from the worker itself: it may be busy."""
+_TOKEN: dict[str, Any] = {"messages": [{"role": "user", "content": "Say one word."}], "max_tokens": 8, "stream": True}
 _TEXTS = ("content", "reasoning_content", "reasoning", "tool_calls")
 
 
@@ -36,15 +38,11 @@ async def verify_routes(edge: Edge, marker: str) -> str:
     routes = edge.routes
     if routes is None:
         raise EdgeProblem(f"edge '{edge.name}' has no public routes: add `routes`")
-    try:
-        context = ssl.create_default_context(cafile=routes.ca or None)
-    except OSError as error:
-        text = f"edge '{edge.name}': the certificates in {routes.ca} cannot be read ({error}): correct `ca`"
-        raise EdgeProblem(text) from error
-    connection = Connection(routes.connect_to, context)
+    if routes.ca and not os.access(routes.ca, os.R_OK):
+        raise EdgeProblem(f"edge '{edge.name}': the certificates in {routes.ca} cannot be read: correct `ca`")
     began = time.monotonic()
     results = await asyncio.gather(
-        *[_verify_route(edge, url, routes, marker, connection, began) for url in routes.urls], return_exceptions=True
+        *[_verify_route(edge, url, routes, marker, began) for url in routes.urls], return_exceptions=True
     )
     for result in results:
         if isinstance(result, BaseException):
@@ -52,13 +50,24 @@ async def verify_routes(edge: Edge, marker: str) -> str:
     return ", ".join(str(result) for result in results)
 
 
-async def _verify_route(
-    edge: Edge, url: str, routes: PublicRoutes, marker: str, connection: Connection, began: float
-) -> str:
-    target = _route_target(url, edge.worker.model, routes)
+async def prove_generation(edge: Edge, address: WorkerAddress) -> None:
+    """One streamed token from the worker itself. Raises EdgeProblem."""
+    target = worker_target(edge, address)
+    try:
+        answer = await client.ask(target, "/v1/chat/completions", _question(target), GENERATION_TIMEOUT)
+        why = _no_token_reason(answer)
+    except NoResponse as error:
+        why = f"does not generate: {error}"
+    if why:
+        text = f"edge '{edge.name}': the worker at {address} {why}; look at its log"
+        raise EdgeProblem(text, code="worker_not_proved")
+
+
+async def _verify_route(edge: Edge, url: str, routes: PublicRoutes, marker: str, began: float) -> str:
+    target = route_target(url, edge.worker.model, routes)
     while True:
         left = routes.timeout - (time.monotonic() - began)
-        why, is_marked = await _unverified_reason(target, marker, connection, max(left, PAUSE))
+        why, is_marked = await _unverified_reason(target, marker, max(left, PAUSE))
         is_settled = is_marked or not marker or time.monotonic() - began >= min(SETTLE, routes.timeout / 2)
         if not why and is_settled:
             return f"{url}/v1/* ({'marked' if is_marked else 'without the marker'})"
@@ -73,27 +82,40 @@ async def _verify_route(
         await asyncio.sleep(PAUSE)
 
 
-def _route_target(url: str, model: str, routes: PublicRoutes) -> Target:
+def route_target(url: str, model: str, routes: PublicRoutes) -> Target:
+    """The public route as a server to ask, connected to and trusted as configured."""
     parts = urlsplit(url)
     key = routes.key.reveal() if routes.key is not None else None
-    return Target(parts.hostname or "", parts.port or 443, parts.path, model, key, tls=True)
+    return Target(
+        parts.hostname or "",
+        parts.port or 443,
+        parts.path,
+        model,
+        key,
+        True,
+        address=routes.connect_to,
+        ca_file=routes.ca,
+    )
 
 
-async def _unverified_reason(target: Target, marker: str, connection: Connection, timeout: float) -> tuple[str, bool]:
+async def _unverified_reason(target: Target, marker: str, timeout: float) -> tuple[str, bool]:
     """(what is wrong, or empty; whether the responses carry the marker). Completes "the public route URL ..."."""
-    payload = {"model": target.served_name, **_TOKEN}
     try:
-        models = await client.ask(target, "/v1/models", timeout=timeout, connection=connection)
+        models = await client.ask(target, "/v1/models", timeout=timeout)
         is_marked = MARKER_HEADER in models.headers
         if is_marked and marker and models.headers[MARKER_HEADER] != marker:
             return "still leads to the old worker, although the ingress was reloaded", True
         why = wrong_models(models, target.served_name, "`route_key`")
         if why:
             return why, is_marked
-        answer = await client.ask(target, "/v1/chat/completions", payload, timeout, connection)
+        answer = await client.ask(target, "/v1/chat/completions", _question(target), timeout)
         return _no_token_reason(answer), is_marked
     except NoResponse as error:
         return f"does not answer: {error}", False
+
+
+def _question(target: Target) -> dict[str, Any]:
+    return {"model": target.served_name, **_TOKEN}
 
 
 def _no_token_reason(answer: HttpResponse) -> str:

@@ -34,31 +34,19 @@ class HttpResponse:
             return None
 
 
-@dataclass(frozen=True, slots=True)
-class Connection:
-    """How to connect, where that differs from what the target says."""
-
-    address: str = ""
-    """IP address to connect to; the target's host stays the name that is asked for, in TLS and in `Host`."""
-    tls_context: ssl.SSLContext | None = None
-    """None: trust what this machine trusts."""
-
-
 class NoResponse(Exception):
     """No HTTP response: refused, reset, too late, or not HTTP. The text says which."""
 
 
-async def ask(
-    target: Target, path: str, payload: Any = None, timeout: float = TIMEOUT, connection: Connection = Connection()
-) -> HttpResponse:
+async def ask(target: Target, path: str, payload: Any = None, timeout: float = TIMEOUT) -> HttpResponse:
     """GET `path`, or POST `payload` as JSON. Raises NoResponse. On cancel the connection is closed."""
     writer: asyncio.StreamWriter | None = None
     response = ResponseReader()
     try:
         async with asyncio.timeout(timeout):
-            context = connection.tls_context or ssl.create_default_context() if target.tls else None
+            context = ssl.create_default_context(cafile=target.ca_file or None) if target.tls else None
             name = target.host if target.tls else None
-            host = connection.address or target.host
+            host = target.address or target.host
             reader, writer = await asyncio.open_connection(host, target.port, ssl=context, server_hostname=name)
             writer.write(_request(target, path, payload))
             await response.read(reader, BODY_LIMIT)

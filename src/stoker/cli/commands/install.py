@@ -53,6 +53,10 @@ def systemd(
             show_default=False,
         ),
     ] = None,
+    route_sync: Annotated[
+        bool,
+        typer.Option("--route-sync", help="Only `stoker route-sync` on a timer, every 30 s, as root: its own units."),
+    ] = False,
     root: Annotated[
         Path, typer.Option("--root", metavar="DIR", help="Install into the system under this directory.")
     ] = ROOT,
@@ -68,13 +72,19 @@ def systemd(
         raise UsageError("units of your own systemd run as you: leave out --run-as or --user")
     if start and root != ROOT:
         raise UsageError(f"units under {root} are not part of this system: leave out --start")
+    if route_sync and (resident is not None or remove or run_as is not None):
+        raise UsageError("--route-sync installs units of its own: leave out --profile, --run-as and --remove")
     from stoker.fleet.systemd import install
 
     account = _account(user, run_as)
     settings = _settings(config, account)
     site = _site(settings, account, user)
     root = root.absolute()
-    if remove:
+    if route_sync:
+        _require_edges(settings)
+        _require_secrets(settings, site)
+        changes = install.plan_route_sync(site, root, force, start)
+    elif remove:
         changes = install.plan_removal(site, root, force)
     else:
         _require_secrets(settings, site)
@@ -87,6 +97,13 @@ def systemd(
         terminal.emit(_document(changes, dry_run))
     else:
         _tell(changes, dry_run, remove, slot, resident)
+
+
+def _require_edges(settings: Settings) -> None:
+    """Raises UsageError: no edge has an ingress."""
+    if not any(edge.ingress is not None for edge in settings.edges):
+        text = f"--route-sync needs an edge with an ingress, and {settings.source} has none: add an [edge.NAME]"
+        raise UsageError(text, code="no_edge")
 
 
 def _account(user: bool, run_as: str | None) -> pwd.struct_passwd:

@@ -26,6 +26,16 @@ def benchmark(
     key_env: options.KeyVariable = None,
     direct: Annotated[bool, typer.Option("--direct", help="Also measure the engine directly.")]
     = False,
+    through: Annotated[
+        str | None,
+        typer.Option(
+            "--through",
+            metavar="EDGE",
+            help="Measure the worker of this edge, through its public route and directly, in turns.",
+            autocompletion=options.edge_names,
+            show_default=False,
+        ),
+    ] = None,
     preset: Annotated[
         str | None, typer.Option("--preset", help="ladder, users, short, long, decode. Default: ladder.")
     ] = None,
@@ -87,7 +97,12 @@ def benchmark(
         seed=seed,
     )
     trace = benchmark_options.trace_of(replay) if replay is not None else []
-    found = targets.find_target(serve, base_url, model, key_env, direct, config, state)
+    if through is not None:
+        if serve is not None or base_url is not None:
+            raise UsageError("--through measures the worker of an edge: leave out the serve and --base-url")
+        found = targets.find_routed(through, config, state)
+    else:
+        found = targets.find_target(serve, base_url, model, key_env, direct, config, state)
     earlier = result_file.load(result_file.find(against, found.results)) if against is not None else None
     try:
         plan = presets.plan_benchmark(wanted, found.context, trace)

@@ -78,11 +78,17 @@ def _odd(run: Run) -> list[str]:
 
 
 def _show_routes(front: Run, direct: Run) -> None:
+    """What the way through the first route costs: differences and ratios by step."""
     after = {one.name: one.numbers for one in direct.findings}
-    pairs = [(one.name, one.numbers.get("ttft_p50"), after.get(one.name, {}).get("ttft_p50")) for one in front.findings]
-    differences = [f"{name} {a - b:+.1f} ms" for name, a, b in pairs if a is not None and b is not None]
-    if differences:
-        terminal.say(f"\n{front.subject.route} against {direct.subject.route}, TTFT p50: {', '.join(differences)}")
+    for figure, name in (("ttft_p50", "TTFT p50"), ("output_rate", "output tokens/s")):
+        pairs = [(one.name, one.numbers.get(figure), after.get(one.name, {}).get(figure)) for one in front.findings]
+        differences = [
+            f"{step} {f'{a - b:+.1f} ms, ' if figure == 'ttft_p50' else ''}{a / b:.2f}x"
+            for step, a, b in pairs
+            if a and b
+        ]
+        if differences:
+            terminal.say(f"\n{front.subject.route} against {direct.subject.route}, {name}: {'; '.join(differences)}")
 
 
 def show_comparison(found: BenchmarkComparison) -> None:

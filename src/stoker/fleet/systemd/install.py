@@ -18,7 +18,7 @@ from stoker.domain.serve import Driver, Serve
 from stoker.fleet.engines import plan as engines
 from stoker.fleet.systemd import file_changes, units
 from stoker.fleet.systemd.systemctl import failure
-from stoker.fleet.systemd.units import FRONT_DOOR, TIMER, WATCHDOG, InstallSite, Origin
+from stoker.fleet.systemd.units import FRONT_DOOR, ROUTE_SYNC, ROUTE_SYNC_TIMER, TIMER, WATCHDOG, InstallSite, Origin
 
 SYSTEM = Path("/etc/systemd/system")
 RULES = Path("/etc/polkit-1/rules.d/50-stoker.rules")
@@ -69,7 +69,9 @@ def plan(site: InstallSite, serves: Sequence[Serve], root: Path, force: bool, st
             wanted = _wanted(site, serves, written, own, root)
         except ValueError as error:
             problems.append(str(error))
-    gone = [path for path in _ours(site, root) if path not in wanted] if wanted else []
+    own_names = (ROUTE_SYNC, ROUTE_SYNC_TIMER)
+    found = [path for path in _ours(site, root) if path.name not in own_names]
+    gone = [path for path in found if path not in wanted] if wanted else []
     if not force:
         problems += [why for path in (*wanted, *gone) if (why := _in_the_way(site, path)) is not None]
     if problems:
@@ -78,6 +80,28 @@ def plan(site: InstallSite, serves: Sequence[Serve], root: Path, force: bool, st
     changed |= dict.fromkeys(gone)
     notes = [f"{unit} belongs to its owner ({where}): left as it is" for unit, where in sorted(kept.items())]
     return _with_commands(site, root, changed, notes, start)
+
+
+def plan_route_sync(site: InstallSite, root: Path, force: bool, start: bool) -> Changes:
+    """What installing the units of route sync changes; other units stay as they are. Raises InstallRefused."""
+    where = directory(site, root)
+    try:
+        wanted = {where / name: text for name, text in units.render_route_sync(site).items()}
+    except ValueError as error:
+        raise InstallRefused(str(error), code="cannot_install") from None
+    problems = [] if force else [why for path in wanted if (why := _in_the_way(site, path)) is not None]
+    if problems:
+        raise InstallRefused("; ".join(problems), code="cannot_install")
+    changed: dict[Path, str | None] = {path: text for path, text in wanted.items() if _text(path) != text}
+    ours = systemctl(site)
+    if root != Path("/"):
+        offline = ("systemctl", f"--root={root}", *(() if site.user is not None else ("--global",)))
+        return Changes(changed, next=((*offline, "enable", ROUTE_SYNC_TIMER),))
+    reload, enable = (*ours, "daemon-reload"), (*ours, "enable", "--now", ROUTE_SYNC_TIMER)
+    if not start:
+        return Changes(changed, (), (reload,) if changed else (), (reload,), next=(enable,))
+    undo = (reload,) if (where / ROUTE_SYNC_TIMER).exists() else ((*ours, "disable", "--now", ROUTE_SYNC_TIMER), reload)
+    return Changes(changed, (), (reload, enable), undo)
 
 
 def plan_removal(site: InstallSite, root: Path, force: bool) -> Changes:
@@ -90,9 +114,9 @@ def plan_removal(site: InstallSite, root: Path, force: bool) -> Changes:
         return Changes(dict.fromkeys(found))
     ours = systemctl(site)
     names = [path.name for path in found if path.suffix != RULES.suffix]
-    first = [name for name in (FRONT_DOOR, TIMER, WATCHDOG) if name in names]
+    first = [name for name in (FRONT_DOOR, TIMER, WATCHDOG, ROUTE_SYNC_TIMER, ROUTE_SYNC) if name in names]
     serves = [name for name in names if name not in first]
-    before = [(*ours, "disable", FRONT_DOOR)] if FRONT_DOOR in names else []
+    before = [(*ours, "disable", name) for name in (FRONT_DOOR, ROUTE_SYNC_TIMER) if name in names]
     before += [(*ours, "stop", *some) for some in (first, serves) if some]
     reload = ((*ours, "daemon-reload"),)
     note = "serves that Stoker started itself keep running: `stoker serves down`, before this, stops them"
@@ -219,7 +243,10 @@ def _in_the_way(site: InstallSite, path: Path) -> str | None:
         return (
             f"{path} was changed by hand: put the change into a drop-in (`systemctl edit {path.name}`), and add --force"
         )
-    if path.name in (FRONT_DOOR, WATCHDOG, TIMER, RULES.name) and units.source(text) != site.config:
+    if (
+        path.name in (FRONT_DOOR, WATCHDOG, TIMER, ROUTE_SYNC, ROUTE_SYNC_TIMER, RULES.name)
+        and units.source(text) != site.config
+    ):
         return f"{path} belongs to {units.source(text)}: remove that one first (--remove), or add --force"
     return None
 

@@ -23,6 +23,8 @@ from stoker.fleet.systemd import syntax
 FRONT_DOOR = "stoker.service"
 WATCHDOG = "stoker-watchdog.service"
 TIMER = "stoker-watchdog.timer"
+ROUTE_SYNC = "stoker-route-sync.service"
+ROUTE_SYNC_TIMER = "stoker-route-sync.timer"
 KEY_VARIABLE = "STOKER_UNIT_KEY"
 """Stands for the engine's key in a unit's command line; the environment file of each start has the key."""
 _KEY = f"${{{KEY_VARIABLE}}}"
@@ -95,6 +97,12 @@ def render(site: InstallSite, serves: Sequence[Serve]) -> dict[str, str]:
             if not syntax.is_unit(unit) or not unit.endswith(".service"):
                 raise ValueError(f"'{unit}' of serve '{serve.name}' cannot be the name of a unit: write NAME.service")
             texts[unit] = _serve(site, serve)
+    return {name: sealed(text, site.config) for name, text in texts.items()}
+
+
+def render_route_sync(site: InstallSite) -> dict[str, str]:
+    """The units of route sync alone: it may run where no front door does. Raises ValueError."""
+    texts = {ROUTE_SYNC: _route_sync(site), ROUTE_SYNC_TIMER: _route_sync_timer()}
     return {name: sealed(text, site.config) for name, text in texts.items()}
 
 
@@ -227,6 +235,44 @@ def _timer() -> str:
         "OnActiveSec=2min",
         "OnUnitActiveSec=1min",
         "AccuracySec=5s",
+    )
+
+
+def _route_sync(site: InstallSite) -> str:
+    sync = (*site.stoker, "route-sync", "--quiet", "--config", site.config)
+    return _lines(
+        "",
+        "[Unit]",
+        "Description=Stoker: point the ingress at the worker",
+        *(() if site.user is None else ("Wants=network-online.target", "After=network-online.target")),
+        "",
+        "[Service]",
+        "Type=oneshot",
+        "# It writes the upstream file and reloads the ingress: as root, unless the units are a user's own.",
+        f"WorkingDirectory={syntax.value(str(Path(site.config).parent))}",
+        *(f"Environment={syntax.word(f'{name}={text}')}" for name, text in site.environment.items()),
+        f"EnvironmentFile=-{syntax.file_name(site.secrets_file)}",
+        f"ExecStart={syntax.command(sync)}",
+        "# A run that is stopped undoes its switch on SIGINT; if it is killed, the next run does.",
+        "KillSignal=SIGINT",
+        "TimeoutStartSec=5min",
+        "UMask=0022",
+    )
+
+
+def _route_sync_timer() -> str:
+    return _lines(
+        "",
+        "[Unit]",
+        "Description=Stoker: route sync, every 30 seconds",
+        "",
+        "[Timer]",
+        "OnBootSec=15s",
+        "OnUnitInactiveSec=30s",
+        "AccuracySec=1s",
+        "",
+        "[Install]",
+        "WantedBy=timers.target",
     )
 
 

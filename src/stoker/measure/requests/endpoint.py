@@ -17,7 +17,7 @@ from stoker.request.translate.translate import PATHS
 
 class MeasuredEndpoint(NamedTuple):
     route: str
-    """`front-door`, `direct` or `public`."""
+    """`front-door`, `direct`, `public` or `routed`."""
     target: Target
     """`served_name` is the id that is asked for."""
     counting: Target | None = None

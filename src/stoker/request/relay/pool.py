@@ -208,7 +208,8 @@ class ConnectionPool:
 
     def __init__(self) -> None:
         self._idle: dict[tuple[str, int], deque[UpstreamConnection]] = defaultdict(deque)
-        self._tls: ssl.SSLContext | None = None
+        self._tls: dict[str, ssl.SSLContext] = {}
+        """By the file with the trusted certificates."""
         self.loop = asyncio.get_running_loop()
         self.outbox = Outbox(self.loop)
         self.opened = 0
@@ -231,15 +232,16 @@ class ConnectionPool:
         """A new connection. Raises UpstreamError if there is none within five seconds. On cancel nothing stays open."""
         loop = asyncio.get_running_loop()
         origin = (target.host, target.port)
-        if target.tls and self._tls is None:
-            self._tls = ssl.create_default_context()
         try:
+            if target.tls and target.ca_file not in self._tls:
+                self._tls[target.ca_file] = ssl.create_default_context(cafile=target.ca_file or None)
             async with asyncio.timeout(CONNECT_TIMEOUT):
                 _, connection = await loop.create_connection(
                     lambda: UpstreamConnection(self, origin),
-                    target.host,
+                    target.address or target.host,
                     target.port,
-                    ssl=self._tls if target.tls else None,
+                    ssl=self._tls[target.ca_file] if target.tls else None,
+                    server_hostname=target.host if target.tls else None,
                 )
         except (OSError, TimeoutError) as error:
             why = str(error) or f"no answer within {CONNECT_TIMEOUT:g} s"
