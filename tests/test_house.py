@@ -31,6 +31,7 @@ FOREIGN = {
     "fleet/warm/pages.py": "signatures of C functions",
     "gateway/log_file.py": "loggers and log records",
     "gateway/server.py": "a thread",
+    "request/accept/tls.py": "contexts of the ssl module",
     "orchestrate/checks/methods_program.py": "settings of jedi, in a process of its own",
     "orchestrate/checks/names_probe.py": "the output of a process of its own",
 }

@@ -248,7 +248,8 @@ class TestShow:
             ("media", "MediaTable"),
         ):
             assert {f.name for f in fields(getattr(full, section))} == known[table] == set(shown[section])
-        assert {f.name for f in fields(full.front_door)} == known["FrontDoorTable"] == set(shown["front_door"])
+        assert {f.name for f in fields(full.front_door)} == known["FrontDoorTable"]
+        assert known["FrontDoorTable"] - set(shown["front_door"]) == {"tls"}, "it needs real files"
         assert {f.name for f in fields(KeySettings)} == known["AppTable"] == set(shown["app"]["agents"])
         assert {f.name for f in fields(full.paths)} == known["PathsTable"] == set(shown["paths"])
         assert {f.name for f in fields(full.slots[0].swap)} == known["SwapTable"] == set(shown["slots"]["gpu0"]["swap"])

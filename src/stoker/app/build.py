@@ -24,6 +24,7 @@ from stoker.app.parts import GatewayParts, ProgramParts
 from stoker.app.quality_parts import QualityParts, build_quality
 from stoker.app.reload import Reloader
 from stoker.app.store_parts import StoreParts, build_store
+from stoker.domain.errors import ConfigError
 from stoker.domain.spending import cloud_prices
 from stoker.exchange.carrier import Carrier
 from stoker.exchange.formatter import Formatter
@@ -44,6 +45,7 @@ from stoker.gateway.usage import UsagePages
 from stoker.orchestrate.memory.pads import Scratchpads
 from stoker.orchestrate.orchestrators import OrchestratorContext
 from stoker.quality.promotion.promotions import Promotions
+from stoker.request.accept.tls import CertificateWatcher, UnusableCertificate
 from stoker.request.relay.pool import ConnectionPool
 from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.store.overrides import Overrides
@@ -115,7 +117,7 @@ def _build_gateway(
     setup = FlowSetup(fleet, quality, promotions, exchange, store.metrics.routed, host_memory().total)
     decisions = DecisionObserver(store.decisions, promotions, store.metrics, quality.monitor)
     flow = Flow(setup.apply(context.active.current), carrier, context.clock, decisions.on_decision, access.store.usage)
-    return GatewayParts(pool, setup, flow, pads, client)
+    return GatewayParts(pool, setup, flow, pads, client, _watch_certificate(context, store))
 
 
 def _load_of(gateway: GatewayParts, serve: str) -> tuple[int, int]:
@@ -123,6 +125,17 @@ def _load_of(gateway: GatewayParts, serve: str) -> tuple[int, int]:
     waiting, received = gateway.flow.load_of(serve)
     streams, streamed = gateway.client.load_of(serve)
     return waiting + streams, received + streamed
+
+
+def _watch_certificate(context: BuildContext, store: StoreParts) -> CertificateWatcher | None:
+    """Raises StokerError."""
+    tls = context.settings.front_door.tls
+    if tls is None:
+        return None
+    try:
+        return CertificateWatcher(tls, context.clock.wall, partial(store.events.note, "certificate", ""))
+    except UnusableCertificate as error:
+        raise ConfigError([f"front_door.tls.{error.setting}: {error}"]) from None
 
 
 def _build_front(context: BuildContext, parts: ProgramParts) -> Front:

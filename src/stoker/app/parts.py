@@ -14,6 +14,7 @@ from stoker.fleet.watchdog.watchdog import WatchdogLoop
 from stoker.gateway.flow import Flow
 from stoker.orchestrate.memory.pads import Scratchpads
 from stoker.quality.promotion.promotions import Promotions
+from stoker.request.accept.tls import CertificateWatcher
 from stoker.request.relay.pool import ConnectionPool
 
 
@@ -25,6 +26,8 @@ class GatewayParts:
     pads: Scratchpads
     client: InternalClient
     """Asks the workers and validators of orchestrators."""
+    certificate: CertificateWatcher | None
+    """None: the front door speaks plain HTTP."""
 
 
 @dataclass(frozen=True, slots=True)

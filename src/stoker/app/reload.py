@@ -43,6 +43,8 @@ def _needs_restart(old: Settings, new: Settings) -> list[str]:
     problems: list[str] = []
     if (old.front_door.host, old.front_door.port) != (new.front_door.host, new.front_door.port):
         problems.append("front_door.host and port take effect only after a restart")
+    if old.front_door.tls != new.front_door.tls:
+        problems.append("front_door.tls takes effect only after a restart; changed files do at once")
     if old.front_door.prefixes != new.front_door.prefixes:
         problems.append("front_door.prefixes take effect only after a restart")
     if old.paths != new.paths:

@@ -88,6 +88,7 @@ async def _main(
         lambda: _announce_open(active.settings.front_door, options.announce),
         parts.quality.grader.stop,
         options.leave_running,
+        None if parts.gateway.certificate is None else parts.gateway.certificate.context,
     )
     with server.handled_signals():
         try:
@@ -118,6 +119,8 @@ async def _serve(
         loop.create_task(fleet.edges.run(fleet.moves.on_proved), name="edges"),
         loop.create_task(parts.access.store.run(), name="access"),
     ]
+    if parts.gateway.certificate is not None:
+        watching.append(loop.create_task(parts.gateway.certificate.run(), name="certificate"))
     try:
         await server.serve(sockets)
     finally:
@@ -127,7 +130,7 @@ async def _serve(
 
 
 def _announce_open(door: FrontDoor, announce: Announce) -> None:
-    announce(f"listening on http://{door.host}:{door.port}")
+    announce(f"listening on {door.scheme}://{door.host}:{door.port}")
     if door.auth is False and door.host not in ("127.0.0.1", "::1", "localhost"):
         announce(f'warning: auth = "none" on {door.host}: anyone who reaches this port can use your models')
 

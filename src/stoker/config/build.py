@@ -90,7 +90,7 @@ def build(
     profile = None if file.router.profile_path is None else str(absolute(file.router.profile_path, directory))
     clouds = {serve.name for serve in serves if serve.translation.cloud}
     return Settings(
-        front_door=_front_door(doc, file, secrets),
+        front_door=_front_door(doc, file, secrets, directory),
         paths=paths,
         slots=tuple(_slot(doc, file.swap, name, slot) for name, slot in file.slots.items()),
         serves=serves,
@@ -130,7 +130,7 @@ def _or(text: str | None, directory: Path, default: Callable[[], Path]) -> Path:
     return default() if text is None else absolute(text, directory)
 
 
-def _front_door(doc: ConfigDocument, file: File, secrets: Secrets) -> FrontDoor:
+def _front_door(doc: ConfigDocument, file: File, secrets: Secrets, directory: Path) -> FrontDoor:
     door = file.front_door
     keys = tuple(
         make_key(
@@ -162,6 +162,7 @@ def _front_door(doc: ConfigDocument, file: File, secrets: Secrets) -> FrontDoor:
         ollama_api=door.ollama_api,
         upstream_errors=door.upstream_errors,
         shutdown_grace=door.shutdown_grace,
+        tls=None if door.tls is None else door.tls.to_settings(directory),
     )
 
 

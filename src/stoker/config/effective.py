@@ -25,6 +25,7 @@ from stoker.config.tables.keys import show_app, show_key
 from stoker.config.tables.media import MediaTable
 from stoker.config.tables.orchestrator import show_orchestrator
 from stoker.config.tables.router import show_router, show_tier
+from stoker.config.tables.tls import TlsTable
 from stoker.config.tables.translation import show_translation
 from stoker.config.toml_writer import render
 from stoker.config.warnings import is_secret_variable, secret_words
@@ -97,7 +98,7 @@ def _tidy(node: Any) -> Any:
 def _front_door(door: FrontDoor) -> dict[str, Any]:
     keys = [show_key(key) for key in door.keys]
     auth = None if door.auth is None else "keys" if door.auth else "none"
-    return FrontDoorTable.show(door, auth=auth, keys=keys)
+    return FrontDoorTable.show(door, auth=auth, keys=keys, tls=None if door.tls is None else TlsTable.show(door.tls))
 
 
 def _serve(serve: Serve) -> dict[str, Any]:

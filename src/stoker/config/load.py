@@ -14,6 +14,7 @@ from stoker.config.orchestrator_files import read_orchestrator_files
 from stoker.config.paths import default_config
 from stoker.config.renamed_keys import rename_keys
 from stoker.config.rules.all_rules import check_rules
+from stoker.config.rules.tls import check_tls
 from stoker.config.validation import check
 from stoker.domain.access import Settings
 from stoker.domain.errors import ConfigError
@@ -52,6 +53,7 @@ def load(path: Path) -> Settings:
     entries = [*inherit(doc, file), *cloud_entries(file)]
     check_rules(doc, file, entries)
     source = Path(os.path.abspath(path))
+    check_tls(doc, file, source.parent)
     secrets = read_secrets(doc, file, entries, source.parent)
     orchestrator_files = read_orchestrator_files(doc, file, source.parent)
     problems = doc.problems()

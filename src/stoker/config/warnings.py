@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -17,6 +18,7 @@ from stoker.domain.routing import RouterSettings
 from stoker.domain.serve import Driver, Secret, Serve
 from stoker.domain.task import CLASSES
 from stoker.domain.tier import Cost, Tier
+from stoker.request.accept.tls import WARN_DAYS, load_certificate
 
 _SECRET_VARIABLE = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|KEY)($|_)", re.IGNORECASE)
 _SECRET_OPTION = re.compile(r"--?(.*[-_])?(token|secret|password|key)", re.IGNORECASE)
@@ -25,7 +27,8 @@ _EVERY_ADDRESS = ("0.0.0.0", "::", "[::]")
 
 def warnings(settings: Settings) -> list[str]:
     """One sentence for each finding, in the order of the file. None contains a secret."""
-    found = [*settings.renamed_keys, *_door(settings), *_secret_files(settings), *_slots(settings)]
+    found = [*settings.renamed_keys, *_door(settings), *_secret_files(settings), *_certificate(settings)]
+    found += _slots(settings)
     for serve in settings.serves:
         found += [f"serve '{serve.name}': {text}" for text in _serve(serve)]
     if settings.router is not None:
@@ -117,6 +120,17 @@ def _secret_files(settings: Settings) -> Iterator[str]:
         path = absolute(source.removeprefix("file:"), directory)
         if source.startswith("file:") and path.exists() and path.stat().st_mode & 0o077:
             yield f"{source}: other users of this machine can read or change this file; type `chmod 600 {path}`"
+
+
+def _certificate(settings: Settings) -> Iterator[str]:
+    tls = settings.front_door.tls
+    if tls is None:
+        return
+    if Path(tls.key).stat().st_mode & 0o077:
+        yield f"{tls.key}: other users of this machine can read or change this key; type `chmod 600 {tls.key}`"
+    days = load_certificate(tls, time.time()).days_left(time.time())
+    if days < WARN_DAYS:
+        yield f"{tls.cert} expires in {days:.0f} days: renew it; Stoker takes the new file without a restart"
 
 
 def _slots(settings: Settings) -> Iterator[str]:

@@ -24,6 +24,15 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
+class TlsSettings:
+    """Paths of PEM files, absolute. `client_ca`: clients need a certificate of these roots."""
+
+    cert: str
+    key: str
+    client_ca: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class FrontDoor(Bounds):
     """Where Stoker listens, and who may use it."""
 
@@ -52,6 +61,12 @@ class FrontDoor(Bounds):
     """`show` or `hide` the engine's own error message when it fails."""
     shutdown_grace: float = 30.0
     """Seconds that running streams get to end after SIGTERM."""
+    tls: TlsSettings | None = None
+    """None: plain HTTP."""
+
+    @property
+    def scheme(self) -> str:
+        return "http" if self.tls is None else "https"
 
 
 @dataclass(frozen=True, slots=True)

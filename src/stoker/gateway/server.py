@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import socket
+import ssl
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from typing import Any
 import uvicorn
 
 from stoker.fleet.swapping.conductor import Conductor
+from stoker.request.accept.tls import HANDSHAKE_TIMEOUT
 
 BACKLOG = 2048
 CUT_WITHIN = 0.5
@@ -35,9 +37,10 @@ class Server(uvicorn.Server):
         opened: Callable[[], None],
         closing: Callable[[], None] = lambda: None,
         leave_running: bool = False,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         """`opened`: called when the sockets are served. `closing`: called when shutdown begins, before it waits for
-        leases. `leave_running`: the serves keep running.
+        leases. `leave_running`: the serves keep running. `tls`: for the TCP sockets; the control socket is plain.
         """
         super().__init__(config)
         self._closing = closing
@@ -45,13 +48,28 @@ class Server(uvicorn.Server):
         self._conductor = conductor
         self._grace = grace
         self._leave_running = leave_running
+        self._tls = tls
         self._loop = asyncio.get_running_loop()
         self._draining: asyncio.Task[None] | None = None
         self._signalled = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        given = sockets or []
+        plain = [one for one in given if self._tls is None or one.family == getattr(socket, "AF_UNIX", None)]
+        await super().startup(plain)
+        for one in given:
+            if one not in plain:  # uvicorn would use one context for all sockets
+                self.servers.append(
+                    await self._loop.create_server(
+                        self._connection, sock=one, ssl=self._tls, backlog=BACKLOG,
+                        ssl_handshake_timeout=HANDSHAKE_TIMEOUT,
+                    )
+                )  # fmt: skip
         self._opened()
+
+    def _connection(self) -> asyncio.Protocol:
+        make: Callable[..., asyncio.Protocol] = self.config.http_protocol_class
+        return make(config=self.config, server_state=self.server_state, app_state={}, _loop=None)
 
     @contextlib.contextmanager
     def handled_signals(self) -> Iterator[None]:

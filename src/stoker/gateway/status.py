@@ -72,7 +72,7 @@ class StatusReport:
                 "auth": "keys" if self._sources.asks_for_keys() else "none",
                 "host": door.host,
                 "port": door.port,
-                "base_url": f"http://{_local(door.host)}:{door.port}/v1",
+                "base_url": f"{door.scheme}://{_local(door.host)}:{door.port}/v1",
                 "max_active_generations": sum(s.max_active for s in self._flow.settings.names.serves),
                 "in_flight": len(self._flow.active),
                 "bodies": {"held": bodies.held, "budget": bodies.limit, "refused": bodies.refused},

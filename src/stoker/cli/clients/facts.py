@@ -94,7 +94,8 @@ def budgets(ceiling: int | None) -> tuple[int | None, int]:
 def root_of(front_door: FrontDoor) -> str:
     """Where this machine reaches the front door; a wildcard address is reached over loopback."""
     host = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(front_door.host, front_door.host)
-    return f"http://[{host}]:{front_door.port}" if ":" in host else f"http://{host}:{front_door.port}"
+    host = f"[{host}]" if ":" in host else host
+    return f"{front_door.scheme}://{host}:{front_door.port}"
 
 
 def read_root(text: str) -> str:

@@ -6,6 +6,7 @@ gates         `[gate.NAME]` and `[alias.NAME]`
 keys          `[app.NAME]` and `[[front_door.keys]]`
 media         `[media]`
 router        `[router]` and `[[tier]]`
+tls           `[front_door.tls]`
 translation   `[serve.translation]`
 section       what every table is
 value_types   the types of keys

@@ -16,6 +16,7 @@ from stoker.config.tables.media import MediaTable
 from stoker.config.tables.orchestrator import OrchestratorTable
 from stoker.config.tables.router import RouterTable, TierTable
 from stoker.config.tables.section import Section, setting
+from stoker.config.tables.tls import TlsTable
 from stoker.config.tables.translation import TranslationTable
 from stoker.config.tables.value_types import (
     Argument,
@@ -106,6 +107,7 @@ class FrontDoorTable(Section):
         "An engine's own error message: `show` it to the client, shortened and without secrets, or `hide` it.",
     )
     shutdown_grace: Duration = setting("30s", "How long running requests may take to end after SIGTERM.")
+    tls: TlsTable | None = setting(None, "The certificate, for HTTPS: `[front_door.tls]`. Left out: plain HTTP.")
 
 
 class PathsTable(Section):

@@ -1,6 +1,7 @@
 """Reads what clients send.
 
 connection      one client connection: parsing, the order of its requests, how long it is kept; uvicorn hosts it
+tls             the certificate of the front door, and the watch over its files
 wire            one request on a connection, and writing its reply straight to the socket
 inline_task     runs a request's coroutine inside the callbacks that it waits for
 routes          what a method and a path mean (a table; percent-decoded once)
