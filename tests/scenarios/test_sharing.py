@@ -394,6 +394,8 @@ async def test_a_key_sees_its_own_usage_and_nobody_elses(plane: Plane) -> None:
         assert {row["key"] for row in reply.json()["data"]} == {"ann"}
         reply = await client.ask("GET", "/v1/usage?key=bob", None, authorization=f"Bearer {KEYS['ann']}")
         assert {row["key"] for row in reply.json()["data"]} == {"ann"}
+        reply = await client.ask("GET", "/v1/usage?by=key%2Cday", None, authorization=f"Bearer {KEYS['ann']}")
+        assert reply.json()["by"] == ["key", "day"]
         reply = await client.ask("GET", "/v1/usage?by=colour", None, authorization=f"Bearer {KEYS['ann']}")
         assert (reply.status, code_of(reply)) == (400, "bad_field")
 

@@ -21,6 +21,7 @@ from stoker.cli.commands import (
     gate,
     init,
     install,
+    keys,
     orchestrator,
     profile,
     promote,
@@ -31,6 +32,7 @@ from stoker.cli.commands import (
     stage,
     top,
     up,
+    usage,
     watchdog,
 )
 from stoker.cli.commands import run as run_command
@@ -57,6 +59,8 @@ app.command()(promote.promote)
 app.command()(top.top)
 app.command()(route.route)
 app.command()(route_sync.route_sync)
+app.add_typer(keys.app, name="keys")
+app.command()(usage.usage)
 app.command()(decisions.decisions)
 app.command()(decisions.explain)
 app.command()(run_command.run)

@@ -8,7 +8,7 @@ from decimal import Decimal
 DURATION_FORM = 'text with a unit: "500ms", "45s", "10m" or "2h"'
 SIZE_FORM = 'text with a unit: "32MiB", "18GiB" (powers of 1024) or "1.5GB" (powers of 1000)'
 
-_SECONDS = {"ms": Decimal("0.001"), "s": Decimal(1), "m": Decimal(60), "h": Decimal(3600)}
+_SECONDS = {"ms": Decimal("0.001"), "s": Decimal(1), "m": Decimal(60), "h": Decimal(3600), "d": Decimal(86_400)}
 _BYTES = {"B": 1} | {
     f"{prefix}{suffix}": base**power
     for power, prefix in enumerate("KMGT", start=1)

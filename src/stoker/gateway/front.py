@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import unquote_plus
 
 import msgspec
 
@@ -308,4 +309,4 @@ def _require_json(wire: Wire) -> None:
 
 def _query(wire: Wire) -> dict[str, str]:
     pairs = (part.partition("=") for part in wire.query.decode("latin-1").split("&") if part)
-    return {name: value for name, _, value in pairs}
+    return {unquote_plus(name): unquote_plus(value) for name, _, value in pairs}

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stoker.cli.console import options, terminal
+from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.installation import config_warnings, load_settings
+
+if TYPE_CHECKING:
+    from stoker.domain.runtime_key import SettingsOverride
 
 app = typer.Typer(help="The configuration file, stoker.toml.", no_args_is_help=True)
 
@@ -52,13 +56,23 @@ def _count(number: int, noun: str) -> str:
 @app.command()
 def show(config: options.Config = None, json: options.Json = False) -> None:
     """Show the effective values, with defaults. Secrets are shown as their source."""
+    from stoker.access.access_file import read_overrides
+    from stoker.access.settings_input import show_settings
     from stoker.config import effective
 
     settings = load_settings(config)
+    overrides = read_overrides(Path(settings.paths.state) / "access.db")
     if json:
-        terminal.emit(effective.show(settings))
-    else:
-        terminal.say(effective.to_toml(settings).rstrip())
+        shown = [{"kind": one.kind, "name": one.name, "settings": show_settings(one.settings),
+                  "disabled": one.is_disabled, "reason": one.reason, "at": one.at} for one in overrides]  # fmt: skip
+        terminal.emit({**effective.show(settings), **({"overrides": shown} if shown else {})})
+        return
+    terminal.say(effective.to_toml(settings).rstrip())
+    for one in overrides:
+        terminal.say(f"\n# changed while Stoker ran, at {figures.moment(one.at)}{_because(one.reason)}:")
+        terminal.say(f"# {one.kind} '{one.name}': {_changes(one)}")
+        name = f"--app {one.name}" if one.kind == "app" else one.name
+        terminal.say(f"# undo it: stoker keys reset {name}")
 
 
 @app.command()
@@ -69,3 +83,14 @@ def schema(
     from stoker.config.effective import schema
 
     terminal.emit(schema())
+
+
+def _because(reason: str) -> str:
+    return f" ({reason})" if reason else ""
+
+
+def _changes(override: SettingsOverride) -> str:
+    from stoker.access.settings_input import show_settings
+
+    found = [f"{name} = {value}" for name, value in show_settings(override.settings).items()]
+    return ", ".join([*(["disabled"] if override.is_disabled else []), *found]) or "nothing"

@@ -122,6 +122,28 @@ class Control:
         answer = self.document(f"/admin/decisions/{urllib.parse.quote(request_id, safe=':')}")
         return parse(answer.get("decision"), Decision)
 
+    def keys(self) -> dict[str, Any]:
+        """All keys and applications."""
+        return self.document("/admin/keys")
+
+    def key(self, name: str) -> dict[str, Any]:
+        """One key, with what is left of its limits."""
+        return self.document(f"/admin/keys/{urllib.parse.quote(name)}")
+
+    def make_key(self, name: str, app: str, settings: dict[str, Any], expires_in: float | None) -> dict[str, Any]:
+        """`key` in the answer is its value."""
+        body = {"name": name, "app": app, "settings": settings, "expires_in": expires_in}
+        return self._ask("POST", "/admin/keys", body, ANSWER_TIMEOUT)
+
+    def change_key(self, kind: str, name: str, verb: str, **fields: Any) -> dict[str, Any]:
+        """`kind`: `key` or `app`. `verb`: set, reset, disable, enable, rotate, delete."""
+        return self._ask("POST", f"/admin/{kind}s/{urllib.parse.quote(name)}/{verb}", fields, ANSWER_TIMEOUT)
+
+    def usage(self, by: str, since: float, key: str | None) -> dict[str, Any]:
+        """Who used what in the last `since` seconds."""
+        more = "" if key is None else f"&key={urllib.parse.quote(key)}"
+        return self.document(f"/v1/usage?by={urllib.parse.quote(by)}&since={since:g}{more}")
+
     def scratchpad(self, request_id: str, offset: int) -> dict[str, Any]:
         """What an orchestrated request has written down from `offset` on. RequestRefused 404: nothing yet."""
         path = f"/admin/orchestrator/{urllib.parse.quote(request_id, safe=':')}?offset={offset}"

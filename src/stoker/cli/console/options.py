@@ -86,6 +86,27 @@ def edge_names(context: typer.Context, incomplete: str) -> list[str]:
     return _matching(found if isinstance(found, dict) else (), incomplete)
 
 
+def app_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Configured applications."""
+    found = _document(context).get("app")
+    return _matching(found if isinstance(found, dict) else (), incomplete)
+
+
+def key_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Keys of the configuration, and those made at run time."""
+    door, paths = _document(context).get("front_door"), _document(context).get("paths")
+    own = [row.get("name") for row in _listed(door.get("keys"))] if isinstance(door, dict) else []
+    configured = paths.get("state") if isinstance(paths, dict) else None
+    file = _state(context, context.params.get("state") or configured) / "access.db"
+    try:
+        from stoker.access.access_file import read_key_names
+
+        made = read_key_names(file)
+    except Exception:  # a key press shows nothing rather than an error
+        made = []
+    return _matching([*own, *made], incomplete)
+
+
 def orchestrated_requests(context: typer.Context, incomplete: str) -> list[str]:
     """Ids of the requests that have a scratchpad, the newest first."""
     paths = _document(context).get("paths")
