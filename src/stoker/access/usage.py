@@ -50,9 +50,10 @@ class UsageTotals:
         """One request has ended."""
         hour = int(self._now() // HOUR)
         task = decision.routed.task if decision.routed is not None else ""
-        for one in usages:
-            self._add(self._row(hour, key.name, key.app, one.serve, task), one)
         row = self._row(hour, key.name, key.app, decision.serve, task)
+        for one in usages:
+            is_last = one.serve == decision.serve
+            self._add(row if is_last else self._row(hour, key.name, key.app, one.serve, task), one)
         row[_REQUESTS] += 1
         if decision.outcome != "served":
             row[_FAILED] += 1
