@@ -238,3 +238,11 @@ def test_ctrl_c_stops_watching_at_once(stoker: FakeStoker, monkeypatch: pytest.M
         assert not [t for t in threading.enumerate() if t.name == "stoker-slow"]
     finally:
         release.set()
+
+
+def test_edges_are_completed_from_the_configuration(config: Path) -> None:
+    context: Any = SimpleNamespace(params={"config": None})
+    assert options.edge_names(context, "") == []
+    config.write_text(f"{config.read_text()}\n[edge.gpu]\n[edge.other]\n")
+    assert options.edge_names(context, "") == ["gpu", "other"]
+    assert options.edge_names(context, "g") == ["gpu"]

@@ -76,3 +76,15 @@ def test_a_command_that_takes_too_long_is_killed_with_its_children(
 def test_a_worker_that_does_not_answer_is_named_with_the_command_that_tries_it() -> None:
     with pytest.raises(EdgeProblem, match=r"at 127.0.0.9:8000 does not answer: .*`curl http://127.0.0.9:8000/health`"):
         asyncio.run(prove(edge(StaticAddress("127.0.0.9")), [WorkerAddress("127.0.0.9", 8000)]))
+
+
+def test_a_name_with_ten_addresses_gives_those_that_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them are probed; which one is the worker, the probe decides."""
+    ten = [f"10.0.0.{number}" for number in range(9)] + ["8.8.8.8"]
+
+    def resolve(host: str, port: int, *details: int, **more: int) -> list[tuple[object, ...]]:
+        assert host == "gpu.lan"
+        return [(0, 0, 0, "", (address, port)) for address in ten]
+
+    monkeypatch.setattr("socket.getaddrinfo", resolve)
+    assert found(edge(DnsName("gpu.lan"))) == ten[:9]

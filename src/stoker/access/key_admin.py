@@ -113,7 +113,9 @@ class KeyAdmin:
             raise ClientError("no setting is given", code="bad_field", param="settings")
         override = self._keyring.override(kind, name) or SettingsOverride(kind, name)
         merged = read_settings(settings).over(override.settings)
-        await self._store.save_override(replace(override, settings=merged, reason=reason[:500], at=self._wall()))
+        await self._store.save_override(
+            replace(override, settings=merged, reason=reason[:500] or override.reason, at=self._wall())
+        )
         return self.app(name) if kind == "app" else self.show(name)
 
     async def reset(self, kind: str, name: str) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from stoker.domain.tier import Cost
 from stoker.domain.usage import ServeUsage
 
 HOUR = 3600
+SHORTEST_STREAM = 0.1
+"""Seconds from the first byte of an answer to its end, below which it says nothing about speed: it came at once."""
 STOKER = "(stoker)"
 """The key of what Stoker itself asks: judges, companion classifiers. No configured key can have this name."""
 
@@ -58,9 +60,10 @@ class UsageTotals:
         if ttft is not None and decision.stream and decision.outcome == "served":
             row[_TTFT_SUM] += ttft
             row[_TTFT_COUNT] += 1
-            if decision.output_tokens and decision.latency is not None and decision.latency > ttft:
+            seconds = (decision.latency or 0.0) - ttft
+            if decision.output_tokens and seconds >= SHORTEST_STREAM:
                 row[_DECODE_TOKENS] += decision.output_tokens
-                row[_DECODE_SECONDS] += decision.latency - ttft
+                row[_DECODE_SECONDS] += seconds
 
     def record_own(self, usage: ServeUsage) -> None:
         """A serve has answered a question of Stoker's own."""
