@@ -35,6 +35,7 @@ auth = "keys"
 prefixes = ["/llm"]
 allowed_hosts = ["box.lan"]
 allowed_origins = ["https://chat.lan"]
+trusted_proxies = ["10.0.0.7"]
 keys = [
   { name = "team", value = "env:STOKER_TEST_KEY", scope = "observe", max_active = 4, ollama_api = "refuse" },
   { name = "me", value = "file:me.key", app = "agents", cloud = false, models = ["auto:planning", "near", "a"] },

@@ -12,6 +12,7 @@ from stoker.domain.errors import ClientError
 from stoker.domain.key import App, Key, Scope
 from stoker.domain.serve import Secret
 from stoker.request.accept.cors import Cors
+from stoker.request.accept.forwarded import TrustedProxies
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 OPEN = Key("", Secret("", ""), Scope.ADMIN)
@@ -63,6 +64,8 @@ class AccessControl:
             self._hosts.add(front_door.host.lower())
         self._hosts |= {f"[{name}]" for name in self._hosts if ":" in name and "[" not in name}
         self.pages = Cors(front_door.allowed_origins)
+        self.proxies = TrustedProxies(front_door.trusted_proxies) if front_door.trusted_proxies else None
+        """Whose headers about the client are believed; None: nobody's."""
         self._any_host = "*" in front_door.allowed_hosts
         self._any_address = front_door.host in ("0.0.0.0", "::")
         self._known_hosts: set[bytes] = set()
@@ -84,7 +87,7 @@ class AccessControl:
         """Host headers that are remembered: MAX_KNOWN_HOSTS at most."""
         return len(self._known_hosts)
 
-    def admit(self, headers: Mapping[bytes, bytes], is_local: bool) -> Caller:
+    def admit(self, headers: Mapping[bytes, bytes], is_local: bool, scheme: str = "") -> Caller:
         """The caller behind a request. Raises BadKey (401), or ClientError 403 (foreign Host or Origin).
 
         Host and Origin are checked even where no key is: a page in a browser on this machine must not reach a keyless
@@ -92,7 +95,7 @@ class AccessControl:
         """
         if is_local:
             return self._local
-        self.check_page(headers)
+        self.check_page(headers, scheme)
         if not self.asks_for_keys:
             return self._open
         presented = _presented(headers)
@@ -101,8 +104,11 @@ class AccessControl:
             raise BadKey(presented[:4].decode("latin-1"))
         return found
 
-    def check_page(self, headers: Mapping[bytes, bytes]) -> None:
-        """Raises ClientError 403 if the Host is not ours, or a web page of another origin sent the request."""
+    def check_page(self, headers: Mapping[bytes, bytes], scheme: str = "") -> None:
+        """Raises ClientError 403 if the Host is not ours, or a web page of another origin sent the request.
+
+        `scheme`: the request's, if it is known; then a page of the same host with another scheme is foreign.
+        """
         given = headers.get(b"host", b"")
         if given not in self._known_hosts:
             host = _name(given.decode("latin-1"))
@@ -113,7 +119,8 @@ class AccessControl:
                 self._known_hosts.add(given)
         origin = headers.get(b"origin")
         if origin is not None:
-            is_own = origin.lower().partition(b"://")[2] == given.lower()
+            own_scheme, _, own_host = origin.lower().partition(b"://")
+            is_own = own_host == given.lower() and (not scheme or own_scheme == scheme.encode())
             if not is_own and not self.pages.allows(origin):
                 message = "web pages of another origin are refused: add the origin to front_door.allowed_origins"
                 raise ClientError(message, code="foreign_origin", status=403)

@@ -88,6 +88,11 @@ def _door(settings: Settings) -> Iterator[str]:
             f'front_door: auth = "none" on {door.host}: anyone who reaches the port can do everything, '
             "`/admin` included"
         )
+    if door.trusted_proxies and door.auth is not True and not door.keys:
+        yield (
+            "front_door: `trusted_proxies` and no keys: anyone who reaches the proxy can do everything, `/admin` "
+            'included; set auth = "keys", and make keys with `stoker keys create`'
+        )
     if door.host in _EVERY_ADDRESS and not door.allowed_hosts:
         yield (
             f"front_door: host {door.host} and no `allowed_hosts`: requests that name this machine by anything but "

@@ -55,6 +55,8 @@ class FrontDoor(Bounds):
     """Bytes of the bodies of all requests that wait for a place or a load; None: `body_budget` alone limits them."""
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses and networks whose `X-Forwarded-*` headers are believed; `*`: of everybody, on loopback only."""
     ollama_api: str = "answer"
     """`answer` or `refuse` requests of Ollama's API."""
     upstream_errors: str = "show"

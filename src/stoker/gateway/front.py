@@ -97,6 +97,8 @@ class Front:
         call = self.flow.open(wire)
         try:
             _check_head(wire)  # 1
+            if self.door.proxies is not None and not wire.is_local:
+                self.door.proxies.apply(wire)
             pages = self.door.pages
             if pages.has_allowed_origins and not wire.is_local:
                 call.reply.headers.update(pages.reply_headers(wire.headers))
@@ -105,7 +107,7 @@ class Front:
                 return None
             if wire.method == "OPTIONS" and not wire.is_local and self._cors_preflight(call):
                 return None
-            caller = self.door.admit(wire.headers, wire.is_local)  # 3
+            caller = self.door.admit(wire.headers, wire.is_local, wire.scheme)  # 3
             route = self.routes.match(wire.method, wire.path)  # 4
             if route.has_side_effects and not wire.is_local:
                 pages.refuse_embedding(wire.headers)
@@ -130,7 +132,7 @@ class Front:
         headers = self.door.pages.preflight(call.wire.method, call.wire.headers)
         if headers is None:
             return False
-        self.door.check_page(call.wire.headers)
+        self.door.check_page(call.wire.headers, call.wire.scheme)
         call.reply.headers.update(headers)
         self._whole(call, 204, [], b"")
         return True

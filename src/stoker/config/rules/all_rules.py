@@ -36,6 +36,10 @@ def _check_door(doc: ConfigDocument, file: File) -> None:
         least = -(-least_for(door.body_limit) // 2**20)
         text = f"is too small for one body of `body_limit`: give at least {least}MiB, or lower `body_limit`"
         doc.problem((*section, "body_budget"), text)
+    for index, network in enumerate(door.trusted_proxies):
+        if (network == "*" or network.endswith("/0")) and not is_loopback(door.host):
+            text = f"trusts everybody who reaches {door.host[:64]}; name the addresses of your proxies"
+            doc.problem((*section, "trusted_proxies", index), text)
     if door.keys or doc.holds((*section, "auth")) or any(doc.is_spoiled((*section, key)) for key in ("keys", "auth")):
         return
     if not is_loopback(door.host):

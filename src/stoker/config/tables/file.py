@@ -37,6 +37,7 @@ from stoker.config.tables.value_types import (
     Origin,
     PathPrefix,
     Port,
+    ProxyNetwork,
     Rendezvous,
     ServedName,
     ServeUrl,
@@ -98,6 +99,11 @@ class FrontDoorTable(Section):
     )
     allowed_origins: list[Origin] = setting(
         [], 'Origins whose web pages may use the API: `"https://chat.example.com"`.'
+    )
+    trusted_proxies: list[ProxyNetwork] = setting(
+        [],
+        "Addresses and networks of proxies whose `X-Forwarded-For`, `-Proto`, `-Host` and `-Prefix` are believed: "
+        '`"10.0.0.0/8"`. `"*"`: everybody, only where `host` is loopback.',
     )
     ollama_api: OllamaWord = setting(
         "answer", "Requests to Ollama's API: `answer`, or `refuse` with a hint at what to use instead."

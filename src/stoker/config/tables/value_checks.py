@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from urllib.parse import urlsplit
 
 from stoker.config.units import parse_duration, parse_size
@@ -206,6 +206,23 @@ def host_pattern(value: object) -> str:
         raise ValueError(
             'is not a host name; write one like "img.example.com", or "*.example.com" for all its subdomains'
         )
+    return text
+
+
+def proxy_network(value: object) -> str:
+    """An IP address, a network, or `*`."""
+    text = plain(value)
+    if text == "*":
+        return text
+    try:
+        ip_network(text)
+    except ValueError as error:
+        if "has host bits set" in str(error):
+            raise ValueError(
+                f"is not a network; write {ip_network(text, strict=False)}, or the address alone"
+            ) from None
+        form = 'write one like "127.0.0.1" or "10.0.0.0/8"; names are not looked up'
+        raise ValueError(f"is not an IP address or network; {form}") from None
     return text
 
 

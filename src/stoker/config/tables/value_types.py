@@ -79,6 +79,9 @@ SlashPath = Annotated[str, BeforeValidator(value_checks.slash_path)]
 BaseUrl = Annotated[str, BeforeValidator(value_checks.url)]
 ServeUrl = Annotated[str, BeforeValidator(value_checks.serve_url)]
 Origin = Annotated[str, BeforeValidator(value_checks.origin)]
+ProxyNetwork = Annotated[
+    str, BeforeValidator(value_checks.proxy_network), _schema(examples=["127.0.0.1", "10.0.0.0/8"])
+]
 HostPattern = Annotated[
     str, BeforeValidator(value_checks.host_pattern), _schema(examples=["img.example.com", "*.example.com"])
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import http
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import httptools
 from uvicorn.server import ServerState
@@ -24,6 +24,17 @@ def _status_line(status: int) -> bytes:
 
 
 STATUS_LINES = {status: _status_line(status) for status in range(100, 600)}
+
+
+class Forwarded(NamedTuple):
+    """What a trusted proxy says about a request. Empty: it did not say."""
+
+    address: str = ""
+    """The client's."""
+    scheme: str = ""
+    host: bytes = b""
+    path: str = ""
+    """The path without the public prefix, if the proxy left that in."""
 
 
 class ClientConnection(Protocol):
@@ -50,6 +61,7 @@ class Wire:
 
     __slots__ = (
         "_connection",
+        "_forwarded_address",
         "_gathered",
         "_held",
         "_is_raw",
@@ -75,6 +87,7 @@ class Wire:
         "raw_headers",
         "raw_path",
         "received",
+        "scheme",
         "version",
     )  # fmt: skip
 
@@ -120,10 +133,15 @@ class Wire:
         self._connection = connection
         self._transport = connection.transport
         self.is_local = connection.is_local
+        self.scheme = ""
+        """`http` or `https`, where a trusted proxy says so."""
+        self._forwarded_address = ""
 
     @property
     def address(self) -> str:
-        """The peer's IP address; empty: it came through the control socket."""
+        """The client's IP address; empty: it came through the control socket."""
+        if self._forwarded_address:
+            return self._forwarded_address
         peer = self._transport.get_extra_info("peername")
         return str(peer[0]) if isinstance(peer, tuple) and peer else ""
 
@@ -131,6 +149,14 @@ class Wire:
     def is_paused(self) -> bool:
         """Whether the client is slow: its buffer is above the high-water mark."""
         return self._connection.is_paused
+
+    def apply_forwarded(self, forwarded: Forwarded) -> None:
+        """Take over what a trusted proxy says about the request. Its headers stay as they came in `raw_headers`."""
+        self._forwarded_address = forwarded.address
+        self.scheme = forwarded.scheme
+        self.path = forwarded.path or self.path
+        if forwarded.host:
+            self.headers[b"host"] = forwarded.host
 
     # -- the body ------------------------------------------------------------------------------------------------
 
