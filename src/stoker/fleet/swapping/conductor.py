@@ -106,7 +106,7 @@ class Conductor:
         return None if running is None else running.target
 
     def acquire(
-        self, name: str, counted: bool = True, share: FairShare = NOBODY, expected_tokens: float = 0.0
+        self, name: str, takes_place: bool = True, share: FairShare = NOBODY, expected_tokens: float = 0.0
     ) -> Lease | asyncio.Future[Lease]:
         """A lease, or a Future of one. Raises StokerError if the request is refused at once. See `Leases`.
 
@@ -118,11 +118,11 @@ class Conductor:
             self._refuse_hopeless(state)
             if self._fleet.lacks_weights(state.serve):
                 return self._fetching.acquire_after_fetch(
-                    name, timing(state).swap_timeout, lambda: self.acquire(name, counted, share, expected_tokens)
+                    name, timing(state).swap_timeout, lambda: self.acquire(name, takes_place, share, expected_tokens)
                 )
         id = next(self._ids)
         now = self._clock.now()
-        commands = self.scheduler.on_request(id, name, now, counted, share, expected_tokens)
+        commands = self.scheduler.on_request(id, name, now, takes_place, share, expected_tokens)
         if len(commands) == 1 and type(commands[0]) is Grant:
             return self._lease(id, name, now, 0.0, share, expected_tokens)
         waiting = self._wait(id, name, now, is_request=True, share=share, expected_tokens=expected_tokens)

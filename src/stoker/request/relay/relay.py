@@ -119,9 +119,9 @@ class Relay:
         reply: Reply,
         pool: ConnectionPool,
         limits: Limits,
-        may_try_elsewhere: Callable[[StokerError], bool] | None = None,
+        may_escalate: Callable[[StokerError], bool] | None = None,
     ) -> None:
-        """`may_try_elsewhere(error)`: whether a 4xx is raised, so that another serve can be tried. Otherwise it is
+        """`may_escalate(error)`: whether a 4xx is raised, so that another serve can be tried. Otherwise it is
         passed on unchanged.
         """
         self.reply = reply
@@ -132,7 +132,7 @@ class Relay:
         """Writes the reply in the client's dialect, if it is in another one; may also only check it."""
         self.retry_after: float | None = None
         """Seconds for which the serve asked for a pause; None: it did not."""
-        self._may_try_elsewhere = may_try_elsewhere
+        self._may_try_elsewhere = may_escalate
         self._pool = pool
         self._limits = limits
         self._loop = reply.loop
