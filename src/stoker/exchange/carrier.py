@@ -165,14 +165,14 @@ class Carrier:
             sequence.release(None if relay is None else _tokens(relay))
         lease, call.lease = call.lease, None
         if lease is not None and relay is not None:
-            usage = relay.usage
-            prompt, cached, output = _prompt_tokens(usage), usage.cached or 0, usage.output
+            prompt, cached, output = usage.input, usage.cached, usage.output
+            if prompt is not None and cached is not None and cached > prompt:
+                prompt = cached  # Messages leaves cached ones out of `input`
             if output is not None:
-                lease.used_tokens = used_tokens(prompt or 0, cached, output)
+                lease.used_tokens = used_tokens(prompt or 0, cached or 0, output)
             lease.release()
-            call.usages.append(
-                ServeUsage(lease.serve, prompt, output, usage.cached, usage.reasoning, lease.accelerator_seconds)
-            )
+            used = ServeUsage(lease.serve, prompt, output, cached, usage.reasoning, lease.accelerator_seconds)
+            call.usages.append(used)
         elif lease is not None:
             lease.release()
 

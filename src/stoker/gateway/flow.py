@@ -266,15 +266,15 @@ class Flow:
 
     def _take_share(self, call: Call, caller: Caller, fields: BodyFields, size: int) -> None:
         """Whose places the request uses, and what it reserves of its key's limits. Raises ClientError 429."""
-        budget = fields.output_budget()
-        call.share, call.context = caller.share, caller.key.context
-        call.expected_tokens = expected_tokens(size, budget)
-        if fields.service_tier == "flex" and call.share.priority is not Priority.BACKGROUND:
-            call.share = call.share._replace(priority=Priority.BACKGROUND)
-        if call.share.priority is Priority.BACKGROUND:
+        call.share = share = caller.share
+        call.context = caller.key.context
+        call.expected_tokens = expected_tokens(size)
+        if fields.service_tier == "flex" and share.priority is not Priority.BACKGROUND:
+            call.share = share = share._replace(priority=Priority.BACKGROUND)
+        if share.priority is Priority.BACKGROUND:
             call.may_be_preempted = call.wire.headers.get(PREEMPTIBLE_HEADER, b"").strip().lower() == b"true"
         if call.charge is not None:
-            call.charge.reserve_tokens(size, budget)
+            call.charge.reserve_tokens(size, fields.output_budget())
             _show_limits(call, caller)
 
     async def _apply_defaults(

@@ -174,30 +174,23 @@ class Conductor:
         if not self._leases:
             self._fleet.set_busy(True)
         lease = Lease(id, name, self.running[name].target, now, waited, self._release, share, expected_tokens)
-        lease.slot_time = slot_time = self.scheduler.serves[name].slot_state.time
-        lease.slot_entered = slot_time.enter(now)
+        lease.meter = state = self.scheduler.serves[name]
+        lease.slot_entered = state.slot_state.time.enter(now)
         self._leases[id] = lease
         return lease
 
     def _release(self, lease: Lease) -> None:
         now = self._clock.now()
         if self._leases.pop(lease.id, None) is not None:
-            self._leave_slot(lease, now)
+            if lease.meter is not None:
+                lease.meter.end(lease, now)
             if not self._leases:
                 self._fleet.set_busy(False)
-        if lease.used_tokens is not None:
-            self.scheduler.on_used(lease.serve, lease.share, lease.used_tokens - lease.expected_tokens)
         if self._closing:
             self._released.set()
         commands = self.scheduler.on_release(lease.id, lease.serve, now)
         if commands:
             self._carry_out(commands)
-
-    @staticmethod
-    def _leave_slot(lease: Lease, now: float) -> None:
-        slot_time, lease.slot_time = lease.slot_time, None
-        if slot_time is not None:
-            lease.accelerator_seconds = slot_time.leave(now, lease.slot_entered)
 
     def failure_code(self, name: str) -> str:
         """The code of a serve's last failure; empty: it is ready, or never failed."""
@@ -381,8 +374,8 @@ class Conductor:
     def _cut(self, leases: tuple[int, ...], reason: str) -> None:
         for id in leases:
             lease = self._leases.pop(id, None)
-            if lease is not None:
-                self._leave_slot(lease, self._clock.now())
+            if lease is not None and lease.meter is not None:
+                lease.meter.end(lease, self._clock.now())
             if lease is not None and not self._leases:
                 self._fleet.set_busy(False)
             if lease is not None and lease.on_cut is not None:

@@ -105,12 +105,6 @@ class Scheduler(Reconciler):
                 return []  # hot
         return self.reconcile(now)
 
-    def on_used(self, name: str, share: FairShare, difference: float) -> None:
-        """A lease of a key has ended, and cost `difference` tokens more than expected."""
-        state = self.serves.get(name)
-        if state is not None:
-            state.fair_queue.correct(share, difference)
-
     def on_preemption_allowed(self, id: int, name: str, now: float, priority: Priority | None = None) -> list[Command]:
         """Mark a lease as preemptible: it is cut when a request of a higher priority than this (None: any request)
         needs its place or its serve's memory, and it does not make the serve busy. Unknown leases, and those that take
