@@ -98,7 +98,7 @@ def steps(loops: int) -> dict[str, float]:
         counted.leave(charge, Amounts(100, 20))
 
     def take_place() -> None:
-        queue.charge(share, expected_tokens(2000, 500))
+        queue.charge(share, expected_tokens(2000))
         queue.correct(share, 5.0)
         slot.leave(2.0, slot.enter(1.0))
 

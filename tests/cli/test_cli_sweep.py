@@ -85,7 +85,7 @@ def test_a_variant_that_runs_is_measured_and_one_that_takes_too_long_is_given_up
     slow = (*SCRIPTED, "--first-event-after", "30")
     late = ended(slow, tmp_path, replace(LOAD, limit=1.0))
     assert (late.outcome, late.failure) == ("failed", "timeout")
-    dies = (*slow, "--crash-after", "1.5", "--last-words", "out of memory")
+    dies = (*slow, "--crash-after", "4", "--last-words", "out of memory")
     died = ended(dies, tmp_path)
     assert (died.outcome, died.failure) == ("failed", "out_of_memory"), died.seen
 

@@ -30,7 +30,7 @@ class Ran:
     settings: Settings
     leave_running: bool
     announce: Callable[[str], None]
-    reload: Callable[[], Settings] | None
+    read: Callable[[], Settings] | None
     force: frozenset[str]
     resume: bool = False
 
@@ -73,13 +73,13 @@ def test_a_port_on_the_command_line_survives_a_reload(config: Path, ran: list[Ra
     assert run(["up", "--port", "18123"]) == 0
     assert ran[0].settings.front_door.port == 18123
     config.write_text(config.read_text().replace('"slow"', '"slower"'))
-    assert ran[0].reload is not None
-    fresh = ran[0].reload()
+    assert ran[0].read is not None
+    fresh = ran[0].read()
     assert fresh.front_door.port == 18123
     assert fresh.serves[1].name == "slower"
     config.write_text("nonsense = 1")
     with pytest.raises(ConfigError):
-        ran[0].reload()
+        ran[0].read()
 
 
 def test_every_problem_of_the_configuration_is_told_and_nothing_runs(
@@ -121,7 +121,7 @@ def test_the_demo_announces_its_address_models_and_examples(
 ) -> None:
     assert run(["up", "--demo", "--port", str(port)]) == 0
     (call,) = ran
-    assert call.reload is None
+    assert call.read is None
     assert call.settings.paths.state == str(home / ".local" / "state" / "stoker" / "demo")
     out = capsys.readouterr().out
     assert out.startswith(f"listening on http://127.0.0.1:{port}\n")

@@ -47,8 +47,8 @@ class CancelledAtGrant:
         self.asker: asyncio.Task[Any] | None = None
         self.granted: list[str] = []
 
-    def acquire(self, name: str, counted: bool = True, *share: object) -> Lease | PendingLease:
-        pending = self._conductor.acquire(name, counted)
+    def acquire(self, name: str, takes_place: bool = True, *share: object) -> Lease | PendingLease:
+        pending = self._conductor.acquire(name, takes_place)
         assert isinstance(pending, asyncio.Future)
         pending.add_done_callback(self._cancel)
         return pending

@@ -273,8 +273,8 @@ def test_ctrl_c_on_the_demo_leaves_no_process_behind(demo: Plane) -> None:
 
 @pytest.mark.parametrize("policy", ["simple", "block_by_block"])
 def test_the_demos_orchestrator_answers_the_command_that_the_demo_prints(demo: Plane, policy: str) -> None:
-    printed = next(line for line in demo.said().splitlines() if line.startswith("Ask an orchestrator: stoker "))
-    words = shlex.split(printed.partition(": stoker ")[2])
+    printed = next(line for line in demo.said().splitlines() if line.startswith("Ask an orchestrator: "))
+    words = ["run", *shlex.split(printed.partition(" run ")[2])]
     command = preloaded.Command((*words, "--policy", policy), demo.directory, demo.environment)
     out, err = command.communicate(60)
     assert (command.wait(), out) == (0, "1 2 3 4 5 6 7 8 9\n"), err

@@ -74,7 +74,7 @@ class AccessControl:
     @property
     def asks_for_keys(self) -> bool:
         """Whether a request needs a key: unless `auth` says so, as soon as there is one."""
-        return not self.keyring.is_empty if self._auth is None else self._auth
+        return self.keyring.has_keys if self._auth is None else self._auth
 
     @property
     def active(self) -> int:
@@ -96,7 +96,7 @@ class AccessControl:
         if is_local:
             return self._local
         self.check_page(headers, scheme)
-        if not self.asks_for_keys:
+        if self._auth is False or (self._auth is None and not self.keyring.has_keys):
             return self._open
         presented = _presented(headers)
         found = self.keyring.find(presented) if presented else None

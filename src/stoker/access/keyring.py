@@ -67,10 +67,7 @@ class Keyring:
         self._quotas: dict[str, Quota] = {}
         self._entries: dict[str, Entry] = {}
         self._by_digest: dict[bytes, Entry] = {}
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._entries
+        self.has_keys = False
 
     # -- what is known -----------------------------------------------------------------------------------------------
 
@@ -177,6 +174,7 @@ class Keyring:
         for runtime_key in self._runtime_keys.values():
             if runtime_key.name not in self._entries:
                 self._add(self._made(runtime_key), runtime_key)
+        self.has_keys = bool(self._entries)
 
     def _rebuild_key(self, name: str) -> None:
         """As `_rebuild`, for one key: making 10,000 keys costs as much per key as making the first."""
@@ -202,6 +200,7 @@ class Keyring:
         quotas = [self._follow("key", name, f"key '{name}'", key.limits, key.max_active)]
         if f"app {app}" in self._quotas:
             quotas.append(self._quotas[f"app {app}"])
+        self.has_keys = True
         entry = self._entries[name] = Entry(Caller(key, quotas, self._steady), runtime_key, override)
         if runtime_key is None:
             self._by_digest[self.digest(key.value.reveal().encode())] = entry

@@ -48,19 +48,18 @@ class UsageTotals:
 
     def record(self, key: Key, decision: Decision, usages: Sequence[ServeUsage]) -> None:
         """One request has ended."""
-        hour = int(self._now() // HOUR)
-        task = decision.routed.task if decision.routed is not None else ""
+        routed = decision.routed
+        place = int(self._now() // HOUR), key.name, key.app, decision.serve, "" if routed is None else routed.task
+        row = self._rows.get(place) or self._row(*place)
         for one in usages:
-            self._add(self._row(hour, key.name, key.app, one.serve, task), one)
-        row = self._row(hour, key.name, key.app, decision.serve, task)
+            self._add(row if one.serve == decision.serve else self._row(*place[:3], one.serve, place[4]), one)
         row[_REQUESTS] += 1
         if decision.outcome != "served":
             row[_FAILED] += 1
-        ttft = decision.ttft
-        if ttft is not None and decision.stream and decision.outcome == "served":
-            row[_TTFT_SUM] += ttft
+        elif decision.stream and decision.ttft is not None:
+            row[_TTFT_SUM] += decision.ttft
             row[_TTFT_COUNT] += 1
-            seconds = (decision.latency or 0.0) - ttft
+            seconds = (decision.latency or 0.0) - decision.ttft
             if decision.output_tokens and seconds >= SHORTEST_STREAM:
                 row[_DECODE_TOKENS] += decision.output_tokens
                 row[_DECODE_SECONDS] += seconds
@@ -102,9 +101,10 @@ class UsageTotals:
         prompt, output = usage.input or 0, usage.output or 0
         row[_INPUT] += prompt
         row[_OUTPUT] += output
-        row[_CACHED] += usage.cached or 0
-        row[_REASONING] += usage.reasoning or 0
         row[_ACCELERATOR] += usage.accelerator_seconds
-        cost = self.costs.get(usage.serve)
-        if cost is not None:
-            row[_COST] += cost.of(prompt, output)
+        if usage.cached:
+            row[_CACHED] += usage.cached
+        if usage.reasoning:
+            row[_REASONING] += usage.reasoning
+        if self.costs and usage.serve in self.costs:
+            row[_COST] += self.costs[usage.serve].of(prompt, output)

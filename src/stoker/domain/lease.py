@@ -49,10 +49,10 @@ NOBODY = FairShare("")
 """For requests without a key, and those that Stoker itself makes."""
 
 
-class SlotClock(Protocol):
-    """Divides the busy time of a slot among its leases. `request.lease.slot_time` implements it."""
+class LeaseMeter(Protocol):
+    """Measures what leases of one serve use. `request.lease.state` implements it."""
 
-    def leave(self, now: float, entered: float) -> float: ...
+    def end(self, lease: Lease, now: float) -> None: ...
 
 
 class Lease(msgspec.Struct, eq=False):
@@ -71,7 +71,7 @@ class Lease(msgspec.Struct, eq=False):
     """What the request was expected to cost its key, in tokens of output; see `request.lease.fair_queue`."""
     used_tokens: float | None = None
     """What it did cost, set before the release; None: as expected."""
-    slot_time: SlotClock | None = None
+    meter: LeaseMeter | None = None
     slot_entered: float = 0.0
     accelerator_seconds: float = 0.0
     """Set by the release: time on the slot, divided among the leases that were held at the same time."""

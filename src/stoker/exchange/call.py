@@ -65,12 +65,12 @@ class Call(msgspec.Struct, eq=False):
     notes: tuple[str, ...] = ()
     """What was changed in the body because of the key's settings."""
     usages: list[ServeUsage] = []
-    """What the serves counted, one entry for each call of a serve that ended."""
+    """What the serves takes_place, one entry for each call of a serve that ended."""
     may_be_preempted: bool = False
     """The client allows its lease to be taken away for a request of a higher priority."""
     retry_after: float | None = None
     """Seconds for which the serve that was called last asked for a pause."""
-    may_try_elsewhere: Callable[[StokerError], bool] | None = None
+    may_escalate: Callable[[StokerError], bool] | None = None
     """See `Relay`; None: there is no other tier to try."""
     first_byte_timer: FirstByteTimer | None = None
     """Ends the attempt if no answer begins; None: there is no other tier to try."""
@@ -81,11 +81,9 @@ class Call(msgspec.Struct, eq=False):
     ending: Exception | None = None
     """What the request was ended with; None: it goes on."""
 
-    def begin_attempt(
-        self, may_try_elsewhere: Callable[[StokerError], bool] | None, timer: FirstByteTimer | None
-    ) -> None:
+    def begin_attempt(self, may_escalate: Callable[[StokerError], bool] | None, timer: FirstByteTimer | None) -> None:
         """Reset what belongs to one tier. Both arguments are None for the last tier of a plan."""
-        self.may_try_elsewhere = may_try_elsewhere
+        self.may_escalate = may_escalate
         self.first_byte_timer = timer
         self.retry_after = None
 
@@ -99,7 +97,7 @@ class Call(msgspec.Struct, eq=False):
         if not self.is_heavy:
             return work(*args)
         found = await self._body_worker.run(lambda: None if self.ending is not None else work(*args))
-        self.check()
+        self.raise_if_ended()
         return cast(Result, found)
 
     async def run_cancellable(self, work: Coroutine[Any, Any, Result]) -> Result:
@@ -108,22 +106,22 @@ class Call(msgspec.Struct, eq=False):
             self.subtask = task = asyncio.get_running_loop().create_task(work)
             return await task
         except asyncio.CancelledError:
-            self.check()  # `end` cancelled the subtask: raise its error instead
+            self.raise_if_ended()  # `end` cancelled the subtask: raise its error instead
             raise
         finally:
             self.subtask = None
 
-    def lease_now(self, leases: Leases, serve: str, counted: bool = True) -> Lease | None:
-        """Acquire a lease if one is free; else queue for one and return None: `lease_later` waits for it."""
-        self.check()
-        acquired = leases.acquire(serve, counted, self.share, self.expected_tokens)
+    def lease_now(self, leases: Leases, serve: str, takes_place: bool = True) -> Lease | None:
+        """Acquire a lease if one is free; else queue for one and return None: `wait_for_lease` waits for it."""
+        self.raise_if_ended()
+        acquired = leases.acquire(serve, takes_place, self.share, self.expected_tokens)
         if isinstance(acquired, Lease):
             self.lease = acquired
             return acquired
         self.waiting = acquired
         return None
 
-    async def lease_later(self) -> Lease:
+    async def wait_for_lease(self) -> Lease:
         """The lease that `lease_now` queued for. Raises what ended the wait, and CapacityError if
         the bodies of waiting requests take too much memory. On cancel the position is given up.
         """
@@ -141,7 +139,7 @@ class Call(msgspec.Struct, eq=False):
             self._waiting_bodies.release(size)
         if lease.waited:
             self.decision.queued = (self.decision.queued or 0.0) + lease.waited
-        self.check()
+        self.raise_if_ended()
         return lease
 
     def stop_waiting(self) -> None:
@@ -172,7 +170,7 @@ class Call(msgspec.Struct, eq=False):
         self.is_abandoned = True
         self.end(ClientLeft())
 
-    def check(self) -> None:
+    def raise_if_ended(self) -> None:
         """Raise what the request was ended with, if it was ended."""
         if self.ending is not None:
             raise self.ending

@@ -1,7 +1,7 @@
 """Carries a request to one serve: formats it, leases the serve, sends, streams the answer back, releases.
 
     format                      the request as this serve gets it; the decision names the serve from here on
-    answer_without_generating   a load or a token count needs no answer of the model
+    load_or_count_only   a load or a token count needs no answer of the model
     lease_and_send              check the context, take a lease (at once or after a wait), attach the kept conversation,
                                 send; one more attempt if the serve turned out to be gone
     release                     give everything back: connection, conversation, lease. May be called at any time
@@ -101,7 +101,7 @@ class Carrier:
         call.reply.set_header(b"x-stoker-serve", serve.name.encode())
         return request
 
-    async def answer_without_generating(self, call: Call, serve: Serve, request: UpstreamRequest, body: bytes) -> bool:
+    async def load_or_count_only(self, call: Call, serve: Serve, request: UpstreamRequest, body: bytes) -> bool:
         """Load a model or count tokens, if that is all that the client wants. False: it wants an answer."""
         if request.loads_only:
             await self._load(call, serve, request, body)
@@ -117,7 +117,7 @@ class Carrier:
         context = serve.context if call.context is None else min(call.context, serve.context or call.context)
         if generates and context is not None and may_exceed(context, len(request.body), request.fields.output_budget()):
             await self.counter.check_context(call, serve, request)
-        lease = call.lease_now(self.leases, serve.name, generates) or await call.lease_later()
+        lease = call.lease_now(self.leases, serve.name, generates) or await call.wait_for_lease()
         if call.may_be_preempted:
             self.leases.allow_preemption(lease, call.share.priority)
         try:
@@ -130,14 +130,16 @@ class Carrier:
             # Nothing was sent. If the serve's process has just exited, a lease taken a moment later starts it again.
             self.release(call)
             await asyncio.sleep(EXIT_NOTICED_WITHIN)
-            lease = call.lease_now(self.leases, serve.name, generates) or await call.lease_later()
+            lease = call.lease_now(self.leases, serve.name, generates) or await call.wait_for_lease()
             if serve.keep_conversations:
                 await self._attach_conversation(call, serve, lease, request)
             await self._encode_and_relay(call, lease, request)
 
-    async def pass_through(self, call: Call, serve: Serve, counted: bool, method: str, path: str, body: bytes) -> None:
-        """One call of the serve with nothing changed. `counted`: it takes one of the serve's places."""
-        lease = call.lease_now(self.leases, serve.name, counted) or await call.lease_later()
+    async def pass_through(
+        self, call: Call, serve: Serve, takes_place: bool, method: str, path: str, body: bytes
+    ) -> None:
+        """One call of the serve with nothing changed. `takes_place`: it takes one of the serve's places."""
+        lease = call.lease_now(self.leases, serve.name, takes_place) or await call.wait_for_lease()
         head = request_head(method.encode(), path, lease.target, call.wire.raw_headers, len(body), plain=False)
         await self._relay(call, lease).send(lease.target, head, body)
 
@@ -163,14 +165,14 @@ class Carrier:
             sequence.release(None if relay is None else _tokens(relay))
         lease, call.lease = call.lease, None
         if lease is not None and relay is not None:
-            usage = relay.usage
-            prompt, cached, output = _prompt_tokens(usage), usage.cached or 0, usage.output
+            prompt, cached, output = usage.input, usage.cached, usage.output
+            if prompt is not None and cached is not None and cached > prompt:
+                prompt = cached  # Messages leaves cached ones out of `input`
             if output is not None:
-                lease.used_tokens = used_tokens(prompt or 0, cached, output)
+                lease.used_tokens = used_tokens(prompt or 0, cached or 0, output)
             lease.release()
-            call.usages.append(
-                ServeUsage(lease.serve, prompt, output, usage.cached, usage.reasoning, lease.accelerator_seconds)
-            )
+            used = ServeUsage(lease.serve, prompt, output, cached, usage.reasoning, lease.accelerator_seconds)
+            call.usages.append(used)
         elif lease is not None:
             lease.release()
 
@@ -184,7 +186,7 @@ class Carrier:
         """An Ollama client wants a model loaded or unloaded. Stoker loads it, but decides itself what is unloaded."""
         unloads = await call.process(wants_unload, body)
         if not unloads:
-            call.lease_now(self.leases, serve.name, counted=False) or await call.lease_later()
+            call.lease_now(self.leases, serve.name, takes_place=False) or await call.wait_for_lease()
         generate = request.client.dialect is Dialect.OLLAMA_GENERATE
         answer = load_answer(request.fields.model, int(self._clock.wall()), unloads, generate)
         call.reply.send_whole(200, [(b"content-type", b"application/json")], msgspec.json.encode(answer))
@@ -197,7 +199,7 @@ class Carrier:
             call.sequence_lease = await call.process(keeper.begin, *arguments)
             if call.sequence_lease is not None:
                 await call.run_cancellable(call.sequence_lease.prepare())
-                call.check()
+                call.raise_if_ended()
 
     async def _encode_and_relay(self, call: Call, lease: Lease, request: UpstreamRequest) -> None:
         target, decision = lease.target, call.decision
@@ -224,7 +226,7 @@ class Carrier:
     def _relay(self, call: Call, lease: Lease) -> Relay:
         if lease.target.key is not None:  # a serve that Stoker starts may have a new key
             self.formatter.upstream_messages.add_secret(lease.target.key)
-        relay = call.relay = Relay(call.reply, self._pool, self._limits, call.may_try_elsewhere)
+        relay = call.relay = Relay(call.reply, self._pool, self._limits, call.may_escalate)
         if call.first_byte_timer is not None:
             call.first_byte_timer.begin(relay)
         call.sent_at = self._clock.now()

@@ -46,13 +46,13 @@ class TokenCounter:
             return None
         try:
             request = await call.process(self._formatter.format, serve, target, endpoint, fields, body)
-            lease = call.lease_now(self._leases, serve.name, counted=False)
+            lease = call.lease_now(self._leases, serve.name, takes_place=False)
             if lease is None:
                 call.stop_waiting()
                 return None
             tokens = await self._ask(call, lease, request)
         except StokerError:
-            call.check()
+            call.raise_if_ended()
             return None
         if tokens is not None:
             call.token_count = serve.name, tokens
@@ -67,10 +67,10 @@ class TokenCounter:
         source, tokens = "engine", await self._count(call, serve, request)
         if tokens is None:
             source, request = "generation", await call.process(self._formatter.with_one_token, request)
-            lease = call.lease_now(self._leases, serve.name) or await call.lease_later()
+            lease = call.lease_now(self._leases, serve.name) or await call.wait_for_lease()
             body = (await call.process(request.edited, lease.target.served_name)).body
             tokens = await call.run_cancellable(count_by_asking(self._pool, lease.target, request.endpoint.path, body))
-        call.check()
+        call.raise_if_ended()
         if tokens is None:
             text = (
                 f"serve '{serve.name}' cannot count tokens: its engine has no counter, and its answers report no usage"
@@ -83,7 +83,7 @@ class TokenCounter:
         """Prompt tokens; None: the engine has no counter. Takes none of the serve's places."""
         if call.token_count[0] == serve.name:
             return call.token_count[1]
-        lease = call.lease_now(self._leases, serve.name, counted=False) or await call.lease_later()
+        lease = call.lease_now(self._leases, serve.name, takes_place=False) or await call.wait_for_lease()
         return await self._ask(call, lease, request)
 
     async def _ask(self, call: Call, lease: Lease, request: UpstreamRequest) -> int | None:
@@ -95,5 +95,5 @@ class TokenCounter:
         finally:
             lease.release()
             call.lease = None
-        call.check()
+        call.raise_if_ended()
         return tokens

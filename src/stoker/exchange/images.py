@@ -37,7 +37,7 @@ class ImageInliner:
         except StokerError as error:
             call.decision.candidates = [Candidate(serve.name, error.code)]
             raise
-        call.check()
+        call.raise_if_ended()
         fields.model_at = None  # its position in the old body
         call.token_count = "", None
         size = len(body) + sum(len(data) for _, data in found.values())

@@ -123,10 +123,10 @@ class Flow:
         return self._guard(call, caller, self._infer(call, caller, endpoint))
 
     def pass_through(
-        self, call: Call, caller: Caller, serve: Serve, counted: bool, method: str, path: str, body: bytes
+        self, call: Call, caller: Caller, serve: Serve, takes_place: bool, method: str, path: str, body: bytes
     ) -> Coroutine[Any, Any, None]:
         """One request of /upstream/SERVE/PATH, unchanged. Raises nothing but CancelledError."""
-        return self._guard(call, caller, self._carrier.pass_through(call, serve, counted, method, path, body))
+        return self._guard(call, caller, self._carrier.pass_through(call, serve, takes_place, method, path, body))
 
     async def _infer(self, call: Call, caller: Caller, endpoint: Endpoint) -> None:
         settings, carrier = self.settings, self._carrier
@@ -172,7 +172,7 @@ class Flow:
         if settings.image_fetcher.policy.fetch:
             body = await carrier.images.inline(call, serve, endpoint, fields, body)
         upstream = await carrier.format(call, serve, endpoint, fields, body)
-        if upstream.written is not None and await carrier.answer_without_generating(call, serve, upstream, body):
+        if upstream.written is not None and await carrier.load_or_count_only(call, serve, upstream, body):
             return
         try:
             await carrier.lease_and_send(call, serve, upstream)
@@ -266,15 +266,15 @@ class Flow:
 
     def _take_share(self, call: Call, caller: Caller, fields: BodyFields, size: int) -> None:
         """Whose places the request uses, and what it reserves of its key's limits. Raises ClientError 429."""
-        budget = fields.output_budget()
-        call.share, call.context = caller.share, caller.key.context
-        call.expected_tokens = expected_tokens(size, budget)
-        if fields.service_tier == "flex" and call.share.priority is not Priority.BACKGROUND:
-            call.share = call.share._replace(priority=Priority.BACKGROUND)
-        if call.share.priority is Priority.BACKGROUND:
+        call.share = share = caller.share
+        call.context = caller.key.context
+        call.expected_tokens = expected_tokens(size)
+        if fields.service_tier == "flex" and share.priority is not Priority.BACKGROUND:
+            call.share = share = share._replace(priority=Priority.BACKGROUND)
+        if share.priority is Priority.BACKGROUND:
             call.may_be_preempted = call.wire.headers.get(PREEMPTIBLE_HEADER, b"").strip().lower() == b"true"
         if call.charge is not None:
-            call.charge.reserve_tokens(size, budget)
+            call.charge.reserve_tokens(size, fields.output_budget())
             _show_limits(call, caller)
 
     async def _apply_defaults(
@@ -314,7 +314,7 @@ class Flow:
             code = self._carrier.leases.failure_code(serve.name)
         if code not in BEYOND_THE_DEVICE:
             return None
-        call.check()
+        call.raise_if_ended()
         try:
             fallback = self.settings.names.resolve(serve.fallback, caller.may_use)
             dialect_for(fallback, endpoint.dialect, endpoint.path)

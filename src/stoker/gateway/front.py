@@ -255,12 +255,12 @@ class Front:
         serve = self.flow.settings.names.resolve(name, caller.may_use)
         method = call.wire.method
         allowed = UPSTREAM.get(serve.engine, {})
-        counted = allowed.get((method, rest))
-        if counted is None:
+        takes_place = allowed.get((method, rest))
+        if takes_place is None:
             listed = ", ".join(f"{m} /{p}" for m, p in allowed)
             text = f"{method} /{rest[:100]} is not passed on to serve '{serve.name}'; these requests are: {listed}"
             raise ClientError(text, code="not_listed", status=404)
-        if counted and serve.keep_conversations:
+        if takes_place and serve.keep_conversations:
             text = f"POST /{rest} is not passed on to serve '{serve.name}', which keeps conversations: use /v1/..."
             raise ClientError(text, code="not_listed", status=404)
         if method == "GET":
@@ -270,7 +270,7 @@ class Front:
         call.decision.serve = serve.name
         query = call.wire.query.decode("latin-1")
         full = f"/{rest}?{query}" if query else f"/{rest}"
-        await self.flow.pass_through(call, caller, serve, counted, method, full, body)
+        await self.flow.pass_through(call, caller, serve, takes_place, method, full, body)
 
     def _json(self, call: Call, answer: Mapping[str, Any]) -> None:
         self._whole(call, 200, JSON, msgspec.json.encode(answer))

@@ -180,7 +180,7 @@ class Orchestrators:
         memory, earlier = await call.run_cancellable(
             asyncio.to_thread(self._open_memory, orchestrator, head, call.wire.headers)
         )
-        call.check()
+        call.raise_if_ended()
         worker = self._writer(serves)
         run = self._run(orchestrator, call, prompt, serves, worker, memory, earlier)
         call.decision.orchestrated = record = OrchestratedRecord(orchestrator.name, chosen.policy.value, chosen.why)

@@ -117,7 +117,7 @@ class Dispatcher:
         opinion = self.second_opinion
         if opinion is not None and endpoint.generates and opinion.wants(task):
             task = await call.run_cancellable(opinion.settle(task, outlined, may_use_cloud))
-            call.check()
+            call.raise_if_ended()
 
         def speaks(serve: Serve) -> bool:
             target = self._carrier.target(serve.name)
@@ -179,7 +179,7 @@ class Dispatcher:
             if is_last or not may_escalate(error) or _has_begun(call):
                 _set_retry_after(error, request.pauses)
                 raise
-            call.check()
+            call.raise_if_ended()
             return False
         finally:
             self._carrier.release(call)
@@ -220,7 +220,7 @@ class Dispatcher:
         body = await self._carrier.images.inline(call, serve, endpoint, fields, request.body)
         upstream = await self._carrier.format(call, serve, endpoint, fields, body, must_read=step.verify in HOLDING)
         call.reply.set_header(b"x-stoker-tier", step.tier.name.encode())
-        if upstream.written is not None and await self._carrier.answer_without_generating(call, serve, upstream, body):
+        if upstream.written is not None and await self._carrier.load_or_count_only(call, serve, upstream, body):
             return
         try:
             await self._send_verified(call, serve, step, attempt, upstream)
@@ -231,7 +231,7 @@ class Dispatcher:
             continues = _has_begun(call)
             if continues and not (translator.can_continue and CALL_FINDINGS.issuperset(attempt.findings)):
                 raise
-            call.check()
+            call.raise_if_ended()
             self._carrier.release(call)
             attempt.input_tokens, attempt.output_tokens = call.decision.input_tokens, call.decision.output_tokens
             attempt.repairs += 1

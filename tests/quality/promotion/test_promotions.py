@@ -82,7 +82,7 @@ class Books:
         ended = [event for event in self.events if isinstance(event, PromotionWatchEnded)]
         return [(event.override.serve, event.finding.outcome, event.rolled_back) for event in ended]
 
-    def acquire(self, name: str, counted: bool = True, *share: object) -> Lease:
+    def acquire(self, name: str, takes_place: bool = True, *share: object) -> Lease:
         self.leased += 1
         target = self.target(name)
         assert target is not None

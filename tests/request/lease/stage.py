@@ -51,9 +51,11 @@ class Stage:
                     self.wake = at
         return commands
 
-    def request(self, name: str, counted: bool = True, share: FairShare = NOBODY, expected_tokens: float = 0.0) -> int:
+    def request(
+        self, name: str, takes_place: bool = True, share: FairShare = NOBODY, expected_tokens: float = 0.0
+    ) -> int:
         self._next += 1
-        commands = self.scheduler.on_request(self._next, name, self.now, counted, share, expected_tokens)
+        commands = self.scheduler.on_request(self._next, name, self.now, takes_place, share, expected_tokens)
         self.take(commands)
         return self._next
 

@@ -351,7 +351,7 @@ def test_counting_tokens_takes_a_lease_but_no_place() -> None:
     stage = Stage(serve("a", max_active=1, queue_timeout=0.0))
     stage.load("a")
     stage.request("a")
-    assert stage.request("a", counted=False) in stage.granted
+    assert stage.request("a", takes_place=False) in stage.granted
     assert stage.scheduler.serves["a"].active == 1
 
 

@@ -93,18 +93,18 @@ class Stories(RuleBasedStateMachine):
                 case WakeAt(at):
                     self.wake = at
 
-    def ask(self, name: str, counted: bool) -> None:
+    def ask(self, name: str, takes_place: bool) -> None:
         self.next += 1
         id = self.next
         self.asked[id] = name
         self.waiting[id] = self.now
-        self.take(self.scheduler.on_request(id, name, self.now, counted))
+        self.take(self.scheduler.on_request(id, name, self.now, takes_place))
 
     # -- what may happen ---------------------------------------------------------------------------------------
 
-    @rule(name=NAMES, counted=st.booleans())
-    def request(self, name: str, counted: bool) -> None:
-        self.ask(name, counted)
+    @rule(name=NAMES, takes_place=st.booleans())
+    def request(self, name: str, takes_place: bool) -> None:
+        self.ask(name, takes_place)
 
     @precondition(lambda self: self.holding)
     @rule(data=st.data())
@@ -254,7 +254,7 @@ class Stories(RuleBasedStateMachine):
     def nobody_ready_has_a_free_place_and_a_waiter(self) -> None:
         for state in self.scheduler.serves.values():
             if state.phase is ServePhase.READY and state.has_place():
-                assert not any(w.counted for w in state.queue.values())
+                assert not any(w.takes_place for w in state.queue.values())
 
     @invariant()
     def requests_wait_for_a_place_on_ready_serves_and_for_a_load_on_others(self) -> None:
@@ -268,7 +268,7 @@ class Stories(RuleBasedStateMachine):
         for state in self.scheduler.serves.values():
             if state.preemptible:
                 assert state.phase is ServePhase.READY
-                assert not any(w.counted for w in state.queue.values())
+                assert not any(w.takes_place for w in state.queue.values())
 
     @invariant()
     def the_head_of_a_queue_is_not_starved(self) -> None:

@@ -106,7 +106,7 @@ class Conductor:
         return None if running is None else running.target
 
     def acquire(
-        self, name: str, counted: bool = True, share: FairShare = NOBODY, expected_tokens: float = 0.0
+        self, name: str, takes_place: bool = True, share: FairShare = NOBODY, expected_tokens: float = 0.0
     ) -> Lease | asyncio.Future[Lease]:
         """A lease, or a Future of one. Raises StokerError if the request is refused at once. See `Leases`.
 
@@ -118,11 +118,11 @@ class Conductor:
             self._refuse_hopeless(state)
             if self._fleet.lacks_weights(state.serve):
                 return self._fetching.acquire_after_fetch(
-                    name, timing(state).swap_timeout, lambda: self.acquire(name, counted, share, expected_tokens)
+                    name, timing(state).swap_timeout, lambda: self.acquire(name, takes_place, share, expected_tokens)
                 )
         id = next(self._ids)
         now = self._clock.now()
-        commands = self.scheduler.on_request(id, name, now, counted, share, expected_tokens)
+        commands = self.scheduler.on_request(id, name, now, takes_place, share, expected_tokens)
         if len(commands) == 1 and type(commands[0]) is Grant:
             return self._lease(id, name, now, 0.0, share, expected_tokens)
         waiting = self._wait(id, name, now, is_request=True, share=share, expected_tokens=expected_tokens)
@@ -174,30 +174,23 @@ class Conductor:
         if not self._leases:
             self._fleet.set_busy(True)
         lease = Lease(id, name, self.running[name].target, now, waited, self._release, share, expected_tokens)
-        lease.slot_time = slot_time = self.scheduler.serves[name].slot_state.time
-        lease.slot_entered = slot_time.enter(now)
+        lease.meter = state = self.scheduler.serves[name]
+        lease.slot_entered = state.slot_state.time.enter(now)
         self._leases[id] = lease
         return lease
 
     def _release(self, lease: Lease) -> None:
         now = self._clock.now()
         if self._leases.pop(lease.id, None) is not None:
-            self._leave_slot(lease, now)
+            if lease.meter is not None:
+                lease.meter.end(lease, now)
             if not self._leases:
                 self._fleet.set_busy(False)
-        if lease.used_tokens is not None:
-            self.scheduler.on_used(lease.serve, lease.share, lease.used_tokens - lease.expected_tokens)
         if self._closing:
             self._released.set()
         commands = self.scheduler.on_release(lease.id, lease.serve, now)
         if commands:
             self._carry_out(commands)
-
-    @staticmethod
-    def _leave_slot(lease: Lease, now: float) -> None:
-        slot_time, lease.slot_time = lease.slot_time, None
-        if slot_time is not None:
-            lease.accelerator_seconds = slot_time.leave(now, lease.slot_entered)
 
     def failure_code(self, name: str) -> str:
         """The code of a serve's last failure; empty: it is ready, or never failed."""
@@ -381,8 +374,8 @@ class Conductor:
     def _cut(self, leases: tuple[int, ...], reason: str) -> None:
         for id in leases:
             lease = self._leases.pop(id, None)
-            if lease is not None:
-                self._leave_slot(lease, self._clock.now())
+            if lease is not None and lease.meter is not None:
+                lease.meter.end(lease, self._clock.now())
             if lease is not None and not self._leases:
                 self._fleet.set_busy(False)
             if lease is not None and lease.on_cut is not None:

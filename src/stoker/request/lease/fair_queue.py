@@ -23,21 +23,21 @@ from stoker.request.lease.waiter import Waiter
 PROMPT_TOKEN = 0.25
 """What a token of the prompt costs, in tokens of output: reading is several times as fast as writing."""
 BYTES_PER_TOKEN = 4
-ASSUMED_OUTPUT = 256
+_PER_BYTE = PROMPT_TOKEN / BYTES_PER_TOKEN
+ASSUMED_OUTPUT = 256.0
 """Tokens of an answer before anybody knows."""
 MAX_KEYS = 1024
 """Finish tags that are remembered, in each priority. Those in the past mean nothing, and are forgotten first."""
 
 
-def expected_tokens(body_bytes: int, output_budget: int | None) -> float:
-    """The estimated cost of a request."""
-    output = ASSUMED_OUTPUT if output_budget is None else min(max(output_budget, 1), ASSUMED_OUTPUT)
-    return body_bytes / BYTES_PER_TOKEN * PROMPT_TOKEN + output
+def expected_tokens(body_bytes: int) -> float:
+    """The estimated cost of a request. What it may write at most says little about what it will write."""
+    return body_bytes * _PER_BYTE + ASSUMED_OUTPUT
 
 
 def used_tokens(prompt: int, cached: int, output: int) -> float:
     """The cost of a request that has ended. Cached tokens of the prompt were not read again."""
-    return max(prompt - cached, 0) * PROMPT_TOKEN + output
+    return (prompt - cached) * PROMPT_TOKEN + output if prompt > cached else float(output)
 
 
 class _Tags:
@@ -70,9 +70,9 @@ class FairQueue:
 
     def correct(self, share: FairShare, difference: float) -> None:
         """A granted request has ended, and cost so much more than was charged."""
-        tags = self._tags[share.priority]
-        if share.key in tags.finish:
-            tags.finish[share.key] += difference / share.weight
+        finish = self._tags[share.priority].finish
+        if share.key in finish:
+            finish[share.key] += difference / share.weight
 
     def order(self, waiters: Iterable[Waiter]) -> list[Waiter]:
         """The waiters (in order of arrival) in the order in which they get places. Takes n log n."""

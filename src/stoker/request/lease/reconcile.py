@@ -101,12 +101,12 @@ class Reconciler(Transitions):
             for waiter in state.fair_queue.order(state.queue.values()):
                 if gives_way and waiter.is_background:
                     continue
-                if waiter.want is Want.REQUEST and waiter.counted and state.preemptible and not state.has_place():
+                if waiter.want is Want.REQUEST and waiter.takes_place and state.preemptible and not state.has_place():
                     commands += self.cut_preemptible(state, waiter.share.priority)
                 if waiter.want is Want.SWITCH:
                     commands.append(Grant(waiter.id))
-                elif not waiter.counted or state.has_place():
-                    self.add_lease(state, waiter.id, waiter.counted, waiter.share, waiter.expected_tokens)
+                elif not waiter.takes_place or state.has_place():
+                    self.add_lease(state, waiter.id, waiter.takes_place, waiter.share, waiter.expected_tokens)
                     commands.append(Grant(waiter.id))
                 else:
                     continue

@@ -38,7 +38,7 @@ class Scheduler(Reconciler):
         id: int,
         name: str,
         now: float,
-        counted: bool = True,
+        takes_place: bool = True,
         share: FairShare = NOBODY,
         expected_tokens: float = 0.0,
     ) -> list[Command]:
@@ -58,12 +58,12 @@ class Scheduler(Reconciler):
         is_open = state.phase is ServePhase.READY and not state.is_held and not self.closing
         if share.priority is Priority.BACKGROUND and state.slot_state.has_foreground_waiting_for_load():
             is_open = False
-        if is_open and (not counted or (not state.queue and state.active < state.serve.max_active)):
-            self.add_lease(state, id, counted, share, expected_tokens)
+        if is_open and (not takes_place or (not state.queue and state.active < state.serve.max_active)):
+            self.add_lease(state, id, takes_place, share, expected_tokens)
             return [Grant(id)]  # 1
         cut = self.cut_preemptible(state, share.priority) if is_open and state.preemptible else []
         if cut and not state.queue and state.has_place():
-            self.add_lease(state, id, counted, share, expected_tokens)
+            self.add_lease(state, id, takes_place, share, expected_tokens)
             return [*cut, Grant(id)]  # 1
         error, waits_for_place = self._refusal(state, now)
         if error is not None and error.code == refusals.QUEUE_FULL and (last := _displaced(state, share)) is not None:
@@ -75,7 +75,7 @@ class Scheduler(Reconciler):
         patience = state.serve.queue_timeout if waits_for_place else timing(state).swap_timeout
         deadline = now + patience
         state.queue[id] = Waiter(
-            id, Want.REQUEST, now, deadline, counted, waits_for_place, share=share, expected_tokens=expected_tokens
+            id, Want.REQUEST, now, deadline, takes_place, waits_for_place, share=share, expected_tokens=expected_tokens
         )
         return [*cut, *self.reconcile(now)]
 
@@ -91,10 +91,10 @@ class Scheduler(Reconciler):
     def on_release(self, id: int, name: str, now: float) -> list[Command]:
         """A lease ends. Unknown ones (cut, or their serve has exited) are ignored."""
         state = self.serves.get(name)
-        counted = state.leases.pop(id, None) if state is not None else None
-        if state is None or counted is None:
+        takes_place = state.leases.pop(id, None) if state is not None else None
+        if state is None or takes_place is None:
             return []
-        state.active -= counted
+        state.active -= takes_place
         if id in state.preemptible:
             del state.preemptible[id]
         else:
@@ -104,12 +104,6 @@ class Scheduler(Reconciler):
             if idle is None or (self.wake is not None and self.wake <= now + idle):
                 return []  # hot
         return self.reconcile(now)
-
-    def on_used(self, name: str, share: FairShare, difference: float) -> None:
-        """A lease of a key has ended, and cost `difference` tokens more than expected."""
-        state = self.serves.get(name)
-        if state is not None:
-            state.fair_queue.correct(share, difference)
 
     def on_preemption_allowed(self, id: int, name: str, now: float, priority: Priority | None = None) -> list[Command]:
         """Mark a lease as preemptible: it is cut when a request of a higher priority than this (None: any request)
@@ -243,7 +237,7 @@ class Scheduler(Reconciler):
             return [Reject(id, refusals.no_fit(fit))]
         state.backoff_until = 0.0
         state.parked = ""
-        state.queue[id] = Waiter(id, Want.SWITCH, now, FOREVER, counted=False, drain_timeout=drain_timeout)
+        state.queue[id] = Waiter(id, Want.SWITCH, now, FOREVER, takes_place=False, drain_timeout=drain_timeout)
         return self.reconcile(now)
 
     def on_preload(self, name: str, now: float) -> list[Command]:

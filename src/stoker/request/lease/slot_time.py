@@ -16,19 +16,17 @@ class SlotTime:
 
     def enter(self, now: float) -> float:
         """A lease begins. Returns what `leave` wants."""
-        self._advance(now)
-        self._held += 1
-        return self._share
-
-    def leave(self, now: float, entered: float) -> float:
-        """A lease ends. Returns its seconds. The sum over all leases is the time in which any was held."""
-        self._advance(now)
-        self._held -= 1
-        return self._share - entered
-
-    def _advance(self, now: float) -> None:
         if self._held:
             self._share += (now - self._at) / self._held
         else:
             self._share = 0.0  # nobody refers to it, and small numbers stay exact
         self._at = now
+        self._held += 1
+        return self._share
+
+    def leave(self, now: float, entered: float) -> float:
+        """A lease ends. Returns its seconds. The sum over all leases is the time in which any was held."""
+        self._share += (now - self._at) / self._held
+        self._at = now
+        self._held -= 1
+        return self._share - entered

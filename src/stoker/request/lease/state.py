@@ -9,6 +9,7 @@ from enum import Enum
 
 from stoker.domain.errors import StokerError
 from stoker.domain.key import Priority
+from stoker.domain.lease import Lease
 from stoker.domain.serve import Serve, Slot
 from stoker.request.lease.fair_queue import FairQueue
 from stoker.request.lease.phases import PhaseEvent, ServePhase, next_phase
@@ -71,6 +72,12 @@ class ServeState:
     """Bytes of the slot that it held when it was last measured; None: not measured since its start."""
     unloads: list[int] = field(default_factory=list)
     """Ids of the unloads (an operator's) that wait for its stop."""
+
+    def end(self, lease: Lease, now: float) -> None:
+        """A lease ends: charge its key what it really used, and give it its seconds of the slot."""
+        lease.accelerator_seconds = self.slot_state.time.leave(now, lease.slot_entered)
+        if lease.used_tokens is not None:
+            self.fair_queue.correct(lease.share, lease.used_tokens - lease.expected_tokens)
 
     @property
     def name(self) -> str:

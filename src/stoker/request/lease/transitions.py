@@ -57,10 +57,10 @@ class Transitions:
         return None, None
 
     def add_lease(
-        self, state: ServeState, id: int, counted: bool, share: FairShare = NOBODY, expected_tokens: float = 0.0
+        self, state: ServeState, id: int, takes_place: bool, share: FairShare = NOBODY, expected_tokens: float = 0.0
     ) -> None:
-        state.leases[id] = counted
-        if counted:
+        state.leases[id] = takes_place
+        if takes_place:
             state.active += 1
             state.fair_queue.charge(share, expected_tokens)
 

@@ -24,7 +24,7 @@ class Waiter:
     want: Want
     since: float
     deadline: float
-    counted: bool = True
+    takes_place: bool = True
     """Takes one of the serve's `max_active` places."""
     waits_for_place: bool = False
     """Waits for a place on a ready serve, not for a load. `update_wait` follows the serve's phase."""

@@ -109,7 +109,7 @@ class Relay:
 
     __slots__ = (
         "_body", "_connection", "_dialect", "_head", "_headers", "_held", "_is_flowing", "_is_raw_stream",
-        "_last_data", "_limits", "_loop", "_may_try_elsewhere", "_opening", "_outcome", "_pool", "_reader",
+        "_last_data", "_limits", "_loop", "_may_escalate", "_opening", "_outcome", "_pool", "_reader",
         "_removes_usage", "_requires_answer", "_sent", "_size", "_target", "_timer", "received", "reply",
         "retry_after", "translator", "upstream_status", "usage",
     )  # fmt: skip
@@ -119,9 +119,9 @@ class Relay:
         reply: Reply,
         pool: ConnectionPool,
         limits: Limits,
-        may_try_elsewhere: Callable[[StokerError], bool] | None = None,
+        may_escalate: Callable[[StokerError], bool] | None = None,
     ) -> None:
-        """`may_try_elsewhere(error)`: whether a 4xx is raised, so that another serve can be tried. Otherwise it is
+        """`may_escalate(error)`: whether a 4xx is raised, so that another serve can be tried. Otherwise it is
         passed on unchanged.
         """
         self.reply = reply
@@ -132,7 +132,7 @@ class Relay:
         """Writes the reply in the client's dialect, if it is in another one; may also only check it."""
         self.retry_after: float | None = None
         """Seconds for which the serve asked for a pause; None: it did not."""
-        self._may_try_elsewhere = may_try_elsewhere
+        self._may_escalate = may_escalate
         self._pool = pool
         self._limits = limits
         self._loop = reply.loop
@@ -417,7 +417,7 @@ class Relay:
                 raise error  # 2
         if self.reply.is_committed:
             raise faults.refused(status, body)  # 3
-        if error is not None and self._may_try_elsewhere is not None and self._may_try_elsewhere(error):
+        if error is not None and self._may_escalate is not None and self._may_escalate(error):
             raise error  # 4
         self.reply.error = error
 
