@@ -387,6 +387,13 @@ async def test_usage_agrees_with_what_the_engine_counted_to_the_token(plane: Pla
 
 
 @story
+async def test_metrics_have_a_series_for_each_key(plane: Plane) -> None:
+    assert (await ask(plane, "bob")).status == 200
+    wanted = 'stoker_key_tokens_total{app="",key="bob",kind="output"}'
+    poll(lambda: wanted in plane.ask("GET", "/metrics")[1], "the next write of usage")
+
+
+@story
 async def test_a_key_sees_its_own_usage_and_nobody_elses(plane: Plane) -> None:
     await ask(plane, "ann")
     async with RawClient(plane.port, timeout=30) as client:

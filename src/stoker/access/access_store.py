@@ -19,6 +19,7 @@ from stoker.access.keyring import Keyring
 from stoker.access.usage import HOUR, UsageTotals
 from stoker.domain.errors import StokerError
 from stoker.domain.runtime_key import RuntimeKey, SettingsOverride
+from stoker.store.key_usage import KeyUsageCounts
 
 log = logging.getLogger("stoker.access")
 
@@ -33,11 +34,20 @@ Result = TypeVar("Result")
 class AccessStore:
     """`wall`: Unix seconds by which usage is dated and keys expire."""
 
-    def __init__(self, path: Path, usage_days: int, wall: Callable[[], float], steady: Callable[[], float]) -> None:
-        """Opens the file. Raises StokerError `state_unusable`. `steady`: what limits count by; see `SteadyTime`."""
+    def __init__(
+        self,
+        path: Path,
+        usage_days: int,
+        wall: Callable[[], float],
+        steady: Callable[[], float],
+        counts: KeyUsageCounts | None = None,
+    ) -> None:
+        """Opens the file. Raises StokerError `state_unusable`. `steady`: what limits count by; see `SteadyTime`.
+        `counts`: totals for /metrics."""
         self._path = path
         self._now = wall
         self._usage_days = usage_days
+        self._counts = counts or KeyUsageCounts()
         self._executor = ThreadPoolExecutor(1, "access")
         self._pruned_at = float("-inf")
         self._is_failing = False
@@ -124,6 +134,8 @@ class AccessStore:
 
     def _on_written(self, error: Exception | None, rows: list[UsageRow]) -> None:
         if error is None:
+            for (_, key, app, _, _), amounts in rows:
+                self._counts.add(key, app, amounts)
             if self._is_failing:
                 log.warning("%s can be written again", self._path)
             self._is_failing = False

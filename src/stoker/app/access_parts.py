@@ -9,6 +9,7 @@ from stoker.access.access_control import AccessControl
 from stoker.access.access_store import AccessStore
 from stoker.access.steady_time import SteadyTime
 from stoker.app.context import BuildContext
+from stoker.store.key_usage import KeyUsageCounts
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
@@ -26,12 +27,12 @@ class AccessParts:
         return "" if entry is None else entry.caller.key.app
 
 
-def build_access(context: BuildContext) -> AccessParts:
-    """Raises StokerError if the state cannot be used."""
+def build_access(context: BuildContext, counts: KeyUsageCounts) -> AccessParts:
+    """`counts`: totals for /metrics. Raises StokerError if the state cannot be used."""
     settings = context.settings
     wall = context.clock.wall
     steady = SteadyTime(wall, _elapsed).now
-    store = AccessStore(context.directory / "access.db", settings.paths.usage_days, wall, steady)
+    store = AccessStore(context.directory / "access.db", settings.paths.usage_days, wall, steady, counts)
     return AccessParts(store, AccessControl(settings.front_door, store.keyring, settings.apps))
 
 

@@ -66,7 +66,7 @@ def build(active: ActiveConfiguration, state: StateDir, options: RunOptions) -> 
     bus, pool = EventBus(), ConnectionPool()
     context = BuildContext(active, state, options, SystemClock(), bus.publish)
     store = build_store(context)
-    access = build_access(context)
+    access = build_access(context, store.metrics.keys)
     access.store.usage.configure(cloud_prices(context.settings.router))
     fleet = build_fleet(context)
     promotions = _build_promotions(context, store, fleet)

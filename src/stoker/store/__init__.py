@@ -13,10 +13,11 @@ journal           swaps in progress
 
 metrics           Metrics: totals of decisions and swaps
 routed            totals of routed requests         orchestrated  totals of orchestrated ones
+key_usage         totals of keys
 histogram         buckets and their bounds
 labels            allowed label values
 families          metric families
-exposition, routed_exposition, orchestrated_exposition  all of it as Prometheus text
+exposition, routed_exposition, orchestrated_exposition, key_usage_exposition  all of it as Prometheus text
 
 state             StateDir: the directory that one `up` owns, and its lock
 control_socket    where `up` listens for commands

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from stoker.store import orchestrated_exposition, routed_exposition
+from stoker.store import key_usage_exposition, orchestrated_exposition, routed_exposition
 from stoker.store.families import counter, gauge, histogram, number, records
 from stoker.store.labels import STATES
 from stoker.store.metrics import Metrics
@@ -43,6 +43,7 @@ class _Scrape(Collector):
         yield from self._warm()
         yield from routed_exposition.families(self._metrics.routed, self._status)
         yield from orchestrated_exposition.families(self._metrics.orchestrated)
+        yield from key_usage_exposition.families(self._metrics.keys)
 
     def _requests(self) -> Iterator[Metric]:
         cells = list(self._metrics.cells.items())

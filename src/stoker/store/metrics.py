@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from stoker.domain.decision import Decision
 from stoker.store import labels
 from stoker.store.histogram import REQUEST_BOUNDS, SWAP_BOUNDS, Histogram
+from stoker.store.key_usage import KeyUsageCounts
 from stoker.store.orchestrated import OrchestratedCounts
 from stoker.store.routed import RoutedCounts
 
@@ -60,6 +61,7 @@ class Metrics:
         self.refusals: dict[tuple[str, str], int] = {}
         self.routed = RoutedCounts()
         self.orchestrated = OrchestratedCounts()
+        self.keys = KeyUsageCounts()
 
     def observe(self, decision: Decision) -> None:
         """Count a sealed decision. An unknown time or token count is left out, never taken as 0."""
