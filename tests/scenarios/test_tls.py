@@ -98,6 +98,17 @@ def test_an_sdk_streams_over_https(plane: Plane, files: Path) -> None:
         del os.environ["SSL_CERT_FILE"]
 
 
+def test_a_measuring_command_asks_the_front_door_over_https(plane: Plane, files: Path) -> None:
+    assert status(plane, files / "own.crt") == 200, "it runs"
+    before = len(plane.decisions())
+    found = plane.run("eval", "canary", "a", "--record", SSL_CERT_FILE=str(files / "own.crt"))
+    assert found.returncode == 0, found
+    poll(lambda: len(plane.decisions()) > before, "its requests came through the front door")
+    refused = plane.run("eval", "canary", "a", "--record", SSL_CERT_FILE=str(files / "other.crt"))
+    assert refused.returncode != 0
+    assert "unreachable" in refused.stdout, "another root is not trusted"
+
+
 def test_plain_http_gets_nothing_and_harms_nothing(plane: Plane, files: Path) -> None:
     with socket.create_connection(("127.0.0.1", plane.port), timeout=15) as plain:
         plain.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")

@@ -17,7 +17,7 @@ from stoker.domain.serve import Serve
 from stoker.measure.requests.endpoint import MeasuredEndpoint
 
 if TYPE_CHECKING:
-    from stoker.cli.console.answers import ServeStatus, StatusAnswer
+    from stoker.cli.console.answers import FrontDoorStatus, ServeStatus, StatusAnswer
 
 _UP = ("ready", "held")
 _NOWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
@@ -83,11 +83,21 @@ def running_at(installation: Installation, name: str | None, key_env: str | None
         )
     serve, door = configured_serve(installation, now), status.frontdoor
     key = front_door_key(installation, door, serve, key_env)
-    target = Target(_NOWHERE.get(door.host, door.host), door.port, "", now.name, key.value)
+    target = _front_door_target(installation, door, now.name, key.value)
     server = MeasuredEndpoint("front-door", target)
     fingerprint = _fingerprint(installation.state, serve, target, key.source)
     subject = Subject(now.name, now.name, server.base_url, "chat", server.route, fingerprint)
     return RunningServe(installation, now, serve, target, subject)
+
+
+def _front_door_target(installation: Installation, door: FrontDoorStatus, name: str, key: str | None) -> Target:
+    """Over TLS, the certificate has to be for the first of `allowed_hosts`, else for `localhost`."""
+    address = _NOWHERE.get(door.host, door.host)
+    if not door.base_url.startswith("https:"):
+        return Target(address, door.port, "", name, key)
+    allowed = installation.settings.front_door.allowed_hosts if installation.settings is not None else ()
+    host = next((one for one in allowed if one != "*"), "localhost")
+    return Target(host, door.port, "", name, key, tls=True, address=address)
 
 
 def command_for(command: str, name: str, installation: Installation) -> str:
