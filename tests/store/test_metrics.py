@@ -266,6 +266,7 @@ def full() -> Metrics:
     metrics.routed.ungraded["queue_full"] += 1
     metrics.routed.classifier["busy"] += 1
     metrics.observe(sealed(orchestrated=OrchestratedRecord("pair", "simple", "chat", failures={"names": 1})))
+    metrics.keys.add("alice", "agents", [1.0] * 13)
     return metrics
 
 
@@ -517,3 +518,12 @@ def test_labels_of_orchestrated_requests_are_bounded() -> None:
     assert len(samples["stoker_orchestrated_requests_total"]) < 1000
     layers = {dict(labels)["layer"] for labels in samples["stoker_orchestrated_check_failures_total"]}
     assert layers == {"other"}
+
+
+def test_keys_beyond_a_hundred_share_a_label() -> None:
+    metrics = Metrics()
+    for index in range(150):
+        metrics.keys.add(f"key-{index}", "", [1.0] * 13)
+    samples = scrape(metrics)
+    assert value(samples, "stoker_key_requests_total", key="key-7", app="") == 1
+    assert value(samples, "stoker_key_requests_total", key="other", app="") == 50
