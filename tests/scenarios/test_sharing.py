@@ -234,6 +234,24 @@ async def test_an_application_limits_all_its_keys_together_and_tokens_are_those_
 
 
 @story
+async def test_what_writes_no_text_reserves_no_output(plane: Plane) -> None:
+    """A chat without a ceiling would reserve all that is left, so that the next request had to wait."""
+    settings(plane, "bob", output_tokens_per_minute=100)
+    assert (await ask(plane, "bob", model="other", max_tokens=5)).status == 200
+    plane.scripted("other", first_event_after=0.5)
+
+    async def embed() -> RawReply:
+        async with RawClient(plane.port, timeout=30) as client:
+            given = {"model": "other", "input": ["one", "two"]}
+            return await client.ask("POST", "/v1/embeddings", given, authorization=f"Bearer {KEYS['bob']}")
+
+    both = [begin(embed()), begin(embed())]
+    assert [(await one).status for one in both] == [200, 200]
+    plane.scripted("other", first_event_after=0.0)
+    reset(plane, "bob")
+
+
+@story
 async def test_a_request_that_fails_uses_no_tokens(plane: Plane) -> None:
     settings(plane, "bob", tokens_per_day=1000)
     assert (await ask(plane, "bob", model="nothing")).status == 404

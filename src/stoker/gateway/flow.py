@@ -62,6 +62,7 @@ _SILENCE = (408, 504)
 """Statuses of `stalled`: the client, or the serve, was silent for too long."""
 PREEMPTIBLE_HEADER = b"x-stoker-preemptible"
 """`true`: the client allows Stoker to end a background request when a more important one needs its place."""
+_WITHOUT_TEXT = (Dialect.EMBEDDINGS, Dialect.RERANK)
 _PLAIN_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}\Z")
 
 
@@ -137,7 +138,7 @@ class Flow:
         if caller.has_defaults:
             body, fields = await self._apply_defaults(call, caller, endpoint, fields, body)
         self._begin_reply(call, endpoint, fields)
-        self._take_share(call, caller, fields, len(body))
+        self._take_share(call, caller, endpoint, fields, len(body))
         may_use: Callable[[Serve], bool] = caller.may_use
         is_for_worker = False
         orchestrators = settings.orchestrators
@@ -264,7 +265,7 @@ class Flow:
         if fields.stream and endpoint.streams:
             call.reply.expect_stream(front_door.commit_after, front_door.keep_alive)
 
-    def _take_share(self, call: Call, caller: Caller, fields: BodyFields, size: int) -> None:
+    def _take_share(self, call: Call, caller: Caller, endpoint: Endpoint, fields: BodyFields, size: int) -> None:
         """Whose places the request uses, and what it reserves of its key's limits. Raises ClientError 429."""
         call.share = share = caller.share
         call.context = caller.key.context
@@ -274,7 +275,8 @@ class Flow:
         if share.priority is Priority.BACKGROUND:
             call.may_be_preempted = call.wire.headers.get(PREEMPTIBLE_HEADER, b"").strip().lower() == b"true"
         if call.charge is not None:
-            call.charge.reserve_tokens(size, fields.output_budget())
+            writes = endpoint.generates and endpoint.dialect not in _WITHOUT_TEXT
+            call.charge.reserve_tokens(size, fields.output_budget() if writes else 1)
             _show_limits(call, caller)
 
     async def _apply_defaults(
