@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from anthropic.types.message_create_params import MessageCreateParamsStreaming
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 from tests.request.translate.properties import lossless_requests as requests
@@ -159,9 +159,9 @@ def test_there_and_back_is_the_identity(name: str, record_property: Any, capsys:
     fields = trip.schema.fields()
     same = {field for field in fields if trip.schema.word(field) == "same"}
     used: set[Field] = set()
-    for _ in range(5):  # some fields are rare
+    for number in range(3):  # some fields are rare; which examples a seed gives changes with the code
         for local in (True, False):
-            _round(trip, local, used)
+            _round(trip, local, used, number)
         if same <= used:
             break
     assert same - used == set(), "each is in some request"
@@ -174,7 +174,8 @@ def test_there_and_back_is_the_identity(name: str, record_property: Any, capsys:
     assert len(same & used) + words["aside"] == left
 
 
-def _round(trip: Trip, local: bool, used: set[Field]) -> None:
+def _round(trip: Trip, local: bool, used: set[Field], number: int) -> None:
+    @seed(number)
     @SOME
     @given(document=trip.requests(local))
     def holds(document: Any) -> None:
