@@ -215,7 +215,7 @@ def routing() -> TierRouter:
 
 def measure(case: Case, tiers: TierRouter, times: int, rounds: int) -> Timed:
     seen, declared = outline(case.dialect, case.body)
-    task = tiers.classes.task(seen, AUTO, declared)
+    task = tiers.classes.classify_declared(seen, AUTO, declared)
 
     def speaks(serve: Serve) -> bool:
         return bool(dialect_for(serve, case.dialect, "/v1/chat/completions"))
@@ -223,7 +223,7 @@ def measure(case: Case, tiers: TierRouter, times: int, rounds: int) -> Timed:
     requester = Requester(speaks=speaks)
     parts: tuple[Callable[[], object], ...] = (
         lambda: outline(case.dialect, case.body),
-        lambda: tiers.classes.task(seen, AUTO, declared),
+        lambda: tiers.classes.classify_declared(seen, AUTO, declared),
         lambda: tiers.plan(task, seen, requester),
     )
     return Timed(case, task.name, *(microseconds(part, times, rounds) for part in parts))

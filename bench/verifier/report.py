@@ -15,7 +15,7 @@ from bench.verifier.faults import broken
 from stoker.domain.answer import Answer, Event, Grew
 from stoker.domain.tier import Verify
 from stoker.request.verify.expectation import Expectation
-from stoker.request.verify.finding import AnswerVerdict
+from stoker.request.verify.finding import AnswerState
 from stoker.request.verify.verifier import Verifier, events_of
 
 
@@ -93,7 +93,7 @@ def measure(seed: int, n: int, each: int) -> Report:
         seconds.append(took)
         characters += size(case.answer)
         clean[case.kind] += 1
-        rejected[case.kind] += one.verdict() is not AnswerVerdict.PASSED
+        rejected[case.kind] += one.state() is not AnswerState.PASSED
         noted.update(finding.check for finding in one.findings if not finding.is_proved)
     faults, missed = _faults(seed, each, rng)
     return Report(
@@ -110,7 +110,7 @@ def measure(seed: int, n: int, each: int) -> Report:
 def _faults(seed: int, each: int, rng: Random) -> tuple[list[Row], list[str]]:
     rows, missed = [], []
     for name, made in broken(seed, each).items():
-        passed = [case for case in made if verified(case, rng)[0].verdict() is not AnswerVerdict.FAILED]
+        passed = [case for case in made if verified(case, rng)[0].state() is not AnswerState.FAILED]
         rows.append(Row(name, len(made), len(made) - len(passed)))
         missed += [f"{name}: {case.answer.blocks!r}" for case in passed[:1]]
     return rows, missed

@@ -111,7 +111,7 @@ def test_what_the_program_answers_is_what_the_command_reads(stoker: FakeStoker) 
 
     router = TierRouter(RouterSettings((Tier("cheap", "gone"),)), [], TierQuality({}), Nobody(), lambda: 0.0)
     outline = router.outline_of("hello")
-    real = router.preview(outline, router.classes.task(outline, "auto", None))
+    real = router.preview(outline, router.classes.classify_declared(outline, "auto", None))
     assert real.keys() == found().keys()
     assert real["dropped"][0].keys() == found()["dropped"][0].keys()
     stoker.answer(ROUTE, real)

@@ -116,7 +116,9 @@ def _build_gateway(
     exchange = ExchangeParts(carrier, orchestration)
     setup = FlowSetup(fleet, quality, promotions, exchange, store.metrics.routed, host_memory().total)
     decisions = DecisionObserver(store.decisions, promotions, store.metrics, quality.monitor)
-    flow = Flow(setup.apply(context.active.current), carrier, context.clock, decisions.on_decision, access.store.usage)
+    flow = Flow(
+        setup.settings_for(context.active.current), carrier, context.clock, decisions.on_decision, access.store.usage
+    )
     return GatewayParts(pool, setup, flow, pads, client, _watch_certificate(context, store))
 
 

@@ -66,7 +66,7 @@ class FlowSetup:
         self._memory = memory
         self._router: TierRouter | None = None
 
-    def apply(self, new: Configuration, before: Collection[Serve] = ()) -> FlowSettings:
+    def settings_for(self, new: Configuration, before: Collection[Serve] = ()) -> FlowSettings:
         """Make all parts of routing follow this configuration; the result is for `Flow.configure`.
 
         `before`: the serves that were configured until now.

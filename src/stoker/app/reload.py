@@ -86,7 +86,7 @@ class Reloader:
         fleet.conductor.reload(settings.slots, serves)
         fleet.supervisor.conversations.reload(settings.conversations, settings.serves)
         parts.promotions.configure(settings.aliases, settings.serves, settings.gates)
-        gateway.flow.configure(gateway.setup.apply(new, self._active.settings.serves))
+        gateway.flow.configure(gateway.setup.settings_for(new, self._active.settings.serves))
         parts.access.store.usage.configure(cloud_prices(settings.router))
         parts.access.control.configure(settings.front_door, settings.apps)
         for name in changes.changed:

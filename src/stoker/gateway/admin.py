@@ -173,7 +173,7 @@ class Admin:
             text = f"there is no class '{request.task[:80]}'; the classes are {', '.join(router.settings.known)}"
             raise ClientError(text, code="unknown_class", param="class")
         outline = router.outline_of(_required(request.prompt, "prompt"))
-        task = classes.task(outline, request.model, request.task)
+        task = classes.classify_declared(outline, request.model, request.task)
         other = dispatcher.second_opinion
         if other is not None and other.wants(task):
             task = await other.settle(task, outline, may_use_cloud=False)

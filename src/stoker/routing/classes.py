@@ -88,7 +88,7 @@ class TaskClasses:
         by_model = self._names.get(self.task_name(model) or "", "")
         return Declaration(by_model or next((name for name in found if name is not None), None), unknown)
 
-    def task(self, outline: Outline, model: str, declared: str | None) -> Task:
+    def classify_declared(self, outline: Outline, model: str, declared: str | None) -> Task:
         """The task of a request. `declared`: the class in its header or body."""
         return self.classify(outline, self.declaration(model, declared, None))
 

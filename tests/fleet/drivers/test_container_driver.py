@@ -26,7 +26,7 @@ from stoker.domain.serve import Driver, Secret, Serve
 from stoker.fleet.drivers import container_unit, exit_watch, subcommand
 from stoker.fleet.drivers.conflicts import Conflicts
 from stoker.fleet.drivers.container_driver import ContainerDriver
-from stoker.fleet.drivers.containers import Container, ContainerAction, ContainerDrift, ContainerState
+from stoker.fleet.drivers.containers import Container, ContainerAction, ContainerMatch, ContainerState
 from stoker.fleet.drivers.docker import DockerFailed
 from stoker.fleet.drivers.unit import Launched
 from stoker.fleet.process.keys import Keys
@@ -188,8 +188,8 @@ def test_a_changed_compose_hash_recreates_what_is_stopped_with_commands_that_wer
         bench.answers[f"docker compose -f {bench.directory}/c.yml config --hash"] = [0, "eng hash-2\n", ""]
         bench.answer()
         seen = await bench.driver.look(serve)
-        assert (seen.drift, seen.action, seen.why) == (
-            ContainerDrift.DRIFTED,
+        assert (seen.match, seen.action, seen.why) == (
+            ContainerMatch.CHANGED,
             ContainerAction.RECREATE,
             "the Compose file has changed",
         )
@@ -198,7 +198,7 @@ def test_a_changed_compose_hash_recreates_what_is_stopped_with_commands_that_wer
         await bench.launch(serve)
         assert [words[1:] for words in bench.changes()] == [words[1:] for words in planned]
         assert planned[0][:2] == ["docker", "rm"]
-        assert (await bench.driver.look(serve)).drift is ContainerDrift.SAME
+        assert (await bench.driver.look(serve)).match is ContainerMatch.SAME
 
     tell(story)
 
@@ -504,7 +504,7 @@ def test_a_container_whose_memory_is_unreadable_counts_as_unknown(tell: Callable
         await bench.launch(serve)
         bench.become("exited")
         (bench.directory / "state" / "containers" / "fast.json").write_text("{")
-        assert (await bench.driver.look(serve)).drift is ContainerDrift.UNKNOWN
+        assert (await bench.driver.look(serve)).match is ContainerMatch.UNKNOWN
         other = dataclasses.replace(serve, container="fast")
         assert (await bench.driver.look(other)).action is ContainerAction.RECREATE
 

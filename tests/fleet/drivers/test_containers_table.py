@@ -15,11 +15,11 @@ from stoker.fleet.drivers.containers import (
     TABLE,
     Container,
     ContainerAction,
-    ContainerDrift,
+    ContainerMatch,
     ContainerRecord,
     ContainerSpec,
     ContainerState,
-    drift,
+    compare,
     parse,
     refusal,
     restarts_by_itself,
@@ -38,21 +38,21 @@ def container(state: ContainerState = ContainerState.EXITED, **fields: Any) -> C
 
 
 def test_every_state_with_every_drift_has_its_action_and_every_state_its_end() -> None:
-    assert set(TABLE) == {(state, how) for state in ContainerState for how in ContainerDrift}
+    assert set(TABLE) == {(state, how) for state in ContainerState for how in ContainerMatch}
     assert set(STEPS) == set(ContainerState)
 
 
 def test_a_container_that_does_not_run_is_never_started_again_unless_it_is_what_is_configured() -> None:
     again = {key for key, action in TABLE.items() if action in (ContainerAction.START, ContainerAction.UNPAUSE)}
-    assert {how for _, how in again} == {ContainerDrift.SAME}
+    assert {how for _, how in again} == {ContainerMatch.SAME}
     assert {state for state, _ in again} == {ContainerState.CREATED, ContainerState.EXITED, ContainerState.PAUSED}
 
 
 def test_what_runs_is_left_and_what_is_odd_or_unknown_is_refused() -> None:
-    assert {TABLE[ContainerState.RUNNING, how] for how in ContainerDrift} == {ContainerAction.LEAVE}
+    assert {TABLE[ContainerState.RUNNING, how] for how in ContainerMatch} == {ContainerAction.LEAVE}
     odd = (ContainerState.RESTARTING, ContainerState.DEAD, ContainerState.REMOVING, ContainerState.UNKNOWN)
-    assert {TABLE[state, how] for state in odd for how in ContainerDrift} == {ContainerAction.REFUSE}
-    assert {TABLE[ContainerState.MISSING, how] for how in ContainerDrift} == {ContainerAction.CREATE}
+    assert {TABLE[state, how] for state in odd for how in ContainerMatch} == {ContainerAction.REFUSE}
+    assert {TABLE[ContainerState.MISSING, how] for how in ContainerMatch} == {ContainerAction.CREATE}
 
 
 def test_running_paused_and_restarting_hold_the_gpu_and_are_ended_in_their_own_way() -> None:
@@ -107,37 +107,37 @@ LABELLED = {CONFIG_HASH: "h1"}
 @pytest.mark.parametrize(
     ("made", "wanted", "labels", "expected"),
     [
-        (MADE, ContainerSpec(fingerprint="f1", config_hash="h1", image_id="sha256:1"), {}, ContainerDrift.SAME),
-        (MADE, ContainerSpec(fingerprint="f1"), {}, ContainerDrift.SAME),
-        (MADE, ContainerSpec(fingerprint="f2", config_hash="h1"), {}, ContainerDrift.DRIFTED),
-        (MADE, ContainerSpec(fingerprint="f1", config_hash="h2"), {}, ContainerDrift.DRIFTED),
-        (MADE, ContainerSpec(fingerprint="f1", config_hash="h1", image_id="sha256:2"), {}, ContainerDrift.DRIFTED),
+        (MADE, ContainerSpec(fingerprint="f1", config_hash="h1", image_id="sha256:1"), {}, ContainerMatch.SAME),
+        (MADE, ContainerSpec(fingerprint="f1"), {}, ContainerMatch.SAME),
+        (MADE, ContainerSpec(fingerprint="f2", config_hash="h1"), {}, ContainerMatch.CHANGED),
+        (MADE, ContainerSpec(fingerprint="f1", config_hash="h2"), {}, ContainerMatch.CHANGED),
+        (MADE, ContainerSpec(fingerprint="f1", config_hash="h1", image_id="sha256:2"), {}, ContainerMatch.CHANGED),
         # What we remember goes before the label: it was written by the Compose of that time, perhaps another one.
-        (MADE, ContainerSpec(fingerprint="f1", config_hash="h1"), {CONFIG_HASH: "h0"}, ContainerDrift.SAME),
+        (MADE, ContainerSpec(fingerprint="f1", config_hash="h1"), {CONFIG_HASH: "h0"}, ContainerMatch.SAME),
         (
             ContainerRecord(id="abc", fingerprint="f1"),
             ContainerSpec(fingerprint="f1", config_hash="h2"),
             LABELLED,
-            ContainerDrift.DRIFTED,
+            ContainerMatch.CHANGED,
         ),
         # Another container was made by us then, this one was not.
-        (ContainerRecord(id="old", fingerprint="f1"), ContainerSpec(fingerprint="f1"), {}, ContainerDrift.UNKNOWN),
-        (None, ContainerSpec(fingerprint="f1", config_hash="h1"), LABELLED, ContainerDrift.SAME),
-        (None, ContainerSpec(fingerprint="f1", config_hash="h2"), LABELLED, ContainerDrift.DRIFTED),
-        (None, ContainerSpec(fingerprint="f1"), LABELLED, ContainerDrift.UNKNOWN),
-        (None, ContainerSpec(fingerprint="f1", config_hash="h1"), {}, ContainerDrift.UNKNOWN),
+        (ContainerRecord(id="old", fingerprint="f1"), ContainerSpec(fingerprint="f1"), {}, ContainerMatch.UNKNOWN),
+        (None, ContainerSpec(fingerprint="f1", config_hash="h1"), LABELLED, ContainerMatch.SAME),
+        (None, ContainerSpec(fingerprint="f1", config_hash="h2"), LABELLED, ContainerMatch.CHANGED),
+        (None, ContainerSpec(fingerprint="f1"), LABELLED, ContainerMatch.UNKNOWN),
+        (None, ContainerSpec(fingerprint="f1", config_hash="h1"), {}, ContainerMatch.UNKNOWN),
     ],
 )
 def test_drift_is_told_by_image_then_by_memory_then_by_label_and_else_it_is_unknown(
-    made: ContainerRecord | None, wanted: ContainerSpec, labels: dict[str, str], expected: ContainerDrift
+    made: ContainerRecord | None, wanted: ContainerSpec, labels: dict[str, str], expected: ContainerMatch
 ) -> None:
-    found, why = drift(container(labels=labels), made, wanted)
+    found, why = compare(container(labels=labels), made, wanted)
     assert found is expected
-    assert bool(why) is (expected is not ContainerDrift.SAME)
+    assert bool(why) is (expected is not ContainerMatch.SAME)
 
 
 def test_what_is_missing_has_not_drifted() -> None:
-    assert drift(None, MADE, ContainerSpec(fingerprint="f2")) == (ContainerDrift.SAME, "")
+    assert compare(None, MADE, ContainerSpec(fingerprint="f2")) == (ContainerMatch.SAME, "")
 
 
 # -- whose -------------------------------------------------------------------------------------------------------------

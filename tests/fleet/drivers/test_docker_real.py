@@ -28,7 +28,7 @@ from stoker.domain.serve import Driver, Serve
 from stoker.fleet.drivers.conflicts import Conflicts
 from stoker.fleet.drivers.container_driver import ContainerDriver
 from stoker.fleet.drivers.container_unit import ContainerUnit, id_of
-from stoker.fleet.drivers.containers import ContainerAction, ContainerDrift, ContainerState
+from stoker.fleet.drivers.containers import ContainerAction, ContainerMatch, ContainerState
 from stoker.fleet.drivers.docker import Docker
 from stoker.fleet.drivers.unit import Launched
 from stoker.fleet.engines.readiness import Readiness
@@ -315,7 +315,7 @@ def test_a_stopped_one_that_drifted_is_made_anew_and_a_running_one_is_left_and_r
         first = yard.id()
         changed = dataclasses.replace(serve, env={"VERSION": "2"})
         seen = await yard.driver.look(changed)
-        assert (seen.drift, seen.action) == (ContainerDrift.DRIFTED, ContainerAction.LEAVE)
+        assert (seen.match, seen.action) == (ContainerMatch.CHANGED, ContainerAction.LEAVE)
         left = await yard.launch(changed)
         assert yard.id() == first
         assert left.record.facts["drift"] == "the serve's configuration has changed"
@@ -324,8 +324,8 @@ def test_a_stopped_one_that_drifted_is_made_anew_and_a_running_one_is_left_and_r
         assert plan[0] == ["docker", "rm", first]
         await yard.launch(changed)
         assert yard.id() != first
-        assert (await yard.driver.look(changed)).drift is ContainerDrift.SAME
-        assert (await yard.driver.look(serve)).drift is ContainerDrift.DRIFTED
+        assert (await yard.driver.look(changed)).match is ContainerMatch.SAME
+        assert (await yard.driver.look(serve)).match is ContainerMatch.CHANGED
 
     tell(story)
 
@@ -362,12 +362,12 @@ def test_what_was_made_from_is_remembered_across_a_restart_of_ours_and_without_i
     async def story(yard: Yard) -> None:
         serve = yard.serve()
         await (await yard.up(serve)).end(0.0)
-        assert (await yard.new_driver().look(serve)).drift is ContainerDrift.SAME
+        assert (await yard.new_driver().look(serve)).match is ContainerMatch.SAME
         remembered = yard.directory / "state" / "containers" / "fast.json"
         assert remembered.stat().st_mode & 0o777 == 0o600
         remembered.unlink()
         seen = await yard.new_driver().look(serve)
-        assert (seen.drift, seen.action) == (ContainerDrift.UNKNOWN, ContainerAction.RECREATE)
+        assert (seen.match, seen.action) == (ContainerMatch.UNKNOWN, ContainerAction.RECREATE)
 
     tell(story)
 
@@ -632,7 +632,7 @@ def test_what_compose_made_without_us_is_taken_and_another_projects_is_refused(
         serve = yard.serve(up=["docker-compose", "-f", "{dir}/docker-compose.yml", "up", "-d"], port=port)
         await Docker(os.environ).command([str(COMPOSE_1), "up", "-d"], {}, 30.0, str(yard.directory))
         seen = await yard.driver.look(serve)
-        assert (seen.drift, seen.action) == (ContainerDrift.SAME, ContainerAction.LEAVE)
+        assert (seen.match, seen.action) == (ContainerMatch.SAME, ContainerAction.LEAVE)
         other = yard.directory / "other"
         other.mkdir()
         write_compose(other, port)

@@ -11,10 +11,10 @@ from tests.fleet.memory.model_files import QWEN, hub, llama
 from stoker.domain.serve import Serve, Slot, Tuning
 from stoker.fleet.memory.device import Device
 from stoker.fleet.memory.fit import check, rules
+from stoker.fleet.memory.fit.comparison import FitAnswer, judge
 from stoker.fleet.memory.fit.estimate import GIB
 from stoker.fleet.memory.fit.rules import RemarkKind, RuleSubject, holds, remarks, suits
 from stoker.fleet.memory.fit.shape import UnreadableModel
-from stoker.fleet.memory.fit.verdict import FitAnswer, judge
 from stoker.fleet.memory.host import HostMemory
 
 MAIN = HostMemory(64 * GIB, 32 * GIB)
@@ -103,7 +103,7 @@ def test_an_explicit_share_is_the_ceiling() -> None:
 def test_a_serve_that_fits_says_how_much_more_would(tmp_path: Path) -> None:
     serve = Serve("a", model=str(llama(tmp_path / "m.gguf")), context=8192, parallel=1)
     report = check.check_fit(serve, [gpu()], MAIN)
-    assert (report.verdict.answer, report.problems, report.smaller) == (FitAnswer.FITS, (), None)
+    assert (report.fit.answer, report.problems, report.smaller) == (FitAnswer.FITS, (), None)
     assert [row.place for row in report.rows] == ["nvidia 0: L4", "main memory"]
     assert report.needed == report.rows[0].need.total
     assert report.context == 131072
@@ -114,7 +114,7 @@ def test_a_serve_that_fits_says_how_much_more_would(tmp_path: Path) -> None:
 def test_too_large_by_how_much_and_what_would_fit_instead(tmp_path: Path) -> None:
     path = str(llama(tmp_path / "m.gguf"))
     report = check.check_fit(Serve("a", model=path, context=65536, parallel=1), [gpu(12)], MAIN)
-    assert report.verdict.answer is FitAnswer.TOO_LARGE
+    assert report.fit.answer is FitAnswer.TOO_LARGE
     assert report.problems[0].startswith("serve 'a' is too large by 1.4 GiB for nvidia 0")
     assert report.context is not None
     assert 30_000 < report.context < 65536
@@ -155,7 +155,7 @@ def test_more_devices_than_the_slot_has_are_refused(tmp_path: Path) -> None:
 
 def test_a_device_of_unknown_size_makes_the_verdict_unknown(tmp_path: Path) -> None:
     report = check.check_fit(Serve("a", model=str(llama(tmp_path / "m.gguf"))), [gpu(None)], MAIN)
-    assert (report.verdict.answer, report.context, report.parallel) == (FitAnswer.UNKNOWN, None, None)
+    assert (report.fit.answer, report.context, report.parallel) == (FitAnswer.UNKNOWN, None, None)
 
 
 def test_llama_cpp_deals_the_trained_context_out_where_none_is_set(tmp_path: Path) -> None:

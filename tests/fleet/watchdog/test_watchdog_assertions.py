@@ -22,7 +22,7 @@ from stoker.fleet.watchdog.assertions import (
 
 WELL = Observation(
     wanted_id="m", misses=0, listed=("m", "other"), wanted_context=4096, advertised_context=4096,
-    wanted_devices=("GPU-a", "GPU-b"), engaged_devices=frozenset(("GPU-a", "GPU-b")), missing=(), drift=(),
+    wanted_devices=("GPU-a", "GPU-b"), engaged_devices=frozenset(("GPU-a", "GPU-b")), missing=(), differences=(),
     in_flight=2, without_progress=1.0, stall_limit=120.0, asleep=False,
 )  # fmt: skip
 
@@ -125,7 +125,7 @@ def test_where_nothing_is_prescribed_nothing_fails(change: dict[str, Any], asser
 
 
 def test_a_restart_goes_before_a_report_and_both_are_told() -> None:
-    result = assess(judge(replace(WELL, listed=("n",), drift=("changed",))))
+    result = assess(judge(replace(WELL, listed=("n",), differences=("changed",))))
     assert result.failed == (Assertion.EXACT_ID, Assertion.PROFILE)
     assert result.act is Remedy.RESTART
     assert "exact_id: " in result.reason

@@ -20,8 +20,8 @@ from stoker.fleet.watchdog.watchdog import CIRCUMSTANCES_EVERY, WatchdogLoop
 from stoker.testing.clock import FakeClock
 
 SETTINGS = Watchdog(interval=10.0, stall=120.0, restarts=2, window=600.0)
-GOOD = Circumstances(missing=(), drift=())
-STRANGE = Circumstances(missing=(), drift=("its environment differs in X",))
+GOOD = Circumstances(missing=(), differences=())
+STRANGE = Circumstances(missing=(), differences=("its environment differs in X",))
 
 
 class World:

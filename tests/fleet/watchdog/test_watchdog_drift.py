@@ -9,7 +9,7 @@ import sys
 from stoker.domain.serve import Serve
 from stoker.fleet.process.identity import MARK_VARIABLE
 from stoker.fleet.process.start_records import StartRecord
-from stoker.fleet.watchdog.drift import drift, environment_of
+from stoker.fleet.watchdog.differences import differences, environment_of
 
 RECORD = StartRecord(
     name="a", pid=1, mark="", command="digest", fingerprint="print", port=1, nonce="n1", takes_key=True, started_at=0.0,
@@ -20,12 +20,12 @@ ENVIRONMENT = {MARK_VARIABLE: "n1", "MODE": "fast", "TOKEN": "marker-secret", "H
 
 
 def test_a_process_as_it_was_started_has_no_drift() -> None:
-    assert drift(RECORD, "print", "digest", ENVIRONMENT, SERVE) == ()
+    assert differences(RECORD, "print", "digest", ENVIRONMENT, SERVE) == ()
 
 
 def test_each_difference_is_named_and_no_value_of_the_environment_is() -> None:
     changed = ENVIRONMENT | {"MODE": "slow", "TOKEN": "another-secret"}
-    found = drift(RECORD, "other", "otherwise", changed, SERVE)
+    found = differences(RECORD, "other", "otherwise", changed, SERVE)
     assert found is not None
     assert [phrase.split(":")[0] for phrase in found] == [
         "it runs with an older configuration",
@@ -36,10 +36,10 @@ def test_each_difference_is_named_and_no_value_of_the_environment_is() -> None:
 
 
 def test_what_cannot_be_read_is_unknown_and_what_can_still_counts() -> None:
-    assert drift(RECORD, "print", "", None, SERVE) is None
+    assert differences(RECORD, "print", "", None, SERVE) is None
     overwritten = {"engine: worker 0": ""}
-    assert drift(RECORD, "print", "digest", overwritten, SERVE) is None, "its title was written over it"
-    assert drift(RECORD, "other", "", None, SERVE) is not None
+    assert differences(RECORD, "print", "digest", overwritten, SERVE) is None, "its title was written over it"
+    assert differences(RECORD, "other", "", None, SERVE) is not None
 
 
 def test_the_environment_of_a_process_is_what_it_was_started_with() -> None:

@@ -24,7 +24,7 @@ from stoker.domain.errors import UpstreamError
 from stoker.domain.prompt import Redacted, Refusal, Text, Thinking, ToolCall
 from stoker.domain.tier import Verify
 from stoker.request.verify import verifier as module
-from stoker.request.verify.finding import CHECKS, AnswerVerdict, noted, proved
+from stoker.request.verify.finding import CHECKS, AnswerState, noted, proved
 from stoker.request.verify.verifier import MAX_ARGUMENTS, Verifier, check_whole_answer, events_of
 
 BEGAN = Began("i", "m")
@@ -51,14 +51,14 @@ def test_off_looks_at_nothing() -> None:
     one = verifier(Verify.OFF)
     events = [BEGAN, *call(name="x"), Finished(StopReason.END)]
     assert [one.feed(event) for event in events] == [[event] for event in events]
-    assert (one.findings, one.verdict(), one.is_failed) == ([], AnswerVerdict.PASSED, False)
+    assert (one.findings, one.state(), one.is_failed) == ([], AnswerState.PASSED, False)
 
 
 def test_observe_lets_everything_flow_and_tells() -> None:
     one = verifier(Verify.OBSERVE)
     events = [BEGAN, *call(name="x"), Finished(StopReason.CALLS)]
     assert [one.feed(event) for event in events] == [[event] for event in events]
-    assert (one.findings, one.verdict(), one.is_failed) == ([proved("unknown_tool")], AnswerVerdict.FAILED, False)
+    assert (one.findings, one.state(), one.is_failed) == ([proved("unknown_tool")], AnswerState.FAILED, False)
 
 
 def test_text_flows_while_a_call_waits_until_it_is_proved_valid() -> None:
@@ -66,9 +66,9 @@ def test_text_flows_while_a_call_waits_until_it_is_proved_valid() -> None:
     assert [one.feed(event) for event in (BEGAN, *TEXT)] == [[event] for event in (BEGAN, *TEXT)]
     assert [one.feed(event) for event in call()[:-1]] == [[], [], []]
     assert one.feed(call()[-1]) == joined()
-    assert one.verdict() is AnswerVerdict.OPEN
+    assert one.state() is AnswerState.OPEN
     assert [one.feed(event) for event in END] == [[event] for event in END]
-    assert (one.verdict(), one.findings) == (AnswerVerdict.PASSED, [])
+    assert (one.state(), one.findings) == (AnswerState.PASSED, [])
 
 
 def test_text_that_comes_while_a_call_is_open_flows() -> None:
@@ -82,7 +82,7 @@ def test_of_an_invalid_call_nothing_is_sent_and_nothing_follows() -> None:
     one = verifier(Verify.HOLD_TOOLS)
     events = [BEGAN, *TEXT, *call(arguments='{"path":7}'), *call(2), *END]
     assert [each for event in events for each in one.feed(event)] == [BEGAN, *TEXT]
-    assert (one.is_failed, one.verdict()) == (True, AnswerVerdict.FAILED)
+    assert (one.is_failed, one.state()) == (True, AnswerState.FAILED)
 
 
 def test_a_tool_that_was_not_offered_is_known_before_its_arguments_come() -> None:

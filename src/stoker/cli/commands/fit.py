@@ -149,8 +149,8 @@ def _show(judged: list[FitReport | str], is_path: bool) -> None:
     rows = [
         (
             report.serve, row.place, figures.size(row.need.weights), figures.size(row.need.cache),
-            figures.size(row.need.overhead), figures.size(row.need.total), figures.size(row.verdict.room),
-            figures.size(row.free), str(row.verdict.answer),
+            figures.size(row.need.overhead), figures.size(row.need.total), figures.size(row.fit.room),
+            figures.size(row.free), str(row.fit.answer),
         )
         for report in reports
         for row in report.rows
@@ -164,8 +164,8 @@ def _show(judged: list[FitReport | str], is_path: bool) -> None:
 
 
 def _sentences(report: FitReport, is_path: bool) -> list[str]:
+    from stoker.fleet.memory.fit.comparison import FitAnswer
     from stoker.fleet.memory.fit.rules import RemarkKind
-    from stoker.fleet.memory.fit.verdict import FitAnswer
 
     shape, plan, context = report.shape, report.plan, report.estimate.context
     size = f"{_count(shape.parameters)} parameters, " if shape.parameters else ""
@@ -183,9 +183,9 @@ def _sentences(report: FitReport, is_path: bool) -> list[str]:
     if report.parallel is not None:
         more = " or more" if report.parallel == _MOST_AT_ONCE else ""
         lines.append(f"  most at once with {context} tokens: {report.parallel}{more}")
-    if report.verdict.answer is FitAnswer.UNKNOWN:
+    if report.fit.answer is FitAnswer.UNKNOWN:
         lines.append("  next: give the size with --device-memory, or as `memory` of the slot")
-    elif report.verdict.answer is FitAnswer.TOO_LARGE:
+    elif report.fit.answer is FitAnswer.TOO_LARGE:
         lines.append(f"  next: {_way_out(report)}")
     elif not report.problems:
         start = "stoker serves experiment --model MODEL --port 8100" if is_path else f"stoker serves up {report.serve}"
@@ -224,13 +224,13 @@ def _document(serve: Serve, result: FitReport | str) -> dict[str, Any]:
         "places": [
             {
                 "place": row.place, "weights": row.need.weights, "kv_cache": row.need.cache,
-                "engine": row.need.overhead, "needed": row.need.total, "room": row.verdict.room,
-                "total": row.verdict.total, "free": row.free, "verdict": row.verdict.answer,
+                "engine": row.need.overhead, "needed": row.need.total, "room": row.fit.room,
+                "total": row.fit.total, "free": row.free, "verdict": row.fit.answer,
             }
             for row in result.rows
         ],
-        "verdict": result.verdict.answer,
-        "short": result.verdict.short,
+        "verdict": result.fit.answer,
+        "short": result.fit.short,
         "largest_context": result.context,
         "largest_parallel": result.parallel,
         "smaller": result.smaller,

@@ -27,11 +27,11 @@ class ContainerState(Enum):
     UNKNOWN = "unknown"
 
 
-class ContainerDrift(Enum):
+class ContainerMatch(Enum):
     """Whether a container is what the configuration describes now."""
 
     SAME = "same"
-    DRIFTED = "drifted"
+    CHANGED = "changed"
     UNKNOWN = "unknown"
     """It has the right name and image, and how it was created is unknown."""
 
@@ -45,38 +45,38 @@ class ContainerAction(Enum):
     REFUSE = "refuse"
 
 
-_SAME, _DRIFTED, _UNKNOWN = ContainerDrift.SAME, ContainerDrift.DRIFTED, ContainerDrift.UNKNOWN
-TABLE: dict[tuple[ContainerState, ContainerDrift], ContainerAction] = {
+_SAME, _CHANGED, _UNKNOWN = ContainerMatch.SAME, ContainerMatch.CHANGED, ContainerMatch.UNKNOWN
+TABLE: dict[tuple[ContainerState, ContainerMatch], ContainerAction] = {
     (ContainerState.MISSING, _SAME): ContainerAction.CREATE,
-    (ContainerState.MISSING, _DRIFTED): ContainerAction.CREATE,
+    (ContainerState.MISSING, _CHANGED): ContainerAction.CREATE,
     (ContainerState.MISSING, _UNKNOWN): ContainerAction.CREATE,
     (ContainerState.CREATED, _SAME): ContainerAction.START,
-    (ContainerState.CREATED, _DRIFTED): ContainerAction.RECREATE,
+    (ContainerState.CREATED, _CHANGED): ContainerAction.RECREATE,
     (ContainerState.CREATED, _UNKNOWN): ContainerAction.RECREATE,
     # A running container that drifted may be in use: it is reported, and made again after a `down`.
     (ContainerState.RUNNING, _SAME): ContainerAction.LEAVE,
-    (ContainerState.RUNNING, _DRIFTED): ContainerAction.LEAVE,
+    (ContainerState.RUNNING, _CHANGED): ContainerAction.LEAVE,
     (ContainerState.RUNNING, _UNKNOWN): ContainerAction.LEAVE,
     # A paused container serves no request.
     (ContainerState.PAUSED, _SAME): ContainerAction.UNPAUSE,
-    (ContainerState.PAUSED, _DRIFTED): ContainerAction.RECREATE,
+    (ContainerState.PAUSED, _CHANGED): ContainerAction.RECREATE,
     (ContainerState.PAUSED, _UNKNOWN): ContainerAction.RECREATE,
     (ContainerState.EXITED, _SAME): ContainerAction.START,
-    (ContainerState.EXITED, _DRIFTED): ContainerAction.RECREATE,
+    (ContainerState.EXITED, _CHANGED): ContainerAction.RECREATE,
     (ContainerState.EXITED, _UNKNOWN): ContainerAction.RECREATE,
     # Odd states are left to the operator.
     (ContainerState.RESTARTING, _SAME): ContainerAction.REFUSE,
-    (ContainerState.RESTARTING, _DRIFTED): ContainerAction.REFUSE,
+    (ContainerState.RESTARTING, _CHANGED): ContainerAction.REFUSE,
     (ContainerState.RESTARTING, _UNKNOWN): ContainerAction.REFUSE,
     (ContainerState.DEAD, _SAME): ContainerAction.REFUSE,
-    (ContainerState.DEAD, _DRIFTED): ContainerAction.REFUSE,
+    (ContainerState.DEAD, _CHANGED): ContainerAction.REFUSE,
     (ContainerState.DEAD, _UNKNOWN): ContainerAction.REFUSE,
     (ContainerState.REMOVING, _SAME): ContainerAction.REFUSE,
-    (ContainerState.REMOVING, _DRIFTED): ContainerAction.REFUSE,
+    (ContainerState.REMOVING, _CHANGED): ContainerAction.REFUSE,
     (ContainerState.REMOVING, _UNKNOWN): ContainerAction.REFUSE,
     # The daemon did not say: nothing is known, nothing is done.
     (ContainerState.UNKNOWN, _SAME): ContainerAction.REFUSE,
-    (ContainerState.UNKNOWN, _DRIFTED): ContainerAction.REFUSE,
+    (ContainerState.UNKNOWN, _CHANGED): ContainerAction.REFUSE,
     (ContainerState.UNKNOWN, _UNKNOWN): ContainerAction.REFUSE,
 }
 
@@ -160,9 +160,9 @@ def parse(entry: Mapping[str, object]) -> Container:
     )
 
 
-def drift(
+def compare(
     container: Container | None, made: ContainerRecord | None, wanted: ContainerSpec
-) -> tuple[ContainerDrift, str]:
+) -> tuple[ContainerMatch, str]:
     """Whether the container is up to date, and what differs, in words.
 
     1. The image's name points to another image now: drifted.
@@ -171,22 +171,22 @@ def drift(
     4. Otherwise unknown.
     """
     if container is None:
-        return ContainerDrift.SAME, ""
+        return ContainerMatch.SAME, ""
     if wanted.image_id and container.image_id != wanted.image_id:  # 1
-        return ContainerDrift.DRIFTED, f"the image {container.image} has changed"
+        return ContainerMatch.CHANGED, f"the image {container.image} has changed"
     label = container.labels.get(CONFIG_HASH, "")
     if made is not None and made.id == container.id:  # 2
         if made.fingerprint != wanted.fingerprint:
-            return ContainerDrift.DRIFTED, "the serve's configuration has changed"
+            return ContainerMatch.CHANGED, "the serve's configuration has changed"
         before = made.config_hash or label
         if before and wanted.config_hash and before != wanted.config_hash:
-            return ContainerDrift.DRIFTED, "the Compose file has changed"
-        return ContainerDrift.SAME, ""
+            return ContainerMatch.CHANGED, "the Compose file has changed"
+        return ContainerMatch.SAME, ""
     if label and wanted.config_hash:  # 3
         if label == wanted.config_hash:
-            return ContainerDrift.SAME, ""
-        return ContainerDrift.DRIFTED, "the Compose file has changed"
-    return ContainerDrift.UNKNOWN, "how it was created is unknown"  # 4
+            return ContainerMatch.SAME, ""
+        return ContainerMatch.CHANGED, "the Compose file has changed"
+    return ContainerMatch.UNKNOWN, "how it was created is unknown"  # 4
 
 
 def steps(

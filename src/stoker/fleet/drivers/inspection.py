@@ -14,10 +14,10 @@ from stoker.fleet.drivers.containers import (
     TABLE,
     Container,
     ContainerAction,
-    ContainerDrift,
+    ContainerMatch,
     ContainerSpec,
     ContainerState,
-    drift,
+    compare,
     refusal,
 )
 from stoker.fleet.drivers.docker import ASK_LIMIT, Docker, DockerFailed, is_compose
@@ -32,7 +32,7 @@ class Inspection:
     state: ContainerState
     action: ContainerAction
     container: Container | None = None
-    drift: ContainerDrift = ContainerDrift.SAME
+    match: ContainerMatch = ContainerMatch.SAME
     why: str = ""
     """What drifted, in words."""
     obstacle: str = ""
@@ -69,7 +69,7 @@ class Inspector:
             return Inspection(
                 ContainerState.UNKNOWN, ContainerAction.REFUSE, obstacle=f"serve '{serve.name}': {failure.message}"
             )
-        drifted, why = drift(container, made, wanted)
+        drifted, why = compare(container, made, wanted)
         action = TABLE[state, drifted]
         obstacle = ""
         if action is ContainerAction.REFUSE:

@@ -138,14 +138,14 @@ class SystemdDriver:
         install = _install(asked)
         if (refusal := unit_states.refusal(seen)) is not None:
             return seen, [f"the unit {unit} of {who} {refusal.format(systemctl=asked, install=install, unit=unit)}"]
-        found = [f"the unit {unit} of {who} {drift}" for drift in self._drift(serve, seen, asked)]
+        found = [f"the unit {unit} of {who} {difference}" for difference in self._differences(serve, seen, asked)]
         if serve.port is None:
             found.append(f"{who} runs as a systemd unit and needs a fixed `port`: set one")
         elif not seen.is_up and (problem := port_problem(serve.host, serve.port)) is not None:
             found.append(f"{who}: {problem}")
         return seen, found
 
-    def _drift(self, serve: Serve, seen: UnitStatus, asked: Systemctl) -> list[str]:
+    def _differences(self, serve: Serve, seen: UnitStatus, asked: Systemctl) -> list[str]:
         """What differs between the unit and the configuration; nothing is known against a unit of its owner's."""
         if seen.needs_reload:
             return [f"was changed since systemd read it: type `{asked} daemon-reload`"]

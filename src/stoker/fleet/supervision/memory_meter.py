@@ -89,9 +89,9 @@ class MemoryMeter:
 
     def _memory_problems(self, serve: Serve, ours: Collection[int]) -> list[str]:
         from stoker.fleet.memory.fit import check  # 2 MB that only a swap needs
+        from stoker.fleet.memory.fit.comparison import FitAnswer
         from stoker.fleet.memory.fit.rules import RemarkKind
         from stoker.fleet.memory.fit.shape import UnreadableModel
-        from stoker.fleet.memory.fit.verdict import FitAnswer
 
         slot = self._slot_of(serve.slot)
         devices = check.devices_for(serve, slot, self._probe.devices())
@@ -105,7 +105,7 @@ class MemoryMeter:
         except UnreadableModel:
             return []  # the engine will report what is wrong with the file
         next_step = f"`stoker fit {serve.name}` says what would fit"
-        if report.verdict.answer is FitAnswer.TOO_LARGE:
+        if report.fit.answer is FitAnswer.TOO_LARGE:
             raise StartFailed(f"{'; '.join(report.problems)}; {next_step}", code="startup_memory")
         if any(remark.kind is RemarkKind.UNSUPPORTED for remark in report.remarks):
             raise StartFailed(f"{'; '.join(report.problems)}; {next_step}", code="unsupported_quantization")

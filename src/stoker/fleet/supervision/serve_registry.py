@@ -38,7 +38,7 @@ from stoker.fleet.supervision.lifecycle import LifecycleEvent, LifecycleState
 from stoker.fleet.supervision.managed_serve import ManagedServe
 from stoker.fleet.supervision.memory_meter import MemoryMeter
 from stoker.fleet.warm.keeper import WarmKeeper
-from stoker.fleet.watchdog.drift import drift, environment_of
+from stoker.fleet.watchdog.differences import differences, environment_of
 from stoker.fleet.watchdog.probe import Circumstances
 
 Found = TypeVar("Found")
@@ -114,13 +114,13 @@ class ServeRegistry:
         serve = running.serve
         managed = self.serves.get(serve.name)
         if managed is None or managed.record is None:
-            return Circumstances(missing=(), drift=())
+            return Circumstances(missing=(), differences=())
         pids = self.members(managed)
         wanted, engaged = self._meter.devices(serve, pids)
         changed: tuple[str, ...] | None = ()
         if serve.driver is Driver.PROCESS:
             pid = managed.record.pid
-            changed = drift(
+            changed = differences(
                 managed.record, self._keys.fingerprint(serve), self._keys.command(pid), environment_of(pid), serve
             )
         return Circumstances(wanted, engaged, tuple(requirements.unmet_requirements(serve)), changed)

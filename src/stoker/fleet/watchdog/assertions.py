@@ -69,7 +69,7 @@ class Observation:
     engaged_devices: frozenset[str] | None = None
     missing: tuple[str, ...] | None = None
     """Dependencies that are not there, one sentence each."""
-    drift: tuple[str, ...] | None = None
+    differences: tuple[str, ...] | None = None
     """How it differs from its configuration, one phrase each; never a value of the environment."""
     in_flight: int = 0
     """Requests that wait for the serve."""
@@ -168,9 +168,9 @@ def _dependencies(seen: Observation) -> Judged:
 
 
 def _profile(seen: Observation) -> Judged:
-    if seen.drift is None:
+    if seen.differences is None:
         return None, "its arguments and environment could not be read"
-    return (False, "; ".join(seen.drift)) if seen.drift else (True, "as configured")
+    return (False, "; ".join(seen.differences)) if seen.differences else (True, "as configured")
 
 
 def _context(seen: Observation) -> Judged:

@@ -34,7 +34,7 @@ class Circumstances:
     wanted_devices: tuple[str, ...] = ()
     engaged_devices: frozenset[str] | None = None
     missing: tuple[str, ...] | None = None
-    drift: tuple[str, ...] | None = None
+    differences: tuple[str, ...] | None = None
 
 
 class HttpProbe:

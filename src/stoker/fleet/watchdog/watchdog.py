@@ -241,7 +241,7 @@ class WatchdogLoop:
             wanted_devices=around.wanted_devices,
             engaged_devices=around.engaged_devices,
             missing=around.missing,
-            drift=around.drift,
+            differences=around.differences,
             in_flight=work.in_flight,
             without_progress=without_progress(progress, now),
             stall_limit=stall_limit(self._settings.stall, counters),

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 
-class AnswerVerdict(StrEnum):
+class AnswerState(StrEnum):
     OPEN = "open"
     """It is not finished."""
     PASSED = "passed"

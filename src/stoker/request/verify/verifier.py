@@ -30,7 +30,7 @@ from stoker.domain.tier import HOLDING, Verify
 from stoker.request.verify.check_calls import CallCheck
 from stoker.request.verify.check_text import TextCheck
 from stoker.request.verify.expectation import Expectation
-from stoker.request.verify.finding import AnswerFinding, AnswerVerdict, proved
+from stoker.request.verify.finding import AnswerFinding, AnswerState, proved
 from stoker.request.verify.held_events import HeldEvents
 from stoker.request.verify.text_buffer import TextBuffer
 
@@ -70,11 +70,11 @@ class Verifier:
         """Nothing flows any more, and what waited is gone. Never in OFF and OBSERVE."""
         return self._is_failed
 
-    def verdict(self) -> AnswerVerdict:
+    def state(self) -> AnswerState:
         """OPEN until the answer is finished, unless a fault is proved before; in OFF everything passes."""
         if any(finding.is_proved for finding in self._found):
-            return AnswerVerdict.FAILED
-        return AnswerVerdict.PASSED if self._is_finished else AnswerVerdict.OPEN
+            return AnswerState.FAILED
+        return AnswerState.PASSED if self._is_finished else AnswerState.OPEN
 
     def feed(self, event: Event) -> list[Event]:
         """What may flow now, in order; often nothing, sometimes much."""

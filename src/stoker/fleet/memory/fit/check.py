@@ -11,6 +11,7 @@ from stoker.fleet.engines.launch import find_command
 from stoker.fleet.engines.llama_cpp import SERVER
 from stoker.fleet.memory.device import Accounting, Device, chosen
 from stoker.fleet.memory.fit import gguf, hf_config, rules
+from stoker.fleet.memory.fit.comparison import FitAnswer, MemoryFit, judge, worst
 from stoker.fleet.memory.fit.estimate import (
     Estimate,
     FitPlan,
@@ -22,7 +23,6 @@ from stoker.fleet.memory.fit.estimate import (
 )
 from stoker.fleet.memory.fit.rules import Remark, RemarkKind
 from stoker.fleet.memory.fit.shape import Shape, UnreadableModel
-from stoker.fleet.memory.fit.verdict import FitAnswer, FitVerdict, judge, worst
 from stoker.fleet.memory.host import HostMemory
 from stoker.fleet.memory.ledger import AIM
 
@@ -37,7 +37,7 @@ class FitRow:
 
     place: str
     need: Need
-    verdict: FitVerdict
+    fit: MemoryFit
     free: int | None
     device: Device | None = None
 
@@ -51,7 +51,7 @@ class FitReport:
     plan: FitPlan
     estimate: Estimate
     rows: tuple[FitRow, ...]
-    verdict: FitVerdict
+    fit: MemoryFit
     problems: tuple[str, ...]
     remarks: tuple[Remark, ...]
     context: int | None
@@ -144,7 +144,7 @@ def check_fit(serve: Serve, devices: Sequence[Device], main: HostMemory, shape: 
     rows = [_row(device, found, fraction) for device in used]
     if not rows or found.host.weights:
         rows.append(_main(found.host, main))
-    verdict = worst([row.verdict for row in rows])
+    verdict = worst([row.fit for row in rows])
     for device in used:
         problems += _share_problems(device, fraction)
     remarks = [
@@ -156,7 +156,7 @@ def check_fit(serve: Serve, devices: Sequence[Device], main: HostMemory, shape: 
         f"{remark.says} ({remark.date}, {remark.source})" for remark in remarks if remark.kind is RemarkKind.UNSUPPORTED
     ]
     if verdict.answer is FitAnswer.TOO_LARGE:
-        where = next(row.place for row in rows if row.verdict is verdict)
+        where = next(row.place for row in rows if row.fit is verdict)
         problems.insert(0, f"serve '{serve.name}' is too large by {_size(verdict.short)} for {where}")
     room = verdict.room
     return FitReport(

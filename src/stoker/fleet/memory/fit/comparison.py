@@ -20,7 +20,7 @@ class FitAnswer(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class FitVerdict:
+class MemoryFit:
     answer: FitAnswer
     need: int
     room: int | None
@@ -33,7 +33,7 @@ class FitVerdict:
         return max(0, self.need - self.room) if self.room is not None else 0
 
 
-def judge(need: int, total: int | None, ceiling: float = AIM, most: int | None = None) -> FitVerdict:
+def judge(need: int, total: int | None, ceiling: float = AIM, most: int | None = None) -> MemoryFit:
     """Whether `need` fits into the share `ceiling` of `total`, and into `most` where that is given.
 
     1. total unknown           -> unknown
@@ -42,18 +42,18 @@ def judge(need: int, total: int | None, ceiling: float = AIM, most: int | None =
     4. otherwise               -> fits
     """
     if total is None:
-        return FitVerdict(FitAnswer.UNKNOWN, need, None, None)  # 1
+        return MemoryFit(FitAnswer.UNKNOWN, need, None, None)  # 1
     room = int(total * ceiling)
     if most is not None:
         room = min(room, most)
     if need > room:
-        return FitVerdict(FitAnswer.TOO_LARGE, need, room, total)  # 2
+        return MemoryFit(FitAnswer.TOO_LARGE, need, room, total)  # 2
     if need > min(total * TIGHT, room * TIGHT / AIM):
-        return FitVerdict(FitAnswer.TIGHT, need, room, total)  # 3
-    return FitVerdict(FitAnswer.FITS, need, room, total)  # 4
+        return MemoryFit(FitAnswer.TIGHT, need, room, total)  # 3
+    return MemoryFit(FitAnswer.FITS, need, room, total)  # 4
 
 
-def worst(verdicts: list[FitVerdict]) -> FitVerdict:
+def worst(verdicts: list[MemoryFit]) -> MemoryFit:
     """The one that decides, of several places: too large before unknown before tight."""
     order = (FitAnswer.TOO_LARGE, FitAnswer.UNKNOWN, FitAnswer.TIGHT, FitAnswer.FITS)
     return min(verdicts, key=lambda verdict: (order.index(verdict.answer), -verdict.short))

@@ -11,7 +11,7 @@ from stoker.fleet.process.identity import MARK_VARIABLE
 from stoker.fleet.process.start_records import StartRecord
 
 
-def drift(
+def differences(
     record: StartRecord, fingerprint: str, command: str, environment: Mapping[str, str] | None, serve: Serve
 ) -> tuple[str, ...] | None:
     """How the process of `record` differs from `serve`, one phrase each; no value is in them. None: it cannot be read.
