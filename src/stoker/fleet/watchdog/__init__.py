@@ -3,7 +3,7 @@
 assertions  what must hold for a ready serve; missing information counts as unknown (pure)
 progress    whether work in flight moves, by bytes relayed and the engine's counters (pure)
 budget      how often a serve may be restarted, and when it is parked instead (pure)
-drift       whether a running process still matches its configuration
+differences whether a running process still matches its configuration
 probe       asks a serve over HTTP: its models, its counters
 watchdog    the loop: checks each ready serve in turn, keeps the last result, acts
 """

@@ -4,7 +4,7 @@ shape      the properties of a model that determine its memory: weights, layers,
 gguf       reads the shape from the header of GGUF files
 hf_config  reads the shape from config.json and the headers of safetensors files
 estimate   shape and settings -> bytes per device and of main memory; largest context, largest parallel (pure)
-verdict    compares need and room: fits, tight, too large (pure)
+comparison compares need and room: fits, tight, too large (pure)
 rules      which quantisation suits which GPU: dated data in rules.toml
 check      all of it for one serve: for `stoker fit`, and for the fleet before a swap
 """
