@@ -60,7 +60,7 @@ async def test_a_serve_behind_an_edge_follows_its_worker_without_a_restart(tmp_p
     """Streams end where they began; new requests go to the new address; a discovery that fails keeps the last one."""
     port, addresses = free_port(*HOSTS), tmp_path / "addresses"
     addresses.write_text("127.0.0.2\n")
-    async with engine(port, "127.0.0.2") as first, engine(port, "127.0.0.3"):
+    async with engine(port, "127.0.0.2") as first, engine(port, "127.0.0.3") as second:
         with running(edge(port, addresses), environment={}) as plane:
             pid = plane.status()["pid"]
             assert "2:0" in (await ask(plane, "qwen")).body.decode()
@@ -79,6 +79,8 @@ async def test_a_serve_behind_an_edge_follows_its_worker_without_a_restart(tmp_p
             assert (await ask(plane, "qwen")).status == 200
             said = await asyncio.to_thread(plane.run, "serves", "status")
             assert f"edge gpu stays at 127.0.0.3:{port}: edge 'gpu': `cat {addresses}` printed" in said.stdout
+            await first.close()  # no connection that is kept for the next request is left to them
+            await second.close()
 
 
 def stoker_there(host: str) -> str:

@@ -136,6 +136,20 @@ def shared(place: Path) -> Iterator[Plane]:
         yield plane
 
 
+async def written(*directories: Path) -> None:
+    """Until no file has changed for half a second: the thread that was left behind has written what it had to."""
+
+    def seen() -> list[tuple[str, int, int]]:
+        files = [file for directory in directories for file in directory.rglob("*") if file.is_file()]
+        return sorted((str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in files)
+
+    before, same = seen(), 0
+    while same < 5:
+        await asyncio.sleep(0.1)
+        now = seen()
+        before, same = now, same + 1 if now == before else 0
+
+
 @pytest.mark.parametrize("step", STEPS)
 @story
 async def test_a_client_that_leaves_at_any_step_frees_everything_and_may_come_back(
@@ -153,6 +167,7 @@ async def test_a_client_that_leaves_at_any_step_frees_everything_and_may_come_ba
     await until(plane.is_settled, "nothing is held")
     if not inspect.iscoroutinefunction(getattr(*STEPS[step][:2])):
         (place / "go").touch()  # a thread that writes is not waited for, and not broken off either
+        await written(place / "project", plane.state / "orchestrator")
     assert (place / "go").exists(), "the step itself has ended"
     for page in (plane.state / "orchestrator").glob("*.md"):
         committed = [block.text for block in read_scratchpad(page).committed]
