@@ -9,7 +9,7 @@ from stoker.access.limits import Account, Amounts, LimitState
 from stoker.access.quota import Charge, Quota
 from stoker.access.rate_headers import Headers, RateHeaders
 from stoker.domain.errors import ClientError
-from stoker.domain.key import Key, Scope
+from stoker.domain.key import Key, Priority, Scope
 from stoker.domain.lease import FairShare
 from stoker.domain.serve import Serve
 
@@ -17,7 +17,8 @@ from stoker.domain.serve import Serve
 class Caller:
     """A key at run time. `quotas`: what it counts against, its own and its application's."""
 
-    __slots__ = ("_may_use_all", "_now", "_quotas", "_rate_headers", "active", "has_defaults", "key", "share")
+    __slots__ = ("_may_use_all", "_now", "_quotas", "_rate_headers", "active", "has_defaults", "is_background", "key",
+                 "share")  # fmt: skip
 
     def __init__(self, key: Key, quotas: Sequence[Quota] | None = None, now: Callable[[], float] = time.time) -> None:
         """`now`: Unix seconds by which limits count."""
@@ -28,6 +29,7 @@ class Caller:
         self.share = FairShare(key.name, key.priority, key.weight)
         self.has_defaults = key.defaults.any() or key.max_output is not None
         """Whether its requests have to be edited."""
+        self.is_background = key.priority is Priority.BACKGROUND
         self._may_use_all = "*" in key.models
         self._quotas = tuple(quota for quota in quotas if quota.is_limited)
         self._now = now

@@ -65,7 +65,7 @@ class Call(msgspec.Struct, eq=False):
     notes: tuple[str, ...] = ()
     """What was changed in the body because of the key's settings."""
     usages: list[ServeUsage] = []
-    """What the serves takes_place, one entry for each call of a serve that ended."""
+    """What the serves used, one entry for each call of a serve that ended."""
     may_be_preempted: bool = False
     """The client allows its lease to be taken away for a request of a higher priority."""
     retry_after: float | None = None

@@ -138,7 +138,9 @@ class Flow:
         if caller.has_defaults:
             body, fields = await self._apply_defaults(call, caller, endpoint, fields, body)
         self._begin_reply(call, endpoint, fields)
-        self._take_share(call, caller, endpoint, fields, len(body))
+        call.share, call.context, call.expected_tokens = caller.share, caller.key.context, expected_tokens(len(body))
+        if call.charge is not None or caller.is_background or fields.service_tier is not None:
+            self._take_share(call, caller, endpoint, fields, len(body))
         may_use: Callable[[Serve], bool] = caller.may_use
         is_for_worker = False
         orchestrators = settings.orchestrators
@@ -266,10 +268,8 @@ class Flow:
             call.reply.expect_stream(front_door.commit_after, front_door.keep_alive)
 
     def _take_share(self, call: Call, caller: Caller, endpoint: Endpoint, fields: BodyFields, size: int) -> None:
-        """Whose places the request uses, and what it reserves of its key's limits. Raises ClientError 429."""
-        call.share = share = caller.share
-        call.context = caller.key.context
-        call.expected_tokens = expected_tokens(size)
+        """What it reserves of its key's limits, and how it behaves in the background. Raises ClientError 429."""
+        share = call.share
         if fields.service_tier == "flex" and share.priority is not Priority.BACKGROUND:
             call.share = share = share._replace(priority=Priority.BACKGROUND)
         if share.priority is Priority.BACKGROUND:

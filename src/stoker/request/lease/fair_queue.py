@@ -8,7 +8,8 @@ weight. A request starts at its key's finish tag, but not before the virtual tim
 The smallest start tag goes first. So a key that was idle is next, and gains nothing by having been idle; a key with a
 hundred waiting requests delays another key only by the places that it holds now.
 
-A request is charged when it is granted, by an estimate, and corrected when it ends.
+A request is charged when it is granted, by an estimate, and corrected when it ends. Tags are kept only while requests
+wait: a key that ran alone owes nothing for it, so when the first one has to wait, the requests that run are charged.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from operator import itemgetter
 
 from stoker.domain.key import Priority
 from stoker.domain.lease import FairShare
+from stoker.domain.usage import ServeUsage
 from stoker.request.lease.waiter import Waiter
 
 PROMPT_TOKEN = 0.25
@@ -35,9 +37,11 @@ def expected_tokens(body_bytes: int) -> float:
     return body_bytes * _PER_BYTE + ASSUMED_OUTPUT
 
 
-def used_tokens(prompt: int, cached: int, output: int) -> float:
-    """The cost of a request that has ended. Cached tokens of the prompt were not read again."""
-    return (prompt - cached) * PROMPT_TOKEN + output if prompt > cached else float(output)
+def used_tokens(usage: ServeUsage) -> float | None:
+    """The cost of a request that has ended; None: its serve did not say. Cached tokens of the prompt were not read."""
+    if usage.output is None:
+        return None
+    return max((usage.input or 0) - (usage.cached or 0), 0) * PROMPT_TOKEN + usage.output
 
 
 class _Tags:

@@ -91,10 +91,11 @@ class Scheduler(Reconciler):
     def on_release(self, id: int, name: str, now: float) -> list[Command]:
         """A lease ends. Unknown ones (cut, or their serve has exited) are ignored."""
         state = self.serves.get(name)
-        takes_place = state.leases.pop(id, None) if state is not None else None
-        if state is None or takes_place is None:
+        held = state.leases.pop(id, None) if state is not None else None
+        if state is None or held is None:
             return []
-        state.active -= takes_place
+        if held:
+            state.active -= 1
         if id in state.preemptible:
             del state.preemptible[id]
         else:
