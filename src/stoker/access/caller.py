@@ -17,7 +17,7 @@ from stoker.domain.serve import Serve
 class Caller:
     """A key at run time. `quotas`: what it counts against, its own and its application's."""
 
-    __slots__ = ("_may_use_all", "_now", "_quotas", "_rate_headers", "active", "has_defaults", "is_background", "key",
+    __slots__ = ("_may_use_all", "_now", "_quotas", "_rate_headers", "active", "has_defaults", "has_rules", "key",
                  "share")  # fmt: skip
 
     def __init__(self, key: Key, quotas: Sequence[Quota] | None = None, now: Callable[[], float] = time.time) -> None:
@@ -29,9 +29,10 @@ class Caller:
         self.share = FairShare(key.name, key.priority, key.weight)
         self.has_defaults = key.defaults.any() or key.max_output is not None
         """Whether its requests have to be edited."""
-        self.is_background = key.priority is Priority.BACKGROUND
         self._may_use_all = "*" in key.models
         self._quotas = tuple(quota for quota in quotas if quota.is_limited)
+        self.has_rules = bool(self._quotas) or key.context is not None or key.priority is Priority.BACKGROUND
+        """Whether its requests reserve anything, have a smaller context, or stay in the background."""
         self._now = now
         self._rate_headers = RateHeaders(quota.account for quota in self._quotas)
 

@@ -20,6 +20,7 @@ STOKER = "(stoker)"
 
 _Place = tuple[str, str, str, str]
 """Key, application, serve, class."""
+_serve_of = attrgetter("serve")
 _counts_of = attrgetter("input", "cached", "output", "reasoning", "accelerator_seconds")
 
 
@@ -92,11 +93,7 @@ class UsageTotals:
         place = key.name, key.app, serve, "" if routed is None else routed.task
         row = self._rows.get(place) or self._row(place)
         row.requests += 1
-        for one in usages:
-            if one.serve == serve:
-                row.uncounted.append(one)
-            else:
-                self._row((*place[:2], one.serve, place[3])).uncounted.append(one)
+        row.uncounted += usages
         if decision.outcome != "served":
             row.failed += 1
         elif decision.stream and decision.ttft is not None:
@@ -119,6 +116,11 @@ class UsageTotals:
     def pending(self) -> list[UsageRow]:
         """What `take` would return."""
         hour = int(self._now() // HOUR)
+        for place, row in list(self._rows.items()):
+            if any(serve != place[2] for serve in set(map(_serve_of, row.uncounted))):  # `auto` tried several
+                calls, row.uncounted = row.uncounted, []
+                for one in calls:
+                    self._row((*place[:2], one.serve, place[3])).uncounted.append(one)
         rows = [((hour, *place), row.amounts(self.costs.get(place[2]))) for place, row in self._rows.items()]
         return [*self._returned, *rows]
 

@@ -104,7 +104,7 @@ class Conductor:
         return None if running is None else running.target
 
     def acquire(
-        self, name: str, takes_place: bool = True, share: FairShare = NOBODY, expected_tokens: float = 0.0
+        self, name: str, takes_place: bool = True, share: FairShare = NOBODY, body_bytes: int = 0
     ) -> Lease | asyncio.Future[Lease]:
         """A lease, or a Future of one. Raises StokerError if the request is refused at once. See `Leases`.
 
@@ -116,11 +116,11 @@ class Conductor:
             self._refuse_hopeless(state)
             if self._fleet.lacks_weights(state.serve):
                 return self._fetching.acquire_after_fetch(
-                    name, timing(state).swap_timeout, lambda: self.acquire(name, takes_place, share, expected_tokens)
+                    name, timing(state).swap_timeout, lambda: self.acquire(name, takes_place, share, body_bytes)
                 )
         id = next(self._ids)
         now = self._clock.now()
-        commands = self.scheduler.on_request(id, name, now, takes_place, share, expected_tokens)
+        commands = self.scheduler.on_request(id, name, now, takes_place, share, body_bytes)
         if len(commands) == 1 and type(commands[0]) is Grant:
             return self._lease(id, state, now, 0.0)
         waiting = self._wait(id, name, now, is_request=True)

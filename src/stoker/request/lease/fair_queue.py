@@ -60,7 +60,7 @@ class FairQueue:
     def __init__(self) -> None:
         self._tags = tuple(_Tags() for _ in Priority)
 
-    def charge(self, share: FairShare, tokens: float) -> None:
+    def charge(self, share: FairShare, body_bytes: int) -> None:
         """A request was granted."""
         tags = self._tags[share.priority]
         start = tags.finish.get(share.key, 0.0)
@@ -70,7 +70,7 @@ class FairQueue:
             start = tags.virtual_time
             if len(tags.finish) >= MAX_KEYS:
                 self._forget(tags)
-        tags.finish[share.key] = start + (tokens or 1.0) / share.weight
+        tags.finish[share.key] = start + expected_tokens(body_bytes) / share.weight
 
     def correct(self, share: FairShare, difference: float) -> None:
         """A granted request has ended, and cost so much more than was charged."""
@@ -89,7 +89,7 @@ class FairQueue:
             start = next_start.get(place)
             if start is None:
                 start = max(tags.virtual_time, tags.finish.get(share.key, 0.0))
-            next_start[place] = start + (waiter.expected_tokens or 1.0) / share.weight
+            next_start[place] = start + expected_tokens(waiter.body_bytes) / share.weight
             tagged.append((share.priority, start, position, waiter))
         tagged.sort(key=_by_tag)
         return [one[3] for one in tagged]

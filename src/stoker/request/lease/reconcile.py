@@ -106,7 +106,7 @@ class Reconciler(Transitions):
                 if waiter.want is Want.SWITCH:
                     commands.append(Grant(waiter.id))
                 elif not waiter.takes_place or state.has_place():
-                    self.add_lease(state, waiter.id, waiter.takes_place, waiter.share, waiter.expected_tokens)
+                    self.add_lease(state, waiter.id, waiter.takes_place, waiter.share, waiter.body_bytes)
                     commands.append(Grant(waiter.id))
                 else:
                     continue

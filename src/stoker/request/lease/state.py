@@ -12,13 +12,13 @@ from stoker.domain.key import Priority
 from stoker.domain.lease import FairShare, Lease
 from stoker.domain.serve import Serve, Slot
 from stoker.domain.usage import ServeUsage
-from stoker.request.lease.fair_queue import FairQueue, used_tokens
+from stoker.request.lease.fair_queue import FairQueue, expected_tokens, used_tokens
 from stoker.request.lease.phases import PhaseEvent, ServePhase, next_phase
 from stoker.request.lease.slot_time import SlotTime
 from stoker.request.lease.waiter import Waiter
 
-HeldPlace = tuple[FairShare, float] | tuple[()]
-"""What a lease holds: a place, with whose it is and what its request is expected to cost; empty: no place."""
+HeldPlace = tuple[FairShare, int] | tuple[()]
+"""What a lease holds: a place, with whose it is and the size of its request in bytes; empty: no place."""
 
 
 class SwapKind(Enum):
@@ -89,8 +89,8 @@ class ServeState:
     def _correct_charge(self, id: int, usage: ServeUsage) -> None:
         held, used = self.leases.get(id), used_tokens(usage)
         if held and used is not None and self.fair_queue is not None:
-            share, expected = held
-            self.fair_queue.correct(share, used - expected)
+            share, body_bytes = held
+            self.fair_queue.correct(share, used - expected_tokens(body_bytes))
 
     def waiting_order(self) -> list[Waiter]:
         """The waiters in the order in which they get places."""
@@ -98,7 +98,8 @@ class ServeState:
             self.fair_queue = FairQueue()
             for held in self.leases.values():
                 if held:
-                    self.fair_queue.charge(*held)
+                    share, body_bytes = held
+                    self.fair_queue.charge(share, body_bytes)
         return self.fair_queue.order(self.queue.values())
 
     @property

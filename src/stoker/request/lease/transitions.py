@@ -57,16 +57,16 @@ class Transitions:
         return None, None
 
     def add_lease(
-        self, state: ServeState, id: int, takes_place: bool, share: FairShare = NOBODY, expected_tokens: float = 0.0
+        self, state: ServeState, id: int, takes_place: bool, share: FairShare = NOBODY, body_bytes: int = 0
     ) -> None:
         if not takes_place:
             state.leases[id] = ()
             return
-        state.leases[id] = share, expected_tokens
+        state.leases[id] = share, body_bytes
         state.active += 1
         if state.fair_queue is not None:
             if state.queue:
-                state.fair_queue.charge(share, expected_tokens)
+                state.fair_queue.charge(share, body_bytes)
             else:
                 state.fair_queue = None
 
