@@ -32,6 +32,11 @@ class Stage:
         self.wake: float | None = None
         self._next = 0
 
+    @property
+    def next_id(self) -> int:
+        """Of the next request."""
+        return self._next + 1
+
     def take(self, commands: list[Command]) -> list[Command]:
         for command in commands:
             match command:

@@ -5,8 +5,9 @@ models by "Fairness in Serving Large Language Models" (Sheng et al., OSDI 2024):
 
 Each key has a finish tag: where its last granted request ends on a virtual clock, which runs faster the larger its
 weight. A request starts at its key's finish tag, but not before the virtual time, the start tag of the last grant.
-The smallest start tag goes first. So a key that was idle is next, and gains nothing by having been idle; a key with a
-hundred waiting requests delays another key only by the places that it holds now.
+The smallest start tag goes first. So a key that was idle
+is next, and gains nothing by having been idle; a key with a hundred waiting requests delays another key only by the
+places that it holds now.
 
 A request is charged when it is granted, by an estimate, and corrected when it ends. Tags are kept only while requests
 wait: a key that ran alone owes nothing for it, so when the first one has to wait, the requests that run are charged.
