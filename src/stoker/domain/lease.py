@@ -76,6 +76,10 @@ class Lease(msgspec.Struct, eq=False):
     an error event. It may still call `release` afterwards.
     """
 
+    def record(self, usage: ServeUsage) -> None:
+        """Before the release: what was used."""
+        self.usage = usage
+
     def release(self) -> None:
         release, self._release = self._release, None
         self.on_cut = None
