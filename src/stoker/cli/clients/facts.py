@@ -16,6 +16,7 @@ from stoker.domain.nearest import nearest
 from stoker.domain.routing import AUTO, RouterSettings
 from stoker.domain.serve import Serve, Status
 from stoker.domain.tier import Tier
+from stoker.request.decide.names import Names
 
 DEFAULT_VARIABLE = "STOKER_KEY"
 STEP = 1024
@@ -137,9 +138,7 @@ def choose_serve(
         names = ", ".join(serve.name for serve in serves) or "none"
         text = f"no serve of {where} has status production and speaks a chat dialect; choose one with --model: {names}"
         raise UsageError(text, code="unknown_serve")
-    found = next((s for s in serves if s.name == wanted), None) or next(
-        (s for s in serves if wanted in s.names()), None
-    )
+    found = Names(serves).find(wanted)
     if found is None:
         known = [*(name for serve in serves for name in serve.names()), *tasks]
         raise UsageError(f"there is no model '{wanted}' in {where}{suggestion(wanted, known)}", code="unknown_serve")
