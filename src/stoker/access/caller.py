@@ -62,7 +62,7 @@ class Caller:
         return all(quota.account.has_money(at) for quota in self._quotas)
 
     def may_use(self, serve: Serve) -> bool:
-        """Whether the key's list has one of the serve's names or aliases; and the key allows the cloud, if it is one."""
+        """Whether the key's list has a name or alias of the serve; and the key allows the cloud, if it is one."""
         if serve.translation.cloud and not self.key.cloud:
             return False
         return self._may_use_all or not set(serve.names()).union(serve.alias_patterns).isdisjoint(self.key.models)

@@ -148,9 +148,9 @@ class Slot:
 
 
 IN_PLACE = frozenset(
-    ("aliases", "alias_patterns", "max_active", "queue", "queue_timeout", "idle_unload", "keep_loaded", "status", "reason",
-     "purpose", "ready_timeout", "stop_grace", "conflicts", "modalities", "fallback", "warm", "source", "sha256",
-     "min_tokens_per_second", "translation", "from_tier")
+    ("aliases", "alias_patterns", "max_active", "queue", "queue_timeout", "idle_unload", "keep_loaded", "status",
+     "reason", "purpose", "ready_timeout", "stop_grace", "conflicts", "modalities", "fallback", "warm", "source",
+     "sha256", "min_tokens_per_second", "translation", "from_tier")
 )  # fmt: skip
 """Fields of a Serve that may change while it runs: a reload does not restart it for them."""
 

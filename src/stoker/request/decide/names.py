@@ -59,10 +59,12 @@ class Names:
     def _alias_hint(self, model: str, near: str | None, may_use: Callable[[Serve], bool]) -> str:
         """The line of the configuration with which `model` would mean the nearest serve; empty: there is none.
 
-        1. the serve of the nearest name  2. the first production serve that converses
+        1. it cannot be an alias, or the nearest name means no serve: none  2. the serve of the nearest name  3. the
+        first production serve that converses
         """
-        if not model.isprintable() or not model or " " in model or len(model) > _LONGEST_ALIAS_SHOWN:
-            return ""
+        is_valid = model.isprintable() and " " not in model and 0 < len(model) <= _LONGEST_ALIAS_SHOWN
+        if not is_valid or (near is not None and near not in self._by_name):
+            return ""  # 1
         usable = [serve for serve in self.serves if may_use(serve) and not serve.from_tier]
         found = next((serve for serve in usable if near in serve.names()), None) or next(
             (one for one in usable if one.status is Status.PRODUCTION and not _CONVERSES.isdisjoint(one.dialects)), None
