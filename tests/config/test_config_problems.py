@@ -94,6 +94,8 @@ def test_a_file_with_twelve_mistakes_reports_all_twelve_with_their_lines(problem
          "2: key 'front_door.trusted_proxies[#1]': is not an IP address or network; write one like"),
         ("[front_door]\nhost = '::'\nauth = 'keys'\ntrusted_proxies = ['*']",
          "4: key 'front_door.trusted_proxies[#1]': trusts everybody who reaches ::"),
+        ("[front_door]\nhost = '0.0.0.0'\nauth = 'keys'\ntrusted_proxies = ['0.0.0.0/0.0.0.0']",
+         "4: key 'front_door.trusted_proxies[#1]': trusts everybody who reaches 0.0.0.0"),
         ("[front_door]\nhost = '::'\nauth = 'keys'\ntrusted_proxies = ['::/0']",
          "4: key 'front_door.trusted_proxies[#1]': trusts everybody who reaches ::"),
         ("[front_door]\nkeep_alive = '0s'", "2: key 'front_door.keep_alive': must be longer than 0"),

@@ -33,7 +33,6 @@ from stoker.request.codec.body_fields import BodyFields
 from stoker.request.codec.frames import Usage
 from stoker.request.codec.upstream_errors import KEY_REFUSED_STATUSES
 from stoker.request.decide.context import may_exceed
-from stoker.request.lease.fair_queue import used_tokens
 from stoker.request.relay.headers import request_head
 from stoker.request.relay.image_fetcher import ImageFetcher
 from stoker.request.relay.pool import ConnectionPool
@@ -165,14 +164,12 @@ class Carrier:
             sequence.release(None if relay is None else _tokens(relay))
         lease, call.lease = call.lease, None
         if lease is not None and relay is not None:
-            prompt, cached, output = usage.input, usage.cached, usage.output
-            if prompt is not None and cached is not None and cached > prompt:
+            prompt, cached = usage.input, usage.cached
+            if cached and prompt is not None and cached > prompt:
                 prompt = cached  # Messages leaves cached ones out of `input`
-            if output is not None:
-                lease.used_tokens = used_tokens(prompt or 0, cached or 0, output)
-            lease.release()
-            used = ServeUsage(lease.serve, prompt, output, cached, usage.reasoning, lease.accelerator_seconds)
+            lease.usage = used = ServeUsage(lease.serve, prompt, usage.output, cached, usage.reasoning)
             call.usages.append(used)
+            lease.release()
         elif lease is not None:
             lease.release()
 
