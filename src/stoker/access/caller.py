@@ -65,10 +65,10 @@ class Caller:
         return all(quota.account.has_money(at) for quota in self._quotas)
 
     def may_use(self, serve: Serve) -> bool:
-        """Whether the key's list has one of the serve's names; and the key allows the cloud, if it is one."""
+        """Whether the key's list has a name or alias of the serve; and the key allows the cloud, if it is one."""
         if serve.translation.cloud and not self.key.cloud:
             return False
-        return self._may_use_all or not set(serve.names()).isdisjoint(self.key.models)
+        return self._may_use_all or not set(serve.names()).union(serve.alias_patterns).isdisjoint(self.key.models)
 
     def may_use_task(self, model: str) -> bool:
         """Whether a request may name a task: `auto`, `auto:CLASS`, or an alias of one. `auto` on the key's
