@@ -36,7 +36,7 @@ from stoker.domain.lease import FairShare
 from stoker.domain.runtime_key import RuntimeKey
 from stoker.domain.serve import Secret
 from stoker.domain.usage import ServeUsage
-from stoker.request.lease.fair_queue import FairQueue, expected_tokens
+from stoker.request.lease.fair_queue import FairQueue
 from stoker.request.lease.slot_time import SlotTime
 from stoker.testing.client import RawClient
 from stoker.testing.scripted import Script, ScriptedServer
@@ -98,7 +98,7 @@ def steps(loops: int) -> dict[str, float]:
         counted.leave(charge, Amounts(100, 20))
 
     def take_place() -> None:
-        queue.charge(share, expected_tokens(2000))
+        queue.charge(share, 2000)
         queue.correct(share, 5.0)
         slot.leave(2.0, slot.enter(1.0))
 

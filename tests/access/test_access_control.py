@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -202,6 +203,9 @@ def test_a_limit_of_zero_lets_nothing_run() -> None:
 def test_a_key_may_list_models_by_any_of_their_names() -> None:
     serve = Serve("fast", served_name="spark", aliases=("gpt",))
     assert all(Caller(key(models=(name,))).may_use(serve) for name in ("fast", "spark", "gpt", "*"))
+    with_pattern = replace(serve, alias_patterns=("gpt-*",))
+    assert Caller(key(models=("gpt-*",))).may_use(with_pattern)
+    assert not Caller(key(models=("gpt-4",))).may_use(with_pattern)
     assert not Caller(key(models=("other",))).may_use(serve)
     assert not Caller(key(models=())).may_use(serve)
 

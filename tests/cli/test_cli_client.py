@@ -419,3 +419,67 @@ def test_without_tiers_nothing_asks_for_a_choice(bare: Path, capsys: Captured) -
 def spoken(capsys: Captured, *words: str) -> str:
     assert run(["client", *words]) == 0
     return capsys.readouterr().out
+
+
+TWO_SLOTS = """
+[slots.gpu0]
+[slots.gpu1]
+[[serve]]
+name = "coder"
+engine = "vllm"
+model = "some/coder"
+slot = "gpu0"
+context = 131072
+[[serve]]
+name = "small"
+engine = "vllm"
+model = "some/small"
+slot = "gpu1"
+context = 32768
+"""
+TIERS = """
+[[tier]]
+name = "small"
+serve = "small"
+[[tier]]
+name = "coder"
+serve = "coder"
+"""
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (TWO_SLOTS, "coder"),
+        (TWO_SLOTS + TIERS, "small"),
+        ((TWO_SLOTS + TIERS).replace('"gpu1"', '"gpu0"'), "coder"),
+        (TWO_SLOTS.replace('name = "small"', 'name = "small"\naliases = ["claude-*haiku*"]'), "small"),
+    ],
+    ids=["no tiers", "the cheapest tier", "a tier that would be swapped in", "the serve with the vendor's name"],
+)
+def test_the_small_model_of_an_agent_is_one_that_exists_and_swaps_nothing_out(
+    bare: Path, capsys: Captured, config: str, expected: str
+) -> None:
+    bare.write_text(config)
+    lines = block(document(capsys, "claude-code", "--model", "coder"), "shell")
+    shell = "\n".join(lines[:-1])
+    small = ("ANTHROPIC_DEFAULT_HAIKU_MODEL", "ANTHROPIC_SMALL_FAST_MODEL")
+    assert after(shell, *small, "ANTHROPIC_DEFAULT_SONNET_MODEL") == [expected, expected, "coder"]
+
+
+def test_an_agent_with_settings_for_each_model_gets_those_of_its_small_model(bare: Path, capsys: Captured) -> None:
+    bare.write_text(TWO_SLOTS + TIERS)
+    opencode = block(document(capsys, "opencode", "--model", "coder"), "json")
+    assert (opencode["model"], opencode["small_model"]) == ("stoker/coder", "stoker/small")
+    limits = {name: model["limit"]["context"] for name, model in opencode["provider"]["stoker"]["models"].items()}
+    assert limits == {"coder": 131072, "small": 32768}
+    aider = document(capsys, "aider", "--model", "coder")
+    assert set(block(aider, "json")) == {"openai/coder", "openai/small"}
+    assert "aider --model openai/coder --weak-model openai/small" in block(aider, "shell")
+    assert document(capsys, "codex", "--model", "coder")["small_model"] is None
+
+
+def test_a_name_that_only_a_pattern_matches_can_be_used(bare: Path, capsys: Captured) -> None:
+    bare.write_text(TWO_SLOTS.replace('name = "small"', 'name = "small"\naliases = ["gpt-*mini"]'))
+    found = document(capsys, "curl", "--model", "gpt-5-mini")
+    assert (found["serve"], found["model"]) == ("small", "gpt-5-mini")

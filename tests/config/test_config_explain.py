@@ -239,7 +239,7 @@ class TestShow:
         shown: Any = show(full)
         known = {name: set(table["properties"]) for name, table in schema()["$defs"].items()}
         [one, *_] = full.serves
-        unwritten = {"directory", "die_with_parent", "tuning", "asks_dialects", "from_tier"}
+        unwritten = {"alias_patterns", "directory", "die_with_parent", "tuning", "asks_dialects", "from_tier"}
         assert {f.name for f in fields(one)} - known["ServeTable"] == unwritten
         assert {f.name for f in fields(one.tuning)} <= known["ServeTable"]
         for section, table in (

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
+
+from stoker.config.effective import show
+from stoker.domain.access import Settings
 
 Problems = Callable[[str], list[str]]
 
@@ -90,6 +94,8 @@ def test_a_file_with_twelve_mistakes_reports_all_twelve_with_their_lines(problem
          "2: key 'front_door.trusted_proxies[#1]': is not an IP address or network; write one like"),
         ("[front_door]\nhost = '::'\nauth = 'keys'\ntrusted_proxies = ['*']",
          "4: key 'front_door.trusted_proxies[#1]': trusts everybody who reaches ::"),
+        ("[front_door]\nhost = '0.0.0.0'\nauth = 'keys'\ntrusted_proxies = ['0.0.0.0/0.0.0.0']",
+         "4: key 'front_door.trusted_proxies[#1]': trusts everybody who reaches 0.0.0.0"),
         ("[front_door]\nhost = '::'\nauth = 'keys'\ntrusted_proxies = ['::/0']",
          "4: key 'front_door.trusted_proxies[#1]': trusts everybody who reaches ::"),
         ("[front_door]\nkeep_alive = '0s'", "2: key 'front_door.keep_alive': must be longer than 0"),
@@ -300,6 +306,35 @@ class TestNames:
         [problem] = problems(text)
         assert problem.startswith(f"{mine}: key '{place}': ")
         assert f"already means serve 'a' (line {theirs})" in problem
+
+
+class TestPatterns:
+    """Aliases with wildcards."""
+
+    SERVES = "[[serve]]\nname = 'a'\nmodel = 'x'\naliases = ['m', 'gpt-*mini']\n"
+
+    def test_they_are_loaded_shown_and_are_no_names(self, loaded: Callable[[str], Settings]) -> None:
+        settings = loaded(self.SERVES)
+        [serve] = settings.serves
+        assert (serve.aliases, serve.alias_patterns) == (("m",), ("gpt-*mini",))
+        assert serve.names() == ("a", "m")
+        [shown] = cast("list[dict[str, object]]", show(settings)["serve"])
+        assert shown["aliases"] == ["m", "gpt-*mini"]
+
+    def test_two_serves_cannot_share_one(self, problems: Problems) -> None:
+        [problem] = problems(self.SERVES + "[[serve]]\nname = 'b'\nmodel = 'x'\naliases = ['gpt-*mini']\n")
+        assert "already means serve 'a'" in problem
+
+    def test_workers_and_default_models_may_be_names_that_one_matches(
+        self, problems: Problems, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("K", "a key of 16 or more")
+        key = "[front_door]\nkeys = [{ name = 'k', value = 'env:K', %s }]\n"
+        assert not problems(self.SERVES + "[orchestrator.pair]\nworker = 'gpt-5-mini'\n")
+        assert not problems(self.SERVES + key % "default_model = 'gpt-5-mini'")
+        assert not problems(self.SERVES + key % "models = ['gpt-*mini']")
+        [problem] = problems(self.SERVES + key % "models = ['gpt-5-mini']")
+        assert "the list takes the pattern itself, or the serve's name" in problem
 
 
 class TestDoor:

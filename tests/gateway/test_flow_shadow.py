@@ -18,6 +18,7 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.routing import BreakerLimits, RouterSettings, ShadowSettings
 from stoker.domain.run import Fingerprint
 from stoker.domain.tier import Cost, Tier, Verify
+from stoker.domain.usage import ServeUsage
 from stoker.exchange.formatter import Formatter
 from stoker.exchange.internal_client import InternalClient
 from stoker.quality.judge import Judge
@@ -56,7 +57,8 @@ class House:
         self.router = TierRouter(configured, stage.serves, self.tier_quality, sees, LoopClock().now)
         self.know("i")
         client = InternalClient(stage.pool, Formatter(ThinkingSigner((b"key" * 11,)), lambda: self.at))
-        judge = Judge(stage.conductor, client, LoopClock().now)
+        self.used: list[ServeUsage] = []
+        judge = Judge(stage.conductor, client, LoopClock().now, self.used.append)
         self.shadow = ShadowGrader(self.tier_quality, state, judge, self.counts, lambda: self.at, chance=lambda: 0.5)
         self.begin()
 
@@ -134,6 +136,8 @@ async def test_an_answer_that_the_client_has_is_graded_and_the_grade_is_kept_wit
         assert ("2+2?" in asked, "\n4\n" in asked) == (True, True)
         await it.graded()
         assert it.row == (1, 1)
+        assert [(one.serve, one.input, one.output) for one in it.used] == [("large", 1000, 100)]
+        assert it.used[0].accelerator_seconds > 0
         status = it.shadow.status()
         assert status is not None
         assert (status["graded"], status["passed"], status["dropped"]) == (1, 1, {})

@@ -45,7 +45,8 @@ async def test_without_a_key_every_path_but_health_is_401(stage: Stage) -> None:
         reply = await get(stage, path)
         assert (reply.status, reply.json()["error"]["code"]) == (401, "bad_key"), path
     assert (await get(stage, CHAT, "POST", {"model": "a"}, x_api_key="sk-al")).status == 401
-    assert (await get(stage, "/healthz")).json() == {"status": "ok"}
+    for path in ("/healthz", "/health"):
+        assert (await get(stage, path)).json() == {"status": "ok"}
     assert (await get(stage, "/v1/messages", "POST", {})).json()["error"]["type"] == "authentication_error"
     assert stage.lines == []
 
@@ -450,3 +451,16 @@ async def test_refusals_at_the_door_are_counted_and_are_no_decisions(stage: Stag
         (reason, "loopback"): 3 for reason in ("missing_key", "no_route", "foreign_origin", "foreign_page")
     }
     assert stage.decisions == []
+
+
+@story()
+async def test_what_is_not_offered_is_refused_in_the_shape_of_its_api(stage: Stage) -> None:
+    openai = (await get(stage, "/v1/moderations", "POST", {"input": "x"})).json()["error"]
+    assert (openai["code"], openai["type"]) == ("not_offered", "not_found_error")
+    for path, headers in (("/v1/messages/batches", {}), ("/v1/files", {"anthropic_version": "2023-06-01"})):
+        anthropic = (await get(stage, path, **headers)).json()
+        assert (anthropic["type"], anthropic["error"]["type"]) == ("error", "not_found_error")
+    assert isinstance((await get(stage, "/api/push", "POST", {})).json()["error"], str)
+    unknown = (await get(stage, "/v1/models/nothing", anthropic_version="2023-06-01")).json()
+    assert unknown["error"]["type"] == "not_found_error"
+    assert "request_id" in unknown

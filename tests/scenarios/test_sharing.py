@@ -199,6 +199,7 @@ async def test_beyond_a_limit_is_429_that_says_which_and_until_when(plane: Plane
     assert "key 'bob' has reached its requests_per_minute: 2 of 2" in error["message"]
     assert 1 <= int(replies[2].header("retry-after") or 0) <= 60
     assert [reply.header("x-ratelimit-remaining-requests") for reply in replies] == ["1", "0", "0"]
+    assert 'stoker_key_limited_total{key="bob"} 1.0' in plane.ask("GET", "/metrics")[1]
     assert (await ask(plane, "bob")).status == 200, "the limit is gone"
 
 

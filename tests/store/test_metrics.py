@@ -267,6 +267,7 @@ def full() -> Metrics:
     metrics.routed.classifier["busy"] += 1
     metrics.observe(sealed(orchestrated=OrchestratedRecord("pair", "simple", "chat", failures={"names": 1})))
     metrics.keys.add("alice", "agents", [1.0] * 13)
+    metrics.keys.observe_limit("alice")
     return metrics
 
 

@@ -96,7 +96,11 @@ class AccessControl:
         if is_local:
             return self._local
         self.check_page(headers, scheme)
-        if self._auth is False or (self._auth is None and not self.keyring.has_keys):
+        if self._auth is not False:
+            known = self.keyring.bearers.get(headers.get(b"authorization", b""))
+            if known is not None:
+                return known
+        if not self.asks_for_keys:
             return self._open
         presented = _presented(headers)
         found = self.keyring.find(presented) if presented else None

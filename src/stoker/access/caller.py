@@ -9,7 +9,7 @@ from stoker.access.limits import Account, Amounts, LimitState
 from stoker.access.quota import Charge, Quota
 from stoker.access.rate_headers import Headers, RateHeaders
 from stoker.domain.errors import ClientError
-from stoker.domain.key import Key, Scope
+from stoker.domain.key import Key, Priority, Scope
 from stoker.domain.lease import FairShare
 from stoker.domain.serve import Serve
 
@@ -17,7 +17,8 @@ from stoker.domain.serve import Serve
 class Caller:
     """A key at run time. `quotas`: what it counts against, its own and its application's."""
 
-    __slots__ = ("_may_use_all", "_now", "_quotas", "_rate_headers", "active", "has_defaults", "key", "share")
+    __slots__ = ("_may_use_all", "_now", "_quotas", "_rate_headers", "active", "has_defaults", "has_rules", "key",
+                 "share")  # fmt: skip
 
     def __init__(self, key: Key, quotas: Sequence[Quota] | None = None, now: Callable[[], float] = time.time) -> None:
         """`now`: Unix seconds by which limits count."""
@@ -30,6 +31,8 @@ class Caller:
         """Whether its requests have to be edited."""
         self._may_use_all = "*" in key.models
         self._quotas = tuple(quota for quota in quotas if quota.is_limited)
+        self.has_rules = bool(self._quotas) or key.context is not None or key.priority is Priority.BACKGROUND
+        """Whether its requests reserve anything, have a smaller context, or stay in the background."""
         self._now = now
         self._rate_headers = RateHeaders(quota.account for quota in self._quotas)
 
@@ -62,10 +65,10 @@ class Caller:
         return all(quota.account.has_money(at) for quota in self._quotas)
 
     def may_use(self, serve: Serve) -> bool:
-        """Whether the key's list has one of the serve's names; and the key allows the cloud, if it is one."""
+        """Whether the key's list has a name or alias of the serve; and the key allows the cloud, if it is one."""
         if serve.translation.cloud and not self.key.cloud:
             return False
-        return self._may_use_all or not set(serve.names()).isdisjoint(self.key.models)
+        return self._may_use_all or not set(serve.names()).union(serve.alias_patterns).isdisjoint(self.key.models)
 
     def may_use_task(self, model: str) -> bool:
         """Whether a request may name a task: `auto`, `auto:CLASS`, or an alias of one. `auto` on the key's

@@ -67,6 +67,10 @@ class Keyring:
         self._quotas: dict[str, Quota] = {}
         self._entries: dict[str, Entry] = {}
         self._by_digest: dict[bytes, Entry] = {}
+        self.bearers: dict[bytes, Caller] = {}
+        """By `Authorization` header, as it is usually written: callers that were found, and that only a change of keys
+        can refuse. Hashing a key costs more than the rest of the check.
+        """
         self.has_keys = False
 
     # -- what is known -----------------------------------------------------------------------------------------------
@@ -156,6 +160,8 @@ class Keyring:
             is_previous = key.previous_digest and digest.hex() == key.previous_digest
             if (key.expires_at is not None and now >= key.expires_at) or (is_previous and now >= key.previous_until):
                 raise ClientError("this API key has expired", code="key_expired", status=401)
+        if key is None or (key.expires_at is None and not is_previous):
+            self.bearers[b"Bearer " + presented] = entry.caller
         return entry.caller
 
     def digest(self, key: bytes) -> bytes:
@@ -164,7 +170,7 @@ class Keyring:
     # -- building ----------------------------------------------------------------------------------------------------
 
     def _rebuild(self) -> None:
-        self._entries, self._by_digest = {}, {}
+        self._entries, self._by_digest, self.bearers = {}, {}, {}
         for app in self._apps:
             settings = self._app_settings(app)
             title = f"application '{app.name}'"
@@ -178,6 +184,7 @@ class Keyring:
 
     def _rebuild_key(self, name: str) -> None:
         """As `_rebuild`, for one key: making 10,000 keys costs as much per key as making the first."""
+        self.bearers = {}
         configured = next((key for key in self._keys if key.name == name), None)
         old = self._entries.get(name)
         if old is not None:

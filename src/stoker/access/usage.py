@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 
-from stoker.access.access_file import USAGE_COLUMNS, UsageKey, UsageRow
+from stoker.access.access_file import UsageKey, UsageRow
 from stoker.access.limits import Amounts
 from stoker.domain.decision import Decision
 from stoker.domain.key import Key
@@ -17,8 +18,10 @@ SHORTEST_STREAM = 0.1
 STOKER = "(stoker)"
 """The key of what Stoker itself asks: judges, companion classifiers. No configured key can have this name."""
 
-(_REQUESTS, _FAILED, _INPUT, _CACHED, _OUTPUT, _REASONING, _COST, _ACCELERATOR, _SWAP, _TTFT_SUM, _TTFT_COUNT,
- _DECODE_TOKENS, _DECODE_SECONDS) = range(len(USAGE_COLUMNS))  # fmt: skip
+_Place = tuple[str, str, str, str]
+"""Key, application, serve, class."""
+_serve_of = attrgetter("serve")
+_counts_of = attrgetter("input", "cached", "output", "reasoning", "accelerator_seconds")
 
 
 def amounts_of(usages: Iterable[ServeUsage], costs: Mapping[str, Cost]) -> Amounts:
@@ -34,77 +37,109 @@ def amounts_of(usages: Iterable[ServeUsage], costs: Mapping[str, Cost]) -> Amoun
     return Amounts(prompt, output, money)
 
 
+class _Row:
+    """One row of usage while it grows. Calls of serves are remembered, and added up together: that is cheaper."""
+
+    __slots__ = ("decode_seconds", "decode_tokens", "failed", "requests", "sums", "swap", "ttfts", "uncounted")
+
+    def __init__(self) -> None:
+        self.requests = self.failed = self.decode_tokens = 0
+        self.swap = self.decode_seconds = 0.0
+        self.ttfts: list[float] = []
+        self.uncounted: list[ServeUsage] = []
+        self.sums = [0.0] * 5
+        """Of `uncounted` ones that were added up: input, cached, output, reasoning, accelerator seconds."""
+
+    def count(self) -> None:
+        """Add up what is uncounted."""
+        if self.uncounted:
+            columns = zip(*map(_counts_of, self.uncounted), strict=True)
+            self.sums = [before + sum(filter(None, column)) for before, column in zip(self.sums, columns, strict=True)]
+            self.uncounted = []
+
+    def amounts(self, cost: Cost | None) -> tuple[float, ...]:
+        """In the order of USAGE_COLUMNS."""
+        self.count()
+        prompt, cached, output, reasoning, accelerator = self.sums
+        money = 0.0 if cost is None else cost.of(prompt, output)
+        return (
+            self.requests, self.failed, prompt, cached, output, reasoning, money, accelerator, self.swap,
+            sum(self.ttfts), len(self.ttfts), self.decode_tokens, self.decode_seconds,
+        )  # fmt: skip
+
+
 class UsageTotals:
-    """Adds up what has happened since the last `take`. `now`: Unix seconds."""
+    """Adds up what has happened since the last `take`. `now`: Unix seconds.
+
+    Somebody has to `take` every second. What happens belongs to the hour in which it is taken.
+    """
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.costs: Mapping[str, Cost] = {}
         self._now = now
-        self._rows: dict[UsageKey, list[float]] = {}
+        self._rows: dict[_Place, _Row] = {}
+        self._returned: list[UsageRow] = []
+        """What `give_back` brought."""
 
     def configure(self, costs: Mapping[str, Cost]) -> None:
         """`costs`: the prices of clouds, by serve."""
+        if costs != self.costs:
+            self._returned += self.take()  # at the old prices
         self.costs = costs
 
     def record(self, key: Key, decision: Decision, usages: Sequence[ServeUsage]) -> None:
         """One request has ended."""
-        routed = decision.routed
-        place = int(self._now() // HOUR), key.name, key.app, decision.serve, "" if routed is None else routed.task
-        row = self._rows.get(place) or self._row(*place)
-        for one in usages:
-            self._add(row if one.serve == decision.serve else self._row(*place[:3], one.serve, place[4]), one)
-        row[_REQUESTS] += 1
+        serve, routed = decision.serve, decision.routed
+        place = key.name, key.app, serve, "" if routed is None else routed.task
+        row = self._rows.get(place) or self._row(place)
+        row.requests += 1
+        row.uncounted += usages
         if decision.outcome != "served":
-            row[_FAILED] += 1
+            row.failed += 1
         elif decision.stream and decision.ttft is not None:
-            row[_TTFT_SUM] += decision.ttft
-            row[_TTFT_COUNT] += 1
+            row.ttfts.append(decision.ttft)
             seconds = (decision.latency or 0.0) - decision.ttft
             if decision.output_tokens and seconds >= SHORTEST_STREAM:
-                row[_DECODE_TOKENS] += decision.output_tokens
-                row[_DECODE_SECONDS] += seconds
+                row.decode_tokens += decision.output_tokens
+                row.decode_seconds += seconds
 
     def record_own(self, usage: ServeUsage) -> None:
         """A serve has answered a question of Stoker's own."""
-        row = self._row(int(self._now() // HOUR), STOKER, "", usage.serve, "")
-        row[_REQUESTS] += 1
-        self._add(row, usage)
+        row = self._row((STOKER, "", usage.serve, ""))
+        row.requests += 1
+        row.uncounted.append(usage)
 
     def record_swap(self, key: str, app: str, serve: str, seconds: float) -> None:
         """A swap to this serve has ended, which a request of this key caused."""
-        self._row(int(self._now() // HOUR), key, app, serve, "")[_SWAP] += seconds
+        self._row((key, app, serve, "")).swap += seconds
 
     def pending(self) -> list[UsageRow]:
         """What `take` would return."""
-        return [(key, tuple(row)) for key, row in self._rows.items()]
+        hour = int(self._now() // HOUR)
+        for place, row in list(self._rows.items()):
+            if any(serve != place[2] for serve in set(map(_serve_of, row.uncounted))):  # `auto` tried several
+                calls, row.uncounted = row.uncounted, []
+                for one in calls:
+                    self._row((*place[:2], one.serve, place[3])).uncounted.append(one)
+        rows = [((hour, *place), row.amounts(self.costs.get(place[2]))) for place, row in self._rows.items()]
+        return [*self._returned, *rows]
 
     def take(self) -> list[UsageRow]:
         """What is not on disk yet; whoever takes it writes it, or gives it back."""
-        rows, self._rows = self._rows, {}
-        return list(rows.items())
+        rows = self.pending()
+        self._rows, self._returned = {}, []
+        return rows
 
     def give_back(self, rows: Iterable[UsageRow]) -> None:
         """Rows that could not be written."""
-        for key, amounts in rows:
-            row = self._row(*key)
-            for index, amount in enumerate(amounts):
-                row[index] += amount
+        sums: dict[UsageKey, Sequence[float]] = {}
+        for key, amounts in (*self._returned, *rows):
+            before = sums.get(key)
+            sums[key] = amounts if before is None else [a + b for a, b in zip(before, amounts, strict=True)]
+        self._returned = list(sums.items())
 
-    def _row(self, hour: int, key: str, app: str, serve: str, task: str) -> list[float]:
-        place = hour, key, app, serve, task
+    def _row(self, place: _Place) -> _Row:
         row = self._rows.get(place)
         if row is None:
-            row = self._rows[place] = [0.0] * len(USAGE_COLUMNS)
+            row = self._rows[place] = _Row()
         return row
-
-    def _add(self, row: list[float], usage: ServeUsage) -> None:
-        prompt, output = usage.input or 0, usage.output or 0
-        row[_INPUT] += prompt
-        row[_OUTPUT] += output
-        row[_ACCELERATOR] += usage.accelerator_seconds
-        if usage.cached:
-            row[_CACHED] += usage.cached
-        if usage.reasoning:
-            row[_REASONING] += usage.reasoning
-        if self.costs and usage.serve in self.costs:
-            row[_COST] += self.costs[usage.serve].of(prompt, output)

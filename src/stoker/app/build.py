@@ -70,7 +70,7 @@ def build(active: ActiveConfiguration, state: StateDir, options: RunOptions) -> 
     access.store.usage.configure(cloud_prices(context.settings.router))
     fleet = build_fleet(context)
     promotions = _build_promotions(context, store, fleet)
-    quality = build_quality(context, store, fleet, pool)
+    quality = build_quality(context, store, fleet, pool, access.store.usage.record_own)
     gateway = _build_gateway(context, pool, store, access, fleet, promotions, quality)
     view = ConductorView(fleet.conductor, partial(_load_of, gateway), fleet.supervisor.is_asleep)
     watchdog = WatchdogLoop(

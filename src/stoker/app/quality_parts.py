@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from stoker.app.classifier_notice import ClassifierNotice
@@ -10,6 +11,7 @@ from stoker.app.fleet_parts import FleetParts
 from stoker.app.store_parts import StoreParts
 from stoker.domain.events import ServeIdentified
 from stoker.domain.serve import Serve
+from stoker.domain.usage import ServeUsage
 from stoker.exchange.formatter import Formatter
 from stoker.exchange.internal_client import InternalClient
 from stoker.fleet.process.launch_fingerprint import fingerprint
@@ -36,7 +38,14 @@ class QualityParts:
     notice: ClassifierNotice
 
 
-def build_quality(context: BuildContext, store: StoreParts, fleet: FleetParts, pool: ConnectionPool) -> QualityParts:
+def build_quality(
+    context: BuildContext,
+    store: StoreParts,
+    fleet: FleetParts,
+    pool: ConnectionPool,
+    on_usage: Callable[[ServeUsage], None],
+) -> QualityParts:
+    """`on_usage` gets what Stoker's own questions used."""
     clock, directory, leases = context.clock, context.directory, fleet.conductor
     tier_quality, counts, note = TierQuality(), store.metrics.routed, store.events.note
 
@@ -50,6 +59,6 @@ def build_quality(context: BuildContext, store: StoreParts, fleet: FleetParts, p
     fingerprints = FingerprintStore(directory, launch)
     monitor = QualityMonitor(tier_quality, demoter, fingerprints, leases.target, note, on_identified)
     client = InternalClient(pool, Formatter(ThinkingSigner((context.state.signing_key(),)), clock.wall))
-    model = ClassifierModel(directory, leases, client, counts.classifier, clock.now)
-    grader = ShadowGrader(tier_quality, directory, Judge(leases, client, clock.now), counts, clock.wall)
+    model = ClassifierModel(directory, leases, client, counts.classifier, clock.now, on_usage)
+    grader = ShadowGrader(tier_quality, directory, Judge(leases, client, clock.now, on_usage), counts, clock.wall)
     return QualityParts(tier_quality, monitor, grader, model, ClassifierNotice(model, context.options.announce))

@@ -26,6 +26,7 @@ from stoker.domain.dialect import SPOKEN as ANY_SPOKEN
 from stoker.domain.dialect import Dialect
 from stoker.domain.key import App, make_key
 from stoker.domain.serve import Driver, Requires, Secret, Serve, Slot, Status, SwapPolicy, Tuning, Warmth
+from stoker.request.decide.alias_patterns import is_pattern
 
 SPOKEN = {
     "llama.cpp": frozenset((Dialect.CHAT, Dialect.COMPLETIONS, Dialect.MESSAGES, Dialect.RESPONSES)),
@@ -208,7 +209,8 @@ def _serve(entry: ServeEntry, key: Secret | None, directory: Path, vault: Path) 
         engine=entry.engine,
         model=_model(entry, directory, vault),
         served_name=entry.served_name,
-        aliases=tuple(dict.fromkeys(table.aliases)),
+        aliases=tuple(dict.fromkeys(alias for alias in table.aliases if not is_pattern(alias))),
+        alias_patterns=tuple(dict.fromkeys(alias for alias in table.aliases if is_pattern(alias))),
         slot=table.slot,
         context=table.context,
         parallel=table.parallel,

@@ -10,6 +10,7 @@ import msgspec
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.key import Priority
+from stoker.domain.usage import ServeUsage
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ NOBODY = FairShare("")
 
 
 class LeaseMeter(Protocol):
-    """Measures what leases of one serve use. `request.lease.state` implements it."""
+    """Measures what leases of one serve use. `request.lease.state` implements it: `end` completes the lease's usage."""
 
     def end(self, lease: Lease, now: float) -> None: ...
 
@@ -66,19 +67,18 @@ class Lease(msgspec.Struct, eq=False):
     granted_at: float
     waited: float
     _release: Callable[[Lease], None] | None
-    share: FairShare = NOBODY
-    expected_tokens: float = 0.0
-    """What the request was expected to cost its key, in tokens of output; see `request.lease.fair_queue`."""
-    used_tokens: float | None = None
-    """What it did cost, set before the release; None: as expected."""
     meter: LeaseMeter | None = None
     slot_entered: float = 0.0
-    accelerator_seconds: float = 0.0
-    """Set by the release: time on the slot, divided among the leases that were held at the same time."""
+    usage: ServeUsage | None = None
+    """What the request used, set before the release, which adds the accelerator seconds; None: unknown."""
     on_cut: Callable[[str], None] | None = None
     """Called (at most once, with the reason) when the scheduler takes the lease away: the holder ends its stream with
     an error event. It may still call `release` afterwards.
     """
+
+    def record(self, usage: ServeUsage) -> None:
+        """Before the release: what was used."""
+        self.usage = usage
 
     def release(self) -> None:
         release, self._release = self._release, None

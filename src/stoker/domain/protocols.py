@@ -94,10 +94,10 @@ class Leases(Protocol):
     """Grants leases. The conductor implements it. Hold leases through `exchange.leasing`."""
 
     def acquire(
-        self, name: str, takes_place: bool = True, share: FairShare = NOBODY, expected_tokens: float = 0.0
+        self, name: str, takes_place: bool = True, share: FairShare = NOBODY, body_bytes: int = 0
     ) -> Lease | PendingLease:
         """A lease, or a pending one; loads the serve if necessary. `takes_place`: the lease takes one of its places.
-        `share`: whose request it is. `expected_tokens`: see `Lease`.
+        `share`: whose request it is. `body_bytes`: the size of its body, by which its cost is expected.
 
         A refusal is a StokerError: raised at once, or later as the exception of the pending lease.
         """

@@ -148,9 +148,9 @@ class Slot:
 
 
 IN_PLACE = frozenset(
-    ("aliases", "max_active", "queue", "queue_timeout", "idle_unload", "keep_loaded", "status", "reason", "purpose",
-     "ready_timeout", "stop_grace", "conflicts", "modalities", "fallback", "warm", "source", "sha256",
-     "min_tokens_per_second", "translation", "from_tier")
+    ("aliases", "alias_patterns", "max_active", "queue", "queue_timeout", "idle_unload", "keep_loaded", "status",
+     "reason", "purpose", "ready_timeout", "stop_grace", "conflicts", "modalities", "fallback", "warm", "source",
+     "sha256", "min_tokens_per_second", "translation", "from_tier")
 )  # fmt: skip
 """Fields of a Serve that may change while it runs: a reload does not restart it for them."""
 
@@ -167,6 +167,9 @@ class Serve:
     served_name: str = ""
     """The model name that the engine's /v1/models must show, and that Stoker writes into requests to it."""
     aliases: tuple[str, ...] = ()
+    """Further model names, without wildcards."""
+    alias_patterns: tuple[str, ...] = ()
+    """Aliases with wildcards. They are no names: lists of models do not show them."""
     slot: str | None = None
     """None: the serve shares no slot with another one."""
     context: int | None = None

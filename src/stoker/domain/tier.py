@@ -38,7 +38,7 @@ class Cost(msgspec.Struct, frozen=True):
     input: float = 0.0
     output: float = 0.0
 
-    def of(self, input_tokens: int, output_tokens: int) -> float:
+    def of(self, input_tokens: float, output_tokens: float) -> float:
         """The cost of so many tokens."""
         return (input_tokens * self.input + output_tokens * self.output) / 1e6
 

@@ -58,14 +58,12 @@ class Call(msgspec.Struct, eq=False):
     charge: Charge | None = None
     """What it has reserved of its key's limits; None: the key has none."""
     share: FairShare = NOBODY
-    expected_tokens: float = 0.0
-    """What it is expected to cost its key; see `Lease`."""
     context: int | None = None
     """Most tokens of prompt and answer that its key may use; None: as many as the serve."""
     notes: tuple[str, ...] = ()
     """What was changed in the body because of the key's settings."""
     usages: list[ServeUsage] = []
-    """What the serves takes_place, one entry for each call of a serve that ended."""
+    """What the serves used, one entry for each call of a serve that ended."""
     may_be_preempted: bool = False
     """The client allows its lease to be taken away for a request of a higher priority."""
     retry_after: float | None = None
@@ -114,7 +112,7 @@ class Call(msgspec.Struct, eq=False):
     def lease_now(self, leases: Leases, serve: str, takes_place: bool = True) -> Lease | None:
         """Acquire a lease if one is free; else queue for one and return None: `wait_for_lease` waits for it."""
         self.raise_if_ended()
-        acquired = leases.acquire(serve, takes_place, self.share, self.expected_tokens)
+        acquired = leases.acquire(serve, takes_place, self.share, self.wire.received)
         if isinstance(acquired, Lease):
             self.lease = acquired
             return acquired

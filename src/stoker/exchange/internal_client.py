@@ -13,6 +13,7 @@ from stoker.domain.errors import ClientError, UpstreamError
 from stoker.domain.lease import Target
 from stoker.domain.prompt import Prompt, Text
 from stoker.domain.serve import Serve
+from stoker.domain.usage import ServeUsage
 from stoker.exchange.formatter import Formatter
 from stoker.exchange.internal_stream import InternalStream, TextListener
 from stoker.exchange.leasing import busy
@@ -86,6 +87,11 @@ class InternalClient:
             self._streams[serve.name].discard(reply)
             self._received[serve.name] += reply.received
         return StreamEnd(encoded.translator.usage, listener.stop or StopReason.END)
+
+
+def usage_of(serve: str, usage: Usage) -> ServeUsage:
+    """What a question used, for the lease that it held."""
+    return ServeUsage(serve, usage.input, usage.output, usage.cached, usage.reasoning)
 
 
 class StreamEnd(NamedTuple):

@@ -7,12 +7,13 @@ its lease is granted; code that awaits the position directly would then never re
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 from stoker.domain.errors import CapacityError
 from stoker.domain.lease import Lease, PendingLease
 from stoker.domain.protocols import Leases
+from stoker.domain.usage import ServeUsage
 
 
 async def granted(pending: PendingLease) -> Lease:
@@ -30,13 +31,21 @@ async def granted(pending: PendingLease) -> Lease:
 
 @asynccontextmanager
 async def leased(
-    leases: Leases, serve: str, *, may_wait: bool = True, timeout: float | None = None, preemptible: bool = False
+    leases: Leases,
+    serve: str,
+    *,
+    may_wait: bool = True,
+    timeout: float | None = None,
+    preemptible: bool = False,
+    on_usage: Callable[[ServeUsage], None] | None = None,
 ) -> AsyncIterator[Lease]:
     """Hold a lease of `serve` for the block, and for `timeout` seconds at most, the wait included (None: no limit).
 
     `may_wait`: queue for a place if none is free. `preemptible`: give the lease up as soon as another request
-    needs its place. Raises CapacityError `busy` if no place is free or the lease is taken away, TimeoutError when the
-    time is over, and the error that ends the wait. On cancel: the lease, or the position in the queue, is given back.
+    needs its place. `on_usage` gets what was used: the time on the slot, and the tokens if the block has put them into
+    the lease's `usage`. Raises CapacityError `busy` if no place is free or the lease is taken away, TimeoutError when
+    the time is over, and the error that ends the wait. On cancel: the lease, or the position in the queue, is given
+    back.
     """
     is_cut = False
 
@@ -50,12 +59,15 @@ async def leased(
         async with asyncio.timeout(timeout) as limit:
             lease = await _acquire(leases, serve, may_wait)
             lease.on_cut = cut
+            lease.usage = ServeUsage(serve)
             try:
                 if preemptible:
                     leases.allow_preemption(lease)
                 yield lease
             finally:
                 lease.release()
+                if on_usage is not None:
+                    on_usage(lease.usage)
     except TimeoutError:
         if is_cut:
             raise busy(serve, "its lease was taken away") from None

@@ -54,7 +54,6 @@ from stoker.request.codec.bounds import HEAVY, is_heavy
 from stoker.request.codec.request_defaults import apply_defaults
 from stoker.request.codec.upstream_errors import recorded_code
 from stoker.request.decide.dialects import dialect_for
-from stoker.request.lease.fair_queue import expected_tokens
 from stoker.request.relay.reply import Reply
 
 log = logging.getLogger("stoker.flow")
@@ -138,7 +137,9 @@ class Flow:
         if caller.has_defaults:
             body, fields = await self._apply_defaults(call, caller, endpoint, fields, body)
         self._begin_reply(call, endpoint, fields)
-        self._take_share(call, caller, endpoint, fields, len(body))
+        call.share = caller.share
+        if caller.has_rules or fields.service_tier is not None:
+            self._apply_rules(call, caller, endpoint, fields, len(body))
         may_use: Callable[[Serve], bool] = caller.may_use
         is_for_worker = False
         orchestrators = settings.orchestrators
@@ -265,11 +266,10 @@ class Flow:
         if fields.stream and endpoint.streams:
             call.reply.expect_stream(front_door.commit_after, front_door.keep_alive)
 
-    def _take_share(self, call: Call, caller: Caller, endpoint: Endpoint, fields: BodyFields, size: int) -> None:
-        """Whose places the request uses, and what it reserves of its key's limits. Raises ClientError 429."""
-        call.share = share = caller.share
+    def _apply_rules(self, call: Call, caller: Caller, endpoint: Endpoint, fields: BodyFields, size: int) -> None:
+        """The key's context, reservations of its limits, and background requests. Raises ClientError 429."""
+        share = call.share
         call.context = caller.key.context
-        call.expected_tokens = expected_tokens(size)
         if fields.service_tier == "flex" and share.priority is not Priority.BACKGROUND:
             call.share = share = share._replace(priority=Priority.BACKGROUND)
         if share.priority is Priority.BACKGROUND:

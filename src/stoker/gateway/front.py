@@ -22,7 +22,7 @@ from stoker.access.access_control import AccessControl, refuse_repeated
 from stoker.access.caller import Caller, require
 from stoker.access.refusals import Refusals
 from stoker.domain.decision import Candidate
-from stoker.domain.dialect import OLLAMA
+from stoker.domain.dialect import OLLAMA, Dialect
 from stoker.domain.errors import ClientError, ClientLeft, OurBug, StokerError
 from stoker.domain.key import Scope
 from stoker.domain.orchestrator import Orchestrator
@@ -35,7 +35,7 @@ from stoker.gateway.ollama import OllamaEndpoints
 from stoker.gateway.status import StatusReport
 from stoker.gateway.usage import UsagePages
 from stoker.request.accept.body import read_body
-from stoker.request.accept.routes import Route, RouteKind, Routes
+from stoker.request.accept.routes import HEALTH_PATHS, Route, RouteKind, Routes
 from stoker.request.accept.wire import Wire
 from stoker.request.outbox import Outbox
 from stoker.store.metrics import CONTENT_TYPE
@@ -102,7 +102,7 @@ class Front:
             pages = self.door.pages
             if pages.has_allowed_origins and not wire.is_local:
                 call.reply.headers.update(pages.reply_headers(wire.headers))
-            if wire.path == "/healthz" and wire.method in ("GET", "HEAD"):  # 2
+            if wire.path in HEALTH_PATHS and wire.method in ("GET", "HEAD"):  # 2
                 self._simple(call, _HEALTH)
                 return None
             if wire.method == "OPTIONS" and not wire.is_local and self._cors_preflight(call):
@@ -192,7 +192,10 @@ class Front:
         self._refuse(call, error)
 
     def _refuse(self, call: Call, error: StokerError) -> None:
-        call.reply.set_dialect(call.reply.dialect or self.routes.dialect(call.wire.path))
+        dialect = call.reply.dialect or self.routes.dialect(call.wire.path)
+        if dialect is None and b"anthropic-version" in call.wire.headers:
+            dialect = Dialect.MESSAGES  # both APIs have paths such as /v1/models and /v1/files
+        call.reply.set_dialect(dialect)
         call.reply.fail(error, close=_has_body(call.wire))
 
     def _broke(self, call: Call) -> None:

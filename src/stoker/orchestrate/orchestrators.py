@@ -181,7 +181,7 @@ class Orchestrators:
             asyncio.to_thread(self._open_memory, orchestrator, head, call.wire.headers)
         )
         call.raise_if_ended()
-        worker = self._writer(serves)
+        worker = self._writer(call, serves)
         run = self._run(orchestrator, call, prompt, serves, worker, memory, earlier)
         call.decision.orchestrated = record = OrchestratedRecord(orchestrator.name, chosen.policy.value, chosen.why)
         record.validator = "" if serves.validator is None else serves.validator.name
@@ -218,10 +218,10 @@ class Orchestrators:
         fit = (one for one in workers if first or not self._must_swap(one.serve, validator))
         return ChosenServes(tuple(fit), validator)
 
-    def _writer(self, serves: ChosenServes) -> Worker:
+    def _writer(self, call: Call, serves: ChosenServes) -> Worker:
         context = self._context
         health = None if context.dispatcher is None else context.dispatcher.router.health
-        return Worker(context.leases, context.client, serves.workers, health)
+        return Worker(context.leases, context.client, serves.workers, health, call.usages.append)
 
     def _validator(self, orchestrator: Orchestrator, names: Names) -> Serve | None:
         """The serve that judges; None: none does. A tier's name means its serve. Raises ClientError 404."""
@@ -283,7 +283,7 @@ class Orchestrators:
         context = self._context
         committed, is_whole = (earlier.committed, earlier.outcome == "finished") if earlier else ((), False)
         writer = context.formatter.answer_writer(prompt, call.decision.id, orchestrator.name)
-        checker = self._checker(orchestrator, policies.task_text(prompt), serves.validator)
+        checker = self._checker(orchestrator, call, policies.task_text(prompt), serves.validator)
         rules = self._rules(orchestrator, prompt, checker.layers, serves)
         parts = RunParts(
             Loop(rules, is_complete, committed, is_whole),
@@ -338,12 +338,12 @@ class Orchestrators:
             return False
         return worker.slot == validator.slot and worker.slot not in self._context.roomy_slots
 
-    def _checker(self, orchestrator: Orchestrator, task: str, serve: Serve | None) -> LayeredChecker:
+    def _checker(self, orchestrator: Orchestrator, call: Call, task: str, serve: Serve | None) -> LayeredChecker:
         validator = None
         if serve is not None:
             rules = orchestrator.validator_prompt or VALIDATOR_PROMPT
             settings = ValidatorSettings(serve, rules, task, orchestrator.validator_timeout)
-            validator = Validator(self._context.leases, self._context.client, settings)
+            validator = Validator(self._context.leases, self._context.client, settings, call.usages.append)
         return build_checker(orchestrator, task, validator)
 
     # -- the run -------------------------------------------------------------------------------------------------------

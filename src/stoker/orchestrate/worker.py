@@ -15,6 +15,7 @@ from stoker.domain.errors import StokerError, UpstreamError
 from stoker.domain.prompt import Prompt
 from stoker.domain.protocols import Leases
 from stoker.domain.serve import Serve
+from stoker.domain.usage import ServeUsage
 from stoker.exchange.carrier import EXIT_NOTICED_WITHIN
 from stoker.exchange.internal_client import InternalClient, StreamEnd
 from stoker.exchange.leasing import leased
@@ -39,14 +40,18 @@ class Worker:
         client: InternalClient,
         candidates: Iterable[WorkerCandidate],
         health: TierHealth | None = None,
+        on_usage: Callable[[ServeUsage], None] | None = None,
     ) -> None:
-        """`candidates`: at least one, in the order in which they are asked. `health`: learns how their tiers do."""
+        """`candidates`: at least one, in the order in which they are asked. `health`: learns how their tiers do.
+        `on_usage`: gets the time on the slot of each generation.
+        """
         self._current, *rest = candidates
         self._rest = deque(rest)
         self._dropped: list[Candidate] = []
         self._leases = leases
         self._client = client
         self._health = health
+        self._on_usage = on_usage
 
     @property
     def serve(self) -> Serve:
@@ -94,5 +99,5 @@ class Worker:
 
     async def _generate(self, prompt: Prompt, on_text: Callable[[str], None]) -> StreamEnd:
         asked = replace(prompt, dialect=Dialect.CHAT)  # the client's dialect may be one that no serve is asked in
-        async with leased(self._leases, self.serve.name) as lease:
+        async with leased(self._leases, self.serve.name, on_usage=self._on_usage) as lease:
             return await self._client.stream(self.serve, lease.target, asked, on_text)

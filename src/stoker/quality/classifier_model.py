@@ -33,7 +33,8 @@ from stoker.domain.protocols import Leases
 from stoker.domain.routing import BreakerLimits, ClassifierModelSettings
 from stoker.domain.serve import Serve
 from stoker.domain.task import Outline, Task
-from stoker.exchange.internal_client import InternalClient
+from stoker.domain.usage import ServeUsage
+from stoker.exchange.internal_client import InternalClient, usage_of
 from stoker.exchange.leasing import leased
 from stoker.measure.classifier import proof as proofs
 from stoker.request.decide.breaker import Breaker
@@ -55,13 +56,21 @@ class ClassifierModel:
     """`counts` counts the outcomes. All methods belong to the event loop's thread."""
 
     def __init__(
-        self, state: Path, leases: Leases, client: InternalClient, counts: Counter[str], now: Callable[[], float]
+        self,
+        state: Path,
+        leases: Leases,
+        client: InternalClient,
+        counts: Counter[str],
+        now: Callable[[], float],
+        on_usage: Callable[[ServeUsage], None] | None = None,
     ) -> None:
+        """`on_usage` gets what each question used."""
         self._state = state
         self._leases = leases
         self._client = client
         self._counts = counts
         self._now = now
+        self._on_usage = on_usage
         self._router: TierRouter | None = None
         self._settings: ClassifierModelSettings | None = None
         self._measured = proofs.ClassifierAnswers()
@@ -155,9 +164,12 @@ class ClassifierModel:
             return "not_loaded"  # 5
         question = partial(classifier_question, outline, secrets.token_hex(16), cloud)
         try:
-            async with leased(self._leases, serve.name, may_wait=not is_up, timeout=settings.timeout) as lease:
+            async with leased(
+                self._leases, serve.name, may_wait=not is_up, timeout=settings.timeout, on_usage=self._on_usage
+            ) as lease:
                 self._breaker.on_sent(now)
-                _, reply = await self._client.ask(serve, lease.target, question, settings.timeout)
+                usage, reply = await self._client.ask(serve, lease.target, question, settings.timeout)
+                lease.record(usage_of(serve.name, usage))
         except CapacityError:
             return "busy"  # 6
         except ClientError:

@@ -24,7 +24,8 @@ from stoker.domain.routing import BreakerLimits
 from stoker.domain.serve import Driver
 from stoker.domain.task import BYTES_PER_TOKEN
 from stoker.domain.tier import Tier
-from stoker.exchange.internal_client import InternalClient
+from stoker.domain.usage import ServeUsage
+from stoker.exchange.internal_client import InternalClient, usage_of
 from stoker.exchange.leasing import leased
 from stoker.quality import judge_prompt
 from stoker.quality.judge_prompt import JudgeGrade
@@ -51,10 +52,18 @@ class JudgeReply(NamedTuple):
 class Judge:
     """Knows how to ask whichever tier judges; keeps one circuit breaker for its questions."""
 
-    def __init__(self, leases: Leases, client: InternalClient, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        leases: Leases,
+        client: InternalClient,
+        now: Callable[[], float],
+        on_usage: Callable[[ServeUsage], None] | None = None,
+    ) -> None:
+        """`on_usage` gets what each question used."""
         self._leases = leases
         self._client = client
         self._now = now
+        self._on_usage = on_usage
         self._breaker = Breaker()
         self._of: tuple[str, BreakerLimits] | None = None
         """Whose circuit that is. Only questions count: a tier that is too slow to grade may still serve well."""
@@ -80,9 +89,12 @@ class Judge:
             return JudgeReply(None, "too_long")  # 3
         question = partial(judge_prompt.judge_question, task, conversation, answer, secrets.token_hex(16), tier.cloud)
         try:
-            async with leased(self._leases, serve.name, may_wait=may_wait, timeout=timeout, preemptible=True) as lease:
+            async with leased(
+                self._leases, serve.name, may_wait=may_wait, timeout=timeout, preemptible=True, on_usage=self._on_usage
+            ) as lease:
                 breaker.on_sent(self._now())
                 usage, text = await self._client.ask(serve, lease.target, question, timeout)
+                lease.record(usage_of(serve.name, usage))
             breaker.on_served(self._now())
         except TimeoutError:
             breaker.on_fault(self._now())

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from stoker.store.labels import BoundedLabels
 
+LIMIT_CODES = ("rate_limit_exceeded", "key_limit")
+"""Codes of requests that a limit of a key refused."""
 MAX_KEYS = 100
 """Keys and applications with labels of their own; the others are `other` together."""
 COLUMNS = (
@@ -18,7 +20,14 @@ class KeyUsageCounts:
 
     def __init__(self) -> None:
         self.totals: dict[tuple[str, str], list[float]] = {}
+        self.limited: dict[str, int] = {}
+        """By key: requests that a limit refused."""
         self._keys, self._apps = BoundedLabels(MAX_KEYS), BoundedLabels(MAX_KEYS)
+
+    def observe_limit(self, key: str) -> None:
+        """A limit of the key, or of its application, refused a request."""
+        label = self._keys.label(key)
+        self.limited[label] = self.limited.get(label, 0) + 1
 
     def add(self, key: str, app: str, amounts: Sequence[float]) -> None:
         """`amounts`: as COLUMNS; more are ignored."""

@@ -22,6 +22,8 @@ def families(counts: KeyUsageCounts) -> Iterator[Metric]:
         ("stoker_key_swap_seconds", "swap_seconds", "Seconds of the swaps that each key caused."),
     ):
         yield counter(name, meaning, labels, ((place, amounts[column]) for place, amounts in rows))
+    limited = [((key,), count) for key, count in list(counts.limited.items())]
+    yield counter("stoker_key_limited", "Requests that a limit of their key refused.", ("key",), limited)
     kinds = ("input", "cached", "output", "reasoning")
     yield counter(
         "stoker_key_tokens",

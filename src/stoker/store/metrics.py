@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from stoker.domain.decision import Decision
 from stoker.store import labels
 from stoker.store.histogram import REQUEST_BOUNDS, SWAP_BOUNDS, Histogram
-from stoker.store.key_usage import KeyUsageCounts
+from stoker.store.key_usage import LIMIT_CODES, KeyUsageCounts
 from stoker.store.orchestrated import OrchestratedCounts
 from stoker.store.routed import RoutedCounts
 
@@ -94,6 +94,8 @@ class Metrics:
         if d.reason:
             code = self._codes.label(d.reason)
             self.errors[code] = self.errors.get(code, 0) + 1
+            if d.reason in LIMIT_CODES:
+                self.keys.observe_limit(d.key)
         if d.routed is not None:
             self.routed.observe(d, d.routed)
         if d.orchestrated is not None:

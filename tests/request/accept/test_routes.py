@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
+import re
+from pathlib import Path
+
 import pytest
 
 from stoker.domain.dialect import ENDPOINTS, Dialect
 from stoker.domain.errors import ClientError
+from stoker.request.accept import not_offered
 from stoker.request.accept.routes import Route, RouteKind, Routes, refuse_hidden
 
 ROUTES = Routes(("/llm", "/team/a/"))
@@ -34,6 +39,7 @@ def test_every_endpoint_is_found_under_every_prefix(path: str, prefix: str) -> N
     ("path", "kind"),
     [
         ("/healthz", RouteKind.HEALTH),
+        ("/health", RouteKind.HEALTH),
         ("/readyz", RouteKind.READY),
         ("/status", RouteKind.STATUS),
         ("/metrics", RouteKind.METRICS),
@@ -56,7 +62,7 @@ def test_inference_is_for_post(method: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/v1", "/v1/", "/v1/chat", "/llm", "/llm/healthz", "/v1/chat/completions/x", "//", "", "/V1/models",
+    "path", ["/v1", "/v1/", "/v1/chat", "/llm", "/llm/healthz", "/llm/health", "//", "", "/V1/models",
              "//v1/chat/completions", "/llm//v1/chat/completions", "/upstream", "/admin", "/v1/chat/../models"],
 )  # fmt: skip
 def test_other_paths_are_404(path: str) -> None:
@@ -149,3 +155,54 @@ def test_a_refusal_speaks_the_dialect_of_its_path(path: str, dialect: Dialect | 
 def test_an_error_shows_only_a_piece_of_a_long_path() -> None:
     assert len(refused("/" + "x" * 5000).message) < 300
     assert len(refused("/v1/models" + "/" * 5000).message) < 300
+
+
+@pytest.mark.parametrize(
+    ("path", "api", "dialect"),
+    [
+        ("/v1/moderations", "OpenAI", None),
+        ("/llm/v1/audio/speech", "OpenAI", None),
+        ("/v1/chat/completions/chatcmpl-1", "OpenAI", None),
+        ("/v1/vector_stores/vs_1/files/", "OpenAI", None),
+        ("/v1/messages/batches", "Anthropic", Dialect.MESSAGES),
+        ("/team/a/v1/messages/batches/b_1/results", "Anthropic", Dialect.MESSAGES),
+        ("/v1/organizations/users", "Anthropic", Dialect.MESSAGES),
+        ("/api/push", "Ollama", Dialect.OLLAMA_CHAT),
+        ("/api/blobs/sha256:1", "Ollama", Dialect.OLLAMA_CHAT),
+    ],
+)
+def test_a_path_that_one_of_the_apis_has_is_not_offered(path: str, api: str, dialect: Dialect | None) -> None:
+    for method in ("GET", "POST", "DELETE"):
+        error = refused(path, method)
+        assert (error.status, error.code) == (404, "not_offered")
+        assert f"of {api}'s API" in error.message
+    assert ROUTES.dialect(path) is dialect
+
+
+SDK_PATH = re.compile(r'"(?:/v1)?(/[a-z][a-z_-]*(?:/[^"?\s]*)?)(?:\?[^"]*)?"')
+STATEFUL = ("/v1/responses/", "/v1/conversations")
+
+
+@pytest.mark.parametrize("sdk", ["openai", "anthropic"])
+def test_no_path_of_an_sdk_is_unknown(sdk: str) -> None:
+    """Each is offered, or refused as not offered."""
+    pytest.importorskip(sdk)
+    [root] = importlib.util.find_spec(sdk).submodule_search_locations  # type: ignore[union-attr, misc]
+    sources = [file.read_text() for file in Path(root).glob("resources/**/*.py")]
+    paths = {"/v1" + re.sub(r"\{[^}]*\}", "id", path) for text in sources for path in SDK_PATH.findall(text)}
+    assert len(paths) > 50
+    unknown = []
+    for path in sorted(path for path in paths if not path.startswith(STATEFUL)):
+        try:
+            match(path)
+        except ClientError as error:
+            if error.code == "no_route":
+                unknown.append(path)
+    assert not unknown
+
+
+def test_the_reference_lists_what_is_not_offered() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "http.md").read_text(encoding="utf-8")
+    section = page.partition("## What is not offered")[2].partition("\n## ")[0]
+    listed = set(re.findall(r"`(/(?:v1|api)/[^`]+)`", section))
+    assert listed == {*not_offered.OPENAI, *not_offered.ANTHROPIC, *not_offered.OLLAMA}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.serve import Serve
 from stoker.request.decide.names import Names
@@ -50,3 +51,63 @@ def test_who_may_not_use_a_serve_cannot_tell_that_it_is_there() -> None:
 def test_the_list_holds_what_the_caller_may_use_in_order() -> None:
     assert NAMES.listed(everything) == [("fast", FAST), ("org/spark", FAST), ("gpt-4o-mini", FAST), ("big", BIG)]
     assert NAMES.listed(only_big) == [("big", BIG)]
+
+
+HAIKU = Serve("haiku", alias_patterns=("claude-*haiku*",))
+CLAUDE = Serve("claude", alias_patterns=("claude-*", "gpt-?", "*-mini"))
+PINNED = Serve("pinned", aliases=("claude-haiku-4",), alias_patterns=("*-mini",))
+PATTERNS = Names([CLAUDE, HAIKU, PINNED])
+
+
+@pytest.mark.parametrize(
+    ("model", "serve"),
+    [
+        ("claude-haiku-4-5", HAIKU),
+        ("claude-3-5-haiku-latest", HAIKU),
+        ("claude-haiku-4", PINNED),
+        ("claude-", CLAUDE),
+        ("claude-opus-4", CLAUDE),
+        ("gpt-5", CLAUDE),
+        ("gpt-5-mini", CLAUDE),
+        ("haiku", HAIKU),
+    ],
+)
+def test_exact_names_go_first_then_the_most_specific_pattern_then_the_order_of_the_file(
+    model: str, serve: Serve
+) -> None:
+    assert PATTERNS.resolve(model, everything) is serve
+    assert PATTERNS.means(model, everything)
+
+
+@pytest.mark.parametrize("model", ["gpt-", "gpt-55", "Claude-haiku", "xclaude-haiku", "claude-" + "x" * 200, ""])
+def test_what_no_pattern_matches_is_unknown(model: str) -> None:
+    with pytest.raises(ClientError):
+        PATTERNS.resolve(model, everything)
+
+
+def test_a_matched_serve_that_the_caller_may_not_use_is_unknown() -> None:
+    with pytest.raises(ClientError, match="no model is named"):
+        PATTERNS.resolve("claude-haiku-4-5", lambda serve: serve is not HAIKU)
+
+
+def test_patterns_are_no_names_to_list() -> None:
+    assert [name for name, _ in PATTERNS.listed(everything)] == ["claude", "haiku", "pinned", "claude-haiku-4"]
+
+
+def test_the_refusal_says_which_alias_would_help() -> None:
+    def refusal(model: str, *serves: Serve) -> str:
+        with pytest.raises(ClientError) as caught:
+            Names(serves).resolve(model, everything)
+        return caught.value.message
+
+    chat = frozenset((Dialect.CHAT,))
+    vectors = Serve("vectors", dialects=frozenset((Dialect.EMBEDDINGS,)))
+    found = refusal("claude-haiku-4-5", vectors, Serve("small", dialects=chat), Serve("big", dialects=chat))
+    assert 'aliases = ["claude-haiku-4-5"]' in found
+    assert "serve 'small'" in found
+    assert "serve 'big'" in refusal("bigg", Serve("small", dialects=chat), Serve("big", dialects=chat))
+    assert "aliases" not in refusal("claude-haiku-4-5", vectors)
+    with pytest.raises(ClientError) as caught:
+        Names([Serve("small", dialects=chat)]).resolve("mendin", everything, ["mending"])
+    assert "aliases" not in caught.value.message
+    assert "aliases" not in refusal("two words", Serve("small", dialects=chat))

@@ -32,6 +32,11 @@ class Stage:
         self.wake: float | None = None
         self._next = 0
 
+    @property
+    def next_id(self) -> int:
+        """Of the next request."""
+        return self._next + 1
+
     def take(self, commands: list[Command]) -> list[Command]:
         for command in commands:
             match command:
@@ -51,11 +56,9 @@ class Stage:
                     self.wake = at
         return commands
 
-    def request(
-        self, name: str, takes_place: bool = True, share: FairShare = NOBODY, expected_tokens: float = 0.0
-    ) -> int:
+    def request(self, name: str, takes_place: bool = True, share: FairShare = NOBODY, body_bytes: int = 0) -> int:
         self._next += 1
-        commands = self.scheduler.on_request(self._next, name, self.now, takes_place, share, expected_tokens)
+        commands = self.scheduler.on_request(self._next, name, self.now, takes_place, share, body_bytes)
         self.take(commands)
         return self._next
 

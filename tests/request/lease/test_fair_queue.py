@@ -20,8 +20,8 @@ def loaded(*serves: object, **policy: object) -> Stage:
     return stage
 
 
-def ask(stage: Stage, share: FairShare, name: str = "m", tokens: float = 100.0) -> int:
-    return stage.request(name, share=share, expected_tokens=tokens)
+def ask(stage: Stage, share: FairShare, name: str = "m", body_bytes: int = 2000) -> int:
+    return stage.request(name, share=share, body_bytes=body_bytes)
 
 
 def test_the_key_that_asks_one_at_a_time_is_next_behind_a_flood() -> None:

@@ -240,7 +240,7 @@ class Stories(RuleBasedStateMachine):
         known = {id for state in self.scheduler.serves.values() for id in state.leases}
         assert known == set(self.holding)
         for state in self.scheduler.serves.values():
-            assert state.active == sum(state.leases.values())
+            assert state.active == sum(map(bool, state.leases.values()))
             assert state.preemptible.keys() <= state.leases.keys()
             if not self.troubled:
                 assert state.active <= state.serve.max_active

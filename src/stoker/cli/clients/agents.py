@@ -28,6 +28,7 @@ Use custom temperature: <temperature>
 CLAUDE_CODE = Client(
     "claude-code", "Claude Code", "Anthropic API", MESSAGES,
     tried="2.1.197", at_root=True, sets_temperature=False, plain_names=True, own_prompt=20_000,
+    helper_name="claude-haiku-4-5",
     blocks=(
         SettingsBlock(BlockFormat.SHELL, """
 unset ANTHROPIC_API_KEY
@@ -36,7 +37,8 @@ export ANTHROPIC_AUTH_TOKEN="$<key>"
 export ANTHROPIC_MODEL=<model>
 export ANTHROPIC_DEFAULT_OPUS_MODEL=<model>
 export ANTHROPIC_DEFAULT_SONNET_MODEL=<model>
-export ANTHROPIC_DEFAULT_HAIKU_MODEL=<model>
+export ANTHROPIC_DEFAULT_HAIKU_MODEL=<helper_model>
+export ANTHROPIC_SMALL_FAST_MODEL=<helper_model>
 export CLAUDE_CODE_MAX_OUTPUT_TOKENS=<max_output>
 export CLAUDE_AUTOCOMPACT_PCT_OVERRIDE=<claude_percent>
 export CLAUDE_CODE_ATTRIBUTION_HEADER=0
@@ -57,6 +59,7 @@ AIDER = Client(
     blocks=(
         SettingsBlock(BlockFormat.JSON, """
 {
+  <openai_helper_only>: <aider_helper>,
   <openai_model>: {
     "max_input_tokens": <client_context>,
     "max_output_tokens": <max_output>,
@@ -78,7 +81,7 @@ AIDER = Client(
         SettingsBlock(BlockFormat.SHELL, """
 export OPENAI_API_BASE=<base_url>
 export OPENAI_API_KEY="$<key>"
-aider --model <openai_model>
+aider --model <openai_model> --weak-model <openai_helper_model>
 """),
     ),
 )  # fmt: skip
@@ -119,7 +122,7 @@ OPENCODE = Client(
 {
   "$schema": "https://opencode.ai/config.json",
   "model": <stoker_model>,
-  "small_model": <stoker_model>,
+  "small_model": <stoker_helper_model>,
   "agent": {
     "build": { "temperature": <temperature> },
     "plan": { "temperature": <temperature> }
@@ -130,6 +133,7 @@ OPENCODE = Client(
       "name": "Stoker",
       "options": { "baseURL": <base_url>, "apiKey": "{env:<key>}" },
       "models": {
+        <helper_only>: <opencode_helper>,
         <model>: {
           "limit": { "context": <window>, "output": <max_output> },
           "modalities": { "input": <inputs>, "output": ["text"] },

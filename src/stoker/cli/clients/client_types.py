@@ -56,6 +56,8 @@ class Client:
     Others get the recommended context."""
     plain_names: bool = False
     """Model ids with a slash do not work with it."""
+    helper_name: str = ""
+    """The vendor's name by which it requests a small model for titles, summaries and the like; empty: it has none."""
     own_prompt: int | None = None
     """Tokens of its own instructions and tools in each request: measured, at four bytes a token."""
     notes: tuple[str, ...] = ()

@@ -9,13 +9,14 @@ from urllib.parse import urlsplit
 
 from stoker.access.access_control import AccessControl
 from stoker.cli.console.errors import UsageError
-from stoker.domain.access import FrontDoor
+from stoker.domain.access import FrontDoor, Settings
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.nearest import nearest
 from stoker.domain.routing import AUTO, RouterSettings
 from stoker.domain.serve import Serve, Status
 from stoker.domain.tier import Tier
+from stoker.request.decide.names import Names
 
 DEFAULT_VARIABLE = "STOKER_KEY"
 STEP = 1024
@@ -47,6 +48,8 @@ class ClientFacts:
     model: str
     """The id to ask for: any of the serve's names, or one that asks for a choice."""
     key: ClientKey
+    helper: Serve | None = None
+    """The serve for the small requests of agents; None: the same model."""
     is_task: bool = False
     """Routing chooses a tier for each request; `serve` is then made of what all its tiers have in common."""
 
@@ -137,13 +140,32 @@ def choose_serve(
         names = ", ".join(serve.name for serve in serves) or "none"
         text = f"no serve of {where} has status production and speaks a chat dialect; choose one with --model: {names}"
         raise UsageError(text, code="unknown_serve")
-    found = next((s for s in serves if s.name == wanted), None) or next(
-        (s for s in serves if wanted in s.names()), None
-    )
+    found = Names(serves).find(wanted)
     if found is None:
         known = [*(name for serve in serves for name in serve.names()), *tasks]
         raise UsageError(f"there is no model '{wanted}' in {where}{suggestion(wanted, known)}", code="unknown_serve")
     return found, wanted
+
+
+def helper_serve(settings: Settings, main: Serve, helper_name: str) -> Serve | None:
+    """The serve for the small requests of an agent that asks for `helper_name`; None: the main model answers them.
+
+    1. the serve that the name already means  2. the cheapest local tier, if it converses and loading it cannot swap
+    the main model out
+    """
+    if helper_name and (named := Names(settings.serves).find(helper_name)):
+        return None if named == main else named
+    if settings.router is None:
+        return None
+    serves = {serve.name: serve for serve in settings.serves}
+    slots = {slot.name: slot for slot in settings.slots}
+    tiers = [serves[tier.serve] for tier in settings.router.tiers if not tier.cloud and tier.serve in serves]
+    cheapest = next((serve for serve in tiers if not _CONVERSES.isdisjoint(serve.dialects)), None)
+    if cheapest is None or cheapest == main or cheapest.needs_force:
+        return None
+    is_shared = main.slot is not None and cheapest.slot == main.slot
+    is_roomy = is_shared and main.slot in slots and slots[main.slot].memory is not None
+    return None if is_shared and not is_roomy else cheapest
 
 
 def common_serve(router: RouterSettings, serves: Sequence[Serve], wanted: str) -> Serve | None:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from stoker.cli.clients.client_types import BlockFormat, Client, SettingsBlock
-from stoker.cli.clients.facts import ClientFacts
+from stoker.cli.clients.facts import ClientFacts, budgets
+from stoker.domain.serve import Serve
 
 _PLACE = re.compile(r"<(\w+)>")
 _CLAUDE_WINDOW, _CLAUDE_RESERVE = 200_000, 20_000
@@ -69,6 +70,11 @@ def model_for(client: Client, facts: ClientFacts) -> str:
     return facts.model
 
 
+def uses_helper(client: Client) -> bool:
+    """Whether its settings name a model for small requests."""
+    return any("helper_model>" in block.text for block in client.blocks)
+
+
 def window(client: Client, facts: ClientFacts) -> int | None:
     """The value of the client's own setting for the context size."""
     return facts.ceiling if client.takes_reply_off else facts.client_context
@@ -77,6 +83,7 @@ def window(client: Client, facts: ClientFacts) -> int | None:
 def values(client: Client, facts: ClientFacts) -> dict[str, Any]:
     """Everything that a block may ask for; None where it is not known."""
     model = model_for(client, facts)
+    helper, helper_model = facts.helper, model if facts.helper is None else facts.helper.name
     temperature = facts.temperature(client.is_coding)
     ask: dict[str, Any] = {"model": model, "max_tokens": facts.max_output}
     ask |= {} if temperature is None else {"temperature": temperature}
@@ -89,6 +96,13 @@ def values(client: Client, facts: ClientFacts) -> dict[str, Any]:
         "model": model,
         "openai_model": f"openai/{model}",
         "stoker_model": f"stoker/{model}",
+        "helper_model": helper_model,
+        "openai_helper_model": f"openai/{helper_model}",
+        "stoker_helper_model": f"stoker/{helper_model}",
+        "helper_only": helper and helper.name,
+        "openai_helper_only": helper and f"openai/{helper.name}",
+        "aider_helper": helper and _aider_helper(helper),
+        "opencode_helper": helper and _opencode_helper(helper),
         "temperature": temperature,
         "ceiling": facts.ceiling,
         "client_context": facts.client_context,
@@ -100,6 +114,17 @@ def values(client: Client, facts: ClientFacts) -> dict[str, Any]:
         "claude_percent": claude_percent(facts),
         "chat_body": _json({**ask, "messages": [{"role": "user", "content": "Say hello."}]}),
     }
+
+
+def _aider_helper(serve: Serve) -> dict[str, Any]:
+    context, output = budgets(serve.context)
+    limits = {} if context is None else {"max_input_tokens": context, "max_output_tokens": output}
+    return {**limits, "litellm_provider": "openai", "mode": "chat"}
+
+
+def _opencode_helper(serve: Serve) -> dict[str, Any]:
+    limits = {} if serve.context is None else {"limit": {"context": serve.context, "output": budgets(serve.context)[1]}}
+    return {**limits, "name": serve.name}
 
 
 def claude_percent(facts: ClientFacts) -> int | None:
@@ -125,6 +150,7 @@ def header(client: Client, facts: ClientFacts) -> list[str]:
         ("provider", f"{client.provider}, dialect {client.dialect}{spoken}"),
         ("base URL", facts.root if client.at_root else facts.base_url),
         ("model", model_for(client, facts)),
+        *([("small model", facts.helper.name)] if facts.helper is not None and uses_helper(client) else []),
         ("temperature", _temperature(temperature, client)),
         ("context", _context(facts)),
         ("max output", f"{facts.max_output} tokens"),
@@ -198,6 +224,7 @@ def document(client: Client, facts: ClientFacts) -> dict[str, Any]:
         "base_url": facts.root if client.at_root else facts.base_url,
         "serve": None if facts.is_task else facts.serve.name,
         "model": model_for(client, facts),
+        "small_model": None if facts.helper is None or not uses_helper(client) else facts.helper.name,
         "temperature": facts.temperature(client.is_coding) if client.sets_temperature else None,
         "context_ceiling": facts.ceiling,
         "client_context": facts.client_context,

@@ -77,8 +77,9 @@ def client(
     settings = _settings(config)
     serve, asked, is_task = _model(settings, model)
     root = given or facts.root_of(settings.front_door)
-    client_facts = facts.ClientFacts(root, serve, asked, facts.key_of(settings.front_door, key_env), is_task)
     wanted = CLIENTS[name]
+    helper = None if is_task else facts.helper_serve(settings, serve, wanted.helper_name)
+    client_facts = facts.ClientFacts(root, serve, asked, facts.key_of(settings.front_door, key_env), helper, is_task)
     notes = [*facts.address_warnings(settings.front_door, root), render.shortage(wanted, client_facts)]
     if json:
         terminal.emit(render.document(wanted, client_facts) | {"cautions": [note for note in notes if note]})

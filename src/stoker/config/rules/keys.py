@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
 from stoker.config.line_numbers import KeyPath
-from stoker.config.rules.names import auto_names, model_names
+from stoker.config.rules.names import auto_names, is_matched, model_names
 from stoker.config.rules.serves import SAMPLING
 from stoker.config.tables import value_checks
 from stoker.config.tables.file import File
@@ -85,8 +85,10 @@ def _check_settings(
             and model not in models
             and is_class_known
             and (model != "*" or place[-1] == "default_model")
+            and not (place[-1] == "default_model" and is_matched(model, models))
         ):
-            doc.problem(place, f"no serve has the name '{model[:64]}'{did_you_mean(model, models)}")  # 1
+            hint = "; the list takes the pattern itself, or the serve's name" if is_matched(model, models) else ""
+            doc.problem(place, f"no serve has the name '{model[:64]}'{hint or did_you_mean(model, models)}")  # 1
     for index, name in enumerate(table.classes or ()):
         if name != "*" and name not in classes and not doc.is_spoiled(("router", "class")):
             hint = did_you_mean(name, classes) or f"; add a section [router.class.{name[:64]}]"

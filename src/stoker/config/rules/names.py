@@ -3,7 +3,7 @@ reserved."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from stoker.config.document import ConfigDocument
@@ -13,6 +13,7 @@ from stoker.config.tables.file import File, ServeTable
 from stoker.config.tables.router import TierTable
 from stoker.domain.routing import AUTO, is_reserved
 from stoker.domain.task import CLASSES, UNKNOWN
+from stoker.request.decide.alias_patterns import is_pattern, matches
 
 NO_CLASS = (
     f"'{UNKNOWN}' is not a class: it is Stoker's word for a request whose task it cannot find "
@@ -36,6 +37,11 @@ def model_names(entries: list[ServeEntry], tiers: Sequence[TierTable]) -> set[st
     """Everything that a client may write into `model`, but for what is reserved."""
     real = [entry for entry in entries if not entry.table.abstract]
     return {claim.name for claim in _claims(real, tiers)}
+
+
+def is_matched(name: str, names: Iterable[str]) -> bool:
+    """Whether one of `names` is a pattern that matches."""
+    return any(is_pattern(one) and matches(one, name) for one in names)
 
 
 def auto_names(file: File) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
 from stoker.config.line_numbers import KeyPath
-from stoker.config.rules.names import auto_names, model_names
+from stoker.config.rules.names import auto_names, is_matched, model_names
 from stoker.config.tables.file import File
 from stoker.config.tables.orchestrator import OrchestratorTable
 from stoker.domain.nearest import did_you_mean
@@ -41,7 +41,7 @@ def _check_worker(doc: ConfigDocument, file: File, path: KeyPath, table: Orchest
     elif worker in file.orchestrator:
         what = "is this orchestrator itself" if worker == path[1] else f"'{worker[:64]}' is another orchestrator"
         doc.problem(place, f"{what}; the worker must be a serve, a tier or an alias of one")
-    elif worker not in names and not doc.is_spoiled(("serve",)):
+    elif worker not in names and not is_matched(worker, names) and not doc.is_spoiled(("serve",)):
         known = [*names, *auto_names(file)]
         doc.problem(place, f"there is no serve, tier or alias '{worker[:64]}'{did_you_mean(worker, known)}")
 

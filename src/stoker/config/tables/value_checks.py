@@ -215,7 +215,7 @@ def proxy_network(value: object) -> str:
     if text == "*":
         return text
     try:
-        ip_network(text)
+        network = ip_network(text)
     except ValueError as error:
         if "has host bits set" in str(error):
             raise ValueError(
@@ -223,7 +223,7 @@ def proxy_network(value: object) -> str:
             ) from None
         form = 'write one like "127.0.0.1" or "10.0.0.0/8"; names are not looked up'
         raise ValueError(f"is not an IP address or network; {form}") from None
-    return text
+    return str(network) if "/" in text else text  # a mask, as in 0.0.0.0/0.0.0.0, becomes a length
 
 
 def command(value: object) -> list[str]:

@@ -54,8 +54,6 @@ class _Waiting:
     future: asyncio.Future[Any]
     since: float
     is_request: bool = True
-    share: FairShare = NOBODY
-    expected_tokens: float = 0.0
 
 
 class Conductor:
@@ -106,7 +104,7 @@ class Conductor:
         return None if running is None else running.target
 
     def acquire(
-        self, name: str, takes_place: bool = True, share: FairShare = NOBODY, expected_tokens: float = 0.0
+        self, name: str, takes_place: bool = True, share: FairShare = NOBODY, body_bytes: int = 0
     ) -> Lease | asyncio.Future[Lease]:
         """A lease, or a Future of one. Raises StokerError if the request is refused at once. See `Leases`.
 
@@ -118,14 +116,14 @@ class Conductor:
             self._refuse_hopeless(state)
             if self._fleet.lacks_weights(state.serve):
                 return self._fetching.acquire_after_fetch(
-                    name, timing(state).swap_timeout, lambda: self.acquire(name, takes_place, share, expected_tokens)
+                    name, timing(state).swap_timeout, lambda: self.acquire(name, takes_place, share, body_bytes)
                 )
         id = next(self._ids)
         now = self._clock.now()
-        commands = self.scheduler.on_request(id, name, now, takes_place, share, expected_tokens)
+        commands = self.scheduler.on_request(id, name, now, takes_place, share, body_bytes)
         if len(commands) == 1 and type(commands[0]) is Grant:
-            return self._lease(id, name, now, 0.0, share, expected_tokens)
-        waiting = self._wait(id, name, now, is_request=True, share=share, expected_tokens=expected_tokens)
+            return self._lease(id, state, now, 0.0)
+        waiting = self._wait(id, name, now, is_request=True)
         self._carry_out(commands)
         if waiting.done():
             lease: Lease = waiting.result()
@@ -138,17 +136,9 @@ class Conductor:
         """
         self._carry_out(self.scheduler.on_preemption_allowed(lease.id, lease.serve, self._clock.now(), priority))
 
-    def _wait(
-        self,
-        id: int,
-        name: str,
-        now: float,
-        is_request: bool,
-        share: FairShare = NOBODY,
-        expected_tokens: float = 0.0,
-    ) -> asyncio.Future[Any]:
+    def _wait(self, id: int, name: str, now: float, is_request: bool) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = self._loop.create_future()
-        self._waiting[id] = _Waiting(name, future, now, is_request, share, expected_tokens)
+        self._waiting[id] = _Waiting(name, future, now, is_request)
         if is_request:
             future.add_done_callback(lambda _: self._on_resolved(id))
         else:
@@ -168,14 +158,12 @@ class Conductor:
         if waiting is not None:  # the request left before it was granted
             self._carry_out(self.scheduler.on_cancel(id, waiting.serve, self._clock.now()))
 
-    def _lease(
-        self, id: int, name: str, now: float, waited: float, share: FairShare = NOBODY, expected_tokens: float = 0.0
-    ) -> Lease:
+    def _lease(self, id: int, state: ServeState, now: float, waited: float) -> Lease:
         if not self._leases:
             self._fleet.set_busy(True)
-        lease = Lease(id, name, self.running[name].target, now, waited, self._release, share, expected_tokens)
-        lease.meter = state = self.scheduler.serves[name]
-        lease.slot_entered = state.slot_state.time.enter(now)
+        name = state.serve.name
+        entered = state.slot_state.time.enter(now)
+        lease = Lease(id, name, self.running[name].target, now, waited, self._release, state, entered)
         self._leases[id] = lease
         return lease
 
@@ -368,7 +356,7 @@ class Conductor:
         elif waiting.future.done():  # the request left at the same moment
             self._carry_out(self.scheduler.on_release(id, waiting.serve, now))
         else:
-            lease = self._lease(id, waiting.serve, now, now - waiting.since, waiting.share, waiting.expected_tokens)
+            lease = self._lease(id, self.scheduler.serves[waiting.serve], now, now - waiting.since)
             waiting.future.set_result(lease)
 
     def _cut(self, leases: tuple[int, ...], reason: str) -> None:

@@ -92,7 +92,7 @@ def _serve(conductor: Conductor, state: ServeState, now: float) -> dict[str, Any
         "engine": serve.engine,
         "model": serve.model,
         "served_name": serve.served_name or serve.name,
-        "aliases": list(serve.aliases),
+        "aliases": [*serve.aliases, *serve.alias_patterns],
         "slot": serve.slot,
         "status": serve.status.value,
         "state": _state(state, now),

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -27,6 +27,7 @@ from stoker.domain.prompt import AnswerFormat, Prompt
 from stoker.domain.protocols import Leases
 from stoker.domain.question import question, quoted
 from stoker.domain.serve import Serve
+from stoker.domain.usage import ServeUsage
 from stoker.exchange.internal_client import InternalClient
 from stoker.exchange.leasing import leased
 from stoker.orchestrate.checks.source_files import source_before
@@ -78,10 +79,18 @@ class ModelVerdict(NamedTuple):
 class Validator:
     """The layer, for one request. It holds a lease only while the validator is asked."""
 
-    def __init__(self, leases: Leases, client: InternalClient, settings: ValidatorSettings) -> None:
+    def __init__(
+        self,
+        leases: Leases,
+        client: InternalClient,
+        settings: ValidatorSettings,
+        on_usage: Callable[[ServeUsage], None] | None = None,
+    ) -> None:
+        """`on_usage`: gets the time on the slot of each question."""
         self._leases = leases
         self._client = client
         self._settings = settings
+        self._on_usage = on_usage
 
     async def check(self, block: WorkerBlock, committed: Sequence[WorkerBlock]) -> LayerResult:
         """Raises nothing but CancelledError; no lease is left then."""
@@ -89,7 +98,7 @@ class Validator:
         before = source_before(block, committed)[-_MAX_BEFORE:]
         ask = partial(validator_question, rules, task, block, before, secrets.token_hex(16))
         try:
-            async with leased(self._leases, serve.name, timeout=timeout) as lease:
+            async with leased(self._leases, serve.name, timeout=timeout, on_usage=self._on_usage) as lease:
                 usage, text = await self._client.ask(serve, lease.target, ask, timeout)
         except TimeoutError:
             return _unreadable(f"the validator gave no answer within {timeout:g} s")  # 1

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 from stoker.domain.dialect import ENDPOINTS, Dialect, Endpoint
 from stoker.domain.errors import ClientError
+from stoker.request.accept import not_offered
 
 
 class RouteKind(Enum):
@@ -44,8 +45,10 @@ _API = (RouteKind.INFERENCE, RouteKind.MODELS, RouteKind.OLLAMA)
 _UNRESERVED = re.compile(r"%(?:2[dDeE]|3[0-9]|[46][1-9a-fA-F]|[57][0-9aA]|5[fF]|7[eE])")
 """Letters, digits, `-._~`: encoded or not, they are the same (RFC 3986, 6.2.2.2). No slash is among them."""
 _GET = ("GET", "HEAD")
+HEALTH_PATHS = frozenset(("/healthz", "/health"))
+"""Liveness, for anybody."""
 _PLAIN = {
-    "/healthz": Route(RouteKind.HEALTH, methods=_GET),
+    **dict.fromkeys(HEALTH_PATHS, Route(RouteKind.HEALTH, methods=_GET)),
     "/readyz": Route(RouteKind.READY, methods=_GET),
     "/status": Route(RouteKind.STATUS, methods=_GET),
     "/metrics": Route(RouteKind.METRICS, methods=_GET),
@@ -90,7 +93,7 @@ class Routes:
         if route is None:
             route = self._respelt(path) or self._below(path)
         if route is None:
-            raise ClientError(
+            raise not_offered.refusal(path, self._prefixes) or ClientError(
                 f"there is no path {path[:200]!r}; see /status and /v1/models", code="no_route", status=404
             )
         if route.methods and method not in route.methods:
@@ -101,7 +104,9 @@ class Routes:
     def dialect(self, path: str) -> Dialect | None:
         """The dialect in which to refuse a request for this path."""
         route = self._respelt(path)
-        return route.endpoint.dialect if route is not None and route.endpoint is not None else None
+        if route is None:
+            return not_offered.dialect_of(path, self._prefixes)
+        return None if route.endpoint is None else route.endpoint.dialect
 
     def _respelt(self, path: str) -> Route | None:
         path = path.rstrip("/")

@@ -5,10 +5,12 @@ models by "Fairness in Serving Large Language Models" (Sheng et al., OSDI 2024):
 
 Each key has a finish tag: where its last granted request ends on a virtual clock, which runs faster the larger its
 weight. A request starts at its key's finish tag, but not before the virtual time, the start tag of the last grant.
-The smallest start tag goes first. So a key that was idle is next, and gains nothing by having been idle; a key with a
-hundred waiting requests delays another key only by the places that it holds now.
+The smallest start tag goes first. So a key that was idle
+is next, and gains nothing by having been idle; a key with a hundred waiting requests delays another key only by the
+places that it holds now.
 
-A request is charged when it is granted, by an estimate, and corrected when it ends.
+A request is charged when it is granted, by an estimate, and corrected when it ends. Tags are kept only while requests
+wait: a key that ran alone owes nothing for it, so when the first one has to wait, the requests that run are charged.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from operator import itemgetter
 
 from stoker.domain.key import Priority
 from stoker.domain.lease import FairShare
+from stoker.domain.usage import ServeUsage
 from stoker.request.lease.waiter import Waiter
 
 PROMPT_TOKEN = 0.25
@@ -35,9 +38,11 @@ def expected_tokens(body_bytes: int) -> float:
     return body_bytes * _PER_BYTE + ASSUMED_OUTPUT
 
 
-def used_tokens(prompt: int, cached: int, output: int) -> float:
-    """The cost of a request that has ended. Cached tokens of the prompt were not read again."""
-    return (prompt - cached) * PROMPT_TOKEN + output if prompt > cached else float(output)
+def used_tokens(usage: ServeUsage) -> float | None:
+    """The cost of a request that has ended; None: its serve did not say. Cached tokens of the prompt were not read."""
+    if usage.output is None:
+        return None
+    return max((usage.input or 0) - (usage.cached or 0), 0) * PROMPT_TOKEN + usage.output
 
 
 class _Tags:
@@ -56,7 +61,7 @@ class FairQueue:
     def __init__(self) -> None:
         self._tags = tuple(_Tags() for _ in Priority)
 
-    def charge(self, share: FairShare, tokens: float) -> None:
+    def charge(self, share: FairShare, body_bytes: int) -> None:
         """A request was granted."""
         tags = self._tags[share.priority]
         start = tags.finish.get(share.key, 0.0)
@@ -66,7 +71,7 @@ class FairQueue:
             start = tags.virtual_time
             if len(tags.finish) >= MAX_KEYS:
                 self._forget(tags)
-        tags.finish[share.key] = start + (tokens or 1.0) / share.weight
+        tags.finish[share.key] = start + expected_tokens(body_bytes) / share.weight
 
     def correct(self, share: FairShare, difference: float) -> None:
         """A granted request has ended, and cost so much more than was charged."""
@@ -85,7 +90,7 @@ class FairQueue:
             start = next_start.get(place)
             if start is None:
                 start = max(tags.virtual_time, tags.finish.get(share.key, 0.0))
-            next_start[place] = start + (waiter.expected_tokens or 1.0) / share.weight
+            next_start[place] = start + expected_tokens(waiter.body_bytes) / share.weight
             tagged.append((share.priority, start, position, waiter))
         tagged.sort(key=_by_tag)
         return [one[3] for one in tagged]

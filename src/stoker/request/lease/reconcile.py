@@ -4,7 +4,7 @@
        refused
     2. a swap whose target no request waits for any more is called off while its victims drain; later it is cancelled,
        but only if requests wait for another serve of the slot
-    3. ready serves grant their waiters in the order of `fair_queue`; if no place is free, preemptible leases are cut
+    3. ready serves grant their waiters in the order of `waiting_order`; if no place is free, preemptible leases are cut
     4. stopped serves with waiters are started: `eviction` says which residents must stop, `eviction_time` whether they
        may stop now
     5. serves that were idle for `idle_unload` are stopped
@@ -98,7 +98,7 @@ class Reconciler(Transitions):
             if not state.queue:
                 continue
             gives_way = slot_state.has_foreground_waiting_for_load()
-            for waiter in state.fair_queue.order(state.queue.values()):
+            for waiter in state.waiting_order():
                 if gives_way and waiter.is_background:
                     continue
                 if waiter.want is Want.REQUEST and waiter.takes_place and state.preemptible and not state.has_place():
@@ -106,7 +106,7 @@ class Reconciler(Transitions):
                 if waiter.want is Want.SWITCH:
                     commands.append(Grant(waiter.id))
                 elif not waiter.takes_place or state.has_place():
-                    self.add_lease(state, waiter.id, waiter.takes_place, waiter.share, waiter.expected_tokens)
+                    self.add_lease(state, waiter.id, waiter.takes_place, waiter.share, waiter.body_bytes)
                     commands.append(Grant(waiter.id))
                 else:
                     continue

@@ -40,7 +40,7 @@ class Scheduler(Reconciler):
         now: float,
         takes_place: bool = True,
         share: FairShare = NOBODY,
-        expected_tokens: float = 0.0,
+        body_bytes: int = 0,
     ) -> list[Command]:
         """A request for a serve that exists. It is granted, refused, or waits.
 
@@ -59,11 +59,11 @@ class Scheduler(Reconciler):
         if share.priority is Priority.BACKGROUND and state.slot_state.has_foreground_waiting_for_load():
             is_open = False
         if is_open and (not takes_place or (not state.queue and state.active < state.serve.max_active)):
-            self.add_lease(state, id, takes_place, share, expected_tokens)
+            self.add_lease(state, id, takes_place, share, body_bytes)
             return [Grant(id)]  # 1
         cut = self.cut_preemptible(state, share.priority) if is_open and state.preemptible else []
         if cut and not state.queue and state.has_place():
-            self.add_lease(state, id, takes_place, share, expected_tokens)
+            self.add_lease(state, id, takes_place, share, body_bytes)
             return [*cut, Grant(id)]  # 1
         error, waits_for_place = self._refusal(state, now)
         if error is not None and error.code == refusals.QUEUE_FULL and (last := _displaced(state, share)) is not None:
@@ -75,7 +75,7 @@ class Scheduler(Reconciler):
         patience = state.serve.queue_timeout if waits_for_place else timing(state).swap_timeout
         deadline = now + patience
         state.queue[id] = Waiter(
-            id, Want.REQUEST, now, deadline, takes_place, waits_for_place, share=share, expected_tokens=expected_tokens
+            id, Want.REQUEST, now, deadline, takes_place, waits_for_place, share=share, body_bytes=body_bytes
         )
         return [*cut, *self.reconcile(now)]
 
@@ -91,10 +91,11 @@ class Scheduler(Reconciler):
     def on_release(self, id: int, name: str, now: float) -> list[Command]:
         """A lease ends. Unknown ones (cut, or their serve has exited) are ignored."""
         state = self.serves.get(name)
-        takes_place = state.leases.pop(id, None) if state is not None else None
-        if state is None or takes_place is None:
+        held = state.leases.pop(id, None) if state is not None else None
+        if state is None or held is None:
             return []
-        state.active -= takes_place
+        if held:
+            state.active -= 1
         if id in state.preemptible:
             del state.preemptible[id]
         else:

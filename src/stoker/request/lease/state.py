@@ -9,12 +9,16 @@ from enum import Enum
 
 from stoker.domain.errors import StokerError
 from stoker.domain.key import Priority
-from stoker.domain.lease import Lease
+from stoker.domain.lease import FairShare, Lease
 from stoker.domain.serve import Serve, Slot
-from stoker.request.lease.fair_queue import FairQueue
+from stoker.domain.usage import ServeUsage
+from stoker.request.lease.fair_queue import FairQueue, expected_tokens, used_tokens
 from stoker.request.lease.phases import PhaseEvent, ServePhase, next_phase
 from stoker.request.lease.slot_time import SlotTime
 from stoker.request.lease.waiter import Waiter
+
+HeldPlace = tuple[FairShare, int] | tuple[()]
+"""What a lease holds: a place, with whose it is and the size of its request in bytes; empty: no place."""
 
 
 class SwapKind(Enum):
@@ -37,8 +41,8 @@ class ServeState:
     serve: Serve
     slot_state: SlotState
     phase: ServePhase = ServePhase.STOPPED
-    leases: dict[int, bool] = field(default_factory=dict)
-    """Lease id -> whether it takes a place."""
+    leases: dict[int, HeldPlace] = field(default_factory=dict)
+    """By lease id, in the order in which they were granted."""
     active: int = 0
     """How many leases take a place."""
     preemptible: dict[int, Priority | None] = field(default_factory=dict)
@@ -47,8 +51,8 @@ class ServeState:
     """
     queue: dict[int, Waiter] = field(default_factory=dict)
     """The waiting requests, in order of arrival."""
-    fair_queue: FairQueue = field(default_factory=FairQueue)
-    """In which order they get places."""
+    fair_queue: FairQueue | None = None
+    """In which order they get places; None: no request has waited since one was granted at once."""
     ready_since: float = 0.0
     idle_since: float = 0.0
     swap_times: deque[float] = field(default_factory=lambda: deque(maxlen=5))
@@ -74,10 +78,29 @@ class ServeState:
     """Ids of the unloads (an operator's) that wait for its stop."""
 
     def end(self, lease: Lease, now: float) -> None:
-        """A lease ends: charge its key what it really used, and give it its seconds of the slot."""
-        lease.accelerator_seconds = self.slot_state.time.leave(now, lease.slot_entered)
-        if lease.used_tokens is not None:
-            self.fair_queue.correct(lease.share, lease.used_tokens - lease.expected_tokens)
+        """A lease ends: give it its seconds of the slot, and charge its key what it really used."""
+        seconds = self.slot_state.time.leave(now, lease.slot_entered)
+        usage = lease.usage
+        if usage is not None:
+            usage.accelerator_seconds = seconds
+            if self.fair_queue is not None:
+                self._correct_charge(lease.id, usage)
+
+    def _correct_charge(self, id: int, usage: ServeUsage) -> None:
+        held, used = self.leases.get(id), used_tokens(usage)
+        if held and used is not None and self.fair_queue is not None:
+            share, body_bytes = held
+            self.fair_queue.correct(share, used - expected_tokens(body_bytes))
+
+    def waiting_order(self) -> list[Waiter]:
+        """The waiters in the order in which they get places."""
+        if self.fair_queue is None:
+            self.fair_queue = FairQueue()
+            for held in self.leases.values():
+                if held:
+                    share, body_bytes = held
+                    self.fair_queue.charge(share, body_bytes)
+        return self.fair_queue.order(self.queue.values())
 
     @property
     def name(self) -> str:
@@ -105,7 +128,7 @@ class ServeState:
         """Remove these leases, and return their ids."""
         ended = tuple(ids)
         for id in ended:
-            self.active -= self.leases.pop(id)
+            self.active -= bool(self.leases.pop(id))
         for id in ended:
             self.preemptible.pop(id, None)
         return ended

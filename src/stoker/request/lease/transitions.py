@@ -57,12 +57,18 @@ class Transitions:
         return None, None
 
     def add_lease(
-        self, state: ServeState, id: int, takes_place: bool, share: FairShare = NOBODY, expected_tokens: float = 0.0
+        self, state: ServeState, id: int, takes_place: bool, share: FairShare = NOBODY, body_bytes: int = 0
     ) -> None:
-        state.leases[id] = takes_place
-        if takes_place:
-            state.active += 1
-            state.fair_queue.charge(share, expected_tokens)
+        if not takes_place:
+            state.leases[id] = ()
+            return
+        state.leases[id] = share, body_bytes
+        state.active += 1
+        if state.fair_queue is not None:
+            if state.queue:
+                state.fair_queue.charge(share, body_bytes)
+            else:
+                state.fair_queue = None
 
     def cut_leases(self, state: ServeState, reason: str) -> Command:
         return Cut(state.name, state.end_leases(state.leases), reason)

@@ -31,7 +31,7 @@ class Waiter:
     drain_timeout: float | None = None
     """The drain timeout that this switch asks for; None: the slot's."""
     share: FairShare = NOBODY
-    expected_tokens: float = 0.0
+    body_bytes: int = 0
 
     @property
     def is_background(self) -> bool:

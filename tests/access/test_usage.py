@@ -1,0 +1,98 @@
+"""Usage: every request and every call of a serve is in exactly one row, whatever happens to the disk."""
+
+from __future__ import annotations
+
+from stoker.access.access_file import USAGE_COLUMNS, UsageRow
+from stoker.access.usage import HOUR, STOKER, UsageTotals
+from stoker.domain.decision import Decision
+from stoker.domain.key import Key
+from stoker.domain.serve import Secret
+from stoker.domain.tier import Cost
+from stoker.domain.usage import ServeUsage
+
+KEY = Key("ann", Secret("k" * 16, "env:K"), app="team")
+
+
+class Clock:
+    now = 10.0 * HOUR
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def ended(serve: str = "s", outcome: str = "served", **fields: object) -> Decision:
+    return Decision("r", 0.0, "/v1/chat/completions", serve=serve, outcome=outcome, **fields)  # type: ignore[arg-type]
+
+
+def by_place(rows: list[UsageRow]) -> dict[tuple[object, ...], dict[str, float]]:
+    return {place: {k: v for k, v in zip(USAGE_COLUMNS, amounts, strict=True) if v} for place, amounts in rows}
+
+
+def test_a_request_counts_what_each_serve_used_that_it_asked() -> None:
+    totals = UsageTotals(Clock())
+    totals.configure({"cloud": Cost(1.0, 2.0)})
+    totals.record(KEY, ended("cloud"), [ServeUsage("s", 100, 10, 40, 3, 0.5), ServeUsage("cloud", 200, 20)])
+    assert by_place(totals.take()) == {
+        (10, "ann", "team", "cloud", ""): {"requests": 1, "input": 200, "output": 20, "cost": 240 / 1e6},
+        (10, "ann", "team", "s", ""): {
+            "input": 100, "output": 10, "cached": 40, "reasoning": 3, "accelerator_seconds": 0.5,
+        },
+    }  # fmt: skip
+    assert totals.take() == []
+
+
+def test_numbers_that_a_serve_did_not_report_count_as_nothing() -> None:
+    totals = UsageTotals(Clock())
+    totals.record(KEY, ended(outcome="failed"), [ServeUsage("s")])
+    assert by_place(totals.pending()) == {(10, "ann", "team", "s", ""): {"requests": 1, "failed": 1}}
+
+
+def test_looking_at_what_is_pending_changes_nothing() -> None:
+    totals = UsageTotals(Clock())
+    for _ in range(3):
+        totals.record(KEY, ended(), [ServeUsage("s", 7, 1)])
+        assert by_place(totals.pending()) == by_place(totals.pending())
+    assert by_place(totals.take())[10, "ann", "team", "s", ""] == {"requests": 3, "input": 21, "output": 3}
+
+
+def test_what_could_not_be_written_keeps_its_hour_and_waits_with_what_comes() -> None:
+    clock = Clock()
+    totals = UsageTotals(clock)
+    totals.record(KEY, ended(), [ServeUsage("s", 5, 1)])
+    totals.give_back(totals.take())
+    totals.record(KEY, ended(), [ServeUsage("s", 6, 1)])
+    totals.give_back(totals.take())
+    clock.now += HOUR
+    totals.record(KEY, ended(), [ServeUsage("s", 7, 1)])
+    assert by_place(totals.take()) == {
+        (10, "ann", "team", "s", ""): {"requests": 2, "input": 11, "output": 2},
+        (11, "ann", "team", "s", ""): {"requests": 1, "input": 7, "output": 1},
+    }
+
+
+def test_new_prices_do_not_change_what_was_used_before() -> None:
+    totals = UsageTotals(Clock())
+    totals.configure({"s": Cost(1.0, 1.0)})
+    totals.record(KEY, ended(), [ServeUsage("s", 1_000_000, 0)])
+    totals.configure({"s": Cost(5.0, 5.0)})
+    totals.record(KEY, ended(), [ServeUsage("s", 1_000_000, 0)])
+    assert sum(row["cost"] for row in (by_place([row])[row[0]] for row in totals.take())) == 6.0
+
+
+def test_streams_count_their_speed_unless_they_came_at_once() -> None:
+    totals = UsageTotals(Clock())
+    totals.record(KEY, ended(stream=True, ttft=0.2, latency=1.2, output_tokens=50), [])
+    totals.record(KEY, ended(stream=True, ttft=0.4, latency=0.41, output_tokens=50), [])
+    row = by_place(totals.take())[10, "ann", "team", "s", ""]
+    assert (row["ttft_count"], round(row["ttft_sum"], 6)) == (2, 0.6)
+    assert (row["decode_tokens"], round(row["decode_seconds"], 6)) == (50, 1.0)
+
+
+def test_what_stoker_asks_itself_is_under_its_own_name() -> None:
+    totals = UsageTotals(Clock())
+    totals.record_own(ServeUsage("judge", 30, 2))
+    totals.record_swap("ann", "team", "s", 4.0)
+    assert by_place(totals.take()) == {
+        (10, STOKER, "", "judge", ""): {"requests": 1, "input": 30, "output": 2},
+        (10, "ann", "team", "s", ""): {"swap_seconds": 4.0},
+    }
