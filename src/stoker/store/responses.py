@@ -8,6 +8,7 @@ another client. What is older than `keep` is deleted; beyond `max_bytes`, the ol
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import sqlite3
 from collections.abc import Callable
@@ -194,6 +195,10 @@ class ResponseStore:
             self._executor.submit(file.configure, storage)
         self._storage = storage
 
+    @property
+    def is_open(self) -> bool:
+        return self._file is not None
+
     def status(self) -> dict[str, Any] | None:
         """What /status shows; None: nothing is stored."""
         if self._file is None:
@@ -242,10 +247,8 @@ class ResponseStore:
         """Delete what is too old, until cancelled. A problem of the disk is logged once."""
         while True:
             if self._file is not None:
-                try:
+                with contextlib.suppress(StokerError):  # `_run` has logged it
                     await self._run(lambda file: file.prune(self._wall()))
-                except StokerError:
-                    pass  # `_run` has logged it
             await asyncio.sleep(PRUNE_EVERY)
 
     def close(self) -> None:

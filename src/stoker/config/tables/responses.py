@@ -16,6 +16,4 @@ class ResponsesTable(Section):
         "the paths of stored responses are refused.",
     )
     max_bytes: Size = setting("1GiB", "Most disk space. The oldest entries of the key that has most are deleted first.")
-    keep: SomeDuration = setting(
-        "30d", "Time after which a response is deleted, and a conversation that was not used."
-    )
+    keep: SomeDuration = setting("30d", "Time after which a response is deleted, and a conversation that was not used.")

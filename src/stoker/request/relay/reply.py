@@ -122,6 +122,10 @@ class Reply(msgspec.Struct, eq=False):
             self._disarm()
             self.wire.finish(last)
 
+    def send_through(self, wire: ReplyWire) -> None:
+        """Send everything through `wire`, which stands before the connection. Nothing was sent yet."""
+        self.wire = wire
+
     def set_dialect(self, dialect: Dialect | None) -> None:
         """Set the client's dialect, once its path is known."""
         self.dialect = dialect

@@ -92,9 +92,7 @@ def output_of(response: Raw | bytes) -> list[StoredItem]:
     return to_store(read_items(fields_of(response).get("output"), "output"))
 
 
-def replay(
-    request: StatefulRequest, history: list[StoredItem], open_summary: Callable[[str], str | None]
-) -> Replay:
+def replay(request: StatefulRequest, history: list[StoredItem], open_summary: Callable[[str], str | None]) -> Replay:
     """`open_summary`: the text that a compaction item of ours holds; None: it is not ours. Raises ClientError 400."""
     own = to_store(read_items(request.fields.get("input"), "input"))
     items = [*history, *own]
@@ -113,7 +111,9 @@ def replay(
 def has_compaction(request: StatefulRequest) -> bool:
     """Whether the input may hold compaction items."""
     given = bytes(request.fields.get("input", b""))
-    return b"compaction" in given and any(head_of(item).type == "compaction" for item in read_items(Raw(given), "input"))
+    return b"compaction" in given and any(
+        head_of(item).type == "compaction" for item in read_items(Raw(given), "input")
+    )
 
 
 def unknown_response(id: object) -> ClientError:
