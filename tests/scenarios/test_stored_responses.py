@@ -14,10 +14,10 @@ from tests.scenarios.plane import Plane, running, serve
 
 KEYS = """[[front_door.keys]]
 name = "ann"
-value = "sk-ann-0123456789abcdef"
+value = "env:KEY_OF_ANN"
 [[front_door.keys]]
 name = "bob"
-value = "sk-bob-0123456789abcdef"
+value = "env:KEY_OF_BOB"
 """
 SERVES = (serve("native"), serve("chatty", dialects=["chat"], slot="gpu1"))
 SLOTS = "[slots.gpu0]\n[slots.gpu1]"
@@ -25,8 +25,11 @@ DIALECTS = pytest.mark.parametrize("model", ["native", "chatty"])
 PATHS = {"native": "/v1/responses", "chatty": "/v1/chat/completions"}
 
 
+ENVIRONMENT = {f"KEY_OF_{name.upper()}": f"sk-{name}-0123456789abcdef" for name in ("ann", "bob")}
+
+
 def a_plane(stores: bool) -> AbstractContextManager[Plane]:
-    return running(*SERVES, KEYS, "[responses]\nstore = true" if stores else "", slots=SLOTS)
+    return running(*SERVES, KEYS, "[responses]\nstore = true" if stores else "", slots=SLOTS, environment=ENVIRONMENT)
 
 
 @pytest.fixture(scope="module")

@@ -154,6 +154,7 @@ def _build_front(context: BuildContext, parts: ProgramParts) -> Front:
         parts.fleet.supervisor.statistics,
         parts.fleet.warm.statistics,
         conversations.statistics,
+        store.responses.status,
         quality.grader.status,
         quality.classifier_model.status,
         parts.promotions.status,
@@ -164,7 +165,7 @@ def _build_front(context: BuildContext, parts: ProgramParts) -> Front:
     conductor, clock = parts.fleet.conductor, context.clock
     decisions = DecisionPages(store.decisions, quality.grader.grade_of)
     scratchpads = ScratchpadPages(parts.gateway.pads)
-    keys = KeyPages(KeyAdmin(parts.access.store, clock.wall), flow)
+    keys = KeyPages(KeyAdmin(parts.access.store, clock.wall), flow, store.responses.forget)
     endpoints = Endpoints(
         Admin(conductor, flow, clock, decisions, reloader.reload, parts.promotions, scratchpads, keys),
         StatusReport(conductor, flow, store.decisions, store.metrics, clock, sources),

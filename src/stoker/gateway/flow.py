@@ -43,7 +43,7 @@ from stoker.domain.serve import Serve
 from stoker.exchange.call import Call
 from stoker.exchange.carrier import EXIT_NOTICED_WITHIN, Carrier
 from stoker.exchange.waiting_bodies import WaitingBodies
-from stoker.gateway.responses import StoredResponses
+from stoker.gateway.responses import StoredResponses, owner_of
 from stoker.gateway.settings import FlowSettings, keys_of
 from stoker.orchestrate.orchestrators import OrchestratedRequest
 from stoker.request.accept.body import body_if_complete, wait_for_body
@@ -143,7 +143,7 @@ class Flow:
         if endpoint.dialect is not Dialect.RESPONSES or responses is None or not responses.is_on:
             await self._answer(call, caller, endpoint, fields, body)
             return
-        turn = await responses.begin(call, caller.key.name, body, settings.front_door.body_limit)
+        turn = await responses.begin(call, owner_of(call, caller), body, settings.front_door.body_limit)
         if turn is None:
             await self._answer(call, caller, endpoint, fields, body)
             return

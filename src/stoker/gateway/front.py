@@ -32,7 +32,7 @@ from stoker.gateway.admin import Admin
 from stoker.gateway.flow import Flow
 from stoker.gateway.models import ModelList
 from stoker.gateway.ollama import OllamaEndpoints
-from stoker.gateway.responses import StoredResponses
+from stoker.gateway.responses import StoredResponses, owner_of
 from stoker.gateway.status import StatusReport
 from stoker.gateway.usage import UsagePages
 from stoker.request.accept.body import read_body
@@ -161,7 +161,7 @@ class Front:
                 case RouteKind.RESPONSES | RouteKind.CONVERSATIONS if self._endpoints.responses is not None:
                     body = await read_body(wire, self.flow.settings.front_door.body_limit)
                     document = await self._endpoints.responses.handle(
-                        caller.key.name, wire.method, route.kind, route.rest, _query(wire), body
+                        owner_of(call, caller), wire.method, route.kind, route.rest, _query(wire), body
                     )
                     call.reply.send_whole(200, JSON, msgspec.json.encode(document))
                 case RouteKind.STATUS:

@@ -4,7 +4,8 @@
     POST               /v1/conversations           GET, POST    /v1/conversations/ID/items
     GET, POST, DELETE  /v1/conversations/ID        GET, DELETE  /v1/conversations/ID/items/ITEM
 
-Everything belongs to the name of a key: with another key, it is as if it were not there.
+Everything belongs to the name of a key: with another key, it is as if it were not there. Requests without a key are one
+owner, and so are those over the control socket.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from stoker.access.caller import Caller
 from stoker.domain.errors import ClientError, StokerError
 from stoker.exchange.call import Call
 from stoker.request.accept.routes import RouteKind, wrong_method
@@ -57,8 +59,13 @@ from stoker.store.responses import EntryKind, ResponseStore
 Document = dict[str, Any]
 
 
+def owner_of(call: Call, caller: Caller) -> str:
+    """Whose responses a request can reach. No key can be named as the control socket is here."""
+    return "(local)" if call.wire.is_local else caller.key.name
+
+
 class _ConversationFields(msgspec.Struct):
-    items: Raw | None = None
+    items: Raw = Raw(b"null")
     metadata: dict[str, str] | None = None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 
@@ -50,7 +50,7 @@ def new_id(prefix: str) -> str:
     return prefix + secrets.token_hex(24)
 
 
-def is_id(text: object) -> bool:
+def is_id(text: object) -> TypeGuard[str]:
     """Whether this can be the id of anything stored."""
     return isinstance(text, str) and _ID.match(text) is not None
 
@@ -78,7 +78,7 @@ def to_store(items: Iterable[Raw]) -> list[StoredItem]:
             text = "an item_reference cannot be resolved: send the item itself, or previous_response_id"
             raise ClientError(text, code="item_reference", param="input")
         kind = head.type if isinstance(head.type, str) else "message"
-        id = str(head.id) if is_id(head.id) else new_id(_PREFIXES.get(kind, "item_"))
+        id = head.id if is_id(head.id) else new_id(_PREFIXES.get(kind, "item_"))
         stored.append(StoredItem(id, item))
     return stored
 
