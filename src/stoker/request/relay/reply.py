@@ -25,8 +25,6 @@ _STREAMS = (b"text/event-stream", b"application/x-ndjson")
 class ReplyWire(Protocol):
     """The request's connection to its client: `accept.wire`. No method waits; writing to a lost client does nothing."""
 
-    is_lost: bool
-    on_lost: Callable[[], None] | None
     on_resume: Callable[[], None] | None
 
     @property

@@ -27,8 +27,6 @@ _raws = msgspec.json.Decoder(list[Raw]).decode
 class ClientWire(Protocol):
     """The request's connection to its client: see `relay.reply.ReplyWire`."""
 
-    is_lost: bool
-    on_lost: Callable[[], None] | None
     on_resume: Callable[[], None] | None
 
     @property
@@ -68,22 +66,6 @@ class ResponseCapture:
         self._is_finished = False
 
     # -- the connection ----------------------------------------------------------------------------------------------
-
-    @property
-    def is_lost(self) -> bool:
-        return self._wire.is_lost
-
-    @is_lost.setter
-    def is_lost(self, value: bool) -> None:
-        self._wire.is_lost = value
-
-    @property
-    def on_lost(self) -> Callable[[], None] | None:
-        return self._wire.on_lost
-
-    @on_lost.setter
-    def on_lost(self, value: Callable[[], None] | None) -> None:
-        self._wire.on_lost = value
 
     @property
     def on_resume(self) -> Callable[[], None] | None:
