@@ -163,3 +163,28 @@ def test_without_the_setting_the_answer_names_it() -> None:
             with pytest.raises(openai.APIStatusError, match=r"`store = true` under \[responses\]"):
                 attempt()
         assert not (plane.state / "responses").exists()
+
+
+@DIALECTS
+def test_tokens_are_counted_with_the_stored_turns_and_nothing_is_stored(plane: Plane, model: str) -> None:
+    with client(plane) as ann:
+        alone = ann.responses.input_tokens.count(model=model, input="and the next one")
+        assert alone.object == "response.input_tokens"
+        first = ann.responses.create(model=model, input="a question of five words")
+        talk = ann.conversations.create(items=[{"type": "message", "role": "user", "content": "two words"}])
+        size = len(list(ann.conversations.items.list(talk.id)))
+        longer = ann.responses.input_tokens.count(model=model, input="and the next one", previous_response_id=first.id)
+        assert longer.input_tokens > alone.input_tokens > 0
+        more = ann.responses.input_tokens.count(model=model, input="and the next one", conversation=talk.id)
+        assert more.input_tokens > alone.input_tokens
+        assert len(list(ann.conversations.items.list(talk.id))) == size
+        with pytest.raises(openai.APIStatusError, match="not found"):
+            ann.responses.input_tokens.count(model=model, input="go on", previous_response_id="resp_unknown")
+
+
+def test_tokens_are_counted_without_the_setting() -> None:
+    with a_plane(False) as plane, client(plane) as ann:
+        for model in ("native", "chatty"):
+            assert ann.responses.input_tokens.count(model=model, input="four words are here").input_tokens > 0
+            with pytest.raises(openai.APIStatusError, match=r"`store = true` under \[responses\]"):
+                ann.responses.input_tokens.count(model=model, input="go on", previous_response_id="resp_1")

@@ -40,6 +40,8 @@ class Endpoint:
     streams: bool = True
     streams_unasked: bool = False
     """Whether a request without `stream` gets a stream."""
+    must_read: bool = False
+    """Whether Stoker reads and writes each request itself, because most engines do not have this path."""
 
 
 ENDPOINTS: dict[str, Endpoint] = {
@@ -50,6 +52,7 @@ ENDPOINTS: dict[str, Endpoint] = {
         Endpoint("/v1/embeddings", Dialect.EMBEDDINGS, streams=False),
         Endpoint("/v1/rerank", Dialect.RERANK, streams=False),
         Endpoint("/v1/responses", Dialect.RESPONSES),
+        Endpoint("/v1/responses/input_tokens", Dialect.RESPONSES, generates=False, streams=False, must_read=True),
         Endpoint("/v1/messages", Dialect.MESSAGES),
         Endpoint("/v1/messages/count_tokens", Dialect.MESSAGES, generates=False, streams=False),
         Endpoint("/api/chat", Dialect.OLLAMA_CHAT, streams_unasked=True),

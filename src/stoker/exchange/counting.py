@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stoker.access.quota import BYTES_PER_TOKEN
-from stoker.domain.dialect import Endpoint
+from stoker.domain.dialect import Dialect, Endpoint
 from stoker.domain.errors import StokerError, UpstreamError
 from stoker.domain.lease import Lease
 from stoker.domain.protocols import Leases
@@ -77,7 +77,8 @@ class TokenCounter:
             )
             raise UpstreamError(text, code="not_counted", status=501)
         call.reply.set_header(b"x-stoker-token-count", source.encode())
-        call.reply.send_whole(200, [(b"content-type", b"application/json")], b'{"input_tokens":%d}' % tokens)
+        kind = b'"object":"response.input_tokens",' if request.client.dialect is Dialect.RESPONSES else b""
+        call.reply.send_whole(200, [(b"content-type", b"application/json")], b'{%b"input_tokens":%d}' % (kind, tokens))
 
     async def _count(self, call: Call, serve: Serve, request: UpstreamRequest) -> int | None:
         """Prompt tokens; None: the engine has no counter. Takes none of the serve's places."""

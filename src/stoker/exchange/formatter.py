@@ -104,6 +104,7 @@ class Formatter:
 
         Raises ClientError 400: the serve speaks no dialect that fits, or the request cannot be read or written.
         """
+        must_read = must_read or endpoint.must_read
         plain = self._plain.get((serve.name, endpoint.path))
         if plain is not None and plain[0] is serve and plain[1] is target and not (fields.may_name_images or must_read):
             return UpstreamRequest(endpoint, endpoint, fields, body)

@@ -143,7 +143,8 @@ class Flow:
         if endpoint.dialect is not Dialect.RESPONSES or responses is None or not responses.is_on:
             await self._answer(call, caller, endpoint, fields, body)
             return
-        turn = await responses.begin(call, owner_of(call, caller), body, settings.front_door.body_limit)
+        owner, max_bytes = owner_of(call, caller), settings.front_door.body_limit
+        turn = await responses.begin(call, owner, body, max_bytes, may_store=endpoint.generates)
         if turn is None:
             await self._answer(call, caller, endpoint, fields, body)
             return

@@ -111,9 +111,12 @@ class StoredResponses:
 
     # -- a request ---------------------------------------------------------------------------------------------------
 
-    async def begin(self, call: Call, owner: str, body: bytes, max_bytes: int) -> StoredTurn | None:
+    async def begin(
+        self, call: Call, owner: str, body: bytes, max_bytes: int, may_store: bool = True
+    ) -> StoredTurn | None:
         """Expand a request; None: it refers to nothing, and its response is not to be stored. Raises StokerError."""
         request = await call.process(read_request, body)
+        request = request if may_store else request._replace(is_stored=False)
         if not request.is_stored and not request.refers and not await call.process(has_compaction, request):
             return None
         history = await self._history(call, owner, request)
@@ -176,9 +179,9 @@ class StoredResponses:
     ) -> Document:
         """`rest`: the path below /v1/responses or /v1/conversations. Raises StokerError."""
         is_conversation = kind is RouteKind.CONVERSATIONS
-        if not is_conversation and rest in ("compact", "input_tokens"):
+        if not is_conversation and rest == "compact":
             text = (
-                f"Stoker does not offer '/v1/responses/{rest}'; docs/reference/http.md lists the paths that it offers"
+                "Stoker does not offer '/v1/responses/compact'; docs/reference/http.md lists the paths that it offers"
             )
             raise ClientError(text, code="not_offered", status=404)
         if not self.is_on:
