@@ -59,6 +59,7 @@ _PLAIN = {
     "/api/ps": Route(RouteKind.OLLAMA, rest="/api/ps", methods=_GET),
     "/api/version": Route(RouteKind.OLLAMA, rest="/api/version", methods=_GET),
     "/api/show": Route(RouteKind.OLLAMA, rest="/api/show", methods=("POST",)),
+    "/api/pull": Route(RouteKind.OLLAMA, rest="/api/pull", methods=("POST",)),
     **{
         path: Route(RouteKind.INFERENCE, endpoint, methods=("POST",), has_side_effects=True)
         for path, endpoint in ENDPOINTS.items()

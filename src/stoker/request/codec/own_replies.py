@@ -6,7 +6,7 @@ import math
 
 import msgspec
 
-from stoker.domain.dialect import Dialect
+from stoker.domain.dialect import OLLAMA_API, Dialect
 from stoker.domain.errors import CapacityError, StokerError
 
 _encode = msgspec.json.encode
@@ -45,7 +45,7 @@ def error_body(error: StokerError, dialect: Dialect | None, request_id: str) -> 
     """The body of an error reply; dialect None (status, admin) speaks like OpenAI."""
     if dialect is Dialect.MESSAGES:
         return _encode(_messages_error(error, request_id))
-    if dialect in _OLLAMA:
+    if dialect in OLLAMA_API:
         return _encode({"error": error.message})
     return _encode({"error": _openai_error(error)})
 
