@@ -1,4 +1,4 @@
-"""`python -m bench.agents [--client NAME] [--serve KIND] [--where DIR [--install]] [--keep] [--transcripts DIR] [--json]`"""
+"""`python -m bench.agents [--client NAME] [--serve KIND] [--where DIR [--install]] [--keep] [--json]`"""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ import msgspec
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import CapacityError, StokerError
+from stoker.request.codec.context_overflow import messages_wording
 
 _encode = msgspec.json.encode
 _MESSAGES_TYPES = {
@@ -100,6 +101,7 @@ def _openai_error(error: StokerError) -> dict[str, object]:
 
 def _messages_error(error: StokerError, request_id: str) -> dict[str, object]:
     kind = _MESSAGES_TYPES.get(error.status, "api_error")
-    detail: dict[str, object] = {"type": kind, "message": error.message, "code": error.code, "source": error.source}
+    message = messages_wording(error)
+    detail: dict[str, object] = {"type": kind, "message": message, "code": error.code, "source": error.source}
     detail.update(error.details)
     return {"type": "error", "error": detail, "request_id": request_id}

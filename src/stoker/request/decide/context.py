@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stoker.domain.errors import ClientError
+from stoker.request.codec.context_overflow import CODE, details_of
 
 TEMPLATE_ALLOWANCE = 256
 """Tokens that a chat template may add around a short conversation."""
@@ -24,4 +25,6 @@ def check_context(owner: str, context: int, prompt: int, output_budget: int | No
         return
     output = f"{budget} output" if output_budget else "at least 1 output"
     text = f"{prompt} prompt + {output} tokens exceed the context of {owner} ({context} tokens)"
-    raise ClientError(text, code="context_length_exceeded", param="messages")
+    error = ClientError(text, code=CODE, param="messages")
+    error.details = details_of(prompt, output_budget, context)
+    raise error
