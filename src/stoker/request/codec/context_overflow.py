@@ -34,6 +34,7 @@ _REQUESTED = tuple(
 _OTHER = re.compile(
     r"exceeds? (?:the |this |model's |maximum |available )*context (?:window|length|size|limit)|context limit:"
 )
+_OPENAI = "Your input exceeds the context window of this model."
 _MOST_READ = 4096
 
 
@@ -112,3 +113,15 @@ def messages_wording(error: StokerError) -> str:
         wording = f"input length and `max_tokens` exceed context limit: {prompt} + {output} > {context}"
         return f"{wording}, decrease input length or `max_tokens` and try again"  # 1
     return f"prompt is too long: {prompt} tokens > {context} maximum"  # 2
+
+
+def openai_wording(error: StokerError) -> str:
+    """The message as OpenAI's APIs word it, if `error` is an overflow; its own message otherwise.
+
+    Copilot CLI looks for the sentence of Responses even in Chat Completions, LiteLLM and LangChain for the older one.
+    """
+    if error.code != CODE or _OPENAI in error.message:
+        return error.message
+    context = error.details.get("context")
+    limit = f" This model's maximum context length is {context} tokens." if isinstance(context, int) else ""
+    return f"{_OPENAI}{'' if _MAXIMUM.search(error.message) else limit} {error.message}"

@@ -8,7 +8,7 @@ import msgspec
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import CapacityError, StokerError
-from stoker.request.codec.context_overflow import messages_wording
+from stoker.request.codec.context_overflow import messages_wording, openai_wording
 
 _encode = msgspec.json.encode
 _MESSAGES_TYPES = {
@@ -90,7 +90,7 @@ def ping(dialect: Dialect | None) -> bytes:
 
 def _openai_error(error: StokerError) -> dict[str, object]:
     return {
-        "message": error.message,
+        "message": openai_wording(error),
         "type": _OPENAI_TYPES.get(error.status, "api_error"),
         "param": error.param,
         "code": error.code,
