@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stoker.domain.dialect import Dialect
-from stoker.domain.errors import ClientError
+from stoker.domain.errors import ClientError, ContextExceeded
 from stoker.request.codec.own_replies import error_body
 from stoker.request.codec.upstream_errors import as_error
 from stoker.request.decide.context import check_context
@@ -49,7 +49,7 @@ OTHER = [
 @pytest.mark.parametrize(("refusal", "counts"), REFUSALS)
 def test_an_engine_calls_a_prompt_too_long(refusal: dict[str, Any], counts: dict[str, int]) -> None:
     for error in (refusal_of(400, json.dumps({"error": refusal}).encode()), as_error({"error": refusal})):
-        assert (type(error), error.status, error.code) == (ClientError, 400, "context_length_exceeded")
+        assert (type(error), error.status, error.code) == (ContextExceeded, 400, "context_length_exceeded")
         assert error.details == counts
         assert error.message == refusal["message"]
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from stoker.domain.errors import ClientError, StokerError
+from stoker.domain.errors import ContextExceeded, StokerError
 
-CODE = "context_length_exceeded"
+CODE = ContextExceeded.code
 _TYPES = frozenset((CODE, "exceed_context_size_error"))
 """In `code` or `type`: OpenAI and what follows it; llama.cpp."""
 _NUMBER = r"\(?(\d{1,12})"
@@ -45,13 +45,7 @@ class _Body(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Body).decode
 
 
-def details_of(prompt: int | None, output: int | None, context: int | None) -> dict[str, object]:
-    """The fields of an error's body; what is not known is left out."""
-    known = {"prompt_tokens": prompt, "output_tokens": output, "context": context}
-    return {name: count for name, count in known.items() if count is not None}
-
-
-def overflow_of(message: str, error: object) -> ClientError | None:
+def overflow_of(message: str, error: object) -> ContextExceeded | None:
     """The error for a prompt that an engine calls too long; None: it says something else.
 
     `error` is the engine's error object, `message` what it says. The counts come from either.
@@ -60,9 +54,8 @@ def overflow_of(message: str, error: object) -> ClientError | None:
     counts = _counts(message[:_MOST_READ], fields)
     if counts is None:
         return None
-    found = ClientError(message or "the prompt is longer than the context", code=CODE, source="upstream")
-    found.details = details_of(counts[0], None, counts[1])
-    return found
+    text = message or "the prompt is longer than the context"
+    return ContextExceeded(text, prompt=counts[0], context=counts[1], source="upstream")
 
 
 def _counts(message: str, fields: Mapping[str, Any]) -> tuple[int | None, int | None] | None:
