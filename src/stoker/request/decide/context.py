@@ -16,7 +16,7 @@ def may_exceed(context: int | None, body_bytes: int, output_budget: int | None) 
 
 
 def check_context(owner: str, context: int, prompt: int, output_budget: int | None) -> None:
-    """Raises ContextExceeded (400) when prompt plus output is above the context; exactly at the limit passes. `owner`: how
+    """Raises ContextExceeded when prompt plus output is above the context; exactly at the limit passes. `owner`: how
     messages call who has the context.
     """
     budget = max(output_budget or 1, 1)
