@@ -191,7 +191,8 @@ async def test_a_refusal_of_the_serve_keeps_its_words_in_the_clients_dialect(sta
     talk.reply({"error": {"message": "too long", "code": "context_length_exceeded"}}, "400 Bad Request")
     reply = await client.reply()
     assert (reply.status, reply.json()["error"]["type"]) == (400, "invalid_request_error")
-    assert (reply.json()["error"]["message"], reply.json()["error"]["code"]) == ("too long", "context_length_exceeded")
+    assert reply.json()["error"]["message"] == "prompt is too long: too long"
+    assert reply.json()["error"]["code"] == "context_length_exceeded"
     assert reply.header("x-should-retry") == "false"
 
 

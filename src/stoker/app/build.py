@@ -39,6 +39,7 @@ from stoker.gateway.front import Endpoints, Front
 from stoker.gateway.keys import KeyPages
 from stoker.gateway.models import ModelList
 from stoker.gateway.ollama import OllamaEndpoints
+from stoker.gateway.responses import StoredResponses
 from stoker.gateway.scratchpads import ScratchpadPages
 from stoker.gateway.status import StatusReport, StatusSources
 from stoker.gateway.usage import UsagePages
@@ -94,6 +95,7 @@ async def close_parts(parts: ProgramParts, leave_running: bool) -> None:
     parts.gateway.pool.close()
     parts.gateway.flow.close()
     parts.store.decisions.close()
+    parts.store.responses.close()
     parts.access.store.close()
 
 
@@ -108,7 +110,9 @@ def _build_gateway(
     context: BuildContext, pool: ConnectionPool, store: StoreParts, access: AccessParts, fleet: FleetParts,
     promotions: Promotions, quality: QualityParts,
 ) -> GatewayParts:  # fmt: skip
-    formatter = Formatter(_thinking_signer(context.state), context.clock.wall)
+    signer = _thinking_signer(context.state)
+    formatter = Formatter(signer, context.clock.wall)
+    responses = StoredResponses(store.responses, context.clock.wall, partial(_open_summary, signer))
     carrier = Carrier(fleet.conductor, pool, formatter, context.clock, _warn_of, fleet.supervisor.conversations)
     pads = Scratchpads(context.directory / "orchestrator", context.clock.wall)
     client, clock = InternalClient(pool, formatter), context.clock
@@ -117,9 +121,10 @@ def _build_gateway(
     setup = FlowSetup(fleet, quality, promotions, exchange, store.metrics.routed, host_memory().total)
     decisions = DecisionObserver(store.decisions, promotions, store.metrics, quality.monitor)
     flow = Flow(
-        setup.settings_for(context.active.current), carrier, context.clock, decisions.on_decision, access.store.usage
-    )
-    return GatewayParts(pool, setup, flow, pads, client, _watch_certificate(context, store))
+        setup.settings_for(context.active.current), carrier, context.clock, decisions.on_decision, access.store.usage,
+        responses,
+    )  # fmt: skip
+    return GatewayParts(pool, setup, flow, pads, responses, client, _watch_certificate(context, store))
 
 
 def _load_of(gateway: GatewayParts, serve: str) -> tuple[int, int]:
@@ -149,6 +154,7 @@ def _build_front(context: BuildContext, parts: ProgramParts) -> Front:
         parts.fleet.supervisor.statistics,
         parts.fleet.warm.statistics,
         conversations.statistics,
+        store.responses.status,
         quality.grader.status,
         quality.classifier_model.status,
         parts.promotions.status,
@@ -159,13 +165,14 @@ def _build_front(context: BuildContext, parts: ProgramParts) -> Front:
     conductor, clock = parts.fleet.conductor, context.clock
     decisions = DecisionPages(store.decisions, quality.grader.grade_of)
     scratchpads = ScratchpadPages(parts.gateway.pads)
-    keys = KeyPages(KeyAdmin(parts.access.store, clock.wall), flow)
+    keys = KeyPages(KeyAdmin(parts.access.store, clock.wall), flow, store.responses.forget)
     endpoints = Endpoints(
         Admin(conductor, flow, clock, decisions, reloader.reload, parts.promotions, scratchpads, keys),
         StatusReport(conductor, flow, store.decisions, store.metrics, clock, sources),
         ModelList(conductor),
         OllamaEndpoints(store.metrics.observe_legacy),
         UsagePages(parts.access.store, clock.wall),
+        parts.gateway.responses,
     )
     return Front(flow, parts.access.control, endpoints, store.metrics.observe_refusal)
 
@@ -174,6 +181,12 @@ def _thinking_signer(state: StateDir) -> ThinkingSigner:
     """Signs the thinking of local models. What was signed with the key before the last rotation is still accepted."""
     keys = (state.signing_key(), state.earlier_signing_key())
     return ThinkingSigner(tuple(hmac.digest(key, b"thinking", "sha256") for key in keys if key is not None))
+
+
+def _open_summary(signer: ThinkingSigner, sealed: str) -> str | None:
+    """The summary in a compaction item that Stoker sealed; None: it is somebody else's."""
+    opened = signer.open(sealed)
+    return None if opened is None else opened.get("text")
 
 
 def _warn_of(serve: str, text: str) -> None:

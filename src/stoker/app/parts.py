@@ -12,6 +12,7 @@ from stoker.app.store_parts import StoreParts
 from stoker.exchange.internal_client import InternalClient
 from stoker.fleet.watchdog.watchdog import WatchdogLoop
 from stoker.gateway.flow import Flow
+from stoker.gateway.responses import StoredResponses
 from stoker.orchestrate.memory.pads import Scratchpads
 from stoker.quality.promotion.promotions import Promotions
 from stoker.request.accept.tls import CertificateWatcher
@@ -24,6 +25,7 @@ class GatewayParts:
     setup: FlowSetup
     flow: Flow
     pads: Scratchpads
+    responses: StoredResponses
     client: InternalClient
     """Asks the workers and validators of orchestrators."""
     certificate: CertificateWatcher | None

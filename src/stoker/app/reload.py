@@ -83,6 +83,7 @@ class Reloader:
         settings, parts = new.settings, self._parts
         fleet, gateway = parts.fleet, parts.gateway
         serves = placed_serves(settings)
+        parts.store.responses.configure(settings.responses)
         fleet.conductor.reload(settings.slots, serves)
         fleet.supervisor.conversations.reload(settings.conversations, settings.serves)
         parts.promotions.configure(settings.aliases, settings.serves, settings.gates)

@@ -118,6 +118,7 @@ async def _serve(
         loop.create_task(fleet.external.run(), name="external"),
         loop.create_task(fleet.edges.run(fleet.moves.on_proved), name="edges"),
         loop.create_task(parts.access.store.run(), name="access"),
+        loop.create_task(parts.store.responses.run(), name="responses"),
     ]
     if parts.gateway.certificate is not None:
         watching.append(loop.create_task(parts.gateway.certificate.run(), name="certificate"))

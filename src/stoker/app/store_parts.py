@@ -11,6 +11,7 @@ from stoker.app.resume import Residents
 from stoker.store.decisions import DecisionLog
 from stoker.store.events import Events
 from stoker.store.metrics import Metrics
+from stoker.store.responses import ResponseStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +25,13 @@ class StoreParts:
     events: Events
     residents: Residents
     results: PromotionResults
+    responses: ResponseStore
 
 
 def build_store(context: BuildContext) -> StoreParts:
     writer = ThreadPoolExecutor(1, "state")
+    responses = ResponseStore(context.directory, context.clock.wall)
+    responses.configure(context.settings.responses)
     return StoreParts(
         writer,
         DecisionLog(context.state.decisions_path, context.settings.paths.decisions),
@@ -35,4 +39,5 @@ def build_store(context: BuildContext) -> StoreParts:
         Events(context.clock.wall),
         Residents(context.directory, writer),
         PromotionResults(context.directory, writer, context.clock.wall),
+        responses,
     )

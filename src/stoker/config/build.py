@@ -21,7 +21,7 @@ from stoker.config.tables.orchestrator import build_orchestrators
 from stoker.config.tables.router import build_router
 from stoker.config.tables.translation import build_translation
 from stoker.config.tables.value_checks import split_status
-from stoker.domain.access import Conversations, FrontDoor, Paths, Settings, WarmPool, Watchdog
+from stoker.domain.access import Conversations, FrontDoor, Paths, ResponseStorage, Settings, WarmPool, Watchdog
 from stoker.domain.dialect import SPOKEN as ANY_SPOKEN
 from stoker.domain.dialect import Dialect
 from stoker.domain.key import App, make_key
@@ -105,6 +105,7 @@ def build(
         orchestrators=build_orchestrators(file.orchestrator, *orchestrator_files),
         edges=build_edges(file.edge, _edge_keys(secrets), directory),
         media=build_media(file.media),
+        responses=ResponseStorage(**file.responses.model_dump()),
         router=build_router(file.router, file.tier, clouds, profile, task_names(file.alias)),
     )
 

@@ -24,6 +24,7 @@ from stoker.config.tables.gates import AliasTable, GateTable
 from stoker.config.tables.keys import show_app, show_key
 from stoker.config.tables.media import MediaTable
 from stoker.config.tables.orchestrator import show_orchestrator
+from stoker.config.tables.responses import ResponsesTable
 from stoker.config.tables.router import show_router, show_tier
 from stoker.config.tables.tls import TlsTable
 from stoker.config.tables.translation import show_translation
@@ -59,6 +60,7 @@ def show(settings: Settings) -> dict[str, object]:
         "orchestrator": {one.name: show_orchestrator(one) for one in settings.orchestrators},
         "edge": {edge.name: show_edge(edge) for edge in settings.edges},
         "media": MediaTable.show(settings.media),
+        "responses": ResponsesTable.show(settings.responses),
         "router": None if router is None else show_router(router),
         "tier": None if router is None else [show_tier(tier, serves) for tier in router.tiers],
     }

@@ -138,6 +138,17 @@ class Media:
 
 
 @dataclass(frozen=True, slots=True)
+class ResponseStorage:
+    """Whether responses of the Responses API are stored, so that later requests can refer to them."""
+
+    store: bool = False
+    max_bytes: int = 2**30
+    """Bytes on disk, of all keys together."""
+    keep: float = 30 * 86_400.0
+    """Seconds after which a response is deleted, and a conversation that was not used."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The whole configuration: `config` reads it, `app` builds the program from it."""
 
@@ -156,6 +167,7 @@ class Settings:
     orchestrators: tuple[Orchestrator, ...] = ()
     edges: tuple[Edge, ...] = ()
     media: Media = Media()
+    responses: ResponseStorage = ResponseStorage()
     router: RouterSettings | None = None
     """None: no tier is configured, so nothing is routed."""
     renamed_keys: tuple[str, ...] = field(default=(), compare=False)

@@ -30,7 +30,6 @@ from stoker.exchange.counting import TokenCounter
 from stoker.exchange.formatter import Formatter, UpstreamRequest
 from stoker.exchange.images import ImageInliner
 from stoker.request.codec.body_fields import BodyFields
-from stoker.request.codec.frames import Usage
 from stoker.request.codec.upstream_errors import KEY_REFUSED_STATUSES
 from stoker.request.decide.context import may_exceed
 from stoker.request.relay.headers import request_head
@@ -165,10 +164,7 @@ class Carrier:
             sequence.release(None if relay is None else _tokens(relay))
         lease, call.lease = call.lease, None
         if lease is not None and relay is not None:
-            prompt, cached = usage.input, usage.cached
-            if cached and prompt is not None and cached > prompt:
-                prompt = cached  # Messages leaves cached ones out of `input`
-            lease.usage = used = ServeUsage(lease.serve, prompt, usage.output, cached, usage.reasoning)
+            lease.usage = used = ServeUsage(lease.serve, usage.input, usage.output, usage.cached, usage.reasoning)
             call.usages.append(used)
             lease.release()
         elif lease is not None:
@@ -239,10 +235,4 @@ class Carrier:
 def _tokens(relay: Relay) -> int | None:
     """Tokens of prompt and answer; None: the serve did not report them."""
     usage = relay.usage
-    prompt = _prompt_tokens(usage)
-    return None if prompt is None or usage.output is None else prompt + usage.output
-
-
-def _prompt_tokens(usage: Usage) -> int | None:
-    """Tokens of the prompt, cached ones included, which Messages leaves out of `input`."""
-    return None if usage.input is None else max(usage.input, usage.cached or 0)
+    return None if usage.input is None or usage.output is None else usage.input + usage.output

@@ -43,6 +43,7 @@ from stoker.domain.serve import Serve
 from stoker.exchange.call import Call
 from stoker.exchange.carrier import EXIT_NOTICED_WITHIN, Carrier
 from stoker.exchange.waiting_bodies import WaitingBodies
+from stoker.gateway.responses import StoredResponses, owner_of
 from stoker.gateway.settings import FlowSettings, keys_of
 from stoker.orchestrate.orchestrators import OrchestratedRequest
 from stoker.request.accept.body import body_if_complete, wait_for_body
@@ -75,6 +76,7 @@ class Flow:
         clock: Clock,
         seal: Callable[[Decision], None],
         usage: UsageTotals | None = None,
+        responses: StoredResponses | None = None,
     ) -> None:
         """`seal(decision)` gets the record of every request, once, when it is over. `usage` gets what it used."""
         self.active: dict[str, Call] = {}
@@ -85,6 +87,7 @@ class Flow:
         self._clock = clock
         self._seal = seal
         self._usage = usage or UsageTotals(clock.wall)
+        self._responses = responses
         self._loop = asyncio.get_running_loop()
         self._ids = itertools.count(1)
         self._prefix = f"req_{os.urandom(6).hex()}_"
@@ -129,13 +132,31 @@ class Flow:
         return self._guard(call, caller, self._carrier.pass_through(call, serve, takes_place, method, path, body))
 
     async def _infer(self, call: Call, caller: Caller, endpoint: Endpoint) -> None:
-        settings, carrier = self.settings, self._carrier
+        settings = self.settings
         body = body_if_complete(call.wire, settings.front_door.body_limit) or await self._read_body(call)
         call.is_heavy = is_heavy(body)
         arguments = body, endpoint.streams_unasked, settings.front_door, caller.key.defaults.model is None
         fields = await call.process(read_body_fields, *arguments) if call.is_heavy else read_body_fields(*arguments)
         if caller.has_defaults:
             body, fields = await self._apply_defaults(call, caller, endpoint, fields, body)
+        responses = self._responses
+        if endpoint.dialect is not Dialect.RESPONSES or responses is None or not responses.is_on:
+            await self._answer(call, caller, endpoint, fields, body)
+            return
+        turn = await responses.begin(call, owner_of(call, caller), body, settings.front_door.body_limit)
+        if turn is None:
+            await self._answer(call, caller, endpoint, fields, body)
+            return
+        call.is_heavy = is_heavy(turn.body)
+        expanded = turn.body, endpoint.streams_unasked, settings.front_door
+        fields = await call.process(read_body_fields, *expanded)
+        with turn.open(call.reply):
+            await self._answer(call, caller, endpoint, fields, turn.body)
+            await responses.finish(turn)
+
+    async def _answer(self, call: Call, caller: Caller, endpoint: Endpoint, fields: BodyFields, body: bytes) -> None:
+        """Have the request answered by what its `model` names."""
+        settings, carrier = self.settings, self._carrier
         self._begin_reply(call, endpoint, fields)
         call.share = caller.share
         if caller.has_rules or fields.service_tier is not None:

@@ -32,6 +32,7 @@ from stoker.gateway.admin import Admin
 from stoker.gateway.flow import Flow
 from stoker.gateway.models import ModelList
 from stoker.gateway.ollama import OllamaEndpoints
+from stoker.gateway.responses import StoredResponses, owner_of
 from stoker.gateway.status import StatusReport
 from stoker.gateway.usage import UsagePages
 from stoker.request.accept.body import read_body
@@ -70,6 +71,7 @@ class Endpoints:
     models: ModelList
     ollama: OllamaEndpoints = field(default_factory=OllamaEndpoints)
     usage: UsagePages | None = None
+    responses: StoredResponses | None = None
 
 
 class Front:
@@ -157,6 +159,12 @@ class Front:
                     self._endpoints.ollama.admit(caller, route.rest, self.flow.settings.front_door.ollama_api)
                     kind, text = self._ollama_answer(caller, route.rest, await read_body(wire, 1 << 20))
                     call.reply.send_whole(200, [(b"content-type", kind)], text)
+                case RouteKind.RESPONSES | RouteKind.CONVERSATIONS if self._endpoints.responses is not None:
+                    body = await read_body(wire, self.flow.settings.front_door.body_limit)
+                    document = await self._endpoints.responses.handle(
+                        owner_of(call, caller), wire.method, route.kind, route.rest, _query(wire), body
+                    )
+                    call.reply.send_whole(200, JSON, msgspec.json.encode(document))
                 case RouteKind.STATUS:
                     require(caller, Scope.OBSERVE)
                     self._json(call, self._endpoints.status.document())

@@ -9,6 +9,7 @@ Verbs of a key: set, reset, disable, enable, rotate, delete.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -37,8 +38,10 @@ class KeyRequest(msgspec.Struct, forbid_unknown_fields=True):
 class KeyPages:
     """Answers with documents; `admin` has checked the scope."""
 
-    def __init__(self, keys: KeyAdmin, flow: Flow) -> None:
+    def __init__(self, keys: KeyAdmin, flow: Flow, forget: Callable[[str], Awaitable[None]] | None = None) -> None:
+        """`forget`: deletes the responses that a deleted key has stored: another key may get its name."""
         self._keys = keys
+        self._forget = forget
         self._flow = flow
 
     async def handle(self, kind: str, method: str, rest: str, body: bytes) -> dict[str, Any]:
@@ -70,6 +73,8 @@ class KeyPages:
                 return await self._keys.rotate(name, request.grace)
             case "key", "delete":
                 document = await self._keys.delete(name)
+                if self._forget is not None:
+                    await self._forget(name)
             case _:
                 verbs = "set, reset, disable, enable, rotate, delete" if kind == "key" else "set, reset"
                 text = f"there is no verb '{verb[:40]}' for /admin/{kind}s; the verbs are {verbs}"

@@ -32,6 +32,7 @@ class StatusSources:
     statistics: Callable[[], Mapping[str, ServeStatistics]] = dict
     warm: Callable[[], warm.WarmStatistics | None] = lambda: None
     conversations: Callable[[], conversations.ConversationStatistics | None] = lambda: None
+    responses: Callable[[], dict[str, Any] | None] = lambda: None
     shadow: Callable[[], dict[str, Any] | None] = lambda: None
     classifier: Callable[[], dict[str, Any] | None] = lambda: None
     aliases: Callable[[], list[dict[str, Any]]] = list
@@ -87,6 +88,7 @@ class StatusReport:
             "orchestrators": self._orchestrators(),
             "warm": _warm(self._sources.warm()),
             "conversations": _conversations(self._sources.conversations()),
+            "responses": self._sources.responses(),
             "events": self._sources.events(EVENTS),
             "decisions": {
                 "kept": decisions.kept, "dropped": decisions.dropped, "unrecorded": decisions.unrecorded,

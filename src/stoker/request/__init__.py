@@ -6,6 +6,7 @@ decide     finds the serve for a model name, and the tier for a task           (
 lease      says whether it may run now: grant, queue, swap, reject             (pure)
 translate  turns requests and answers of one dialect into another              (pure)
 verify     checks whether an answer is well formed                             (pure)
+stored_responses  puts stored turns into a request, and says what is stored of its answer (pure)
 relay      calls the serve, and passes its reply to the client                 (IO)
 outbox     writes several messages to sockets in one go                        (IO)
 

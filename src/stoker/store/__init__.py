@@ -6,6 +6,7 @@ database          the SQLite file: schema, size limit, recovery from damage
 refusal_sampling  which records of refused requests are kept
 
 results           the index of measurement results
+responses         responses and conversations that clients stored: the only records here with content
 profile           the quality profile        live_grades  grades of live answers
 demotions         demoted tiers              overrides    promoted aliases
 active_residents  the last resident of each slot

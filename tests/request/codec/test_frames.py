@@ -115,7 +115,7 @@ def test_usage_null_beside_the_real_one_in_one_read_does_not_hide_it() -> None:
                 frame({"type": "content_block_delta", "delta": {"text": "x"}}),
                 frame({"type": "message_delta", "usage": {"output_tokens": 9, "cache_read_input_tokens": 4}}),
             ],
-            (5, 9, 4),
+            (9, 9, 4),
         ),
         (
             RESPONSES,
@@ -135,6 +135,25 @@ def test_usage_is_read_in_every_dialect(dialect: Dialect, frames: list[bytes], f
         reader = StreamReader(dialect)
         assert feed(reader, together) == b"".join(frames)
         assert (reader.usage.input, reader.usage.output, reader.usage.cached) == found
+
+
+CACHED = {"input_tokens": 200, "cache_read_input_tokens": 700, "cache_creation_input_tokens": 100, "output_tokens": 1}
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        {"output_tokens": 9},
+        {"input_tokens": 200, "output_tokens": 9},
+        {"input_tokens": 0, "cache_read_input_tokens": 900, "cache_creation_input_tokens": 100, "output_tokens": 9},
+        {"cache_read_input_tokens": None, "cache_creation_input_tokens": None, "output_tokens": 9},
+    ],
+)
+def test_tokens_that_messages_counts_apart_are_part_of_the_prompt(later: dict[str, Any]) -> None:
+    usage = Usage()
+    usage.update_from(CACHED)
+    usage.update_from(later)
+    assert (usage.input, usage.output) == (1000, 9)
 
 
 def test_a_usage_frame_with_content_in_it_stays() -> None:

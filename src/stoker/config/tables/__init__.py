@@ -5,6 +5,7 @@ edge          `[edge.NAME]`
 gates         `[gate.NAME]` and `[alias.NAME]`
 keys          `[app.NAME]` and `[[front_door.keys]]`
 media         `[media]`
+responses     `[responses]`
 router        `[router]` and `[[tier]]`
 tls           `[front_door.tls]`
 translation   `[serve.translation]`

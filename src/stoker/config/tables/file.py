@@ -14,6 +14,7 @@ from stoker.config.tables.gates import AliasRow, GateTable
 from stoker.config.tables.keys import AppTable, KeyTable
 from stoker.config.tables.media import MediaTable
 from stoker.config.tables.orchestrator import OrchestratorTable
+from stoker.config.tables.responses import ResponsesTable
 from stoker.config.tables.router import RouterTable, TierTable
 from stoker.config.tables.section import Section, setting
 from stoker.config.tables.tls import TlsTable
@@ -373,5 +374,8 @@ class File(Section):
         {}, "Workers whose address may change, and the ingress that leads to them: `[edge.NAME]`."
     )
     media: MediaTable = setting(MediaTable(), "Images that requests give by URL.")
+    responses: ResponsesTable = setting(
+        ResponsesTable(), "Responses and conversations that clients of the Responses API store."
+    )
     router: RouterTable = setting(RouterTable(), "How requests for `auto` are routed.")
     tier: list[TierTable] = setting([], "What routing may choose among, the cheapest first: one `[[tier]]` each.")

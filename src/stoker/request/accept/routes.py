@@ -26,11 +26,15 @@ class RouteKind(Enum):
     USAGE = "usage"
     ADMIN = "admin"
     OLLAMA = "ollama"
+    RESPONSES = "responses"
+    CONVERSATIONS = "conversations"
     ROOT = "root"
 
 
 class Route(NamedTuple):
-    """`rest` is what follows the prefix: the model id of /v1/models/ID, SERVE/PATH of /upstream, the verb of /admin."""
+    """`rest` is what follows the prefix: the model id of /v1/models/ID, SERVE/PATH of /upstream, the verb of /admin,
+    the ids below /v1/responses and /v1/conversations.
+    """
 
     kind: RouteKind
     endpoint: Endpoint | None = None
@@ -41,7 +45,7 @@ class Route(NamedTuple):
     """It may load a model, take a place of a serve or change something: web pages of other sites may not request it."""
 
 
-_API = (RouteKind.INFERENCE, RouteKind.MODELS, RouteKind.OLLAMA)
+_API = (RouteKind.INFERENCE, RouteKind.MODELS, RouteKind.OLLAMA, RouteKind.CONVERSATIONS)
 _UNRESERVED = re.compile(r"%(?:2[dDeE]|3[0-9]|[46][1-9a-fA-F]|[57][0-9aA]|5[fF]|7[eE])")
 """Letters, digits, `-._~`: encoded or not, they are the same (RFC 3986, 6.2.2.2). No slash is among them."""
 _GET = ("GET", "HEAD")
@@ -55,6 +59,7 @@ _PLAIN = {
     "/v1/usage": Route(RouteKind.USAGE, methods=_GET),
     "/v1/models": Route(RouteKind.MODELS, methods=_GET),
     "/": Route(RouteKind.ROOT, methods=_GET),
+    "/v1/conversations": Route(RouteKind.CONVERSATIONS, has_side_effects=True),
     "/api/tags": Route(RouteKind.OLLAMA, rest="/api/tags", methods=_GET),
     "/api/ps": Route(RouteKind.OLLAMA, rest="/api/ps", methods=_GET),
     "/api/version": Route(RouteKind.OLLAMA, rest="/api/version", methods=_GET),
@@ -69,6 +74,8 @@ _TREES = {
     "/upstream/": Route(RouteKind.UPSTREAM, has_side_effects=True),
     "/admin/": Route(RouteKind.ADMIN, has_side_effects=True),
     "/v1/models/": _PLAIN["/v1/models"],
+    "/v1/responses/": Route(RouteKind.RESPONSES, has_side_effects=True),
+    "/v1/conversations/": _PLAIN["/v1/conversations"],
 }
 
 
@@ -88,7 +95,7 @@ class Routes:
 
         1. in the table, spelt as there (the usual case)
         2. in the table without its trailing slash; a path of the API also with its letters decoded
-        3. below /upstream/, /admin/ or /v1/models/ (also with a prefix, for the last)
+        3. below /upstream/ or /admin/, or a path of the API (also with a prefix)
         """
         route = self._table.get(path)
         if route is None:
@@ -118,13 +125,15 @@ class Routes:
 
     def _below(self, path: str) -> Route | None:
         for prefix in self._prefixes:
-            if path.startswith(prefix + "/v1/models/"):
+            if path.startswith(tuple(prefix + tree for tree in _TREES if tree.startswith("/v1/"))):
                 path = path[len(prefix) :]
         for tree, route in _TREES.items():
             if path.startswith(tree):
                 rest = path[len(tree) :].rstrip("/")
                 if route.kind is RouteKind.MODELS:
                     return route._replace(rest=unquote(rest))
+                if tree.startswith("/v1/"):
+                    return route._replace(rest=rest)
                 refuse_hidden(path)
                 return route._replace(rest=rest)
         return None

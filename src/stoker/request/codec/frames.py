@@ -58,30 +58,48 @@ class Usage(msgspec.Struct, gc=False):
     """Tokens as the serve itself counted them; None is unknown."""
 
     input: int | None = None
+    """Of the prompt, cached ones included in every dialect."""
     output: int | None = None
     cached: int | None = None
     reasoning: int | None = None
+    uncached: int | None = None
+    """The `input_tokens` of Messages, which leave out what was read from the cache and what was written to it."""
+    cache_written: int | None = None
 
     def update_from(self, usage: Any) -> None:
         """Take over what a `usage` object of any dialect says. Later values replace earlier ones."""
         if not isinstance(usage, dict):
             return
         get = usage.get
-        count = get("prompt_tokens")
-        if type(count) is int or type(count := get("input_tokens")) is int:  # True is none
-            self.input = count
+        counts_cache_apart = "cache_read_input_tokens" in usage or "cache_creation_input_tokens" in usage
+        if counts_cache_apart or self.uncached is not None:
+            self._update_from_messages(usage)
+        else:
+            count = get("prompt_tokens")
+            if type(count) is int or type(count := get("input_tokens")) is int:  # True is none
+                self.input = count
+            details = get("prompt_tokens_details") or get("input_tokens_details")
+            if isinstance(details, dict) and type(count := details.get("cached_tokens")) is int:
+                self.cached = count
         count = get("completion_tokens")
         if type(count) is int or type(count := get("output_tokens")) is int:
             self.output = count
-        count = get("cache_read_input_tokens")
-        if type(count) is not int:
-            details = get("prompt_tokens_details") or get("input_tokens_details")
-            count = details.get("cached_tokens") if isinstance(details, dict) else None
-        if type(count) is int:
-            self.cached = count
         details = get("completion_tokens_details") or get("output_tokens_details")
         if isinstance(details, dict) and type(count := details.get("reasoning_tokens")) is int:
             self.reasoning = count
+
+    def _update_from_messages(self, usage: dict[str, Any]) -> None:
+        get = usage.get
+        if type(count := get("cache_read_input_tokens")) is int:
+            self.cached = count
+        if type(count := get("cache_creation_input_tokens")) is int:
+            self.cache_written = count
+        if type(count := get("input_tokens")) is int:
+            self.uncached = count
+        elif self.uncached is None:
+            self.uncached = self.input
+        if self.uncached is not None:
+            self.input = self.uncached + (self.cached or 0) + (self.cache_written or 0)
 
 
 class StreamReader:

@@ -25,8 +25,6 @@ _STREAMS = (b"text/event-stream", b"application/x-ndjson")
 class ReplyWire(Protocol):
     """The request's connection to its client: `accept.wire`. No method waits; writing to a lost client does nothing."""
 
-    is_lost: bool
-    on_lost: Callable[[], None] | None
     on_resume: Callable[[], None] | None
 
     @property
@@ -121,6 +119,10 @@ class Reply(msgspec.Struct, eq=False):
             self.is_finished = True
             self._disarm()
             self.wire.finish(last)
+
+    def send_through(self, wire: ReplyWire) -> None:
+        """Send everything through `wire`, which stands before the connection. Nothing was sent yet."""
+        self.wire = wire
 
     def set_dialect(self, dialect: Dialect | None) -> None:
         """Set the client's dialect, once its path is known."""

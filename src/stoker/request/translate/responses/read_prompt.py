@@ -152,6 +152,8 @@ STATEFUL = {
     "prompt": "send the prompt's own text as 'instructions' and 'input'",
 }
 """Fields that name what is kept at OpenAI, and what to do instead."""
+STORABLE = ("previous_response_id", "conversation")
+"""Those that work where Stoker stores responses."""
 _KNOWN = {field.encode_name for field in msgspec.structs.fields(_Request)}
 _REASONING_FIELDS = ("effort", "summary", "generate_summary")
 _request = msgspec.json.Decoder(_Request)
@@ -200,7 +202,9 @@ def read_prompt(
 def _refuse_stateful(asked: _Request) -> None:
     for name, instead in STATEFUL.items():
         if getattr(asked, name) not in (None, False):
-            text = f"'{name}' refers to stored data, and Stoker stores nothing: {instead}"
+            text = f"'{name}' refers to stored data, and this Stoker stores none: {instead}"
+            if name in STORABLE:
+                text += ". Whoever runs Stoker can set `store = true` under [responses] in the configuration"
             raise ClientError(text, code="stateful", param=name)
 
 

@@ -1,0 +1,297 @@
+"""Stored responses: what a request refers to is put into it, its answer is stored, and clients read and delete both.
+
+    GET, DELETE        /v1/responses/ID            GET          /v1/responses/ID/input_items
+    POST               /v1/conversations           GET, POST    /v1/conversations/ID/items
+    GET, POST, DELETE  /v1/conversations/ID        GET, DELETE  /v1/conversations/ID/items/ITEM
+
+Everything belongs to the name of a key: with another key, it is as if it were not there. Requests without a key are one
+owner, and so are those over the control socket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from stoker.access.caller import Caller
+from stoker.domain.errors import ClientError, StokerError
+from stoker.exchange.call import Call
+from stoker.request.accept.routes import RouteKind, wrong_method
+from stoker.request.relay.reply import Reply
+from stoker.request.stored_responses.capture import ResponseCapture
+from stoker.request.stored_responses.items import (
+    fields_of,
+    is_id,
+    listed,
+    new_id,
+    page,
+    page_of,
+    read_items,
+    to_store,
+)
+from stoker.request.stored_responses.records import (
+    Raw,
+    StoredConversation,
+    StoredItem,
+    StoredResponse,
+    encode,
+    read_conversation,
+    read_response,
+)
+from stoker.request.stored_responses.replay import (
+    StatefulRequest,
+    has_compaction,
+    history_of_conversation,
+    history_of_response,
+    output_of,
+    read_request,
+    replay,
+    unknown_conversation,
+    unknown_response,
+)
+from stoker.request.stored_responses.settings import not_stored
+from stoker.store.responses import EntryKind, ResponseStore
+
+Document = dict[str, Any]
+
+
+def owner_of(call: Call, caller: Caller) -> str:
+    """Whose responses a request can reach. No key can be named as the control socket is here."""
+    return "(local)" if call.wire.is_local else caller.key.name
+
+
+class _ConversationFields(msgspec.Struct):
+    items: Raw = Raw(b"null")
+    metadata: dict[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTurn:
+    """One request under way. `body`: for the serve; `capture`: its client's side, None if nothing is stored."""
+
+    owner: str
+    id: str
+    body: bytes
+    conversation: str | None
+    items: list[StoredItem]
+    """The whole input; the last `own` of them are new."""
+    own: int
+    capture: ResponseCapture | None
+
+    @contextmanager
+    def open(self, reply: Reply) -> Iterator[None]:
+        """Watch the reply. If the request fails after its last event, the client gets that event, and the failure."""
+        if self.capture is None:
+            yield
+            return
+        reply.send_through(self.capture)
+        try:
+            yield
+        finally:
+            self.capture.release({"store": False})
+
+
+class StoredResponses:
+    """See the module's docstring. `open_summary`: see `replay`."""
+
+    def __init__(
+        self, store: ResponseStore, wall: Callable[[], float], open_summary: Callable[[str], str | None]
+    ) -> None:
+        self._store = store
+        self._wall = wall
+        self._open_summary = open_summary
+
+    @property
+    def is_on(self) -> bool:
+        return self._store.is_open
+
+    # -- a request ---------------------------------------------------------------------------------------------------
+
+    async def begin(self, call: Call, owner: str, body: bytes, max_bytes: int) -> StoredTurn | None:
+        """Expand a request; None: it refers to nothing, and its response is not to be stored. Raises StokerError."""
+        request = await call.process(read_request, body)
+        if not request.is_stored and not request.refers and not await call.process(has_compaction, request):
+            return None
+        history = await self._history(call, owner, request)
+        expanded = await call.process(replay, request, history, self._open_summary)
+        if len(expanded.body) > max_bytes:
+            size = f"the request has {len(expanded.body)} bytes with what it refers to"
+            text = f"{size}; front_door.body_limit is {max_bytes}"
+            raise ClientError(text, code="too_large", status=413)
+        id, capture = new_id("resp_"), None
+        if request.is_stored:
+            conversation = None if request.conversation is None else {"id": request.conversation}
+            fields = {
+                "id": id, "store": True, "previous_response_id": request.previous, "conversation": conversation,
+            }  # fmt: skip
+            capture = ResponseCapture(call.wire, fields, max_bytes)
+        return StoredTurn(owner, id, expanded.body, request.conversation, expanded.items, expanded.own, capture)
+
+    async def finish(self, turn: StoredTurn) -> None:
+        """The serve has answered: store the response, then let the client have its end."""
+        capture = turn.capture
+        if capture is None or capture.response is None:
+            return
+        is_stored = False
+        try:
+            response = Raw(encode(capture.response))
+            record = StoredResponse(response, turn.items)
+            is_stored = await self._store.write(turn.owner, EntryKind.RESPONSE, turn.id, lambda: encode(record))
+            if is_stored and turn.conversation is not None:
+                new = [*turn.items[len(turn.items) - turn.own :], *output_of(response)]
+                await self._extend(turn.owner, turn.conversation, new)
+        except StokerError:
+            pass  # the store has logged it, and the client reads `store: false`
+        finally:
+            capture.release(None if is_stored else {"store": False})
+
+    async def _history(self, call: Call, owner: str, request: StatefulRequest) -> list[StoredItem]:
+        if request.previous is not None:
+            record = await self._store.read(owner, EntryKind.RESPONSE, request.previous)
+            if record is None:
+                raise unknown_response(request.previous)
+            return await call.process(history_of_response, record)
+        if request.conversation is not None:
+            record = await self._store.read(owner, EntryKind.CONVERSATION, request.conversation)
+            if record is None:
+                raise unknown_conversation(request.conversation)
+            return await call.process(history_of_conversation, record)
+        return []
+
+    async def _extend(self, owner: str, id: str, new: list[StoredItem]) -> None:
+        def change(record: bytes) -> tuple[bytes, None]:
+            conversation = read_conversation(record)
+            return encode(msgspec.structs.replace(conversation, items=[*conversation.items, *new])), None
+
+        await self._store.change(owner, EntryKind.CONVERSATION, id, change)
+
+    # -- pages -------------------------------------------------------------------------------------------------------
+
+    async def handle(
+        self, owner: str, method: str, kind: RouteKind, rest: str, query: Mapping[str, str], body: bytes
+    ) -> Document:
+        """`rest`: the path below /v1/responses or /v1/conversations. Raises StokerError."""
+        is_conversation = kind is RouteKind.CONVERSATIONS
+        if not is_conversation and rest in ("compact", "input_tokens"):
+            text = (
+                f"Stoker does not offer '/v1/responses/{rest}'; docs/reference/http.md lists the paths that it offers"
+            )
+            raise ClientError(text, code="not_offered", status=404)
+        if not self.is_on:
+            raise not_stored("/v1/conversations" if is_conversation else "/v1/responses/ID")
+        id, _, below = rest.partition("/")
+        if is_conversation:
+            return await self._conversation(owner, method, id, below, query, body)
+        return await self._response(owner, method, id, below, query)
+
+    async def _response(self, owner: str, method: str, id: str, below: str, query: Mapping[str, str]) -> Document:
+        if below not in ("", "input_items"):
+            raise ClientError(f"there is no path /v1/responses/ID/{below[:60]}", code="no_route", status=404)
+        if method == "DELETE" and not below:
+            if not is_id(id) or not await self._store.delete(owner, EntryKind.RESPONSE, id):
+                raise _not_found("Response", id)
+            return {"id": id, "object": "response", "deleted": True}
+        if method != "GET":
+            raise wrong_method(f"this path does not accept {method}", "GET", *(() if below else ("DELETE",)))
+        if query.get("stream") == "true":
+            text = "a stored response is not streamed again: leave out 'stream'"
+            raise ClientError(text, code="bad_field", param="stream")
+        record = await self._store.read(owner, EntryKind.RESPONSE, id) if is_id(id) else None
+        if record is None:
+            raise _not_found("Response", id)
+        stored = read_response(record)
+        return page_of(stored.items, query) if below else dict(fields_of(stored.response))
+
+    async def _conversation(
+        self, owner: str, method: str, id: str, below: str, query: Mapping[str, str], body: bytes
+    ) -> Document:
+        if not id:
+            if method != "POST":
+                raise wrong_method(f"/v1/conversations does not accept {method}: use POST", "POST")
+            return await self._create(owner, _read_fields(body))
+        if below:
+            items, _, item = below.partition("/")
+            if items != "items" or "/" in item:
+                raise ClientError(f"there is no path /v1/conversations/ID/{below[:60]}", code="no_route", status=404)
+            return await self._items(owner, method, id, item, query, body)
+        match method:
+            case "GET":
+                return _shown(await self._read(owner, id))
+            case "POST":
+                metadata = _read_fields(body).metadata or {}
+                return _shown(
+                    await self._change(owner, id, lambda one: msgspec.structs.replace(one, metadata=metadata))
+                )
+            case "DELETE":
+                if not is_id(id) or not await self._store.delete(owner, EntryKind.CONVERSATION, id):
+                    raise unknown_conversation(id)
+                return {"id": id, "object": "conversation.deleted", "deleted": True}
+        raise wrong_method(f"/v1/conversations/ID does not accept {method}", "GET", "POST", "DELETE")
+
+    async def _items(
+        self, owner: str, method: str, id: str, item: str, query: Mapping[str, str], body: bytes
+    ) -> Document:
+        if method == "GET":
+            stored = (await self._read(owner, id)).items
+            if not item:
+                return page_of(stored, query)
+            found = next((one for one in stored if one.id == item), None)
+            if found is None:
+                raise _not_found("Item", item)
+            return listed(found)
+        if method == "POST" and not item:
+            new = to_store(read_items(_read_fields(body).items, "items"))
+            await self._change(owner, id, lambda one: msgspec.structs.replace(one, items=[*one.items, *new]))
+            return page(new)
+        if method == "DELETE" and item:
+
+            def drop(one: StoredConversation) -> StoredConversation:
+                return msgspec.structs.replace(one, items=[old for old in one.items if old.id != item])
+
+            return _shown(await self._change(owner, id, drop))
+        raise wrong_method(f"this path does not accept {method}", "GET", "DELETE" if item else "POST")
+
+    async def _create(self, owner: str, fields: _ConversationFields) -> Document:
+        items = to_store(read_items(fields.items, "items"))
+        one = StoredConversation(new_id("conv_"), int(self._wall()), fields.metadata or {}, items)
+        if not await self._store.write(owner, EntryKind.CONVERSATION, one.id, lambda: encode(one)):
+            text = "the conversation is larger than responses.max_bytes: create it with fewer items"
+            raise ClientError(text, code="too_large", status=413)
+        return _shown(one)
+
+    async def _read(self, owner: str, id: str) -> StoredConversation:
+        record = await self._store.read(owner, EntryKind.CONVERSATION, id) if is_id(id) else None
+        if record is None:
+            raise unknown_conversation(id)
+        return read_conversation(record)
+
+    async def _change(
+        self, owner: str, id: str, change: Callable[[StoredConversation], StoredConversation]
+    ) -> StoredConversation:
+        def work(record: bytes) -> tuple[bytes, StoredConversation]:
+            changed = change(read_conversation(record))
+            return encode(changed), changed
+
+        found = await self._store.change(owner, EntryKind.CONVERSATION, id, work) if is_id(id) else None
+        if found is None:
+            raise unknown_conversation(id)
+        return found
+
+
+def _read_fields(body: bytes) -> _ConversationFields:
+    try:
+        return msgspec.json.decode(body or b"{}", type=_ConversationFields)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ClientError(f"the body is invalid: {error}", code="bad_json") from None
+
+
+def _shown(one: StoredConversation) -> Document:
+    return {"id": one.id, "object": "conversation", "created_at": one.created_at, "metadata": one.metadata}
+
+
+def _not_found(what: str, id: str) -> ClientError:
+    return ClientError(f"{what} with id '{id[:140]}' not found.", code="not_found", status=404)

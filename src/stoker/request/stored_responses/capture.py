@@ -1,0 +1,221 @@
+"""The client's side of a reply whose response is stored: it stands between the reply and the connection.
+
+1. the first events and the last one carry the response object: it gets Stoker's id, and the fields that say what is
+   stored
+2. the event that completes the response, and what follows it, is held back: `release` sends it once the response is
+   on disk, so that a client never knows an id that is not stored
+3. an error, or an end without that event, passes at once: nothing is stored then
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from stoker.request.stored_responses.items import fields_of
+from stoker.request.stored_responses.records import Raw, encode
+
+_WRONG = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_ENDS = (b'"response.completed"', b'"response.incomplete"')
+_DONE = b'"response.output_item.done"'
+_FINAL = (b'"completed"', b'"incomplete"')
+_raws = msgspec.json.Decoder(list[Raw]).decode
+
+
+class ClientWire(Protocol):
+    """The request's connection to its client: see `relay.reply.ReplyWire`."""
+
+    on_resume: Callable[[], None] | None
+
+    @property
+    def is_paused(self) -> bool: ...
+
+    def start(self, status: int, headers: Iterable[tuple[bytes, bytes]], length: int | None = None) -> None: ...
+
+    def write(self, data: bytes) -> None: ...
+
+    def finish(self, last: bytes = b"") -> None: ...
+
+    def reply(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None: ...
+
+    def break_off(self) -> None: ...
+
+    def close_after(self) -> None: ...
+
+
+class ResponseCapture:
+    """See the module's docstring. `fields`: what replaces the serve's values in the response object."""
+
+    def __init__(self, wire: ClientWire, fields: Mapping[str, object], max_bytes: int) -> None:
+        """`max_bytes`: of one event; a larger one passes, and the response is not stored."""
+        self.response: dict[str, Raw] | None = None
+        """The complete response object; None: it has not come, or did not come to its end."""
+        self._wire = wire
+        self._fields = {name: Raw(encode(value)) for name, value in fields.items()}
+        self._max_bytes = max_bytes
+        self._is_stream = True
+        self._is_watched = True
+        self._pending = bytearray()
+        self._items: list[Raw] = []
+        self._last: dict[str, Any] = {}
+        """The event that carries `response`, of a stream."""
+        self._whole: tuple[int, list[tuple[bytes, bytes]]] | None = None
+        self._held: list[bytes] = []
+        self._is_finished = False
+
+    # -- the connection ----------------------------------------------------------------------------------------------
+
+    @property
+    def on_resume(self) -> Callable[[], None] | None:
+        return self._wire.on_resume
+
+    @on_resume.setter
+    def on_resume(self, value: Callable[[], None] | None) -> None:
+        self._wire.on_resume = value
+
+    @property
+    def is_paused(self) -> bool:
+        return self._wire.is_paused
+
+    def close_after(self) -> None:
+        self._wire.close_after()
+
+    def break_off(self) -> None:
+        self.response = None
+        self._wire.break_off()
+
+    def start(self, status: int, headers: Iterable[tuple[bytes, bytes]], length: int | None = None) -> None:
+        headers = list(headers)
+        given = {name: value.strip().lower() for name, value in headers}
+        encoding = given.get(b"content-encoding", b"identity")
+        self._is_stream = given.get(b"content-type", b"").startswith(b"text/event-stream") and encoding == b"identity"
+        self._is_watched = self._is_stream and status == 200
+        self._wire.start(status, headers, length)
+
+    def write(self, data: bytes) -> None:
+        if self.response is not None:
+            self._held.append(data)
+        elif not self._is_watched:
+            self._wire.write(data)
+        else:
+            self._read(data)
+
+    def finish(self, last: bytes = b"") -> None:
+        if last:
+            self.write(last)
+        if self.response is not None:
+            self._is_finished = True
+            return
+        rest = bytes(self._pending)
+        self._pending.clear()
+        self._wire.finish(rest)
+
+    def reply(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
+        response = _object(body) if status == 200 else None
+        if response is None or bytes(response.get("status", b"")) not in _FINAL:
+            self._wire.reply(status, headers, body)
+            return
+        self._whole = status, list(headers)
+        self.response = response | self._fields
+
+    # -- the response --------------------------------------------------------------------------------------------------
+
+    def release(self, changes: Mapping[str, object] | None = None) -> None:
+        """Send what was held back. `changes`: further fields of the response object."""
+        response, self.response = self.response, None
+        if response is None:
+            return
+        response = response | {name: Raw(encode(value)) for name, value in (changes or {}).items()}
+        if self._whole is not None:
+            self._wire.reply(*self._whole, encode(response))
+            return
+        self._wire.write(_event(self._last | {"response": response}))
+        for piece in self._held:
+            self._wire.write(piece)
+        if self._is_finished:
+            self._wire.finish(bytes(self._pending))
+
+    def replace(self, status: int, body: bytes) -> None:
+        """Send another body in the place of a whole reply that was held back."""
+        assert self._whole is not None
+        headers, self.response = self._whole[1], None
+        self._wire.reply(status, headers, body)
+
+    # -- streams -------------------------------------------------------------------------------------------------------
+
+    def _read(self, data: bytes) -> None:
+        """Pass on every complete event; keep the beginning of one."""
+        pending = self._pending
+        since = max(0, len(pending) - 3)
+        pending += data
+        end = max(pending.rfind(b"\n\n", since) + 2, pending.rfind(b"\r\n\r\n", since) + 4)
+        if end <= 3 and not pending.startswith(b"\n\n"):
+            if len(pending) > self._max_bytes:
+                self._give_up()
+            return
+        events, self._pending = bytes(pending[:end]), pending[end:]
+        if b'"response"' not in events and _DONE not in events:
+            self._wire.write(events)
+            return
+        out: list[bytes] = []
+        for event in events.replace(b"\r\n", b"\n").split(b"\n\n"):
+            if event:
+                self._event(event + b"\n\n", out)
+        if out:
+            self._wire.write(b"".join(out))
+
+    def _event(self, event: bytes, out: list[bytes]) -> None:
+        if self.response is not None:
+            self._held.append(event)
+            return
+        is_whole = b'"response"' in event
+        payload = _object(_data(event)) if is_whole or _DONE in event else None
+        if payload is None:
+            out.append(event)
+            return
+        kind = bytes(payload.get("type", b""))
+        if kind == _DONE and "item" in payload:
+            self._items.append(payload["item"])
+        response = _object(payload["response"]) if "response" in payload else None
+        if response is None:
+            out.append(event)
+            return
+        response |= self._fields
+        if kind not in _ENDS:
+            out.append(_event(payload | {"response": response}))
+            return
+        if not _is_list_with_items(response.get("output")):  # some engines tell the items only once
+            response["output"] = Raw(encode(self._items))
+        self._last, self.response = payload, response
+
+    def _give_up(self) -> None:
+        self._is_watched = False
+        self._wire.write(bytes(self._pending))
+        self._pending.clear()
+
+
+def _event(payload: Mapping[str, Any]) -> bytes:
+    kind = msgspec.json.decode(payload["type"])
+    data = encode(payload).replace(b"\n", b" ").replace(b"\r", b" ")
+    return b"event: %b\ndata: %b\n\n" % (str(kind).encode(), data)
+
+
+def _data(event: bytes) -> bytes:
+    lines = [line[5:].removeprefix(b" ") for line in event.split(b"\n") if line.startswith(b"data:")]
+    return b"\n".join(lines)
+
+
+def _object(text: bytes | Raw) -> dict[str, Raw] | None:
+    try:
+        return fields_of(text)
+    except _WRONG:
+        return None
+
+
+def _is_list_with_items(value: Raw | None) -> bool:
+    try:
+        return value is not None and bool(_raws(value))
+    except _WRONG:
+        return False

@@ -1,0 +1,126 @@
+"""Items of the Responses API: reading them from a request, their ids, and pages of them."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeGuard
+
+import msgspec
+
+from stoker.domain.errors import ClientError
+from stoker.request.stored_responses.records import Raw, StoredItem, encode
+
+MAX_PAGE = 100
+DEFAULT_PAGE = 20
+_ID = re.compile(r"[A-Za-z0-9_-]{1,128}\Z")
+_PREFIXES = {
+    "message": "msg_", "reasoning": "rs_", "function_call": "fc_", "function_call_output": "fco_",
+    "custom_tool_call": "ctc_", "custom_tool_call_output": "ctco_", "compaction": "cmp_",
+}  # fmt: skip
+_TEXT_PARTS = {"assistant": "output_text"}
+fields_of = msgspec.json.Decoder(dict[str, Raw]).decode
+_raws = msgspec.json.Decoder(list[Raw]).decode
+_WRONG = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class Head(msgspec.Struct):
+    """What decides how an item is treated."""
+
+    type: Any = None
+    role: Any = None
+    id: Any = None
+    encrypted_content: Any = None
+
+
+_head = msgspec.json.Decoder(Head).decode
+
+
+def head_of(item: Raw) -> Head:
+    """All fields are None if the item is no object: whoever reads the request refuses it."""
+    try:
+        return _head(item)
+    except _WRONG:
+        return Head()
+
+
+def new_id(prefix: str) -> str:
+    """An id that cannot be guessed."""
+    return prefix + secrets.token_hex(24)
+
+
+def is_id(text: object) -> TypeGuard[str]:
+    """Whether this can be the id of anything stored."""
+    return isinstance(text, str) and _ID.match(text) is not None
+
+
+def read_items(value: Raw | None, name: str) -> list[Raw]:
+    """The items of an `input`: text is a message of the user. Raises ClientError 400."""
+    text = b"null" if value is None else bytes(value)
+    if text[:1] == b'"':
+        part = {"type": "input_text", "text": Raw(text)}
+        return [Raw(encode({"type": "message", "role": "user", "content": [part]}))]
+    if text == b"null":
+        return []
+    try:
+        return _raws(text)
+    except _WRONG:
+        raise ClientError(f"'{name}' must be a text or a list of items", code="bad_field", param=name) from None
+
+
+def to_store(items: Iterable[Raw]) -> list[StoredItem]:
+    """Each with its id, or with a new one. Items that refer to other items are refused with ClientError 400."""
+    stored = []
+    for item in items:
+        head = head_of(item)
+        if head.type == "item_reference" or (head.type is None and head.role is None and head.id is not None):
+            text = "an item_reference cannot be resolved: send the item itself, or previous_response_id"
+            raise ClientError(text, code="item_reference", param="input")
+        kind = head.type if isinstance(head.type, str) else "message"
+        id = head.id if is_id(head.id) else new_id(_PREFIXES.get(kind, "item_"))
+        stored.append(StoredItem(id, item))
+    return stored
+
+
+def listed(item: StoredItem) -> dict[str, Any]:
+    """The item as listings show it: with its id, its type, and its content as parts."""
+    try:
+        fields: dict[str, Any] = dict(fields_of(item.body))
+    except _WRONG:
+        return {"id": item.id, "type": "unknown"}
+    fields["id"] = item.id
+    if "type" not in fields:
+        fields["type"] = "message"
+    head = head_of(item.body)
+    if head.role is not None:
+        content = bytes(fields.get("content", b"null"))
+        if content[:1] == b'"':
+            kind = _TEXT_PARTS.get(str(head.role), "input_text")
+            part: dict[str, Any] = {"type": kind, "text": Raw(content)}
+            fields["content"] = [part | {"annotations": []} if kind == "output_text" else part]
+        fields.setdefault("status", "completed")
+    return fields
+
+
+def page_of(items: Sequence[StoredItem], query: Mapping[str, str]) -> dict[str, Any]:
+    """A page of a listing: `order` (desc by default), `after` (an item's id), `limit`. Raises ClientError 400."""
+    order, limit = query.get("order", "desc"), query.get("limit", str(DEFAULT_PAGE))
+    if order not in ("asc", "desc"):
+        raise ClientError("'order' must be asc or desc", code="bad_field", param="order")
+    if not (limit.isascii() and limit.isdigit() and len(limit) < 6 and 1 <= int(limit) <= MAX_PAGE):
+        raise ClientError(f"'limit' must be a number from 1 to {MAX_PAGE}", code="bad_field", param="limit")
+    ordered = items if order == "asc" else list(reversed(items))
+    start = 0
+    if after := query.get("after"):
+        start = next((at + 1 for at, item in enumerate(ordered) if item.id == after), -1)
+        if start < 0:
+            raise ClientError("'after' is not the id of an item of this list", code="bad_field", param="after")
+    shown = ordered[start : start + int(limit)]
+    return page(shown, start + len(shown) < len(ordered))
+
+
+def page(items: Sequence[StoredItem], has_more: bool = False) -> dict[str, Any]:
+    ends = (items[0].id, items[-1].id) if items else (None, None)
+    data = [listed(item) for item in items]
+    return {"object": "list", "data": data, "first_id": ends[0], "last_id": ends[1], "has_more": has_more}

@@ -1,0 +1,141 @@
+"""A request that refers to stored items, as a request that includes them.
+
+    1. `previous_response_id`: the input and the output of that response come before the request's own input
+    2. `conversation`: the items of that conversation do
+    3. compaction items of ours become the summary that they hold
+    4. the serve gets `store: false` and none of these fields: the state is Stoker's
+
+`instructions` of earlier requests are not repeated: the client sends those that hold now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+from stoker.domain.errors import ClientError
+from stoker.request.stored_responses.compaction import expanded
+from stoker.request.stored_responses.items import fields_of, head_of, is_id, read_items, to_store
+from stoker.request.stored_responses.records import (
+    Raw,
+    StoredItem,
+    encode,
+    read_conversation,
+    read_response,
+)
+
+ENCRYPTED = "reasoning.encrypted_content"
+"""Asked for in each stored response: without it, a vendor's reasoning could not be sent back."""
+_PREVIOUS, _CONVERSATION = "previous_response_id", "conversation"
+_texts = msgspec.json.Decoder(list[str]).decode
+_ABSENT = (b"", b"null")
+
+
+class StatefulRequest(NamedTuple):
+    """One request, read. `is_stored`: its response is to be stored."""
+
+    fields: dict[str, Raw]
+    previous: str | None
+    conversation: str | None
+    is_stored: bool
+
+    @property
+    def refers(self) -> bool:
+        """Whether it continues something stored."""
+        return self.previous is not None or self.conversation is not None
+
+
+class Replay(NamedTuple):
+    """The body for the serve, and the whole input as it is stored; `own`: how many items at its end are new."""
+
+    body: bytes
+    items: list[StoredItem]
+    own: int
+
+
+def read_request(body: bytes) -> StatefulRequest:
+    """Raises ClientError 400: a field has a wrong type, or two exclude each other. The body is a JSON object."""
+    fields = fields_of(body)
+    if _value(fields, "background") is True:
+        text = "'background' is not offered: leave it out, and keep the connection open"
+        raise ClientError(text, code="stateful", param="background")
+    store = _value(fields, "store")
+    if store is not None and not isinstance(store, bool):
+        raise ClientError("'store' must be true or false", code="bad_field", param="store")
+    previous, conversation = _value(fields, _PREVIOUS), _value(fields, _CONVERSATION)
+    if isinstance(conversation, dict):
+        conversation = conversation.get("id")
+    if previous is not None and conversation is not None:
+        text = f"'{_PREVIOUS}' and '{_CONVERSATION}' cannot be used together: send one of them"
+        raise ClientError(text, code="bad_field", param=_PREVIOUS)
+    if previous is not None and not is_id(previous):
+        raise unknown_response(previous)
+    if conversation is not None and not is_id(conversation):
+        raise unknown_conversation(conversation)
+    return StatefulRequest(fields, previous, conversation, store is not False)
+
+
+def history_of_response(record: bytes) -> list[StoredItem]:
+    """What came before, for a request that continues this response."""
+    stored = read_response(record)
+    return [*stored.items, *output_of(stored.response)]
+
+
+def history_of_conversation(record: bytes) -> list[StoredItem]:
+    return read_conversation(record).items
+
+
+def output_of(response: Raw | bytes) -> list[StoredItem]:
+    """The items that a response gave."""
+    return to_store(read_items(fields_of(response).get("output"), "output"))
+
+
+def replay(request: StatefulRequest, history: list[StoredItem], open_summary: Callable[[str], str | None]) -> Replay:
+    """`open_summary`: the text that a compaction item of ours holds; None: it is not ours. Raises ClientError 400."""
+    own = to_store(read_items(request.fields.get("input"), "input"))
+    items = [*history, *own]
+    upstream = [expanded(item.body, open_summary) for item in items]
+    fields: dict[str, Raw] = {
+        name: value for name, value in request.fields.items() if name not in (_PREVIOUS, _CONVERSATION)
+    }
+    is_same = not history and all(new is old.body for new, old in zip(upstream, items, strict=True))
+    if not is_same or "input" not in fields:
+        fields["input"] = Raw(encode(upstream))
+    fields["store"] = Raw(b"false")
+    fields["include"] = _include(fields.get("include"))
+    return Replay(encode(fields), items, len(own))
+
+
+def has_compaction(request: StatefulRequest) -> bool:
+    """Whether the input may hold compaction items."""
+    given = bytes(request.fields.get("input", b""))
+    return b"compaction" in given and any(
+        head_of(item).type == "compaction" for item in read_items(Raw(given), "input")
+    )
+
+
+def unknown_response(id: object) -> ClientError:
+    shown = id[:140] if isinstance(id, str) else "?"
+    text = f"Previous response with id '{shown}' not found."
+    return ClientError(text, code="previous_response_not_found", param=_PREVIOUS)
+
+
+def unknown_conversation(id: object, status: int = 404) -> ClientError:
+    shown = id[:140] if isinstance(id, str) else "?"
+    text = f"Conversation with id '{shown}' not found."
+    return ClientError(text, code="conversation_not_found", param=_CONVERSATION, status=status)
+
+
+def _include(given: Raw | None) -> Raw:
+    try:
+        names = [] if given is None or bytes(given) in _ABSENT else _texts(given)
+    except msgspec.DecodeError:
+        return given or Raw(b"null")
+    return Raw(encode(names if ENCRYPTED in names else [*names, ENCRYPTED]))
+
+
+def _value(fields: dict[str, Raw], name: str) -> object:
+    given = fields.get(name)
+    return None if given is None else msgspec.json.decode(given)
