@@ -114,6 +114,8 @@ class Routes:
         route = self._respelt(path)
         if route is None:
             return not_offered.dialect_of(path, self._prefixes)
+        if route.kind is RouteKind.OLLAMA:
+            return Dialect.OLLAMA_CHAT
         return None if route.endpoint is None else route.endpoint.dialect
 
     def _respelt(self, path: str) -> Route | None:
