@@ -1,4 +1,4 @@
-"""`python -m bench.agents [--client NAME] [--serve KIND] [--where DIR] [--keep] [--transcripts DIR] [--json]`"""
+"""`python -m bench.agents [--client NAME] [--serve KIND] [--where DIR [--install]] [--keep] [--json]`"""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from bench.agents import clients, report, session
 from bench.agents.clients import Client
+from bench.agents.install import install_all
 from bench.agents.serves import KINDS
 from bench.agents.session import Outcome
 from bench.agents.table import CLIENTS
@@ -36,6 +37,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--where", type=Path, metavar="DIR", default=Path(where) if where else None,
         help="where clients are installed, besides PATH: DIR/*/bin, DIR/*/node_modules/.bin; default: $STOKER_AGENTS",
     )  # fmt: skip
+    parser.add_argument("--install", action="store_true", help="first install into --where what is not there yet")
     parser.add_argument("--keep", action="store_true", help="keep the sessions' folders, and say where they are")
     parser.add_argument("--transcripts", type=Path, metavar="DIR", help="write CLIENT-SERVE.md and .json there")
     parser.add_argument("--json", action="store_true", help="the outcomes as JSON")
@@ -81,6 +83,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ValueError as error:
         _say(str(error))
         return 2
+    if found.install:
+        if found.where is None:
+            _say("--install needs --where DIR, or STOKER_AGENTS=DIR in the environment")
+            return 2
+        install_all(chosen, found.where, _say)
     folder = Path(tempfile.mkdtemp(prefix="agents-"))
     try:
         outcomes, missing = run_all(chosen, found.serve, found.where, folder, found.quirks)

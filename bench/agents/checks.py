@@ -17,7 +17,8 @@ _FOUND = ((task.WRONG, "greet.py"), ("",), (task.PRINTED,))
 
 def calls(dialect: Dialect, documents: Sequence[dict[str, Any]], answers: Answers) -> Iterator[str]:
     """What is wrong with the last request of a session with tools."""
-    told = [[block for block in one["blocks"] if block["type"] == "call"] for one in answers]
+    told = [[block for block in one["blocks"] if block["type"] == "call"] for one in answers if "when" not in one]
+    told.pop()  # nothing comes back after the last answer
     steps = [step for step in told if step]
     longest = max((heard.said(dialect, one) for one in documents), key=len, default=[])
     groups = _steps(longest)

@@ -74,11 +74,11 @@ def run(client: Client, command: Path, path: str, kind: Kind, folder: Path, quir
         setup = client.setup(here)
         clients.write(setup.files)
         began = time.monotonic()
-        code = _run(command, here, setup, path, client.limit)
+        code = run_client(command, here, setup, path, client.limit)
         seconds = time.monotonic() - began
         with contextlib.suppress(RuntimeError, OSError, http.client.HTTPException):
             plane.status()
-        steps = _decisions(folder / "plane" / "stoker.toml", plane.key)
+        steps = decisions(folder / "plane" / "stoker.toml", plane.key)
         documents = [] if kind.name == "llama.cpp" else _record(plane, kind)
     said = (folder / "client.log").read_text(errors="replace")
     about = [one for one in documents if checks.is_task(kind.dialect, one)]
@@ -121,7 +121,7 @@ def _left_at_the_end(step: Step) -> bool:
     return step.outcome == "client_left" and step.tokens[1] is not None
 
 
-def _run(command: Path, here: Place, setup: Setup, path: str, limit: float) -> int | None:
+def run_client(command: Path, here: Place, setup: Setup, path: str, limit: float) -> int | None:
     """The exit code; None if it had to be ended. Nothing that it started is left."""
     log = here.folder / "client.log"
     env = clients.environment(here, setup.variables, path)
@@ -150,7 +150,7 @@ def _end_all(home: str) -> None:
                     os.kill(one.pid, signal.SIGKILL)
 
 
-def _decisions(config: Path, key: str) -> list[Step]:
+def decisions(config: Path, key: str) -> list[Step]:
     """As `stoker decisions --json` tells them, oldest first, once nothing is open any more."""
     stoker = program()
     assert stoker is not None

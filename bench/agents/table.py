@@ -9,6 +9,7 @@ from typing import Any
 
 from bench.agents import task
 from bench.agents.clients import Client, Setup
+from bench.agents.more_clients import MORE_CLIENTS
 from bench.agents.place import MODEL, Place
 from bench.agents.task import ASKED, NEW, OLD, Answers, Call, Tools
 from stoker.domain.dialect import Dialect
@@ -296,22 +297,23 @@ _QWEN_TOOLS = Tools(
 )
 
 CLIENTS = (
-    Client("claude-code", "claude", MESSAGES, "npm i @anthropic-ai/claude-code", _claude_code,
+    Client("claude-code", "claude", MESSAGES, "npm i @anthropic-ai/claude-code@2.1.330", _claude_code,
            partial(_told, tools=_CLAUDE_TOOLS)),
-    Client("codex", "codex", RESPONSES, "npm i @openai/codex", partial(_codex, model=MODEL), _codex_answers),
-    Client("codex-gpt", "codex", RESPONSES, "npm i @openai/codex", partial(_codex, model="gpt-5.5"),
+    Client("codex", "codex", RESPONSES, "npm i @openai/codex@0.169.0", partial(_codex, model=MODEL), _codex_answers),
+    Client("codex-gpt", "codex", RESPONSES, "npm i @openai/codex@0.169.0", partial(_codex, model="gpt-5.5"),
            _codex_gpt_answers),
-    Client("codex-code", "codex", RESPONSES, "npm i @openai/codex", partial(_codex, model="gpt-5.6-sol"),
+    Client("codex-code", "codex", RESPONSES, "npm i @openai/codex@0.169.0", partial(_codex, model="gpt-5.6-sol"),
            _codex_code_answers, serves=("chat", "messages", "local")),
-    *(Client(name, "opencode", dialect, "npm i opencode-ai", partial(_opencode, npm=npm),
+    *(Client(name, "opencode", dialect, "npm i opencode-ai@1.18.33", partial(_opencode, npm=npm),
              partial(_told, tools=_OPENCODE_TOOLS)) for name, dialect, npm in _SDKS),
-    Client("aider", "aider", CHAT, "pip install aider-chat", _aider, lambda place, _: task.edits(place.work),
+    Client("aider", "aider", CHAT, "pip install aider-chat==0.86.2", _aider, lambda place, _: task.edits(place.work),
            has_tools=False),
-    Client("llm", "llm", CHAT, "pip install llm", _llm_with_tools, partial(_told, tools=_LLM_NAMES)),
-    Client("cline", "cline", CHAT, "npm i cline", _cline, partial(_told, tools=_CLINE_TOOLS)),
-    Client("continue", "cn", CHAT, "npm i @continuedev/cli", _continue, partial(_told, tools=_CONTINUE_TOOLS)),
-    Client("qwen-code", "qwen", CHAT, "npm i @qwen-code/qwen-code", _qwen,
+    Client("llm", "llm", CHAT, "pip install llm==0.36", _llm_with_tools, partial(_told, tools=_LLM_NAMES)),
+    Client("cline", "cline", CHAT, "npm i cline@3.0.65", _cline, partial(_told, tools=_CLINE_TOOLS)),
+    Client("continue", "cn", CHAT, "npm i @continuedev/cli@1.5.47", _continue, partial(_told, tools=_CONTINUE_TOOLS)),
+    Client("qwen-code", "qwen", CHAT, "npm i @qwen-code/qwen-code@0.15.10", _qwen,
            partial(_told, tools=_QWEN_TOOLS, before=1)),
-    Client("llm-plain", "llm", CHAT, "pip install llm", lambda place: _llm(place, task.WHO), lambda place, _: [],
+    Client("llm-plain", "llm", CHAT, "pip install llm==0.36", lambda place: _llm(place, task.WHO), lambda place, _: [],
            serves=("llama.cpp",), has_tools=False),
+    *MORE_CLIENTS,
 )  # fmt: skip

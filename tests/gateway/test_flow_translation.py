@@ -191,7 +191,8 @@ async def test_a_refusal_of_the_serve_keeps_its_words_in_the_clients_dialect(sta
     talk.reply({"error": {"message": "too long", "code": "context_length_exceeded"}}, "400 Bad Request")
     reply = await client.reply()
     assert (reply.status, reply.json()["error"]["type"]) == (400, "invalid_request_error")
-    assert (reply.json()["error"]["message"], reply.json()["error"]["code"]) == ("too long", "context_length_exceeded")
+    assert reply.json()["error"]["message"] == "prompt is too long: too long"
+    assert reply.json()["error"]["code"] == "context_length_exceeded"
     assert reply.header("x-should-retry") == "false"
 
 
@@ -376,3 +377,79 @@ async def test_where_the_older_api_is_refused_the_answer_says_what_to_use(stage:
 async def test_a_reload_decides_again_whether_the_older_api_is_answered(stage: Stage) -> None:
     stage.flow.configure(replace(stage.flow.settings, front_door=FrontDoor(ollama_api="answer")))
     assert (await (await stage.client()).ask("GET", "/api/tags")).status == 200
+
+
+EMBEDS = a_serve("a", dialects=frozenset((Dialect.EMBEDDINGS,)), served_name="org/vectors")
+VECTORS = {
+    "object": "list", "model": "org/vectors", "usage": {"prompt_tokens": 7, "total_tokens": 7},
+    "data": [{"index": 1, "embedding": [0.5, 1.0]}, {"index": 0, "embedding": [0.25, 2.0]}],
+}  # fmt: skip
+
+
+@story(EMBEDS)
+async def test_ollamas_embeddings_come_from_the_serves_own(stage: Stage) -> None:
+    client = await stage.client()
+    await client.send(compose_request("POST", "/api/embed", {"model": "a", "input": ["x", "y"], "dimensions": 2}))
+    talk = await stage.asked()
+    assert talk.head.startswith(b"POST /v1/embeddings ")
+    assert talk.json() == {"model": "org/vectors", "input": ["x", "y"], "dimensions": 2}
+    talk.reply(VECTORS)
+    answer = (await client.reply()).json()
+    assert answer.pop("total_duration") > 0
+    assert answer == {
+        "model": "a", "embeddings": [[0.25, 2.0], [0.5, 1.0]], "load_duration": 0, "prompt_eval_count": 7,
+    }  # fmt: skip
+    assert (await stage.sealed()).input_tokens == 7
+
+
+@story(EMBEDS)
+async def test_the_older_path_takes_a_prompt_and_gives_one_embedding(stage: Stage) -> None:
+    client = await stage.client()
+    await client.send(compose_request("POST", "/api/embeddings", {"model": "a", "prompt": "x", "keep_alive": "5m"}))
+    talk = await stage.asked()
+    assert talk.json()["input"] == "x"
+    talk.reply({"data": [{"index": 0, "embedding": [0.5]}]})
+    reply = await client.reply()
+    assert reply.json() == {"embedding": [0.5]}
+    assert reply.header("x-stoker-translation") == "ollama-embed>embeddings,lossy:keep_alive,model"
+
+
+@story(EMBEDS)
+async def test_nothing_to_embed_loads_the_model(stage: Stage) -> None:
+    client = await stage.client()
+    assert (await client.ask("POST", "/api/embed", {"model": "a", "input": []})).json() == {
+        "model": "a", "embeddings": [],
+    }  # fmt: skip
+    assert (await client.ask("POST", "/api/embeddings", {"model": "a", "prompt": ""})).json() == {"embedding": []}
+    assert stage.fleet.journal == ["start a", "ready a"]
+
+
+@story(EMBEDS, replace(CHAT_ONLY, name="b"))
+async def test_what_cannot_be_embedded_is_refused_as_ollama_does(stage: Stage) -> None:
+    client = await stage.client()
+    reply = await client.ask("POST", "/api/embed", {"model": "b", "input": "x"})
+    assert reply.status == 400
+    assert "does not speak ollama-embed" in reply.json()["error"]
+    assert (await client.ask("POST", "/api/embed", {"model": "a", "input": {"x": 1}})).status == 400
+    await client.send(compose_request("POST", "/api/embed", {"model": "a", "input": "x"}))
+    (await stage.asked()).reply({"error": {"message": "too long", "type": "invalid_request_error"}}, "400 Bad Request")
+    reply = await client.reply()
+    assert (reply.status, reply.json()) == (400, {"error": "too long"})
+    await client.send(compose_request("POST", "/api/embed", {"model": "a", "input": "x"}))
+    (await stage.asked()).reply({"data": "nothing"})
+    assert (await client.reply()).status == 502
+
+
+@story(CHAT_ONLY)
+async def test_a_model_that_is_there_is_pulled_and_another_one_is_for_the_operator(stage: Stage) -> None:
+    client = await stage.client()
+    reply = await client.ask("POST", "/api/pull", {"model": "a"})
+    assert reply.header("content-type") == "application/x-ndjson"
+    lines = [json.loads(line) for line in reply.body.splitlines()]
+    assert lines == [{"status": "pulling manifest"}, {"status": "success"}]
+    assert (await client.ask("POST", "/api/pull", {"name": "a", "stream": False})).json() == {"status": "success"}
+    for stream in (True, False):
+        reply = await (await stage.client()).ask("POST", "/api/pull", {"model": "llama3.2", "stream": stream})
+        assert reply.status == 404
+        assert "stoker stage" in reply.json()["error"]
+    assert stage.fleet.journal == []

@@ -1,32 +1,72 @@
-"""Real coding agents, each against a scripted serve of another dialect: `python -m bench.agents` runs them all.
+"""Real coding agents, each against scripted serves of every dialect: `python -m bench.agents` runs the sessions.
 
-STOKER_AGENTS=DIR names where they are installed besides PATH; what is not there is skipped.
+STOKER_AGENTS=DIR names where they are installed besides PATH; without it they are installed into `build/agents`. What
+cannot be installed is skipped with the reason.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
-from bench.agents import clients, session
+from bench.agents import clients, install, overflow, session
 from bench.agents.serves import KINDS
 from bench.agents.table import CLIENTS
 
-pytestmark = [pytest.mark.heavy, pytest.mark.timeout(180)]
-WHERE = Path(os.environ["STOKER_AGENTS"]) if os.environ.get("STOKER_AGENTS") else None
+pytestmark = [pytest.mark.heavy, pytest.mark.timeout(900)]
+WHERE = Path(os.environ.get("STOKER_AGENTS") or Path(__file__).resolve().parents[2] / "build" / "agents")
 ROWS = [
     pytest.param(client, serve, id=f"{client.name}-{serve}", marks=[pytest.mark.llama] * (serve == "llama.cpp"))
     for client in CLIENTS
     for serve in client.serves
 ]
+RECOGNISED = {
+    "claude-code": "Prompt is too long",
+    "codex": "ran out of room in the model's context window",
+    "copilot": "The provider rejected the prompt as too long",
+    "copilot-messages": "The provider rejected the prompt as too long",
+    "copilot-responses": "The provider rejected the prompt as too long",
+}
+"""What a client prints if it knows that the context is full, and not merely that a request failed."""
+
+Installed = Callable[[clients.Client], Path]
+
+
+@pytest.fixture(scope="session")
+def installed() -> Installed:
+    """The command of a client, which is installed at its first use."""
+    problem_of = cache(lambda client: install.install(client, WHERE))
+
+    def command(client: clients.Client) -> Path:
+        problem = problem_of(client)
+        if problem is not None:
+            pytest.skip(problem)
+        found = clients.find(client, clients.search_path(WHERE))
+        assert found is not None
+        return found
+
+    return command
 
 
 @pytest.mark.parametrize(("client", "serve"), ROWS)
-def test_an_agent_edits_a_file_and_runs_a_tool(client: clients.Client, serve: str, tmp_path: Path) -> None:
-    path = clients.search_path(WHERE)
-    command = clients.find(client, path)
-    if command is None:
-        pytest.skip(f"{client.program} is not installed ({client.install}); STOKER_AGENTS=DIR says where clients are")
-    outcome = session.run(client, command, path, KINDS[serve], tmp_path / "session")
+def test_an_agent_edits_a_file_and_runs_a_tool(
+    client: clients.Client, serve: str, installed: Installed, tmp_path: Path
+) -> None:
+    command = installed(client)
+    outcome = session.run(client, command, clients.search_path(WHERE), KINDS[serve], tmp_path / "session")
     assert outcome.problems == [], outcome.said
+
+
+@pytest.mark.parametrize("serve", overflow.REFUSALS)
+@pytest.mark.parametrize("name", RECOGNISED)
+def test_an_agent_knows_that_the_prompt_is_too_long(
+    name: str, serve: str, installed: Installed, tmp_path: Path
+) -> None:
+    [client] = clients.named(CLIENTS, [name])
+    command = installed(client)
+    outcome = overflow.run(client, command, clients.search_path(WHERE), KINDS[serve], tmp_path / "session")
+    assert RECOGNISED[name] in outcome.said
+    assert outcome.exit_code is not None

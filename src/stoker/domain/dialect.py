@@ -19,10 +19,14 @@ class Dialect(StrEnum):
     """Ollama's `/api/chat`: only clients speak it."""
     OLLAMA_GENERATE = "ollama-generate"
     """Ollama's `/api/generate`: only clients speak it."""
+    OLLAMA_EMBED = "ollama-embed"
+    """Ollama's `/api/embed`, and `/api/embeddings` before it: only clients speak it."""
 
 
 OLLAMA: frozenset[Dialect] = frozenset((Dialect.OLLAMA_CHAT, Dialect.OLLAMA_GENERATE))
-SPOKEN: frozenset[Dialect] = frozenset(Dialect) - OLLAMA
+"""Ollama's dialects that ask for text."""
+OLLAMA_API: frozenset[Dialect] = OLLAMA | {Dialect.OLLAMA_EMBED}
+SPOKEN: frozenset[Dialect] = frozenset(Dialect) - OLLAMA_API
 """The dialects that a serve can speak; requests in the others are translated."""
 
 
@@ -57,5 +61,7 @@ ENDPOINTS: dict[str, Endpoint] = {
         Endpoint("/v1/messages/count_tokens", Dialect.MESSAGES, generates=False, streams=False),
         Endpoint("/api/chat", Dialect.OLLAMA_CHAT, streams_unasked=True),
         Endpoint("/api/generate", Dialect.OLLAMA_GENERATE, streams_unasked=True),
+        Endpoint("/api/embed", Dialect.OLLAMA_EMBED, streams=False),
+        Endpoint("/api/embeddings", Dialect.OLLAMA_EMBED, streams=False),
     )
 }

@@ -55,6 +55,29 @@ class ClientError(StokerError):
     code = "invalid_request"
 
 
+class ContextExceeded(ClientError):
+    """The prompt, or the prompt and the reply that is asked for, are longer than the context.
+
+    Counts are tokens; those that are known are fields of the error's body: `prompt_tokens`, `output_tokens`, `context`.
+    """
+
+    code = "context_length_exceeded"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        prompt: int | None = None,
+        output: int | None = None,
+        context: int | None = None,
+        source: str = "stoker",
+        param: str | None = None,
+    ) -> None:
+        super().__init__(message, source=source, param=param)
+        counts = {"prompt_tokens": prompt, "output_tokens": output, "context": context}
+        self.details = {name: count for name, count in counts.items() if count is not None}
+
+
 class CapacityError(StokerError):
     """There is no capacity now: the caller may try again. Always has `retry_after`."""
 

@@ -36,6 +36,7 @@ from stoker.request.relay.headers import request_head
 from stoker.request.relay.image_fetcher import ImageFetcher
 from stoker.request.relay.pool import ConnectionPool
 from stoker.request.relay.relay import Limits, Relay
+from stoker.request.translate.ollama.embed import empty_answer
 from stoker.request.translate.ollama.request_fields import wants_unload
 from stoker.request.translate.ollama.write_answer import load_answer
 
@@ -181,7 +182,10 @@ class Carrier:
         if not unloads:
             call.lease_now(self.leases, serve.name, takes_place=False) or await call.wait_for_lease()
         generate = request.client.dialect is Dialect.OLLAMA_GENERATE
-        answer = load_answer(request.fields.model, int(self._clock.wall()), unloads, generate)
+        if request.client.dialect is Dialect.OLLAMA_EMBED:
+            answer = empty_answer(request.fields.model, request.client.path)
+        else:
+            answer = load_answer(request.fields.model, int(self._clock.wall()), unloads, generate)
         call.reply.send_whole(200, [(b"content-type", b"application/json")], msgspec.json.encode(answer))
 
     async def _attach_conversation(self, call: Call, serve: Serve, lease: Lease, request: UpstreamRequest) -> None:

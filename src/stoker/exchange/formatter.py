@@ -22,6 +22,7 @@ from stoker.request.translate.neutral.capabilities import Capabilities, capabili
 from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.protocols import AnswerContext, AnswerWriter, Check
 from stoker.request.translate.neutral.thinking import ThinkingSigner
+from stoker.request.translate.ollama.embed import EmbedReply, read_embed
 from stoker.request.translate.pass_through import adapt_body, is_plain
 from stoker.request.translate.translate import PATHS, WRITE_ANSWER, AnswerTranslator, Written, read_prompt, write_prompt
 
@@ -47,6 +48,14 @@ class UpstreamRequest(msgspec.Struct, eq=False):
     tokens: int | None = None
     """Tokens of the prompt, if they were counted."""
 
+    is_empty: bool = False
+    """There is nothing to embed."""
+
+    @property
+    def is_rewritten(self) -> bool:
+        """Whether the serve gets it in another dialect, or another form of its own."""
+        return self.written is not None or self.client is not self.endpoint
+
     @property
     def counts_only(self) -> bool:
         """Whether the client wants its tokens counted by a serve that has no endpoint for that."""
@@ -55,7 +64,9 @@ class UpstreamRequest(msgspec.Struct, eq=False):
     @property
     def loads_only(self) -> bool:
         """Whether the prompt is empty: that is how an Ollama client loads a model."""
-        return self.written is not None and self.client.dialect in OLLAMA and not self.written.asked.turns
+        if self.written is None:
+            return self.is_empty
+        return self.client.dialect in OLLAMA and not self.written.asked.turns
 
     def rewritten(self, written: Written, fields: BodyFields) -> UpstreamRequest:
         """The same request with another prompt."""
@@ -73,7 +84,7 @@ class EncodedRequest(msgspec.Struct, frozen=True):
     body: bytes
     remove_usage: bool
     notes: tuple[str, ...]
-    translator: AnswerTranslator | CheckedReply | None
+    translator: AnswerTranslator | CheckedReply | EmbedReply | None
 
 
 class Formatter:
@@ -117,6 +128,8 @@ class Formatter:
             if changes:
                 fields.model_at = None
             return UpstreamRequest(endpoint, endpoint, fields, tidied, changes)
+        if endpoint.dialect is Dialect.OLLAMA_EMBED:
+            return _embed_request(endpoint, body)
         prompt, losses = read_prompt(endpoint.dialect, body)
         prompt.stream = bool(fields.stream) and endpoint.streams
         written = write_prompt(prompt, losses, capabilities, self._signer)
@@ -192,14 +205,19 @@ class Formatter:
         body = edited.body
         if request.written is None:
             # A compressed stream cannot be read, and no error or ping of ours can be inserted into it.
-            plain = bool(request.fields.stream) or check is not None
+            embeds = request.client.dialect is Dialect.OLLAMA_EMBED
+            plain = bool(request.fields.stream) or check is not None or embeds
             head = request_head(b"POST", request.endpoint.path, target, given, len(body), plain)
             watched = (
                 None
                 if check is None
                 else CheckedReply(request.endpoint.dialect, edited.remove_usage, check, self.upstream_messages)
             )
-            return EncodedRequest(head, body, edited.remove_usage, request.notes + edited.changes, watched)
+            notes = request.notes + edited.changes
+            if embeds:
+                reply = EmbedReply(request.fields.model, request.client.path, self._wall, notes)
+                return EncodedRequest(head, body, False, notes, reply)
+            return EncodedRequest(head, body, edited.remove_usage, notes, watched)
         headers = [header for header in given if header[0] in _KEPT_HEADERS]
         headers.append((b"content-type", b"application/json"))
         if request.endpoint.dialect is Dialect.MESSAGES:
@@ -237,3 +255,12 @@ class Formatter:
                 capabilities_of(serve.engine, dialect, translation.cloud, given),
             )
         return known[1]
+
+
+def _embed_request(endpoint: Endpoint, body: bytes) -> UpstreamRequest:
+    """Ollama's request for embeddings, as /v1/embeddings has it. Raises ClientError 400."""
+    asked = read_embed(body, endpoint.path)
+    fields = BodyFields(model=asked.model, stream=False, model_at=1)
+    way = f"{Dialect.OLLAMA_EMBED.value}>{Dialect.EMBEDDINGS.value}"
+    notes = (way, *(f"lossy:{code}" for code in asked.losses.codes))
+    return UpstreamRequest(endpoint, ENDPOINTS["/v1/embeddings"], fields, asked.body, notes, is_empty=asked.is_empty)

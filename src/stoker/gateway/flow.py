@@ -62,7 +62,7 @@ _SILENCE = (408, 504)
 """Statuses of `stalled`: the client, or the serve, was silent for too long."""
 PREEMPTIBLE_HEADER = b"x-stoker-preemptible"
 """`true`: the client allows Stoker to end a background request when a more important one needs its place."""
-_WITHOUT_TEXT = (Dialect.EMBEDDINGS, Dialect.RERANK)
+_WITHOUT_TEXT = (Dialect.EMBEDDINGS, Dialect.RERANK, Dialect.OLLAMA_EMBED)
 _PLAIN_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}\Z")
 
 
@@ -196,7 +196,7 @@ class Flow:
         if settings.image_fetcher.policy.fetch:
             body = await carrier.images.inline(call, serve, endpoint, fields, body)
         upstream = await carrier.format(call, serve, endpoint, fields, body)
-        if upstream.written is not None and await carrier.load_or_count_only(call, serve, upstream, body):
+        if upstream.is_rewritten and await carrier.load_or_count_only(call, serve, upstream, body):
             return
         try:
             await carrier.lease_and_send(call, serve, upstream)

@@ -22,7 +22,7 @@ from stoker.access.access_control import AccessControl, refuse_repeated
 from stoker.access.caller import Caller, require
 from stoker.access.refusals import Refusals
 from stoker.domain.decision import Candidate
-from stoker.domain.dialect import OLLAMA, Dialect
+from stoker.domain.dialect import OLLAMA_API, Dialect
 from stoker.domain.errors import ClientError, ClientLeft, OurBug, StokerError
 from stoker.domain.key import Scope
 from stoker.domain.orchestrator import Orchestrator
@@ -114,7 +114,7 @@ class Front:
             if route.has_side_effects and not wire.is_local:
                 pages.refuse_embedding(wire.headers)
             _check_coding(wire)
-            if route.endpoint is not None and route.endpoint.dialect in OLLAMA:
+            if route.endpoint is not None and route.endpoint.dialect in OLLAMA_API:
                 self._endpoints.ollama.admit(caller, route.endpoint.path, self.flow.settings.front_door.ollama_api)
         except StokerError as error:
             self._turn_away(call, error)
@@ -157,7 +157,8 @@ class Front:
                     self._json(call, self._models(caller, route.rest))
                 case RouteKind.OLLAMA:
                     self._endpoints.ollama.admit(caller, route.rest, self.flow.settings.front_door.ollama_api)
-                    self._json(call, self._ollama_answer(caller, route.rest, await read_body(wire, 1 << 20)))
+                    kind, text = self._ollama_answer(caller, route.rest, await read_body(wire, 1 << 20))
+                    call.reply.send_whole(200, [(b"content-type", kind)], text)
                 case RouteKind.RESPONSES | RouteKind.CONVERSATIONS if self._endpoints.responses is not None:
                     body = await read_body(wire, self.flow.settings.front_door.body_limit)
                     document = await self._endpoints.responses.handle(
@@ -251,15 +252,19 @@ class Front:
         is_known = dispatcher is not None and dispatcher.router.classes.task_name(name) is not None
         return is_known and caller.may_use_task(name)
 
-    def _ollama_answer(self, caller: Caller, path: str, body: bytes) -> dict[str, Any]:
+    def _ollama_answer(self, caller: Caller, path: str, body: bytes) -> tuple[bytes, bytes]:
+        """Content type and body."""
         names, orchestrators = self.flow.settings.names, self._orchestrators(caller)
 
         def find(name: str) -> Serve | None:
             is_without_serve = self._is_task(caller, name) or name in orchestrators
             return None if is_without_serve else names.resolve(name, caller.may_use)
 
+        if path == "/api/pull":
+            return self._endpoints.ollama.pull(body, find)
         serves, tasks = names.listed(caller.may_use), [*self._tasks(caller), *orchestrators]
-        return self._endpoints.ollama.handle(path, body, serves, tasks, find, self._endpoints.models.is_up)
+        answer = self._endpoints.ollama.handle(path, body, serves, tasks, find, self._endpoints.models.is_up)
+        return b"application/json", msgspec.json.encode(answer)
 
     async def _upstream(self, call: Call, caller: Caller, route: Route) -> None:
         name, _, rest = route.rest.partition("/")

@@ -9,11 +9,12 @@ from stoker.access.caller import Caller
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.serve import Serve
-from stoker.request.translate.neutral.json_text import loose
+from stoker.request.translate.neutral.json_text import encode, loose
 from stoker.request.translate.ollama import listing
 
 REPLACEMENTS = {
     "/api/chat": "POST /v1/chat/completions", "/api/generate": "POST /v1/completions", "/api/tags": "GET /v1/models",
+    "/api/embed": "POST /v1/embeddings", "/api/embeddings": "POST /v1/embeddings", "/api/pull": "stoker stage",
     "/api/show": "GET /v1/models/NAME", "/api/ps": "GET /status", "/api/version": "GET /status",
 }  # fmt: skip
 """The endpoint that replaces each of Ollama's."""
@@ -54,14 +55,36 @@ class OllamaEndpoints:
                 return listing.tags(models)
             case "/api/ps":
                 return listing.ps(_model(name, serve) for name, serve in serves if name == serve.name and is_up(serve))
-        asked = loose(body)
-        name = (asked.get("model") or asked.get("name")) if isinstance(asked, dict) else None
-        if not isinstance(name, str):
-            raise ClientError("'model' must name a model: see GET /api/tags", code="bad_model", param="model")
+        name = _named(loose(body))
         return listing.show(_model(name, find(name)))
+
+    def pull(self, body: bytes, find: Callable[[str], Serve | None]) -> tuple[bytes, bytes]:
+        """Content type and body of the answer to /api/pull. Only a model that is there already succeeds. Raises
+        ClientError 404 for others: clients cannot make Stoker download anything.
+        """
+        asked = loose(body)
+        name = _named(asked)
+        try:
+            find(name)
+        except ClientError as unknown:
+            text = (
+                f"{unknown.message}. Clients cannot download models: the operator fetches one with "
+                "`stoker stage SOURCE` and adds a [[serve]] for it to stoker.toml"
+            )
+            raise ClientError(text, code=unknown.code, status=unknown.status, param="model") from None
+        if asked.get("stream") is False:
+            return b"application/json", encode(listing.PULLED[-1])
+        return b"application/x-ndjson", b"".join(encode(line) + b"\n" for line in listing.PULLED)
 
 
 IsUp = Callable[[Serve], bool]
+
+
+def _named(asked: Any) -> str:
+    name = (asked.get("model") or asked.get("name")) if isinstance(asked, dict) else None
+    if not isinstance(name, str):
+        raise ClientError("'model' must name a model: see GET /api/tags", code="bad_model", param="model")
+    return name
 
 
 def _model(name: str, serve: Serve | None) -> listing.OllamaModel:

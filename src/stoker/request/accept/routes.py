@@ -64,6 +64,7 @@ _PLAIN = {
     "/api/ps": Route(RouteKind.OLLAMA, rest="/api/ps", methods=_GET),
     "/api/version": Route(RouteKind.OLLAMA, rest="/api/version", methods=_GET),
     "/api/show": Route(RouteKind.OLLAMA, rest="/api/show", methods=("POST",)),
+    "/api/pull": Route(RouteKind.OLLAMA, rest="/api/pull", methods=("POST",)),
     **{
         path: Route(RouteKind.INFERENCE, endpoint, methods=("POST",), has_side_effects=True)
         for path, endpoint in ENDPOINTS.items()
@@ -113,6 +114,8 @@ class Routes:
         route = self._respelt(path)
         if route is None:
             return not_offered.dialect_of(path, self._prefixes)
+        if route.kind is RouteKind.OLLAMA:
+            return Dialect.OLLAMA_CHAT
         return None if route.endpoint is None else route.endpoint.dialect
 
     def _respelt(self, path: str) -> Route | None:

@@ -6,8 +6,9 @@ import math
 
 import msgspec
 
-from stoker.domain.dialect import Dialect
+from stoker.domain.dialect import OLLAMA_API, Dialect
 from stoker.domain.errors import CapacityError, StokerError
+from stoker.request.codec.context_overflow import messages_wording, openai_wording
 
 _encode = msgspec.json.encode
 _MESSAGES_TYPES = {
@@ -45,7 +46,7 @@ def error_body(error: StokerError, dialect: Dialect | None, request_id: str) -> 
     """The body of an error reply; dialect None (status, admin) speaks like OpenAI."""
     if dialect is Dialect.MESSAGES:
         return _encode(_messages_error(error, request_id))
-    if dialect in _OLLAMA:
+    if dialect in OLLAMA_API:
         return _encode({"error": error.message})
     return _encode({"error": _openai_error(error)})
 
@@ -89,7 +90,7 @@ def ping(dialect: Dialect | None) -> bytes:
 
 def _openai_error(error: StokerError) -> dict[str, object]:
     return {
-        "message": error.message,
+        "message": openai_wording(error),
         "type": _OPENAI_TYPES.get(error.status, "api_error"),
         "param": error.param,
         "code": error.code,
@@ -100,6 +101,7 @@ def _openai_error(error: StokerError) -> dict[str, object]:
 
 def _messages_error(error: StokerError, request_id: str) -> dict[str, object]:
     kind = _MESSAGES_TYPES.get(error.status, "api_error")
-    detail: dict[str, object] = {"type": kind, "message": error.message, "code": error.code, "source": error.source}
+    message = messages_wording(error)
+    detail: dict[str, object] = {"type": kind, "message": message, "code": error.code, "source": error.source}
     detail.update(error.details)
     return {"type": "error", "error": detail, "request_id": request_id}

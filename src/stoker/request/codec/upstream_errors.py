@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from stoker.domain.errors import CapacityError, ClientError, StokerError, UpstreamError
+from stoker.request.codec.context_overflow import CODE, overflow_of
 from stoker.request.codec.upstream_messages import HINT, message_of
 
-_TOO_LONG = "context_length_exceeded"
 KEY_REFUSED_STATUSES = (401, 403, 407)
 """Statuses that mean: the serve rejected Stoker's key."""
 _KEY_REFUSED = ("authentication_error", "permission_error", "invalid_api_key")
 _BUSY = ("overloaded_error", "rate_limit_error", "rate_limit_exceeded", "server_is_overloaded")
-_CALLERS = ("invalid_request_error", "invalid_prompt", _TOO_LONG, "invalid_image", "invalid_image_url")
+_CALLERS = ("invalid_request_error", "invalid_prompt", CODE, "invalid_image", "invalid_image_url")
 """The dialects' names of a client's error, where they give no status."""
 _RECORDED = frozenset((*_CALLERS, *_BUSY, *_KEY_REFUSED, "upstream_refused", "upstream_error", "upstream_busy"))
 """Codes of errors in a serve's words that may be recorded: any other could repeat a prompt."""
@@ -52,6 +52,8 @@ def as_error(payload: dict[str, Any]) -> StokerError:
     source = error if isinstance(error, dict) else payload
     code = source.get("code")
     message = message_of(payload)
+    if (overflow := overflow_of(message, source)) is not None:
+        return overflow
     if type(code) is int and 400 <= code < 500 and code not in KEY_REFUSED_STATUSES and message:
         return ClientError(message, code="upstream_refused", status=code, source="upstream")
     word = code if isinstance(code, str) else source.get("type")
@@ -60,7 +62,7 @@ def as_error(payload: dict[str, Any]) -> StokerError:
     if word in _BUSY:
         return CapacityError("the serve is overloaded", code="upstream_busy", upstream_message=message)
     if word in _CALLERS and message:
-        return ClientError(message, code=word if word == _TOO_LONG else "upstream_refused", source="upstream")
+        return ClientError(message, code="upstream_refused", source="upstream")
     return UpstreamError(
         f"the serve reported an error in its stream{HINT}", code="upstream_error", upstream_message=message
     )

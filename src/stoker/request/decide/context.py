@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stoker.domain.errors import ClientError
+from stoker.domain.errors import ContextExceeded
 
 TEMPLATE_ALLOWANCE = 256
 """Tokens that a chat template may add around a short conversation."""
@@ -16,7 +16,7 @@ def may_exceed(context: int | None, body_bytes: int, output_budget: int | None) 
 
 
 def check_context(owner: str, context: int, prompt: int, output_budget: int | None) -> None:
-    """Raises ClientError 400 when prompt plus output is above the context; exactly at the limit passes. `owner`: how
+    """Raises ContextExceeded when prompt plus output is above the context; exactly at the limit passes. `owner`: how
     messages call who has the context.
     """
     budget = max(output_budget or 1, 1)
@@ -24,4 +24,4 @@ def check_context(owner: str, context: int, prompt: int, output_budget: int | No
         return
     output = f"{budget} output" if output_budget else "at least 1 output"
     text = f"{prompt} prompt + {output} tokens exceed the context of {owner} ({context} tokens)"
-    raise ClientError(text, code="context_length_exceeded", param="messages")
+    raise ContextExceeded(text, prompt=prompt, output=output_budget, context=context, param="messages")

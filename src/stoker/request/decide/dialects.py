@@ -20,6 +20,7 @@ INSTEAD: dict[Dialect, tuple[Dialect, ...]] = {
     Dialect.COMPLETIONS: (CHAT, RESPONSES, MESSAGES),
     Dialect.OLLAMA_CHAT: (CHAT, MESSAGES, RESPONSES),
     Dialect.OLLAMA_GENERATE: (CHAT, MESSAGES, RESPONSES),
+    Dialect.OLLAMA_EMBED: (Dialect.EMBEDDINGS,),
 }
 
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Protocol
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import CapacityError, StokerError, UpstreamError
 from stoker.domain.lease import Target
+from stoker.request.codec.context_overflow import CODE, is_recognised
 from stoker.request.codec.frames import StreamReader, Usage, check_answer, inflated, read_usage
 from stoker.request.codec.upstream_errors import as_error
 from stoker.request.relay import faults
@@ -402,7 +403,8 @@ class Relay:
         """Raises the error for this status, or returns: then the reply is passed on unchanged.
 
         1. the serve's own failure, or a redirect
-        2. the caller's fault, but its text cannot pass unchanged: it is translated, too long, or holds a secret
+        2. the caller's fault, but its text cannot pass unchanged: it is translated, too long, holds a secret, or calls
+           the prompt too long in words that the client does not know
         3. the caller's fault, after the client has got its 200
         4. the caller's fault, but another serve may be tried
         """
@@ -413,13 +415,19 @@ class Relay:
         if self._dialect is not None:
             error = refusal_of(status, body, self._pause())
             is_fit = len(body) <= MAX_REFUSAL and words.is_safe(body.decode("utf-8", "replace"))
-            if self.translator is not None or not is_fit:
+            if self.translator is not None or not is_fit or self._is_unrecognised(error, body):
                 raise error  # 2
         if self.reply.is_committed:
             raise faults.refused(status, body)  # 3
         if error is not None and self._may_escalate is not None and self._may_escalate(error):
             raise error  # 4
         self.reply.error = error
+
+    def _is_unrecognised(self, error: StokerError, body: bytes) -> bool:
+        """Whether it says that the prompt is too long, in words that the client would take for something else."""
+        if error.code != CODE:
+            return False
+        return self.reply.is_committed or not is_recognised(error, self._dialect is Dialect.MESSAGES, body)
 
     def _rewrite(self, translator: ReplyTranslator, body: bytes) -> None:
         """A whole reply in the client's dialect. Raises UpstreamError."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stoker.domain.errors import CapacityError, ClientError, StokerError
+from stoker.request.codec.context_overflow import overflow_of
 from stoker.request.codec.upstream_messages import reason_of
 from stoker.request.translate.neutral.json_text import loose
 
@@ -18,6 +19,8 @@ def refusal_of(status: int, body: bytes, retry_after: bytes = b"") -> StokerErro
         error.status = 429
         return error
     inner = found.get("error") if isinstance(found, dict) else None
+    if said and status in (400, 413, 422) and (overflow := overflow_of(said, inner)) is not None:
+        return overflow
     code = inner.get("code") if isinstance(inner, dict) else None
     known = code if isinstance(code, str) and code.isascii() and code.isidentifier() else "upstream_refused"
     return ClientError(text, code=known[:64], status=status, source=source)

@@ -19,6 +19,10 @@ _UNKNOWN_DIGEST = "0" * 64  # `ollama list` cuts 12 characters off, and crashes 
 _ARCHITECTURE = "unknown"  # clients look for the context under `ARCHITECTURE.context_length`: some name has to stand
 
 
+PULLED = ({"status": "pulling manifest"}, {"status": "success"})
+"""What /api/pull says of a model that is there already."""
+
+
 class OllamaModel(TypedDict):
     """What is known of a model; None: not known."""
 

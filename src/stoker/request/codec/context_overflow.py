@@ -1,0 +1,120 @@
+"""A prompt that does not fit: the words by which engines say so, and those by which clients recognise it.
+
+Agents compact their conversation, or ask for a shorter reply, if they recognise a full context, and give up otherwise.
+Codex, Copilot CLI and the OpenAI SDKs look at the code; Claude Code reads the message of Anthropic's API.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from stoker.domain.errors import ContextExceeded, StokerError
+
+CODE = ContextExceeded.code
+_TYPES = frozenset((CODE, "exceed_context_size_error"))
+"""In `code` or `type`: OpenAI and what follows it; llama.cpp."""
+_NUMBER = r"\(?(\d{1,12})"
+_MESSAGES = (
+    re.compile(rf"prompt is too long(?:: {_NUMBER} tokens > {_NUMBER} maximum)?"),  # Anthropic
+    re.compile(rf"(?:request|input) {_NUMBER} tokens\) (?:exceeds|is longer than) the (?:available|model's) context "
+               rf"(?:size|length) {_NUMBER} tokens\)"),
+    re.compile(rf"prompt \(length {_NUMBER}\) is longer than the maximum model length of {_NUMBER}"),
+)  # fmt: skip
+"""The first number is the prompt's, the second the context: Anthropic; llama.cpp and SGLang; vLLM."""
+_MAXIMUM = re.compile(rf"maximum context length (?:is|of) {_NUMBER}")
+_REQUESTED = tuple(
+    re.compile(f"{before}{_NUMBER} {after}")
+    for before, after in (("", "in the messages"), ("", "input tokens"), ("requested (?:a total of )?", "tokens"))
+)
+"""vLLM, SGLang and older APIs of OpenAI, in this order of preference."""
+_OTHER = re.compile(
+    r"exceeds? (?:the |this |model's |maximum |available )*context (?:window|length|size|limit)|context limit:"
+)
+_OPENAI = "Your input exceeds the context window of this model."
+_MOST_READ = 4096
+
+
+class _Body(msgspec.Struct):
+    error: Any = None
+
+
+_decode = msgspec.json.Decoder(_Body).decode
+
+
+def overflow_of(message: str, error: object) -> ContextExceeded | None:
+    """The error for a prompt that an engine calls too long; None: it says something else.
+
+    `error` is the engine's error object, `message` what it says. The counts come from either.
+    """
+    fields: Mapping[str, Any] = error if isinstance(error, dict) else {}
+    counts = _counts(message[:_MOST_READ], fields)
+    if counts is None:
+        return None
+    text = message or "the prompt is longer than the context"
+    return ContextExceeded(text, prompt=counts[0], context=counts[1], source="upstream")
+
+
+def _counts(message: str, fields: Mapping[str, Any]) -> tuple[int | None, int | None] | None:
+    """Tokens of the prompt and of the context, as far as they are known; None: no overflow."""
+    for pattern in _MESSAGES:
+        if (found := pattern.search(message)) is not None:
+            return _number(found[1]), _number(found[2])
+    if (found := _MAXIMUM.search(message)) is not None:
+        asked = next(filter(None, (pattern.search(message) for pattern in _REQUESTED)), None)
+        return None if asked is None else int(asked[1]), int(found[1])
+    named = fields.get("code"), fields.get("type")
+    if any(isinstance(name, str) and name in _TYPES for name in named) or _OTHER.search(message) is not None:
+        return _count(fields.get("n_prompt_tokens")), _count(fields.get("n_ctx"))
+    return None
+
+
+def _number(digits: str | None) -> int | None:
+    return None if digits is None else int(digits)
+
+
+def _count(value: object) -> int | None:
+    return value if type(value) is int else None
+
+
+def is_recognised(error: StokerError, is_messages: bool, body: bytes) -> bool:
+    """Whether clients of the dialect recognise the overflow in the engine's own body, so that it may pass unchanged."""
+    if is_messages:
+        return error.message.startswith("prompt is too long")
+    try:
+        found = _decode(body).error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return isinstance(found, dict) and found.get("code") == CODE
+
+
+def messages_wording(error: StokerError) -> str:
+    """The message as Anthropic's API words it, if `error` is an overflow; its own message otherwise.
+
+    1. the prompt fits, but leaves too little for `max_tokens`: the client may ask for fewer
+    2. the prompt does not fit
+    """
+    if error.code != CODE or error.message.startswith("prompt is too long"):
+        return error.message
+    prompt, output, context = (error.details.get(name) for name in ("prompt_tokens", "output_tokens", "context"))
+    if not (isinstance(prompt, int) and isinstance(context, int)):
+        return f"prompt is too long: {error.message}"
+    if isinstance(output, int) and prompt < context:
+        wording = f"input length and `max_tokens` exceed context limit: {prompt} + {output} > {context}"
+        return f"{wording}, decrease input length or `max_tokens` and try again"  # 1
+    return f"prompt is too long: {prompt} tokens > {context} maximum"  # 2
+
+
+def openai_wording(error: StokerError) -> str:
+    """The message as OpenAI's APIs word it, if `error` is an overflow; its own message otherwise.
+
+    Copilot CLI looks for the sentence of Responses even in Chat Completions, LiteLLM and LangChain for the older one.
+    """
+    if error.code != CODE or _OPENAI in error.message:
+        return error.message
+    context = error.details.get("context")
+    limit = f" This model's maximum context length is {context} tokens." if isinstance(context, int) else ""
+    return f"{_OPENAI}{'' if _MAXIMUM.search(error.message) else limit} {error.message}"

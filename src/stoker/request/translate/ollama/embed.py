@@ -1,0 +1,127 @@
+"""Ollama's /api/embed and /api/embeddings: the request as /v1/embeddings has it, and the answer the other way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from stoker.domain.dialect import Dialect
+from stoker.domain.errors import ClientError, StokerError, UpstreamError
+from stoker.request.codec.frames import Usage, check_answer
+from stoker.request.codec.upstream_errors import no_answer
+from stoker.request.translate.neutral.gaps import Losses
+from stoker.request.translate.neutral.json_text import encode, loose, shaped
+
+OLDER_PATH = "/api/embeddings"
+"""It takes one `prompt`, and answers with one `embedding`."""
+
+
+class _Request(msgspec.Struct):
+    model: str
+    input: str | list[str] | None = None
+    prompt: str | None = None
+    dimensions: int | None = None
+    truncate: bool | None = None
+    keep_alive: Any = None
+    options: dict[str, Any] | None = None
+
+
+class EmbedRequest(msgspec.Struct, frozen=True):
+    """One request as the serve gets it."""
+
+    model: str
+    body: bytes
+    is_empty: bool
+    """There is nothing to embed: the client only wants the model loaded."""
+    losses: Losses
+
+
+_request = msgspec.json.Decoder(_Request)
+
+
+def read_embed(body: bytes, path: str) -> EmbedRequest:
+    """Raises ClientError 400."""
+    asked = shaped(_request, body, "")
+    losses = Losses()
+    if asked.keep_alive is not None:
+        losses.add("keep_alive")
+    if asked.options or asked.truncate:
+        losses.add("unknown_field")
+    given = asked.prompt if path == OLDER_PATH else asked.input
+    document: dict[str, Any] = {"model": asked.model, "input": given}
+    if asked.dimensions is not None:
+        if asked.dimensions < 1:
+            raise ClientError("'dimensions' must be at least 1", code="bad_field", param="dimensions")
+        document["dimensions"] = asked.dimensions
+    return EmbedRequest(asked.model, encode(document), not given, losses)
+
+
+def empty_answer(model: str, path: str) -> dict[str, Any]:
+    """The answer to a request that only loads the model."""
+    return {"embedding": []} if path == OLDER_PATH else {"model": model, "embeddings": []}
+
+
+class EmbedReply:
+    """Writes the serve's embeddings as Ollama does. Stands where an `AnswerTranslator` stands; nothing is streamed."""
+
+    content_type = b"application/json"
+    is_meaningful = False
+    has_content = False
+    is_encoded = False
+    includes_error = False
+    error: dict[str, Any] | None = None
+    failure: StokerError | None = None
+    rejected: UpstreamError | None = None
+
+    def __init__(self, model: str, path: str, wall: Callable[[], float], changes: tuple[str, ...] = ()) -> None:
+        """`model`: as the client wrote it. `wall`: Unix seconds; the answer says how long it took since now."""
+        self.usage = Usage()
+        self._model = model
+        self._path = path
+        self._wall = wall
+        self._started = wall()
+        self._changes = changes
+
+    def translate_whole(self, body: bytes) -> bytes:
+        """Raises UpstreamError if the reply holds no embeddings."""
+        self.usage = check_answer(Dialect.EMBEDDINGS, body)
+        vectors = _vectors(loose(body))
+        if self._path == OLDER_PATH:
+            return encode({"embedding": vectors[0] if vectors else []})
+        nanoseconds = max(int((self._wall() - self._started) * 1e9), 1)
+        return encode(
+            {
+                "model": self._model,
+                "embeddings": vectors,
+                "total_duration": nanoseconds,
+                "load_duration": 0,
+                "prompt_eval_count": self.usage.input or 0,
+            }
+        )
+
+    def describe_changes(self) -> bytes:
+        return ",".join(self._changes).encode()
+
+    def feed(self, data: bytes) -> bytes:
+        return b""
+
+    def has_ended(self) -> bool:
+        return False
+
+    def take_rest(self) -> bytes:
+        return b""
+
+    def next_sequence_number(self) -> int:
+        return 0
+
+
+def _vectors(payload: Any) -> list[list[float]]:
+    """In the order of the texts."""
+    found = payload.get("data") if isinstance(payload, dict) else None
+    if not isinstance(found, list) or not all(
+        isinstance(one, dict) and isinstance(one.get("embedding"), list) for one in found
+    ):
+        raise no_answer("has no embeddings")
+    return [one["embedding"] for one in sorted(found, key=lambda one: one.get("index") or 0)]
