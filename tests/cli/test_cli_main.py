@@ -27,6 +27,19 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.stderr.strip() == "[]"
 
 
+@pytest.mark.parametrize(
+    ("command", "instead"),
+    [("status", "stoker serves status"), ("ps", "stoker serves status"), ("logs", "stoker serves logs NAME"),
+     ("models", "stoker serves status"), ("list", "stoker serves status"), ("pull", "stoker stage SOURCE")],
+)  # fmt: skip
+def test_a_command_of_other_programs_is_answered_with_the_one_to_type(
+    command: str, instead: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([command]) == 2
+    assert f"No such command '{command}'. Use: {instead}" in capsys.readouterr().err
+    assert run([*instead.split()[1:3], "--help"]) == 0
+
+
 def test_every_group_and_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     for words in ([], ["serves"], ["slot"], ["config"], ["serves", "experiment"], ["up"]):
         assert run([*words, "--help"]) == 0

@@ -231,7 +231,7 @@ def test_a_dry_run_tells_each_step_and_changes_nothing(stoker: FakeStoker, capsy
 
 def test_a_dry_run_tells_a_refusal_and_a_serve_that_is_up(stoker: FakeStoker, capsys: Captured) -> None:
     stoker.status(serve_status("fast", "ready"), serve_status("odd"))
-    assert run(["serves", "up", "odd", "--dry-run"]) == 0
+    assert run(["serves", "up", "odd", "--dry-run"]) == 1
     assert "1. refuse: its status is rejected" in capsys.readouterr().out
     assert run(["serves", "up", "fast", "--dry-run", "--json"]) == 0
     plan = json.loads(capsys.readouterr().out)
@@ -242,7 +242,7 @@ def test_a_dry_run_tells_a_refusal_and_a_serve_that_is_up(stoker: FakeStoker, ca
 
 
 def test_a_dry_run_without_a_running_stoker_says_so_first(config: Path, capsys: Captured) -> None:
-    assert run(["serves", "up", "odd", "--force", "--dry-run"]) == 0
+    assert run(["serves", "up", "odd", "--force", "--dry-run"]) == 1
     out = capsys.readouterr().out
     assert f"1. fail: Stoker does not run here; start it first: stoker up --config {config.name}" in out
     assert "2. check whether it can start: " in out
@@ -267,7 +267,7 @@ def test_a_dry_run_shows_the_devices_of_the_slot(stoker: FakeStoker, config: Pat
 
 def test_a_dry_run_refuses_as_the_switch_would(stoker: FakeStoker, config: Path, capsys: Captured) -> None:
     (config.parent / "slow.gguf").unlink()
-    assert run(["serves", "up", "slow", "--dry-run"]) == 0
+    assert run(["serves", "up", "slow", "--dry-run"]) == 1
     out = capsys.readouterr().out
     assert "1. refuse: " in out
     assert "slow.gguf" in out
@@ -292,5 +292,5 @@ def test_a_dry_run_tells_what_is_stopped_for_good_and_that_a_unit_is_started(
 
 def test_a_dry_run_refuses_what_lies_outside_the_vault(stoker: FakeStoker, config: Path, capsys: Captured) -> None:
     config.write_text(config.read_text().replace('state = "state"', 'state = "state"\nvault = "vault"'))
-    assert run(["serves", "up", "slow", "--dry-run"]) == 0
+    assert run(["serves", "up", "slow", "--dry-run"]) == 1
     assert "1. refuse: serve 'slow': `model` is " in capsys.readouterr().out

@@ -38,7 +38,6 @@ async def test_without_a_key_every_path_but_health_is_401(stage: Stage) -> None:
         "/metrics",
         "/readyz",
         "/nowhere",
-        "/",
         "/upstream/a/health",
         "/admin/switch",
     ):
@@ -47,6 +46,10 @@ async def test_without_a_key_every_path_but_health_is_401(stage: Stage) -> None:
     assert (await get(stage, CHAT, "POST", {"model": "a"}, x_api_key="sk-al")).status == 401
     for path in ("/healthz", "/health"):
         assert (await get(stage, path)).json() == {"status": "ok"}
+    assert (await get(stage, "/")).json()["name"] == "stoker"
+    probe = await stage.client()
+    await probe.send(compose_request("HEAD", "/"))
+    assert (await probe.head()).status == 200
     assert (await get(stage, "/v1/messages", "POST", {})).json()["error"]["type"] == "authentication_error"
     assert stage.lines == []
 
@@ -443,7 +446,7 @@ async def test_wrong_keys_are_answered_ever_later_and_a_right_one_at_once(stage:
 
 @story(*BOTH, keys=KEYS)
 async def test_refusals_at_the_door_are_counted_and_are_no_decisions(stage: Stage) -> None:
-    for path, headers in (("/v1/models", {}), ("/nowhere", {"x_api_key": "sk-all"}), ("/", {"origin": "http://e.example"}),
+    for path, headers in (("/v1/models", {}), ("/nowhere", {"x_api_key": "sk-all"}), ("/status", {"origin": "http://e.example"}),
                           ("/upstream/a/health", {"x_api_key": "sk-all", "sec_fetch_site": "cross-site"})):  # fmt: skip
         for _ in range(3):
             await get(stage, path, **headers)

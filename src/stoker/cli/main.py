@@ -38,6 +38,7 @@ from stoker.cli.commands import (
 from stoker.cli.commands import run as run_command
 from stoker.cli.console import options, terminal
 from stoker.cli.console.errors import FAILED, exit_code
+from stoker.cli.console.hints import CommandsWithHints
 from stoker.cli.console.installation import find_installation
 from stoker.cli.evaluate import results
 from stoker.domain.errors import ConfigError, StokerError
@@ -45,6 +46,7 @@ from stoker.domain.errors import ConfigError, StokerError
 # Plain help and plain tracebacks: rich costs 40 ms, which `stoker --help` does not have.
 app = typer.Typer(
     name="stoker",
+    cls=CommandsWithHints,
     help="One stable endpoint for the language models that you run yourself.",
     epilog="Start with: stoker up --demo, or stoker init. Every command: docs/reference/cli.md",
     no_args_is_help=True,

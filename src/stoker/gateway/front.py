@@ -36,14 +36,13 @@ from stoker.gateway.responses import StoredResponses, owner_of
 from stoker.gateway.status import StatusReport
 from stoker.gateway.usage import UsagePages
 from stoker.request.accept.body import read_body
-from stoker.request.accept.routes import HEALTH_PATHS, Route, RouteKind, Routes
+from stoker.request.accept.routes import PUBLIC, Route, RouteKind, Routes
 from stoker.request.accept.wire import Wire
 from stoker.request.outbox import Outbox
 from stoker.store.metrics import CONTENT_TYPE
 
 log = logging.getLogger("stoker.front")
 JSON = [(b"content-type", b"application/json")]
-_HEALTH = Route(RouteKind.HEALTH)
 
 UPSTREAM: dict[str, dict[tuple[str, str], bool]] = {
     "llama.cpp": {
@@ -104,8 +103,8 @@ class Front:
             pages = self.door.pages
             if pages.has_allowed_origins and not wire.is_local:
                 call.reply.headers.update(pages.reply_headers(wire.headers))
-            if wire.path in HEALTH_PATHS and wire.method in ("GET", "HEAD"):  # 2
-                self._simple(call, _HEALTH)
+            if wire.path in PUBLIC and wire.method in ("GET", "HEAD"):  # 2
+                self._simple(call, PUBLIC[wire.path])
                 return None
             if wire.method == "OPTIONS" and not wire.is_local and self._cors_preflight(call):
                 return None

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
+
 from stoker.cli.console import figures, terminal
-from stoker.cli.console.errors import NotRunning, RequestRefused, unknown_serve
+from stoker.cli.console.errors import FAILED, NotRunning, RequestRefused, unknown_serve
 from stoker.cli.console.installation import Installation
 from stoker.cli.console.loading import serves_to_load
 
@@ -32,6 +34,8 @@ class DryRunPlan:
     request: str
     command: str | None = None
     """The engine's command line, ready for a shell; None where nothing would start."""
+    fails: bool = False
+    """The command would refuse, or fail, as it is given now."""
 
 
 def switch_plan(
@@ -67,10 +71,16 @@ def down_plan(installation: Installation, name: str | None, drain_timeout: float
 
 
 def show_plan(plans: list[DryRunPlan], as_json: bool) -> None:
-    """Print plans for people or programs."""
+    """Print plans for people or programs. Raises typer.Exit(1) if one would fail."""
     if as_json:
         terminal.emit([{"serve": p.serve, "steps": p.steps, "command": p.command, "request": p.request} for p in plans])
-        return
+    else:
+        _print_plans(plans)
+    if any(plan.fails for plan in plans):
+        raise typer.Exit(FAILED)
+
+
+def _print_plans(plans: list[DryRunPlan]) -> None:
     if not plans:
         terminal.say("nothing would run")
     for plan in plans:
@@ -143,7 +153,7 @@ def _switch(
     own = running.name if running else configured.name if configured else name
     request = _request("switch", {"serve": own, "force": force, "drain_timeout": drain_timeout})
     if (end := _end_at_once(installation, running, configured, force)) is not None:  # 1
-        return DryRunPlan(own, [end], request)
+        return DryRunPlan(own, [end], request, fails=end.startswith("refuse: "))
     steps = [] if status is not None else [f"fail: Stoker does not run here; start it first: {installation.start}"]
     victims = _in_the_way(status, running) if status is not None and running is not None else []
     if configured is not None and configured.base_url is None:  # 2
@@ -153,14 +163,14 @@ def _switch(
     try:
         start, command = _start(installation, configured)  # 3
     except RequestRefused as error:
-        return DryRunPlan(own, [f"refuse: {error.message}"], request)
+        return DryRunPlan(own, [f"refuse: {error.message}"], request, fails=True)
     steps += start
     if configured is not None:  # 4
         steps.append(_wait_ready(configured))
     if victims:
         baseline = _baseline(installation, own, victims)
         steps.append(f"if it does not become ready: start {' and '.join(v.name for v in victims)} again{baseline}")
-    return DryRunPlan(own, steps, request, command)
+    return DryRunPlan(own, steps, request, command, fails=status is None)
 
 
 def _configured(installation: Installation, name: str, is_known: bool) -> Serve | None:

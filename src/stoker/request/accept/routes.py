@@ -79,6 +79,10 @@ _TREES = {
 }
 
 
+PUBLIC = {path: _PLAIN[path] for path in (*HEALTH_PATHS, "/")}
+"""Answered without a key. Claude Code probes `/`, and people open it in a browser."""
+
+
 class Routes:
     """The table with the configured prefixes in it."""
 

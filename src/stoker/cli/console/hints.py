@@ -1,0 +1,37 @@
+"""What to type instead of a command that people know from other programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typer.core import TyperGroup
+
+_INSTEAD = {
+    "status": "stoker serves status",
+    "ps": "stoker serves status",
+    "list": "stoker serves status",
+    "ls": "stoker serves status",
+    "models": "stoker serves status",
+    "logs": "stoker serves logs NAME",
+    "log": "stoker serves logs NAME",
+    "start": "stoker up, or stoker serves up NAME for one model",
+    "stop": "stoker serves down NAME; Ctrl-C or the service manager ends Stoker itself",
+    "load": "stoker serves up NAME",
+    "unload": "stoker serves down NAME",
+    "swap": "stoker slot switch NAME",
+    "pull": "stoker stage SOURCE",
+    "download": "stoker stage SOURCE",
+    "check": "stoker config check",
+    "bench": "stoker eval benchmark",
+    "help": "stoker --help",
+}
+
+
+class CommandsWithHints(TyperGroup):
+    """The top level of commands. An unknown one is answered with the command that does what was probably meant."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        instead = _INSTEAD.get(args[0]) if args else None
+        if instead is not None and self.get_command(ctx, args[0]) is None:
+            ctx.fail(f"No such command '{args[0]}'. Use: {instead}")
+        return super().resolve_command(ctx, args)
