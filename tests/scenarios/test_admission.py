@@ -181,7 +181,8 @@ async def test_above_the_context_is_refused_and_exactly_at_it_is_accepted(
     assert over.status == 400
     error = over.json()["error"]
     assert (error["code"], error["source"]) == ("context_length_exceeded", "stoker")
-    assert "60 prompt + 41 output" in error["message"]
+    assert (error["prompt_tokens"], error["output_tokens"], error["context"]) == (60, 41, 100)
+    assert ("60 + 41 > 100" if dialect == "messages" else "60 prompt + 41 output") in error["message"]
     assert (over.json().get("type") == "error") == (dialect == "messages")
     assert plane.received("counts", PATHS[dialect]) == [], "it reached the serve"
     assert (await ask(plane, "counts", text, dialect, **budget(dialect, 40))).status == 200

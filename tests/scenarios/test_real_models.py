@@ -174,7 +174,7 @@ async def test_the_context_check_counts_real_tokens_cold_and_warm_exactly_at_the
     cold = await ask(plane, "spark", text, dialect, **budget(dialect, 1024))
     error = cold.json()["error"]
     assert (cold.status, error["code"]) == (400, "context_length_exceeded")
-    prompt = int(error["message"].split(" prompt")[0].split()[-1])
+    prompt = error["prompt_tokens"]
     async with RawClient(plane.port, timeout=30) as client:
         counted = await client.ask("POST", "/v1/messages/count_tokens", document("spark", text, "messages"))
     assert counted.json()["input_tokens"] == prompt

@@ -10,7 +10,7 @@ from stoker.config.tables.value_types import DialectWord
 from stoker.domain.dialect import ENDPOINTS, SPOKEN, Dialect
 from stoker.domain.serve import Serve
 
-OURS = (Dialect.OLLAMA_CHAT, Dialect.OLLAMA_GENERATE)
+OURS = (Dialect.OLLAMA_CHAT, Dialect.OLLAMA_GENERATE, Dialect.OLLAMA_EMBED)
 WORD: TypeAdapter[str] = TypeAdapter(DialectWord)
 
 
