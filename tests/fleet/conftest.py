@@ -67,7 +67,8 @@ Story = Callable[[Workshop], Awaitable[None]]
 
 
 def holdings() -> tuple[set[int], int]:
-    """Our child processes (zombies too), and how many descriptors are open."""
+    """Our child processes (zombies too), and how many descriptors are open. Those of earlier tests are closed first."""
+    gc.collect()
     return {child.pid for child in psutil.Process().children(recursive=True)}, len(os.listdir("/proc/self/fd"))
 
 
