@@ -233,7 +233,8 @@ class OrchestratedRun:
                     try:
                         await asyncio.to_thread(self._parts.recorder.record, command)
                     except StokerError as error:
-                        self._happened(CommitFailed(error))
+                        # Before what arrived during the write, or the answer would end without this block.
+                        self._events.appendleft(CommitFailed(error))
                         return
                     self.usage.on_committed(len(self._as_written.add(block)))
                     self._parts.reply.add(self._blocks.add(block))
