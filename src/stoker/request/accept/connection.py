@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple, Protocol
 
 import httptools
@@ -18,6 +18,7 @@ from uvicorn.server import ServerState
 
 from stoker.domain.errors import ClientError
 from stoker.request.accept.budget import BodyBudget
+from stoker.request.accept.idle_connections import IdleConnections
 from stoker.request.accept.inline_task import InlineTask
 from stoker.request.accept.wire import STATUS_LINES, Wire
 from stoker.request.outbox import Outbox
@@ -53,6 +54,7 @@ class RequestHandler(Protocol):
 
     outbox: Outbox
     bodies: BodyBudget
+    idle: IdleConnections
 
     def handle(self, wire: Wire) -> Coroutine[Any, Any, None] | None:
         """Answer at once, or return the coroutine that will. Raises nothing."""
@@ -79,6 +81,7 @@ class WireProtocol(asyncio.Protocol):
         self._handler: RequestHandler = config.app  # type: ignore[assignment]  # no ASGI application
         self.outbox = self._handler.outbox
         self.bodies = self._handler.bodies
+        self._idle = self._handler.idle
         self._parser = _parser(self)
         self._keep_alive = config.timeout_keep_alive
         self._idle_since = 0.0
@@ -170,6 +173,30 @@ class WireProtocol(asyncio.Protocol):
         else:
             self._running.close_after()
 
+    # -- moving to another process: see `MovableConnection` ------------------------------------------------------
+
+    @property
+    def is_idle(self) -> bool:
+        return self._running is None and self._incoming is None and not self._next and not self._fruitless
+
+    @property
+    def is_encrypted(self) -> bool:
+        return self.transport.get_extra_info("ssl_object") is not None
+
+    def move(self, take: Callable[[int], None]) -> bool:
+        transport = self.transport
+        if not self.is_idle or self.is_encrypted or transport.is_closing() or transport.get_write_buffer_size():
+            return False
+        take(transport.get_extra_info("socket").fileno())
+        transport.abort()  # closes this descriptor; the connection goes on with its copy
+        return True
+
+    def close_when_idle(self) -> None:
+        if self.is_idle:
+            self.transport.close()
+        elif self._running is not None:
+            self._running.close_after()
+
     # -- llhttp --------------------------------------------------------------------------------------------------
 
     def on_url(self, url: bytes) -> None:
@@ -222,6 +249,8 @@ class WireProtocol(asyncio.Protocol):
         self._idle_since = self.loop.time()
         if self._next:
             self.loop.call_soon(self._start)
+        elif self._idle.on_idle is not None:
+            self._idle.on_idle(self)
 
     def stop_reading(self) -> None:
         self._read(False)

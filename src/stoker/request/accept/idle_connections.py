@@ -1,0 +1,37 @@
+"""What happens to a connection after a reply: it waits for the next request, or another process goes on with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+
+class MovableConnection(Protocol):
+    """A client's connection, which another process may go on with between two requests."""
+
+    @property
+    def is_idle(self) -> bool:
+        """No request runs or has begun to come."""
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Only this process has its keys."""
+
+    def move(self, take: Callable[[int], None]) -> bool:
+        """Call `take` with the socket's descriptor, which it may copy, and close the descriptor. False: the connection
+        is not idle, its last reply is not sent yet, or it is encrypted; it stays then. It also stays if `take` raises.
+        """
+
+    def close_when_idle(self) -> None:
+        """Close it: now, or with the reply under way."""
+
+
+class IdleConnections:
+    """`on_idle` is called with each connection whose reply is complete and which stays open; None: nothing is."""
+
+    def __init__(self) -> None:
+        self.on_idle: Callable[[MovableConnection], None] | None = None
+
+    def give_to(self, on_idle: Callable[[MovableConnection], None] | None) -> None:
+        """Set `on_idle`."""
+        self.on_idle = on_idle
