@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import http.client
 import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 from tests.scenarios.caller import Talk, ask, story
 from tests.scenarios.plane import PATIENCE, LocalConnection, Plane, poll, running, serve, until
@@ -150,3 +158,47 @@ async def test_where_no_stoker_runs_replacing_one_is_a_start() -> None:
     with running(serve("a"), started=False) as plane:
         plane.start("--config", str(plane.config), "--replace")
         assert (await ask(plane, "a")).status == 200
+
+
+# -- systemd keeps the socket ------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def activated(plane: Plane, listening: socket.socket) -> Iterator[subprocess.Popen[bytes]]:
+    """`stoker up` as systemd starts it with a socket: descriptor 3, and two variables."""
+    command = ["sh", "-c", 'LISTEN_PID=$$ LISTEN_FDS=1 exec "$@"', "sh", str(Path(sys.executable).with_name("stoker"))]
+    with (plane.directory / "activated.txt").open("ab") as out:
+        process = subprocess.Popen(
+            [*command, "up", "--config", str(plane.config), "--leave-running"],
+            env=plane.environment, preexec_fn=lambda: os.dup2(listening.fileno(), 3), pass_fds=(3,),
+            stdout=out, stderr=out,
+        )  # fmt: skip
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+
+@story
+async def test_with_a_socket_that_systemd_keeps_a_restart_serves_who_waits_and_who_comes_meanwhile() -> None:
+    with running(serve("a", max_active=1), started=False) as plane:
+        listening = socket.create_server(("127.0.0.1", plane.port), backlog=128)
+        with listening, activated(plane, listening) as first:
+            async with Talk(plane, "a", LONG, stream=True) as talk, asyncio.TaskGroup() as tasks:
+                await talk.event()
+                waiting = tasks.create_task(ask(plane, "a"))
+                await until(lambda: plane.serve("a")["queued"] == 1, "it waits")
+                first.send_signal(signal.SIGTERM)
+                await asyncio.sleep(0.1)  # the signal is handled; that is not visible from outside
+                late = tasks.create_task(ask(plane, "a"))
+                await talk.rest()
+                assert (await waiting).status == 200
+                assert await asyncio.to_thread(first.wait, PATIENCE) == 0
+                assert not late.done()
+                with activated(plane, listening) as second:
+                    assert (await late).status == 200
+                    second.send_signal(signal.SIGTERM)
+                    assert await asyncio.to_thread(second.wait, PATIENCE) == 0
+        plane.start()
+        assert plane.starts("a") == 1

@@ -124,6 +124,11 @@ class ConnectionMover:
     def under_way(self) -> int:
         return sum(not connection.is_idle for connection in self._connections)
 
+    @property
+    def _has_work(self) -> bool:
+        """An encrypted connection that is idle needs no more than its client to close it."""
+        return any(not (connection.is_idle and connection.is_encrypted) for connection in self._connections)
+
     async def run(self, idle: IdleConnections, grace: float) -> None:
         """Until no request is under way, the successor is gone, or after `grace` seconds. On cancel nothing more moves.
 
@@ -146,7 +151,7 @@ class ConnectionMover:
         while not self.has_lost_successor:
             for connection in tuple(self._connections):
                 self._move(connection)
-            if self.has_received and not self.under_way:
+            if self.has_received and not self._has_work:
                 return
             if self._loop.time() >= report_at:
                 report_at = self._loop.time() + REPORT

@@ -203,9 +203,10 @@ class Server(uvicorn.Server):
         grace = 0.0 if has_waited else self._options.grace
         self._draining = self._loop.create_task(self._conductor.shut_down(grace), name="drain")
         try:
-            if self.successor is None or self.server_state.connections or self.server_state.tasks:
+            if self.successor is None or not all(connection.is_idle for connection in self._connections):
                 await super().shutdown(sockets)
             else:
+                self._abort_connections()  # encrypted ones, which wait for their clients to close them, too
                 await self._draining
         finally:
             self._draining.cancel()

@@ -212,6 +212,7 @@ def _with_commands(
     if is_moved:  # the socket may change only while neither it nor the front door runs
         steps = (steps[0], *_stops(ours, front_door), (*ours, "start", FRONT_DOOR))
     lingering = () if site.user is not None else (("loginctl", "enable-linger"),)
+    undo: tuple[tuple[str, ...], ...]
     if not front_door.exists():
         undo = ((*ours, "stop", SOCKET, FRONT_DOOR), (*ours, "disable", SOCKET, FRONT_DOOR), reload)
     else:

@@ -177,7 +177,7 @@ class WireProtocol(asyncio.Protocol):
 
     @property
     def is_idle(self) -> bool:
-        return self._running is None and self._incoming is None and not self._next and not self._fruitless
+        return self._is_between_requests and not self.transport.get_write_buffer_size()
 
     @property
     def is_encrypted(self) -> bool:
@@ -185,17 +185,21 @@ class WireProtocol(asyncio.Protocol):
 
     def move(self, take: Callable[[int], None]) -> bool:
         transport = self.transport
-        if not self.is_idle or self.is_encrypted or transport.is_closing() or transport.get_write_buffer_size():
+        if not self.is_idle or self.is_encrypted or transport.is_closing():
             return False
         take(transport.get_extra_info("socket").fileno())
         transport.abort()  # closes this descriptor; the connection goes on with its copy
         return True
 
     def close_when_idle(self) -> None:
-        if self.is_idle:
+        if self._is_between_requests:
             self.transport.close()
         elif self._running is not None:
             self._running.close_after()
+
+    @property
+    def _is_between_requests(self) -> bool:
+        return self._running is None and self._incoming is None and not self._next and not self._fruitless
 
     # -- llhttp --------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ class MovableConnection(Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """No request runs or has begun to come."""
+        """No request runs or has begun to come, and the last reply is sent."""
 
     @property
     def is_encrypted(self) -> bool:
@@ -19,7 +19,7 @@ class MovableConnection(Protocol):
 
     def move(self, take: Callable[[int], None]) -> bool:
         """Call `take` with the socket's descriptor, which it may copy, and close the descriptor. False: the connection
-        is not idle, its last reply is not sent yet, or it is encrypted; it stays then. It also stays if `take` raises.
+        is not idle, or it is encrypted; it stays then. It also stays if `take` raises.
         """
 
     def close_when_idle(self) -> None:
