@@ -23,7 +23,7 @@ class Connection:
     def move(self, take: Callable[[int], None]) -> bool:
         return False
 
-    def close_when_idle(self) -> None: ...
+    def announce_end(self) -> None: ...
 
 
 def body(**changes: object) -> bytes:

@@ -112,7 +112,9 @@ class ConnectionMover:
     """Empties this process: idle connections go to the successor, those with a request follow after its reply."""
 
     def __init__(self, connections: Collection[MovableConnection], channel: socket.socket | None) -> None:
-        """`connections`: the open ones, kept up to date by the server. `channel` None: idle connections are closed."""
+        """`connections`: the open ones, kept up to date by the server. `channel` None: they stay, and their next reply is
+        the last.
+        """
         self._connections = connections
         self._channel = channel
         self._loop = asyncio.get_running_loop()
@@ -126,8 +128,9 @@ class ConnectionMover:
 
     @property
     def _has_work(self) -> bool:
-        """An encrypted connection that is idle needs no more than its client to close it."""
-        return any(not (connection.is_idle and connection.is_encrypted) for connection in self._connections)
+        """An idle connection that cannot move may be closed."""
+        stays = self._channel is None
+        return any(not one.is_idle or not (stays or one.is_encrypted) for one in self._connections)
 
     async def run(self, idle: IdleConnections, grace: float) -> None:
         """Until no request is under way, the successor is gone, or after `grace` seconds. On cancel nothing more moves.
@@ -135,6 +138,7 @@ class ConnectionMover:
         Requests on connections that stay are served as always.
         """
         idle.give_to(self._move_soon)
+        idle.end(self._channel is None or any(connection.is_encrypted for connection in self._connections))
         if self._channel is not None:
             self._loop.add_reader(self._channel, self._on_readable)
         try:
@@ -143,6 +147,7 @@ class ConnectionMover:
                     await self._empty()
         finally:
             idle.give_to(None)
+            idle.end(False)
             if self._channel is not None:
                 self._loop.remove_reader(self._channel)
 
@@ -161,7 +166,7 @@ class ConnectionMover:
     def _move(self, connection: MovableConnection) -> None:
         channel = self._channel
         if channel is None or connection.is_encrypted:
-            connection.close_when_idle()
+            connection.announce_end()
             return
         with contextlib.suppress(OSError):  # BlockingIOError: the successor is behind, the next look tries again
             connection.move(lambda handle: send(channel, MessageKind.CONNECTION, 0, [handle]))

@@ -33,6 +33,8 @@ log = logging.getLogger("stoker.front")
 BACKLOG = 2048
 CUT_WITHIN = 0.5
 """Seconds after a second signal until connections are aborted: clients may read the end of their streams first."""
+LAST_WRITE = 0.01
+"""Seconds in which an idle connection may say that it ends."""
 EXIT_WITHIN = 1.8
 """Seconds after a second signal until the process exits, whatever hangs."""
 
@@ -206,8 +208,11 @@ class Server(uvicorn.Server):
             if self.successor is None or not all(connection.is_idle for connection in self._connections):
                 await super().shutdown(sockets)
             else:
-                self._abort_connections()  # encrypted ones, which wait for their clients to close them, too
+                for connection in tuple(self.server_state.connections):  # encrypted and idle
+                    connection.transport.close()
                 await self._draining
+                await asyncio.sleep(LAST_WRITE)
+                self._abort_connections()  # else each waits for its client to close it, too
         finally:
             self._draining.cancel()
             await asyncio.gather(self._draining, return_exceptions=True)

@@ -177,7 +177,8 @@ class WireProtocol(asyncio.Protocol):
 
     @property
     def is_idle(self) -> bool:
-        return self._is_between_requests and not self.transport.get_write_buffer_size()
+        is_between_requests = self._running is None and self._incoming is None and not self._next
+        return is_between_requests and not self._fruitless and not self.transport.get_write_buffer_size()
 
     @property
     def is_encrypted(self) -> bool:
@@ -191,15 +192,9 @@ class WireProtocol(asyncio.Protocol):
         transport.abort()  # closes this descriptor; the connection goes on with its copy
         return True
 
-    def close_when_idle(self) -> None:
-        if self._is_between_requests:
-            self.transport.close()
-        elif self._running is not None:
+    def announce_end(self) -> None:
+        if self._running is not None and not self._running.is_started:
             self._running.close_after()
-
-    @property
-    def _is_between_requests(self) -> bool:
-        return self._running is None and self._incoming is None and not self._next and not self._fruitless
 
     # -- llhttp --------------------------------------------------------------------------------------------------
 
@@ -212,7 +207,7 @@ class WireProtocol(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         parser = self._parser
         version = parser.get_http_version()
-        keeps_alive = version != "1.0" and parser.should_keep_alive()
+        keeps_alive = version != "1.0" and parser.should_keep_alive() and not self._idle.is_ending
         url, self._url = self._url, b""
         headers, self._headers = self._headers, []
         self._incoming = wire = Wire(self, parser.get_method().decode(), url, headers, version, keeps_alive)

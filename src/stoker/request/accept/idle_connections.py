@@ -22,16 +22,23 @@ class MovableConnection(Protocol):
         is not idle, or it is encrypted; it stays then. It also stays if `take` raises.
         """
 
-    def close_when_idle(self) -> None:
-        """Close it: now, or with the reply under way."""
+    def announce_end(self) -> None:
+        """Let the reply under way be the last one, and say so, if it has not begun."""
 
 
 class IdleConnections:
-    """`on_idle` is called with each connection whose reply is complete and which stays open; None: nothing is."""
+    """Rules for all connections, between two requests."""
 
     def __init__(self) -> None:
         self.on_idle: Callable[[MovableConnection], None] | None = None
+        """Called with each connection whose reply is complete and which stays open; None: nothing is called."""
+        self.is_ending = False
+        """The reply to each request that comes is its connection's last one, and says so."""
 
     def give_to(self, on_idle: Callable[[MovableConnection], None] | None) -> None:
         """Set `on_idle`."""
         self.on_idle = on_idle
+
+    def end(self, is_ending: bool) -> None:
+        """Set `is_ending`."""
+        self.is_ending = is_ending
