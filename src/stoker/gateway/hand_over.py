@@ -112,8 +112,8 @@ class ConnectionMover:
     """Empties this process: idle connections go to the successor, those with a request follow after its reply."""
 
     def __init__(self, connections: Collection[MovableConnection], channel: socket.socket | None) -> None:
-        """`connections`: the open ones, kept up to date by the server. `channel` None: they stay, and their next reply is
-        the last.
+        """`connections`: the open ones, kept up to date by the server. `channel` None: they stay, and their next reply
+        is the last.
         """
         self._connections = connections
         self._channel = channel
