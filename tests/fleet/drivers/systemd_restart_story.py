@@ -48,7 +48,8 @@ def stream(port):
 
 
 def main():
-    found = {"problems": []}
+    problems: list[str] = []
+    found: dict[str, object] = {"problems": problems}
     configure(8123)
     install.carry_out(install.plan(SITE, [], Path("/"), False, True), install.command)
     stream(8123)
@@ -59,7 +60,7 @@ def main():
             try:
                 lengths.append(stream(8123))
             except (OSError, http.client.HTTPException) as error:
-                found["problems"].append(repr(error))
+                problems.append(repr(error))
 
     clients = [threading.Thread(target=client) for _ in range(CLIENTS)]
     for thread in clients:
