@@ -115,10 +115,11 @@ def test_a_demo_that_runs_beside_a_configuration_is_pointed_at(
 def test_reload_tells_what_changed_and_fails_with_problems(
     stoker: FakeStoker, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answer = {"changed": ["fast"], "added": ["new"], "removed": [], "routing": False, "lapsed": [], "problems": []}
+    answer = {"changed": ["fast"], "added": ["new"], "removed": [], "routing": False, "lapsed": [], "problems": [],
+              "settings": ["serve[fast].port"]}  # fmt: skip
     stoker.answer("POST /admin/reload", answer)
     assert run(["reload"]) == 0
-    assert capsys.readouterr().out == "changed: fast\nadded: new\n"
+    assert capsys.readouterr().out == "changed: fast\nadded: new\nsetting: serve[fast].port\n"
     assert run(["reload", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == answer
     stoker.answer("POST /admin/reload", {"problems": ["stoker.toml:3: key 'x': what is this"]})

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import http.client
 from collections.abc import Iterator
 
 import pytest
-from tests.scenarios.plane import Plane, running, serve
+from tests.scenarios.plane import Plane, config, running, serve
 
 CALLER, ENGINE, OPERATOR = "c" * 32, "e" * 32, "o" * 32
 DOOR = """keys = [
@@ -84,3 +85,40 @@ def test_a_command_that_sends_a_secret_says_which_one_is_missing(plane: Plane) -
     done = plane.run("eval", "benchmark", "a", "--requests", "1")
     assert done.returncode != 0
     assert "operator.key does not exist" in done.stdout + done.stderr
+
+
+# -- reload ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_reload_names_what_changed_and_a_new_key_counts_at_once() -> None:
+    keys = 'keys = [{ name = "team", value = "file:team.key" }]'
+    with running(serve("a"), front_door=keys, started=False) as plane:
+        key = plane.directory / "team.key"
+        key.write_text("1" * 32)
+        key.chmod(0o600)
+        plane.start()
+        key.write_text("2" * 32)
+        plane.write(config(serve("a"), front_door=f'{keys}\nallowed_hosts = ["gpu.example"]'))
+        done = plane.run("reload")
+        assert done.stdout == "setting: front_door.allowed_hosts\nsetting: front_door.keys[team].value\n"
+        assert [answered(plane, key) for key in ("1" * 32, "2" * 32)] == [401, 200]
+        assert plane.run("reload").stdout == "nothing changed\n"
+
+
+def test_a_reload_with_another_port_changes_nothing_at_all() -> None:
+    with running(serve("a")) as plane:
+        plane.write(config(serve("a"), serve("b"), front_door="").replace("PORT", "1"))
+        done = plane.run("reload")
+        assert done.returncode == 1
+        assert "front_door.port takes effect only with a restart: stop Stoker and start it again" in done.stderr
+        assert [one["name"] for one in plane.status()["serves"]] == ["a"]
+        plane.write(config(serve("a"), serve("b")))
+        assert plane.run("reload").stdout == "added: b\nsetting: serve[b]\n"
+
+
+def answered(plane: Plane, key: str) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", plane.port, timeout=30)
+    connection.request("GET", "/v1/models", headers={"authorization": f"Bearer {key}"})
+    status = connection.getresponse().status
+    connection.close()
+    return status
