@@ -56,10 +56,13 @@ def choose(
 def test_as_much_as_fits_on_the_device_whatever_is_free_now() -> None:
     idle, busy = choose(devices=(gpu(24),)), choose(devices=(gpu(24, free=1),))
     assert idle == busy
-    assert idle.context is not None and LEAST < idle.context < 131072 and idle.context % 256 == 0
+    assert idle.context is not None
+    assert LEAST < idle.context < 131072
+    assert idle.context % 256 == 0
     fits = check.check_fit(replace(AUTO, context=idle.context), [gpu(24)], MAIN, EIGHT)
     larger = check.check_fit(replace(AUTO, context=idle.context + 256), [gpu(24)], MAIN, EIGHT)
-    assert not fits.problems and larger.problems
+    assert not fits.problems
+    assert larger.problems
     assert fits.context == idle.context, "what `stoker fit` says"
 
 
@@ -72,13 +75,14 @@ def test_never_above_what_the_model_was_trained_for() -> None:
 def test_a_budget_of_the_configuration_counts_instead_of_the_device() -> None:
     by_slot = choose(slot=Slot("gpu", memory=12 * GIB), devices=(gpu(80),))
     by_serve = choose(replace(AUTO, memory=12 * GIB), Slot("gpu", memory=70 * GIB), (gpu(80),))
-    assert by_slot == by_serve and by_slot.context is not None and by_slot.context < 131072
+    assert by_slot == by_serve
+    assert 0 < (by_slot.context or 0) < 131072
     assert choose(slot=Slot("gpu", memory=999 * GIB), devices=(gpu(24),)) == choose(devices=(gpu(24),))
 
 
 def test_without_a_device_half_of_main_memory_counts() -> None:
     small = choose(replace(AUTO, parallel=4), main=HostMemory(32 * GIB, 1 * GIB))
-    assert small.context is not None and small.context < 131072
+    assert 0 < (small.context or 0) < 131072
     need = check.check_fit(replace(AUTO, parallel=4, context=small.context), [], HostMemory(64 * GIB, 64 * GIB), EIGHT)
     assert 15.5 * GIB < need.needed <= 16 * GIB
     assert choose(main=HostMemory(9 * GIB, 1 * GIB)).context == LEAST, "more than half, rather than not at all"
@@ -116,8 +120,10 @@ def test_only_serves_that_ask_for_it_get_one_and_missing_weights_wait(tmp_path: 
     fixed = Serve("fixed", model=model, context=512)
     found = with_contexts((there, absent, fixed), (Slot("gpu", ("0",)),), Card(gpu(24)))
     assert [serve.context for serve in found][1:] == [None, 512]
-    assert found[0].context and not found[0].context_problem and not found[1].context_problem
-    assert found[0].launches_like(there) and there.launches_like(found[0]), "chosen at the start: no other launch"
+    assert found[0].context
+    assert [serve.context_problem for serve in found] == ["", "", ""]
+    assert found[0].launches_like(there), "chosen at the start: no other launch"
+    assert there.launches_like(found[0])
     assert not found[0].launches_like(replace(found[0], context=256)), "another context is another launch"
     assert found[0].launches_like(replace(found[0], auto_context=False)), "the same number, written down"
 

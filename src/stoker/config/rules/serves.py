@@ -81,7 +81,7 @@ def _check_context(doc: ConfigDocument, entry: ServeEntry) -> None:
         advice = CONTEXT_INSTEAD.get(entry.engine, "give a number").format(name=entry.name)
     doc.problem(
         entry.at(doc, "context"),
-        f'"auto" is for llama.cpp that Stoker starts as a process, which serve \'{entry.name}\' is not; {advice}',
+        f"\"auto\" is for llama.cpp that Stoker starts as a process, which serve '{entry.name}' is not; {advice}",
     )
 
 

@@ -138,6 +138,6 @@ Count = Annotated[int, Field(ge=1, le=2**31)]
 AutoCount = Annotated[
     int | Literal["auto"],
     PlainValidator(value_checks.count_or("auto")),
-    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1, "maximum": 2**31}, {"const": "auto"}]}),
+    WithJsonSchema({"oneOf": [{"type": "integer", "minimum": 1, "maximum": 2**31}, {"const": "auto"}]}),
 ]
 Share = Annotated[float, Field(gt=0, le=1)]

@@ -12,11 +12,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from stoker.domain.serve import Serve, Slot
+from stoker.fleet.memory import host as memory_of_host
 from stoker.fleet.memory.device import Device, DeviceProbe
 from stoker.fleet.memory.fit import check
 from stoker.fleet.memory.fit.estimate import FitPlan, estimate, largest_context
 from stoker.fleet.memory.fit.shape import Shape, UnreadableModel
-from stoker.fleet.memory.host import HostMemory, host_memory
+from stoker.fleet.memory.host import HostMemory
 from stoker.fleet.memory.ledger import AIM
 
 LEAST = 4096
@@ -44,7 +45,7 @@ def with_contexts(serves: Iterable[Serve], slots: Iterable[Slot], probe: DeviceP
     if not any(serve.auto_context for serve in serves):
         return serves
     by_name = {slot.name: slot for slot in slots}
-    devices, main = probe.devices(), host_memory()
+    devices, main = probe.devices(), memory_of_host.host_memory()
     return tuple(
         with_context(serve, by_name.get(serve.slot or ""), devices, main) if serve.auto_context else serve
         for serve in serves
@@ -83,7 +84,9 @@ def choose_context(
         room = int(main.total * HOST_SHARE)
     if room is None:
         advice = "give its size as `memory` of the slot, or set `context`"
-        return ContextChoice(None, shape.context, f'{name} has `context = "auto"`, and memory is unknown: {advice}')  # 1
+        return ContextChoice(
+            None, shape.context, f'{name} has `context = "auto"`, and memory is unknown: {advice}'
+        )  # 1
     least = min(LEAST, shape.context or LEAST)
     most = shape if shape.context else replace(shape, context=LEAST)
     found = largest_context(most, plan, room, host if plan.devices else None)
