@@ -46,7 +46,7 @@ def test_units_are_written_and_the_next_command_is_told(config: Path, root: Path
     assert put(root) == 0
     out = capsys.readouterr().out
     assert f"wrote   {root}/{UNITS}/stoker.service\n" in out
-    assert out.endswith(f"next: systemctl --root={root} enable stoker.service\n")
+    assert out.endswith(f"next: systemctl --root={root} enable stoker.socket stoker.service\n")
     assert f"up --config {config.resolve()} --leave-running --resume\n" in text(root, "stoker.service")
     assert f"User={ME}\n" in text(root, "stoker.service")
     assert put(root) == 0
@@ -66,7 +66,7 @@ def test_a_dry_run_prints_every_file_and_command_and_writes_nothing(config: Path
     assert "fast would run in slot gpu0 after the next start" in out
     assert not root.exists()
     assert run(["install", "systemd", "--run-as", ME, "--start", "--dry-run"]) == 0
-    assert "would run systemctl enable stoker.service\n" in capsys.readouterr().out
+    assert "would run systemctl enable stoker.socket stoker.service\n" in capsys.readouterr().out
 
 
 def test_programs_get_one_document(config: Path, root: Path, capsys: Captured) -> None:
@@ -74,7 +74,7 @@ def test_programs_get_one_document(config: Path, root: Path, capsys: Captured) -
     document: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert document["done"] is True
     assert document["files"][f"{root}/{UNITS}/stoker.service"] == text(root, "stoker.service")
-    assert document["next"] == [["systemctl", f"--root={root}", "enable", "stoker.service"]]
+    assert document["next"] == [["systemctl", f"--root={root}", "enable", "stoker.socket", "stoker.service"]]
 
 
 def test_profile_is_what_runs_after_the_next_start(config: Path, root: Path, capsys: Captured) -> None:

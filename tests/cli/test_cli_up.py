@@ -33,6 +33,7 @@ class Ran:
     read: Callable[[], Settings] | None
     force: frozenset[str]
     resume: bool = False
+    replace: bool = False
 
 
 @pytest.fixture

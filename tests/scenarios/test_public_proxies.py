@@ -18,14 +18,17 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from tests.edge.ingresses import CADDY, NGINX, make_certificate
 from tests.scenarios.plane import Plane, free_port, poll, running, serve
 
 from stoker.testing.script.script import Script
 
-GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "public-route.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "reverse-proxy.md"
 HOST = "llm.example"
+UNKNOWN = "unknown.example"
+"""A host that the proxy serves and that is not in `allowed_hosts`."""
 GAP, TOKENS = 0.15, 6
 KEY, FEW = "sk-public-proxies-0001", "sk-public-proxies-0002"
 CLIENT = "127.0.0.3"
@@ -34,10 +37,14 @@ CLIENT = "127.0.0.3"
 
 def block(heading: str, language: str) -> str:
     """The first block of code below a heading of the guide."""
+    return blocks(heading, language)[0]
+
+
+def blocks(heading: str, language: str) -> list[str]:
     section = GUIDE.read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
-    found = re.search(rf"```{language}\n(.*?)```", section, re.DOTALL)
-    assert found is not None, f"the guide has no {language} below '{heading}'"
-    return found.group(1)
+    found = re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL)
+    assert found, f"the guide has no {language} below '{heading}'"
+    return list(found)
 
 
 def put(text: str, *changes: tuple[str, str]) -> str:
@@ -51,8 +58,8 @@ def put(text: str, *changes: tuple[str, str]) -> str:
 class PublicHost:
     """The proxy's address."""
 
-    def __init__(self, port: int, folder: Path, plane: Plane) -> None:
-        self.port, self.plane = port, plane
+    def __init__(self, port: int, folder: Path, plane: Plane, pid: int) -> None:
+        self.port, self.plane, self.pid = port, plane, pid
         self._context = ssl.create_default_context(cafile=str(folder / "cert.pem"))
 
     def connect(self) -> http.client.HTTPConnection:
@@ -121,7 +128,7 @@ def nginx(folder: Path, port: int, stoker: int) -> list[str]:
 
 
 def caddy(folder: Path, port: int, stoker: int) -> list[str]:
-    site = f"https://llm.example:{port} {{\n\tbind 127.0.0.1"
+    site = f"https://{HOST}:{port}, https://{UNKNOWN}:{port} {{\n\tbind 127.0.0.1"
     recipe = put(
         block("Behind Caddy", "caddy"),
         ("127.0.0.1:8000", f"127.0.0.1:{stoker}"), ("llm.example {", site),
@@ -134,7 +141,7 @@ def caddy(folder: Path, port: int, stoker: int) -> list[str]:
 
 @pytest.fixture(scope="module")
 def stoker() -> Iterator[Plane]:
-    shown = tomllib.loads(block("Behind a proxy", "toml"))["front_door"]
+    shown = tomllib.loads(block("Settings in Stoker", "toml"))["front_door"]
     kept = "\n".join(f"{name} = {json.dumps(shown[name])}" for name in ("auth", "allowed_hosts", "trusted_proxies"))
     keys = (
         'keys = [{ name = "team", value = "env:TEAM_KEY" }, '
@@ -161,7 +168,7 @@ def public(
     env = {**os.environ, "HOME": str(folder), "XDG_DATA_HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
     with (folder / "out.txt").open("wb") as out:
         process = subprocess.Popen(command(folder, port, stoker.port), env=env, stdout=out, stderr=out)
-    host = PublicHost(port, folder, stoker)
+    host = PublicHost(port, folder, stoker, process.pid)
 
     def listens() -> bool:
         assert process.poll() is None, (folder / "out.txt").read_text()
@@ -191,8 +198,8 @@ def test_tokens_come_through_one_by_one_as_they_do_directly(public: PublicHost) 
         assert all(later - earlier > GAP / 3 for earlier, later in pairwise(times)), times
 
 
-def test_a_body_of_20_megabytes_passes(public: PublicHost) -> None:
-    document = chat(messages=[{"role": "user", "content": "x" * 20_000_000}])
+def test_a_body_of_30_mebibytes_passes(public: PublicHost) -> None:
+    document = chat(messages=[{"role": "user", "content": "x" * (30 << 20)}])
     status, _, body = public.ask("POST", "/v1/chat/completions", document)
     assert status == 200, body[:300]
 
@@ -248,3 +255,32 @@ def test_what_a_client_invents_about_itself_is_not_believed(public: PublicHost) 
     log = (public.plane.state / "logs" / "stoker.log").read_text()
     assert f"refused: {CLIENT} came with a wrong key" in log
     assert "192.0.2.99" not in log
+
+
+def test_a_host_that_is_not_allowed_is_named_with_the_setting(public: PublicHost) -> None:
+    status, _, body = public.ask("GET", "/v1/models", host=UNKNOWN)
+    error = json.loads(body)["error"]
+    assert (status, error["code"]) == (403, "foreign_host")
+    assert error["message"] == f"Host '{UNKNOWN}' is not allowed: add it to front_door.allowed_hosts"
+
+
+def test_connections_to_stoker_are_kept_open(public: PublicHost) -> None:
+    for _ in range(10):
+        assert public.ask("GET", "/v1/models")[0] == 200
+    found = psutil.Process(public.pid).children(recursive=True) or [psutil.Process(public.pid)]
+    kept = [c for one in found for c in one.net_connections() if c.raddr and c.raddr.port == public.plane.port]
+    assert 0 < len([c for c in kept if c.status == psutil.CONN_ESTABLISHED]) <= 3, kept
+    assert not [c for c in kept if c.status == psutil.CONN_TIME_WAIT]
+
+
+def test_the_recipe_for_traefik_says_the_same() -> None:
+    """Nothing here runs Traefik: its recipe is read, not tried."""
+    yaml: Any = pytest.importorskip("yaml")
+    static, dynamic = (yaml.safe_load(text) for text in blocks("Behind Traefik", "yaml"))
+    assert static["entryPoints"]["websecure"]["transport"]["respondingTimeouts"] == {"readTimeout": "10m"}
+    [service] = dynamic["http"]["services"].values()
+    assert service["loadBalancer"]["servers"] == [{"url": "http://127.0.0.1:8000"}]
+    assert service["loadBalancer"]["serversTransport"] in dynamic["http"]["serversTransports"]
+    [router] = dynamic["http"]["routers"].values()
+    assert router["service"] in dynamic["http"]["services"]
+    assert f"Host(`{HOST}`)" in router["rule"]

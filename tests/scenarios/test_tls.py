@@ -19,12 +19,13 @@ from typing import Any
 
 import openai
 import pytest
-from tests.scenarios.plane import Plane, poll, running, serve
+from tests.scenarios.plane import PATIENCE, Plane, poll, running, serve
 
 from stoker.domain.access import TlsSettings
 from stoker.request.accept.tls import UnusableCertificate, load_certificate
 from stoker.testing.script.script import Script
 
+LONG = "script: gap=0.01 tokens=100"
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes certificates, is missing")
 
 
@@ -199,3 +200,15 @@ def test_a_certificate_counts_from_its_first_day_to_its_last(files: Path) -> Non
         load_certificate(settings, time.time() + 3 * 86_400)
     with pytest.raises(UnusableCertificate, match="is not valid before 20"):
         load_certificate(settings, time.time() - 86_400)
+
+
+def test_a_replaced_front_door_goes_on_with_its_certificate_and_the_open_connection_is_closed(files: Path) -> None:
+    with running(serve("a", Script(tokens=5)), front_door=tls(files)) as plane:
+        with asked(plane, files / "own.crt", stream=True, messages=[{"role": "user", "content": LONG}]) as reply:
+            reply.readline()
+            before = plane.process
+            plane.start("--config", str(plane.config), "--replace")
+            assert reply.read().endswith(b"data: [DONE]\n\n")
+        assert before is not None
+        assert before.wait(PATIENCE) == 0
+        assert status(plane, files / "own.crt") == 200

@@ -1,6 +1,7 @@
 """Builds the program, reloads it, runs it until a signal. Start reading at `run`, then `build`.
 
 run                lock, sockets, log; build, open, serve until a signal, close
+take_over          replaces a running Stoker; inherited_sockets  the socket that systemd keeps
 build              the parts, from the bottom up: store_parts, fleet_parts, quality_parts, then the rest
 parts              all of them, as one frozen record per room
 context            what every part may be built with; the options of the command line

@@ -27,6 +27,8 @@ class RunOptions:
     """Rejected and blocked serves that may run."""
     leave_running: bool = False
     """Serves outlive the program."""
+    replace: bool = False
+    """Take the sockets from the Stoker that runs on the same state directory, and replace it."""
     resume: bool = False
     """What ran last in each slot is started again, as after a reboot."""
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import uvicorn
 
@@ -20,13 +22,15 @@ from stoker.app.build import build, close_parts
 from stoker.app.configuration import ActiveConfiguration, Configuration, first_configuration
 from stoker.app.context import Announce, RunOptions
 from stoker.app.fleet_parts import follow_edges
+from stoker.app.inherited_sockets import inherited_socket
 from stoker.app.parts import ProgramParts
 from stoker.app.resume import to_resume
+from stoker.app.take_over import take_over
 from stoker.domain.access import FrontDoor, Settings
 from stoker.domain.errors import StokerError
 from stoker.gateway.front import Front
 from stoker.gateway.log_file import logging_to
-from stoker.gateway.server import BACKLOG, Server, close, event_loop, listen
+from stoker.gateway.server import BACKLOG, Server, ServerOptions, close, event_loop, listen
 from stoker.request.accept.connection import WireProtocol
 from stoker.store.state import StateDir
 
@@ -39,6 +43,7 @@ def run(
     *,
     leave_running: bool = False,
     resume: bool = False,
+    replace: bool = False,
     announce: Announce = print,
     read: Callable[[], Settings] | None = None,
     force: frozenset[str] = frozenset(),
@@ -46,23 +51,20 @@ def run(
     """Serve in the foreground until SIGTERM or Ctrl-C. Returns 0 after an orderly end, 1 if it could not start.
 
     `leave_running`: serves outlive the program. `resume`: what ran last in each slot is started again, as after a
-    reboot. `read` reads the configuration again. `force`: rejected and blocked serves that may run.
+    reboot. `replace`: the Stoker that runs on the same state directory, if any, hands its sockets over and ends.
+    `read` reads the configuration again. `force`: rejected and blocked serves that may run.
 
     A second signal ends now: streams are cut, serves are killed, within 2 s in all.
     """
-    options = RunOptions(announce, read, force, leave_running, resume)
+    options = RunOptions(announce, read, force, leave_running, replace, resume)
     with contextlib.ExitStack() as resources:
         try:
             configuration = first_configuration(settings)
             state = StateDir(Path(settings.paths.state))
-            state.lock()
-            resources.callback(state.close)
-            resources.enter_context(logging_to(Path(settings.paths.logs), settings.paths.log_bytes))
-            sockets = [listen(settings.front_door.host, settings.front_door.port), state.bind_socket()]
+            sockets = _open_sockets(settings, state, options, resources)
         except (StokerError, OSError) as error:
             announce(f"stoker: {error}")
             return 1
-        resources.callback(close, sockets)
         if state.note is not None:
             announce(state.note)
         try:
@@ -71,32 +73,73 @@ def run(
             return 130
 
 
-async def _main(
-    configuration: Configuration, state: StateDir, options: RunOptions, sockets: list[socket.socket]
-) -> int:
+class OpenSockets(NamedTuple):
+    """What is served."""
+
+    listening: list[socket.socket]
+    """TCP, then the control socket."""
+    connections: list[socket.socket]
+    """Of clients that were connected to the Stoker that this one replaces."""
+    is_kept: bool = False
+    """systemd keeps the TCP socket open when this process ends."""
+
+
+def _open_sockets(
+    settings: Settings, state: StateDir, options: RunOptions, resources: contextlib.ExitStack
+) -> OpenSockets:
+    """Lock the state directory, and open the sockets or take those of the Stoker that is replaced. Raises StokerError
+    and OSError.
+    """
+    door = settings.front_door
+    inherited = inherited_socket(door, os.environ)
+    taken = take_over(state, door, options.announce) if options.replace and inherited is None else None
+    if taken is None:
+        state.lock()
+    resources.callback(state.close)
+    if taken is not None:
+        state.own_socket()
+        resources.callback(close, [*taken.listening, *taken.connections])
+    resources.enter_context(logging_to(Path(settings.paths.logs), settings.paths.log_bytes))
+    if taken is not None:
+        return OpenSockets(taken.listening, taken.connections)
+    sockets = [inherited or listen(door.host, door.port), state.bind_socket()]
+    resources.callback(close, sockets)
+    return OpenSockets(sockets, [], inherited is not None)
+
+
+async def _main(configuration: Configuration, state: StateDir, options: RunOptions, sockets: OpenSockets) -> int:
     """Build, open, wait for the signal, close. On cancel the same, without waiting for streams."""
     active = ActiveConfiguration(configuration)
     parts, front = build(active, state, options)
     gc.collect()
     gc.freeze()  # what lives as long as the program is never collected
     gc.set_threshold(GC_THRESHOLD, 20, 20)
-    door = configuration.settings.front_door
-    server = Server(
-        _uvicorn_config(front, door),
-        parts.fleet.conductor,
+    door, certificate = configuration.settings.front_door, parts.gateway.certificate
+    server_options = ServerOptions(
         door.shutdown_grace,
         lambda: _announce_open(active.settings.front_door, options.announce),
         parts.quality.grader.stop,
         options.leave_running,
-        None if parts.gateway.certificate is None else parts.gateway.certificate.context,
+        None if certificate is None else certificate.context,
+        sockets.is_kept,
+        sockets.connections,
     )
+    server = Server(_uvicorn_config(front, door), parts.fleet.conductor, front.idle, front.hand_over, server_options)
     with server.handled_signals():
         try:
-            await _serve(parts, active, options, server, sockets)
+            await _serve(parts, active, options, server, sockets.listening)
         finally:
-            await close_parts(parts, options.leave_running)
-    options.announce("stopped; the serves keep running" if options.leave_running else "stopped")
+            if server.successor is not None:
+                state.keep_socket()
+            await close_parts(parts, server.leaves_running)
+    options.announce(_last_words(server))
     return 0
+
+
+def _last_words(server: Server) -> str:
+    if server.successor is not None:
+        return f"replaced by process {server.successor.process}; the serves keep running"
+    return "stopped; the serves keep running" if server.leaves_running else "stopped"
 
 
 async def _serve(

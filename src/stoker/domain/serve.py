@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
 from stoker.domain.dialect import SPOKEN, Dialect
+from stoker.domain.errors import ConfigError
 
 
 class Driver(StrEnum):
@@ -42,14 +43,23 @@ class Status(StrEnum):
 class Secret:
     """A value that is never printed: only its source is. Call `reveal()` only where the value is sent."""
 
-    __slots__ = ("_value", "source")
+    __slots__ = ("_problem", "_value", "source")
 
-    def __init__(self, value: str, source: str) -> None:
+    def __init__(self, value: str, source: str, problem: str = "") -> None:
+        """`problem`: why the value could not be read, for the error of `reveal`; empty: it was."""
         self._value = value
+        self._problem = problem
         self.source = source
         """Where the value came from: `env:NAME` or `file:PATH`. Safe to print."""
 
+    @property
+    def is_readable(self) -> bool:
+        return not self._problem
+
     def reveal(self) -> str:
+        """The value. Raises ConfigError if it could not be read."""
+        if self._problem:
+            raise ConfigError([self._problem])
         return self._value
 
     def __repr__(self) -> str:
@@ -58,7 +68,9 @@ class Secret:
     __str__ = __repr__
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and other._value == self._value
+        if not isinstance(other, Secret) or self.is_readable is not other.is_readable:
+            return False
+        return other._value == self._value if self.is_readable else other.source == self.source
 
     def __hash__(self) -> int:
         return hash(self._value)

@@ -6,5 +6,6 @@ admin   POST /admin/VERB                                decisions  GET /admin/de
 status  /status and /metrics                            models     entries of /v1/models
 responses  stored responses and conversations
 ollama  the read-only endpoints of Ollama               log_file   Stoker's own log
+hand_over  gives sockets and connections to the process that replaces this one; socket_channel  how they travel
 server  sockets, event loop, signals                      scratchpads  GET /admin/orchestrator/REQUEST
 """

@@ -30,12 +30,14 @@ from stoker.domain.serve import Serve
 from stoker.exchange.call import Call
 from stoker.gateway.admin import Admin
 from stoker.gateway.flow import Flow
+from stoker.gateway.hand_over import HandOverRequests
 from stoker.gateway.models import ModelList
 from stoker.gateway.ollama import OllamaEndpoints
 from stoker.gateway.responses import StoredResponses, owner_of
 from stoker.gateway.status import StatusReport
 from stoker.gateway.usage import UsagePages
 from stoker.request.accept.body import read_body
+from stoker.request.accept.idle_connections import IdleConnections
 from stoker.request.accept.routes import PUBLIC, Route, RouteKind, Routes
 from stoker.request.accept.wire import Wire
 from stoker.request.outbox import Outbox
@@ -89,6 +91,8 @@ class Front:
         self._loop = asyncio.get_running_loop()
         self.outbox = Outbox(self._loop)
         self.bodies = flow.bodies
+        self.idle = IdleConnections()
+        self.hand_over = HandOverRequests(self.idle, lambda: flow.settings.front_door)
         self.routes = Routes(flow.settings.front_door.prefixes)
         self._endpoints = endpoints
         self._refusals = Refusals(on_refused, self._loop.time)
@@ -145,6 +149,13 @@ class Front:
             match route.kind:
                 case RouteKind.UPSTREAM:
                     await self._upstream(call, caller, route)
+                case RouteKind.ADMIN if route.rest == "hand-over":
+                    require(caller, Scope.ADMIN)
+                    if not wire.is_local or wire.method != "POST":
+                        problem = "a new process asks for the sockets over the control socket: `stoker up --replace`"
+                        raise ClientError(problem, code="local_only", status=403)
+                    accepted = self.hand_over.accept(wire.connection, await read_body(wire, 1 << 20))
+                    call.reply.send_whole(200, JSON, msgspec.json.encode(accepted))
                 case RouteKind.ADMIN:
                     body = await read_body(wire, 1 << 20)
                     _require_json(wire)

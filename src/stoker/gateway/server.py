@@ -1,29 +1,60 @@
-"""The HTTP server: its sockets, its event loop, and uvicorn with Stoker's own shutdown."""
+"""The HTTP server: its sockets, its event loop, and uvicorn with Stoker's own shutdown.
+
+A server ends in one of three ways. A signal: requests that wait are refused, streams get the grace. A signal where
+systemd keeps the listening socket: waiting requests are served, too, as clients wait for the next process. A new
+process that replaces this one: as before, and idle connections move to it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import socket
 import ssl
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
 import uvicorn
 
 from stoker.fleet.swapping.conductor import Conductor
+from stoker.gateway.hand_over import ConnectionMover, HandOverRequests, Successor
+from stoker.gateway.socket_channel import MessageKind, send
+from stoker.request.accept.idle_connections import IdleConnections, MovableConnection
 from stoker.request.accept.tls import HANDSHAKE_TIMEOUT
 
+log = logging.getLogger("stoker.front")
 BACKLOG = 2048
 CUT_WITHIN = 0.5
 """Seconds after a second signal until connections are aborted: clients may read the end of their streams first."""
+LAST_WRITE = 0.01
+"""Seconds in which an idle connection may say that it ends."""
 EXIT_WITHIN = 1.8
 """Seconds after a second signal until the process exits, whatever hangs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    grace: float
+    """Seconds that requests get to end."""
+    opened: Callable[[], None]
+    """Called when the sockets are served."""
+    closing: Callable[[], None] = lambda: None
+    """Called when shutdown begins, before it waits for leases."""
+    leave_running: bool = False
+    """The serves keep running."""
+    tls: ssl.SSLContext | None = None
+    """For the TCP sockets; the control socket is plain."""
+    is_socket_kept: bool = False
+    """systemd opened the TCP socket: clients that connect after a signal wait for the next process."""
+    connections: Sequence[socket.socket] = ()
+    """Open connections that another process gave."""
 
 
 class Server(uvicorn.Server):
@@ -33,39 +64,52 @@ class Server(uvicorn.Server):
         self,
         config: uvicorn.Config,
         conductor: Conductor,
-        grace: float,
-        opened: Callable[[], None],
-        closing: Callable[[], None] = lambda: None,
-        leave_running: bool = False,
-        tls: ssl.SSLContext | None = None,
+        idle: IdleConnections,
+        hand_over: HandOverRequests,
+        options: ServerOptions,
     ) -> None:
-        """`opened`: called when the sockets are served. `closing`: called when shutdown begins, before it waits for
-        leases. `leave_running`: the serves keep running. `tls`: for the TCP sockets; the control socket is plain.
-        """
         super().__init__(config)
-        self._closing = closing
-        self._opened = opened
         self._conductor = conductor
-        self._grace = grace
-        self._leave_running = leave_running
-        self._tls = tls
+        self._idle = idle
+        self._hand_over = hand_over
+        self._options = options
+        self._listening: list[socket.socket] = []
         self._loop = asyncio.get_running_loop()
+        self._finishing: asyncio.Task[None] | None = None
         self._draining: asyncio.Task[None] | None = None
         self._signalled = asyncio.Event()
+        self.successor: Successor | None = None
+        """The process that has replaced this one."""
+
+    @property
+    def leaves_running(self) -> bool:
+        """Whether the serves keep running."""
+        return self._options.leave_running or self.successor is not None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        given = sockets or []
-        plain = [one for one in given if self._tls is None or one.family == getattr(socket, "AF_UNIX", None)]
-        await super().startup(plain)
-        for one in given:
-            if one not in plain:  # uvicorn would use one context for all sockets
-                self.servers.append(
-                    await self._loop.create_server(
-                        self._connection, sock=one, ssl=self._tls, backlog=BACKLOG,
-                        ssl_handshake_timeout=HANDSHAKE_TIMEOUT,
-                    )
-                )  # fmt: skip
-        self._opened()
+        await super().startup([])
+        await self._accept(sockets or [])
+        for one in self._options.connections:
+            with contextlib.suppress(OSError):  # its client has left
+                await self._loop.connect_accepted_socket(self._connection, one)
+        self._options.opened()
+
+    async def _accept(self, sockets: list[socket.socket]) -> None:
+        self._listening = sockets
+        for one in sockets:
+            is_plain = one.family == getattr(socket, "AF_UNIX", None) or self._options.tls is None
+            tls: dict[str, Any] = {"ssl": self._options.tls, "ssl_handshake_timeout": HANDSHAKE_TIMEOUT}
+            self.servers.append(
+                await self._loop.create_server(self._connection, sock=one, backlog=BACKLOG, **({} if is_plain else tls))
+            )
+
+    def _stop_accepting(self) -> list[socket.socket]:
+        """Open copies of the listening sockets: clients that connect wait."""
+        copies = [one.dup() for one in self._listening]
+        for server in self.servers:
+            server.close()
+        self.servers.clear()
+        return copies
 
     def _connection(self) -> asyncio.Protocol:
         make: Callable[..., asyncio.Protocol] = self.config.http_protocol_class
@@ -100,17 +144,75 @@ class Server(uvicorn.Server):
         self._loop.call_soon_threadsafe(self._signalled.set)
 
     async def main_loop(self) -> None:
-        """Run until a signal, with a new Date header every second. uvicorn's own loop polls ten times a second."""
-        while not await self.on_tick(0):
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(1.0):
-                    await self._signalled.wait()
+        """Run until a signal, or until another process has replaced this one, with a new Date header every second.
+        uvicorn's own loop polls ten times a second.
+        """
+        replacing = self._loop.create_task(self._be_replaced(), name="hand-over")
+        try:
+            while not await self.on_tick(0):
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(1.0):
+                        await self._signalled.wait()
+        finally:
+            replacing.cancel()
+            await asyncio.gather(replacing, return_exceptions=True)
+        if self._options.is_socket_kept and self.successor is None and not self.force_exit:
+            close(self._stop_accepting())
+            mover = ConnectionMover(self._connections, None)
+            self._finishing = self._loop.create_task(mover.run(self._idle, self._options.grace), name="finish")
+            await asyncio.gather(self._finishing, return_exceptions=True)
+
+    @property
+    def _connections(self) -> Collection[MovableConnection]:
+        return self.server_state.connections  # type: ignore[return-value]  # of WireProtocol
+
+    async def _be_replaced(self) -> None:
+        """Until a successor has everything. On cancel the channel stays open: the successor waits for this process."""
+        while True:
+            successor = await self._hand_over.successor()
+            if await self._give_all(successor):
+                self.successor = successor
+                self.should_exit = True
+                self._signalled.set()
+                return
+            successor.channel.close()
+            self._hand_over.end()
+
+    async def _give_all(self, successor: Successor) -> bool:
+        """False: the successor ended before this process was empty, so this one goes on."""
+        log.info("process %d replaces this one: no more connections are accepted", successor.process)
+        listening = self._stop_accepting()
+        mover = ConnectionMover(self._connections, successor.channel)
+        try:
+            send(successor.channel, MessageKind.LISTENING, 0, [one.fileno() for one in listening])
+            await mover.run(self._idle, self._options.grace)
+            is_given = mover.has_received and not mover.has_lost_successor
+        except OSError:
+            is_given = False
+        except asyncio.CancelledError:
+            close(listening)
+            raise
+        if is_given:
+            close(listening)
+        else:
+            log.warning("process %d ended before it replaced this one, which goes on", successor.process)
+            await self._accept(listening)
+        return is_given
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._closing()
-        self._draining = self._loop.create_task(self._conductor.shut_down(self._grace), name="drain")
+        self._options.closing()
+        has_waited = self.force_exit or self.successor is not None or self._finishing is not None
+        grace = 0.0 if has_waited else self._options.grace
+        self._draining = self._loop.create_task(self._conductor.shut_down(grace), name="drain")
         try:
-            await super().shutdown(sockets)
+            if self.successor is None or not all(connection.is_idle for connection in self._connections):
+                await super().shutdown(sockets)
+            else:
+                for connection in tuple(self.server_state.connections):  # encrypted and idle
+                    connection.transport.close()
+                await self._draining
+                await asyncio.sleep(LAST_WRITE)
+                self._abort_connections()  # else each waits for its client to close it, too
         finally:
             self._draining.cancel()
             await asyncio.gather(self._draining, return_exceptions=True)
@@ -118,9 +220,10 @@ class Server(uvicorn.Server):
                 task.cancel()
 
     def _hurry(self) -> None:
-        if self._draining is not None:
-            self._draining.cancel()
-        self._conductor.hurry(self._leave_running)
+        for task in (self._finishing, self._draining):
+            if task is not None:
+                task.cancel()
+        self._conductor.hurry(self.leaves_running)
         self._loop.call_later(CUT_WITHIN, self._abort_connections)
 
     def _abort_connections(self) -> None:

@@ -84,6 +84,16 @@ class StateDir:
         made, self._socket = control_socket.bind(self.path)
         return made
 
+    def keep_socket(self) -> None:
+        """The control socket belongs to another process as well: `close` does not remove it."""
+        self._socket = None
+
+    def own_socket(self) -> None:
+        """The control socket came from another process: `close` removes it. Needs the lock."""
+        if self._lock is None:
+            raise OurBug(f"a socket in {self.path} may be owned only while its lock is held")
+        self._socket = self.socket_path
+
     def signing_key(self) -> bytes:
         """The 32 bytes of `signing.key`, made at first use. StokerError `state_unusable` if it was tampered with."""
         self.prepare()

@@ -20,6 +20,7 @@ import pytest
 
 SYSTEMD = Path("/lib/systemd/systemd")
 STORY = Path(__file__).with_name("systemd_real_story.py")
+RESTART_STORY = Path(__file__).with_name("systemd_restart_story.py")
 REPOSITORY = Path(__file__).parents[3]
 BOOT = f"""
 mount --make-rprivate /
@@ -103,5 +104,21 @@ def test_on_a_real_systemd_units_start_prove_die_stop_and_outlive_the_front_door
         "adopted": True,
         "after its end": "inactive",
         "stopped": "inactive",
+        "removed": [],
+    }
+
+
+def test_on_a_real_systemd_a_restart_of_the_front_door_refuses_and_cuts_nothing(
+    inside: list[str], tmp_path: Path
+) -> None:
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": f"{REPOSITORY / 'src'}"}
+    command = [*inside, sys.executable, str(RESTART_STORY), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == {
+        "problems": [],
+        "every client was served": True,
+        "it listens at its new address": True,
+        "after the stop": "refused",
         "removed": [],
     }

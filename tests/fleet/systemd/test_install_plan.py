@@ -49,9 +49,15 @@ def unit(root: Path, name: str) -> Path:
 
 def test_front_door_watchdog_units_and_rule_are_written_and_nothing_is_run_under_another_root(tmp_path: Path) -> None:
     changes = put(tmp_path)
-    names = ("stoker.service", "stoker-watchdog.service", "stoker-watchdog.timer", "stoker-serve-a.service")
+    names = (
+        "stoker.service",
+        "stoker.socket",
+        "stoker-watchdog.service",
+        "stoker-watchdog.timer",
+        "stoker-serve-a.service",
+    )
     assert there(tmp_path) == {RULE, *(f"etc/systemd/system/{name}" for name in names)}
-    assert changes.next == (("systemctl", f"--root={tmp_path}", "enable", "stoker.service"),)
+    assert changes.next == (("systemctl", f"--root={tmp_path}", "enable", "stoker.socket", "stoker.service"),)
     assert put(tmp_path).files == {}, "a second time there is nothing to change"
 
 
@@ -155,22 +161,50 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_start_enables_and_starts_the_front_door_and_restarts_it_only_if_its_unit_changed(machine: Path) -> None:
+ENABLE = "systemctl enable stoker.socket stoker.service"
+
+
+def commands(site: InstallSite, serves: Sequence[Serve]) -> list[str]:
+    """What installing and starting runs."""
     ran: list[str] = []
-    for serves, verb in (([SERVE], "restart"), ([SERVE, replace(SERVE, name="c", unit="stoker-c.service")], "start")):
-        changes = install.plan(SITE, serves, Path("/"), False, True)
-        install.carry_out(changes, lambda argv: ran.append(" ".join(argv)))
-        assert ran == [
-            "systemctl daemon-reload", "systemctl enable stoker.service", f"systemctl {verb} stoker.service",
-        ]  # fmt: skip
-        ran.clear()
-    changes = install.plan(SITE, serves, Path("/"), False, False)
+    install.carry_out(install.plan(site, serves, Path("/"), False, True), lambda argv: ran.append(" ".join(argv)))
+    return ran
+
+
+def test_start_enables_and_starts_the_front_door_and_restarts_it_only_if_its_unit_changed(machine: Path) -> None:
+    assert commands(SITE, [SERVE]) == ["systemctl daemon-reload", ENABLE, "systemctl start stoker.service"]
+    slow = replace(SITE, shutdown_grace=99.0)
+    assert commands(slow, [SERVE]) == ["systemctl daemon-reload", ENABLE, "systemctl restart stoker.service"]
+    serves = [SERVE, replace(SERVE, name="c", unit="stoker-c.service")]
+    assert commands(slow, serves) == ["systemctl daemon-reload", ENABLE, "systemctl start stoker.service"]
+    changes = install.plan(slow, serves, Path("/"), False, False)
     assert (changes.files, changes.after) == ({}, ())
-    assert changes.next == (("systemctl", "enable", "stoker.service"), ("systemctl", "start", "stoker.service"))
+    assert [" ".join(argv) for argv in changes.next] == [ENABLE, "systemctl start stoker.service"]
 
 
-@pytest.mark.parametrize("failing", ["daemon-reload", "enable", "restart"])
-@pytest.mark.parametrize("is_new", [True, False])
+def test_another_address_stops_the_socket_and_the_front_door_before_both_start_again(machine: Path) -> None:
+    commands(SITE, [SERVE])
+    assert commands(replace(SITE, port=9000), [SERVE]) == [
+        "systemctl daemon-reload",
+        ENABLE,
+        "systemctl stop stoker.socket stoker.service",
+        "systemctl start stoker.service",
+    ]
+    (machine / "system" / "stoker.socket").unlink()  # as it was before Stoker had one
+    assert commands(replace(SITE, port=9000), [SERVE])[2] == "systemctl stop stoker.service"
+
+
+@pytest.mark.parametrize(
+    ("is_new", "failing"),
+    [
+        (True, "daemon-reload"),
+        (True, "enable"),
+        (True, "start"),
+        (False, "daemon-reload"),
+        (False, "enable"),
+        (False, "restart"),
+    ],
+)  # fmt: skip
 def test_when_a_command_fails_everything_is_as_it_was(machine: Path, failing: str, is_new: bool) -> None:
     if not is_new:
         install.carry_out(install.plan(SITE, [SERVE], Path("/"), False, False), lambda argv: None)
@@ -196,8 +230,9 @@ def test_removal_disables_first_and_stops_the_front_door_before_its_serves(machi
     changes = install.plan_removal(SITE, Path("/"), False)
     install.carry_out(changes, lambda argv: ran.append(" ".join(argv)))
     assert ran == [
+        "systemctl disable stoker.socket",
         "systemctl disable stoker.service",
-        "systemctl stop stoker.service stoker-watchdog.timer stoker-watchdog.service",
+        "systemctl stop stoker.socket stoker.service stoker-watchdog.timer stoker-watchdog.service",
         "systemctl stop stoker-serve-a.service",
         "systemctl daemon-reload",
     ]
@@ -209,7 +244,7 @@ def test_units_of_a_user_are_the_users_systemds_and_need_lingering_to_start_at_b
     changes = install.plan(site, [SERVE], Path("/"), False, False)
     assert changes.after == (("systemctl", "--user", "daemon-reload"),)
     assert changes.next[0] == ("loginctl", "enable-linger")
-    assert changes.next[1] == ("systemctl", "--user", "enable", "stoker.service")
+    assert changes.next[1] == ("systemctl", "--user", "enable", "stoker.socket", "stoker.service")
 
 
 def test_a_directory_that_may_not_be_written_is_told_with_the_next_command(machine: Path) -> None:

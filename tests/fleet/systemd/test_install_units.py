@@ -58,11 +58,26 @@ def test_a_serves_unit_runs_exactly_its_command_with_the_key_of_each_start() -> 
     assert "hunter2" not in "".join(texts().values())
 
 
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [("127.0.0.1", "127.0.0.1:80"), ("localhost", "127.0.0.1:80"), ("::1", "[::1]:80"), ("0.0.0.0", "0.0.0.0:80")],
+)
+def test_systemd_listens_where_the_front_door_would(host: str, address: str) -> None:
+    text = texts(replace(SITE, host=host, port=80))["stoker.socket"]
+    assert reader.setting(text, "Socket", "ListenStream") == address
+
+
+def test_a_host_that_is_a_name_is_refused() -> None:
+    with pytest.raises(ValueError, match="write the address"):
+        texts(replace(SITE, host="gpu-box"))
+
+
 def test_only_the_front_door_starts_at_boot() -> None:
     """So a reboot stays with one model: the front door starts what was resident."""
     found = {name: "Install" in reader.read_unit(text) for name, text in texts().items()}
     assert found == {
         "stoker.service": True,
+        "stoker.socket": True,
         "stoker-watchdog.service": False,
         "stoker-watchdog.timer": False,
         "stoker-serve-fast.service": False,

@@ -17,6 +17,7 @@ from uvicorn.server import Server, ServerState
 
 from stoker.request.accept.budget import BodyBudget
 from stoker.request.accept.connection import WireProtocol
+from stoker.request.accept.idle_connections import IdleConnections
 from stoker.request.accept.wire import Wire
 from stoker.request.outbox import Outbox
 
@@ -61,6 +62,7 @@ class House:
     def __init__(self) -> None:
         self.outbox = Outbox(asyncio.get_running_loop())
         self.bodies = BodyBudget()
+        self.idle = IdleConnections()
         self.asked: list[Wire] = []
         self.works: Callable[[Wire], Coroutine[Any, Any, None] | None] = lambda wire: None
         config = uvicorn.Config(self, timeout_keep_alive=75)  # type: ignore[arg-type]

@@ -149,6 +149,8 @@ def _site(settings: Settings, account: pwd.struct_passwd, user: bool) -> Install
         home=account.pw_dir,
         environment=passed,
         shutdown_grace=settings.front_door.shutdown_grace,
+        host=settings.front_door.host,
+        port=settings.front_door.port,
     )
 
 

@@ -10,12 +10,13 @@ import typer
 from stoker.cli.commands import serves_experiment
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import RequestRefused, unknown_serve
+from stoker.cli.console.hints import CommandsWithHints
 from stoker.cli.console.installation import Installation, find_installation
 
 if TYPE_CHECKING:
     from stoker.cli.console.answers import ServeStatus
 
-app = typer.Typer(help="Serves: the model servers of the configuration.", no_args_is_help=True)
+app = typer.Typer(cls=CommandsWithHints, help="Serves: the model servers of the configuration.", no_args_is_help=True)
 app.command()(serves_experiment.experiment)
 
 

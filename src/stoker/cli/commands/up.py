@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,6 +31,10 @@ def up(
     resume: Annotated[
         bool, typer.Option("--resume", help="Load the models that were resident when Stoker last ran.")
     ] = False,
+    replace: Annotated[
+        bool,
+        typer.Option("--replace", help="Replace the Stoker that runs, without refusing a request: an upgrade."),
+    ] = False,
     port: Annotated[
         int | None,
         typer.Option(
@@ -55,7 +60,8 @@ def up(
         if name not in {serve.name for serve in settings.serves}:
             raise unknown_serve(name, [s.name for s in settings.serves], settings.source or "the demo")
     warn(settings)
-    require_port(settings)
+    if not replace and "LISTEN_FDS" not in os.environ:
+        require_port(settings)
     from stoker.app.run import run
 
     announce = announcer(settings, demo_screen.screen(settings)) if demo_ else terminal.say
@@ -64,6 +70,7 @@ def up(
             settings,
             leave_running=leave_running,
             resume=resume,
+            replace=replace,
             announce=announce,
             read=None if demo_ else read,
             force=forced,
@@ -92,7 +99,8 @@ def require_port(settings: Settings) -> None:
         ) from error
     raise RequestRefused(
         f"port {port} on {host} is in use by {ports.holder(port)}; "
-        f"stop it, or listen elsewhere: stoker up --port {port + 1 if port < 65535 else port - 1}",
+        f"stop it, or listen elsewhere: stoker up --port {port + 1 if port < 65535 else port - 1}; "
+        "`stoker up --replace` replaces a Stoker that runs there",
         code="port_in_use",
     )
 

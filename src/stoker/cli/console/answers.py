@@ -202,4 +202,6 @@ class ReloadAnswer(msgspec.Struct, frozen=True):
     """Whether the routing settings or measurements changed."""
     lapsed: list[dict[str, str]] = []
     """Tier and class of what was measured to be good enough, and is not known to be that any more."""
+    settings: list[str] = []
+    """The paths of all settings that changed."""
     problems: list[str] = []

@@ -132,6 +132,8 @@ def undecidable_conditions(settings: Settings) -> list[str]:
 def find_installation(config: str | None, state: str | None = None) -> Installation:
     """The installation that a command works on. Without a configuration file, a running demo is found.
 
+    A secret that cannot be read here is a problem only when it is revealed: the running Stoker has its own.
+
     Raises ConfigError (no file, or one with problems) and UsageError (no such state directory).
     """
     if state is not None:
@@ -150,6 +152,6 @@ def find_installation(config: str | None, state: str | None = None) -> Installat
         if config is None and not os.environ.get("STOKER_CONFIG") and (demo / "lock").exists():
             return Installation(demo, demo / "logs", "stoker up --demo")
         raise
-    settings = _with_contexts(load(path))
+    settings = _with_contexts(load(path, needs_secrets=False))
     start = f"stoker up --config {shlex.quote(str(path))}"
     return Installation(Path(settings.paths.state), Path(settings.paths.logs), start, settings)

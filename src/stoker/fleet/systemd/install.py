@@ -18,7 +18,16 @@ from stoker.domain.serve import Driver, Serve
 from stoker.fleet.engines import plan as engines
 from stoker.fleet.systemd import file_changes, units
 from stoker.fleet.systemd.systemctl import failure
-from stoker.fleet.systemd.units import FRONT_DOOR, ROUTE_SYNC, ROUTE_SYNC_TIMER, TIMER, WATCHDOG, InstallSite, Origin
+from stoker.fleet.systemd.units import (
+    FRONT_DOOR,
+    ROUTE_SYNC,
+    ROUTE_SYNC_TIMER,
+    SOCKET,
+    TIMER,
+    WATCHDOG,
+    InstallSite,
+    Origin,
+)
 
 SYSTEM = Path("/etc/systemd/system")
 RULES = Path("/etc/polkit-1/rules.d/50-stoker.rules")
@@ -114,9 +123,9 @@ def plan_removal(site: InstallSite, root: Path, force: bool) -> Changes:
         return Changes(dict.fromkeys(found))
     ours = systemctl(site)
     names = [path.name for path in found if path.suffix != RULES.suffix]
-    first = [name for name in (FRONT_DOOR, TIMER, WATCHDOG, ROUTE_SYNC_TIMER, ROUTE_SYNC) if name in names]
+    first = [name for name in (SOCKET, FRONT_DOOR, TIMER, WATCHDOG, ROUTE_SYNC_TIMER, ROUTE_SYNC) if name in names]
     serves = [name for name in names if name not in first]
-    before = [(*ours, "disable", name) for name in (FRONT_DOOR, ROUTE_SYNC_TIMER) if name in names]
+    before = [(*ours, "disable", name) for name in (SOCKET, FRONT_DOOR, ROUTE_SYNC_TIMER) if name in names]
     before += [(*ours, "stop", *some) for some in (first, serves) if some]
     reload = ((*ours, "daemon-reload"),)
     note = "serves that Stoker started itself keep running: `stoker serves down`, before this, stops them"
@@ -194,16 +203,29 @@ def _with_commands(
     ours = systemctl(site)
     if root != Path("/"):
         offline = ("systemctl", f"--root={root}", *(() if site.user is not None else ("--global",)))
-        return Changes(changed, notes=tuple(notes), next=((*offline, "enable", FRONT_DOOR),))
+        return Changes(changed, notes=tuple(notes), next=((*offline, "enable", SOCKET, FRONT_DOOR),))
     front_door = directory(site, root) / FRONT_DOOR
     reload = (*ours, "daemon-reload")
     verb = "restart" if front_door in changed else "start"
-    steps = ((*ours, "enable", FRONT_DOOR), (*ours, verb, FRONT_DOOR))
+    steps: tuple[tuple[str, ...], ...] = ((*ours, "enable", SOCKET, FRONT_DOOR), (*ours, verb, FRONT_DOOR))
+    is_moved = front_door.with_name(SOCKET) in changed
+    if is_moved:  # the socket may change only while neither it nor the front door runs
+        steps = (steps[0], *_stops(ours, front_door), (*ours, "start", FRONT_DOOR))
     lingering = () if site.user is not None else (("loginctl", "enable-linger"),)
-    undo = (reload,) if front_door.exists() else ((*ours, "stop", FRONT_DOOR), (*ours, "disable", FRONT_DOOR), reload)
+    undo: tuple[tuple[str, ...], ...]
+    if not front_door.exists():
+        undo = ((*ours, "stop", SOCKET, FRONT_DOOR), (*ours, "disable", SOCKET, FRONT_DOOR), reload)
+    else:
+        undo = (reload, (*ours, "start", FRONT_DOOR)) if is_moved else (reload,)
     if start:
         return Changes(changed, (), (reload, *steps), undo, tuple(notes), lingering)
     return Changes(changed, (), (reload,) if changed else (), (reload,), tuple(notes), (*lingering, *steps))
+
+
+def _stops(ours: tuple[str, ...], front_door: Path) -> tuple[tuple[str, ...], ...]:
+    """What stops an installed front door."""
+    names = [path.name for path in (front_door.with_name(SOCKET), front_door) if path.exists()]
+    return ((*ours, "stop", *names),) if names else ()
 
 
 def _undo(changes: Changes, run: Run) -> None:
@@ -225,7 +247,7 @@ def _owners(site: InstallSite, unit: str, root: Path) -> Path | None:
 
 def _ours(site: InstallSite, root: Path) -> list[Path]:
     where = directory(site, root)
-    found = [path for kind in ("*.service", "*.timer") for path in sorted(where.glob(kind))]
+    found = [path for kind in ("*.service", "*.socket", "*.timer") for path in sorted(where.glob(kind))]
     found += [under(root, RULES)] if site.user is not None else []
     return [path for path in found if units.source(_text(path) or "") == site.config]
 
@@ -244,7 +266,7 @@ def _in_the_way(site: InstallSite, path: Path) -> str | None:
             f"{path} was changed by hand: put the change into a drop-in (`systemctl edit {path.name}`), and add --force"
         )
     if (
-        path.name in (FRONT_DOOR, WATCHDOG, TIMER, ROUTE_SYNC, ROUTE_SYNC_TIMER, RULES.name)
+        path.name in (FRONT_DOOR, SOCKET, WATCHDOG, TIMER, ROUTE_SYNC, ROUTE_SYNC_TIMER, RULES.name)
         and units.source(text) != site.config
     ):
         return f"{path} belongs to {units.source(text)}: remove that one first (--remove), or add --force"

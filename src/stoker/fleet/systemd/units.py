@@ -7,6 +7,7 @@ the front door starts at boot: it then starts the serves that were resident, so 
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import json
 import math
 import re
@@ -21,6 +22,7 @@ from stoker.fleet.engines.plan import plan
 from stoker.fleet.systemd import syntax
 
 FRONT_DOOR = "stoker.service"
+SOCKET = "stoker.socket"
 WATCHDOG = "stoker-watchdog.service"
 TIMER = "stoker-watchdog.timer"
 ROUTE_SYNC = "stoker-route-sync.service"
@@ -29,6 +31,8 @@ KEY_VARIABLE = "STOKER_UNIT_KEY"
 """Stands for the engine's key in a unit's command line; the environment file of each start has the key."""
 _KEY = f"${{{KEY_VARIABLE}}}"
 _SHARED = ("LimitNOFILE=65536", "LimitMEMLOCK=infinity", "UMask=0077")
+_BACKLOG = 2048
+"""Clients that may wait while the front door restarts."""
 _SETTLE = 15
 """Seconds beyond the front door's own bounds until systemd kills it."""
 _SEAL = re.compile(r"^(#|//) stoker-sha256: ([0-9a-f]{64})\n", re.MULTILINE)
@@ -49,6 +53,9 @@ class InstallSite:
     environment: Mapping[str, str] = field(default_factory=dict)
     """What the front door has in its environment; no secrets."""
     shutdown_grace: float = 30.0
+    host: str = "127.0.0.1"
+    port: int = 8000
+    """Where the front door listens."""
 
     @property
     def secrets_file(self) -> str:
@@ -90,7 +97,7 @@ def render(site: InstallSite, serves: Sequence[Serve]) -> dict[str, str]:
 
     Raises ValueError for what systemd has no way to write down.
     """
-    texts = {FRONT_DOOR: _front_door(site, serves), WATCHDOG: _watchdog(site), TIMER: _timer()}
+    texts = {FRONT_DOOR: _front_door(site, serves), SOCKET: _socket(site), WATCHDOG: _watchdog(site), TIMER: _timer()}
     for serve in serves:
         if serve.driver is Driver.SYSTEMD:
             unit = serve.unit or ""
@@ -151,8 +158,11 @@ def _front_door(site: InstallSite, serves: Sequence[Serve]) -> str:
         "Description=Stoker: the front door of the model serves",
         *(() if site.user is None else ("Wants=network-online.target", "After=network-online.target")),
         f"Wants={TIMER}",
+        "# The socket stays open while the front door restarts: clients wait instead of being refused.",
+        f"Requires={SOCKET}",
+        f"After={SOCKET}",
         "StartLimitIntervalSec=60",
-        "StartLimitBurst=5",
+        "StartLimitBurst=20",
         "",
         "[Service]",
         "Type=exec",
@@ -176,6 +186,29 @@ def _front_door(site: InstallSite, serves: Sequence[Serve]) -> str:
         "",
         "[Install]",
         f"WantedBy={'default.target' if site.user is None else 'multi-user.target'}",
+    )
+
+
+def _socket(site: InstallSite) -> str:
+    """Raises ValueError for a host that systemd could not listen on."""
+    host = {"localhost": "127.0.0.1", "": "0.0.0.0"}.get(site.host, site.host)
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        text = f"host '{site.host}' of [front_door] is a name, and systemd listens on addresses: write the address"
+        raise ValueError(text) from None
+    return _lines(
+        "",
+        "[Unit]",
+        "Description=Stoker: the listening socket of the front door",
+        "# A client that connects starts the front door: to stop both, stop this unit, too.",
+        "",
+        "[Socket]",
+        f"ListenStream={f'[{address}]' if address.version == 6 else address}:{site.port}",
+        f"Backlog={_BACKLOG}",
+        "",
+        "[Install]",
+        "WantedBy=sockets.target",
     )
 
 

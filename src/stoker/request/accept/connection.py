@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple, Protocol
 
 import httptools
@@ -18,6 +18,7 @@ from uvicorn.server import ServerState
 
 from stoker.domain.errors import ClientError
 from stoker.request.accept.budget import BodyBudget
+from stoker.request.accept.idle_connections import IdleConnections
 from stoker.request.accept.inline_task import InlineTask
 from stoker.request.accept.wire import STATUS_LINES, Wire
 from stoker.request.outbox import Outbox
@@ -53,6 +54,7 @@ class RequestHandler(Protocol):
 
     outbox: Outbox
     bodies: BodyBudget
+    idle: IdleConnections
 
     def handle(self, wire: Wire) -> Coroutine[Any, Any, None] | None:
         """Answer at once, or return the coroutine that will. Raises nothing."""
@@ -79,6 +81,7 @@ class WireProtocol(asyncio.Protocol):
         self._handler: RequestHandler = config.app  # type: ignore[assignment]  # no ASGI application
         self.outbox = self._handler.outbox
         self.bodies = self._handler.bodies
+        self._idle = self._handler.idle
         self._parser = _parser(self)
         self._keep_alive = config.timeout_keep_alive
         self._idle_since = 0.0
@@ -170,6 +173,29 @@ class WireProtocol(asyncio.Protocol):
         else:
             self._running.close_after()
 
+    # -- moving to another process: see `MovableConnection` ------------------------------------------------------
+
+    @property
+    def is_idle(self) -> bool:
+        is_between_requests = self._running is None and self._incoming is None and not self._next
+        return is_between_requests and not self._fruitless and not self.transport.get_write_buffer_size()
+
+    @property
+    def is_encrypted(self) -> bool:
+        return self.transport.get_extra_info("ssl_object") is not None
+
+    def move(self, take: Callable[[int], None]) -> bool:
+        transport = self.transport
+        if not self.is_idle or self.is_encrypted or transport.is_closing():
+            return False
+        take(transport.get_extra_info("socket").fileno())
+        transport.abort()  # closes this descriptor; the connection goes on with its copy
+        return True
+
+    def announce_end(self) -> None:
+        if self._running is not None and not self._running.is_started:
+            self._running.close_after()
+
     # -- llhttp --------------------------------------------------------------------------------------------------
 
     def on_url(self, url: bytes) -> None:
@@ -181,7 +207,7 @@ class WireProtocol(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         parser = self._parser
         version = parser.get_http_version()
-        keeps_alive = version != "1.0" and parser.should_keep_alive()
+        keeps_alive = version != "1.0" and parser.should_keep_alive() and not self._idle.is_ending
         url, self._url = self._url, b""
         headers, self._headers = self._headers, []
         self._incoming = wire = Wire(self, parser.get_method().decode(), url, headers, version, keeps_alive)
@@ -222,6 +248,8 @@ class WireProtocol(asyncio.Protocol):
         self._idle_since = self.loop.time()
         if self._next:
             self.loop.call_soon(self._start)
+        elif self._idle.on_idle is not None:
+            self._idle.on_idle(self)
 
     def stop_reading(self) -> None:
         self._read(False)

@@ -12,6 +12,7 @@ from uvicorn.server import ServerState
 
 from stoker.domain.errors import StokerError
 from stoker.request.accept.budget import SMALL, BodyBudget
+from stoker.request.accept.idle_connections import MovableConnection
 from stoker.request.outbox import Outbox
 
 
@@ -37,7 +38,7 @@ class Forwarded(NamedTuple):
     """The path without the public prefix, if the proxy left that in."""
 
 
-class ClientConnection(Protocol):
+class ClientConnection(MovableConnection, Protocol):
     transport: asyncio.Transport
     loop: asyncio.AbstractEventLoop
     state: ServerState
@@ -136,6 +137,11 @@ class Wire:
         self.scheme = ""
         """`http` or `https`, where a trusted proxy says so."""
         self._forwarded_address = ""
+
+    @property
+    def connection(self) -> MovableConnection:
+        """Over which it came."""
+        return self._connection
 
     @property
     def address(self) -> str:
