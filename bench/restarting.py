@@ -34,6 +34,7 @@ GAP = 0.01
 PAUSE = 1.0
 """Seconds under load before each restart."""
 PATIENCE = 60.0
+LEAVE = "--leave-running"
 
 
 @dataclass
@@ -59,7 +60,7 @@ class Stoker:
     def start(self, *options: str, given: socket.socket | None = None) -> None:
         """Start one, and wait until it listens. `given`: the socket, as systemd passes it."""
         said = self._log.stat().st_size if self._log.exists() else 0
-        argv = [self._stoker, "up", "--config", str(self._folder / "stoker.toml"), "--leave-running", *options]
+        argv = [self._stoker, "up", "--config", str(self._folder / "stoker.toml"), *options]
         prepare: Callable[[], object] | None = None
         if given is not None:
             argv = ["sh", "-c", 'LISTEN_PID=$$ LISTEN_FDS=1 exec "$@"', "sh", *argv]
@@ -84,31 +85,30 @@ class Stoker:
 
     def stop_and_start(self) -> None:
         self.stop()
-        self.start()
+        self.start(LEAVE)
 
     def replace(self) -> None:
         before = self._process
-        self.start("--replace")
+        self.start(LEAVE, "--replace")
         if before is not None:
             before.wait(PATIENCE)
 
     def restart_activated(self) -> None:
         self.stop()
-        self.start(given=self._listening)
+        self.start(LEAVE, given=self._listening)
 
     def keep_socket(self) -> None:
         """Start with a socket that this process keeps, as systemd does."""
         self._listening = socket.create_server(("127.0.0.1", self.port), backlog=2048)
-        self.start(given=self._listening)
+        self.start(LEAVE, given=self._listening)
 
     def end(self) -> None:
         """Stop it and its models."""
         self.stop()
         if self._listening is not None:
             self._listening.close()
-        subprocess.run(
-            [self._stoker, "serves", "down", "--config", str(self._folder / "stoker.toml")], capture_output=True
-        )
+        self.start()  # it adopts the models that the last one left
+        self.stop()
 
 
 async def read_streams(port: int, notice: Notice, is_over: asyncio.Event, keeps: bool) -> None:
@@ -195,7 +195,7 @@ def measure(way: str, stoker: str, folder: Path, streams: int, times: int) -> tu
         if way == "systemd's socket":
             running.keep_socket()
         else:
-            running.start()
+            running.start(LEAVE)
         return asyncio.run(restart_under_load(port, streams, times, restart))
     finally:
         running.end()

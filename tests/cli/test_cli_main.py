@@ -30,13 +30,14 @@ def test_help_imports_nothing_heavy() -> None:
 @pytest.mark.parametrize(
     ("command", "instead"),
     [("status", "stoker serves status"), ("ps", "stoker serves status"), ("logs", "stoker serves logs NAME"),
-     ("models", "stoker serves status"), ("list", "stoker serves status"), ("pull", "stoker stage SOURCE")],
+     ("models", "stoker serves status"), ("list", "stoker serves status"), ("pull", "stoker stage SOURCE"),
+     ("serves list", "stoker serves status"), ("serves stop", "stoker serves down NAME")],
 )  # fmt: skip
 def test_a_command_of_other_programs_is_answered_with_the_one_to_type(
     command: str, instead: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run([command]) == 2
-    assert f"No such command '{command}'. Use: {instead}" in capsys.readouterr().err
+    assert run(command.split()) == 2
+    assert f"No such command '{command.split()[-1]}'. Use: {instead}" in capsys.readouterr().err
     assert run([*instead.split()[1:3], "--help"]) == 0
 
 
@@ -114,10 +115,11 @@ def test_a_demo_that_runs_beside_a_configuration_is_pointed_at(
 def test_reload_tells_what_changed_and_fails_with_problems(
     stoker: FakeStoker, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answer = {"changed": ["fast"], "added": ["new"], "removed": [], "routing": False, "lapsed": [], "problems": []}
+    answer = {"changed": ["fast"], "added": ["new"], "removed": [], "routing": False, "lapsed": [], "problems": [],
+              "settings": ["serve[fast].port"]}  # fmt: skip
     stoker.answer("POST /admin/reload", answer)
     assert run(["reload"]) == 0
-    assert capsys.readouterr().out == "changed: fast\nadded: new\n"
+    assert capsys.readouterr().out == "changed: fast\nadded: new\nsetting: serve[fast].port\n"
     assert run(["reload", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == answer
     stoker.answer("POST /admin/reload", {"problems": ["stoker.toml:3: key 'x': what is this"]})

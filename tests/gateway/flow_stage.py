@@ -7,10 +7,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -20,7 +22,7 @@ import uvloop
 from uvicorn.server import ServerState
 
 from stoker.access.access_control import AccessControl
-from stoker.domain.access import FrontDoor
+from stoker.domain.access import FrontDoor, ResponseStorage
 from stoker.domain.decision import Decision
 from stoker.domain.events import Event, Notify, ServeDisconnected
 from stoker.domain.serve import Serve, Slot
@@ -30,6 +32,8 @@ from stoker.fleet.swapping.conductor import Conductor
 from stoker.gateway.admin import AdminReply
 from stoker.gateway.flow import Flow
 from stoker.gateway.front import Endpoints, Front
+from stoker.gateway.response_turns import ResponseTurns, SummarySeals
+from stoker.gateway.responses import StoredResponses
 from stoker.gateway.settings import FlowSettings
 from stoker.request.accept.connection import PACE, UploadPace, WireProtocol
 from stoker.request.decide.names import Names
@@ -38,6 +42,7 @@ from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.routing.collaborators import Collaborators
 from stoker.routing.dispatch import Dispatcher
 from stoker.routing.router import TierRouter
+from stoker.store.responses import ResponseStore
 from stoker.testing.client import RawClient, compose_request
 from stoker.testing.fleet import FakeFleet
 
@@ -198,8 +203,12 @@ class Stage:
         slots: tuple[Slot, ...],
         fleet: FakeFleet,
         pace: UploadPace = PACE,
+        stores: bool = False,
     ) -> None:
         self.pace = pace
+        self._directory = tempfile.TemporaryDirectory()
+        self.responses = ResponseStore(Path(self._directory.name), LoopClock().wall)
+        self.responses.configure(ResponseStorage(store=stores))
         self.front_door = FrontDoor(**front)
         self.serves = serves
         self.slots = slots
@@ -227,12 +236,14 @@ class Stage:
         self.fleet.ports = {serve.name: self.model_port for serve in self.serves} | self.fleet.ports
         self.conductor = Conductor(self.slots, self.serves, self.fleet, LoopClock(), dropping_from(self.pool))
         names = Names(self.serves)
-        formatter = Formatter(ThinkingSigner((b"key" * 11,)), LoopClock().wall)
+        signer = ThinkingSigner((b"key" * 11,))
+        formatter = Formatter(signer, LoopClock().wall)
         self.carrier = Carrier(
             self.conductor, self.pool, formatter, LoopClock(), lambda serve, text: self.notes.append(f"{serve}: {text}")
         )
         settings = FlowSettings(self.front_door, names)
-        self.flow = Flow(settings, self.carrier, LoopClock(), self.decisions.append)
+        turns = ResponseTurns(self.responses, LoopClock().wall, SummarySeals(signer))
+        self.flow = Flow(settings, self.carrier, LoopClock(), self.decisions.append, None, turns)
         self.door = AccessControl(self.front_door)
         front = Front(self.flow, self.door, self.endpoints(), self._count)
         config = uvicorn.Config(front, http=WireProtocol, ws="none", lifespan="off", log_config=None, access_log=False)
@@ -246,7 +257,8 @@ class Stage:
 
     def endpoints(self) -> Endpoints:
         """What answers everything but inference."""
-        return Endpoints(SmallAdmin(), self.status, SmallModels())  # type: ignore[arg-type]
+        pages = StoredResponses(self.responses, LoopClock().wall)
+        return Endpoints(SmallAdmin(), self.status, SmallModels(), responses=pages)  # type: ignore[arg-type]
 
     def route(self, router: TierRouter | None, **collaborators: Any) -> None:
         """Requests may name a task from here on; None: no longer."""
@@ -318,6 +330,8 @@ class Stage:
                 await self.until(lambda: all(line.gone.is_set() for line in self.lines), "all lines")
             await self.conductor.close(False)
             self.model.close()
+            self.responses.close()
+            self._directory.cleanup()
             logging.getLogger().removeHandler(self._log)
         if error is None:
             assert self.complaints == []
@@ -341,13 +355,16 @@ def story(
     fleet: Callable[[], FakeFleet] = FakeFleet,
     plain: bool = False,
     pace: UploadPace = PACE,
+    stores: bool = False,
     **front: Any,
 ) -> Callable[[Story], Callable[[], None]]:
-    """Runs a story on a stage of its own, on uvloop as in production (`plain`: on asyncio's own loop)."""
+    """Runs a story on a stage of its own, on uvloop as in production (`plain`: on asyncio's own loop). `stores`: it
+    stores responses.
+    """
 
     def decorate(tell: Story) -> Callable[[], None]:
         async def played() -> None:
-            async with Stage(front, serves or (a_serve(),), slots, fleet(), pace) as stage, asyncio.timeout(10):
+            async with Stage(front, serves or (a_serve(),), slots, fleet(), pace, stores) as stage, asyncio.timeout(10):
                 await tell(stage)
 
         def run() -> None:

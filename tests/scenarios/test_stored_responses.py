@@ -188,3 +188,84 @@ def test_tokens_are_counted_without_the_setting() -> None:
             assert ann.responses.input_tokens.count(model=model, input="four words are here").input_tokens > 0
             with pytest.raises(openai.APIStatusError, match=r"`store = true` under \[responses\]"):
                 ann.responses.input_tokens.count(model=model, input="go on", previous_response_id="resp_1")
+
+
+# -- /v1/responses/compact -------------------------------------------------------------------------------------------
+
+HISTORY: Any = [
+    {"type": "message", "role": "user", "content": "build a teapot"},
+    {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "it is built"}]},
+    {"type": "function_call", "call_id": "call_1", "name": "pour", "arguments": "{}"},
+    {"type": "message", "role": "user", "content": "now fill it"},
+]
+
+
+def go_on(compacted: Any, question: str) -> Any:
+    """The input of a request that continues a compacted conversation, as OpenAI documents it."""
+    output = [
+        item.to_dict(warnings=False) for item in compacted.output
+    ]  # the SDK has no type for users' messages in outputs
+    return [*output, {"type": "message", "role": "user", "content": question}]
+
+
+@DIALECTS
+@pytest.mark.parametrize("stores", [True, False], ids=["stored", "not stored"])
+def test_a_compacted_conversation_goes_on_with_a_serve_of_any_dialect(model: str, stores: bool) -> None:
+    with a_plane(stores) as plane, client(plane) as ann:
+        compacted = ann.responses.compact(model=model, input=HISTORY, instructions="you make teapots")
+        assert compacted.object == "response.compaction"
+        assert compacted.usage.output_tokens > 0
+        *users, summary = compacted.output
+        assert [(item.type, item.role) for item in users] == [("message", "user")] * 2  # type: ignore[union-attr]
+        assert summary.type == "compaction"
+        asked = last_asked(plane, model)
+        assert "Summarise this conversation" in asked
+        assert "it is built" in asked
+        assert "you make teapots" in asked
+        assert "call_1" not in asked, "a call without an output is left out"
+        ann.responses.create(model=model, input=go_on(compacted, "is it full"), store=False)
+        asked = last_asked(plane, model)
+        assert "Summary of the conversation so far" in asked
+        assert "tok0 tok1" in asked, "the summary, which the scripted model wrote"
+        assert "it is built" not in asked
+        assert summary.encrypted_content not in asked
+        again = ann.responses.compact(model=model, input=go_on(compacted, "is it hot"))
+        assert [item.type for item in again.output] == ["message", "message", "message", "compaction"]
+        assert "tok0 tok1" in last_asked(plane, model)
+
+
+@DIALECTS
+def test_a_stored_response_is_compacted_by_its_id(plane: Plane, model: str) -> None:
+    with client(plane) as ann, client(plane, "bob") as bob:
+        first = ann.responses.create(model=model, input="the first question")
+        compacted = ann.responses.compact(model=model, previous_response_id=first.id)
+        assert [item.type for item in compacted.output] == ["message", "compaction"]
+        assert first.output_text in last_asked(plane, model)
+        following = ann.responses.create(model=model, input=go_on(compacted, "the second question"))
+        ann.responses.create(model=model, input="the third question", previous_response_id=following.id)
+        assert "Summary of the conversation so far" in last_asked(plane, model)
+        with pytest.raises(openai.BadRequestError, match="not found"):
+            bob.responses.compact(model=model, previous_response_id=first.id)
+
+
+def test_compacting_what_is_not_stored_names_the_setting() -> None:
+    with a_plane(False) as plane, client(plane) as ann:
+        for model in ("native", "chatty"):
+            with pytest.raises(openai.BadRequestError, match=r"`store = true` under \[responses\]"):
+                ann.responses.compact(model=model, previous_response_id="resp_1")
+        with pytest.raises(openai.BadRequestError, match="nothing to compact"):
+            ann.responses.compact(model="native")
+
+
+@DIALECTS
+def test_a_model_without_a_summary_is_an_error_of_the_serve(plane: Plane, model: str) -> None:
+    with client(plane) as ann:
+        ann.responses.create(model=model, input="load")
+        plane.scripted(model, tokens=0)
+        try:
+            with pytest.raises(openai.InternalServerError, match="no complete summary") as caught:
+                ann.responses.compact(model=model, input=HISTORY)
+        finally:
+            plane.scripted(model, tokens=20)
+        assert caught.value.status_code == 502
+        assert plane.decision(caught.value.request_id or "")["outcome"] == "upstream_failed"

@@ -39,6 +39,7 @@ from stoker.gateway.front import Endpoints, Front
 from stoker.gateway.keys import KeyPages
 from stoker.gateway.models import ModelList
 from stoker.gateway.ollama import OllamaEndpoints
+from stoker.gateway.response_turns import ResponseTurns, SummarySeals
 from stoker.gateway.responses import StoredResponses
 from stoker.gateway.scratchpads import ScratchpadPages
 from stoker.gateway.status import StatusReport, StatusSources
@@ -112,7 +113,8 @@ def _build_gateway(
 ) -> GatewayParts:  # fmt: skip
     signer = _thinking_signer(context.state)
     formatter = Formatter(signer, context.clock.wall)
-    responses = StoredResponses(store.responses, context.clock.wall, partial(_open_summary, signer))
+    responses = StoredResponses(store.responses, context.clock.wall)
+    turns = ResponseTurns(store.responses, context.clock.wall, SummarySeals(signer))
     carrier = Carrier(fleet.conductor, pool, formatter, context.clock, _warn_of, fleet.supervisor.conversations)
     pads = Scratchpads(context.directory / "orchestrator", context.clock.wall)
     client, clock = InternalClient(pool, formatter), context.clock
@@ -122,7 +124,7 @@ def _build_gateway(
     decisions = DecisionObserver(store.decisions, promotions, store.metrics, quality.monitor)
     flow = Flow(
         setup.settings_for(context.active.current), carrier, context.clock, decisions.on_decision, access.store.usage,
-        responses,
+        turns,
     )  # fmt: skip
     return GatewayParts(pool, setup, flow, pads, responses, client, _watch_certificate(context, store))
 
@@ -181,12 +183,6 @@ def _thinking_signer(state: StateDir) -> ThinkingSigner:
     """Signs the thinking of local models. What was signed with the key before the last rotation is still accepted."""
     keys = (state.signing_key(), state.earlier_signing_key())
     return ThinkingSigner(tuple(hmac.digest(key, b"thinking", "sha256") for key in keys if key is not None))
-
-
-def _open_summary(signer: ThinkingSigner, sealed: str) -> str | None:
-    """The summary in a compaction item that Stoker sealed; None: it is somebody else's."""
-    opened = signer.open(sealed)
-    return None if opened is None else opened.get("text")
 
 
 def _warn_of(serve: str, text: str) -> None:

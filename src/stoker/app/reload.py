@@ -9,6 +9,7 @@ from typing import Any
 from stoker.app.configuration import ActiveConfiguration, Configuration, next_configuration, placed_serves
 from stoker.app.fleet_parts import follow_edges
 from stoker.app.parts import ProgramParts
+from stoker.config.changes import changed_settings, restart_problems
 from stoker.domain.access import Settings
 from stoker.domain.errors import ConfigError
 from stoker.domain.spending import cloud_prices
@@ -23,8 +24,8 @@ class ConfigurationChanges:
     removed: tuple[str, ...]
     routing: bool
     """Whether tiers are chosen by other rules or measurements."""
-    problems: tuple[str, ...]
-    """Changes that take effect only after a restart."""
+    settings: tuple[str, ...]
+    """The paths of all settings that differ."""
 
 
 def compare(old: Configuration, new: Configuration) -> ConfigurationChanges:
@@ -35,21 +36,8 @@ def compare(old: Configuration, new: Configuration) -> ConfigurationChanges:
         tuple(sorted(after.keys() - before.keys())),
         tuple(sorted(before.keys() - after.keys())),
         (old.settings.router, old.rows) != (new.settings.router, new.rows),
-        tuple(_needs_restart(old.settings, new.settings)),
+        tuple(changed_settings(old.settings, new.settings)),
     )
-
-
-def _needs_restart(old: Settings, new: Settings) -> list[str]:
-    problems: list[str] = []
-    if (old.front_door.host, old.front_door.port) != (new.front_door.host, new.front_door.port):
-        problems.append("front_door.host and port take effect only after a restart")
-    if old.front_door.tls != new.front_door.tls:
-        problems.append("front_door.tls takes effect only after a restart; changed files do at once")
-    if old.front_door.prefixes != new.front_door.prefixes:
-        problems.append("front_door.prefixes take effect only after a restart")
-    if old.paths != new.paths:
-        problems.append("[paths] takes effect only after a restart")
-    return problems
 
 
 class Reloader:
@@ -61,14 +49,24 @@ class Reloader:
         self._parts = parts
 
     def reload(self) -> dict[str, Any]:
-        """Read the configuration again and apply what changed. Raises ConfigError, and changes nothing then."""
+        """Read the configuration again and apply what changed: all of it, or nothing.
+
+        Raises ConfigError for a file with problems, and for settings that take effect only with a restart; nothing has
+        changed then. Another error of a part is raised after the configuration before was applied again.
+        """
         if self._read is None:
             raise ConfigError(["this Stoker runs without a configuration file: there is nothing to reload"])
         old = self._active.current
         new = next_configuration(old, self._read())
         changes = compare(old, new)
+        if problems := restart_problems(changes.settings):
+            raise ConfigError(problems)
         allowed = self._parts.gateway.setup.allowed()
-        self._apply(new, changes)
+        try:
+            self._apply(new, changes)
+        except Exception:
+            self._apply(old, compare(new, old))
+            raise
         lapsed = sorted(allowed - self._parts.gateway.setup.allowed())
         return {
             "changed": list(changes.changed),
@@ -76,7 +74,8 @@ class Reloader:
             "removed": list(changes.removed),
             "routing": changes.routing,
             "lapsed": [{"tier": tier, "class": name} for tier, name in lapsed],
-            "problems": list(changes.problems),
+            "settings": list(changes.settings),
+            "problems": [],
         }
 
     def _apply(self, new: Configuration, changes: ConfigurationChanges) -> None:

@@ -95,20 +95,25 @@ def root(
     """Options before a command; --version works by its callback."""
 
 
+_RELOADED = ("changed", "added", "removed", "routing", "settings", "lapsed", "problems")
+
+
 @app.command()
 def reload(config: options.Config = None, state: options.State = None, json: options.Json = False) -> None:
-    """Read the configuration again. Serves that did not change keep running, with their requests."""
+    """Read the configuration again, and apply all of it or nothing.
+
+    Serves that did not change keep running, with their requests.
+    """
     with find_installation(config, state).control() as control:
         answer = control.reload()
     if json:
-        terminal.emit(
-            {name: getattr(answer, name) for name in ("changed", "added", "removed", "routing", "lapsed", "problems")}
-        )
+        terminal.emit({name: getattr(answer, name) for name in _RELOADED})
     else:
         lines = [f"{word}: {', '.join(getattr(answer, word))}" for word in ("changed", "added", "removed")
                 if getattr(answer, word)]  # fmt: skip
         if answer.routing:
             lines.append("routing: changed")
+        lines += [f"setting: {path}" for path in answer.settings]
         for line in lines:
             terminal.say(line)
         if not lines and not answer.problems:

@@ -12,6 +12,7 @@ secrets          `env:NAME` and `file:PATH`
 build            checked tables to Settings; where files are (paths)
 
 warnings       what is allowed but probably not meant
+changes        which settings differ between two configurations, and which of them need a restart
 effective      the effective values: show(), to_toml() (toml_writer), schema()
 demo           the settings of `stoker up --demo`
 

@@ -12,7 +12,7 @@ from stoker.config.inheritance import ServeEntry
 from stoker.config.line_numbers import KeyPath as KeyPath
 from stoker.config.orchestrator_files import OrchestratorFiles
 from stoker.config.paths import VAULT, absolute, default_state, default_vault, in_vault
-from stoker.config.secrets import key_weakness, read_secret
+from stoker.config.secrets import UnreadableSecret, key_weakness, read_secret
 from stoker.config.tables.edge import build_edges
 from stoker.config.tables.file import File, PathsTable, RequiresTable, ServeTable, SlotTable, SwapTable
 from stoker.config.tables.gates import build_aliases, build_gates, task_names
@@ -39,8 +39,12 @@ SPOKEN = {
 Secrets = dict[KeyPath, Secret]
 
 
-def read_secrets(doc: ConfigDocument, file: File, entries: list[ServeEntry], directory: Path) -> Secrets:
-    """Every secret by the place of its source. What cannot be read becomes a problem."""
+def read_secrets(
+    doc: ConfigDocument, file: File, entries: list[ServeEntry], directory: Path, needs_all: bool = True
+) -> Secrets:
+    """Every secret by the place of its source. What cannot be read becomes a problem; without `needs_all`, only what is
+    no source does, and the other problems come up where the secret is revealed.
+    """
     wanted: dict[KeyPath, str] = {}
     for index, key in enumerate(file.front_door.keys):
         if key.value is not None:
@@ -56,12 +60,18 @@ def read_secrets(doc: ConfigDocument, file: File, entries: list[ServeEntry], dir
     for path, source in wanted.items():
         try:
             secrets[path] = read_secret(source, directory)
+        except UnreadableSecret as error:
+            if needs_all:
+                doc.problem(path, str(error))
+            else:
+                secrets[path] = Secret("", source, doc.text(path, str(error)))
         except ValueError as error:
             doc.problem(path, str(error))
-    for path, secret in secrets.items():
-        if path[0] == "front_door" and (weakness := key_weakness(secret)):
-            doc.problem(path, f"the key {weakness}")
-    _check_same(doc, secrets)
+    if needs_all:
+        for path, secret in secrets.items():
+            if path[0] == "front_door" and (weakness := key_weakness(secret)):
+                doc.problem(path, f"the key {weakness}")
+        _check_same(doc, secrets)
     return secrets
 
 
@@ -212,7 +222,8 @@ def _serve(entry: ServeEntry, key: Secret | None, directory: Path, vault: Path) 
         aliases=tuple(dict.fromkeys(alias for alias in table.aliases if not is_pattern(alias))),
         alias_patterns=tuple(dict.fromkeys(alias for alias in table.aliases if is_pattern(alias))),
         slot=table.slot,
-        context=table.context,
+        context=None if table.context == "auto" else table.context,
+        auto_context=table.context == "auto",
         parallel=table.parallel,
         max_active=table.parallel if table.max_active is None else table.max_active,
         queue=table.queue,

@@ -39,6 +39,10 @@ class ConfigDocument:
         """Add a finding about the value at `path`, which need not be there: then its table's line is given."""
         self._problems.append((self.line(path), f"key '{self.title(path)}': {text}"))
 
+    def text(self, path: KeyPath, text: str) -> str:
+        """A finding about the value at `path`, as `problems` shows it, without adding it."""
+        return f"{self.shown}:{self.line(path)}: key '{self.title(path)}': {text}"
+
     def problems(self) -> list[str]:
         """All findings, in the order of the file; none twice."""
         ordered = dict.fromkeys(sorted(self._problems, key=lambda finding: finding[0]))

@@ -41,11 +41,13 @@ def find(explicit: str | None = None) -> Path:
     raise ConfigError([f"no configuration file: neither ./{places[0]} nor {places[1]} exists; {_NEXT}"])
 
 
-def load(path: Path) -> Settings:
+def load(path: Path, needs_secrets: bool = True) -> Settings:
     """Read and check the whole file. Raises ConfigError with every problem, each `FILE:LINE: key 'x.y': ...`.
 
-    Reads the files and environment variables that secrets point to; looks at nothing else: whether weights
-    and commands exist is the fleet's question.
+    Reads the files and environment variables that secrets point to, and the certificate; looks at nothing else: whether
+    weights and commands exist is the fleet's question. Without `needs_secrets` a secret that cannot be read is a
+    problem only when it is revealed, and the certificate is not read: for commands that ask the running Stoker, which
+    may come from another shell or another user.
     """
     doc = ConfigDocument(_text(path), str(path))
     renamed = rename_keys(doc)
@@ -53,8 +55,9 @@ def load(path: Path) -> Settings:
     entries = [*inherit(doc, file), *cloud_entries(file)]
     check_rules(doc, file, entries)
     source = Path(os.path.abspath(path))
-    check_tls(doc, file, source.parent)
-    secrets = read_secrets(doc, file, entries, source.parent)
+    if needs_secrets:
+        check_tls(doc, file, source.parent)
+    secrets = read_secrets(doc, file, entries, source.parent, needs_secrets)
     orchestrator_files = read_orchestrator_files(doc, file, source.parent)
     problems = doc.problems()
     if problems:

@@ -16,17 +16,23 @@ SHORTEST_KEY = 16
 """Characters. A shorter key can be guessed: `openssl rand -hex 32` gives 64."""
 
 
+class UnreadableSecret(ValueError):
+    """The source is right, and the value is not there or of no use."""
+
+
 def read_secret(source: str, directory: Path, environment: Mapping[str, str] | None = None) -> Secret:
     """The secret that `source` points to; files are relative to `directory`, one trailing line break is dropped.
 
-    Raises ValueError: a literal, an unset or empty variable, a file that cannot be read, or a value that
-    cannot go into an HTTP header.
+    Raises ValueError for a literal, and UnreadableSecret: an unset or empty variable, a file that cannot be read, or a
+    value that cannot go into an HTTP header.
     """
     scheme, _, rest = source.partition(":")
     if scheme == "env" and _VARIABLE.fullmatch(rest):
         value = (os.environ if environment is None else environment).get(rest, "")
         if not value:
-            raise ValueError(f"the environment variable {rest} is not set or empty; set it before you start Stoker")
+            raise UnreadableSecret(
+                f"the environment variable {rest} is not set or empty; set it before you start Stoker"
+            )
     elif scheme == "file" and rest:
         value = _from_file(absolute(rest, directory))
     else:
@@ -34,7 +40,7 @@ def read_secret(source: str, directory: Path, environment: Mapping[str, str] | N
             "a secret must not be in this file; write env:NAME for an environment variable, or file:PATH for a file"
         )
     if not value.isascii() or not value.isprintable() or value != value.strip():
-        raise ValueError(
+        raise UnreadableSecret(
             f"the value of {source} cannot be a key: use one line of printable ASCII without spaces around it"
         )
     return Secret(value, source)
@@ -60,13 +66,15 @@ def _from_file(path: Path) -> str:
             content = file.read(_MOST + 1)
         text = content.decode("ascii")
     except FileNotFoundError:
-        raise ValueError(f"the file {path} does not exist; create it with mode 0600") from None
+        raise UnreadableSecret(f"the file {path} does not exist; create it with mode 0600") from None
     except UnicodeDecodeError:
-        raise ValueError(f"the file {path} cannot be a key: it contains something other than printable ASCII") from None
+        raise UnreadableSecret(
+            f"the file {path} cannot be a key: it contains something other than printable ASCII"
+        ) from None
     except OSError as error:
-        raise ValueError(f"the file {path} cannot be read: {error.strerror}; check its owner and mode") from None
+        raise UnreadableSecret(f"the file {path} cannot be read: {error.strerror}; check its owner and mode") from None
     if len(content) > _MOST:
-        raise ValueError(f"the file {path} is longer than {_MOST} bytes, too long for a key; check the path")
+        raise UnreadableSecret(f"the file {path} is longer than {_MOST} bytes, too long for a key; check the path")
     if not text.strip():
-        raise ValueError(f"the file {path} is empty; write the key into it")
+        raise UnreadableSecret(f"the file {path} is empty; write the key into it")
     return text.removesuffix("\n").removesuffix("\r")

@@ -56,6 +56,7 @@ ENDPOINTS: dict[str, Endpoint] = {
         Endpoint("/v1/embeddings", Dialect.EMBEDDINGS, streams=False),
         Endpoint("/v1/rerank", Dialect.RERANK, streams=False),
         Endpoint("/v1/responses", Dialect.RESPONSES),
+        Endpoint("/v1/responses/compact", Dialect.RESPONSES, streams=False),
         Endpoint("/v1/responses/input_tokens", Dialect.RESPONSES, generates=False, streams=False, must_read=True),
         Endpoint("/v1/messages", Dialect.MESSAGES),
         Endpoint("/v1/messages/count_tokens", Dialect.MESSAGES, generates=False, streams=False),

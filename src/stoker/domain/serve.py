@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
 from stoker.domain.dialect import SPOKEN, Dialect
+from stoker.domain.errors import ConfigError
 
 
 class Driver(StrEnum):
@@ -42,14 +43,23 @@ class Status(StrEnum):
 class Secret:
     """A value that is never printed: only its source is. Call `reveal()` only where the value is sent."""
 
-    __slots__ = ("_value", "source")
+    __slots__ = ("_problem", "_value", "source")
 
-    def __init__(self, value: str, source: str) -> None:
+    def __init__(self, value: str, source: str, problem: str = "") -> None:
+        """`problem`: why the value could not be read, for the error of `reveal`; empty: it was."""
         self._value = value
+        self._problem = problem
         self.source = source
         """Where the value came from: `env:NAME` or `file:PATH`. Safe to print."""
 
+    @property
+    def is_readable(self) -> bool:
+        return not self._problem
+
     def reveal(self) -> str:
+        """The value. Raises ConfigError if it could not be read."""
+        if self._problem:
+            raise ConfigError([self._problem])
         return self._value
 
     def __repr__(self) -> str:
@@ -58,7 +68,9 @@ class Secret:
     __str__ = __repr__
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and other._value == self._value
+        if not isinstance(other, Secret) or self.is_readable is not other.is_readable:
+            return False
+        return other._value == self._value if self.is_readable else other.source == self.source
 
     def __hash__(self) -> int:
         return hash(self._value)
@@ -150,7 +162,7 @@ class Slot:
 IN_PLACE = frozenset(
     ("aliases", "alias_patterns", "max_active", "queue", "queue_timeout", "idle_unload", "keep_loaded", "status",
      "reason", "purpose", "ready_timeout", "stop_grace", "conflicts", "modalities", "fallback", "warm", "source",
-     "sha256", "min_tokens_per_second", "translation", "from_tier")
+     "sha256", "min_tokens_per_second", "translation", "from_tier", "auto_context", "context_problem")
 )  # fmt: skip
 """Fields of a Serve that may change while it runs: a reload does not restart it for them."""
 
@@ -174,6 +186,10 @@ class Serve:
     """None: the serve shares no slot with another one."""
     context: int | None = None
     """Tokens that one request may use."""
+    auto_context: bool = False
+    """`context = "auto"`: `context` is what was chosen, or None as long as the weights are missing."""
+    context_problem: str = ""
+    """Why no context could be chosen, and what to do; empty: no problem."""
     parallel: int = 4
     max_active: int = 4
     queue: int = 64
@@ -254,7 +270,15 @@ class Serve:
         return tuple(dict.fromkeys((self.name, served, *self.aliases)))
 
     def launches_like(self, other: Serve) -> bool:
-        """Whether a serve that runs as `other` need not restart for this configuration: see IN_PLACE."""
+        """Whether a serve that runs as `other` need not restart for this configuration: see IN_PLACE.
+
+        A context that was chosen at the start, when the weights arrived, is no change.
+        """
+        if self.auto_context and other.auto_context and None in (self.context, other.context):
+            return replace(self, context=other.context)._launches_like(other)
+        return self._launches_like(other)
+
+    def _launches_like(self, other: Serve) -> bool:
         return all(getattr(self, f.name) == getattr(other, f.name) for f in fields(self) if f.name not in IN_PLACE)
 
     @property

@@ -22,7 +22,7 @@ from stoker.exchange.waiting_bodies import WaitingBodies
 from stoker.request.accept.body_worker import BodyWorker
 from stoker.request.accept.wire import Wire
 from stoker.request.relay.relay import Relay
-from stoker.request.relay.reply import Reply
+from stoker.request.relay.reply import Reply, ReplyWire
 from stoker.request.translate.neutral.protocols import Check
 from stoker.request.translate.translate import AnswerTranslator
 
@@ -74,6 +74,8 @@ class Call(msgspec.Struct, eq=False):
     """Ends the attempt if no answer begins; None: there is no other tier to try."""
     is_heavy: bool = False
     """The body is so large that all work on it goes to a thread."""
+    is_answer_read: bool = False
+    """Stoker reads the answer on its way to the client, so the serve may not compress it."""
     is_abandoned: bool = False
     """The client has left."""
     ending: Exception | None = None
@@ -84,6 +86,11 @@ class Call(msgspec.Struct, eq=False):
         self.may_escalate = may_escalate
         self.first_byte_timer = timer
         self.retry_after = None
+
+    def read_answer(self, wire: ReplyWire) -> None:
+        """Send the reply through `wire`, which reads it. Nothing was sent yet."""
+        self.is_answer_read = True
+        self.reply.send_through(wire)
 
     # -- waiting: the call knows what it waits for, so that `end` can stop it -----------------------------------------
 

@@ -201,7 +201,7 @@ class Carrier:
     async def _encode_and_relay(self, call: Call, lease: Lease, request: UpstreamRequest) -> None:
         target, decision = lease.target, call.decision
         sequence = call.sequence_lease.sequence if call.sequence_lease is not None else None
-        arguments = request, target, call.wire.raw_headers, decision.id, sequence, call.verifier
+        arguments = request, target, call.wire.raw_headers, decision.id, sequence, call.verifier, call.is_answer_read
         if call.is_heavy:
             lease.on_cut = call.cut
             encoded = await call.process(self.formatter.encode, *arguments)

@@ -197,16 +197,17 @@ class Formatter:
         request_id: str,
         sequence: int | None = None,
         check: Check | None = None,
+        plain: bool = False,
     ) -> EncodedRequest:
         """The bytes for the serve, and the translator of its answer. `given`: the client's headers. `check` sees
-        every event; it can hold back only a translated answer.
+        every event; it can hold back only a translated answer. `plain`: the answer may not be compressed.
         """
         edited = request.edited(target.served_name, sequence)
         body = edited.body
         if request.written is None:
             # A compressed stream cannot be read, and no error or ping of ours can be inserted into it.
             embeds = request.client.dialect is Dialect.OLLAMA_EMBED
-            plain = bool(request.fields.stream) or check is not None or embeds
+            plain = plain or bool(request.fields.stream) or check is not None or embeds
             head = request_head(b"POST", request.endpoint.path, target, given, len(body), plain)
             watched = (
                 None

@@ -4,7 +4,7 @@ front   every request: its key, its route; inference goes to `flow`
 flow    one inference request from end to end           settings   what a reload gives to the flow
 admin   POST /admin/VERB                                decisions  GET /admin/decisions
 status  /status and /metrics                            models     entries of /v1/models
-responses  stored responses and conversations
+response_turns  requests that refer to stored responses, or are stored       responses  pages of what is stored
 ollama  the read-only endpoints of Ollama               log_file   Stoker's own log
 hand_over  gives sockets and connections to the process that replaces this one; socket_channel  how they travel
 server  sockets, event loop, signals                      scratchpads  GET /admin/orchestrator/REQUEST

@@ -43,7 +43,8 @@ from stoker.domain.serve import Serve
 from stoker.exchange.call import Call
 from stoker.exchange.carrier import EXIT_NOTICED_WITHIN, Carrier
 from stoker.exchange.waiting_bodies import WaitingBodies
-from stoker.gateway.responses import StoredResponses, owner_of
+from stoker.gateway.response_turns import ResponseTurns
+from stoker.gateway.responses import owner_of
 from stoker.gateway.settings import FlowSettings, keys_of
 from stoker.orchestrate.orchestrators import OrchestratedRequest
 from stoker.request.accept.body import body_if_complete, wait_for_body
@@ -76,7 +77,7 @@ class Flow:
         clock: Clock,
         seal: Callable[[Decision], None],
         usage: UsageTotals | None = None,
-        responses: StoredResponses | None = None,
+        turns: ResponseTurns | None = None,
     ) -> None:
         """`seal(decision)` gets the record of every request, once, when it is over. `usage` gets what it used."""
         self.active: dict[str, Call] = {}
@@ -87,7 +88,7 @@ class Flow:
         self._clock = clock
         self._seal = seal
         self._usage = usage or UsageTotals(clock.wall)
-        self._responses = responses
+        self._turns = turns
         self._loop = asyncio.get_running_loop()
         self._ids = itertools.count(1)
         self._prefix = f"req_{os.urandom(6).hex()}_"
@@ -139,21 +140,19 @@ class Flow:
         fields = await call.process(read_body_fields, *arguments) if call.is_heavy else read_body_fields(*arguments)
         if caller.has_defaults:
             body, fields = await self._apply_defaults(call, caller, endpoint, fields, body)
-        responses = self._responses
-        if endpoint.dialect is not Dialect.RESPONSES or responses is None or not responses.is_on:
-            await self._answer(call, caller, endpoint, fields, body)
-            return
-        owner, max_bytes = owner_of(call, caller), settings.front_door.body_limit
-        turn = await responses.begin(call, owner, body, max_bytes, may_store=endpoint.generates)
-        if turn is None:
+        turns, turn = self._turns, None
+        if turns is not None and turns.concerns(endpoint, body):
+            owner, serve = owner_of(call, caller), settings.names.find(fields.model)
+            turn = await turns.begin(call, owner, endpoint, body, settings.front_door.body_limit, serve)
+        if turns is None or turn is None:
             await self._answer(call, caller, endpoint, fields, body)
             return
         call.is_heavy = is_heavy(turn.body)
         expanded = turn.body, endpoint.streams_unasked, settings.front_door
         fields = await call.process(read_body_fields, *expanded)
-        with turn.open(call.reply):
-            await self._answer(call, caller, endpoint, fields, turn.body)
-            await responses.finish(turn)
+        with turn.open(call):
+            await self._answer(call, caller, turn.endpoint, fields, turn.body)
+            await turns.finish(call, turn)
 
     async def _answer(self, call: Call, caller: Caller, endpoint: Endpoint, fields: BodyFields, body: bytes) -> None:
         """Have the request answered by what its `model` names."""

@@ -1,4 +1,4 @@
-"""Stored responses: what a request refers to is put into it, its answer is stored, and clients read and delete both.
+"""Pages of stored responses and conversations: clients read, change and delete what `response_turns` stores.
 
     GET, DELETE        /v1/responses/ID            GET          /v1/responses/ID/input_items
     POST               /v1/conversations           GET, POST    /v1/conversations/ID/items
@@ -10,19 +10,15 @@ owner, and so are those over the control socket.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
 from stoker.access.caller import Caller
-from stoker.domain.errors import ClientError, StokerError
+from stoker.domain.errors import ClientError
 from stoker.exchange.call import Call
 from stoker.request.accept.routes import RouteKind, wrong_method
-from stoker.request.relay.reply import Reply
-from stoker.request.stored_responses.capture import ResponseCapture
 from stoker.request.stored_responses.items import (
     fields_of,
     is_id,
@@ -36,22 +32,12 @@ from stoker.request.stored_responses.items import (
 from stoker.request.stored_responses.records import (
     Raw,
     StoredConversation,
-    StoredItem,
-    StoredResponse,
     encode,
     read_conversation,
     read_response,
 )
 from stoker.request.stored_responses.replay import (
-    StatefulRequest,
-    has_compaction,
-    history_of_conversation,
-    history_of_response,
-    output_of,
-    read_request,
-    replay,
     unknown_conversation,
-    unknown_response,
 )
 from stoker.request.stored_responses.settings import not_stored
 from stoker.store.responses import EntryKind, ResponseStore
@@ -69,121 +55,22 @@ class _ConversationFields(msgspec.Struct):
     metadata: dict[str, str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StoredTurn:
-    """One request under way. `body`: for the serve; `capture`: its client's side, None if nothing is stored."""
-
-    owner: str
-    id: str
-    body: bytes
-    conversation: str | None
-    items: list[StoredItem]
-    """The whole input; the last `own` of them are new."""
-    own: int
-    capture: ResponseCapture | None
-
-    @contextmanager
-    def open(self, reply: Reply) -> Iterator[None]:
-        """Watch the reply. If the request fails after its last event, the client gets that event, and the failure."""
-        if self.capture is None:
-            yield
-            return
-        reply.send_through(self.capture)
-        try:
-            yield
-        finally:
-            self.capture.release({"store": False})
-
-
 class StoredResponses:
-    """See the module's docstring. `open_summary`: see `replay`."""
+    """See the module's docstring."""
 
-    def __init__(
-        self, store: ResponseStore, wall: Callable[[], float], open_summary: Callable[[str], str | None]
-    ) -> None:
+    def __init__(self, store: ResponseStore, wall: Callable[[], float]) -> None:
         self._store = store
         self._wall = wall
-        self._open_summary = open_summary
 
     @property
     def is_on(self) -> bool:
         return self._store.is_open
-
-    # -- a request ---------------------------------------------------------------------------------------------------
-
-    async def begin(
-        self, call: Call, owner: str, body: bytes, max_bytes: int, may_store: bool = True
-    ) -> StoredTurn | None:
-        """Expand a request; None: it refers to nothing, and its response is not to be stored. Raises StokerError."""
-        request = await call.process(read_request, body)
-        request = request if may_store else request._replace(is_stored=False)
-        if not request.is_stored and not request.refers and not await call.process(has_compaction, request):
-            return None
-        history = await self._history(call, owner, request)
-        expanded = await call.process(replay, request, history, self._open_summary)
-        if len(expanded.body) > max_bytes:
-            size = f"the request has {len(expanded.body)} bytes with what it refers to"
-            text = f"{size}; front_door.body_limit is {max_bytes}"
-            raise ClientError(text, code="too_large", status=413)
-        id, capture = new_id("resp_"), None
-        if request.is_stored:
-            conversation = None if request.conversation is None else {"id": request.conversation}
-            fields = {
-                "id": id, "store": True, "previous_response_id": request.previous, "conversation": conversation,
-            }  # fmt: skip
-            capture = ResponseCapture(call.wire, fields, max_bytes)
-        return StoredTurn(owner, id, expanded.body, request.conversation, expanded.items, expanded.own, capture)
-
-    async def finish(self, turn: StoredTurn) -> None:
-        """The serve has answered: store the response, then let the client have its end."""
-        capture = turn.capture
-        if capture is None or capture.response is None:
-            return
-        is_stored = False
-        try:
-            response = Raw(encode(capture.response))
-            record = StoredResponse(response, turn.items)
-            is_stored = await self._store.write(turn.owner, EntryKind.RESPONSE, turn.id, lambda: encode(record))
-            if is_stored and turn.conversation is not None:
-                new = [*turn.items[len(turn.items) - turn.own :], *output_of(response)]
-                await self._extend(turn.owner, turn.conversation, new)
-        except StokerError:
-            pass  # the store has logged it, and the client reads `store: false`
-        finally:
-            capture.release(None if is_stored else {"store": False})
-
-    async def _history(self, call: Call, owner: str, request: StatefulRequest) -> list[StoredItem]:
-        if request.previous is not None:
-            record = await self._store.read(owner, EntryKind.RESPONSE, request.previous)
-            if record is None:
-                raise unknown_response(request.previous)
-            return await call.process(history_of_response, record)
-        if request.conversation is not None:
-            record = await self._store.read(owner, EntryKind.CONVERSATION, request.conversation)
-            if record is None:
-                raise unknown_conversation(request.conversation)
-            return await call.process(history_of_conversation, record)
-        return []
-
-    async def _extend(self, owner: str, id: str, new: list[StoredItem]) -> None:
-        def change(record: bytes) -> tuple[bytes, None]:
-            conversation = read_conversation(record)
-            return encode(msgspec.structs.replace(conversation, items=[*conversation.items, *new])), None
-
-        await self._store.change(owner, EntryKind.CONVERSATION, id, change)
-
-    # -- pages -------------------------------------------------------------------------------------------------------
 
     async def handle(
         self, owner: str, method: str, kind: RouteKind, rest: str, query: Mapping[str, str], body: bytes
     ) -> Document:
         """`rest`: the path below /v1/responses or /v1/conversations. Raises StokerError."""
         is_conversation = kind is RouteKind.CONVERSATIONS
-        if not is_conversation and rest == "compact":
-            text = (
-                "Stoker does not offer '/v1/responses/compact'; docs/reference/http.md lists the paths that it offers"
-            )
-            raise ClientError(text, code="not_offered", status=404)
         if not self.is_on:
             raise not_stored("/v1/conversations" if is_conversation else "/v1/responses/ID")
         id, _, below = rest.partition("/")

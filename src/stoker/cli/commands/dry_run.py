@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -125,6 +125,7 @@ def container_lines(serve: Serve, paths: Paths) -> list[str]:
 
     from stoker.config.warnings import secret_words
     from stoker.domain.errors import StartFailed
+    from stoker.domain.serve import Secret
     from stoker.fleet.drivers.container_driver import ContainerDriver
     from stoker.fleet.process.keys import Keys
     from stoker.fleet.process.signing import KeySigner
@@ -132,6 +133,8 @@ def container_lines(serve: Serve, paths: Paths) -> list[str]:
     key = Path(paths.state) / "signing.key"  # without it nothing was ever made by us, and any key will do
     keys = Keys(KeySigner(lambda: key.read_bytes() if key.exists() else bytes(32)))
     driver = ContainerDriver(paths, keys, logging.getLogger("stoker.fleet"), lambda: ())
+    if serve.key is not None and not serve.key.is_readable:
+        serve = replace(serve, key=Secret(HIDDEN, serve.key.source))
     try:
         commands = asyncio.run(driver.plan(serve))
     except StartFailed as failure:
@@ -254,7 +257,8 @@ def _memory(installation: Installation, serve: Serve) -> str:
         )
     except (UnreadableModel, OSError):
         return "memory (what it needs is unknown)"
-    return f"memory (about {figures.size(report.needed)})"
+    chosen = f', with context "auto" = {serve.context} tokens' if serve.auto_context and serve.context else ""
+    return f"memory (about {figures.size(report.needed)}{chosen})"
 
 
 def _baseline(installation: Installation, target: str, victims: list[ServeStatus]) -> str:

@@ -10,12 +10,13 @@ import typer
 from stoker.cli.commands import serves_experiment
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import RequestRefused, unknown_serve
+from stoker.cli.console.hints import CommandsWithHints
 from stoker.cli.console.installation import Installation, find_installation
 
 if TYPE_CHECKING:
     from stoker.cli.console.answers import ServeStatus
 
-app = typer.Typer(help="Serves: the model servers of the configuration.", no_args_is_help=True)
+app = typer.Typer(cls=CommandsWithHints, help="Serves: the model servers of the configuration.", no_args_is_help=True)
 app.command()(serves_experiment.experiment)
 
 
@@ -78,10 +79,17 @@ def _row(serve: ServeStatus) -> tuple[str, ...]:
 
 def _details(serve: ServeStatus) -> None:
     facts = {"model": serve.model, "served name": serve.served_name, "speaks": ", ".join(serve.dialects)}
-    facts |= {"pid": figures.number(serve.pid)} | {key: str(value) for key, value in serve.facts.items()}
+    facts |= {"context": _context(serve), "pid": figures.number(serve.pid)}
+    facts |= {key: str(value) for key, value in serve.facts.items()}
     terminal.say()
     for fact, value in facts.items():
         terminal.say(f"{fact:<14} {value or figures.UNKNOWN}")
+
+
+def _context(serve: ServeStatus) -> str:
+    if serve.context is None:
+        return "chosen when it starts (auto)" if serve.auto_context else ""
+    return f"{serve.context} tokens{', the most that fit (auto)' if serve.auto_context else ''}"
 
 
 @app.command()

@@ -92,6 +92,9 @@ class ServeStatus(msgspec.Struct, frozen=True):
     swap_seconds: float | None = None
     swap_seconds_assumed: bool = True
     memory: int | None = None
+    context: int | None = None
+    auto_context: bool = False
+    """Whether the context is the largest that fits, rather than a number of the configuration."""
     facts: dict[str, Any] = {}
     backoff: float | None = None
     last_error: str | None = None
@@ -199,4 +202,6 @@ class ReloadAnswer(msgspec.Struct, frozen=True):
     """Whether the routing settings or measurements changed."""
     lapsed: list[dict[str, str]] = []
     """Tier and class of what was measured to be good enough, and is not known to be that any more."""
+    settings: list[str] = []
+    """The paths of all settings that changed."""
     problems: list[str] = []

@@ -26,12 +26,27 @@ _INSTEAD = {
     "help": "stoker --help",
 }
 
+_INSTEAD_OF_SERVES = {
+    "list": "stoker serves status",
+    "ls": "stoker serves status",
+    "ps": "stoker serves status",
+    "log": "stoker serves logs NAME",
+    "start": "stoker serves up NAME",
+    "load": "stoker serves up NAME",
+    "stop": "stoker serves down NAME",
+    "unload": "stoker serves down NAME",
+    "restart": "stoker serves down NAME, then stoker serves up NAME",
+    "show": "stoker serves status, or stoker config show for its settings",
+    "switch": "stoker slot switch NAME",
+}
+
 
 class CommandsWithHints(TyperGroup):
-    """The top level of commands. An unknown one is answered with the command that does what was probably meant."""
+    """A group of commands. An unknown one is answered with the command that does what was probably meant."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        instead = _INSTEAD.get(args[0]) if args else None
+        known = _INSTEAD_OF_SERVES if ctx.info_name == "serves" else _INSTEAD
+        instead = known.get(args[0]) if args else None
         if instead is not None and self.get_command(ctx, args[0]) is None:
             ctx.fail(f"No such command '{args[0]}'. Use: {instead}")
         return super().resolve_command(ctx, args)

@@ -124,6 +124,11 @@ class Reply(msgspec.Struct, eq=False):
         """Send everything through `wire`, which stands before the connection. Nothing was sent yet."""
         self.wire = wire
 
+    def restart(self, wire: ReplyWire) -> None:
+        """Discard a reply that the wire it was sent through has held back: another one goes to `wire`."""
+        self.wire = wire
+        self.is_finished = self.is_committed = False
+
     def set_dialect(self, dialect: Dialect | None) -> None:
         """Set the client's dialect, once its path is known."""
         self.dialect = dialect

@@ -10,10 +10,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
+from stoker.request.stored_responses.client_wire import ClientWire
 from stoker.request.stored_responses.items import fields_of
 from stoker.request.stored_responses.records import Raw, encode
 
@@ -22,27 +23,6 @@ _ENDS = (b'"response.completed"', b'"response.incomplete"')
 _DONE = b'"response.output_item.done"'
 _FINAL = (b'"completed"', b'"incomplete"')
 _raws = msgspec.json.Decoder(list[Raw]).decode
-
-
-class ClientWire(Protocol):
-    """The request's connection to its client: see `relay.reply.ReplyWire`."""
-
-    on_resume: Callable[[], None] | None
-
-    @property
-    def is_paused(self) -> bool: ...
-
-    def start(self, status: int, headers: Iterable[tuple[bytes, bytes]], length: int | None = None) -> None: ...
-
-    def write(self, data: bytes) -> None: ...
-
-    def finish(self, last: bytes = b"") -> None: ...
-
-    def reply(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None: ...
-
-    def break_off(self) -> None: ...
-
-    def close_after(self) -> None: ...
 
 
 class ResponseCapture:
@@ -136,12 +116,6 @@ class ResponseCapture:
             self._wire.write(piece)
         if self._is_finished:
             self._wire.finish(bytes(self._pending))
-
-    def replace(self, status: int, body: bytes) -> None:
-        """Send another body in the place of a whole reply that was held back."""
-        assert self._whole is not None
-        headers, self.response = self._whole[1], None
-        self._wire.reply(status, headers, body)
 
     # -- streams -------------------------------------------------------------------------------------------------------
 

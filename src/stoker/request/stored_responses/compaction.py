@@ -1,8 +1,11 @@
 """A conversation summarised by its model: `/v1/responses/compact`, and compaction items in later requests.
 
-The answer is a list of the user's messages as they were, and one compaction item, as OpenAI documents it. The item
-holds the model's summary, sealed: Stoker knows its own again, and puts the summary in the item's place. It is signed,
-not encrypted: whoever has the item can read the summary.
+1. a serve has no such path: the model is asked for a summary, in whatever dialect the serve speaks
+2. the answer is a list of the user's messages as they were, and one compaction item, as OpenAI documents it
+3. the item holds the summary, sealed: Stoker recognises its own items, and puts the summary in the item's place
+4. OpenAI has the path: it gets the request, with what it refers to
+
+A sealed summary is signed, not encrypted: whoever has the item can read it.
 """
 
 from __future__ import annotations
@@ -21,48 +24,92 @@ PROMPT = (
     "Write the summary only."
 )
 _OPENING = "Summary of the conversation so far:\n\n"
-_KEPT = ("model", "instructions", "prompt_cache_key", "service_tier", "reasoning", "user", "safety_identifier")
+_KEPT = (
+    "model", "instructions", "prompt_cache_key", "service_tier", "reasoning", "user", "safety_identifier", "tools",
+    "max_output_tokens", "temperature", "top_p", "client_metadata",
+)  # fmt: skip
+"""Fields of the client's request that the request for a summary has, too. With the tools, an engine finds the prompt of
+the conversation in its cache."""
+_FOREIGN = (
+    "previous_response_id", "conversation", "store", "include", "max_output_tokens", "temperature", "top_p",
+)  # fmt: skip
+"""Fields that OpenAI's path does not have, or that mean nothing there. The settings of a key may have added some."""
+_CALLS = {"function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output"}
+_NO_USAGE = {
+    "input_tokens": 0,
+    "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+    "output_tokens": 0,
+    "output_tokens_details": {"reasoning_tokens": 0},
+    "total_tokens": 0,
+}
+"""What clients read if the serve reports no usage: the field is required."""
 _parts = msgspec.json.Decoder(list[dict[str, Any]]).decode
+_WRONG = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+OpenSummary = Callable[[str], str | None]
+"""Returns the text that a compaction item of ours holds; None: it is not ours."""
 
 
-def summary_request(fields: dict[str, Raw], items: Sequence[Raw]) -> bytes:
-    """The request whose answer is the summary."""
-    asked: dict[str, Any] = {name: fields[name] for name in _KEPT if name in fields}
+def summary_request(fields: dict[str, Raw], items: Sequence[StoredItem], open_summary: OpenSummary) -> bytes:
+    """The request whose answer is the summary. Calls without an output are left out: some APIs refuse them."""
+    answered = {call for item in items if (call := _call_id(item.body, _CALLS.values()))}
+    asked = [item.body for item in items if _call_id(item.body, _CALLS) in (None, *answered)]
+    given: dict[str, Any] = {name: fields[name] for name in _KEPT if name in fields}
+    if "tools" in given:
+        given["tool_choice"] = "none"
     prompt = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": PROMPT}]}
-    return encode({**asked, "input": [*items, prompt], "store": False})
+    upstream = [*(expanded(item, open_summary) for item in asked), prompt]
+    return encode({**given, "input": upstream, "store": False})
 
 
-def summary_of(response: dict[str, Raw]) -> str:
-    """The text of the answer; empty: it has none, or was cut off."""
+def relayed_request(
+    body: bytes, fields: dict[str, Raw], items: Sequence[StoredItem], open_summary: OpenSummary
+) -> bytes:
+    """The request for OpenAI's own path. `body` itself, if nothing has to change."""
+    upstream = [expanded(item.body, open_summary) for item in items]
+    is_same = all(new is old.body for new, old in zip(upstream, items, strict=True))
+    if is_same and not any(name in fields for name in _FOREIGN):
+        return body
+    kept: dict[str, Any] = {name: value for name, value in fields.items() if name not in _FOREIGN}
+    return encode({**kept, "input": upstream})
+
+
+def summary_of(answer: bytes) -> tuple[str, Raw | None]:
+    """The text of the answer, and the usage. The text is empty if there is none, or if it was cut off."""
+    try:
+        response = fields_of(answer)
+    except _WRONG:
+        return "", None
     if bytes(response.get("status", b"")) != b'"completed"':
-        return ""
+        return "", None
     texts: list[str] = []
     for item in read_items(response.get("output"), "output"):
         if head_of(item).type == "message":
             try:
                 parts = _parts(fields_of(item).get("content", b"[]"))
-            except msgspec.DecodeError:
+            except _WRONG:
                 continue
             texts += [str(part.get("text", "")) for part in parts if part.get("type") == "output_text"]
-    return "\n\n".join(text for text in texts if text)
+    return "\n\n".join(text for text in texts if text.strip()), response.get("usage")
 
 
 def compacted(items: Sequence[StoredItem], sealed: str, created: int, usage: Raw | None) -> bytes:
     """The answer of `/v1/responses/compact`. `sealed`: the summary, sealed."""
     users = [listed(item) for item in items if head_of(item.body).role == "user"]
     summary = {"id": new_id("cmp_"), "type": "compaction", "encrypted_content": sealed}
+    is_counted = usage is not None and bytes(usage) != b"null"
     return encode(
         {
             "id": new_id("resp_"),
             "object": "response.compaction",
             "created_at": created,
             "output": [*users, summary],
-            "usage": usage,
+            "usage": usage if is_counted else _NO_USAGE,
         }
     )
 
 
-def expanded(item: Raw, open_summary: Callable[[str], str | None]) -> Raw:
+def expanded(item: Raw, open_summary: OpenSummary) -> Raw:
     """The item as serves understand it: a compaction item of ours becomes the summary, as a message of the user."""
     head = head_of(item)
     if head.type != "compaction" or not isinstance(head.encrypted_content, str):
@@ -72,3 +119,25 @@ def expanded(item: Raw, open_summary: Callable[[str], str | None]) -> Raw:
         return item
     content = [{"type": "input_text", "text": _OPENING + summary}]
     return Raw(encode({"type": "message", "role": "user", "content": content}))
+
+
+def may_hold_compaction(body: bytes) -> bool:
+    """Whether there may be a compaction item in a request. Quick: it looks for the word."""
+    return b"compaction" in body
+
+
+def expand_compactions(body: bytes, open_summary: OpenSummary) -> bytes | None:
+    """The request with summaries in the place of our compaction items; None: it has none. Raises ClientError 400."""
+    fields = fields_of(body)
+    items = read_items(fields.get("input"), "input")
+    upstream = [expanded(item, open_summary) for item in items]
+    if all(new is old for new, old in zip(upstream, items, strict=True)):
+        return None
+    fields["input"] = Raw(encode(upstream))
+    return encode(fields)
+
+
+def _call_id(item: Raw, kinds: Any) -> str | None:
+    """The id of the call that an item of these kinds makes, or answers."""
+    head = head_of(item)
+    return head.call_id if head.type in kinds and isinstance(head.call_id, str) else None

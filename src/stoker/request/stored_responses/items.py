@@ -32,6 +32,7 @@ class Head(msgspec.Struct):
     role: Any = None
     id: Any = None
     encrypted_content: Any = None
+    call_id: Any = None
 
 
 _head = msgspec.json.Decoder(Head).decode

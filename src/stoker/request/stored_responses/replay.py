@@ -10,14 +10,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
 
 from stoker.domain.errors import ClientError
-from stoker.request.stored_responses.compaction import expanded
-from stoker.request.stored_responses.items import fields_of, head_of, is_id, read_items, to_store
+from stoker.request.stored_responses.compaction import OpenSummary, expanded
+from stoker.request.stored_responses.items import fields_of, is_id, read_items, to_store
 from stoker.request.stored_responses.records import (
     Raw,
     StoredItem,
@@ -92,8 +91,8 @@ def output_of(response: Raw | bytes) -> list[StoredItem]:
     return to_store(read_items(fields_of(response).get("output"), "output"))
 
 
-def replay(request: StatefulRequest, history: list[StoredItem], open_summary: Callable[[str], str | None]) -> Replay:
-    """`open_summary`: the text that a compaction item of ours holds; None: it is not ours. Raises ClientError 400."""
+def replay(request: StatefulRequest, history: list[StoredItem], open_summary: OpenSummary) -> Replay:
+    """Raises ClientError 400."""
     own = to_store(read_items(request.fields.get("input"), "input"))
     items = [*history, *own]
     upstream = [expanded(item.body, open_summary) for item in items]
@@ -106,14 +105,6 @@ def replay(request: StatefulRequest, history: list[StoredItem], open_summary: Ca
     fields["store"] = Raw(b"false")
     fields["include"] = _include(fields.get("include"))
     return Replay(encode(fields), items, len(own))
-
-
-def has_compaction(request: StatefulRequest) -> bool:
-    """Whether the input may hold compaction items."""
-    given = bytes(request.fields.get("input", b""))
-    return b"compaction" in given and any(
-        head_of(item).type == "compaction" for item in read_items(Raw(given), "input")
-    )
 
 
 def unknown_response(id: object) -> ClientError:

@@ -1,4 +1,4 @@
-"""What a client is told that uses stored responses where nothing is stored."""
+"""The errors of paths and fields that need stored responses where nothing is stored."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from stoker.domain.errors import ClientError
 SETTING = "`store = true` under [responses] in the configuration"
 
 
-def not_stored(what: str, status: int = 404) -> ClientError:
-    """The error for a path or a field that needs the store. `what` begins the message."""
-    text = f"{what} needs stored responses, and this Stoker stores none: whoever runs it can set {SETTING}"
-    return ClientError(text, code="responses_not_stored", status=status)
+def not_stored(path: str) -> ClientError:
+    """The error of a path that needs the store."""
+    return ClientError(_text(path), code="responses_not_stored", status=404)
+
+
+def not_stored_field(name: str) -> ClientError:
+    """The error of a request whose field `name` needs the store."""
+    return ClientError(_text(f"'{name}'"), code="stateful", param=name)
+
+
+def _text(what: str) -> str:
+    return f"{what} needs stored responses, and this Stoker stores none: whoever runs it can set {SETTING}"

@@ -1,0 +1,106 @@
+"""Which settings differ between two configurations, by their names in the file. No value is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from stoker.config.effective import show
+from stoker.domain.access import Settings
+from stoker.domain.edge import Edge
+from stoker.domain.serve import Serve
+
+_NEEDS_START = "stop Stoker and start it again"
+_NEEDS_REPLACEMENT = "type `stoker up --replace`, or `systemctl restart stoker` where it is a service"
+NEEDS_RESTART = {
+    "front_door.host": _NEEDS_START,
+    "front_door.port": _NEEDS_START,
+    "paths": _NEEDS_START,
+    "front_door.prefixes": _NEEDS_REPLACEMENT,
+    "front_door.shutdown_grace": _NEEDS_REPLACEMENT,
+    "front_door.tls": _NEEDS_REPLACEMENT,
+}
+"""What a running Stoker cannot change, and what to do instead. The rest of `paths` comes with it."""
+_SECTIONS = {"serves": "serve", "apps": "app", "gates": "gate", "aliases": "alias", "orchestrators": "orchestrator",
+             "edges": "edge"}  # fmt: skip
+"""The names in the file of those fields of `Settings` that have another one there."""
+
+
+def changed_settings(old: Settings, new: Settings) -> list[str]:
+    """The paths of the settings that differ, in the order of the file: `front_door.allowed_hosts`, `serve[fast].port`.
+
+    A list of tables is compared by their names. A table that is new or gone is named as a whole. A change of what is
+    never shown (a secret, the content of a file) is named too.
+    """
+    found = list(dict.fromkeys([*_differences("", show(old), show(new)), *_secrets(old, new)]))
+    for section in fields(Settings):
+        name = _SECTIONS.get(section.name, section.name)
+        differs = section.compare and getattr(old, section.name) != getattr(new, section.name)
+        if differs and section.name not in ("router", "source") and not any(_is_in(path, name) for path in found):
+            found.append(name)
+    return found
+
+
+def restart_problems(changed: Sequence[str]) -> list[str]:
+    """Of these paths, those that take effect only with a restart: a sentence each, with what to type."""
+    return [
+        f"{path} takes effect only with a restart: {NEEDS_RESTART[setting]}"
+        for path in changed
+        for setting in NEEDS_RESTART
+        if _is_in(path, setting)
+    ]
+
+
+def _is_in(path: str, setting: str) -> bool:
+    return path == setting or path.startswith((f"{setting}.", f"{setting}["))
+
+
+def _differences(path: str, old: Any, new: Any) -> Iterator[str]:
+    if old == new:
+        return
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in dict.fromkeys([*old, *new]):
+            yield from _differences(f"{path}.{key}" if path else str(key), old.get(key), new.get(key))
+    elif _are_named(old) and _are_named(new):
+        before, after = ({one["name"]: one for one in rows or ()} for rows in (old, new))
+        for name in dict.fromkeys([*before, *after]):
+            yield from _differences(f"{path}[{name}]", before.get(name), after.get(name))
+    else:
+        yield path
+
+
+def _are_named(value: Any) -> bool:
+    """A list of tables with names, or none."""
+    return value is None or (
+        isinstance(value, list) and all(isinstance(one, Mapping) and "name" in one for one in value)
+    )
+
+
+def _secrets(old: Settings, new: Settings) -> Iterator[str]:
+    """What `show` hides."""
+    before_keys = {key.name: key.value for key in old.front_door.keys}
+    for key in new.front_door.keys:
+        if before_keys.get(key.name, key.value) != key.value:
+            yield f"front_door.keys[{key.name}].value"
+    serves = {serve.name: serve for serve in old.serves}
+    for serve in new.serves:
+        if (before := serves.get(serve.name)) is not None:
+            yield from _serve_secrets(before, serve)
+    edges = {edge.name: edge for edge in old.edges}
+    for edge in new.edges:
+        if _edge_keys(edges.get(edge.name, edge)) != _edge_keys(edge):
+            yield f"edge.{edge.name}"
+
+
+def _serve_secrets(old: Serve, new: Serve) -> Iterator[str]:
+    path = f"{'tier' if new.from_tier else 'serve'}[{new.name}]"
+    if old.key != new.key:
+        yield f"{path}.key"
+    for name in dict.fromkeys([*old.env, *new.env]):
+        if old.env.get(name) != new.env.get(name):
+            yield f"{path}.env.{name}"
+
+
+def _edge_keys(edge: Edge) -> tuple[object, object]:
+    return edge.worker.key, None if edge.routes is None else edge.routes.key
