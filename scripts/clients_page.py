@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 from stoker.cli.clients.all_clients import CLIENTS
+from stoker.cli.clients.needs import needed_context
 from stoker.cli.main import run
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "clients.md"
@@ -43,6 +44,11 @@ by a test, for the public address `https://app.example/llm` and this configurati
   reply's (max output); the rest, rounded down to a multiple of 1,024, is the recommended client context (below a
   ceiling of 4,096 it is not rounded). A client that takes the reply off its window by itself gets the ceiling as its
   window, any other the recommended context; both numbers are printed either way.
+- **Needs.** The smallest context with which an agent can work; the command warns if the serve has less. It is the first
+  multiple of 4,096 that leaves, beside the reply, twice the client's own prompt:
+
+{needs}
+
 - **Temperature.** The serve's `sampling.temperature`; without one, 0 for clients that edit code and nothing for
   others.
 - **Key.** Only the name of a variable is printed: `--key-env`, else that of the first key's `env:NAME`, else
@@ -67,7 +73,16 @@ def page() -> str:
         sections = [
             f"## {client.title}\n\n```console\n{_printed(name, config)}```\n" for name, client in CLIENTS.items()
         ]
-    return HEAD.format(config=CONFIG) + "\n".join(sections)
+    return HEAD.format(config=CONFIG, needs=_needs()) + "\n".join(sections)
+
+
+def _needs() -> str:
+    rows = ["  | client | own prompt | needs |", "  |---|---|---|"]
+    for client in CLIENTS.values():
+        if (needed := needed_context(client)) is not None:
+            own = "not measured; by its documentation" if client.own_prompt is None else f"{client.own_prompt:,}"
+            rows.append(f"  | {client.title} | {own} | {needed:,} |")
+    return "\n".join(rows)
 
 
 def _printed(name: str, config: Path) -> str:

@@ -39,8 +39,8 @@ def keys_of(table: str) -> str:
 
 def kind_of(node: dict[str, Any]) -> str:
     """The type of a key in words."""
-    if "anyOf" in node:
-        return " or ".join(kind_of(option) for option in node["anyOf"])
+    if options := node.get("anyOf") or node.get("oneOf"):
+        return " or ".join(kind_of(option) for option in options)
     if "enum" in node:
         return " or ".join(f"`{word}`" for word in node["enum"])
     if "const" in node:

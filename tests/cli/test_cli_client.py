@@ -13,8 +13,11 @@ from typing import Any
 import pytest
 from tests.cli.fake_stoker import FakeStoker
 
+from stoker.cli.clients.agents import AGENTS
 from stoker.cli.clients.all_clients import CLIENTS
+from stoker.cli.clients.client_types import Client
 from stoker.cli.clients.facts import budgets
+from stoker.cli.clients.needs import needed_context
 from stoker.cli.commands.client import client_names
 from stoker.cli.main import run
 
@@ -352,8 +355,34 @@ def test_an_address_that_the_front_door_does_not_know_is_said_beside_the_setting
 def test_a_context_that_the_clients_own_instructions_fill_is_said(full: Path, capsys: Captured) -> None:
     full.write_text(FULL.replace("context = 131072", "context = 16384"))
     assert run(["client", "claude-code"]) == 0
-    assert "too little of 12288 is left: give serve 'coder' more `context`" in capsys.readouterr().err
+    captured = capsys.readouterr()
+    assert captured.err == (
+        "stoker: Claude Code needs a context of 57344 tokens (it sends about 20000 tokens of its own with each "
+        "request), and serve 'coder' has 16384: set `context = 57344` if `stoker fit` says that it fits, or choose "
+        "another serve with --model\n"
+    )
+    assert "Claude Code needs" not in captured.out
     assert document(capsys, "aider")["cautions"] == []
+    (caution,) = document(capsys, "roo")["cautions"]
+    assert "32768 tokens (so says its documentation), and serve 'coder' has 16384" in caution
+
+
+@pytest.mark.parametrize("client", [client for client in CLIENTS.values() if needed_context(client)])
+def test_each_agent_is_warned_exactly_below_what_it_needs(full: Path, client: Client, capsys: Captured) -> None:
+    needed = needed_context(client)
+    assert needed is not None
+    for context, warnings in ((needed, 0), (needed - 1, 1)):
+        full.write_text(FULL.replace("context = 131072", f"context = {context}"))
+        found = document(capsys, client.name)
+        assert (found["context_needed"], len(found["cautions"])) == (needed, warnings)
+
+
+def test_the_context_that_is_needed_leaves_room_to_work() -> None:
+    for client in CLIENTS.values():
+        needed = needed_context(client)
+        if client.own_prompt is not None and needed is not None:
+            assert (budgets(needed)[0] or 0) >= 2 * client.own_prompt
+    assert all(needed_context(client) for client in AGENTS), "no agent without a figure"
 
 
 def test_the_recommended_context_and_a_reply_are_never_more_than_the_ceiling() -> None:

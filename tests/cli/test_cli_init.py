@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from tests.fleet.memory.model_files import llama
 
 from stoker.cli.commands import init, init_config
 from stoker.cli.commands.init_config import MachineInventory
@@ -14,8 +15,11 @@ from stoker.cli.machine import discover
 from stoker.cli.machine.discover import Gpu, InstalledEngine, ModelFile
 from stoker.cli.main import run
 from stoker.config.load import load
+from stoker.fleet.memory.fit.auto_context import choose_context
+from stoker.fleet.memory.host import HostMemory
 
 Captured = pytest.CaptureFixture[str]
+GIB = 2**30
 H200 = Gpu(0, "GPU-aa", "NVIDIA H200", 141 * 2**30, "nvidia")
 
 
@@ -48,7 +52,7 @@ def model(path: str | Path, size: int = 100) -> ModelFile:
 )  # fmt: skip
 def test_every_file_that_is_written_is_accepted(found: MachineInventory, tmp_path: Path) -> None:
     path = tmp_path / "stoker.toml"
-    path.write_text(init_config.config_text(found, 8123), encoding="utf-8")
+    path.write_text(init_config.config_text(found, 8123, init_config.plan_serves(found)), encoding="utf-8")
     settings = load(path)
     assert settings.front_door.port == 8123
     assert len(settings.serves) == len(found.models)
@@ -82,6 +86,62 @@ def test_without_models_the_shipped_ones_are_used(
     assert "comes with Stoker" in capsys.readouterr().out
     assert "these two tiny models come with Stoker" in Path("stoker.toml").read_text()
     assert [s.name for s in load(Path("stoker.toml")).serves] == ["spark"]
+
+
+@pytest.mark.parametrize(
+    ("memory", "trained", "said"),
+    [
+        (
+            64,
+            131072,
+            "context eight: {context} tokens of 131072 that it was trained for, for each of 2 requests at once",
+        ),
+        (640, 131072, "context eight: 131072 tokens, all that it was trained for, for each of 2 requests"),
+        (64, 8192, "coding agents need about 32768 tokens or more, so eight will not do for them"),
+    ],
+)
+def test_the_context_is_what_fits_and_no_more_than_the_model_was_trained_for(
+    home: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch, memory: int, trained: int, said: str
+) -> None:
+    main = HostMemory(memory * GIB, memory * GIB)
+    monkeypatch.setattr("stoker.fleet.memory.host.host_memory", lambda: main)
+    monkeypatch.setenv("PATH", "/nowhere")
+    llama(Path("eight.gguf"), **{"llama.context_length": trained})
+    assert run(["init", "--yes"]) == 0
+    (serve,) = load(Path("stoker.toml")).serves
+    context = serve.context
+    assert context is not None
+    assert 4096 < context <= trained
+    assert context == choose_context(serve, None, [], main).context, 'as context = "auto" would choose it'
+    assert said.format(context=context) in capsys.readouterr().out
+    assert run(["init", "--json", "--force"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [(s["name"], s["context"], s["trained"]) for s in document["serves"]] == [("eight", context, trained)]
+
+
+def test_a_gpu_counts_if_llama_server_is_there_to_use_it(
+    home: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(discover, "gpus", lambda: [Gpu(0, "GPU-aa", "NVIDIA L4", 12 * GIB, "nvidia")])
+    monkeypatch.setattr("stoker.fleet.memory.host.host_memory", lambda: HostMemory(640 * GIB, 640 * GIB))
+    llama(Path("eight.gguf"))
+    server = home / "llama-server"
+    server.write_text("")
+    server.chmod(0o755)
+    contexts = []
+    for path in ("/nowhere", str(home)):
+        monkeypatch.setenv("PATH", path)
+        assert run(["init", "--json", "--force"]) == 0
+        contexts.append(json.loads(capsys.readouterr().out)["serves"][0]["context"])
+    assert contexts[0] == 131072, "the embedded engine computes on processors"
+    assert contexts[1] < 65536
+
+
+def test_a_model_whose_context_cannot_be_computed_gets_a_guess_and_the_reason(home: Path, capsys: Captured) -> None:
+    Path("broken.gguf").write_bytes(b"GGUF")
+    assert run(["init", "--yes"]) == 0
+    assert "context broken: 4096 tokens, a guess: " in capsys.readouterr().err
+    assert "# tokens that one request may use; a guess: see `stoker fit broken`" in Path("stoker.toml").read_text()
 
 
 def test_a_file_that_is_there_is_kept_unless_forced(home: Path, capsys: Captured) -> None:

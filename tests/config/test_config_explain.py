@@ -240,6 +240,7 @@ class TestShow:
         known = {name: set(table["properties"]) for name, table in schema()["$defs"].items()}
         [one, *_] = full.serves
         unwritten = {"alias_patterns", "directory", "die_with_parent", "tuning", "asks_dialects", "from_tier"}
+        unwritten |= {"auto_context", "context_problem"}  # both follow from `context`
         assert {f.name for f in fields(one)} - known["ServeTable"] == unwritten
         assert {f.name for f in fields(one.tuning)} <= known["ServeTable"]
         for section, table in (

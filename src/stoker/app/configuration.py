@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stoker.domain.access import Settings
 from stoker.domain.serve import Serve, Slot, on_devices
@@ -27,7 +27,7 @@ class Configuration:
 def first_configuration(settings: Settings) -> Configuration:
     """Of a start. Raises StokerError if the quality profile cannot be read."""
     rows = configured_rows(settings.router, settings.paths.state)
-    return Configuration(settings, rows, budget(settings.warm))
+    return Configuration(with_contexts(settings), rows, budget(settings.warm))
 
 
 def next_configuration(old: Configuration, settings: Settings) -> Configuration:
@@ -37,7 +37,17 @@ def next_configuration(old: Configuration, settings: Settings) -> Configuration:
     """
     rows = configured_rows(settings.router, settings.paths.state)
     is_same = settings.warm.memory == old.settings.warm.memory
-    return Configuration(settings, rows, old.warm_budget if is_same else budget(settings.warm))
+    return Configuration(with_contexts(settings), rows, old.warm_budget if is_same else budget(settings.warm))
+
+
+def with_contexts(settings: Settings) -> Settings:
+    """The settings with a number for each `context = "auto"`. See `fleet.memory.fit.auto_context`; blocks."""
+    if not any(serve.auto_context for serve in settings.serves):
+        return settings
+    from stoker.fleet.memory.fit import auto_context
+    from stoker.fleet.memory.probe import machine
+
+    return replace(settings, serves=auto_context.with_contexts(settings.serves, settings.slots, machine()))
 
 
 class ActiveConfiguration:

@@ -162,7 +162,7 @@ class Slot:
 IN_PLACE = frozenset(
     ("aliases", "alias_patterns", "max_active", "queue", "queue_timeout", "idle_unload", "keep_loaded", "status",
      "reason", "purpose", "ready_timeout", "stop_grace", "conflicts", "modalities", "fallback", "warm", "source",
-     "sha256", "min_tokens_per_second", "translation", "from_tier")
+     "sha256", "min_tokens_per_second", "translation", "from_tier", "auto_context", "context_problem")
 )  # fmt: skip
 """Fields of a Serve that may change while it runs: a reload does not restart it for them."""
 
@@ -186,6 +186,10 @@ class Serve:
     """None: the serve shares no slot with another one."""
     context: int | None = None
     """Tokens that one request may use."""
+    auto_context: bool = False
+    """`context = "auto"`: `context` is what was chosen, or None as long as the weights are missing."""
+    context_problem: str = ""
+    """Why no context could be chosen, and what to do; empty: no problem."""
     parallel: int = 4
     max_active: int = 4
     queue: int = 64
@@ -266,7 +270,15 @@ class Serve:
         return tuple(dict.fromkeys((self.name, served, *self.aliases)))
 
     def launches_like(self, other: Serve) -> bool:
-        """Whether a serve that runs as `other` need not restart for this configuration: see IN_PLACE."""
+        """Whether a serve that runs as `other` need not restart for this configuration: see IN_PLACE.
+
+        A context that was chosen at the start, when the weights arrived, is no change.
+        """
+        if self.auto_context and other.auto_context and None in (self.context, other.context):
+            return replace(self, context=other.context)._launches_like(other)
+        return self._launches_like(other)
+
+    def _launches_like(self, other: Serve) -> bool:
         return all(getattr(self, f.name) == getattr(other, f.name) for f in fields(self) if f.name not in IN_PLACE)
 
     @property

@@ -5,5 +5,6 @@ client_types  the records: a client, and its blocks of settings
 agents        coding agents, with their files and variables
 programs      SDKs, `llm`, curl, and environment variables
 all_clients   all of them by name
+needs         how much context a client needs, and a warning if its serve has less
 render        puts the facts into the blocks, quoted as each format needs it
 """

@@ -9,7 +9,7 @@ CHAT, MESSAGES, RESPONSES = Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES
 
 ROO = Client(
     "roo", "Roo Code", "OpenAI Compatible", CHAT,
-    takes_reply_off=True,
+    takes_reply_off=True, documented_context=32_768,  # https://docs.ollama.com/integrations/roo-code
     blocks=(
         SettingsBlock(BlockFormat.FORM, """
 API Provider: OpenAI Compatible

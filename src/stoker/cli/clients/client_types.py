@@ -60,4 +60,6 @@ class Client:
     """The vendor's name by which it requests a small model for titles, summaries and the like; empty: it has none."""
     own_prompt: int | None = None
     """Tokens of its own instructions and tools in each request: measured, at four bytes a token."""
+    documented_context: int | None = None
+    """The smallest context that documentation asks for, where `own_prompt` was not measured."""
     notes: tuple[str, ...] = ()

@@ -10,6 +10,7 @@ from typing import Any
 
 from stoker.cli.clients.client_types import BlockFormat, Client, SettingsBlock
 from stoker.cli.clients.facts import ClientFacts, budgets
+from stoker.cli.clients.needs import needed_context
 from stoker.domain.serve import Serve
 
 _PLACE = re.compile(r"<(\w+)>")
@@ -105,6 +106,7 @@ def values(client: Client, facts: ClientFacts) -> dict[str, Any]:
         "opencode_helper": helper and _opencode_helper(helper),
         "temperature": temperature,
         "ceiling": facts.ceiling,
+        "context_needed": needed_context(client),
         "client_context": facts.client_context,
         "window": window(client, facts),
         "max_output": facts.max_output,
@@ -153,6 +155,7 @@ def header(client: Client, facts: ClientFacts) -> list[str]:
         *([("small model", facts.helper.name)] if facts.helper is not None and uses_helper(client) else []),
         ("temperature", _temperature(temperature, client)),
         ("context", _context(facts)),
+        *([("needs", f"a context of {needed} tokens or more")] if (needed := needed_context(client)) else []),
         ("max output", f"{facts.max_output} tokens"),
         ("images", f"{_form(facts.takes_images)} (it takes {takes})"),
         ("key", _key(facts)),
@@ -179,18 +182,6 @@ def _key(facts: ClientFacts) -> str:
         return f"not needed; ${facts.key.variable} may be anything"
     source = f", which is {facts.key.source} of the configuration" if facts.key.source else ""
     return f"the value of ${facts.key.variable}{source}; export it first"
-
-
-def shortage(client: Client, facts: ClientFacts) -> str | None:
-    """A warning if the client's own instructions leave too little room for work."""
-    room = facts.client_context
-    if client.own_prompt is None or room is None or room >= 2 * client.own_prompt:
-        return None
-    whose = "its tiers" if facts.is_task else f"serve '{facts.serve.name}'"
-    return (
-        f"{client.title} sends about {client.own_prompt} tokens of its own with each request; too little of {room} is "
-        f"left: give {whose} more `context`, or choose another with --model"
-    )
 
 
 def text(client: Client, facts: ClientFacts) -> str:
@@ -227,6 +218,7 @@ def document(client: Client, facts: ClientFacts) -> dict[str, Any]:
         "small_model": None if facts.helper is None or not uses_helper(client) else facts.helper.name,
         "temperature": facts.temperature(client.is_coding) if client.sets_temperature else None,
         "context_ceiling": facts.ceiling,
+        "context_needed": needed_context(client),
         "client_context": facts.client_context,
         "window_setting": window(client, facts),
         "max_output": facts.max_output,

@@ -65,7 +65,7 @@ def client(
 
     The recommended context leaves a quarter of the serve's context for the reply (at most 32768 tokens).
     """
-    from stoker.cli.clients import facts, render
+    from stoker.cli.clients import facts, needs, render
     from stoker.cli.clients.all_clients import CLIENTS
 
     if name is None:
@@ -80,7 +80,7 @@ def client(
     wanted = CLIENTS[name]
     helper = None if is_task else facts.helper_serve(settings, serve, wanted.helper_name)
     client_facts = facts.ClientFacts(root, serve, asked, facts.key_of(settings.front_door, key_env), helper, is_task)
-    notes = [*facts.address_warnings(settings.front_door, root), render.shortage(wanted, client_facts)]
+    notes = [*facts.address_warnings(settings.front_door, root), needs.context_shortage(wanted, client_facts)]
     if json:
         terminal.emit(render.document(wanted, client_facts) | {"cautions": [note for note in notes if note]})
         return

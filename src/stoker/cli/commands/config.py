@@ -12,6 +12,7 @@ from stoker.cli.console.installation import config_warnings, load_settings
 
 if TYPE_CHECKING:
     from stoker.domain.runtime_key import SettingsOverride
+    from stoker.domain.serve import Serve
 
 app = typer.Typer(help="The configuration file, stoker.toml.", no_args_is_help=True)
 
@@ -65,9 +66,14 @@ def show(config: options.Config = None, json: options.Json = False) -> None:
     if json:
         shown = [{"kind": one.kind, "name": one.name, "settings": show_settings(one.settings),
                   "disabled": one.is_disabled, "reason": one.reason, "at": one.at} for one in overrides]  # fmt: skip
-        terminal.emit({**effective.show(settings), **({"overrides": shown} if shown else {})})
+        chosen = [serve.name for serve in settings.serves if serve.auto_context]
+        terminal.emit({**effective.show(settings), **({"overrides": shown} if shown else {}),
+                       **({"auto_contexts": chosen} if chosen else {})})  # fmt: skip
         return
     terminal.say(effective.to_toml(settings).rstrip())
+    for serve in settings.serves:
+        if serve.auto_context:
+            terminal.say(f"\n# serve '{serve.name}' has context = \"auto\": {_chosen(serve)}")
     for one in overrides:
         terminal.say(f"\n# changed while Stoker ran, at {figures.moment(one.at)}{_because(one.reason)}:")
         terminal.say(f"# {one.kind} '{one.name}': {_changes(one)}")
@@ -83,6 +89,12 @@ def schema(
     from stoker.config.effective import schema
 
     terminal.emit(schema())
+
+
+def _chosen(serve: Serve) -> str:
+    if serve.context is None:
+        return serve.context_problem or "chosen when it starts, because its weights are missing"
+    return f"{serve.context} tokens for each of {serve.parallel} requests, the most that fit"
 
 
 def _because(reason: str) -> str:

@@ -257,7 +257,8 @@ def _memory(installation: Installation, serve: Serve) -> str:
         )
     except (UnreadableModel, OSError):
         return "memory (what it needs is unknown)"
-    return f"memory (about {figures.size(report.needed)})"
+    chosen = f', with context "auto" = {serve.context} tokens' if serve.auto_context and serve.context else ""
+    return f"memory (about {figures.size(report.needed)}{chosen})"
 
 
 def _baseline(installation: Installation, target: str, victims: list[ServeStatus]) -> str:

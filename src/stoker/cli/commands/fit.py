@@ -49,6 +49,7 @@ def fit(
 ) -> None:
     """Check whether a model fits, and find the largest context. Reads file headers only; exit 1 if one does not fit."""
     from stoker.fleet.memory.fit import check
+    from stoker.fleet.memory.fit.auto_context import with_context
     from stoker.fleet.memory.fit.shape import UnreadableModel
     from stoker.fleet.memory.host import host_memory
 
@@ -62,6 +63,8 @@ def fit(
     for serve, slot in subjects:
         devices = check.devices_for(serve, slot, probe.devices()) if given is None else given
         try:
+            if serve.auto_context and context is None:
+                serve = with_context(serve, slot if given is None else None, given or probe.devices(), main)
             judged.append(_judge(serve, devices, main, is_path))
         except UnreadableModel as error:
             if target is not None:

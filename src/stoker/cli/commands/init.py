@@ -14,7 +14,7 @@ from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import UsageError
 
 if TYPE_CHECKING:
-    from stoker.cli.commands.init_config import MachineInventory
+    from stoker.cli.commands.init_config import MachineInventory, PlannedServe
     from stoker.cli.machine.discover import ModelFile
 
 MOST_MODELS = 4
@@ -48,15 +48,15 @@ def init(
         report(found)
     port = typer.prompt("Port to listen on", default=8000, type=int) if asks else 8000
     chosen = ask_models(found.models) if asks and not found.demo else list(found.models[:MOST_MODELS])
-    text = init_config.config_text(
-        init_config.MachineInventory(found.gpus, chosen, found.engines, vault, found.demo), port
-    )
-    path.write_text(text, encoding="utf-8")
+    wanted = init_config.MachineInventory(found.gpus, chosen, found.engines, vault, found.demo)
+    planned = init_config.plan_serves(wanted)
+    path.write_text(init_config.config_text(wanted, port, planned), encoding="utf-8")
     problems = _problems(path)
     where = path.absolute()
     if json:
-        terminal.emit(_document(found, where, problems))
+        terminal.emit(_document(found, where, problems, planned))
         return
+    _report_contexts(planned)
     terminal.say(f"wrote {where}")
     for problem in problems:
         terminal.note(f"to fix before it runs: {problem}")
@@ -97,6 +97,27 @@ def report(found: MachineInventory) -> None:
         terminal.say("engine  no llama.cpp found; install it: pip install xllamacpp, or put llama-server on PATH")
 
 
+def _report_contexts(planned: Sequence[PlannedServe]) -> None:
+    """The context of each serve, and whether it is enough for agents."""
+    from stoker.cli.clients.needs import AGENT_CONTEXT
+    from stoker.cli.commands import init_config
+
+    for serve in planned:
+        if serve.context is None:
+            terminal.note(f"context {serve.name}: {init_config.CONTEXT} tokens, a guess: {serve.problem}")
+        else:
+            is_all = serve.trained == serve.context
+            limit = ", all that it was trained for" if is_all else f" of {serve.trained} that it was trained for"
+            each = f"for each of {init_config.PARALLEL} requests at once"
+            terminal.say(f"context {serve.name}: {serve.context} tokens{limit}, {each}")
+    small = [serve.name for serve in planned if (serve.context or init_config.CONTEXT) < AGENT_CONTEXT]
+    if small:
+        terminal.say(
+            f"context coding agents need about {AGENT_CONTEXT} tokens or more, so {', '.join(small)} will not do for "
+            "them; `stoker client NAME` says what each needs"
+        )
+
+
 def ask_models(models: Sequence[ModelFile]) -> list[ModelFile]:
     """Ask which of the numbered models to serve. Asks again until the answer is a list of their numbers."""
     if not models:
@@ -129,11 +150,18 @@ def _problems(path: Path) -> list[str]:
     return []
 
 
-def _document(found: MachineInventory, path: Path, problems: list[str]) -> dict[str, object]:
+def _document(
+    found: MachineInventory, path: Path, problems: list[str], planned: Sequence[PlannedServe]
+) -> dict[str, object]:
     return {
         "path": str(path),
         "problems": problems,
         "gpus": [{"index": g.index, "uuid": g.uuid, "name": g.name, "memory": g.memory} for g in found.gpus],
         "models": [{"path": str(m.path), "size": m.size} for m in found.models],
+        "serves": [
+            {"name": s.name, "model": str(s.model.path), "slot": s.slot, "context": s.context, "trained": s.trained,
+             "problem": s.problem or None}
+            for s in planned
+        ],
         "engines": [{"name": e.name, "where": e.where} for e in found.engines],
-    }
+    }  # fmt: skip

@@ -7,9 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from stoker.cli.clients.needs import AGENT_CONTEXT
 from stoker.cli.commands.serves_experiment import slug
 from stoker.cli.console.figures import size
 from stoker.cli.machine.discover import Gpu, InstalledEngine, ModelFile
+
+PARALLEL = 2
+CONTEXT = 4096
+"""Tokens, for a model whose context cannot be computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +28,43 @@ class MachineInventory:
     demo: bool = False
 
 
-def config_text(found: MachineInventory, port: int) -> str:
-    """A configuration that `stoker config check` accepts."""
-    slots = [(f"gpu{gpu.index}", gpu) for gpu in found.gpus]
-    names = [name for name, _ in slots] or ["cpu"]
+@dataclass(frozen=True, slots=True)
+class PlannedServe:
+    """One `[[serve]]` of the file."""
+
+    name: str
+    model: ModelFile
+    slot: str
+    context: int | None = None
+    """None: none could be computed. `problem` says why."""
+    trained: int | None = None
+    problem: str = ""
+
+
+def plan_serves(found: MachineInventory) -> list[PlannedServe]:
+    """A serve for each model, each with the largest context that fits. Reads the models' headers."""
+    from stoker.domain.serve import Serve, Slot
+    from stoker.fleet.memory.device import Device
+    from stoker.fleet.memory.fit.auto_context import choose_context
+    from stoker.fleet.memory.host import host_memory
+
+    devices = [Device(gpu.index, gpu.uuid, gpu.name, gpu.vendor, gpu.memory, gpu.memory) for gpu in found.gpus]
+    slots = [Slot(name, (str(gpu.index),)) for name, gpu in _slot_names(found)] or [Slot("cpu")]
+    main = host_memory()
+    names: set[str] = set()
+    planned = []
+    for place, model in enumerate(found.models):
+        name, slot = _unused(slug(model.path.name), names), slots[place % len(slots)]
+        names.add(name)
+        serve = Serve(name, model=str(model.path), slot=slot.name, parallel=PARALLEL, auto_context=True)
+        choice = choose_context(serve, slot, devices, main)
+        planned.append(PlannedServe(name, model, slot.name, choice.context, choice.trained, choice.problem))
+    return planned
+
+
+def config_text(found: MachineInventory, port: int, planned: Sequence[PlannedServe]) -> str:
+    """A configuration that `stoker config check` accepts. `planned`: what `plan_serves` found."""
+    slots = _slot_names(found)
     parts = [
         "# Stoker's configuration. Check it: stoker config check. Every key: docs/reference/configuration.md",
         "# Run it:  stoker up --config THIS_FILE   then point clients at the URL that it prints.",
@@ -45,7 +83,7 @@ def config_text(found: MachineInventory, port: int) -> str:
         "patience = 2                  # higher: fewer swaps; lower: shorter waits (in measured swap times)",
         'drain_timeout = "30s"         # how long running requests may take to end before their model stops',
         "",
-        *_serves(found, names),
+        *_serves(found, planned, slots[0][0] if slots else "cpu"),
         *_later(found),
     ]
     return "\n".join(parts).rstrip() + "\n"
@@ -65,37 +103,53 @@ def _slots(slots: list[tuple[str, Gpu]]) -> list[str]:
     return lines
 
 
-def _serves(found: MachineInventory, slots: list[str]) -> list[str]:
+def _slot_names(found: MachineInventory) -> list[tuple[str, Gpu]]:
+    return [(f"gpu{gpu.index}", gpu) for gpu in found.gpus]
+
+
+def _serves(found: MachineInventory, planned: Sequence[PlannedServe], slot: str) -> list[str]:
     lines = ["# No GGUF file was found: these two tiny models come with Stoker."] if found.demo else []
-    if not found.models:
+    if not planned:
         lines += [
             "# No GGUF file was found. Put one into the vault, then:",
             "# [[serve]]",
             '# name = "mine"',
             '# model = "vault:FILE.gguf"',
-            f'# slot = "{slots[0]}"',
+            f'# slot = "{slot}"',
+            '# context = "auto"             # the largest that fits',
             "",
         ]
-    names: set[str] = set()
-    for place, model in enumerate(found.models):
-        name = _unused(slug(model.path.name), names)
-        names.add(name)
-        lines += ["[[serve]]", f"name = {quote(name)}"]
+    for place, serve in enumerate(planned):
+        lines += ["[[serve]]", f"name = {quote(serve.name)}"]
         if place == 0:
             lines += ['engine = "llama.cpp"          # llama-server from PATH, else the embedded one']
-        lines += [f"model = {quote(_reference(model.path, found.vault))}   # {size(model.size)}"]
-        lines += [f"slot = {quote(slots[place % len(slots)])}"]
+        lines += [f"model = {quote(_reference(serve.model.path, found.vault))}   # {size(serve.model.size)}"]
+        lines += [f"slot = {quote(serve.slot)}", *_context(serve)]
         if place == 0:
             lines += [
-                "context = 4096                # tokens that one request may use",
-                "parallel = 2                  # requests at once; memory grows with context x parallel",
+                '                              # "auto" computes it again whenever Stoker starts',
+                f"parallel = {PARALLEL}                  # requests at once; memory grows with context x parallel",
                 '# aliases = ["gpt-4o-mini"]   # further names that clients may use',
                 '# idle_unload = "10m"         # stop the model after 10 minutes without a request',
             ]
         else:
-            lines += ["context = 4096", "parallel = 2"]
+            lines += [f"parallel = {PARALLEL}"]
         lines += [""]
     return lines
+
+
+def _context(serve: PlannedServe) -> list[str]:
+    """The line of the context, and why it has this value."""
+    if serve.context is None:
+        why = f"a guess: see `stoker fit {serve.name}`"
+        return [f"context = {CONTEXT:<20}# tokens that one request may use; {why}"]
+    if serve.context == serve.trained:
+        why = "all that the model was trained for"
+    else:
+        why = f"the most that fit, of {serve.trained} that the model was trained for"
+    few = serve.context < AGENT_CONTEXT
+    agents = [f"                              # coding agents need about {AGENT_CONTEXT} or more"] if few else []
+    return [f"context = {serve.context:<20}# tokens that one request may use: {why}", *agents]
 
 
 def _later(found: MachineInventory) -> list[str]:

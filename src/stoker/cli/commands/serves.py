@@ -79,10 +79,17 @@ def _row(serve: ServeStatus) -> tuple[str, ...]:
 
 def _details(serve: ServeStatus) -> None:
     facts = {"model": serve.model, "served name": serve.served_name, "speaks": ", ".join(serve.dialects)}
-    facts |= {"pid": figures.number(serve.pid)} | {key: str(value) for key, value in serve.facts.items()}
+    facts |= {"context": _context(serve), "pid": figures.number(serve.pid)}
+    facts |= {key: str(value) for key, value in serve.facts.items()}
     terminal.say()
     for fact, value in facts.items():
         terminal.say(f"{fact:<14} {value or figures.UNKNOWN}")
+
+
+def _context(serve: ServeStatus) -> str:
+    if serve.context is None:
+        return "chosen when it starts (auto)" if serve.auto_context else ""
+    return f"{serve.context} tokens{', the most that fit (auto)' if serve.auto_context else ''}"
 
 
 @app.command()

@@ -92,6 +92,9 @@ class ServeStatus(msgspec.Struct, frozen=True):
     swap_seconds: float | None = None
     swap_seconds_assumed: bool = True
     memory: int | None = None
+    context: int | None = None
+    auto_context: bool = False
+    """Whether the context is the largest that fits, rather than a number of the configuration."""
     facts: dict[str, Any] = {}
     backoff: float | None = None
     last_error: str | None = None

@@ -84,11 +84,20 @@ def load_settings(config: str | None) -> Settings:
     from stoker.config.load import find, load
     from stoker.fleet.engines.plan import unsupported
 
-    settings = load(find(config))
+    settings = _with_contexts(load(find(config)))
     problems = [f"{settings.source}: {text}" for serve in settings.serves for text in unsupported(serve)]
     if problems:
         raise ConfigError(problems)
     return settings
+
+
+def _with_contexts(settings: Settings) -> Settings:
+    """With a number for each `context = "auto"`, as the program will have it."""
+    if not any(serve.auto_context for serve in settings.serves):
+        return settings
+    from stoker.app.configuration import with_contexts
+
+    return with_contexts(settings)
 
 
 def config_warnings(settings: Settings) -> list[str]:
@@ -97,6 +106,7 @@ def config_warnings(settings: Settings) -> list[str]:
     from stoker.fleet.engines import plan
 
     found = warnings(settings) + undecidable_conditions(settings)
+    found += [serve.context_problem for serve in settings.serves if serve.context_problem]
     return found + [f"serve '{serve.name}': {text}" for serve in settings.serves for text in plan.cautions(serve)]
 
 
@@ -142,6 +152,6 @@ def find_installation(config: str | None, state: str | None = None) -> Installat
         if config is None and not os.environ.get("STOKER_CONFIG") and (demo / "lock").exists():
             return Installation(demo, demo / "logs", "stoker up --demo")
         raise
-    settings = load(path, needs_secrets=False)
+    settings = _with_contexts(load(path, needs_secrets=False))
     start = f"stoker up --config {shlex.quote(str(path))}"
     return Installation(Path(settings.paths.state), Path(settings.paths.logs), start, settings)

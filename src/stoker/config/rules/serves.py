@@ -29,6 +29,11 @@ COMMAND_IGNORES = ("threads", "gpu_layers", "embedded", "extra_args", *TUNING)
 """Keys without effect for a serve with a `cmd`."""
 CONTAINER_IGNORES = ("cmd", "unit", "sleep_level", "keep_conversations", *COMMAND_IGNORES)
 """Keys without effect for a container."""
+CONTEXT_INSTEAD = {
+    "vllm": 'vLLM chooses it itself: leave `context` out, and set `extra_args = ["--max-model-len", "auto"]`',
+    "sglang": "for SGLang give a number; `stoker fit {name}` says which fits",
+}
+"""What to write instead of `context = "auto"`, by engine."""
 SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
 
 
@@ -47,6 +52,7 @@ def check_serves(doc: ConfigDocument, entries: list[ServeEntry]) -> None:
             _check_process(doc, entry)
     for entry in entries:
         _check_conflicts(doc, entry)
+        _check_context(doc, entry)
     _check_fallbacks(doc, entries)
 
 
@@ -58,6 +64,25 @@ def _check_conflicts(doc: ConfigDocument, entry: ServeEntry) -> None:
                 (*entry.at(doc, "conflicts"), place),
                 "is not accepted: write unit:NAME, container:NAME or the name of a program",
             )
+
+
+def _check_context(doc: ConfigDocument, entry: ServeEntry) -> None:
+    """Only the memory of llama.cpp's own command line can be computed, and only where it is made at each start."""
+    table = entry.table
+    if table.context != "auto" or table.abstract or doc.is_spoiled(entry.at(doc, "engine")):
+        return
+    if entry.engine == "llama.cpp" and entry.driver == "process" and table.cmd is None:
+        return
+    if table.cmd is not None:
+        advice = "it has a `cmd`: give the number that the command gives its engine"
+    elif entry.driver != "process":
+        advice = f"its driver is {entry.driver}: give the number that its engine runs with"
+    else:
+        advice = CONTEXT_INSTEAD.get(entry.engine, "give a number").format(name=entry.name)
+    doc.problem(
+        entry.at(doc, "context"),
+        f"\"auto\" is for llama.cpp that Stoker starts as a process, which serve '{entry.name}' is not; {advice}",
+    )
 
 
 def _check_abstract(doc: ConfigDocument, entry: ServeEntry) -> None:

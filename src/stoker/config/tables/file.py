@@ -22,6 +22,7 @@ from stoker.config.tables.translation import TranslationTable
 from stoker.config.tables.value_types import (
     Argument,
     AuthWord,
+    AutoCount,
     AutoDuration,
     AutoSize,
     Command,
@@ -199,7 +200,11 @@ class ServeTable(Section):
     slot: Name | None = setting(
         None, "The slot that it shares with other serves. Left out: it shares with none, and needs no swap."
     )
-    context: Count | None = setting(None, "Tokens that one request may use; llama.cpp gets this times `parallel`.")
+    context: AutoCount | None = setting(
+        None,
+        "Tokens that one request may use; llama.cpp gets this times `parallel`. `auto` (llama.cpp): as many as fit "
+        "into the memory of its slot, at most what the model was trained for.",
+    )
     parallel: Annotated[int, Field(ge=1, le=4096)] = setting(4, "How many sequences the engine runs at once.")
     max_active: Count | None = setting(None, "Most requests in flight. Default: `parallel`.")
     queue: Annotated[int, Field(ge=0, le=1_000_000)] = setting(

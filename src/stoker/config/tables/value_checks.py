@@ -297,6 +297,19 @@ def size_or(word: str) -> Callable[[object], int | None]:
     return check
 
 
+def count_or(word: str) -> Callable[[object], int | str]:
+    """A whole number from 1 to 2**31, or `word` itself."""
+
+    def check(value: object) -> int | str:
+        if value == word:
+            return word
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 2**31:
+            raise ValueError(f'is not a whole number of at least 1, or "{word}"')
+        return value
+
+    return check
+
+
 def sha256(value: object) -> str:
     text = text_of(value)
     if not re.fullmatch(r"[0-9a-fA-F]{64}", text, re.ASCII):

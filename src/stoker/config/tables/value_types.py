@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
+from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
 
 from stoker.config import units
 from stoker.config.tables import value_checks
@@ -135,4 +135,9 @@ Size = Annotated[int, BeforeValidator(value_checks.some_size), _SIZE, _schema(ex
 
 Port = Annotated[int, Field(ge=1, le=65535)]
 Count = Annotated[int, Field(ge=1, le=2**31)]
+AutoCount = Annotated[
+    int | Literal["auto"],
+    PlainValidator(value_checks.count_or("auto")),
+    WithJsonSchema({"oneOf": [{"type": "integer", "minimum": 1, "maximum": 2**31}, {"const": "auto"}]}),
+]
 Share = Annotated[float, Field(gt=0, le=1)]

@@ -43,12 +43,14 @@ class LocalDriver:
         keys: Keys,
         log: logging.Logger,
         conversations: Callable[[Serve], str | None] = lambda serve: None,
+        choose_context: Callable[[Serve], Serve] = lambda serve: serve,
     ) -> None:
-        """`conversations`: the directory for a serve's saved KV caches."""
+        """`conversations`: the directory for a serve's saved KV caches. `choose_context`: see `MemoryMeter`."""
         self._paths = paths
         self._keys = keys
         self._log = log
         self._conversations = conversations
+        self._choose_context = choose_context
 
     async def start_problems(self, serve: Serve) -> list[str]:
         """Nothing beyond `supervision.start_problems`."""
@@ -62,6 +64,7 @@ class LocalDriver:
 
         Raises StartFailed, and StokerError for a state directory that cannot be used; nothing runs then.
         """
+        serve = self._choose_context(serve)
         nonce = secrets.token_hex(16)
         port = serve.port or free_port(serve.host, taken)
         place = LaunchPlace(port, self._keys.key(serve, nonce), self._conversations(serve))

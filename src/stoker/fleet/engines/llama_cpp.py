@@ -89,6 +89,7 @@ def problems(serve: Serve) -> list[str]:
     """What stands in the way of a start: one sentence each. Milliseconds."""
     return [
         *weight_files.problems(serve),
+        *([serve.context_problem] if serve.context_problem else []),
         *options.template_problems(serve),
         *unsupported(serve),
         *_engine_problems(serve),

@@ -65,6 +65,19 @@ class MemoryMeter:
             return uuids, None
         return uuids, frozenset(uuid for pid in pids for uuid in accounting.get(pid, {}))
 
+    def choose_context(self, serve: Serve) -> Serve:
+        """The serve with a context, if it is `auto` and the weights were missing when the configuration was read.
+
+        Blocks while it reads the header of the weights. Raises StartFailed `no_context` if none fits.
+        """
+        if serve.auto_context and serve.context is None:
+            from stoker.fleet.memory.fit.auto_context import with_context
+
+            serve = with_context(serve, self._slot_of(serve.slot), self._probe.devices(), host_memory())
+            if serve.context_problem:
+                raise StartFailed(serve.context_problem, code="no_context")
+        return serve
+
     async def snapshot(self) -> Snapshot:
         """How much memory is free and which processes hold it: taken before a serve is stopped."""
         return await asyncio.to_thread(snapshot, self._probe)
@@ -93,6 +106,7 @@ class MemoryMeter:
         from stoker.fleet.memory.fit.rules import RemarkKind
         from stoker.fleet.memory.fit.shape import UnreadableModel
 
+        serve = self.choose_context(serve)
         slot = self._slot_of(serve.slot)
         devices = check.devices_for(serve, slot, self._probe.devices())
         accounting = self._probe.by_process() if devices else None

@@ -325,7 +325,9 @@ class ServeRegistry:
             from stoker.fleet.drivers.systemd import SystemdDriver
 
             return SystemdDriver(Path(self._context.paths.state), self._keys, self._log)
-        return LocalDriver(self._context.paths, self._keys, self._log, self._conversations.directory)
+        return LocalDriver(
+            self._context.paths, self._keys, self._log, self._conversations.directory, self._meter.choose_context
+        )
 
     def ports(self) -> set[int]:
         return {managed.record.port for managed in self.serves.values() if managed.record is not None}

@@ -105,6 +105,8 @@ def _serve(conductor: Conductor, state: ServeState, now: float) -> dict[str, Any
         "swap_seconds": round(limits.swap_time, 3),
         "swap_seconds_assumed": limits.assumed,
         "memory": serve.memory,
+        "context": serve.context,
+        "auto_context": serve.auto_context,
         "facts": running.facts if running is not None else {},
         "backoff": round(state.backoff_until - now, 3) if state.backoff_until > now else None,
         "last_error": state.last_error.message if state.last_error is not None else None,

@@ -171,14 +171,21 @@ def needed(shape: Shape, plan: FitPlan) -> int:
     return found.host.total if found.device is None else found.device.total
 
 
-def largest_context(shape: Shape, plan: FitPlan, room: int) -> int | None:
+def largest_context(shape: Shape, plan: FitPlan, room: int, host_room: int | None = None) -> int | None:
     """Tokens of one request, in steps of 256 and at most what the model was trained for, so that `plan.parallel` of
-    them fit into `room` bytes (per device). None: not even the smallest does."""
-    most = (shape.context or CONTEXT_CEILING) // STEP
-    found = _largest(most, lambda n: needed(shape, replace(plan, context=n * STEP)) <= room)
-    if found == most and shape.context:
+    them fit into `room` bytes (per device), and what is not on devices into `host_room`. None: not even the smallest
+    does."""
+
+    def fits(context: int) -> bool:
+        need = estimate(shape, replace(plan, context=context))
+        if need.device is None:
+            return need.host.total <= room
+        return need.device.total <= room and (host_room is None or need.host.total <= host_room)
+
+    if shape.context and fits(shape.context):
         return shape.context
-    return found * STEP if found else None
+    most = (shape.context or CONTEXT_CEILING) // STEP
+    return _largest(most, lambda n: fits(n * STEP)) * STEP or None
 
 
 def largest_parallel(shape: Shape, plan: FitPlan, room: int) -> int | None:

@@ -1,0 +1,39 @@
+"""How much context a client needs: its own prompt, as much again to work in, and the reply. Pure."""
+
+from __future__ import annotations
+
+from stoker.cli.clients.client_types import Client
+from stoker.cli.clients.facts import ClientFacts, budgets
+
+AGENT_CONTEXT = 32_768
+"""Tokens from which on most coding agents work: their own prompts take 2,000 to 20,000 of them."""
+_STEP = 4096
+
+
+def needed_context(client: Client) -> int | None:
+    """The smallest `context` of a serve with which the client can work. None: unknown.
+
+    In steps of 4,096, the first whose recommended client context is twice the client's own prompt; if that was not
+    measured, what its documentation asks for.
+    """
+    if client.own_prompt is None:
+        return client.documented_context
+    context = _STEP
+    while (budgets(context)[0] or 0) < 2 * client.own_prompt:
+        context += _STEP
+    return context
+
+
+def context_shortage(client: Client, facts: ClientFacts) -> str | None:
+    """A warning if the serve's context is below what the client needs."""
+    needed = needed_context(client)
+    if needed is None or facts.ceiling is None or facts.ceiling >= needed:
+        return None
+    who = "its tiers have" if facts.is_task else f"serve '{facts.serve.name}' has"
+    why = "so says its documentation"
+    if client.own_prompt is not None:
+        why = f"it sends about {client.own_prompt} tokens of its own with each request"
+    return (
+        f"{client.title} needs a context of {needed} tokens ({why}), and {who} {facts.ceiling}: "
+        f"set `context = {needed}` if `stoker fit` says that it fits, or choose another serve with --model"
+    )
