@@ -28,12 +28,13 @@ AGENT = Agent(name="tester", model=OpenAIResponsesModel(MODEL, CLIENT), instruct
 
 async def conversation():
     """Two turns in a session that the server keeps; with an ID, one more turn in that one."""
-    session = OpenAIConversationsSession(conversation_id=REST[0] if REST else None, openai_client=CLIENT)
+    id = REST[0] if REST else (await CLIENT.conversations.create()).id
+    session = OpenAIConversationsSession(conversation_id=id, openai_client=CLIENT)
     texts = ["a third question"] if REST else ["a first question", "a second question"]
     for text in texts:
         result = await Runner.run(AGENT, text, session=session)
     items = await session.get_items()
-    return {"id": await session._get_session_id(), "answer": result.final_output, "items": [text_of(i) for i in items]}
+    return {"id": id, "answer": result.final_output, "items": [text_of(i) for i in items]}
 
 
 async def previous():
