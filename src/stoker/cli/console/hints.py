@@ -1,10 +1,11 @@
-"""What to type instead of a command that people know from other programs."""
+"""What to type instead of a command that people know from other programs, or of an option that does not exist."""
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 _INSTEAD = {
     "status": "stoker serves status",
@@ -50,3 +51,21 @@ class CommandsWithHints(TyperGroup):
         if instead is not None and self.get_command(ctx, args[0]) is None:
             ctx.fail(f"No such command '{args[0]}'. Use: {instead}")
         return super().resolve_command(ctx, args)
+
+
+class CommandWithSettings(TyperCommand):
+    """A command with `--set SETTING=VALUE`. A setting that has no option of its own is answered with that form."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        from stoker.domain.key import SETTING_NAMES
+
+        options = {option for parameter in self.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        given = args[: args.index("--")] if "--" in args else args
+        for place, word in enumerate(given):
+            option, equals, value = word.partition("=")
+            setting = option.removeprefix("--").replace("-", "_")
+            if option.startswith("--") and option not in options and setting in SETTING_NAMES:
+                following = given[place + 1 : place + 2]
+                shown = value if equals else next((text for text in following if not text.startswith("-")), "VALUE")
+                ctx.fail(f"No such option: {option}. Use: --set {shlex.quote(f'{setting}={shown}')}")
+        return super().parse_args(ctx, args)
