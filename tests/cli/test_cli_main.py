@@ -32,6 +32,7 @@ def test_help_imports_nothing_heavy() -> None:
     ("command", "instead"),
     [("status", "stoker serves status"), ("ps", "stoker serves status"), ("logs", "stoker serves logs NAME"),
      ("models", "stoker serves status"), ("list", "stoker serves status"), ("pull", "stoker stage SOURCE"),
+     ("serve", "stoker up"), ("restart", "stoker up --replace"), ("chat", "stoker client NAME"),
      ("serves list", "stoker serves status"), ("serves stop", "stoker serves down NAME")],
 )  # fmt: skip
 def test_a_command_of_other_programs_is_answered_with_the_one_to_type(
@@ -129,6 +130,18 @@ def test_a_demo_is_found_by_itself_when_there_is_no_configuration(
     finally:
         fake.close()
     assert run(["slot", "list", "--state", str(home / "nowhere")]) == 2
+
+
+def test_a_stoker_that_runs_is_found_from_any_directory(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = home / ".local" / "state" / "stoker"
+    (own / "demo").mkdir(parents=True, mode=0o700)
+    (own / "demo" / "lock").touch()  # a demo of yesterday
+    fake = FakeStoker(own / "stoker.sock")
+    try:
+        assert run(["serves", "status"]) == 0
+    finally:
+        fake.close()
+    assert "fast" in capsys.readouterr().out
 
 
 def test_a_demo_that_runs_beside_a_configuration_is_pointed_at(

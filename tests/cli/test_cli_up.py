@@ -65,7 +65,11 @@ def test_up_runs_what_the_configuration_says(config: Path, port: int, ran: list[
     assert [s.name for s in call.settings.serves] == ["fast", "slow", "odd"]
     assert (call.settings.front_door.port, call.leave_running, call.force) == (port, True, frozenset(["odd"]))
     captured = capsys.readouterr()
-    assert captured.out == f"listening on http://127.0.0.1:{port}\n"
+    assert captured.out.splitlines() == [
+        f"listening on http://127.0.0.1:{port}",
+        "models: fast, slow, odd",
+        f"clients: base URL http://127.0.0.1:{port}/v1; all settings: stoker client NAME",
+    ]
     assert "warning: serve 'odd': env.SERVICE_TOKEN" in captured.err
     assert "marker-secret" not in captured.out + captured.err
 
@@ -133,15 +137,14 @@ def test_the_demo_announces_its_address_models_and_examples(
 
 def test_the_examples_of_the_demo_are_valid_python(port: int) -> None:
     import ast
-    import textwrap
 
     from stoker.cli.commands import demo_screen
     from stoker.config.demo import demo as settings
 
     screen = demo_screen.screen(settings(Path("/s"), port))
     for package in ("openai", "anthropic"):
-        start = screen.index(f"  # pip install {package}")
-        ast.parse(textwrap.dedent(screen[start : screen.index("\n\n", start)]))
+        start = screen.index(f"from {package} import")
+        ast.parse(screen[start : screen.index("\n\n", start)])
 
 
 def test_the_demo_names_the_command_as_another_terminal_finds_it(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,10 +152,15 @@ def test_the_demo_names_the_command_as_another_terminal_finds_it(port: int, monk
     from stoker.config.demo import demo as settings
 
     own = Path(sys.executable).with_name("stoker")
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
     monkeypatch.setenv("PATH", str(own.parent))
-    assert "See what it does: stoker slot" in demo_screen.screen(settings(Path("/s"), port))
+    assert "\nstoker slot status" in demo_screen.screen(settings(Path("/s"), port))
+    monkeypatch.setenv("VIRTUAL_ENV", str(own.parent.parent))  # activated here, and not in another terminal
+    assert f"\n{own} slot status" in demo_screen.screen(settings(Path("/s"), port))
     monkeypatch.setenv("PATH", "/nowhere")
-    assert f"See what it does: {own} slot" in demo_screen.screen(settings(Path("/s"), port))
+    screen = demo_screen.screen(settings(Path("/a folder"), port))
+    assert f"\n{own} slot status --state '/a folder'\n" in screen
+    assert f'export PATH="{own.parent}:$PATH"' in screen
 
 
 def test_a_failed_start_shows_no_examples(capsys: Captured) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -273,8 +274,8 @@ def test_ctrl_c_on_the_demo_leaves_no_process_behind(demo: Plane) -> None:
 
 @pytest.mark.parametrize("policy", ["simple", "block_by_block"])
 def test_the_demos_orchestrator_answers_the_command_that_the_demo_prints(demo: Plane, policy: str) -> None:
-    printed = next(line for line in demo.said().splitlines() if line.startswith("Ask an orchestrator: "))
-    words = ["run", *shlex.split(printed.partition(" run ")[2])]
+    line = next(line for line in demo.said().splitlines() if "stoker run " in line)
+    words = ["run", *shlex.split(line.partition(" run ")[2])]
     command = preloaded.Command((*words, "--policy", policy), demo.directory, demo.environment)
     out, err = command.communicate(60)
     assert (command.wait(), out) == (0, "1 2 3 4 5 6 7 8 9\n"), err
@@ -309,14 +310,22 @@ def test_sigkill_of_the_demo_leaves_no_engine_behind(demo: Plane) -> None:
     assert ask_demo(demo, "ember") == answer("ember")
 
 
-def test_every_sdk_line_that_the_demo_prints_works(demo: Plane, tmp_path: Path) -> None:
-    """What a new user copies from the terminal."""
-    lines = demo.said().splitlines()
-    begin = next(at for at, line in enumerate(lines) if "from openai import OpenAI" in line)
-    end = next(at for at, line in enumerate(lines) if line.startswith("See what it does"))
-    script = tmp_path / "copied.py"
-    script.write_text("\n".join(line[2:] for line in lines[begin:end] if "pip install" not in line))
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "I am ember" in done.stdout
-    assert "I am spark" in done.stdout
+def printed(text: str, begin: str) -> str:
+    """What the demo printed from a line on, up to the next empty line: as a new user copies it."""
+    return text[text.index(f"\n{begin}") + 1 :].partition("\n\n")[0]
+
+
+def test_every_sdk_line_that_the_demo_prints_works(demo: Plane) -> None:
+    for package, answer in (("openai", "I am ember"), ("anthropic", "I am spark")):
+        copied = [sys.executable, "-c", printed(demo.said(), f"from {package} import")]
+        done = subprocess.run(copied, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        assert answer in done.stdout
+
+
+def test_every_command_that_the_demo_prints_works_in_a_bare_shell(demo: Plane, tmp_path: Path) -> None:
+    bare = {"PATH": f"{tmp_path}:/usr/local/bin:/usr/bin:/bin", "HOME": str(tmp_path)}
+    commands = [printed(demo.said(), "curl "), *re.findall(r"^\S*stoker .*$", demo.said(), re.MULTILINE)]
+    for line, answer in zip(commands, ("I am spark", "1 2 3 4 5 6 7 8 9", "demo", "ember"), strict=True):
+        done = subprocess.run(line, shell=True, env=bare, cwd="/", capture_output=True, text=True, timeout=60)  # noqa: S602
+        assert (done.returncode, answer in done.stdout) == (0, True), (line, done.stdout, done.stderr)

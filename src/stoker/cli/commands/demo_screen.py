@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -18,7 +20,7 @@ def base_url(settings: Settings) -> str:
         host = "127.0.0.1"
     if ":" in host:
         host = f"[{host}]"
-    return f"http://{host}:{settings.front_door.port}/v1"
+    return f"{settings.front_door.scheme}://{host}:{settings.front_door.port}/v1"
 
 
 def screen(settings: Settings) -> str:
@@ -30,7 +32,7 @@ def screen(settings: Settings) -> str:
     )
     names = [serve.name for serve in settings.serves]
     first, second = names[0], names[-1]
-    command, state = _stoker(), settings.paths.state
+    command, state = _stoker(), shlex.quote(settings.paths.state)
     return f"""
 Stoker answers at {url}
 
@@ -39,34 +41,56 @@ Models (one slot: asking for the other one swaps):
 
 Try it in another terminal:
 
-  curl {url}/chat/completions -H 'content-type: application/json' \\
-    -d '{{"model": "{first}", "messages": [{{"role": "user", "content": "hello"}}]}}'
+curl {url}/chat/completions -H 'content-type: application/json' \\
+  -d '{{"model": "{first}", "messages": [{{"role": "user", "content": "hello"}}]}}'
 
-  # pip install openai
-  from openai import OpenAI
-  client = OpenAI(base_url="{url}", api_key="none")
-  for chunk in client.chat.completions.create(
-      model="{second}", stream=True, messages=[{{"role": "user", "content": "hello"}}]
-  ):
-      print(chunk.choices[0].delta.content or "", end="", flush=True)
+Or in Python, after `pip install openai`:
 
-  # pip install anthropic
-  from anthropic import Anthropic
-  client = Anthropic(base_url="{url.removesuffix("/v1")}", api_key="none")
-  with client.messages.stream(
-      model="{first}", max_tokens=64, messages=[{{"role": "user", "content": "hello"}}]
-  ) as stream:
-      for text in stream.text_stream:
-          print(text, end="", flush=True)
+from openai import OpenAI
+client = OpenAI(base_url="{url}", api_key="none")
+for chunk in client.chat.completions.create(
+    model="{second}", stream=True, messages=[{{"role": "user", "content": "hello"}}]
+):
+    print(chunk.choices[0].delta.content or "", end="", flush=True)
 
-See what it does: {command} slot status --state {state}
-                  {command} decisions --state {state}
-Ask an orchestrator: {command} run --state {state} "Count to 9."
+Or in Python, after `pip install anthropic`:
+
+from anthropic import Anthropic
+client = Anthropic(base_url="{url.removesuffix("/v1")}", api_key="none")
+with client.messages.stream(
+    model="{first}", max_tokens=64, messages=[{{"role": "user", "content": "hello"}}]
+) as stream:
+    for text in stream.text_stream:
+        print(text, end="", flush=True)
+
+Ask an orchestrator:
+
+{command} run --state {state} "Count to 9."
+
+See what it does, and with `decisions` also what it did after it ended:
+
+{command} slot status --state {state}
+{command} decisions --state {state}
+{_path_line()}
 Ctrl-C ends it, and the models with it.
 """
 
 
 def _stoker() -> str:
-    """The command as a second terminal would find it: `scripts/demo` puts nothing on PATH."""
+    """The command as another terminal finds it: what an activated environment put on PATH is not on PATH there."""
+    own = _own()
+    is_everywhere = shutil.which("stoker") and not os.environ.get("VIRTUAL_ENV")
+    return "stoker" if own is None or is_everywhere else shlex.quote(str(own))
+
+
+def _path_line() -> str:
+    """How to type `stoker` alone, where it needs its folder."""
+    own = _own()
+    if own is None or _stoker() == "stoker":
+        return ""
+    return f'\nTo type `stoker` without its folder: export PATH="{own.parent}:$PATH"\n'
+
+
+def _own() -> Path | None:
     beside = Path(sys.executable).with_name("stoker")
-    return "stoker" if shutil.which("stoker") or not beside.exists() else str(beside)
+    return beside if beside.exists() else None
