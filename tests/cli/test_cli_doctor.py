@@ -17,7 +17,7 @@ from stoker.cli.commands.doctor_checks import DoctorFinding, DoctorHealth
 from stoker.cli.machine import discover
 from stoker.cli.machine.discover import Gpu, InstalledEngine
 from stoker.cli.main import run
-from stoker.domain.access import FrontDoor
+from stoker.domain.access import FrontDoor, Media
 from stoker.domain.key import Key
 from stoker.domain.serve import Secret, Serve
 from stoker.fleet.memory.device import Accounting, Device
@@ -231,3 +231,23 @@ def test_a_container_serve_whose_image_is_not_here_is_a_failure_with_the_command
     assert found["docker"].health == "ok"
     assert found["serve boxed"].health == "fail"
     assert found["serve boxed"].detail == "the image org/img:1 is not on this machine: type `docker pull org/img:1`"
+
+
+@pytest.mark.parametrize(
+    ("modalities", "media", "detail"),
+    [
+        (("text",), Media(), None),
+        (("text", "image"), Media(), "eye takes images; addresses of images are refused"),
+        (("vision",), Media(fetch=True), "eye takes images; Stoker fetches them from any public host"),
+        (("images",), Media(fetch=True, hosts=("a.example", "b.example")), "fetches them from a.example, b.example"),
+    ],
+)
+def test_whether_images_are_fetched_is_said_where_a_serve_takes_them(
+    modalities: tuple[str, ...], media: Media, detail: str | None
+) -> None:
+    finding = doctor_checks.images([Serve("eye", modalities=modalities), Serve("blind")], media)
+    assert (finding is None) == (detail is None)
+    if finding is not None and detail is not None:
+        assert detail in finding.detail
+        assert finding.health is doctor_checks.DoctorHealth.OK
+        assert media.fetch or "[media] fetch = true" in finding.detail

@@ -68,7 +68,7 @@ def test_a_model_that_fits_gets_a_table_a_verdict_and_the_next_command(capsys: C
         "spark.gguf: llama, 0.5 million parameters, Q8_0; 2 x 1024 tokens",
         "  largest context with 2 at once: 2048 (the limit of the model)",
         "  most at once with 1024 tokens: 1024 or more",
-        "  next: stoker serves experiment --model MODEL --port 8100",
+        f"  next: stoker serves experiment --model {SPARK} --port 8100",
     ]
 
 

@@ -119,6 +119,15 @@ def test_the_context_is_what_fits_and_no_more_than_the_model_was_trained_for(
     assert [(s["name"], s["context"], s["trained"]) for s in document["serves"]] == [("eight", context, trained)]
 
 
+def test_the_file_offers_to_fetch_images(home: Path) -> None:
+    assert run(["init", "--yes"]) == 0
+    text = Path("stoker.toml").read_text()
+    assert not load(Path("stoker.toml")).media.fetch
+    assert "\n# [media]\n# fetch = true" in text
+    Path("stoker.toml").write_text(text.replace("# [media]\n# fetch", "[media]\nfetch"))
+    assert load(Path("stoker.toml")).media.fetch
+
+
 def test_a_gpu_counts_if_llama_server_is_there_to_use_it(
     home: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from tests.cli.fake_stoker import FakeStoker, error
 
 from stoker import __version__
 from stoker.cli.main import run
+from stoker.domain.key import SETTING_NAMES
 
 HEAVY = ("rich", "pydantic", "asyncio", "uvicorn", "prometheus_client", "psutil", "msgspec", "sqlite3", "http.client")
 
@@ -31,6 +32,7 @@ def test_help_imports_nothing_heavy() -> None:
     ("command", "instead"),
     [("status", "stoker serves status"), ("ps", "stoker serves status"), ("logs", "stoker serves logs NAME"),
      ("models", "stoker serves status"), ("list", "stoker serves status"), ("pull", "stoker stage SOURCE"),
+     ("serve", "stoker up"), ("restart", "stoker up --replace"), ("chat", "stoker client NAME"),
      ("serves list", "stoker serves status"), ("serves stop", "stoker serves down NAME")],
 )  # fmt: skip
 def test_a_command_of_other_programs_is_answered_with_the_one_to_type(
@@ -39,6 +41,34 @@ def test_a_command_of_other_programs_is_answered_with_the_one_to_type(
     assert run(command.split()) == 2
     assert f"No such command '{command.split()[-1]}'. Use: {instead}" in capsys.readouterr().err
     assert run([*instead.split()[1:3], "--help"]) == 0
+
+
+@pytest.mark.parametrize("command", ["set", "create"])
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [("--tokens-per-minute 500", "--set tokens_per_minute=500"),
+     ("--tokens_per_month=9", "--set tokens_per_month=9"), ("--default-model --json", "--set default_model=VALUE"),
+     ("--verify hold-all", "--set verify=hold-all"), ("--system-prompt=$HOME", "--set 'system_prompt=$HOME'"),
+     ("--cost_per_day 3", "--set cost_per_day=3")],
+)  # fmt: skip
+def test_a_setting_of_keys_without_an_option_is_answered_with_the_form_that_takes_all(
+    command: str, words: str, instead: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["keys", command, "alice", *words.split()]) == 2
+    option = words.replace("=", " ").split()[0]
+    assert f"No such option: {option}. Use: {instead}\n" in capsys.readouterr().err
+
+
+def test_other_unknown_options_of_keys_are_answered_as_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["keys", "set", "alice", "--tokens-per-dya", "5"]) == 2
+    assert "No such option: --tokens-per-dya" in capsys.readouterr().err
+
+
+def test_every_setting_of_keys_has_an_option_or_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in SETTING_NAMES:
+        run(["keys", "set", f"--{name.replace('_', '-')}"])
+        err = capsys.readouterr().err
+        assert f"--set {name}=VALUE" in err or "No such option" not in err
 
 
 def test_every_group_and_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,6 +130,18 @@ def test_a_demo_is_found_by_itself_when_there_is_no_configuration(
     finally:
         fake.close()
     assert run(["slot", "list", "--state", str(home / "nowhere")]) == 2
+
+
+def test_a_stoker_that_runs_is_found_from_any_directory(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = home / ".local" / "state" / "stoker"
+    (own / "demo").mkdir(parents=True, mode=0o700)
+    (own / "demo" / "lock").touch()  # a demo of yesterday
+    fake = FakeStoker(own / "stoker.sock")
+    try:
+        assert run(["serves", "status"]) == 0
+    finally:
+        fake.close()
+    assert "fast" in capsys.readouterr().out
 
 
 def test_a_demo_that_runs_beside_a_configuration_is_pointed_at(

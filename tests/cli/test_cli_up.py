@@ -65,7 +65,11 @@ def test_up_runs_what_the_configuration_says(config: Path, port: int, ran: list[
     assert [s.name for s in call.settings.serves] == ["fast", "slow", "odd"]
     assert (call.settings.front_door.port, call.leave_running, call.force) == (port, True, frozenset(["odd"]))
     captured = capsys.readouterr()
-    assert captured.out == f"listening on http://127.0.0.1:{port}\n"
+    assert captured.out.splitlines() == [
+        f"listening on http://127.0.0.1:{port}",
+        "models: fast, slow, odd",
+        f"clients: base URL http://127.0.0.1:{port}/v1; all settings: stoker client NAME",
+    ]
     assert "warning: serve 'odd': env.SERVICE_TOKEN" in captured.err
     assert "marker-secret" not in captured.out + captured.err
 

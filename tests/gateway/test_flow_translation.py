@@ -238,6 +238,10 @@ async def test_the_address_of_an_image_is_refused_for_a_local_model(stage: Stage
     await client.send(compose_request("POST", "/v1/chat/completions", body))
     reply = await client.reply()
     assert (reply.status, reply.json()["error"]["code"]) == (400, "image_url_refused")
+    text = reply.json()["error"]["message"]
+    assert "send the content itself, as a data: URL (data:image/png;base64,...)" in text, "what the client can do"
+    assert "the operator can allow it with `fetch = true` in [media] of the configuration" in text
+    assert "169.254" not in text
     assert stage.lines == []
 
 

@@ -26,6 +26,21 @@ def refused(raw: str, method: str = "POST") -> ClientError:
     return caught.value
 
 
+@pytest.mark.parametrize(
+    ("asked", "hint"),
+    [
+        ("/chat/completions", "did you mean '/v1/chat/completions'? Then the client's base URL has to end with /v1"),
+        ("/models", "did you mean '/v1/models'? Then the client's base URL has to end with /v1"),
+        ("/v1/v1/messages", "did you mean '/v1/messages'? Then the client adds /v1 itself"),
+        ("/v1/chat/completion", "did you mean '/v1/chat/completions'?"),
+        ("/x", "see /status and /v1/models"),
+        ("/x" * 100, "see /status and /v1/models"),
+    ],
+)
+def test_a_path_that_is_nearly_right_is_answered_with_the_right_one(asked: str, hint: str) -> None:
+    assert hint in refused(asked).message
+
+
 @pytest.mark.parametrize("prefix", ["", "/llm", "/team/a"])
 @pytest.mark.parametrize("path", ENDPOINTS)
 def test_every_endpoint_is_found_under_every_prefix(path: str, prefix: str) -> None:

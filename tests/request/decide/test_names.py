@@ -35,6 +35,7 @@ def test_an_unknown_name_is_404_with_the_nearest_one(asked: str, hint: str) -> N
         NAMES.resolve(asked, everything)
     assert (caught.value.status, caught.value.code, caught.value.param) == (404, "unknown_model", "model")
     assert hint in caught.value.message
+    assert "?." not in caught.value.message
     assert len(caught.value.message) < 250
 
 

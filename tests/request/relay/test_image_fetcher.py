@@ -347,7 +347,7 @@ async def test_a_policy_decides_before_anything_is_asked() -> None:
     names = Names()
     url = "http://img.example/?SECRET"
     for policy, expected in (
-        (Media(), "fetching images by URL is off"),
+        (Media(), "addresses of images are not fetched here"),
         (replace(ON, hosts=("other.example",)), "the host is not in [media] hosts"),
     ):
         code, message = await failure(pictures(policy, names).fetch(url))
@@ -441,7 +441,7 @@ async def test_too_many_are_refused_before_any_is_fetched() -> None:
     fetching = pictures(replace(ON, max_images=2), names).fetch_all(f"http://img.example/{n}?SECRET" for n in range(3))
     code, message = await failure(fetching)
     assert code == "image_url_refused"
-    assert message == "the request has 3 image URLs; the limit is 2 ([media] max_images)"
+    assert message == "the request has 3 image URLs; the limit is 2 ([media] max_images): send the others as data: URLs"
     assert names.asked == []
 
 

@@ -74,11 +74,15 @@ class ClientFacts:
 
     @property
     def takes_images(self) -> bool:
-        return not _IMAGES.isdisjoint(self.serve.modalities)
+        return takes_images(self.serve)
 
     def temperature(self, is_coding: bool) -> float | None:
         """The serve's own, else 0 for a client that edits code; None: whatever the engine does."""
         return self.serve.tuning.sampling.get("temperature", 0 if is_coding else None)
+
+
+def takes_images(serve: Serve) -> bool:
+    return not _IMAGES.isdisjoint(serve.modalities)
 
 
 def budgets(ceiling: int | None) -> tuple[int | None, int]:

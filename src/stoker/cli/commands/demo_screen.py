@@ -20,7 +20,7 @@ def base_url(settings: Settings) -> str:
         host = "127.0.0.1"
     if ":" in host:
         host = f"[{host}]"
-    return f"http://{host}:{settings.front_door.port}/v1"
+    return f"{settings.front_door.scheme}://{host}:{settings.front_door.port}/v1"
 
 
 def screen(settings: Settings) -> str:

@@ -11,13 +11,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stoker.cli.clients.facts import takes_images
 from stoker.cli.console import figures
 from stoker.cli.machine import discover
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stoker.domain.access import FrontDoor, Paths, Settings
+    from stoker.domain.access import FrontDoor, Media, Paths, Settings
     from stoker.domain.serve import Serve
     from stoker.fleet.memory.device import DeviceProbe
     from stoker.fleet.memory.host import HostMemory
@@ -231,6 +232,18 @@ def weights(serve: Serve) -> DoctorFinding:
             "download it again; the file may be an LFS pointer or an error page", f"head -c 100 {path}",
         )  # fmt: skip
     return DoctorFinding(part, DoctorHealth.OK, f"{path}, {figures.size(path.stat().st_size)}")
+
+
+def images(serves: Sequence[Serve], media: Media) -> DoctorFinding | None:
+    """What happens with addresses of images. None: no serve takes images, but for clouds, which fetch them."""
+    names = ", ".join(s.name for s in serves if takes_images(s) and not s.translation.cloud)
+    if not names:
+        return None
+    if not media.fetch:
+        detail = "addresses of images are refused, so clients send data: URLs ([media] fetch = true allows addresses)"
+    else:
+        detail = f"Stoker fetches them from {', '.join(media.hosts) or 'any public host'} ([media])"
+    return DoctorFinding("images", DoctorHealth.OK, f"{names} takes images; {detail}")
 
 
 def devices(settings: Settings, found: Sequence[discover.Gpu]) -> DoctorFinding:

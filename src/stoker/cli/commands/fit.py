@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -73,7 +74,7 @@ def fit(
     if json:
         terminal.emit([_document(serve, result) for (serve, _), result in zip(subjects, judged, strict=True)])
     else:
-        _show(judged, is_path)
+        _show(judged, str(target) if is_path else None)
         for note in probe.notes() if given is None else ():
             terminal.note(f"stoker: {note}")
     if any(isinstance(result, str) or result.problems for result in judged):
@@ -147,7 +148,7 @@ def _judge(serve: Serve, devices: list[Device], main: HostMemory, is_path: bool)
     return check.check_fit(serve, devices, main, shape)
 
 
-def _show(judged: list[FitReport | str], is_path: bool) -> None:
+def _show(judged: list[FitReport | str], path: str | None) -> None:
     reports = [report for report in judged if not isinstance(report, str)]
     rows = [
         (
@@ -162,11 +163,11 @@ def _show(judged: list[FitReport | str], is_path: bool) -> None:
         terminal.table(_COLUMNS, rows, right=_COLUMNS[2:8])
     for result in judged:
         terminal.say()
-        for line in [f"unknown: {result}"] if isinstance(result, str) else _sentences(result, is_path):
+        for line in [f"unknown: {result}"] if isinstance(result, str) else _sentences(result, path):
             terminal.say(line)
 
 
-def _sentences(report: FitReport, is_path: bool) -> list[str]:
+def _sentences(report: FitReport, path: str | None) -> list[str]:
     from stoker.fleet.memory.fit.comparison import FitAnswer
     from stoker.fleet.memory.fit.rules import RemarkKind
 
@@ -191,7 +192,8 @@ def _sentences(report: FitReport, is_path: bool) -> list[str]:
     elif report.fit.answer is FitAnswer.TOO_LARGE:
         lines.append(f"  next: {_way_out(report)}")
     elif not report.problems:
-        start = "stoker serves experiment --model MODEL --port 8100" if is_path else f"stoker serves up {report.serve}"
+        trial = f"stoker serves experiment --model {shlex.quote(path)} --port 8100" if path else None
+        start = trial or f"stoker serves up {report.serve}"
         lines.append(f"  next: {start}")
     return lines
 

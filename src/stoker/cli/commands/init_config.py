@@ -17,6 +17,14 @@ CONTEXT = 4096
 """Tokens, for a model whose context cannot be computed."""
 
 
+_MEDIA = (
+    "# Requests may give images by their address; without this, clients have to send the images themselves:",
+    "# [media]",
+    "# fetch = true                # from public hosts; `hosts = [...]` names those allowed",
+    "",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class MachineInventory:
     """What `init` works from. `demo`: the models are the shipped ones, because no other was found."""
@@ -83,8 +91,9 @@ def config_text(found: MachineInventory, port: int, planned: Sequence[PlannedSer
         "patience = 2                  # higher: fewer swaps; lower: shorter waits (in measured swap times)",
         'drain_timeout = "30s"         # how long running requests may take to end before their model stops',
         "",
+        *_MEDIA,
         *_serves(found, planned, slots[0][0] if slots else "cpu"),
-        *_later(found),
+        *_other_engines(found),
     ]
     return "\n".join(parts).rstrip() + "\n"
 
@@ -152,7 +161,7 @@ def _context(serve: PlannedServe) -> list[str]:
     return [f"context = {serve.context:<20}# tokens that one request may use: {why}", *agents]
 
 
-def _later(found: MachineInventory) -> list[str]:
+def _other_engines(found: MachineInventory) -> list[str]:
     if not any(engine.name in ("vllm", "sglang") for engine in found.engines):
         return []
     return [

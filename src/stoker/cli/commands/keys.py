@@ -9,6 +9,7 @@ import typer
 
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import UsageError
+from stoker.cli.console.hints import CommandWithSettings
 from stoker.cli.console.installation import find_installation
 
 app = typer.Typer(help="Make, limit, disable and rotate the keys of callers.", no_args_is_help=True)
@@ -54,7 +55,7 @@ More = Annotated[
 ]
 
 
-@app.command()
+@app.command(cls=CommandWithSettings)
 def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A name for the key, in logs and usage.")],
     of_app: App = "",
@@ -126,7 +127,7 @@ def show(name: KeyName, config: options.Config = None, state: options.State = No
     _show_key(answer)
 
 
-@app.command("set")
+@app.command("set", cls=CommandWithSettings)
 def set_(
     name: Annotated[
         str, typer.Argument(metavar="[NAME]", help="The key's name.", autocompletion=options.key_names)

@@ -122,7 +122,8 @@ def _only(names: list[str]) -> str:
         raise UsageError(f"which orchestrator? name one of them: --model {names[0]} (there are {', '.join(names)})")
     raise UsageError(
         "no orchestrator is configured: add [orchestrator.NAME] with `worker` to the configuration "
-        "(docs/guides/orchestrator.md), or try the one of the demo: stoker up --demo",
+        "(docs/guides/orchestrator.md), or try the one of the demo: stoker up --demo. To ask a model without one: "
+        "stoker client curl",
         code="no_orchestrator",
     )
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from stoker.domain.access import Settings
 
 DEMO_PORT = 8000
+MOST_NAMES = 8
+"""How many models a start names."""
 
 
 def up(
@@ -64,7 +66,7 @@ def up(
         require_port(settings)
     from stoker.app.run import run
 
-    announce = announcer(settings, demo_screen.screen(settings)) if demo_ else terminal.say
+    announce = announcer(settings, demo_screen.screen(settings) if demo_ else next_steps(settings))
     raise typer.Exit(
         run(
             settings,
@@ -103,6 +105,14 @@ def require_port(settings: Settings) -> None:
         "`stoker up --replace` replaces a Stoker that runs there",
         code="port_in_use",
     )
+
+
+def next_steps(settings: Settings) -> str:
+    """What to type into a client, and how to see its other settings."""
+    names = [serve.name for serve in settings.serves]
+    shown = ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
+    url = demo_screen.base_url(settings)
+    return f"models: {shown}\nclients: base URL {url}; all settings: stoker client NAME" if names else "models: none"
 
 
 def announcer(settings: Settings, screen: str) -> Callable[[str], None]:

@@ -1,10 +1,11 @@
-"""What to type instead of a command that people know from other programs."""
+"""What to type instead of a command that people know from other programs, or of an option that does not exist."""
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 _INSTEAD = {
     "status": "stoker serves status",
@@ -15,12 +16,18 @@ _INSTEAD = {
     "logs": "stoker serves logs NAME",
     "log": "stoker serves logs NAME",
     "start": "stoker up, or stoker serves up NAME for one model",
+    "serve": "stoker up, or stoker serves up NAME for one model",
+    "server": "stoker up",
+    "restart": "stoker up --replace",
     "stop": "stoker serves down NAME; Ctrl-C or the service manager ends Stoker itself",
     "load": "stoker serves up NAME",
     "unload": "stoker serves down NAME",
     "swap": "stoker slot switch NAME",
     "pull": "stoker stage SOURCE",
     "download": "stoker stage SOURCE",
+    "rm": "stoker config show, remove the [[serve]] from that file, then stoker reload",
+    "chat": "stoker client NAME for a client's settings; stoker client curl for a first question",
+    "ask": "stoker client curl for a question in the shell",
     "check": "stoker config check",
     "bench": "stoker eval benchmark",
     "help": "stoker --help",
@@ -50,3 +57,21 @@ class CommandsWithHints(TyperGroup):
         if instead is not None and self.get_command(ctx, args[0]) is None:
             ctx.fail(f"No such command '{args[0]}'. Use: {instead}")
         return super().resolve_command(ctx, args)
+
+
+class CommandWithSettings(TyperCommand):
+    """A command with `--set SETTING=VALUE`. A setting that has no option of its own is answered with that form."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        from stoker.domain.key import SETTING_NAMES
+
+        options = {option for parameter in self.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        given = args[: args.index("--")] if "--" in args else args
+        for place, word in enumerate(given):
+            option, equals, value = word.partition("=")
+            setting = option.removeprefix("--").replace("-", "_")
+            if option.startswith("--") and option not in options and setting in SETTING_NAMES:
+                following = given[place + 1 : place + 2]
+                shown = value if equals else next((text for text in following if not text.startswith("-")), "VALUE")
+                ctx.fail(f"No such option: {option}. Use: --set {shlex.quote(f'{setting}={shown}')}")
+        return super().parse_args(ctx, args)

@@ -130,7 +130,7 @@ def undecidable_conditions(settings: Settings) -> list[str]:
 
 
 def find_installation(config: str | None, state: str | None = None) -> Installation:
-    """The installation that a command works on. Without a configuration file, a running demo is found.
+    """The installation that a command works on. Without a configuration file, a running Stoker is found.
 
     A secret that cannot be read here is a problem only when it is revealed: the running Stoker has its own.
 
@@ -144,14 +144,32 @@ def find_installation(config: str | None, state: str | None = None) -> Installat
             where, where / "logs", "stoker up --demo" if where == demo_state() else "stoker up --config FILE"
         )
     from stoker.config.load import find, load
+    from stoker.config.paths import default_state
 
     try:
         path = find(config)
     except ConfigError:
-        demo = demo_state()
-        if config is None and not os.environ.get("STOKER_CONFIG") and (demo / "lock").exists():
+        if config is not None or os.environ.get("STOKER_CONFIG"):
+            raise
+        own, demo = default_state(), demo_state()
+        if _answers(own) and not _answers(demo):
+            return Installation(own, own / "logs", "stoker up --config FILE")
+        if (demo / "lock").exists():
             return Installation(demo, demo / "logs", "stoker up --demo")
         raise
     settings = _with_contexts(load(path, needs_secrets=False))
     start = f"stoker up --config {shlex.quote(str(path))}"
     return Installation(Path(settings.paths.state), Path(settings.paths.logs), start, settings)
+
+
+def _answers(state: Path) -> bool:
+    """Whether an `up` listens for commands in this state directory."""
+    import socket
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(str(socket_of(state)))
+        except OSError:
+            return False
+    return True

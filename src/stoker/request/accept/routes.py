@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 from stoker.domain.dialect import ENDPOINTS, Dialect, Endpoint
 from stoker.domain.errors import ClientError
+from stoker.domain.nearest import nearest
 from stoker.request.accept import not_offered
 
 
@@ -49,6 +50,7 @@ _API = (RouteKind.INFERENCE, RouteKind.MODELS, RouteKind.OLLAMA, RouteKind.CONVE
 _UNRESERVED = re.compile(r"%(?:2[dDeE]|3[0-9]|[46][1-9a-fA-F]|[57][0-9aA]|5[fF]|7[eE])")
 """Letters, digits, `-._~`: encoded or not, they are the same (RFC 3986, 6.2.2.2). No slash is among them."""
 _GET = ("GET", "HEAD")
+_LONGEST_PATH_COMPARED = 60
 HEALTH_PATHS = frozenset(("/healthz", "/health"))
 """Liveness, for anybody."""
 _PLAIN = {
@@ -106,12 +108,25 @@ class Routes:
             route = self._respelt(path) or self._below(path)
         if route is None:
             raise not_offered.refusal(path, self._prefixes) or ClientError(
-                f"there is no path {path[:200]!r}; see /status and /v1/models", code="no_route", status=404
+                f"there is no path {path[:200]!r}; {self._path_hint(path)}", code="no_route", status=404
             )
         if route.methods and method not in route.methods:
             text = f"{path[:200]!r} does not accept {method}: use {route.methods[0]}"
             raise wrong_method(text, *route.methods)
         return route
+
+    def _path_hint(self, path: str) -> str:
+        """What to ask for instead: the base URL of a client often has `/v1` once too often, or not at all."""
+        bare = path.rstrip("/")
+        for meant, why in (
+            (f"/v1{bare}", "the client's base URL has to end with /v1"),
+            (bare.replace("/v1/v1/", "/v1/", 1), "the client adds /v1 itself, so its base URL has to end before it"),
+        ):
+            if meant != bare and meant in self._table:
+                return f"did you mean {meant!r}? Then {why}"
+        known = () if len(bare) > _LONGEST_PATH_COMPARED else (one for one in self._table if one.startswith("/v1/"))
+        found = nearest(bare, known, 0.85)
+        return f"did you mean {found!r}?" if found else "see /status and /v1/models"
 
     def dialect(self, path: str) -> Dialect | None:
         """The dialect in which to refuse a request for this path."""

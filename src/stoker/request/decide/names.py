@@ -48,8 +48,8 @@ class Names:
             return serve
         known = [*(name for name, s in self._by_name.items() if may_use(s)), *others]
         near = nearest(model, known)
-        hint = f"did you mean {near!r}?" if near else "GET /v1/models lists the names"
-        text = f"no model is named {model[:100]!r}; {hint}{self._alias_hint(model, near, may_use)}"
+        hint = f"did you mean {near!r}?" if near else "GET /v1/models lists the names."
+        text = f"no model is named {model[:100]!r}; {hint}{self._alias_hint(model, near, may_use)}".removesuffix(".")
         raise ClientError(text, code="unknown_model", status=404, param="model")
 
     def listed(self, may_use: Callable[[Serve], bool]) -> list[tuple[str, Serve]]:
@@ -72,7 +72,7 @@ class Names:
         if found is None:
             return ""
         line = f"aliases = [{_quoted(model)}]"
-        return f". Or let it mean serve '{found.name}': add {line} to that [[serve]] in stoker.toml"
+        return f" Or let it mean serve '{found.name}': add {line} to that [[serve]] in stoker.toml"
 
 
 def _quoted(text: str) -> str:

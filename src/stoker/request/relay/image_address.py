@@ -66,7 +66,8 @@ def parse_image_address(url: str, hosts: Sequence[str], origin: ImageAddress | N
     if port not in PORTS:
         raise refused(host, f"port {port} is not one of {', '.join(map(str, sorted(PORTS)))}")  # 5
     if hosts and not any(host == known or (known[:2] == "*." and host.endswith(known[1:])) for known in hosts):
-        raise refused(host, "the host is not in [media] hosts of the configuration")  # 6
+        advice = "send the image as a data: URL; the operator can add the host there"
+        raise refused(host, f"the host is not in [media] hosts: {advice}")  # 6
     query = f"?{parts.query}" if parts.query else ""
     return ImageAddress(parts.scheme, host, port, quote((parts.path or "/") + query, safe=_AS_IS))
 

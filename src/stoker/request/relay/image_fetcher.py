@@ -60,7 +60,7 @@ class ImageFetcher:
         """
         different = list(dict.fromkeys(urls))
         if len(different) > self.policy.max_images:
-            limit = f"the limit is {self.policy.max_images} ([media] max_images)"
+            limit = f"the limit is {self.policy.max_images} ([media] max_images): send the others as data: URLs"
             text = f"the request has {len(different)} image URLs; {limit}"
             raise ClientError(text, code="image_url_refused")  # 1
         try:
@@ -75,7 +75,8 @@ class ImageFetcher:
         policy = self.policy
         first = parse_image_address(url, policy.hosts)  # 2
         if not policy.fetch:
-            raise refused(first.host, "fetching images by URL is off ([media] fetch): send the image as base64")  # 1
+            advice = "send the image as a data: URL; the operator can allow it with `fetch = true` in [media]"
+            raise refused(first.host, f"addresses of images are not fetched here: {advice}")  # 1
         try:
             async with asyncio.timeout(policy.timeout):
                 return await self._follow(first, policy)

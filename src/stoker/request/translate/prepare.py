@@ -251,8 +251,9 @@ def images(prompt: Prompt, fit: Fit) -> Prompt:
 
 def refused_url(where: str) -> ClientError:
     text = (
-        f"'{where}' contains the URL of an image or a file, and URLs are not fetched for this model: "
-        "send it as base64, or allow image URLs in [media] of the configuration"
+        f"'{where}' gives an image or a file by its address, and addresses are not fetched for this model: "
+        "send the content itself, as a data: URL (data:image/png;base64,...), or with a source of type base64 in the "
+        "Messages API; for images, the operator can allow it with `fetch = true` in [media] of the configuration"
     )
     return ClientError(text, code="image_url_refused", param=where)
 
