@@ -24,7 +24,7 @@ ROWS = [
     for serve in client.serves
 ]
 RECOGNISED = {
-    "claude-code": "Prompt is too long",
+    "claude": "Prompt is too long",
     "codex": "ran out of room in the model's context window",
     "copilot": "The provider rejected the prompt as too long",
     "cline": "Reduce attached content or switch to a model with a larger context window",

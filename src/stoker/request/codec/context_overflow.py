@@ -35,6 +35,7 @@ _OTHER = re.compile(
     r"exceeds? (?:the |this |model's |maximum |available )*context (?:window|length|size|limit)|context limit:"
 )
 _OPENAI = "Your input exceeds the context window of this model."
+_OLDER = "maximum context length is"
 _MOST_READ = 4096
 
 
@@ -88,7 +89,7 @@ def is_recognised(error: StokerError, is_messages: bool, body: bytes) -> bool:
         found = _decode(body).error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
-    return isinstance(found, dict) and found.get("code") == CODE
+    return isinstance(found, dict) and found.get("code") == CODE and _OLDER in error.message
 
 
 def messages_wording(error: StokerError) -> str:
@@ -111,10 +112,13 @@ def messages_wording(error: StokerError) -> str:
 def openai_wording(error: StokerError) -> str:
     """The message as OpenAI's APIs word it, if `error` is an overflow; its own message otherwise.
 
-    Copilot CLI looks for the sentence of Responses even in Chat Completions, LiteLLM and LangChain for the older one.
+    Copilot CLI looks for the sentence of Responses even in Chat Completions; LiteLLM, and with it aider and
+    mini-swe-agent, LangChain and Continue for the older one, even in Responses.
     """
-    if error.code != CODE or _OPENAI in error.message:
+    if error.code != CODE:
         return error.message
     context = error.details.get("context")
-    limit = f" This model's maximum context length is {context} tokens." if isinstance(context, int) else ""
-    return f"{_OPENAI}{'' if _MAXIMUM.search(error.message) else limit} {error.message}"
+    size = f"{context} tokens" if isinstance(context, int) else "smaller than this prompt"
+    limit = "" if _OLDER in error.message else f" This model's {_OLDER} {size}."
+    rest = error.message.replace(_OPENAI, "").strip()
+    return f"{_OPENAI}{limit} {rest}".rstrip()
