@@ -139,6 +139,9 @@ class ResponseCapture:
                 self._event(event + b"\n\n", out)
         if out:
             self._wire.write(b"".join(out))
+        if self.response is not None and self._pending:  # before what comes next, which is held back unread
+            self._held.append(bytes(self._pending))
+            self._pending.clear()
 
     def _event(self, event: bytes, out: list[bytes]) -> None:
         if self.response is not None:
