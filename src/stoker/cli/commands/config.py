@@ -94,7 +94,8 @@ def schema(
 def _chosen(serve: Serve) -> str:
     if serve.context is None:
         return serve.context_problem or "chosen when it starts, because its weights are missing"
-    return f"{serve.context} tokens for each of {serve.parallel} requests, the most that fit"
+    tokens = f"{serve.context} tokens for each of {serve.parallel} requests"
+    return f"{tokens} are the most that fit and that its model was trained for"
 
 
 def _because(reason: str) -> str:

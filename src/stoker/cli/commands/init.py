@@ -113,8 +113,8 @@ def _report_contexts(planned: Sequence[PlannedServe]) -> None:
     small = [serve.name for serve in planned if (serve.context or init_config.CONTEXT) < AGENT_CONTEXT]
     if small:
         terminal.say(
-            f"context coding agents need about {AGENT_CONTEXT} tokens or more, so {', '.join(small)} will not do for "
-            "them; `stoker client NAME` says what each needs"
+            f"agents  coding agents need a context of about {AGENT_CONTEXT} tokens or more, which {', '.join(small)} "
+            "cannot give; `stoker client NAME` says what each needs"
         )
 
 

@@ -89,9 +89,12 @@ def _details(serve: ServeStatus) -> None:
 
 
 def _context(serve: ServeStatus) -> str:
+    seen = serve.facts.get("n_ctx") if serve.auto_context else None
+    if serve.context is None and isinstance(seen, int):
+        return f"{seen} tokens (auto)"  # chosen after the configuration was read, when the weights had arrived
     if serve.context is None:
         return "chosen when it starts (auto)" if serve.auto_context else ""
-    return f"{serve.context} tokens{', the most that fit (auto)' if serve.auto_context else ''}"
+    return f"{serve.context} tokens{' (auto)' if serve.auto_context else ''}"
 
 
 @app.command()
