@@ -93,7 +93,8 @@ def stand_in(port: int) -> dict[str, Any]:
     stoker["ports"] = [stoker["ports"][0].replace("${STOKER_PORT:-8000}", str(port))]
     stoker["environment"] |= {"XDG_STATE_HOME": "/var/lib", "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
     stoker |= {"command": [str(STOKER), "up"], "working_dir": "/etc/stoker"}  # what the Dockerfile says
-    script = Script(id=option("--served-model-name"), engine="vllm", tokens=8, gap=0.1)
+    context = int(option("--max-model-len"))
+    script = Script(id=option("--served-model-name"), engine="vllm", context=context, tokens=8, gap=0.1)
     vllm["command"] = [*script.command(8000), "--host", "0.0.0.0"]
     vllm["environment"] = [*vllm["environment"], "PATH=/usr/bin:/bin"]
     for service in (stoker, vllm):
@@ -203,6 +204,7 @@ def test_callers_need_the_key_of_the_env_file_and_a_host_that_is_allowed(project
 @pytest.mark.docker
 def test_commands_run_inside_the_container(project: Project) -> None:
     assert "qwen" in project.stoker("serves", "status")
+    assert "nothing is wrong" in project.stoker("watchdog", "--once")
     assert "no problems" in project.stoker("config", "check")
 
 

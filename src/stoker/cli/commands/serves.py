@@ -52,6 +52,8 @@ def status(
         if serve.last_error:
             again = f" (next attempt in {figures.seconds(serve.backoff)})" if serve.backoff else ""
             terminal.say(f"\n{serve.name}, last failure{again}: {serve.last_error}")
+        if serve.watchdog and serve.watchdog.health == "sick":
+            terminal.say(f"\n{serve.name} is sick: {serve.watchdog.details(False)}")
     for edge in now.edges:
         if edge.problem:
             stays = f"stays at {edge.address}" if edge.address else "was not found"
