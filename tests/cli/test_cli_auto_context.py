@@ -63,18 +63,36 @@ def test_every_command_shows_the_chosen_context(auto: Path, stoker: FakeStoker, 
     assert run(["config", "show"]) == 0
     out = capsys.readouterr().out
     assert f"context = {context}\n" in out
-    assert f"# serve 'eight' has context = \"auto\": {context} tokens for each of 2 requests, the most that fit" in out
+    note = f"{context} tokens for each of 2 requests are the most that fit and that its model was trained for"
+    assert f"# serve 'eight' has context = \"auto\": {note}" in out
     assert run(["fit", "eight"]) == 0
     assert f"2 x {context} tokens" in capsys.readouterr().out
     stoker.status(serve_status("eight", context=context, auto_context=True))
     assert run(["serves", "status", "eight"]) == 0
-    assert f"{context} tokens, the most that fit (auto)" in capsys.readouterr().out
+    assert f"{context} tokens (auto)" in capsys.readouterr().out
     assert run(["serves", "up", "eight", "--dry-run"]) == 0
     out = capsys.readouterr().out
     assert f'with context "auto" = {context} tokens)' in out
     assert f" -c {2 * context} " in out
     assert run(["client", "opencode", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["context_ceiling"] == context
+
+
+def test_the_advice_for_agents_does_not_ask_for_what_is_impossible(
+    auto: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def caution() -> str:
+        assert run(["client", "claude-code", "--json"]) == 0
+        (found,) = json.loads(capsys.readouterr().out)["cautions"]
+        assert isinstance(found, str)
+        return found
+
+    monkeypatch.setattr("stoker.fleet.memory.host.host_memory", lambda: HostMemory(16 * GIB, 16 * GIB))
+    assert "that is the largest that fits: lower `parallel`, or choose another serve" in caution()
+    auto.write_text(auto.read_text().replace('"auto"', "8192"))
+    assert "set `context = 57344` if `stoker fit` says that it fits" in caution()
+    llama(auto.parent / "eight.gguf", **{"llama.context_length": 8192})
+    assert "its model was trained for 8192, so choose another serve with --model" in caution()
 
 
 def test_what_is_free_just_now_changes_nothing(auto: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +113,13 @@ def test_too_little_memory_is_a_warning_of_the_check_and_refuses_the_start(
     assert run(["fit", "eight"]) == 1
 
 
-def test_missing_weights_get_their_context_when_they_arrive(auto: Path, capsys: Captured) -> None:
+def test_missing_weights_get_their_context_when_they_arrive(auto: Path, stoker: FakeStoker, capsys: Captured) -> None:
+    stoker.status(serve_status("eight", auto_context=True))
+    assert run(["serves", "status", "eight"]) == 0
+    assert "chosen when it starts (auto)" in capsys.readouterr().out
+    stoker.status(serve_status("eight", "ready", auto_context=True, facts={"n_ctx": 8192}))
+    assert run(["serves", "status", "eight"]) == 0
+    assert "8192 tokens (auto)" in capsys.readouterr().out
     (auto.parent / "eight.gguf").unlink()
     assert run(["config", "show"]) == 0
     assert "# serve 'eight' has context = \"auto\": chosen when it starts" in capsys.readouterr().out

@@ -144,6 +144,25 @@ def test_a_stoker_that_runs_is_found_from_any_directory(home: Path, capsys: pyte
     assert "fast" in capsys.readouterr().out
 
 
+def test_a_secret_that_only_the_running_stoker_has_is_no_problem(
+    stoker: FakeStoker, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config.write_text(
+        '[front_door]\nkeys = [{ name = "a", value = "env:NOT_HERE" }]\n'
+        + config.read_text().replace("[front_door]\n", "")
+    )
+    assert run(["config", "check"]) == 0
+    said = capsys.readouterr()
+    assert "NOT_HERE is not set" in said.err
+    assert "the running Stoker has it" in said.err
+    assert "next: stoker reload" in said.out
+    assert run(["config", "show"]) == 0
+    assert "env:NOT_HERE" in capsys.readouterr().out
+    stoker.close()
+    assert run(["config", "check"]) == 2
+    assert "NOT_HERE is not set" in capsys.readouterr().err
+
+
 def test_a_demo_that_runs_beside_a_configuration_is_pointed_at(
     home: Path, config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -56,6 +56,18 @@ def test_the_configuration_passes_its_check_and_names_the_key_that_is_missing() 
     assert "STOKER_KEY is not set" in refused.stderr
 
 
+def test_the_variant_on_the_host_passes_its_check_too(tmp_path: Path) -> None:
+    guide = (REPOSITORY / "docs" / "guides" / "compose.md").read_text()
+    variant = guide.partition("```toml\n")[2].partition("```")[0]
+    lines = (FOLDER / "stoker.toml").read_text().splitlines()
+    kept = [variant if line.startswith("base_url") else line for line in lines]
+    (tmp_path / "stoker.toml").write_text("\n".join(kept) + "\n[slots.gpu0]\n")
+    command = [str(STOKER), "config", "check", "--config", str(tmp_path / "stoker.toml")]
+    environment = {**os.environ, "STOKER_KEY": KEY}
+    checked = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (checked.returncode, "no problems; 1 serve" in checked.stdout) == (0, True), checked.stderr
+
+
 def test_both_files_say_the_same_about_the_model() -> None:
     [serve] = settings()["serve"]
     assert serve["served_name"] == option("--served-model-name")
@@ -93,7 +105,8 @@ def stand_in(port: int) -> dict[str, Any]:
     stoker["ports"] = [stoker["ports"][0].replace("${STOKER_PORT:-8000}", str(port))]
     stoker["environment"] |= {"XDG_STATE_HOME": "/var/lib", "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
     stoker |= {"command": [str(STOKER), "up"], "working_dir": "/etc/stoker"}  # what the Dockerfile says
-    script = Script(id=option("--served-model-name"), engine="vllm", tokens=8, gap=0.1)
+    context = int(option("--max-model-len"))
+    script = Script(id=option("--served-model-name"), engine="vllm", context=context, tokens=8, gap=0.1)
     vllm["command"] = [*script.command(8000), "--host", "0.0.0.0"]
     vllm["environment"] = [*vllm["environment"], "PATH=/usr/bin:/bin"]
     for service in (stoker, vllm):
@@ -203,6 +216,7 @@ def test_callers_need_the_key_of_the_env_file_and_a_host_that_is_allowed(project
 @pytest.mark.docker
 def test_commands_run_inside_the_container(project: Project) -> None:
     assert "qwen" in project.stoker("serves", "status")
+    assert "nothing is wrong" in project.stoker("watchdog", "--once")
     assert "no problems" in project.stoker("config", "check")
 
 

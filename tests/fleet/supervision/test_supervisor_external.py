@@ -76,6 +76,17 @@ def test_an_external_serve_that_is_not_there_is_refused_soon(tell: Tell) -> None
     tell(story)
 
 
+def test_an_external_serve_that_still_loads_is_no_wrong_address(tell: Tell) -> None:
+    async def story(workshop: Any) -> None:
+        fleet = workshop.supervisor()
+        async with somebody(workshop, "--health", "503") as (url, _):
+            with pytest.raises(StartFailed, match=r"is not ready at .*answered 503\): it is probably still loading"):
+                await fleet.start(external(url, ready_timeout=0.1), workshop.on_exit)
+        await fleet.close(False)
+
+    tell(story)
+
+
 def test_an_external_serve_without_a_health_path_is_asked_for_its_models(tell: Tell) -> None:
     async def story(workshop: Any) -> None:
         async with somebody(workshop, "--health", "404") as (url, _):

@@ -22,6 +22,8 @@ from stoker.domain.errors import StartFailed
 from stoker.domain.lease import Target
 from stoker.domain.serve import Serve
 from stoker.fleet.drivers.exit_watch import is_alive
+from stoker.fleet.memory.fit.auto_context import with_contexts
+from stoker.fleet.memory.probe import machine
 from stoker.http import client
 
 pytestmark = [
@@ -61,6 +63,23 @@ def test_the_embedded_engine_starts_answers_and_ends_promptly(tell: Tell) -> Non
         await fleet.stop("tiny", 3)
         assert loop.time() - began < 1, "SIGTERM is enough"
         await fleet.close(False)
+
+    tell(story)
+
+
+def test_a_context_chosen_at_the_start_is_the_one_that_is_found_when_the_file_is_read_again(tell: Tell) -> None:
+    async def story(workshop: Any) -> None:
+        late = llama(workshop, context=None, auto_context=True)  # as read before the weights had arrived
+        fleet = workshop.supervisor()
+        before = await fleet.start(late, workshop.on_exit)
+        assert before.facts["n_ctx"] == 2048, "what the model was trained for"
+        await fleet.close(True)
+        [again] = with_contexts([late], (), machine())
+        assert again.context == 2048
+        later = workshop.supervisor()
+        [running] = await later.adopt([again], workshop.on_exit)
+        assert running.pid == before.pid, "no other launch"
+        await later.close(False)
 
     tell(story)
 

@@ -24,8 +24,13 @@ def needed_context(client: Client) -> int | None:
     return context
 
 
-def context_shortage(client: Client, facts: ClientFacts) -> str | None:
-    """A warning if the serve's context is below what the client needs."""
+def context_shortage(client: Client, facts: ClientFacts, trained: int | None = None) -> str | None:
+    """A warning if the serve's context is below what the client needs.
+
+    `trained`: tokens that its model was trained for; None: unknown.
+
+    1. the model was not trained for so much  2. its context is the largest that fits  3. it can be set higher
+    """
     needed = needed_context(client)
     if needed is None or facts.ceiling is None or facts.ceiling >= needed:
         return None
@@ -33,7 +38,11 @@ def context_shortage(client: Client, facts: ClientFacts) -> str | None:
     why = "so says its documentation"
     if client.own_prompt is not None:
         why = f"it sends about {client.own_prompt} tokens of its own with each request"
-    return (
-        f"{client.title} needs a context of {needed} tokens ({why}), and {who} {facts.ceiling}: "
-        f"set `context = {needed}` if `stoker fit` says that it fits, or choose another serve with --model"
-    )
+    if trained is not None and trained < needed:
+        advice = f"its model was trained for {trained}, so choose another serve with --model"  # 1
+    elif facts.serve.auto_context:
+        advice = "that is the largest that fits: lower `parallel`, or choose another serve with --model"  # 2
+    else:
+        fits = f"set `context = {needed}` if `stoker fit` says that it fits"
+        advice = f"{fits}, or choose another serve with --model"  # 3
+    return f"{client.title} needs a context of {needed} tokens ({why}), and {who} {facts.ceiling}: {advice}"

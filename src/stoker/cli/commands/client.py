@@ -80,7 +80,10 @@ def client(
     wanted = CLIENTS[name]
     helper = None if is_task else facts.helper_serve(settings, serve, wanted.helper_name)
     client_facts = facts.ClientFacts(root, serve, asked, facts.key_of(settings.front_door, key_env), helper, is_task)
-    notes = [*facts.address_warnings(settings.front_door, root), needs.context_shortage(wanted, client_facts)]
+    notes = [
+        *facts.address_warnings(settings.front_door, root),
+        needs.context_shortage(wanted, client_facts, None if is_task else _trained(serve)),
+    ]
     if json:
         terminal.emit(render.document(wanted, client_facts) | {"cautions": [note for note in notes if note]})
         return
@@ -99,6 +102,19 @@ def _model(settings: Settings, wanted: str | None) -> tuple[Serve, str, bool]:
         return found, wanted, True
     tasks = router.listed if router is not None else ()
     return *facts.choose_serve(settings.serves, wanted, settings.source or "the demo", tasks), False
+
+
+def _trained(serve: Serve) -> int | None:
+    """Tokens that its model was trained for, from the header of its weights; None: unknown."""
+    if not serve.model.endswith(".gguf"):
+        return None
+    from stoker.fleet.memory.fit import gguf
+    from stoker.fleet.memory.fit.shape import UnreadableModel
+
+    try:
+        return gguf.read(serve.model).context
+    except (UnreadableModel, OSError):
+        return None
 
 
 def _list(json: bool) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.installation import config_warnings, load_settings
+from stoker.cli.console.installation import config_warnings, is_running, load_beside_running, load_settings
 
 if TYPE_CHECKING:
     from stoker.domain.runtime_key import SettingsOverride
@@ -25,14 +25,14 @@ def check(config: options.Config = None, json: options.Json = False) -> None:
     from stoker.store.profile import configured_rows, unconfigured_rows
 
     try:
-        settings = load_settings(config)
+        settings, missing = load_beside_running(config)
         rows = configured_rows(settings.router, settings.paths.state)
     except ConfigError as error:
         if json:
             terminal.emit({"ok": False, "problems": error.problems, "warnings": []})
             raise typer.Exit(2) from error
         raise
-    found = config_warnings(settings) + validator_warnings(settings)
+    found = missing + config_warnings(settings) + validator_warnings(settings)
     if settings.router is not None:
         found += unconfigured_rows(rows, [tier.name for tier in settings.router.tiers], settings.router.known)
     if json:
@@ -47,7 +47,7 @@ def check(config: options.Config = None, json: options.Json = False) -> None:
     if settings.edges:
         counts.append(_count(len(settings.edges), "edge"))
     terminal.say(f"{settings.source}: no problems; {', '.join(counts)}")
-    terminal.say(f"next: stoker up --config {settings.source}")
+    terminal.say("next: stoker reload" if is_running(settings) else f"next: stoker up --config {settings.source}")
 
 
 def _count(number: int, noun: str) -> str:
@@ -61,7 +61,7 @@ def show(config: options.Config = None, json: options.Json = False) -> None:
     from stoker.access.settings_input import show_settings
     from stoker.config import effective
 
-    settings = load_settings(config)
+    settings = load_settings(config, needs_secrets=False)
     overrides = read_overrides(Path(settings.paths.state) / "access.db")
     if json:
         shown = [{"kind": one.kind, "name": one.name, "settings": show_settings(one.settings),
@@ -94,7 +94,8 @@ def schema(
 def _chosen(serve: Serve) -> str:
     if serve.context is None:
         return serve.context_problem or "chosen when it starts, because its weights are missing"
-    return f"{serve.context} tokens for each of {serve.parallel} requests, the most that fit"
+    tokens = f"{serve.context} tokens for each of {serve.parallel} requests"
+    return f"{tokens} are the most that fit and that its model was trained for"
 
 
 def _because(reason: str) -> str:

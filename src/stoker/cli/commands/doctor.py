@@ -90,11 +90,11 @@ def _configured(settings: Settings, engines: list[InstalledEngine]) -> list[Doct
 
 def _configuration(config: str | None) -> tuple[Settings | None, DoctorFinding]:
     from stoker.cli.commands.doctor_checks import DoctorFinding, DoctorHealth
-    from stoker.cli.console.installation import config_warnings, load_settings
+    from stoker.cli.console.installation import config_warnings, load_beside_running
 
     part = "configuration"
     try:
-        settings = load_settings(config)
+        settings, missing = load_beside_running(config)
     except ConfigError as error:
         if config is None and "no configuration file" in error.message:
             found = DoctorFinding(part, DoctorHealth.WARN, error.message, "write a first one", "stoker init")
@@ -103,7 +103,7 @@ def _configuration(config: str | None) -> tuple[Settings | None, DoctorFinding]:
                 part, DoctorHealth.FAIL, error.message, "correct each of these lines", "stoker config check"
             )
         return None, found
-    said = config_warnings(settings)
+    said = missing + config_warnings(settings)
     if said:
         detail = f"{settings.source}: " + "; ".join(said)
         return settings, DoctorFinding(

@@ -52,6 +52,8 @@ def status(
         if serve.last_error:
             again = f" (next attempt in {figures.seconds(serve.backoff)})" if serve.backoff else ""
             terminal.say(f"\n{serve.name}, last failure{again}: {serve.last_error}")
+        if serve.watchdog and serve.watchdog.health == "sick":
+            terminal.say(f"\n{serve.name} is sick: {serve.watchdog.details(False)}")
     for edge in now.edges:
         if edge.problem:
             stays = f"stays at {edge.address}" if edge.address else "was not found"
@@ -87,9 +89,12 @@ def _details(serve: ServeStatus) -> None:
 
 
 def _context(serve: ServeStatus) -> str:
+    seen = serve.facts.get("n_ctx") if serve.auto_context else None
+    if serve.context is None and isinstance(seen, int):
+        return f"{seen} tokens (auto)"  # chosen after the configuration was read, when the weights had arrived
     if serve.context is None:
         return "chosen when it starts (auto)" if serve.auto_context else ""
-    return f"{serve.context} tokens{', the most that fit (auto)' if serve.auto_context else ''}"
+    return f"{serve.context} tokens{' (auto)' if serve.auto_context else ''}"
 
 
 @app.command()

@@ -56,7 +56,12 @@ def problem_of(serve: ServeStatus) -> str:
     if seen.parked is not None:  # 1
         return f"{serve.name} is parked: {seen.parked}"
     if seen.health == "sick":  # 2
-        return f"{serve.name} is sick: {seen.details(False)}; `stoker serves logs {serve.name}` shows its log"
+        log = (
+            "its log is where it runs"
+            if serve.driver == "external"
+            else f"`stoker serves logs {serve.name}` shows its log"
+        )
+        return f"{serve.name} is sick: {seen.details(False)}; {log}"
     if serve.state in _IS_DOWN and (serve.keep_loaded or serve.state == "backoff"):  # 3
         why = f": {serve.last_error}" if serve.last_error else ""
         what = "should be up, but is not" if serve.keep_loaded else "did not start"

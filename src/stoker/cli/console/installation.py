@@ -76,15 +76,16 @@ def socket_of(state: Path) -> Path:
     return StateDir(state).socket_path
 
 
-def load_settings(config: str | None) -> Settings:
+def load_settings(config: str | None, *, needs_secrets: bool = True) -> Settings:
     """The configuration from `--config` or the search order. Raises ConfigError with every problem.
 
-    Also checks that the engines support the settings of their serves.
+    Also checks that the engines support the settings of their serves. Without `needs_secrets`, a secret that cannot be
+    read here is no problem.
     """
     from stoker.config.load import find, load
     from stoker.fleet.engines.plan import unsupported
 
-    settings = _with_contexts(load(find(config)))
+    settings = _with_contexts(load(find(config), needs_secrets=needs_secrets))
     problems = [f"{settings.source}: {text}" for serve in settings.serves for text in unsupported(serve)]
     if problems:
         raise ConfigError(problems)
@@ -160,6 +161,22 @@ def find_installation(config: str | None, state: str | None = None) -> Installat
     settings = _with_contexts(load(path, needs_secrets=False))
     start = f"stoker up --config {shlex.quote(str(path))}"
     return Installation(Path(settings.paths.state), Path(settings.paths.logs), start, settings)
+
+
+def load_beside_running(config: str | None) -> tuple[Settings, list[str]]:
+    """As `load_settings`, and the secrets that this shell lacks: no problem while the Stoker that has them runs."""
+    try:
+        return load_settings(config), []
+    except ConfigError as error:
+        settings = load_settings(config, needs_secrets=False)
+        if not is_running(settings):
+            raise
+        return settings, [f"{problem} (the running Stoker has it)" for problem in error.problems]
+
+
+def is_running(settings: Settings) -> bool:
+    """Whether the Stoker of this configuration runs."""
+    return _answers(Path(settings.paths.state))
 
 
 def _answers(state: Path) -> bool:

@@ -27,6 +27,11 @@ def ended_while_starting(managed: ManagedServe, now: float) -> StartFailed:
 def not_ready_in_time(managed: ManagedServe, limit: float, last: str) -> StartFailed:
     """The serve was not ready in time. `last`: the result of the last probe."""
     serve = managed.serve
+    if managed.unit is None and last.endswith("answered 503"):
+        return StartFailed(
+            f"serve '{serve.name}' is not ready at {serve.base_url} ({last}): it is probably still loading its model; "
+            "try again, or read its log where it runs"
+        )
     if managed.unit is None:
         return StartFailed(
             f"serve '{serve.name}' did not answer at {serve.base_url} within {limit:g} s ({last}): start it, "
