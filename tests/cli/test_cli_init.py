@@ -76,6 +76,15 @@ def test_init_writes_what_it_found_and_tells_the_next_command(home: Path, capsys
     assert run(["config", "check"]) == 0
 
 
+def test_a_file_that_is_only_named_gguf_is_said_to_be_ignored(home: Path, capsys: Captured) -> None:
+    Path("a.gguf").write_bytes(b"GGUF")
+    pointer = Path("pointer.gguf").absolute()
+    pointer.write_text("version https://git-lfs.github.com/spec/v1\n")
+    assert run(["init", "--yes"]) == 0
+    assert f"ignored {pointer}: it is no GGUF file" in capsys.readouterr().out
+    assert [s.name for s in load(Path("stoker.toml")).serves] == ["a"]
+
+
 def test_without_models_the_shipped_ones_are_used(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:

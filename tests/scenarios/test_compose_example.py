@@ -56,6 +56,18 @@ def test_the_configuration_passes_its_check_and_names_the_key_that_is_missing() 
     assert "STOKER_KEY is not set" in refused.stderr
 
 
+def test_the_variant_on_the_host_passes_its_check_too(tmp_path: Path) -> None:
+    guide = (REPOSITORY / "docs" / "guides" / "compose.md").read_text()
+    variant = guide.partition("```toml\n")[2].partition("```")[0]
+    lines = (FOLDER / "stoker.toml").read_text().splitlines()
+    kept = [variant if line.startswith("base_url") else line for line in lines]
+    (tmp_path / "stoker.toml").write_text("\n".join(kept) + "\n[slots.gpu0]\n")
+    command = [str(STOKER), "config", "check", "--config", str(tmp_path / "stoker.toml")]
+    environment = {**os.environ, "STOKER_KEY": KEY}
+    checked = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (checked.returncode, "no problems; 1 serve" in checked.stdout) == (0, True), checked.stderr
+
+
 def test_both_files_say_the_same_about_the_model() -> None:
     [serve] = settings()["serve"]
     assert serve["served_name"] == option("--served-model-name")

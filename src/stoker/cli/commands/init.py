@@ -74,9 +74,11 @@ def take_inventory(vault: Path) -> MachineInventory:
     from stoker.cli.commands.init_config import MachineInventory
     from stoker.cli.machine import discover
 
-    models = discover.models(discover.model_directories(vault))
+    unusable: list[Path] = []
+    models = discover.models(discover.model_directories(vault), on_unusable=unusable.append)
     found = models or shipped_models()
-    return MachineInventory(discover.gpus(), found, discover.engines(), vault, demo=not models and bool(found))
+    is_demo = not models and bool(found)
+    return MachineInventory(discover.gpus(), found, discover.engines(), vault, is_demo, unusable)
 
 
 def report(found: MachineInventory) -> None:
@@ -89,6 +91,8 @@ def report(found: MachineInventory) -> None:
     for place, model in enumerate(found.models, start=1):
         shipped = ", comes with Stoker" if found.demo else ""
         terminal.say(f"model   {place}: {model.path} ({figures.size(model.size)}{shipped})")
+    for path in found.unusable:
+        terminal.say(f"ignored {path}: it is no GGUF file; an LFS pointer, or an unfinished download?")
     if not found.models:
         terminal.say("model   none found; nothing to serve yet")
     for engine in found.engines:
@@ -158,6 +162,7 @@ def _document(
         "problems": problems,
         "gpus": [{"index": g.index, "uuid": g.uuid, "name": g.name, "memory": g.memory} for g in found.gpus],
         "models": [{"path": str(m.path), "size": m.size} for m in found.models],
+        "ignored": [str(path) for path in found.unusable],
         "serves": [
             {"name": s.name, "model": str(s.model.path), "slot": s.slot, "context": s.context, "trained": s.trained,
              "problem": s.problem or None}

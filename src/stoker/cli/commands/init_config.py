@@ -34,6 +34,8 @@ class MachineInventory:
     engines: Sequence[InstalledEngine]
     vault: Path
     demo: bool = False
+    unusable: Sequence[Path] = ()
+    """Files that are no GGUF files, though they are named so."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,15 +134,23 @@ def models(
     depth: int = DEPTH,
     patience: float = SEARCH_SECONDS,
     clock: Callable[[], float] = time.monotonic,
+    on_unusable: Callable[[Path], None] = lambda path: None,
 ) -> list[ModelFile]:
-    """GGUF files that can be served, each once: no later parts of split files, no projectors of vision models."""
+    """GGUF files that can be served, each once: no later parts of split files, no projectors of vision models.
+
+    `on_unusable` gets each file whose name says GGUF and whose content does not.
+    """
     deadline = clock() + patience
     found: dict[Path, ModelFile] = {}
     for place in places:
         for path in _walk(place, depth, lambda: clock() > deadline):
             real = path.resolve()
-            if real not in found and _is_model(path):
+            if real in found or not _is_first_part(path):
+                continue
+            if has_magic(path):
                 found[real] = ModelFile(path.absolute(), real.stat().st_size)
+            else:
+                on_unusable(path.absolute())
     return list(found.values())
 
 
@@ -161,12 +169,12 @@ def _walk(folder: Path, depth: int, is_late: Callable[[], bool]) -> Iterator[Pat
             yield Path(entry.path)
 
 
-def _is_model(path: Path) -> bool:
+def _is_first_part(path: Path) -> bool:
     part = parse_part(path.name.lower())
     if (part is not None and part.number != 1) or "mmproj" in path.name.lower():
         return False
     # A path with control characters or undecodable bytes cannot stand in a configuration.
-    return str(path.absolute()).isprintable() and has_magic(path)
+    return str(path.absolute()).isprintable()
 
 
 def has_magic(path: Path) -> bool:
