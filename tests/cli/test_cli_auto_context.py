@@ -105,7 +105,9 @@ def test_too_little_memory_is_a_warning_of_the_check_and_refuses_the_start(
     auto: Path, stoker: FakeStoker, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("stoker.fleet.memory.host.host_memory", lambda: HostMemory(4 * GIB, 4 * GIB))
-    stoker.status(serve_status("eight"))
+    stoker.status(serve_status("eight", auto_context=True, context_problem="too little memory"))
+    assert run(["serves", "status", "eight"]) == 0
+    assert "none fits (auto): stoker fit eight" in capsys.readouterr().out
     assert run(["config", "check"]) == 0
     assert "not even 4096 tokens for each of 2 requests fit into main memory: `stoker fit" in capsys.readouterr().err
     assert run(["serves", "up", "eight", "--dry-run"]) == 1

@@ -77,6 +77,9 @@ def test_a_budget_of_the_configuration_counts_instead_of_the_device() -> None:
     by_serve = choose(replace(AUTO, memory=12 * GIB), Slot("gpu", memory=70 * GIB), (gpu(80),))
     assert by_slot == by_serve
     assert 0 < (by_slot.context or 0) < 131072
+    main = HostMemory(20 * GIB, GIB)
+    most = choose(slot=Slot("gpu", memory=999 * GIB), main=main)
+    assert most.context == choose(slot=Slot("gpu", memory=19 * GIB), main=main).context, "no more than there is"
     assert choose(slot=Slot("gpu", memory=999 * GIB), devices=(gpu(24),)) == choose(devices=(gpu(24),))
 
 
@@ -96,6 +99,12 @@ def test_too_little_memory_is_a_problem_that_names_the_next_step() -> None:
         "of its devices: `stoker fit eight` says what would fit; lower `parallel`, or take a smaller model"
     )
     assert "stoker fit eight" in choose(main=HostMemory(4 * GIB, 4 * GIB)).problem
+    small = Slot("gpu", memory=3 * GIB)
+    assert "fit into the 3072 MiB that `memory` allows: " in choose(slot=small, devices=(gpu(80),)).problem
+    assert "fit into the 3072 MiB that `memory` allows: " in choose(slot=small, devices=(gpu(80), gpu(80))).problem
+    assert (
+        "fit into the memory of its devices: " in choose(slot=Slot("gpu", memory=90 * GIB), devices=(gpu(4),)).problem
+    )
     assert "memory is unknown" in choose(devices=(gpu(None),)).problem
 
 

@@ -89,6 +89,8 @@ def _details(serve: ServeStatus) -> None:
 
 
 def _context(serve: ServeStatus) -> str:
+    if serve.context_problem:
+        return f"none fits (auto): stoker fit {serve.name}"
     seen = serve.facts.get("n_ctx") if serve.auto_context else None
     if serve.context is None and isinstance(seen, int):
         return f"{seen} tokens (auto)"  # chosen after the configuration was read, when the weights had arrived

@@ -95,6 +95,7 @@ class ServeStatus(msgspec.Struct, frozen=True):
     context: int | None = None
     auto_context: bool = False
     """Whether the context is the largest that fits, rather than a number of the configuration."""
+    context_problem: str | None = None
     facts: dict[str, Any] = {}
     backoff: float | None = None
     last_error: str | None = None

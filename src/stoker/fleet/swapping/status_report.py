@@ -107,6 +107,7 @@ def _serve(conductor: Conductor, state: ServeState, now: float) -> dict[str, Any
         "memory": serve.memory,
         "context": serve.context,
         "auto_context": serve.auto_context,
+        "context_problem": serve.context_problem or None,
         "facts": running.facts if running is not None else {},
         "backoff": round(state.backoff_until - now, 3) if state.backoff_until > now else None,
         "last_error": state.last_error.message if state.last_error is not None else None,

@@ -82,6 +82,8 @@ def choose_context(
     room = declared if not plan.devices else _per_device(used, declared)
     if not plan.devices and room is None and host is not None and main.total is not None:
         room = int(main.total * HOST_SHARE)
+    if not plan.devices and room is not None and host is not None:
+        room = min(room, host)
     if room is None:
         advice = "give its size as `memory` of the slot, or set `context`"
         return ContextChoice(
@@ -94,9 +96,11 @@ def choose_context(
         return ContextChoice(found, shape.context)  # 2
     if not plan.devices and declared is None and host is not None and _needs(shape, plan, least) <= host:
         return ContextChoice(least, shape.context)  # 3
-    where = "main memory" if not plan.devices else "the memory of its devices"
+    where, more = "main memory" if not plan.devices else "the memory of its devices", ""
+    if declared is not None and room == declared // max(1, plan.devices):
+        where, more = f"the {declared / 2**20:.0f} MiB that `memory` allows", "raise `memory`, "
     text = f'{name} has `context = "auto"`, and not even {least} tokens for each of {plan.parallel} requests fit into '
-    advice = f"`stoker fit {serve.name}` says what would fit; lower `parallel`, or take a smaller model"
+    advice = f"`stoker fit {serve.name}` says what would fit; {more}lower `parallel`, or take a smaller model"
     return ContextChoice(None, shape.context, f"{text}{where}: {advice}")  # 4
 
 
