@@ -300,7 +300,7 @@ async def test_what_a_serve_refuses_reaches_each_client_as_its_own_kind_of_error
         with pytest.raises(openai.BadRequestError, match="data URI"):
             await ours.chat.completions.create(model="cloud-messages", messages=broken)
         image = {"type": "image", "source": {"type": "url", "url": "http://127.0.0.1/secret.png"}}
-        with pytest.raises(anthropic.BadRequestError, match="URL of an image"):
+        with pytest.raises(anthropic.BadRequestError, match="gives an image or a file by its address"):
             await theirs.messages.create(model="cloud-chat", max_tokens=9, messages=user([image]))
         with pytest.raises(openai.BadRequestError, match="previous_response_id"):
             await ours.responses.create(model="cloud-chat", input="hi", previous_response_id="resp_1")
