@@ -123,7 +123,25 @@ async def test_if_the_new_process_dies_first_the_old_one_goes_on() -> None:
 
 
 @story
-async def test_an_end_at_another_address_is_refused_and_changes_nothing() -> None:
+async def test_if_the_old_process_is_stopped_meanwhile_the_new_one_takes_over_when_it_has_ended() -> None:
+    with running(serve("a")) as plane:
+        old = plane.process
+        assert old is not None
+        async with Talk(plane, "a", LONG, stream=True) as talk, asyncio.TaskGroup() as tasks:
+            await talk.event()
+            new = tasks.create_task(asyncio.to_thread(plane.start, "--config", str(plane.config), "--replace"))
+            await until(lambda: "no more connections are accepted" in plane.log("stoker"), "it is being replaced")
+            late = tasks.create_task(ask(plane, "a"))
+            old.terminate()
+            await talk.rest()
+            await new
+            assert (await late).status == 200
+        assert old.wait(PATIENCE) == 0
+        assert plane.status()["serves"][0]["name"] == "a", "commands reach it"
+
+
+@story
+async def test_a_replacement_at_another_address_is_refused_and_changes_nothing() -> None:
     with running(serve("a")) as plane:
         done = await asyncio.to_thread(plane.run, "up", "--replace", "--port", "1")
         assert done.returncode == 1

@@ -85,10 +85,12 @@ def test_config_check_warns_of_the_secrets_that_only_the_running_stoker_has(plan
     assert plane.run("config", "show").returncode == 0
 
 
-def test_a_command_that_sends_a_secret_says_which_one_is_missing(plane: Plane) -> None:
+def test_a_command_that_sends_a_key_says_which_variable_to_set(plane: Plane) -> None:
     done = plane.run("eval", "benchmark", "a", "--requests", "1")
     assert done.returncode != 0
-    assert "operator.key does not exist" in done.stdout + done.stderr
+    said = done.stdout + done.stderr
+    assert "put one with scope `observe` into the variable STOKER_KEY" in said
+    assert "'operator' (file:operator.key) cannot be read here" in said
 
 
 # -- reload ------------------------------------------------------------------------------------------------------------

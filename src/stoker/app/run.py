@@ -97,7 +97,11 @@ def _open_sockets(
         state.lock()
     resources.callback(state.close)
     if taken is not None:
-        state.own_socket()
+        if state.socket_path.exists():
+            state.own_socket()
+        else:  # the other process was stopped meanwhile, and removed it
+            taken.listening.pop().close()
+            taken.listening.append(state.bind_socket())
         resources.callback(close, [*taken.listening, *taken.connections])
     resources.enter_context(logging_to(Path(settings.paths.logs), settings.paths.log_bytes))
     if taken is not None:

@@ -33,7 +33,7 @@ def front_door_key(
     """By which key the front door is asked, for the model and for what the engine says of itself.
 
     1. the one in the variable  2. none is wanted  3. unless a variable was named, a key of the configuration that may
-    do both; the one with the most requests at once, since they are what is measured
+    do both and can be read here; the one with the most requests at once, since they are what is measured
     """
     value = os.environ.get(variable or KEY)
     if value:
@@ -42,9 +42,11 @@ def front_door_key(
         return FrontDoorKey()  # 2
     keys = installation.settings.front_door.keys if installation.settings is not None and variable is None else ()
     able = [one for one in keys if one.scope >= Scope.OBSERVE and not {"*", *serve.names()}.isdisjoint(one.models)]
-    if not able:
+    readable = [one for one in able if one.value.is_readable]
+    if not readable:
+        unread = "".join(f"; '{one.name}' ({one.value.source}) cannot be read here" for one in able)
         raise UsageError(
-            f"the front door requires a key: put one with scope `observe` into the variable {variable or KEY}"
+            f"the front door requires a key: put one with scope `observe` into the variable {variable or KEY}{unread}"
         )
-    most = max(able, key=lambda one: math.inf if one.max_active is None else one.max_active)
+    most = max(readable, key=lambda one: math.inf if one.max_active is None else one.max_active)
     return FrontDoorKey(most.value.reveal(), f"the key '{most.name}' of the configuration")  # 3
