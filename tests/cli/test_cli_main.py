@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.cli.fake_stoker import FakeStoker, error
 
+import stoker.cli
 from stoker import __version__
 from stoker.cli.main import run
 from stoker.domain.key import SETTING_NAMES
@@ -211,3 +213,21 @@ def test_options_after_two_dashes_belong_to_the_engine(capsys: pytest.CaptureFix
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "none.gguf" in captured.err
+
+
+READS_SECRETS = {
+    "commands/up.py": "starts the serves with them",
+    "commands/install.py": "checks that the service will have them",
+    "commands/init.py": "checks the file that it has just written",
+    "commands/route_sync.py": "asks workers and public routes with them, where no Stoker may run",
+    "console/installation.py": "for `config check` and `doctor`, which say what is missing",
+}
+
+
+def test_only_commands_that_use_secrets_themselves_read_them() -> None:
+    """A command that asks the running Stoker has to work in every shell."""
+    root = Path(stoker.cli.__file__).parent
+    strict = re.compile(r"\b(?:load_settings\(\w+\)|config\.load import .*\bload\b(?s:.*?)[^.\w]load\(path\))")
+    assert {path.relative_to(root).as_posix() for path in root.rglob("*.py") if strict.search(path.read_text())} == {
+        *READS_SECRETS
+    }

@@ -127,7 +127,7 @@ def find_ground(config: str | None) -> Ground:
         if config is not None or os.environ.get("STOKER_CONFIG"):
             raise
         return Ground(default_vault(), default_state(), (), "stoker.toml")
-    settings = load(path)
+    settings = load(path, needs_secrets=False)
     return Ground(Path(settings.paths.vault), Path(settings.paths.state), settings.serves, str(path))
 
 
