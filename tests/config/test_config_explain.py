@@ -110,6 +110,9 @@ name = "e"
 engine = "vllm"
 min_tokens_per_second = 20.0
 purpose = "e"
+title = "E"
+description = "an example"
+metadata = { family = "x", size = 7 }
 threads = 2
 gpu_layers = 3
 tensor_parallel = 2

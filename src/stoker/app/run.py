@@ -157,6 +157,9 @@ async def _serve(
         for slot, serve in to_resume(parts.store.residents.last(), fleet.conductor.scheduler.slots, recovering):
             options.announce(f"resuming {serve} in slot {slot}")
             fleet.conductor.preload(serve)
+    for one in active.settings.serves:
+        if one.preload and not one.needs_force:
+            fleet.conductor.preload(one.name)
     loop = asyncio.get_running_loop()
     follow_edges(fleet.edges, active.settings)
     fleet.external.configure(active.settings.serves)

@@ -118,6 +118,8 @@ def _serve(serve: Serve) -> dict[str, Any]:
         status=f"{serve.status.value}-{serve.reason}".removesuffix("-") if is_held else serve.status.value,
         reason=serve.reason or None,
         purpose=serve.purpose or None,
+        title=serve.title or None,
+        description=serve.description or None,
         dialects=None if serve.asks_dialects else sorted(serve.dialects),  # the engine is asked once it is ready
         key=serve.key.source if serve.key else None,
         translation=show_translation(serve.translation),

@@ -153,6 +153,12 @@ def _slots(settings: Settings) -> Iterator[str]:
                 f"slot '{slot.name}' holds one serve at a time and '{pinned[0]}' stays loaded: "
                 "the others in the slot can never run; give the slot `memory`, or remove keep_loaded"
             )
+        preloaded = [serve.name for serve in members if serve.preload]
+        if len(preloaded) > 1 and slot.memory is None:
+            yield (
+                f"slot '{slot.name}' holds one serve at a time: of those with preload, only '{preloaded[0]}' is loaded "
+                "at the start; give the slot `memory`, or remove the others' preload"
+            )
 
 
 def _serve(serve: Serve) -> Iterator[str]:
@@ -167,6 +173,8 @@ def _serve(serve: Serve) -> Iterator[str]:
         yield f"the weights {serve.model} do not exist; switching to it is refused until they do"
     if serve.keep_loaded and serve.idle_unload is not None:
         yield "keep_loaded overrides idle_unload: it is never unloaded"
+    if serve.keep_loaded and serve.preload:
+        yield "keep_loaded includes preload: remove preload"
     if not is_loopback(serve.host):
         yield f"host {serve.host}: other machines can reach the engine directly, without the front door and its keys"
     for name in serve.env:

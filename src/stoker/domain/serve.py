@@ -162,7 +162,8 @@ class Slot:
 IN_PLACE = frozenset(
     ("aliases", "alias_patterns", "max_active", "queue", "queue_timeout", "idle_unload", "keep_loaded", "status",
      "reason", "purpose", "ready_timeout", "stop_grace", "conflicts", "modalities", "fallback", "warm", "source",
-     "sha256", "min_tokens_per_second", "translation", "from_tier", "auto_context", "context_problem")
+     "sha256", "min_tokens_per_second", "translation", "from_tier", "auto_context", "context_problem",
+     "title", "description", "metadata", "listed", "preload")
 )  # fmt: skip
 """Fields of a Serve that may change while it runs: a reload does not restart it for them."""
 
@@ -197,6 +198,13 @@ class Serve:
     status: Status = Status.PRODUCTION
     reason: str = ""
     purpose: str = ""
+    title: str = ""
+    """Its name for people; empty: it has none of its own."""
+    description: str = ""
+    metadata: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    """For clients, in lists of models; Stoker reads nothing in it."""
+    listed: bool = True
+    """Whether lists of models have its names."""
     modalities: tuple[str, ...] = ("text",)
     driver: Driver = Driver.PROCESS
     cmd: tuple[str, ...] | None = None
@@ -220,6 +228,8 @@ class Serve:
     translation: Translation = Translation()
     memory: int | None = None
     keep_loaded: bool = False
+    preload: bool = False
+    """Loaded at the start, if nothing has to be stopped for it."""
     idle_unload: float | None = None
     ready_timeout: float = 600.0
     stop_grace: float = 10.0

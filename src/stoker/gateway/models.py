@@ -21,13 +21,18 @@ class ModelList:
 
     def serve(self, name: str, serve: Serve) -> dict[str, Any]:
         """The entry of one name of a serve."""
-        about = {
+        about: dict[str, Any] = {
             "serve": serve.name,
             "state": self._conductor.residency.phase(serve.name),
             "dialects": sorted(serve.dialects),
             "modalities": list(serve.modalities),
         }
-        return {**self._entry(name), "context_length": serve.context, "stoker": about}
+        if serve.metadata:
+            about["metadata"] = dict(serve.metadata)
+        shown = {"display_name": serve.title} if serve.title else {}
+        if serve.description:
+            shown["description"] = serve.description
+        return {**self._entry(name), **shown, "context_length": serve.context, "stoker": about}
 
     def task(self, name: str) -> dict[str, Any]:
         """The entry of a name that asks Stoker to choose a serve for each request."""

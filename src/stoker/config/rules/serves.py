@@ -20,8 +20,8 @@ TUNING = (
 )  # fmt: skip
 """Keys that go into an engine's own command line."""
 EXTERNAL_IGNORES = (
-    "cmd", "host", "port", "slot", "memory", "keep_loaded", "idle_unload", "stop_grace", "env", "extra_args", "threads",
-    "gpu_layers", "requires", "conflicts", "embedded", "container", "up", "unit", "warm", "sleep_level",
+    "cmd", "host", "port", "slot", "memory", "keep_loaded", "preload", "idle_unload", "stop_grace", "env", "extra_args",
+    "threads", "gpu_layers", "requires", "conflicts", "embedded", "container", "up", "unit", "warm", "sleep_level",
     "keep_conversations", "source", "sha256", *TUNING,
 )  # fmt: skip
 """Keys without effect for an external serve."""

@@ -222,6 +222,12 @@ class ServeTable(Section):
     )
     reason: Text | None = setting(None, "Why it has this status. Default: the text after the dash in `status`.")
     purpose: Text | None = setting(None, "What it is for; shown in status.")
+    title: Text | None = setting(None, "Its name for people, in lists of models.")
+    description: Text | None = setting(None, "What clients show of it in lists of models.")
+    metadata: dict[Name, str | int | float | bool] = setting(
+        {}, "More for clients: `stoker.metadata` of its entries in `/v1/models`."
+    )
+    listed: bool = setting(True, "Whether lists of models have its names. It answers to them in any case.")
     modalities: list[Name] = setting(["text"], "What kinds of input it takes; shown in status.")
     driver: DriverWord | None = setting(
         None,
@@ -257,6 +263,9 @@ class ServeTable(Section):
     translation: TranslationTable = setting(TranslationTable(), "How requests in other dialects are translated for it.")
     memory: Size | None = setting(None, "Memory that it needs. Required if its slot has `memory`.")
     keep_loaded: bool = setting(False, "Loaded at the start, and never swapped out.")
+    preload: bool = setting(
+        False, "Loaded at the start, if nothing has to be stopped for it; later it may be swapped out."
+    )
     idle_unload: NeverDuration = setting("never", "Time without a request after which it is stopped.")
     ready_timeout: SomeDuration = setting("10m", "How long a start may take.")
     stop_grace: Duration = setting("10s", "Time between SIGTERM and SIGKILL.")

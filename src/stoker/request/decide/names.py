@@ -53,8 +53,9 @@ class Names:
         raise ClientError(text, code="unknown_model", status=404, param="model")
 
     def listed(self, may_use: Callable[[Serve], bool]) -> list[tuple[str, Serve]]:
-        """(name, serve) for /v1/models: what this caller may use, in configuration order."""
-        return [(name, serve) for serve in self.serves if may_use(serve) for name in serve.names()]
+        """(name, serve) for lists of models: what this caller may use and is to be listed, in configuration order."""
+        shown = (serve for serve in self.serves if serve.listed and may_use(serve))
+        return [(name, serve) for serve in shown for name in serve.names()]
 
     def _alias_hint(self, model: str, near: str | None, may_use: Callable[[Serve], bool]) -> str:
         """The line of the configuration with which `model` would mean the nearest serve; empty: there is none.
