@@ -226,4 +226,50 @@ qwen
     ),
 )  # fmt: skip
 
-AGENTS = (ROO, CLAUDE_CODE, AIDER, CONTINUE, OPENCODE, CODEX, CLINE, QWEN_CODE)
+COPILOT = Client(
+    "copilot", "Copilot CLI", "openai, with a key of your own", CHAT,
+    tried="1.0.102", sets_temperature=False, own_prompt=12_000,
+    blocks=(
+        SettingsBlock(BlockFormat.SHELL, """
+export COPILOT_PROVIDER_TYPE=openai
+export COPILOT_PROVIDER_BASE_URL=<base_url>
+export COPILOT_PROVIDER_API_KEY="$<key>"
+export COPILOT_PROVIDER_MAX_PROMPT_TOKENS=<client_context>
+export COPILOT_PROVIDER_MAX_OUTPUT_TOKENS=<max_output>
+export COPILOT_MODEL=<model>
+export COPILOT_OFFLINE=true
+copilot
+"""),
+    ),
+    notes=("Offline it asks GitHub for nothing, and needs no account there.",),
+)  # fmt: skip
+
+GPTME = Client(
+    "gptme", "gptme", "local/", CHAT,
+    tried="0.35.1", sets_temperature=False, own_prompt=4_000,
+    blocks=(
+        SettingsBlock(BlockFormat.SHELL, """
+export OPENAI_BASE_URL=<base_url>
+export OPENAI_API_KEY="$<key>"
+gptme --tool-format tool --model local/<model>
+"""),
+    ),
+)  # fmt: skip
+
+MINI_SWE_AGENT = Client(
+    "mini-swe-agent", "mini-swe-agent", "openai/ (LiteLLM)", CHAT,
+    tried="2.4.6", sets_temperature=False, own_prompt=1_000,
+    blocks=(
+        SettingsBlock(BlockFormat.SHELL, """
+export OPENAI_API_BASE=<base_url>
+export OPENAI_API_KEY="$<key>"
+export MSWEA_COST_TRACKING=ignore_errors
+mini --model <openai_model>
+"""),
+    ),
+    notes=("Without MSWEA_COST_TRACKING it stops, since it knows no price for your model.",),
+)  # fmt: skip
+
+AGENTS = (
+    ROO, CLAUDE_CODE, AIDER, CONTINUE, OPENCODE, CODEX, CLINE, QWEN_CODE, COPILOT, GPTME, MINI_SWE_AGENT,
+)  # fmt: skip
