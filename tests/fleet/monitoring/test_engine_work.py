@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from stoker.domain.lease import Target
 from stoker.domain.protocols import Running
 from stoker.domain.serve import Serve, Translation
-from stoker.fleet.monitoring import engine_work
 from stoker.fleet.monitoring.engine_work import EngineWork
 from stoker.fleet.watchdog.progress import NO_COUNTERS, EngineCounters
 
 MOVES = [EngineCounters(steps=5.0), EngineCounters(steps=6.0)]
-
-
-@pytest.fixture(autouse=True)
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_work, "LOOKS_APART", 0.001)
-    monkeypatch.setattr(engine_work, "LOOKS_TAKE", 0.01)
 
 
 def works(looks: list[EngineCounters], cloud: bool = False, hangs: bool = False) -> tuple[bool, int]:
@@ -33,7 +24,9 @@ def works(looks: list[EngineCounters], cloud: bool = False, hangs: bool = False)
             await asyncio.sleep(60)
         return left.pop(0)
 
-    found = asyncio.run(EngineWork(lambda: {"a": running}, counters).is_working("a"))
+    found = asyncio.run(
+        EngineWork(lambda: {"a": running}, counters, apart=0.0, take=0.05 if hangs else 60.0).is_working("a")
+    )
     return found, len(looks) - len(left)
 
 

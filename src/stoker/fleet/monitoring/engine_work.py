@@ -20,22 +20,29 @@ class EngineWork:
     """
 
     def __init__(
-        self, running: Callable[[], Mapping[str, Running]], counters: Callable[[Running], Awaitable[EngineCounters]]
+        self,
+        running: Callable[[], Mapping[str, Running]],
+        counters: Callable[[Running], Awaitable[EngineCounters]],
+        apart: float = LOOKS_APART,
+        take: float = LOOKS_TAKE,
     ) -> None:
+        """`apart`, `take`: see LOOKS_APART and LOOKS_TAKE."""
         self._running = running
         self._counters = counters
+        self._apart = apart
+        self._take = take
 
     async def is_working(self, serve: str) -> bool:
-        """Takes at most LOOKS_APART and LOOKS_TAKE seconds. Raises nothing but CancelledError."""
+        """Takes at most `apart` and `take` seconds. Raises nothing but CancelledError."""
         running = self._running().get(serve)
         if running is None or running.serve.translation.cloud:
             return False
         try:
-            async with asyncio.timeout(LOOKS_APART + LOOKS_TAKE):
+            async with asyncio.timeout(self._apart + self._take):
                 first = await self._counters(running)
                 if first == NO_COUNTERS:
                     return False
-                await asyncio.sleep(LOOKS_APART)
+                await asyncio.sleep(self._apart)
                 second = await self._counters(running)
         except TimeoutError:
             return False
