@@ -205,7 +205,19 @@ def test_a_body_of_30_mebibytes_passes(public: PublicHost) -> None:
 
 
 def test_a_body_goes_on_before_it_is_complete(public: PublicHost) -> None:
-    """So a wrong key is refused while 19 of 20 MB were not sent."""
+    """So a wrong key is refused while 19 of 20 MB were not sent.
+
+    Stoker closes the connection behind its refusal. Caddy, which is still sending then, now and then reports that to
+    the client (502) instead of the refusal.
+    """
+    found = [refused_early(public)]
+    while found[-1] == 502 and len(found) < 4:
+        found.append(refused_early(public))
+    assert found[-1] == 401, found
+
+
+def refused_early(public: PublicHost) -> int:
+    """The status of a request with a wrong key, whose body is never sent to its end."""
     connection = public.connect()
     try:
         connection.putrequest("POST", "/v1/chat/completions")
@@ -223,7 +235,7 @@ def test_a_body_goes_on_before_it_is_complete(public: PublicHost) -> None:
         sender = threading.Thread(target=send)
         sender.start()
         try:
-            assert connection.getresponse().status == 401
+            return connection.getresponse().status
         finally:
             answered.set()
             sender.join()

@@ -275,6 +275,8 @@ def test_two_fetches_of_one_file_are_one_and_both_are_told(vault: Vault, monkeyp
             tasks.create_task(weights.rehydrate(serve, vault.told.append))
             tasks.create_task(weights.rehydrate(serve, mine.append))
             await asyncio.to_thread(gate.reached.wait, 10)
+            while weights.listeners < 2:  # the second one may still be on its way
+                await asyncio.sleep(0.001)
             gate.open.set()
 
     asyncio.run(story())
