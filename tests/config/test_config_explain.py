@@ -71,6 +71,7 @@ log_bytes = "1.5MB"
 [slots.gpu0]
 devices = [0]
 memory = "10GiB"
+together = [["a", "b"]]
 baseline = "a"
 swap = { linger = "100ms", swap_timeout = "1h" }
 [slots."gpu.1"]
@@ -91,6 +92,8 @@ name = "b"
 engine = "openai"
 model = 'quote " backslash \\\\ ünï'
 cmd = ["run", "--port", "{port}"]
+slot = "gpu0"
+memory = "1GiB"
 port = 9001
 env = { PLAIN = "tab\\tdel\\u007f" }
 [[serve]]

@@ -21,8 +21,9 @@ def check(doc: ConfigDocument) -> File:
         try:
             return File.model_validate(doc.raw)
         except ValidationError as error:
-            for finding in error.errors(include_url=False):
-                path = _path(doc, finding["loc"])
+            findings = error.errors(include_url=False)
+            paths = [_path(doc, finding["loc"]) for finding in findings]
+            for path, finding in zip(paths, findings, strict=True):
                 if doc.holds(path):
                     doc.problem(path, _sentence(path, finding))
                     doc.spoil(path)
