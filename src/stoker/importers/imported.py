@@ -39,7 +39,7 @@ class KeyReport:
 
 @dataclass(frozen=True, slots=True)
 class SecretFile:
-    """A secret that stood in the other program's file. It is written beside the configuration, readable by its owner."""
+    """A secret from the other program's file. It is written beside the configuration, readable by its owner."""
 
     path: str
     """Relative to the configuration's directory: `keys/team`."""
