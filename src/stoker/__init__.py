@@ -4,7 +4,6 @@ From the top: a package imports only those in lower rows, `cli` also `app`, `tes
 `measure`.
 
     cli        the command line                     app        builds and runs the program
-                                                    importers  other programs' configuration, read into ours
     gateway    the front door: HTTP, flow, admin    orchestrate  a worker writes block by block, checks judge
     quality    what is found out while tiers serve, and the promotions that rest on it
     fleet      starts, swaps, watches serves        measure    benchmarks, gates, suites

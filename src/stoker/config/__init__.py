@@ -1,4 +1,4 @@
-"""Reads `stoker.toml` and turns it into the domain's records. Only `app`, `cli` and `importers` import this package.
+"""Reads `stoker.toml` and turns it into the domain's records. Only `app` and `cli` import this package.
 
 load           find(), load(): from a path to Settings, in these steps:
 document         the text, the line of every key (line_numbers), the list of problems

@@ -13,7 +13,7 @@ from stoker.cli.console import terminal
 from stoker.cli.console.errors import FAILED, UsageError
 
 if TYPE_CHECKING:
-    from stoker.importers.imported import ImportedConfig
+    from stoker.cli.importers.imported import ImportedConfig
 
 Target = Annotated[Path, typer.Option("--path", metavar="FILE", help="Where to write.")]
 DEFAULT_TARGET = Path("stoker.toml")
@@ -53,7 +53,7 @@ def finish(imported: ImportedConfig, options: ImportOptions) -> None:
     Exits with 1 if a model could not be carried (then nothing is written, unless `--partial` is given), or if
     `stoker config check` would refuse the result.
     """
-    from stoker.importers import write
+    from stoker.cli.importers import write
 
     problems = write.problems_of(imported, options.path.parent)
     failed = imported.failed_models

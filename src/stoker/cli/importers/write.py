@@ -8,7 +8,7 @@ from pathlib import Path
 from stoker.config.load import load
 from stoker.config.toml_writer import render
 from stoker.domain.errors import ConfigError
-from stoker.importers.imported import ImportedConfig, SecretFile
+from stoker.cli.importers.imported import ImportedConfig, SecretFile
 from stoker.store.files import atomic
 
 
