@@ -5,10 +5,10 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+from stoker.cli.importers.imported import ImportedConfig, SecretFile
 from stoker.config.load import load
 from stoker.config.toml_writer import render
 from stoker.domain.errors import ConfigError
-from stoker.cli.importers.imported import ImportedConfig, SecretFile
 from stoker.store.files import atomic
 
 
