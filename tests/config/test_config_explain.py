@@ -113,6 +113,8 @@ purpose = "e"
 title = "E"
 description = "an example"
 metadata = { family = "x", size = 7 }
+identity = "none"
+probe = "/ping"
 threads = 2
 gpu_layers = 3
 tensor_parallel = 2

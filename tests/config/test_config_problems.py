@@ -532,3 +532,16 @@ class TestKeysAndApplications:
         monkeypatch.setenv("K", "k" * 16)
         [problem] = problems("[app.agents]\n[[front_door.keys]]\nname = 'a'\nvalue = 'env:K'\napp = 'agent'")
         assert problem == "5: key 'front_door.keys[a].app': there is no application 'agent'; did you mean 'agents'?"
+
+
+def test_a_probe_needs_identity_none(problems: Problems) -> None:
+    [found] = problems(GOOD + 'probe = "/ping"\n')
+    assert found.startswith("6: key 'serve[fast].probe': has no effect for serve 'fast': its identity is \"models\"")
+    assert 'set `identity = "none"`, or remove it' in found
+
+
+def test_a_health_path_is_a_path_or_the_word_none(problems: Problems) -> None:
+    [found] = problems(GOOD + 'health = "no"\n')
+    assert 'is not a path; write one like "/health"; or "none"' in found
+    [found] = problems(GOOD + 'identity = "modles"\n')
+    assert "'modles' is not accepted; use models or none; did you mean 'models'?" in found

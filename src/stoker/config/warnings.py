@@ -15,7 +15,7 @@ from stoker.domain.access import Settings
 from stoker.domain.edge import EDGE_SCHEME, Edge
 from stoker.domain.nearest import nearest
 from stoker.domain.routing import RouterSettings
-from stoker.domain.serve import Driver, Secret, Serve
+from stoker.domain.serve import Driver, Secret, Serve, ServeIdentity
 from stoker.domain.task import CLASSES
 from stoker.domain.tier import Cost, Tier
 from stoker.request.accept.tls import WARN_DAYS, load_certificate
@@ -173,6 +173,8 @@ def _serve(serve: Serve) -> Iterator[str]:
         yield f"the weights {serve.model} do not exist; switching to it is refused until they do"
     if serve.keep_loaded and serve.idle_unload is not None:
         yield "keep_loaded overrides idle_unload: it is never unloaded"
+    if serve.identity is ServeIdentity.NONE and serve.engine != "openai":
+        yield f'engine {serve.engine} lists its models, and identity "none" does not look: remove `identity`'
     if serve.keep_loaded and serve.preload:
         yield "keep_loaded includes preload: remove preload"
     if not is_loopback(serve.host):

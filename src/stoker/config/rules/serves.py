@@ -9,6 +9,7 @@ from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
 from stoker.config.paths import VAULT, in_vault
 from stoker.domain.nearest import did_you_mean
+from stoker.domain.serve import ServeIdentity
 
 FILLED_IN = ("port", "model", "dir", "host", "name", "key")
 _PLACEHOLDER = re.compile(r"(?<!\{)\{([a-zA-Z_]+)\}(?!\})")
@@ -51,9 +52,19 @@ def check_serves(doc: ConfigDocument, entries: list[ServeEntry]) -> None:
         else:
             _check_process(doc, entry)
     for entry in entries:
+        _check_identity(doc, entry)
         _check_conflicts(doc, entry)
         _check_context(doc, entry)
     _check_fallbacks(doc, entries)
+
+
+def _check_identity(doc: ConfigDocument, entry: ServeEntry) -> None:
+    if entry.table.probe is not None and entry.table.identity != ServeIdentity.NONE and not entry.table.abstract:
+        doc.problem(
+            entry.at(doc, "probe"),
+            f"has no effect for serve '{entry.name}': its identity is \"models\", so GET /v1/models is asked; "
+            'set `identity = "none"`, or remove it',
+        )
 
 
 def _check_conflicts(doc: ConfigDocument, entry: ServeEntry) -> None:

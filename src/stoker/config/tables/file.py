@@ -32,6 +32,8 @@ from stoker.config.tables.value_types import (
     DriverWord,
     Duration,
     Engine,
+    HealthPath,
+    IdentityWord,
     KeyHeaderWord,
     Name,
     NeverDuration,
@@ -241,7 +243,20 @@ class ServeTable(Section):
     )
     host: Text = setting("127.0.0.1", "Address that the engine listens on.")
     port: Port | None = setting(None, "Port that the engine listens on. Left out: a free one at each start.")
-    health: SlashPath = setting("/health", "Path that answers 200 when the engine is up.")
+    identity: IdentityWord = setting(
+        "models",
+        "What proves that the configured model answers: `models` = its `served_name` in the engine's `/v1/models`; "
+        "`none` = nothing does: the engine has no such list, and only `health` or `probe` and its process are checked.",
+    )
+    health: HealthPath = setting(
+        "/health",
+        "Path that answers 200 when the engine is up. `none`: it has no such path. Default with a `probe`: `none`.",
+    )
+    probe: SlashPath | None = setting(
+        None,
+        'With `identity = "none"`: path that answers 200 when the engine is up, and which the watchdog asks. Default: '
+        "`health`; without either, the engine's port has to accept connections.",
+    )
     canary: bool = setting(
         False, "Whether a start also has to answer a one-token completion before the serve is ready."
     )
