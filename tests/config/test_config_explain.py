@@ -91,6 +91,7 @@ name = "b"
 engine = "openai"
 model = 'quote " backslash \\\\ ünï'
 cmd = ["run", "--port", "{port}"]
+stop = "end {pid} {{x}}"
 port = 9001
 env = { PLAIN = "tab\\tdel\\u007f" }
 [[serve]]

@@ -255,6 +255,7 @@ def _serve(entry: ServeEntry, key: Secret | None, directory: Path, vault: Path) 
         preload=table.preload,
         idle_unload=table.idle_unload,
         ready_timeout=table.ready_timeout,
+        stop=None if table.stop is None else tuple(table.stop),
         stop_grace=table.stop_grace,
         env=dict(table.env),
         extra_args=tuple(table.extra_args),

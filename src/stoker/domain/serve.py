@@ -248,6 +248,8 @@ class Serve:
     """Loaded at the start, if nothing has to be stopped for it."""
     idle_unload: float | None = None
     ready_timeout: float = 600.0
+    stop: tuple[str, ...] | None = None
+    """What is run to stop the process, before any signal; None: SIGTERM is sent."""
     stop_grace: float = 10.0
     env: Mapping[str, str] = field(default_factory=dict)
     extra_args: tuple[str, ...] = ()
@@ -306,6 +308,11 @@ class Serve:
 
     def _launches_like(self, other: Serve) -> bool:
         return all(getattr(self, f.name) == getattr(other, f.name) for f in fields(self) if f.name not in IN_PLACE)
+
+    @property
+    def longest_stop(self) -> float:
+        """Seconds from the first attempt to stop it to SIGKILL."""
+        return self.stop_grace if self.stop is None else 2 * self.stop_grace
 
     @property
     def probe_path(self) -> str | None:

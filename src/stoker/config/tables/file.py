@@ -283,6 +283,12 @@ class ServeTable(Section):
     )
     idle_unload: NeverDuration = setting("never", "Time without a request after which it is stopped.")
     ready_timeout: SomeDuration = setting("10m", "How long a start may take.")
+    stop: Command | None = setting(
+        None,
+        "Command that stops its process, instead of SIGTERM: text or a list, never through a shell, with the "
+        "placeholders of `cmd` and `{pid}`. It has `stop_grace`; if the process still runs then, or the command fails, "
+        "SIGTERM follows.",
+    )
     stop_grace: Duration = setting("10s", "Time between SIGTERM and SIGKILL.")
     env: dict[VariableName, Variable] = setting({}, "Environment variables for the process. Not for secrets.")
     extra_args: list[Argument] = setting([], "Further arguments for the engine's command.")
