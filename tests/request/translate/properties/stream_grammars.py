@@ -134,7 +134,7 @@ def _chat_call(piece: dict[str, Any], calls: list[str]) -> None:
 
 
 def responses(data: bytes) -> Told:
-    """The order of section 2 of dialects.md; numbers rise by one; the end is one terminal event, or error and failure."""
+    """The order of section 2 of dialects.md; rising numbers; then one terminal event, or error and failure."""
     state, at, item, part = "new", 0, None, None
     items: list[dict[str, Any]] = []
     text = ""
