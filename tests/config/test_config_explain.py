@@ -92,6 +92,7 @@ name = "b"
 engine = "openai"
 model = 'quote " backslash \\\\ ünï'
 cmd = ["run", "--port", "{port}"]
+stop = "end {pid} {{x}}"
 port = 9001
 env = { PLAIN = "tab\\tdel\\u007f" }
 [[serve]]
@@ -114,6 +115,8 @@ purpose = "e"
 title = "E"
 description = "an example"
 metadata = { family = "x", size = 7 }
+identity = "none"
+probe = "/ping"
 threads = 2
 gpu_layers = 3
 tensor_parallel = 2

@@ -539,3 +539,39 @@ class TestKeysAndApplications:
         monkeypatch.setenv("K", "k" * 16)
         [problem] = problems("[app.agents]\n[[front_door.keys]]\nname = 'a'\nvalue = 'env:K'\napp = 'agent'")
         assert problem == "5: key 'front_door.keys[a].app': there is no application 'agent'; did you mean 'agents'?"
+
+
+def test_a_probe_needs_identity_none(problems: Problems) -> None:
+    [found] = problems(GOOD + 'probe = "/ping"\n')
+    assert found.startswith("6: key 'serve[fast].probe': has no effect for serve 'fast': its identity is \"models\"")
+    assert 'set `identity = "none"`, or remove it' in found
+
+
+def test_a_health_path_is_a_path_or_the_word_none(problems: Problems) -> None:
+    [found] = problems(GOOD + 'health = "no"\n')
+    assert 'is not a path; write one like "/health"; or "none"' in found
+    [found] = problems(GOOD + 'identity = "modles"\n')
+    assert "'modles' is not accepted; use models or none; did you mean 'models'?" in found
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ('stop = "end {prt}"', "{prt} is not filled in; did you mean '{port}'?"),
+        ('stop = "end {pid} {{port}}"\nstop_grace = "0s"', "is never run: `stop_grace` is 0s"),
+        ('stop = "end {key}"\nkey = "env:PATH"', "uses {key}, but the serve has a `key` of its own"),
+        ('stop = "end"\ndriver = "systemd"\nport = 9000', "has no effect for serve 'fast': systemd stops its unit"),
+        ('stop = ""', "is empty; the first word is the program"),
+    ],
+)
+def test_a_stop_command_can_be_run(problems: Problems, keys: str, said: str) -> None:
+    [found] = problems(GOOD + keys + "\n")
+    assert said in found
+    assert "serve[fast].stop" in found
+
+
+def test_a_stop_command_is_for_what_stoker_stops_by_signals(problems: Problems) -> None:
+    [found] = problems('[[serve]]\nname = "a"\nbase_url = "http://h:1/v1"\nstop = "end"\n')
+    assert "it is external, so Stoker neither starts nor stops it" in found
+    [found] = problems('[[serve]]\nname = "a"\ncontainer = "c"\nport = 9000\nstop = "end"\n')
+    assert "its container has its own command" in found

@@ -26,7 +26,7 @@ from stoker.domain.access import Conversations, FrontDoor, Paths, ResponseStorag
 from stoker.domain.dialect import SPOKEN as ANY_SPOKEN
 from stoker.domain.dialect import Dialect
 from stoker.domain.key import App, make_key
-from stoker.domain.serve import Driver, Requires, Secret, Serve, Slot, Status, SwapPolicy, Tuning, Warmth
+from stoker.domain.serve import Driver, Requires, Secret, Serve, ServeIdentity, Slot, Status, SwapPolicy, Tuning, Warmth
 from stoker.request.decide.alias_patterns import is_pattern
 
 SPOKEN = {
@@ -242,7 +242,9 @@ def _serve(entry: ServeEntry, key: Secret | None, directory: Path, vault: Path) 
         cmd=None if table.cmd is None else tuple(table.cmd),
         host=table.host,
         port=table.port,
-        health=table.health,
+        identity=ServeIdentity(table.identity),
+        health=None if table.probe is not None and "health" not in table.model_fields_set else table.health,
+        probe=table.probe,
         canary=table.canary,
         base_url=table.base_url,
         key=key,
@@ -255,6 +257,7 @@ def _serve(entry: ServeEntry, key: Secret | None, directory: Path, vault: Path) 
         preload=table.preload,
         idle_unload=table.idle_unload,
         ready_timeout=table.ready_timeout,
+        stop=None if table.stop is None else tuple(table.stop),
         stop_grace=table.stop_grace,
         env=dict(table.env),
         extra_args=tuple(table.extra_args),

@@ -128,6 +128,7 @@ def _serve(serve: Serve) -> dict[str, Any]:
         env={name: HIDDEN if is_secret_variable(name) else value for name, value in serve.env.items()},
         requires=RequiresTable.show(serve.requires),
         cmd=None if serve.cmd is None else _hide(serve.cmd),
+        stop=None if serve.stop is None else _hide(serve.stop),
         up=None if serve.up is None else _hide(serve.up),
         extra_args=_hide(serve.extra_args),
     )

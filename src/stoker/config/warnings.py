@@ -15,7 +15,7 @@ from stoker.domain.access import Settings
 from stoker.domain.edge import EDGE_SCHEME, Edge
 from stoker.domain.nearest import nearest
 from stoker.domain.routing import RouterSettings
-from stoker.domain.serve import Driver, Secret, Serve
+from stoker.domain.serve import Driver, Secret, Serve, ServeIdentity
 from stoker.domain.task import CLASSES
 from stoker.domain.tier import Cost, Tier
 from stoker.request.accept.tls import WARN_DAYS, load_certificate
@@ -72,7 +72,7 @@ SHORTEST_SECRET = 8
 def secrets_of(serve: Serve) -> Iterator[str]:
     """The secrets in a serve's environment and command lines, recognised by the names of variables and options."""
     values = [value for name, value in serve.env.items() if is_secret_variable(name)]
-    for words in (serve.cmd or (), serve.extra_args, serve.up or ()):
+    for words in (serve.cmd or (), serve.extra_args, serve.up or (), serve.stop or ()):
         values += [
             words[at].partition("=")[2] if words[at].startswith("-") else words[at] for at in secret_words(words)
         ]
@@ -173,6 +173,8 @@ def _serve(serve: Serve) -> Iterator[str]:
         yield f"the weights {serve.model} do not exist; switching to it is refused until they do"
     if serve.keep_loaded and serve.idle_unload is not None:
         yield "keep_loaded overrides idle_unload: it is never unloaded"
+    if serve.identity is ServeIdentity.NONE and serve.engine != "openai":
+        yield f'engine {serve.engine} lists its models, and identity "none" does not look: remove `identity`'
     if serve.keep_loaded and serve.preload:
         yield "keep_loaded includes preload: remove preload"
     if not is_loopback(serve.host):
@@ -180,7 +182,7 @@ def _serve(serve: Serve) -> Iterator[str]:
     for name in serve.env:
         if is_secret_variable(name):
             yield f"env.{name} looks like a secret in the configuration file; keep the file at mode 0600"
-    for words in (serve.cmd or (), serve.extra_args):
+    for words in (serve.cmd or (), serve.extra_args, serve.stop or ()):
         for option in secret_words(words).values():
             yield f"the value of {option} is a secret in the configuration file: give it as `key` and write {{key}}"
 

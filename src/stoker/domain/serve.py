@@ -30,6 +30,18 @@ class Warmth(StrEnum):
     NEVER = "never"
 
 
+class ServeIdentity(StrEnum):
+    """What a serve has to show before Stoker believes that it is the configured one."""
+
+    MODELS = "models"
+    """GET /v1/models shows the exact served name."""
+    NONE = "none"
+    """Its probe path answers; which model answers is not proved."""
+
+
+IDENTITY_NOT_PROVED = 'which model answers is not proved (identity = "none")'
+
+
 class Status(StrEnum):
     """The owner's judgement of a serve. `rejected` and `blocked` ones start only with `--force`."""
 
@@ -215,7 +227,11 @@ class Serve:
     host: str = "127.0.0.1"
     port: int | None = None
     """None: each start picks a free one."""
-    health: str = "/health"
+    identity: ServeIdentity = ServeIdentity.MODELS
+    health: str | None = "/health"
+    """What answers 200 when the engine is up; None: nothing does, and a start asks `probe` or waits for the port."""
+    probe: str | None = None
+    """With identity `none`: what is asked of a ready serve, too. None: `health`."""
     canary: bool = False
     """Whether the serve is ready only after it has answered a completion of one token, too."""
     base_url: str | None = None
@@ -235,6 +251,8 @@ class Serve:
     """Loaded at the start, if nothing has to be stopped for it."""
     idle_unload: float | None = None
     ready_timeout: float = 600.0
+    stop: tuple[str, ...] | None = None
+    """What is run to stop the process, before any signal; None: SIGTERM is sent."""
     stop_grace: float = 10.0
     env: Mapping[str, str] = field(default_factory=dict)
     extra_args: tuple[str, ...] = ()
@@ -293,6 +311,16 @@ class Serve:
 
     def _launches_like(self, other: Serve) -> bool:
         return all(getattr(self, f.name) == getattr(other, f.name) for f in fields(self) if f.name not in IN_PLACE)
+
+    @property
+    def longest_stop(self) -> float:
+        """Seconds from the first attempt to stop it to SIGKILL."""
+        return self.stop_grace if self.stop is None else 2 * self.stop_grace
+
+    @property
+    def probe_path(self) -> str | None:
+        """What a serve without a list of models is asked; None: whether its port accepts connections."""
+        return self.probe or self.health
 
     @property
     def needs_force(self) -> bool:

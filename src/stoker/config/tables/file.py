@@ -33,6 +33,8 @@ from stoker.config.tables.value_types import (
     DriverWord,
     Duration,
     Engine,
+    HealthPath,
+    IdentityWord,
     KeyHeaderWord,
     Name,
     NeverDuration,
@@ -245,7 +247,20 @@ class ServeTable(Section):
     )
     host: Text = setting("127.0.0.1", "Address that the engine listens on.")
     port: Port | None = setting(None, "Port that the engine listens on. Left out: a free one at each start.")
-    health: SlashPath = setting("/health", "Path that answers 200 when the engine is up.")
+    identity: IdentityWord = setting(
+        "models",
+        "What proves that the configured model answers: `models` = its `served_name` in the engine's `/v1/models`; "
+        "`none` = nothing does: the engine has no such list, and only `health` or `probe` and its process are checked.",
+    )
+    health: HealthPath = setting(
+        "/health",
+        "Path that answers 200 when the engine is up. `none`: it has no such path. Default with a `probe`: `none`.",
+    )
+    probe: SlashPath | None = setting(
+        None,
+        'With `identity = "none"`: path that answers 200 when the engine is up, and which the watchdog asks. Default: '
+        "`health`; without either, the engine's port has to accept connections.",
+    )
     canary: bool = setting(
         False, "Whether a start also has to answer a one-token completion before the serve is ready."
     )
@@ -272,6 +287,12 @@ class ServeTable(Section):
     )
     idle_unload: NeverDuration = setting("never", "Time without a request after which it is stopped.")
     ready_timeout: SomeDuration = setting("10m", "How long a start may take.")
+    stop: Command | None = setting(
+        None,
+        "Command that stops its process, instead of SIGTERM: text or a list, never through a shell, with the "
+        "placeholders of `cmd` and `{pid}`. It has `stop_grace`; if the process still runs then, or the command fails, "
+        "SIGTERM follows.",
+    )
     stop_grace: Duration = setting("10s", "Time between SIGTERM and SIGKILL.")
     env: dict[VariableName, Variable] = setting({}, "Environment variables for the process. Not for secrets.")
     extra_args: list[Argument] = setting([], "Further arguments for the engine's command.")

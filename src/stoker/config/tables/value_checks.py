@@ -152,6 +152,16 @@ def slash_path(value: object) -> str:
     return text
 
 
+def path_or_none(value: object) -> str | None:
+    """None: the word `none`."""
+    if value == "none":
+        return None
+    try:
+        return slash_path(value)
+    except ValueError as error:
+        raise ValueError(f'{error}; or "none"') from None
+
+
 def url(value: object) -> str:
     text = plain(value)
     form = 'write one like "http://10.0.0.7:30000/v1"'

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, Wi
 from stoker.config import units
 from stoker.config.tables import value_checks
 from stoker.domain.dialect import SPOKEN, Dialect
+from stoker.domain.serve import ServeIdentity
 from stoker.domain.tier import Verify
 
 ENGINES = ("llama.cpp", "vllm", "sglang", "openai")
@@ -31,6 +32,7 @@ UPSTREAM_ERRORS = ("show", "hide")
 LIMITS = ("max_tokens", "max_completion_tokens")
 DIALECTS = tuple(dialect for dialect in Dialect if dialect in SPOKEN)
 CLOUD_DIALECTS = (Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES)
+IDENTITIES = tuple(one.value for one in ServeIdentity)
 VERIFY = tuple(mode.value for mode in Verify)
 STATUS_FORM = "^((production|baseline|research|experiment)|(rejected|blocked)(-.+)?)$"
 
@@ -65,6 +67,7 @@ CloudDialectWord = Annotated[
     str, BeforeValidator(value_checks.one_of(CLOUD_DIALECTS)), _schema(enum=list(CLOUD_DIALECTS))
 ]
 VerifyWord = Annotated[str, BeforeValidator(value_checks.one_of(VERIFY)), _schema(enum=list(VERIFY))]
+IdentityWord = Annotated[str, BeforeValidator(value_checks.one_of(IDENTITIES)), _schema(enum=list(IDENTITIES))]
 StatusWord = Annotated[str, BeforeValidator(value_checks.status), _schema(pattern=STATUS_FORM)]
 
 Sha256 = Annotated[str, BeforeValidator(value_checks.sha256), _schema(pattern="^[0-9a-fA-F]{64}$")]
@@ -107,6 +110,12 @@ def _or(word: str, show: Callable[[Any], str]) -> PlainSerializer:
     return PlainSerializer(lambda value: word if value is None else show(value), when_used="json")
 
 
+HealthPath = Annotated[
+    str | None,
+    BeforeValidator(value_checks.path_or_none),
+    _or("none", str),
+    _schema(examples=["/health", "none"]),
+]
 Duration = Annotated[
     float, BeforeValidator(units.parse_duration), _DURATION, _schema(examples=["500ms", "45s", "10m", "2h"])
 ]

@@ -28,7 +28,7 @@ from stoker.domain.events import (
 from stoker.domain.key import Priority
 from stoker.domain.lease import NOBODY, FairShare, Lease, Target
 from stoker.domain.protocols import Clock, Fleet, Journal, Running
-from stoker.domain.serve import Serve, Slot
+from stoker.domain.serve import Serve, ServeIdentity, Slot
 from stoker.domain.swap import SwapReport
 from stoker.fleet.swapping.recovery import NoJournal, Recovery
 from stoker.fleet.swapping.refusals import cannot_start, needs_force
@@ -280,7 +280,7 @@ class Conductor:
                 self.running[name] = running
                 self._carry_out(self.scheduler.on_adopted(name, self._clock.now()))
                 adopted.append(name)
-                self._notify(ServeAdopted(name))
+                self._notify(ServeAdopted(name, running.serve.identity is ServeIdentity.MODELS))
             else:
                 log.warning("serve %s was left running, but no longer fits its slot: it is stopped", name)
                 await self._fleet.stop(name, state.serve.stop_grace)

@@ -1,0 +1,7 @@
+"""Reads what other programs are configured with, and what models they own, into a `stoker.toml`.
+
+Reading order:
+
+    imported       what an import found: the document to write, and what became of each key
+    write          the document as the text of a configuration file, with its secrets beside it
+"""
