@@ -28,6 +28,9 @@ class ConfigDocument:
         self._titles: dict[KeyPath, str] = {
             (section, i): _title(row) for section in ("serve", "tier") for i, row in enumerate(_rows(self.raw, section))
         }
+        for i, row in enumerate(_rows(self.raw, "serve")):
+            for j, variant in enumerate(_rows(row, "variant") if isinstance(row, dict) else ()):
+                self._titles["serve", i, "variant", j] = _title(variant)
         front_door = self.raw.get("front_door")
         if isinstance(front_door, dict):
             for i, row in enumerate(_rows(front_door, "keys")):
