@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
-from stoker.domain.dialect import SPOKEN, Dialect
+from stoker.domain.dialect import TEXT, Dialect
 from stoker.domain.errors import ConfigError
 
 
@@ -236,7 +236,7 @@ class Serve:
     key: Secret | None = None
     key_header: str = "authorization"
     """Which header carries the key: `authorization` (as a bearer) or `x-api-key`."""
-    dialects: frozenset[Dialect] = SPOKEN
+    dialects: frozenset[Dialect] = TEXT
     asks_dialects: bool = False
     """The file does not say which dialects the serve speaks: `dialects` is the usual set of its engine, and a ready
     serve is tested for them.
