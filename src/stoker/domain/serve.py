@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
-from stoker.domain.dialect import TEXT, Dialect
+from stoker.domain.dialect import MEDIA, TEXT, Dialect
 from stoker.domain.errors import ConfigError
 
 
@@ -318,6 +318,11 @@ class Serve:
     def probe_path(self) -> str | None:
         """What a serve without a list of models is asked; None: whether its port accepts connections."""
         return self.probe or self.health
+
+    @property
+    def makes_media(self) -> bool:
+        """Whether all that it is for is audio or images."""
+        return self.dialects <= MEDIA
 
     @property
     def needs_force(self) -> bool:

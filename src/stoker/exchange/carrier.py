@@ -113,13 +113,11 @@ class Carrier:
 
     async def lease_and_send(self, call: Call, serve: Serve, request: UpstreamRequest) -> None:
         """One call of the serve; the answer goes to `call.reply`. The caller releases."""
-        generates, size = request.endpoint.generates, len(request.body)
+        generates, has_tokens = request.endpoint.generates, request.endpoint.has_tokens
         context = serve.context if call.context is None else min(call.context, serve.context or call.context)
-        if (
-            has_tokens
-            and context is not None
-            and may_exceed(context, len(request.body), request.fields.output_budget())
-        ):
+        if has_tokens and context is not None and may_exceed(
+            context, len(request.body), request.fields.output_budget()
+        ):  # fmt: skip
             await self.counter.check_context(call, serve, request)
         lease = call.lease_now(self.leases, serve.name, generates) or await call.wait_for_lease()
         if call.may_be_preempted:

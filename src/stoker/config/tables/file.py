@@ -267,8 +267,8 @@ class ServeTable(Section):
     dialects: list[DialectWord] | None = setting(
         None,
         "The dialects that it speaks. Default: `chat`, `completions`, `messages`, `responses`, with vllm and sglang "
-        "`embeddings` "
-        "and `rerank` too; openai `chat`, `completions`.",
+        "`embeddings` and `rerank` too; openai `chat`, `completions`. `speech`, `transcription` and `image` have to be "
+        "given.",
     )
     key_header: KeyHeaderWord | None = setting(
         None,

@@ -7,6 +7,7 @@ answer: a web page, an error that calls itself 200, and nothing at all.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import msgspec
 
@@ -19,7 +20,7 @@ _EXCERPT = 512
 
 
 class _Answer(msgspec.Struct):
-    error: msgspec.Raw | None = None
+    error: Any = None
 
 
 _decode = msgspec.json.Decoder(_Answer).decode
@@ -35,12 +36,11 @@ def check_media_answer(content_type: bytes, body: bytes) -> None:
     if not body:
         raise no_answer("is empty")  # 1
     if content_type.startswith((b"text/html", b"application/xhtml")) or _PAGE.match(body[:_EXCERPT]):
-        raise no_answer("is a web page: is `base_url` or the serve's command the right one?")  # 2
+        raise no_answer("is a web page")  # 2
     if b'"error"' in body[: 2 * _EXCERPT] and _JSON.match(body):
         try:
             error = _decode(body).error
-            found = None if error is None else msgspec.json.decode(error)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return
-        if found:
-            raise with_reason(no_answer("is an error"), found)  # 3
+        if error:
+            raise with_reason(no_answer("is an error"), error)  # 3
