@@ -167,6 +167,7 @@ def _front_door(doc: ConfigDocument, file: File, secrets: Secrets, directory: Pa
         commit_after=door.commit_after,
         stall_timeout=door.stall_timeout,
         keep_alive=door.keep_alive,
+        loading=door.loading,
         auth=False if door.auth == "none" else True if doc.holds(("front_door", "auth")) else None,
         keys=keys,
         allowed_hosts=tuple(door.allowed_hosts),
