@@ -686,7 +686,7 @@ async def test_what_a_request_waits_for_is_said_step_by_step_and_nothing_of_a_lo
     fleet.missing["b"] = asyncio.Event()
     first = await leased(c.acquire("a"))
     assert c.load_progress("a") == ""
-    second = asyncio.ensure_future(c.acquire("b"))  # type: ignore[arg-type]
+    second = c.acquire("b")
     await asyncio.sleep(0)
     assert c.load_progress("b") == "waits for its weights: half of it"
     fleet.missing["b"].set()
@@ -702,7 +702,7 @@ async def test_what_a_request_waits_for_is_said_step_by_step_and_nothing_of_a_lo
     assert c.load_progress("b") == "is loading, 40 %"
     assert c.load_progress("a") == "waits to be loaded"
     gate.set()
-    lease = await second
+    lease = await leased(second)
     assert c.load_progress("b") == ""
     lease.release()
     await c.close(False)
