@@ -14,6 +14,7 @@ from stoker.config.tables.gates import AliasRow, GateTable
 from stoker.config.tables.keys import AppTable, KeyTable
 from stoker.config.tables.media import MediaTable
 from stoker.config.tables.orchestrator import OrchestratorTable
+from stoker.config.tables.request import RequestTable
 from stoker.config.tables.responses import ResponsesTable
 from stoker.config.tables.router import RouterTable, TierTable
 from stoker.config.tables.section import Section, setting
@@ -237,6 +238,9 @@ class ServeTable(Section):
         {}, "More for clients: `stoker.metadata` of its entries in `/v1/models`."
     )
     listed: bool = setting(True, "Whether lists of models have its names. It answers to them in any case.")
+    request: RequestTable = setting(
+        RequestTable(), "What is set in the bodies of its requests: `set`, `default`, `drop`."
+    )
     modalities: list[Name] = setting(["text"], "What kinds of input it takes; shown in status.")
     driver: DriverWord | None = setting(
         None,
