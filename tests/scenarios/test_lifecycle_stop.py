@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from tests.scenarios.caller import STREAMING, Talk, ask, errors, is_complete, story, words
+from tests.scenarios.caller import STREAMING, Talk, ask, closing_errors, errors, is_complete, story, words
 from tests.scenarios.plane import Plane, config, free_port, poll, running, serve, until
 
 from stoker.testing.script.script import Script
@@ -82,7 +82,7 @@ async def test_an_engine_killed_in_mid_stream_gives_one_error_event_and_is_start
         events = await stream.rest()
         found = errors(events, dialect)
         assert len(found) == 1
-        assert errors(events[-1:], dialect) == found
+        assert closing_errors(events, dialect) == found
         assert found[0]["code"] == "upstream_broke"
         assert not is_complete(events, dialect)
         reply = await silent.reply()

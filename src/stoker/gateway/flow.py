@@ -41,6 +41,7 @@ from stoker.domain.routing import AUTO, is_reserved
 from stoker.domain.serve import Serve
 from stoker.exchange.call import Call
 from stoker.exchange.carrier import EXIT_NOTICED_WITHIN, Carrier
+from stoker.exchange.loading_notes import LoadingNotes
 from stoker.exchange.waiting_bodies import WaitingBodies
 from stoker.gateway.key_rules import apply_rules, show_limits
 from stoker.gateway.media import read_media_fields
@@ -285,8 +286,12 @@ class Flow:
         decision, front_door = call.decision, self.settings.front_door
         decision.model = fields.model[:200]
         decision.stream = bool(fields.stream)
-        if fields.stream and endpoint.streams:
-            call.reply.expect_stream(front_door.commit_after, front_door.keep_alive)
+        if fields.stream and endpoint.streams and front_door.loading != "off":
+            if front_door.loading == "reasoning" and endpoint.dialect is Dialect.CHAT:
+                notes = LoadingNotes(call, self._carrier.leases, self._clock)
+                call.reply.expect_announced_stream(front_door.commit_after, notes.next_event)
+            else:
+                call.reply.expect_stream(front_door.commit_after, front_door.keep_alive)
 
     async def _apply_defaults(
         self, call: Call, caller: Caller, endpoint: Endpoint, fields: BodyFields, body: bytes
