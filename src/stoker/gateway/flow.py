@@ -26,7 +26,7 @@ from stoker.access.limits import LIMIT_REACHED
 from stoker.access.quota import expected_cost
 from stoker.access.usage import UsageTotals, amounts_of
 from stoker.domain.decision import Candidate, Decision
-from stoker.domain.dialect import Endpoint, RequestForm
+from stoker.domain.dialect import Dialect, Endpoint, RequestForm
 from stoker.domain.errors import (
     BEYOND_THE_DEVICE,
     CapacityError,
