@@ -31,6 +31,7 @@ SECRET = "sk-very-secret-indeed"
 FULL = """
 [front_door]
 host = "0.0.0.0"
+loading = "reasoning"
 auth = "keys"
 prefixes = ["/llm"]
 allowed_hosts = ["box.lan"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
-from stoker.domain.dialect import SPOKEN, Dialect
+from stoker.domain.dialect import MEDIA, TEXT, Dialect
 from stoker.domain.errors import ConfigError
 from stoker.domain.request_parameters import NO_PARAMETERS, RequestParameters
 
@@ -254,7 +254,7 @@ class Serve:
     key: Secret | None = None
     key_header: str = "authorization"
     """Which header carries the key: `authorization` (as a bearer) or `x-api-key`."""
-    dialects: frozenset[Dialect] = SPOKEN
+    dialects: frozenset[Dialect] = TEXT
     asks_dialects: bool = False
     """The file does not say which dialects the serve speaks: `dialects` is the usual set of its engine, and a ready
     serve is tested for them.
@@ -347,6 +347,11 @@ class Serve:
     def probe_path(self) -> str | None:
         """What a serve without a list of models is asked; None: whether its port accepts connections."""
         return self.probe or self.health
+
+    @property
+    def makes_media(self) -> bool:
+        """Whether all that it is for is audio or images."""
+        return self.dialects <= MEDIA
 
     @property
     def needs_force(self) -> bool:

@@ -36,6 +36,7 @@ from stoker.config.tables.value_types import (
     HealthPath,
     IdentityWord,
     KeyHeaderWord,
+    LoadingWord,
     Name,
     NeverDuration,
     OllamaWord,
@@ -93,6 +94,12 @@ class FrontDoorTable(Section):
         "5m", "Time without data, after the first byte, that ends a stream with an error. `0s`: never."
     )
     keep_alive: SomeDuration = setting("15s", "Time between keep-alive pings in a silent stream.")
+    loading: LoadingWord = setting(
+        "ping",
+        "What a streaming client gets while its model loads. `ping`: pings, after `commit_after`. `reasoning`: chat "
+        "streams get lines of thinking that say how far the load is; other dialects get pings. `off`: nothing until "
+        "the engine's first byte.",
+    )
     auth: AuthWord = setting(
         "keys",
         "`keys`: callers need a key, from this file or made by `stoker keys create`. `none`: everybody who reaches the "
@@ -274,8 +281,8 @@ class ServeTable(Section):
     dialects: list[DialectWord] | None = setting(
         None,
         "The dialects that it speaks. Default: `chat`, `completions`, `messages`, `responses`, with vllm and sglang "
-        "`embeddings` "
-        "and `rerank` too; openai `chat`, `completions`.",
+        "`embeddings` and `rerank` too; openai `chat`, `completions`. `speech`, `transcription` and `image` have to be "
+        "given.",
     )
     key_header: KeyHeaderWord | None = setting(
         None,
