@@ -206,7 +206,9 @@ class ServeTable(Section):
         "The id that the engine must show in `/v1/models`. Default: `name`; for a container with a `model`, the "
         "`model`.",
     )
-    aliases: list[ServedName] = setting([], "Further model names that mean this serve; `*` and `?` are wildcards.")
+    aliases: list[ServedName] = setting(
+        [], "Further model names that mean this serve, blanks, `:` and `/` included; `*` and `?` are wildcards."
+    )
     slot: Name | None = setting(
         None, "The slot that it shares with other serves. Left out: it shares with none, and needs no swap."
     )

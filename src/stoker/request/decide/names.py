@@ -68,7 +68,7 @@ class Names:
         1. it cannot be an alias, or the nearest name means no serve: none  2. the serve of the nearest name  3. the
         first production serve that converses
         """
-        is_valid = model.isprintable() and " " not in model and 0 < len(model) <= _LONGEST_ALIAS_SHOWN
+        is_valid = model.isprintable() and model == model.strip(" ") and 0 < len(model) <= _LONGEST_ALIAS_SHOWN
         if not is_valid or (near is not None and near not in self._by_name):
             return ""  # 1
         usable = [serve for serve in self.serves if may_use(serve) and not serve.from_tier]
