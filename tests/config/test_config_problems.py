@@ -147,6 +147,13 @@ def test_a_wrong_value_is_the_one_problem(problems: Problems, text: str, expecte
         ('up = "docker"', "has no effect with driver process"),
         ('unit = "x.service"', 'is for driver = "systemd"'),
         ('fallback = "x"', "there is no serve 'x'"),
+        ('request = { set = { model = "x" } }', "'model' is what the client asks for, and no parameter of a serve"),
+        ("request = { default = { stream = true } }", "'stream' is what the client asks for"),
+        ('request = { drop = ["messages"] }', "'messages' is what the client asks for"),
+        ('request = { drop = ["a b"] }', "is not the name of a field: use letters"),
+        ("request = { set.x = 2026-01-01 }", "'x' has a date or time, which JSON does not have"),
+        ("request = { set.x.y = [nan] }", "'x' has a number that JSON does not have"),
+        ("request = { set.x = [9223372036854775808] }", "'x' has a number that is too large"),
         ('fallback = "fast"', "a cycle: fast falls back to fast"),
         ("sampling = { temperatur = 1 }", "is not a sampling setting; did you mean 'temperature'?"),
         ("sleep_level = 1", "is for the engines vllm and sglang"),
@@ -159,7 +166,8 @@ def test_a_wrong_value_is_the_one_problem(problems: Problems, text: str, expecte
         ('warm = "hot"', "'hot' is not accepted; use auto, pin or never"),
         ('dialects = ["chat", "mesages"]', "'mesages' is not accepted; use chat, completions,"),
         ('status = "reject"', "'reject' is not accepted; use production,"),
-        ('served_name = "a b"', "is not a valid model name"),
+        ('served_name = "a b "', "is not a valid model name"),
+        ("metadata = { a = [] }", "is not accepted: Input should be a valid string"),
         ('aliases = ["auto:code"]', "'auto:code' is reserved"),
         ('extends = "fast"', "a cycle: fast extends fast"),
         ("port = 8000", "serve 'fast' needs port 8000, which the front door has"),
@@ -220,6 +228,40 @@ def test_keys_that_do_not_go_together_are_one_problem(problems: Problems, lines:
     [
         ("[[serve]]\nmodel = 'x'", ["1: key 'serve[#1]': `name` is missing; every [[serve]] needs one"]),
         ("[[serve]]\nname = 'a b'\nmodel = 'x'", ["2: key 'serve[a b].name': is not a valid name: use letters"]),
+        (
+            GOOD + "aliases = ['a b', ' a', 'a ', 'a\tb', '\u00a0', '']\n[alias.' x']\nserve = 'fast'",
+            [
+                *(
+                    f"6: key 'serve[fast].aliases[#{at}]': is not a valid model name: use 1 to 200"
+                    for at in range(2, 7)
+                ),
+                "7: key 'alias. x': is not a valid model name",
+            ],
+        ),
+        (
+            GOOD + "[[serve.variant]]\nset = { top_k = 1 }",
+            ["6: key 'serve[fast].variant[#1]': `name` is missing; every [[serve.variant]] needs one"],
+        ),
+        (
+            GOOD + "[[serve.variant]]\nname = 'fast'",
+            ["7: key 'serve[fast].variant[fast].name': 'fast' already means serve 'fast' (line 3)"],
+        ),
+        (
+            GOOD + "[[serve.variant]]\nname = 'x*'\n[[serve.variant]]\nname = 'auto:y'\nset = { model = 'z' }",
+            [
+                "7: key 'serve[fast].variant[x*].name': is a pattern; only `aliases` may have the wildcards",
+                "9: key 'serve[fast].variant[auto:y].name': 'auto:y' is reserved for routing",
+                "10: key 'serve[fast].variant[auto:y].set': 'model' is what the client asks for",
+            ],
+        ),
+        (
+            GOOD + "[[serve.variant]]\nname = 'x'\n[[serve.variant]]\nname = 'x'",
+            ["9: key 'serve[fast].variant[x].name': 'x' already means variant 'x' of serve 'fast' (line 7)"],
+        ),
+        (
+            "[[serve]]\nname = 'a'\nabstract = true\n[[serve.variant]]\nname = 'x'",
+            ["4: key 'serve[a].variant': an abstract serve cannot be requested"],
+        ),
         ("[[serve]]\nname = 'a'", ["1: key 'serve[a]': serve 'a' has no `model`: give the path"]),
         (
             "[[serve]]\nname = 'a'\nengine = 'openai'\nmodel = 'x'",
@@ -545,3 +587,26 @@ def test_a_health_path_is_a_path_or_the_word_none(problems: Problems) -> None:
     assert 'is not a path; write one like "/health"; or "none"' in found
     [found] = problems(GOOD + 'identity = "modles"\n')
     assert "'modles' is not accepted; use models or none; did you mean 'models'?" in found
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ('stop = "end {prt}"', "{prt} is not filled in; did you mean '{port}'?"),
+        ('stop = "end {pid} {{port}}"\nstop_grace = "0s"', "is never run: `stop_grace` is 0s"),
+        ('stop = "end {key}"\nkey = "env:PATH"', "uses {key}, but the serve has a `key` of its own"),
+        ('stop = "end"\ndriver = "systemd"\nport = 9000', "has no effect for serve 'fast': systemd stops its unit"),
+        ('stop = ""', "is empty; the first word is the program"),
+    ],
+)
+def test_a_stop_command_can_be_run(problems: Problems, keys: str, said: str) -> None:
+    [found] = problems(GOOD + keys + "\n")
+    assert said in found
+    assert "serve[fast].stop" in found
+
+
+def test_a_stop_command_is_for_what_stoker_stops_by_signals(problems: Problems) -> None:
+    [found] = problems('[[serve]]\nname = "a"\nbase_url = "http://h:1/v1"\nstop = "end"\n')
+    assert "it is external, so Stoker neither starts nor stops it" in found
+    [found] = problems('[[serve]]\nname = "a"\ncontainer = "c"\nport = 9000\nstop = "end"\n')
+    assert "its container has its own command" in found

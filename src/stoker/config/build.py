@@ -18,23 +18,24 @@ from stoker.config.tables.file import File, PathsTable, RequiresTable, ServeTabl
 from stoker.config.tables.gates import build_aliases, build_gates, task_names
 from stoker.config.tables.media import build_media
 from stoker.config.tables.orchestrator import build_orchestrators
+from stoker.config.tables.request import build_request, build_variants
 from stoker.config.tables.router import build_router
 from stoker.config.tables.translation import build_translation
 from stoker.config.tables.value_checks import split_status
 from stoker.domain.access import Conversations, FrontDoor, Paths, ResponseStorage, Settings, WarmPool, Watchdog
-from stoker.domain.dialect import SPOKEN as ANY_SPOKEN
-from stoker.domain.dialect import Dialect
+from stoker.domain.dialect import TEXT, Dialect
 from stoker.domain.key import App, make_key
 from stoker.domain.serve import Driver, Requires, Secret, Serve, ServeIdentity, Slot, Status, SwapPolicy, Tuning, Warmth
 from stoker.request.decide.alias_patterns import is_pattern
 
 SPOKEN = {
     "llama.cpp": frozenset((Dialect.CHAT, Dialect.COMPLETIONS, Dialect.MESSAGES, Dialect.RESPONSES)),
-    "vllm": ANY_SPOKEN,
-    "sglang": ANY_SPOKEN,
+    "vllm": TEXT,
+    "sglang": TEXT,
     "openai": frozenset((Dialect.CHAT, Dialect.COMPLETIONS)),
 }
-"""What an engine speaks unless `dialects` says so: llama.cpp needs its own start for embeddings and rerank."""
+"""What an engine speaks unless `dialects` says so: llama.cpp needs its own start for embeddings and rerank. No
+engine's usual start speaks a dialect of audio or images."""
 
 Secrets = dict[KeyPath, Secret]
 
@@ -167,6 +168,7 @@ def _front_door(doc: ConfigDocument, file: File, secrets: Secrets, directory: Pa
         commit_after=door.commit_after,
         stall_timeout=door.stall_timeout,
         keep_alive=door.keep_alive,
+        loading=door.loading,
         auth=False if door.auth == "none" else True if doc.holds(("front_door", "auth")) else None,
         keys=keys,
         allowed_hosts=tuple(door.allowed_hosts),
@@ -235,6 +237,8 @@ def _serve(entry: ServeEntry, key: Secret | None, directory: Path, vault: Path) 
         description=table.description or "",
         metadata=dict(table.metadata),
         listed=table.listed,
+        request=build_request(table.request),
+        variants=build_variants(table.variant),
         modalities=tuple(table.modalities),
         driver=Driver(entry.driver),
         cmd=None if table.cmd is None else tuple(table.cmd),
@@ -255,6 +259,7 @@ def _serve(entry: ServeEntry, key: Secret | None, directory: Path, vault: Path) 
         preload=table.preload,
         idle_unload=table.idle_unload,
         ready_timeout=table.ready_timeout,
+        stop=None if table.stop is None else tuple(table.stop),
         stop_grace=table.stop_grace,
         env=dict(table.env),
         extra_args=tuple(table.extra_args),

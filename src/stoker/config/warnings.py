@@ -72,7 +72,7 @@ SHORTEST_SECRET = 8
 def secrets_of(serve: Serve) -> Iterator[str]:
     """The secrets in a serve's environment and command lines, recognised by the names of variables and options."""
     values = [value for name, value in serve.env.items() if is_secret_variable(name)]
-    for words in (serve.cmd or (), serve.extra_args, serve.up or ()):
+    for words in (serve.cmd or (), serve.extra_args, serve.up or (), serve.stop or ()):
         values += [
             words[at].partition("=")[2] if words[at].startswith("-") else words[at] for at in secret_words(words)
         ]
@@ -182,7 +182,7 @@ def _serve(serve: Serve) -> Iterator[str]:
     for name in serve.env:
         if is_secret_variable(name):
             yield f"env.{name} looks like a secret in the configuration file; keep the file at mode 0600"
-    for words in (serve.cmd or (), serve.extra_args):
+    for words in (serve.cmd or (), serve.extra_args, serve.stop or ()):
         for option in secret_words(words).values():
             yield f"the value of {option} is a secret in the configuration file: give it as `key` and write {{key}}"
 

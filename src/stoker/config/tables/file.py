@@ -14,6 +14,7 @@ from stoker.config.tables.gates import AliasRow, GateTable
 from stoker.config.tables.keys import AppTable, KeyTable
 from stoker.config.tables.media import MediaTable
 from stoker.config.tables.orchestrator import OrchestratorTable
+from stoker.config.tables.request import RequestTable, VariantTable
 from stoker.config.tables.responses import ResponsesTable
 from stoker.config.tables.router import RouterTable, TierTable
 from stoker.config.tables.section import Section, setting
@@ -35,6 +36,7 @@ from stoker.config.tables.value_types import (
     HealthPath,
     IdentityWord,
     KeyHeaderWord,
+    LoadingWord,
     Name,
     NeverDuration,
     OllamaWord,
@@ -92,6 +94,12 @@ class FrontDoorTable(Section):
         "5m", "Time without data, after the first byte, that ends a stream with an error. `0s`: never."
     )
     keep_alive: SomeDuration = setting("15s", "Time between keep-alive pings in a silent stream.")
+    loading: LoadingWord = setting(
+        "ping",
+        "What a streaming client gets while its model loads. `ping`: pings, after `commit_after`. `reasoning`: chat "
+        "streams get lines of thinking that say how far the load is; other dialects get pings. `off`: nothing until "
+        "the engine's first byte.",
+    )
     auth: AuthWord = setting(
         "keys",
         "`keys`: callers need a key, from this file or made by `stoker keys create`. `none`: everybody who reaches the "
@@ -198,7 +206,9 @@ class ServeTable(Section):
         "The id that the engine must show in `/v1/models`. Default: `name`; for a container with a `model`, the "
         "`model`.",
     )
-    aliases: list[ServedName] = setting([], "Further model names that mean this serve; `*` and `?` are wildcards.")
+    aliases: list[ServedName] = setting(
+        [], "Further model names that mean this serve, blanks, `:` and `/` included; `*` and `?` are wildcards."
+    )
     slot: Name | None = setting(
         None, "The slot that it shares with other serves. Left out: it shares with none, and needs no swap."
     )
@@ -230,6 +240,12 @@ class ServeTable(Section):
         {}, "More for clients: `stoker.metadata` of its entries in `/v1/models`."
     )
     listed: bool = setting(True, "Whether lists of models have its names. It answers to them in any case.")
+    request: RequestTable = setting(
+        RequestTable(), "What is set in the bodies of its requests: `set`, `default`, `drop`."
+    )
+    variant: list[VariantTable] = setting(
+        [], "Further model names for the same process, each with its own request parameters."
+    )
     modalities: list[Name] = setting(["text"], "What kinds of input it takes; shown in status.")
     driver: DriverWord | None = setting(
         None,
@@ -267,8 +283,8 @@ class ServeTable(Section):
     dialects: list[DialectWord] | None = setting(
         None,
         "The dialects that it speaks. Default: `chat`, `completions`, `messages`, `responses`, with vllm and sglang "
-        "`embeddings` "
-        "and `rerank` too; openai `chat`, `completions`.",
+        "`embeddings` and `rerank` too; openai `chat`, `completions`. `speech`, `transcription` and `image` have to be "
+        "given.",
     )
     key_header: KeyHeaderWord | None = setting(
         None,
@@ -283,6 +299,12 @@ class ServeTable(Section):
     )
     idle_unload: NeverDuration = setting("never", "Time without a request after which it is stopped.")
     ready_timeout: SomeDuration = setting("10m", "How long a start may take.")
+    stop: Command | None = setting(
+        None,
+        "Command that stops its process, instead of SIGTERM: text or a list, never through a shell, with the "
+        "placeholders of `cmd` and `{pid}`. It has `stop_grace`; if the process still runs then, or the command fails, "
+        "SIGTERM follows.",
+    )
     stop_grace: Duration = setting("10s", "Time between SIGTERM and SIGKILL.")
     env: dict[VariableName, Variable] = setting({}, "Environment variables for the process. Not for secrets.")
     extra_args: list[Argument] = setting([], "Further arguments for the engine's command.")
