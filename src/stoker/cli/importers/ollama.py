@@ -19,8 +19,8 @@ from stoker.cli.importers.ollama_engine import (
 )
 from stoker.cli.importers.ollama_settings import CarriedSettings, carry_parameters, carry_server_settings
 from stoker.cli.importers.ollama_store import (
-    OllamaModel,
     OllamaName,
+    StoredModel,
     UnreadableStore,
     manifest_files,
     read_model,
@@ -73,7 +73,7 @@ def import_ollama(
     return replace(imported, report=(*server.report, *_in_order(found, (*report, *imported.report))))
 
 
-def _in_order(found: Sequence[OllamaModel], report: Sequence[KeyReport]) -> list[KeyReport]:
+def _in_order(found: Sequence[StoredModel], report: Sequence[KeyReport]) -> list[KeyReport]:
     """The rows of each model together, in the order of the models."""
     places = {str(model.name): place for place, model in enumerate(found)}
     return sorted(report, key=lambda row: places.get(row.model, -1))
@@ -96,7 +96,7 @@ def list_names(stores: Sequence[Path]) -> dict[OllamaName, tuple[Path, Path]]:
     return names
 
 
-def _read_stores(source: OllamaSource, chosen: Sequence[str]) -> tuple[list[OllamaModel], list[KeyReport]]:
+def _read_stores(source: OllamaSource, chosen: Sequence[str]) -> tuple[list[StoredModel], list[KeyReport]]:
     names = list_names(source.stores)
     unknown = [one for one in chosen if not any(_is_named(name, one) for name in names)]
     if unknown:
@@ -124,7 +124,7 @@ def _is_named(name: OllamaName, wanted: str) -> bool:
 
 
 def _import_model(
-    model: OllamaModel, source: OllamaSource, server: CarriedSettings
+    model: StoredModel, source: OllamaSource, server: CarriedSettings
 ) -> tuple[OwnedModel | ExternalModel | None, list[KeyReport]]:
     """The model, if it can be carried, and further rows of the report.
 
@@ -154,7 +154,7 @@ def _import_model(
     return _owned(model, header, source, server, reason), []  # 4, 5
 
 
-def _no_file_reason(model: OllamaModel) -> str:
+def _no_file_reason(model: StoredModel) -> str:
     """Why there is no weights file to serve; empty if there is one."""
     host = (model.config or {}).get("remote_host")
     if host:
@@ -166,7 +166,7 @@ def _no_file_reason(model: OllamaModel) -> str:
 
 
 def _through_ollama(
-    model: OllamaModel, source: OllamaSource, reason: str
+    model: StoredModel, source: OllamaSource, reason: str
 ) -> tuple[ExternalModel | None, list[KeyReport]]:
     title = str(model.name)
     if source.server is None:
@@ -181,7 +181,7 @@ def _through_ollama(
 
 
 def _owned(
-    model: OllamaModel, header: Header, source: OllamaSource, server: CarriedSettings, foreign: str
+    model: StoredModel, header: Header, source: OllamaSource, server: CarriedSettings, foreign: str
 ) -> OwnedModel:
     title, path = str(model.name), model.of_kind("model")[0].path
     carried = _parameters(model)
@@ -221,7 +221,7 @@ def _embedding_context(header: Header, wanted: int | None) -> int:
     return min(given, default=_EMBEDDING_BATCH)
 
 
-def _parameters(model: OllamaModel) -> CarriedSettings:
+def _parameters(model: StoredModel) -> CarriedSettings:
     """The parameters of all `params` layers; a later one overrides."""
     title = str(model.name)
     parameters: dict[str, Any] = {}
@@ -237,7 +237,7 @@ def _parameters(model: OllamaModel) -> CarriedSettings:
     return carried
 
 
-def _carry_files(model: OllamaModel, header: Header, carried: CarriedSettings, is_foreign: bool) -> None:
+def _carry_files(model: StoredModel, header: Header, carried: CarriedSettings, is_foreign: bool) -> None:
     """Projectors, adapters and draft models: files beside the weights."""
     title = str(model.name)
     for kind, option in (("projector", "--mmproj"), ("adapter", "--lora")):
@@ -271,7 +271,7 @@ def _carry_corrections(title: str, header: Header, carried: CarriedSettings) -> 
         carried.report.append(KeyReport(title, key, KeyOutcome.CARRIED, shown("extra_args", list(words)), note))
 
 
-def _carry_texts(model: OllamaModel, header: Header, carried: CarriedSettings) -> None:
+def _carry_texts(model: StoredModel, header: Header, carried: CarriedSettings) -> None:
     """What Ollama puts around a prompt: Stoker leaves prompts to the client, and the template to the file."""
     title = str(model.name)
     if model.of_kind("template"):

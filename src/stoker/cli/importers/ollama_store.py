@@ -80,7 +80,7 @@ class OllamaLayer:
 
 
 @dataclass(frozen=True, slots=True)
-class OllamaModel:
+class StoredModel:
     """One manifest. `problem` says why it could not be read; then there are no layers."""
 
     name: OllamaName
@@ -179,17 +179,17 @@ def _at_depth(folder: Path, depth: int) -> Iterator[Path]:
             yield from _at_depth(Path(entry.path), depth - 1)
 
 
-def read_model(store: Path, name: OllamaName, manifest: Path) -> OllamaModel:
+def read_model(store: Path, name: OllamaName, manifest: Path) -> StoredModel:
     """One model. What is wrong with its manifest is its `problem`."""
     try:
         found = _read_json(manifest)
         layers = tuple(_layer(store, row) for row in _rows(found))
         config = _config(store, found)
     except UnreadableStore as error:
-        return OllamaModel(name, manifest, problem=error.message)
+        return StoredModel(name, manifest, problem=error.message)
     except (KeyError, TypeError, ValueError):
-        return OllamaModel(name, manifest, problem=f"{manifest} is not a manifest: remove it, or `ollama pull {name}`")
-    return OllamaModel(name, manifest, layers, config)
+        return StoredModel(name, manifest, problem=f"{manifest} is not a manifest: remove it, or `ollama pull {name}`")
+    return StoredModel(name, manifest, layers, config)
 
 
 def _rows(manifest: Any) -> list[Any]:
