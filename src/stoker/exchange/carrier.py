@@ -210,7 +210,7 @@ class Carrier:
             lease.on_cut = call.cut
             encoded = await call.process(self.formatter.encode, *arguments)
         elif request.client.form is not RequestForm.JSON:
-            encoded = encode_media(request, target, call.wire)
+            encoded = encode_media(call, request, target)
         else:
             encoded = self.formatter.encode(*arguments)
         translator = encoded.translator
