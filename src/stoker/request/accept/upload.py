@@ -42,6 +42,8 @@ class Upload:
             raise _too_large(limit)
         seen = 0
         while True:
+            if wire.is_lost:
+                raise ClientLeft
             if wire.body_error is not None:
                 raise wire.body_error
             if wire.received > limit:
@@ -53,8 +55,6 @@ class Upload:
                 break
             if not wire.is_whole:
                 await wire.wait_for_more()
-            if wire.is_lost:
-                raise ClientLeft
         self.fields = scanner.finish()
 
     def model_replaced(self, model: str | None) -> UploadBody:

@@ -45,7 +45,7 @@ class FormField(msgspec.Struct, frozen=True, gc=False):
 
 
 def boundary_of(content_type: bytes) -> bytes:
-    """The boundary in a Content-Type. Raises ClientError: 415 for another type, 400 for no boundary or an invalid one."""
+    """The boundary in a Content-Type. Raises ClientError: 415 for another type, 400 without a valid boundary."""
     kind, parameters = _split(content_type, "the Content-Type")
     if kind != b"multipart/form-data":
         shown = content_type[:60].decode("latin-1")
@@ -178,8 +178,10 @@ class MultipartScanner:
             header = _HEADER.fullmatch(line)
             if header is None:
                 raise _bad(f"part {self._parts} has a header line that is none")
-            if headers.setdefault(header[1].lower(), header[2]) is not header[2]:
+            key = header[1].lower()
+            if key in headers:
                 raise _bad(f"part {self._parts} has two headers {header[1][:40].decode('latin-1')!r}")
+            headers[key] = header[2]
         given = headers.get(b"content-disposition")
         if given is None:
             raise _bad(f"part {self._parts} has no Content-Disposition")

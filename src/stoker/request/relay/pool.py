@@ -96,7 +96,11 @@ class UpstreamConnection(asyncio.Protocol):
     def _send_on(self) -> None:
         """Write a streamed body, as fast as the serve takes it."""
         while self._unsent is not None and not self._is_full and not self.is_closed:
-            piece = next(self._unsent, None)
+            try:
+                piece = next(self._unsent, None)
+            except (OSError, EOFError) as error:
+                self._break(f"the request's body cannot be read again: {error}")
+                return
             if piece is None:
                 self._unsent = None
             else:
@@ -223,9 +227,12 @@ class UpstreamConnection(asyncio.Protocol):
         if self._can_stay and is_sent and not self.is_closed:
             self.resume()  # its last user may have had a slow client
             self._pool.keep(self, self._origin)
-        else:
+        elif is_sent:
             self.is_closed = True
             self.transport.close()
+        else:
+            self.is_closed = True
+            self.transport.abort()
         if receiver is not None:
             receiver.on_end()
 
