@@ -126,7 +126,8 @@ BROKEN = {
     ),
     "a boundary that goes on": (form(MODEL, part("file", b"a\r\n--xyzz")), "bad_form", "neither a line's end nor"),
     "no line before the boundary": (
-        MARK + b"\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n" + form(MODEL), "bad_form", "no new line begins",
+        MARK + b"\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n" + form(MODEL), "bad_form",
+        "no new line begins",
     ),
     "no Content-Disposition": (MARK + b"\r\nContent-Type: text/plain\r\n\r\nx\r\n" + form(MODEL), "bad_form", "no Con"),
     "two of them": (
