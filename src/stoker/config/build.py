@@ -18,7 +18,7 @@ from stoker.config.tables.file import File, PathsTable, RequiresTable, ServeTabl
 from stoker.config.tables.gates import build_aliases, build_gates, task_names
 from stoker.config.tables.media import build_media
 from stoker.config.tables.orchestrator import build_orchestrators
-from stoker.config.tables.request import build_request
+from stoker.config.tables.request import build_request, build_variants
 from stoker.config.tables.router import build_router
 from stoker.config.tables.translation import build_translation
 from stoker.config.tables.value_checks import split_status
@@ -239,6 +239,7 @@ def _serve(entry: ServeEntry, key: Secret | None, directory: Path, vault: Path) 
         metadata=dict(table.metadata),
         listed=table.listed,
         request=build_request(table.request),
+        variants=build_variants(table.variant),
         modalities=tuple(table.modalities),
         driver=Driver(entry.driver),
         cmd=None if table.cmd is None else tuple(table.cmd),

@@ -14,7 +14,7 @@ from stoker.config.tables.gates import AliasRow, GateTable
 from stoker.config.tables.keys import AppTable, KeyTable
 from stoker.config.tables.media import MediaTable
 from stoker.config.tables.orchestrator import OrchestratorTable
-from stoker.config.tables.request import RequestTable
+from stoker.config.tables.request import RequestTable, VariantTable
 from stoker.config.tables.responses import ResponsesTable
 from stoker.config.tables.router import RouterTable, TierTable
 from stoker.config.tables.section import Section, setting
@@ -209,7 +209,9 @@ class ServeTable(Section):
         "The id that the engine must show in `/v1/models`. Default: `name`; for a container with a `model`, the "
         "`model`.",
     )
-    aliases: list[ServedName] = setting([], "Further model names that mean this serve; `*` and `?` are wildcards.")
+    aliases: list[ServedName] = setting(
+        [], "Further model names that mean this serve, blanks, `:` and `/` included; `*` and `?` are wildcards."
+    )
     slot: Name | None = setting(
         None, "The slot that it shares with other serves. Left out: it shares with none, and needs no swap."
     )
@@ -243,6 +245,9 @@ class ServeTable(Section):
     listed: bool = setting(True, "Whether lists of models have its names. It answers to them in any case.")
     request: RequestTable = setting(
         RequestTable(), "What is set in the bodies of its requests: `set`, `default`, `drop`."
+    )
+    variant: list[VariantTable] = setting(
+        [], "Further model names for the same process, each with its own request parameters."
     )
     modalities: list[Name] = setting(["text"], "What kinds of input it takes; shown in status.")
     driver: DriverWord | None = setting(
