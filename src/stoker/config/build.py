@@ -161,6 +161,7 @@ def _front_door(doc: ConfigDocument, file: File, secrets: Secrets, directory: Pa
         port=door.port,
         prefixes=tuple(dict.fromkeys(door.prefixes)),
         body_limit=door.body_limit,
+        upload_limit=door.upload_limit,
         body_budget=door.body_budget,
         queue_bytes=door.queue_bytes,
         max_messages=door.max_messages,

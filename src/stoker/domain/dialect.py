@@ -44,6 +44,8 @@ class RequestForm(StrEnum):
 
     JSON = "json"
     """In its body, a JSON object."""
+    MULTIPART = "multipart"
+    """In a field of a form, `multipart/form-data`, which may have large files."""
     QUERY = "query"
     """In the query of its URL: it has no body."""
 
@@ -104,7 +106,11 @@ ENDPOINTS: dict[str, Endpoint] = {
         Endpoint("/api/embeddings", Dialect.OLLAMA_EMBED, streams=False),
         _media("/v1/audio/speech", Dialect.SPEECH),
         _media("/v1/audio/voices", Dialect.SPEECH, RequestForm.QUERY),
+        _media("/v1/audio/transcriptions", Dialect.TRANSCRIPTION, RequestForm.MULTIPART),
+        _media("/v1/audio/translations", Dialect.TRANSCRIPTION, RequestForm.MULTIPART),
         _media("/v1/images/generations", Dialect.IMAGE),
+        _media("/v1/images/edits", Dialect.IMAGE, RequestForm.MULTIPART),
+        _media("/v1/images/variations", Dialect.IMAGE, RequestForm.MULTIPART),
         _media("/sdapi/v1/txt2img", Dialect.IMAGE),
         _media("/sdapi/v1/img2img", Dialect.IMAGE),
         _media("/sdapi/v1/options", Dialect.IMAGE, RequestForm.QUERY),

@@ -27,9 +27,9 @@ from stoker.domain.serve import Serve
 from stoker.domain.usage import ServeUsage
 from stoker.exchange.call import Call
 from stoker.exchange.counting import TokenCounter
-from stoker.exchange.formatter import Formatter, UpstreamRequest
+from stoker.exchange.formatter import EncodedRequest, Formatter, UpstreamRequest
 from stoker.exchange.images import ImageInliner
-from stoker.exchange.media import encode_media
+from stoker.exchange.media import EncodedMedia, encode_media
 from stoker.request.codec.body_fields import BodyFields
 from stoker.request.codec.upstream_errors import KEY_REFUSED_STATUSES
 from stoker.request.decide.context import may_exceed
@@ -208,9 +208,9 @@ class Carrier:
         arguments = request, target, call.wire.raw_headers, decision.id, sequence, call.verifier, is_read
         if call.is_heavy:
             lease.on_cut = call.cut
-            encoded = await call.process(self.formatter.encode, *arguments)
+            encoded: EncodedRequest | EncodedMedia = await call.process(self.formatter.encode, *arguments)
         elif request.client.form is not RequestForm.JSON:
-            encoded = encode_media(request, target, call.wire)
+            encoded = encode_media(call, request, target)
         else:
             encoded = self.formatter.encode(*arguments)
         translator = encoded.translator

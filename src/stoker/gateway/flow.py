@@ -134,7 +134,7 @@ class Flow:
     async def _infer(self, call: Call, caller: Caller, endpoint: Endpoint) -> None:
         settings = self.settings
         if endpoint.form is not RequestForm.JSON:
-            await self._answer(call, caller, endpoint, await read_media_fields(call, endpoint), b"")
+            await self._answer(call, caller, endpoint, await read_media_fields(call, endpoint, settings), b"")
             return
         body = body_if_complete(call.wire, settings.front_door.body_limit) or await self._read_body(call)
         call.is_heavy = is_heavy(body)
@@ -247,6 +247,8 @@ class Flow:
         finally:
             work.close()
             self._carrier.release(call)
+            if call.upload is not None:
+                call.upload.close()
             if entered:
                 caller.leave(call.charge, amounts_of(call.usages, self._usage.costs) if call.charge else None)
             wire.on_lost = None

@@ -71,6 +71,9 @@ class FrontDoorTable(Section):
     port: Port = setting(8000, "Port to listen on.")
     prefixes: list[PathPrefix] = setting([], 'Further paths for the API: `"/llm"` serves it at `/llm/v1/…` too.')
     body_limit: Size = setting("32MiB", "Largest request body. A larger one gets 413.")
+    upload_limit: Size = setting(
+        "200MiB", "Largest form with files (audio, images). Beyond 1 MiB it is kept in a file of the state directory."
+    )
     body_budget: AutoSize = setting(
         "auto",
         "Memory for all request bodies together. Beyond it, requests get 503. Auto: a tenth of the machine's memory, "

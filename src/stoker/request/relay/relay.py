@@ -27,7 +27,7 @@ from stoker.request.codec.upstream_errors import as_error
 from stoker.request.relay import faults
 from stoker.request.relay.completion import RelayCompletion
 from stoker.request.relay.headers import reply_headers, retry_after
-from stoker.request.relay.pool import ConnectionPool, UpstreamConnection
+from stoker.request.relay.pool import ConnectionPool, StreamedBody, UpstreamConnection
 from stoker.request.relay.reply import Reply
 from stoker.request.translate.refusal import refusal_of
 
@@ -155,7 +155,7 @@ class Relay:
         self,
         target: Target,
         head: bytes,
-        body: bytes,
+        body: bytes | StreamedBody,
         dialect: Dialect | None = None,
         remove_usage: bool = False,
         translator: ReplyTranslator | None = None,
