@@ -41,8 +41,8 @@ class AliasTable(Section):
 
     serve: AliasTarget | None = setting(
         None,
-        "Required, without `serves`. The serve that it points to until a promotion moves it; or `auto` or `auto:CLASS`, so "
-        "that routing chooses a tier for each request.",
+        "Required without `serves`. The serve it points to until a promotion moves it; or `auto` or `auto:CLASS`, "
+        "so that routing chooses a tier for each request.",
     )
     serves: list[ServedName] | None = setting(
         None, "Several serves or variants in order of preference, instead of `serve`. Each request goes to one of them."
