@@ -202,6 +202,7 @@ def test_a_label_cannot_break_out_of_its_quotes() -> None:
 
 def test_a_swap_counts_with_its_duration_and_phases() -> None:
     metrics = Metrics()
+    metrics.observe(sealed(media=MediaUnits(1.0, 2, 3)))
     metrics.observe_swap("slow", "gpu0", "done", {"drain": 1.0, "stop": 0.5, "start": 2.0, "ready": 0.25})
     samples = scrape(metrics)
     assert value(samples, "stoker_swaps_total", slot="gpu0", outcome="done") == 1
