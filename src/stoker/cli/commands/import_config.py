@@ -11,3 +11,5 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 app.command()(import_models.ollama)
+app.command()(import_models.lmstudio)
+app.command()(import_models.hf)
