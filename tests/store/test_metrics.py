@@ -202,7 +202,6 @@ def test_a_label_cannot_break_out_of_its_quotes() -> None:
 
 def test_a_swap_counts_with_its_duration_and_phases() -> None:
     metrics = Metrics()
-    metrics.observe(sealed(media=MediaUnits(1.0, 2, 3)))
     metrics.observe_swap("slow", "gpu0", "done", {"drain": 1.0, "stop": 0.5, "start": 2.0, "ready": 0.25})
     samples = scrape(metrics)
     assert value(samples, "stoker_swaps_total", slot="gpu0", outcome="done") == 1
@@ -268,6 +267,7 @@ def full() -> Metrics:
     """Every series has a sample."""
     metrics = Metrics()
     metrics.observe(sealed(**STREAMED, queued=0.1, input_tokens=1, cached_tokens=1, reason="stalled"))
+    metrics.observe(sealed(media=MediaUnits(1.0, 2, 3)))
     metrics.observe_swap("slow", "gpu0", "done", {"drain": 1.0, "stop": 0.5, "start": 2.0, "ready": 0.25})
     metrics.observe_load_failure("slow")
     metrics.observe_legacy("team", "/api/chat", "answered")
