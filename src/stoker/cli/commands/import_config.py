@@ -13,3 +13,4 @@ app = typer.Typer(
 app.command()(import_models.ollama)
 app.command()(import_models.lmstudio)
 app.command()(import_models.hf)
+app.command("llama.cpp")(import_models.llama_cpp)
