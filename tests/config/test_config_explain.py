@@ -31,6 +31,7 @@ SECRET = "sk-very-secret-indeed"
 FULL = """
 [front_door]
 host = "0.0.0.0"
+loading = "reasoning"
 auth = "keys"
 prefixes = ["/llm"]
 allowed_hosts = ["box.lan"]
@@ -86,6 +87,7 @@ embedded = false
 context = 100
 translation = { strict = true, always = ["messages"], thinking_field = "none", tool_ids = "short" }
 requires = { packages = { "odd name" = ">=1" }, files = ["f"] }
+request = { set = { top_k = 40, kwargs = { thinks = false, "odd name" = [1, { x = 0.5 }] } }, drop = ["seed"] }
 [[serve]]
 name = "b"
 engine = "openai"
@@ -429,6 +431,7 @@ class TestInStep:
             ("## [[serve]]", "ServeTable"),
             ("### `requires`", "RequiresTable"),
             ("### `translation`", "TranslationTable"),
+            ("### `request`", "RequestTable"),
             ("## [gate.NAME]", "GateTable"),
             ("## [alias.NAME]", "AliasTable"),
             ("## [media]", "MediaTable"),

@@ -18,6 +18,7 @@ from stoker.config.tables.file import File, PathsTable, RequiresTable, ServeTabl
 from stoker.config.tables.gates import build_aliases, build_gates, task_names
 from stoker.config.tables.media import build_media
 from stoker.config.tables.orchestrator import build_orchestrators
+from stoker.config.tables.request import build_request
 from stoker.config.tables.router import build_router
 from stoker.config.tables.translation import build_translation
 from stoker.config.tables.value_checks import split_status
@@ -167,6 +168,7 @@ def _front_door(doc: ConfigDocument, file: File, secrets: Secrets, directory: Pa
         commit_after=door.commit_after,
         stall_timeout=door.stall_timeout,
         keep_alive=door.keep_alive,
+        loading=door.loading,
         auth=False if door.auth == "none" else True if doc.holds(("front_door", "auth")) else None,
         keys=keys,
         allowed_hosts=tuple(door.allowed_hosts),
@@ -235,6 +237,7 @@ def _serve(entry: ServeEntry, key: Secret | None, directory: Path, vault: Path) 
         description=table.description or "",
         metadata=dict(table.metadata),
         listed=table.listed,
+        request=build_request(table.request),
         modalities=tuple(table.modalities),
         driver=Driver(entry.driver),
         cmd=None if table.cmd is None else tuple(table.cmd),

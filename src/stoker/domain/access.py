@@ -48,6 +48,8 @@ class FrontDoor(Bounds):
     """Seconds without a byte from the serve, after its first byte, that end a stream; 0: no limit."""
     keep_alive: float = 15.0
     """Seconds between pings once a stream is committed and silent."""
+    loading: str = "ping"
+    """What a streaming client gets while its model loads: `ping`, `reasoning` (chat: lines of thinking) or `off`."""
     auth: bool | None = None
     """Whether a key is required; None: if there is one. False only with an explicit `auth = "none"`."""
     keys: tuple[Key, ...] = ()

@@ -44,6 +44,8 @@ class Endpoint:
     streams: bool = True
     streams_unasked: bool = False
     """Whether a request without `stream` gets a stream."""
+    takes_parameters: bool = True
+    """Whether a serve's request parameters apply: what only counts or compacts takes no others than its own."""
     must_read: bool = False
     """Whether Stoker reads and writes each request itself, because most engines do not have this path."""
 
@@ -56,10 +58,10 @@ ENDPOINTS: dict[str, Endpoint] = {
         Endpoint("/v1/embeddings", Dialect.EMBEDDINGS, streams=False),
         Endpoint("/v1/rerank", Dialect.RERANK, streams=False),
         Endpoint("/v1/responses", Dialect.RESPONSES),
-        Endpoint("/v1/responses/compact", Dialect.RESPONSES, streams=False),
+        Endpoint("/v1/responses/compact", Dialect.RESPONSES, streams=False, takes_parameters=False),
         Endpoint("/v1/responses/input_tokens", Dialect.RESPONSES, generates=False, streams=False, must_read=True),
         Endpoint("/v1/messages", Dialect.MESSAGES),
-        Endpoint("/v1/messages/count_tokens", Dialect.MESSAGES, generates=False, streams=False),
+        Endpoint("/v1/messages/count_tokens", Dialect.MESSAGES, False, streams=False, takes_parameters=False),
         Endpoint("/api/chat", Dialect.OLLAMA_CHAT, streams_unasked=True),
         Endpoint("/api/generate", Dialect.OLLAMA_GENERATE, streams_unasked=True),
         Endpoint("/api/embed", Dialect.OLLAMA_EMBED, streams=False),

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from stoker.domain.dialect import SPOKEN, Dialect
 from stoker.domain.errors import ConfigError
+from stoker.domain.request_parameters import NO_PARAMETERS, RequestParameters
 
 
 class Driver(StrEnum):
@@ -175,7 +176,8 @@ IN_PLACE = frozenset(
     ("aliases", "alias_patterns", "max_active", "queue", "queue_timeout", "idle_unload", "keep_loaded", "status",
      "reason", "purpose", "ready_timeout", "stop_grace", "conflicts", "modalities", "fallback", "warm", "source",
      "sha256", "min_tokens_per_second", "translation", "from_tier", "auto_context", "context_problem",
-     "title", "description", "metadata", "listed", "preload")
+     "title", "description", "metadata", "listed", "preload",
+     "request")
 )  # fmt: skip
 """Fields of a Serve that may change while it runs: a reload does not restart it for them."""
 
@@ -217,6 +219,7 @@ class Serve:
     """For clients, in lists of models; Stoker reads nothing in it."""
     listed: bool = True
     """Whether lists of models have its names."""
+    request: RequestParameters = NO_PARAMETERS
     modalities: tuple[str, ...] = ("text",)
     driver: Driver = Driver.PROCESS
     cmd: tuple[str, ...] | None = None

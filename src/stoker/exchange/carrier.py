@@ -201,7 +201,8 @@ class Carrier:
     async def _encode_and_relay(self, call: Call, lease: Lease, request: UpstreamRequest) -> None:
         target, decision = lease.target, call.decision
         sequence = call.sequence_lease.sequence if call.sequence_lease is not None else None
-        arguments = request, target, call.wire.raw_headers, decision.id, sequence, call.verifier, call.is_answer_read
+        is_read = call.is_answer_read or call.reply.is_committed  # the client was promised an uncompressed stream
+        arguments = request, target, call.wire.raw_headers, decision.id, sequence, call.verifier, is_read
         if call.is_heavy:
             lease.on_cut = call.cut
             encoded = await call.process(self.formatter.encode, *arguments)

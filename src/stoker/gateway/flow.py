@@ -42,6 +42,7 @@ from stoker.domain.routing import AUTO, is_reserved
 from stoker.domain.serve import Serve
 from stoker.exchange.call import Call
 from stoker.exchange.carrier import EXIT_NOTICED_WITHIN, Carrier
+from stoker.exchange.loading_notes import LoadingNotes
 from stoker.exchange.waiting_bodies import WaitingBodies
 from stoker.gateway.response_turns import ResponseTurns
 from stoker.gateway.responses import owner_of
@@ -284,8 +285,12 @@ class Flow:
         decision, front_door = call.decision, self.settings.front_door
         decision.model = fields.model[:200]
         decision.stream = bool(fields.stream)
-        if fields.stream and endpoint.streams:
-            call.reply.expect_stream(front_door.commit_after, front_door.keep_alive)
+        if fields.stream and endpoint.streams and front_door.loading != "off":
+            if front_door.loading == "reasoning" and endpoint.dialect is Dialect.CHAT:
+                notes = LoadingNotes(call, self._carrier.leases, self._clock)
+                call.reply.expect_announced_stream(front_door.commit_after, notes.next_event)
+            else:
+                call.reply.expect_stream(front_door.commit_after, front_door.keep_alive)
 
     def _apply_rules(self, call: Call, caller: Caller, endpoint: Endpoint, fields: BodyFields, size: int) -> None:
         """The key's context, reservations of its limits, and background requests. Raises ClientError 429."""

@@ -14,6 +14,7 @@ from stoker.config.tables.gates import AliasRow, GateTable
 from stoker.config.tables.keys import AppTable, KeyTable
 from stoker.config.tables.media import MediaTable
 from stoker.config.tables.orchestrator import OrchestratorTable
+from stoker.config.tables.request import RequestTable
 from stoker.config.tables.responses import ResponsesTable
 from stoker.config.tables.router import RouterTable, TierTable
 from stoker.config.tables.section import Section, setting
@@ -35,6 +36,7 @@ from stoker.config.tables.value_types import (
     HealthPath,
     IdentityWord,
     KeyHeaderWord,
+    LoadingWord,
     Name,
     NeverDuration,
     OllamaWord,
@@ -92,6 +94,12 @@ class FrontDoorTable(Section):
         "5m", "Time without data, after the first byte, that ends a stream with an error. `0s`: never."
     )
     keep_alive: SomeDuration = setting("15s", "Time between keep-alive pings in a silent stream.")
+    loading: LoadingWord = setting(
+        "ping",
+        "What a streaming client gets while its model loads. `ping`: pings, after `commit_after`. `reasoning`: chat "
+        "streams get lines of thinking that say how far the load is; other dialects get pings. `off`: nothing until "
+        "the engine's first byte.",
+    )
     auth: AuthWord = setting(
         "keys",
         "`keys`: callers need a key, from this file or made by `stoker keys create`. `none`: everybody who reaches the "
@@ -230,6 +238,9 @@ class ServeTable(Section):
         {}, "More for clients: `stoker.metadata` of its entries in `/v1/models`."
     )
     listed: bool = setting(True, "Whether lists of models have its names. It answers to them in any case.")
+    request: RequestTable = setting(
+        RequestTable(), "What is set in the bodies of its requests: `set`, `default`, `drop`."
+    )
     modalities: list[Name] = setting(["text"], "What kinds of input it takes; shown in status.")
     driver: DriverWord | None = setting(
         None,

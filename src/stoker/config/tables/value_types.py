@@ -29,6 +29,7 @@ PREFILLS = ("native", "continue", "refuse")
 TOOL_IDS = ("any", "short")
 LEGACY = ("answer", "refuse")
 UPSTREAM_ERRORS = ("show", "hide")
+LOADING = ("ping", "reasoning", "off")
 LIMITS = ("max_tokens", "max_completion_tokens")
 DIALECTS = tuple(dialect for dialect in Dialect if dialect in SPOKEN)
 CLOUD_DIALECTS = (Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES)
@@ -59,6 +60,7 @@ ToolIdsWord = Annotated[str, BeforeValidator(value_checks.one_of(TOOL_IDS)), _sc
 UpstreamErrorsWord = Annotated[
     str, BeforeValidator(value_checks.one_of(UPSTREAM_ERRORS)), _schema(enum=list(UPSTREAM_ERRORS))
 ]
+LoadingWord = Annotated[str, BeforeValidator(value_checks.one_of(LOADING)), _schema(enum=list(LOADING))]
 LimitWord = Annotated[str, BeforeValidator(value_checks.one_of(LIMITS)), _schema(enum=list(LIMITS))]
 OllamaWord = Annotated[str, BeforeValidator(value_checks.one_of(LEGACY)), _schema(enum=list(LEGACY))]
 KeyHeaderWord = Annotated[str, BeforeValidator(value_checks.one_of(KEY_HEADERS)), _schema(enum=list(KEY_HEADERS))]

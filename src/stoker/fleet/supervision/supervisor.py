@@ -87,6 +87,9 @@ class Supervisor:
     def fetch_progress(self, name: str) -> str:
         return self._checks.fetch_progress(name)
 
+    def load_percent(self, name: str) -> int | None:
+        return self._registry.load_percent(name)
+
     def failure_of(self, name: str) -> str:
         return self._registry.failure_of(name)
 

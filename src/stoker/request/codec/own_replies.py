@@ -88,6 +88,18 @@ def ping(dialect: Dialect | None) -> bytes:
     return b": ping\n\n"
 
 
+def reasoning_event(text: str, model: str, request_id: str, created: int) -> bytes:
+    """A chunk of a chat stream that brings thinking only. No role: the engine's first chunk brings it, and SDKs join
+    what comes twice.
+    """
+    choice = {"index": 0, "delta": {"reasoning_content": text}, "finish_reason": None}
+    chunk = {
+        "id": f"chatcmpl-{request_id}", "object": "chat.completion.chunk", "created": created, "model": model,
+        "choices": [choice],
+    }  # fmt: skip
+    return b"data: %b\n\n" % _encode(chunk)
+
+
 def _openai_error(error: StokerError) -> dict[str, object]:
     return {
         "message": openai_wording(error),
