@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from urllib.parse import quote
 
 import pytest
 from tests.scenarios.caller import ask, story
@@ -50,3 +51,17 @@ def test_of_two_preloaded_serves_in_a_slot_for_one_the_check_names_the_one_that_
         done = plane.run("config", "check")
         assert done.returncode == 0
         assert "of those with preload, only 'first' is loaded at the start" in done.stderr
+
+
+@story
+async def test_a_model_name_may_have_blanks_colons_and_slashes() -> None:
+    names = ["Qwen Coder 32B", "org/Qwen:32b q4"]
+    variant = {"name": "Qwen Coder 32B (thinking)"}
+    moved = '[alias."My coder"]\nserve = "b"'
+    with running(serve("a", aliases=names, variant=[variant]), serve("b"), moved) as plane:
+        for name, meant in (*((name, "a") for name in (*names, variant["name"])), ("My coder", "b")):
+            reply = await ask(plane, name)
+            assert (reply.status, reply.header("x-stoker-serve")) == (200, meant)
+            assert plane.decision(str(reply.header("x-request-id")))["model"] == name
+            assert plane.ask("GET", f"/v1/models/{quote(name, safe='')}")[1]["id"] == name
+            assert name in {one["id"] for one in plane.ask("GET", "/v1/models")[1]["data"]}

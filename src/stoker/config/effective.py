@@ -24,7 +24,7 @@ from stoker.config.tables.gates import AliasTable, GateTable
 from stoker.config.tables.keys import show_app, show_key
 from stoker.config.tables.media import MediaTable
 from stoker.config.tables.orchestrator import show_orchestrator
-from stoker.config.tables.request import show_request
+from stoker.config.tables.request import show_request, show_variant
 from stoker.config.tables.responses import ResponsesTable
 from stoker.config.tables.router import show_router, show_tier
 from stoker.config.tables.tls import TlsTable
@@ -122,6 +122,7 @@ def _serve(serve: Serve) -> dict[str, Any]:
         title=serve.title or None,
         description=serve.description or None,
         request=show_request(serve.request),
+        variant=[show_variant(variant) for variant in serve.variants],
         dialects=None if serve.asks_dialects else sorted(serve.dialects),  # the engine is asked once it is ready
         key=serve.key.source if serve.key else None,
         translation=show_translation(serve.translation),

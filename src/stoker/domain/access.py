@@ -40,6 +40,8 @@ class FrontDoor(Bounds):
     port: int = 8000
     prefixes: tuple[str, ...] = ()
     body_limit: int = 32 * 2**20
+    upload_limit: int = 200 * 2**20
+    """Of forms with files, which are kept on disk."""
     body_budget: int | None = None
     """Bytes of all request bodies held at once; None: a tenth of the machine's memory, at least 64 MiB."""
     commit_after: float = 45.0

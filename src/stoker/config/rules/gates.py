@@ -7,6 +7,7 @@ from stoker.config.inheritance import ServeEntry
 from stoker.config.line_numbers import KeyPath
 from stoker.config.rules.names import NO_CLASS, auto_names, model_names
 from stoker.config.tables.file import File
+from stoker.config.tables.value_checks import served_name
 from stoker.domain.nearest import did_you_mean
 from stoker.domain.routing import is_reserved
 from stoker.domain.task import UNKNOWN
@@ -21,6 +22,10 @@ def check_gates(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> N
     names, serves = model_names(entries, file.tier), [entry.name for entry in entries if not entry.table.abstract]
     for name, alias in aliases.items():
         path: KeyPath = ("alias", name)
+        try:
+            served_name(name)
+        except ValueError as error:
+            doc.problem(path, str(error))
         if name in names or is_reserved(name):
             doc.problem(path, f"'{name[:64]}' is already the name of a serve or a tier; give the alias another name")
         if alias.serve is None:

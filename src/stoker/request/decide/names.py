@@ -23,6 +23,8 @@ class Names:
     def __init__(self, serves: Iterable[Serve]) -> None:
         self.serves = tuple(serves)
         self._by_name = {name: serve for serve in self.serves for name in serve.names()}
+        self._variants = {one.name: serve.as_variant(one) for serve in self.serves for one in serve.variants}
+        self._by_name |= self._variants
         patterns = AliasPatterns(self.serves)
         self._has_patterns = bool(patterns)
         self._find_by_pattern = lru_cache(REMEMBERED)(patterns.find)
@@ -53,9 +55,12 @@ class Names:
         raise ClientError(text, code="unknown_model", status=404, param="model")
 
     def listed(self, may_use: Callable[[Serve], bool]) -> list[tuple[str, Serve]]:
-        """(name, serve) for lists of models: what this caller may use and is to be listed, in configuration order."""
-        shown = (serve for serve in self.serves if serve.listed and may_use(serve))
-        return [(name, serve) for serve in shown for name in serve.names()]
+        """(name, serve) for lists of models: what this caller may use and is to be listed, in configuration order. The
+        serve of a variant has its parameters.
+        """
+        usable = ((name, serve) for serve in self.serves if may_use(serve) for name in serve.names())
+        shown = ((name, self._variants.get(name, serve)) for name, serve in usable)
+        return [(name, serve) for name, serve in shown if serve.listed]
 
     def _alias_hint(self, model: str, near: str | None, may_use: Callable[[Serve], bool]) -> str:
         """The line of the configuration with which `model` would mean the nearest serve; empty: there is none.
@@ -63,7 +68,7 @@ class Names:
         1. it cannot be an alias, or the nearest name means no serve: none  2. the serve of the nearest name  3. the
         first production serve that converses
         """
-        is_valid = model.isprintable() and " " not in model and 0 < len(model) <= _LONGEST_ALIAS_SHOWN
+        is_valid = model.isprintable() and model == model.strip(" ") and 0 < len(model) <= _LONGEST_ALIAS_SHOWN
         if not is_valid or (near is not None and near not in self._by_name):
             return ""  # 1
         usable = [serve for serve in self.serves if may_use(serve) and not serve.from_tier]
