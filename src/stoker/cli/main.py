@@ -19,6 +19,7 @@ from stoker.cli.commands import (
     eval,
     fit,
     gate,
+    import_config,
     init,
     install,
     keys,
@@ -69,6 +70,7 @@ app.command()(run_command.run)
 app.add_typer(orchestrator.app, name="orchestrator")
 app.command()(watchdog.watchdog)
 app.command()(init.init)
+app.add_typer(import_config.app, name="import")
 app.command()(doctor.doctor)
 app.command()(fit.fit)
 app.command()(stage.stage)

@@ -14,6 +14,8 @@ from stoker.cli.importers.imported import SecretFile
 
 _SECRET_OPTIONS = ("--api-key", "--hf-token", "-hft", "--token", "--auth-token", "--password")
 _SECRET_NAME = re.compile(r"(KEY|KEYS|TOKEN|SECRET|PASSWORD|CREDENTIALS)$", re.IGNORECASE)
+_READABLE = 300
+"""Characters of a command that is written as one text."""
 _SHORTEST = 4
 """Characters; a shorter value of a variable is no secret, and occurs everywhere."""
 
@@ -75,6 +77,12 @@ def in_shell(words: Sequence[str], secrets: Mapping[str, str], exports: Mapping[
     quoted = " ".join(_quoted(word, secrets) for word in words)
     setting = "".join(f'{name}="$(cat {shlex.quote(path)})" ' for name, path in exports.items())
     return ["sh", "-c", f"{_exported(exports, setting)}exec {quoted}"]
+
+
+def command_text(words: Sequence[str]) -> str | list[str]:
+    """The words as a configuration has them: as one text where that can be read, else as a list."""
+    text = " ".join(shlex.quote(word) if not word or re.search(r"[\s'\"\\#]", word) else word for word in words)
+    return text if len(text) <= _READABLE and "\n" not in text else list(words)
 
 
 def _exported(exports: Iterable[str], setting: str) -> str:

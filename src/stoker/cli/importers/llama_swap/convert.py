@@ -73,7 +73,7 @@ def import_llama_swap(
     rows = [*_file_rows(settings, slots, source.content), *alias_rows, *settings.ignored]
     return ImportedConfig(
         document,
-        tuple([*rows, *(row for model in models for row in model.rows)]),
+        (*rows, *(row for model in models for row in model.rows)),
         tuple(secrets.files),
         (
             f"Imported from llama-swap: {', '.join(file.name for file in files)}.",
@@ -157,8 +157,7 @@ def _peer_model(peer: Peer, model: str, is_plain: bool, secrets: SecretStore, ta
     if not is_plain:
         found.add(
             f"peers.{peer.id}.models", FAILED, "",
-            f"'{model}' is a name of another model, too; Stoker needs it to be one model's name: give this model another "
-            "name at the peer",
+            f"'{model}' is a name of another model, too, and must be one model's: rename it at the peer",
         )  # fmt: skip
         return found
     found.add(f"peers.{peer.id}.models", CARRIED, f'base_url = "{found.table["base_url"]}"', "")

@@ -14,13 +14,14 @@ from stoker.cli.importers.llama_swap.command import split_command
 from stoker.cli.importers.llama_swap.macros import DEFAULT_PROXY, PID, PORT
 from stoker.cli.importers.llama_swap.settings import Filters, ModelSettings
 from stoker.cli.importers.relative_paths import RelativePaths
-from stoker.cli.importers.secret_words import SecretStore, in_shell, is_secret_name
+from stoker.cli.importers.secret_words import SecretStore, command_text, in_shell, is_secret_name
 
 CARRIED, CHANGED, DROPPED, FAILED = KeyOutcome.CARRIED, KeyOutcome.CHANGED, KeyOutcome.DROPPED, KeyOutcome.FAILED
 _LOCAL = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
 _FILLED_IN = re.compile(r"(?<!\{)\{(port|model|dir|host|name|key)\}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _FIXED = ("messages", "input", "prompt", "stream")
+_BRACES = "contains {port}, {model} or the like, which Stoker would fill in; move it into a script"
 LONGEST_NAME = 200
 
 
@@ -68,9 +69,7 @@ def convert_model(model: ModelSettings, context: ImportContext) -> ConvertedMode
     _add_filters(found, model.filters, model)
     if model.concurrency > 0:
         found.table["max_active"] = model.concurrency
-        found.add(
-            "concurrencyLimit", CHANGED, f"max_active = {model.concurrency}", "more requests wait; they get no 429"
-        )
+        found.add("concurrencyLimit", CHANGED, f"max_active = {model.concurrency}", "more requests wait instead of 429")
     if model.sends_loading_state is not None and model.sends_loading_state != context.loading:
         found.add("sendLoadingState", DROPPED, "", "Stoker has one setting for all models: front_door.loading")
     elif model.sends_loading_state is not None:
@@ -90,9 +89,7 @@ def _add_names(found: ConvertedModel, model: ModelSettings) -> None:
     if kept:
         found.table["aliases"] = kept
     if found.name != model.id:
-        found.add(
-            "id", CHANGED, f'name = "{found.name}"', "names of serves have no blanks and slashes; the id is an alias"
-        )
+        found.add("id", CHANGED, f'name = "{found.name}"', "a serve's name has no such characters; the id is an alias")
     if "aliases" in model.given:
         found.add("aliases", CARRIED, "aliases", "")
 
@@ -112,9 +109,7 @@ def _add_process(found: ConvertedModel, model: ModelSettings, context: ImportCon
         found.add("cmd", FAILED, "", "is empty but for comments")
         return
     if any(_FILLED_IN.search(word) for word in words):
-        found.add(
-            "cmd", FAILED, "", "contains {port}, {model} or the like, which Stoker would fill in; move it into a script"
-        )
+        found.add("cmd", FAILED, "", _BRACES)
         return
     command = recognise(words)
     has_port = any(PORT in word for word in words)
@@ -179,7 +174,7 @@ def _add_command(
         paths = {text: context.secrets.path_of(text, f"{found.name}-secret") for text in secret_texts}
         words = in_shell(words, paths, exports)
         note = "; ".join(filter(None, (note, "secrets are read from files by a shell that becomes the command")))
-    table["cmd"] = [word.replace(PORT, "{port}") for word in words]
+    table["cmd"] = command_text([word.replace(PORT, "{port}") for word in words])
     found.add(
         "cmd",
         CARRIED,
@@ -283,16 +278,14 @@ def _add_stop(found: ConvertedModel, model: ModelSettings, context: ImportContex
         return
     words = context.paths.absolute(split_command(model.stop))
     if any(_FILLED_IN.search(word) or "{pid}" in word for word in words):
-        found.add(
-            "cmdStop", FAILED, "", "contains {pid} or the like, which Stoker would fill in; move it into a script"
-        )
+        found.add("cmdStop", FAILED, "", _BRACES)
         return
     secret_texts = context.secrets.secrets_in(words)
     if secret_texts:
         words = in_shell(
             words, {text: context.secrets.path_of(text, f"{found.name}-stop") for text in secret_texts}, {}
         )
-    found.table["stop"] = [word.replace(PID, "{pid}").replace(PORT, "{port}") for word in words]
+    found.table["stop"] = command_text([word.replace(PID, "{pid}").replace(PORT, "{port}") for word in words])
     found.add("cmdStop", CARRIED, "stop", "")
 
 

@@ -58,9 +58,7 @@ def read_sources(files: Sequence[SourceFile], environment: Mapping[str, str]) ->
         if content is None:
             continue
         if not isinstance(content, dict):
-            raise ConfigError(
-                [f"{file.name}: not a configuration of llama-swap, which is a YAML mapping with `models`"]
-            )
+            raise ConfigError([f"{file.name}: not llama-swap's configuration, which is a mapping with `models`"])
         _merge(merged, content, "", file.name)
     if not merged:
         raise ConfigError([f"{', '.join(file.name for file in files)}: empty; there is nothing to import"])
