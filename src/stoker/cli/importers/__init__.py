@@ -2,6 +2,11 @@
 
 Reading order:
 
-    imported       what an import found: the document to write, and what became of each key
-    write          the document as the text of a configuration file, with its secrets beside it
+    imported        what an import found: the document to write, and what became of each key
+    write           the document as the text of a configuration file, with its secrets beside it
+    llama_swap/     llama-swap's config.yaml
+    engine_command  what the command line of an engine says, for keys of a `[[serve]]`
+    relative_paths  paths of a command that is started in another directory than before
+    secret_words    keeps secrets of a command out of the configuration
+    yaml_file       YAML as Go programs read it
 """

@@ -331,7 +331,8 @@ def _read_groups(source: Fields, models: Mapping[str, ModelSettings], ignored: l
                 raise ConfigError([f"groups.{name}.members: '{member}' is in group '{owners[member]}' already"])
             owners[member] = name
         yield Group(
-            name, tuple(member for member in members if member in models), fields.boolean("swap", True), fields.boolean("exclusive", True),
+            name, tuple(member for member in members if member in models), fields.boolean("swap", True),
+            fields.boolean("exclusive", True),
             fields.boolean("persistent"),
         )  # fmt: skip
         ignored += fields.unknown(f"groups.{name}.")
