@@ -66,6 +66,11 @@ system_prompt = "Answer in English."
 thinking = false
 sampling = { temperature = 0.2 }
 verify = "observe"
+[alias."two words"]
+serves = ["b", "a:high"]
+pick = "loaded"
+[alias.one]
+serve = "a"
 [paths]
 state = "state"
 log_bytes = "1.5MB"

@@ -229,6 +229,25 @@ def test_keys_that_do_not_go_together_are_one_problem(problems: Problems, lines:
         ("[[serve]]\nmodel = 'x'", ["1: key 'serve[#1]': `name` is missing; every [[serve]] needs one"]),
         ("[[serve]]\nname = 'a b'\nmodel = 'x'", ["2: key 'serve[a b].name': is not a valid name: use letters"]),
         (
+            GOOD + "[alias.x]\nserves = ['fast', 'fest', 'fast']\nserve = 'fast'\ngate = 'g'\n[gate.g]\n"
+            "conditions = ['canary']",
+            [
+                "7: key 'alias.x.serves[#2]': there is no serve 'fest'; did you mean 'fast'?",
+                "7: key 'alias.x.serves[#3]': 'fast' is there twice; remove it",
+                "8: key 'alias.x.serve': does not go together with `serves`: remove one of the two",
+                "9: key 'alias.x.gate': does not go together with `serves`: an alias of several",
+            ],
+        ),
+        (
+            GOOD + "[alias]\nx = { serves = [] }\ny = { serve = 'fast', pick = 'loaded' }\nz = { pick = 'best' }",
+            [
+                "7: key 'alias.x.serves': is empty; name at least one serve",
+                "8: key 'alias.y.pick': has no effect without `serves`",
+                "9: key 'alias.z.pick': 'best' is not accepted; use first or loaded",
+                "9: key 'alias.z': alias 'z' has no `serve`; name the serve that it points to",
+            ],
+        ),
+        (
             GOOD + "aliases = ['a b', ' a', 'a ', 'a\tb', '\u00a0', '']\n[alias.' x']\nserve = 'fast'",
             [
                 *(

@@ -15,7 +15,7 @@ from stoker.config.paths import VAULT, absolute, default_state, default_vault, i
 from stoker.config.secrets import UnreadableSecret, key_weakness, read_secret
 from stoker.config.tables.edge import build_edges
 from stoker.config.tables.file import File, PathsTable, RequiresTable, ServeTable, SlotTable, SwapTable
-from stoker.config.tables.gates import build_aliases, build_gates, task_names
+from stoker.config.tables.gates import build_aliases, build_choices, build_gates, task_names
 from stoker.config.tables.media import build_media
 from stoker.config.tables.orchestrator import build_orchestrators
 from stoker.config.tables.request import build_request, build_variants
@@ -113,6 +113,7 @@ def build(
         apps=tuple(App(name, table.to_settings()) for name, table in file.app.items()),
         gates=build_gates(file.gate),
         aliases=build_aliases(file.alias),
+        alias_choices=build_choices(file.alias),
         orchestrators=build_orchestrators(file.orchestrator, *orchestrator_files),
         edges=build_edges(file.edge, _edge_keys(secrets), directory),
         media=build_media(file.media),

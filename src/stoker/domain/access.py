@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from stoker.domain.alias_choice import AliasChoice
 from stoker.domain.edge import Edge
 from stoker.domain.gate import Alias, Gate
 from stoker.domain.key import App, Key
@@ -168,6 +169,7 @@ class Settings:
     apps: tuple[App, ...] = ()
     gates: tuple[Gate, ...] = ()
     aliases: tuple[Alias, ...] = ()
+    alias_choices: tuple[AliasChoice, ...] = ()
     orchestrators: tuple[Orchestrator, ...] = ()
     edges: tuple[Edge, ...] = ()
     media: Media = Media()
