@@ -12,3 +12,5 @@ app = typer.Typer(
 )
 app.command("llama-swap")(import_llama_swap.llama_swap)
 app.command()(import_models.ollama)
+app.command()(import_models.lmstudio)
+app.command()(import_models.hf)

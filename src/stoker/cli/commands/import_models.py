@@ -1,4 +1,4 @@
-"""`stoker import ollama`: serves for the models that another program downloaded. They stay where they are."""
+"""`stoker import ollama|lmstudio|hf`: serves for the models that another program downloaded, where they are."""
 
 from __future__ import annotations
 
@@ -88,6 +88,87 @@ def ollama(
     front_door = {"host": "127.0.0.1", "port": port}
     imported = with_progress(
         json, lambda progress: importer.import_ollama(source, machine, front_door, models or (), progress)
+    )
+    import_output.finish(imported, how)
+
+
+def lmstudio(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FOLDER]", help="Folder with the models. Default: LM Studio's own.", show_default=False
+        ),
+    ] = None,
+    port: Port = 8000,
+    path: import_output.Target = import_output.DEFAULT_TARGET,
+    check: import_output.Check = False,
+    partial: import_output.Partial = False,
+    force: import_output.Overwrite = False,
+    json: options.Json = False,
+) -> None:
+    """Serve the models that LM Studio downloaded, where they are, with the settings that it keeps for each."""
+    from stoker.cli.importers import lmstudio as importer
+    from stoker.cli.importers.model_folders import import_folders
+
+    how = ImportOptions(path, check, partial, force, json)
+    import_output.check_target(how)
+    home = Path.home()
+    folders = [folder] if folder is not None else importer.find_folders(home)
+    if not folders or not all(one.is_dir() for one in folders):
+        raise UsageError("no models of LM Studio's were found: give their folder, such as ~/.lmstudio/models")
+    read = [importer.read_folder(one, importer.find_homes(home)) for one in folders]
+    found = [model for models, _ in read for model in models]
+    report = [row for _, rows in read for row in rows]
+    comments = ("From LM Studio's models, which stay where they are.",)
+    imported = with_progress(
+        json,
+        lambda progress: import_folders(
+            found, (), report, take_stock(), {"host": "127.0.0.1", "port": port}, comments, progress
+        ),
+    )
+    import_output.finish(imported, how)
+
+
+def hf(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[HUB]",
+            help="The hub's cache. Default: $HF_HUB_CACHE, $HF_HOME/hub, ~/.cache/huggingface/hub.",
+            show_default=False,
+        ),
+    ] = None,
+    port: Port = 8000,
+    path: import_output.Target = import_output.DEFAULT_TARGET,
+    check: import_output.Check = False,
+    partial: import_output.Partial = False,
+    force: import_output.Overwrite = False,
+    json: options.Json = False,
+) -> None:
+    """Serve the models in the caches of the Hugging Face hub and of llama.cpp, where they are."""
+    from stoker.cli.importers import hf_cache
+    from stoker.cli.importers.model_folders import import_folders
+
+    how = ImportOptions(path, check, partial, force, json)
+    import_output.check_target(how)
+    hub = folder if folder is not None else hf_cache.find_hub(os.environ, Path.home())
+    cache = hf_cache.find_llama_cache(os.environ, Path.home())
+    if not hub.is_dir() and (folder is not None or not cache.is_dir()):
+        raise UsageError(f"there is no cache of the hub at {hub}: give its directory, or set HF_HUB_CACHE")
+    ggufs, others, report = hf_cache.read_hub(hub)
+    more, rows = hf_cache.read_llama_cache(cache) if folder is None else ([], [])
+    comments = ("From the caches of the Hugging Face hub and llama.cpp; the files stay where they are.",)
+    imported = with_progress(
+        json,
+        lambda progress: import_folders(
+            [*ggufs, *more],
+            others,
+            [*report, *rows],
+            take_stock(),
+            {"host": "127.0.0.1", "port": port},
+            comments,
+            progress,
+        ),
     )
     import_output.finish(imported, how)
 
