@@ -176,6 +176,7 @@ def test_a_client_that_leaves_in_mid_upload_leaves_nothing_behind(tmp_path: Path
         spool_to(stage, tmp_path)
         client = await sent(stage, head(8 * MEMORY) + form(("model", b"a"), file=LARGE)[: 2 * MEMORY])
         await stage.until(lambda: open_files(tmp_path), "a file")
+        assert list(tmp_path.iterdir()) == []  # it has no name: nothing would be left after a crash
         client.abort()
         assert (await stage.sealed()).outcome == "client_left"
         assert open_files(tmp_path) == []

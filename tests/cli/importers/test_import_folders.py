@@ -216,3 +216,109 @@ def test_no_folder(home: Path, capsys: Captured) -> None:
     assert run(["import", "lmstudio"]) == 2
     assert run(["import", "hf"]) == 2
     assert f"there is no cache of the hub at {home}/.cache/huggingface/hub" in capsys.readouterr().err
+
+
+PRESETS = """\
+version = 1
+
+[*]
+c = 2048
+parallel = 2
+flash-attn = on   ; llama.cpp takes the value
+temp = 0.6
+ctk = q8_0
+LLAMA_ARG_CACHE_TYPE_V = q8_0
+jinja = true
+port = 9999
+
+[fast]
+model = models/fast.gguf
+mmproj = models/mmproj.gguf
+temp = 0
+load-on-startup = true
+no-mmap = on
+mlock = off
+ngl = 12
+alias = quick, small
+
+[org/Repo-GGUF:Q8_0]
+c = 0
+ctk = f16
+stop-timeout = 7
+n-cpu-moe = 3
+sleep-idle-seconds = 60
+
+[gone]
+model = gone.gguf
+
+[org/Nowhere-GGUF]
+"""
+
+
+def test_presets_of_llama_cpps_router_become_serves(home: Path, tmp_path: Path, capsys: Captured) -> None:
+    data = weights_of(tmp_path, "qwen2")
+    ini = home / "etc" / "models.ini"
+    fast = put(ini.parent / "models" / "fast.gguf")
+    put(ini.parent / "models" / "mmproj.gguf", b"GGUF")
+    snapshot = repository(home / ".cache/huggingface/hub", "org/Repo-GGUF", {"Repo-Q8_0.gguf": data})
+    ini.write_text(PRESETS)
+    rows = report(capsys, "llama.cpp", str(ini))
+    assert rows[None, "version"]["outcome"] == "ignored"
+    assert rows["fast", "port"]["note"] == "each start picks a free port"
+    assert rows["gone", "model"]["outcome"] == rows["org/Nowhere-GGUF", "model"]["outcome"] == "failed"
+    assert run(["import", "llama.cpp", str(ini), "--partial"]) == 1
+    found = serves()
+    serve = found["fast"]
+    assert (serve.model, serve.context, serve.parallel, serve.gpu_layers) == (str(fast), 1024, 2, 12)
+    assert (serve.preload, serve.tuning.kv_cache_type, serve.aliases) == (True, "q8_0", ("quick", "small"))
+    assert dict(serve.tuning.sampling) == {"temperature": 0}
+    assert serve.extra_args == (
+        "--flash-attn", "on", "--jinja", "--no-mmap", "--mmproj", str(ini.parent / "models" / "mmproj.gguf"),
+    )  # fmt: skip
+    cached = found["Repo-GGUF-Q8_0"]
+    assert (cached.model, cached.context, cached.stop_grace) == (str(snapshot / "Repo-Q8_0.gguf"), 4096, 7.0)
+    assert cached.aliases == ("org/Repo-GGUF:Q8_0",)
+    assert cached.idle_unload == 60.0
+    assert cached.extra_args[-6:] == ("--n-cpu-moe", "3", "--cache-type-k", "f16", "--cache-type-v", "q8_0")
+
+
+def test_sections_of_one_file_are_one_serve_only_where_they_agree(home: Path) -> None:
+    put(home / "m.gguf")
+    ini = home / "models.ini"
+    ini.write_text("[a]\nmodel = m.gguf\n[b]\nmodel = ./m.gguf\n[c]\nmodel = m.gguf\ntemp = 1\n")
+    assert run(["import", "llama.cpp", str(ini)]) == 0
+    assert {name: serve.aliases for name, serve in serves().items()} == {"a": ("b",), "c": ()}
+
+
+def test_relative_paths_begin_where_llama_server_runs(home: Path) -> None:
+    model = put(home / "run" / "m.gguf")
+    ini = home / "models.ini"
+    ini.write_text("[m]\nmodel = m.gguf\n")
+    assert run(["import", "llama.cpp", str(ini)]) == 1
+    assert run(["import", "llama.cpp", str(ini), "--cwd", str(home / "run")]) == 0
+    assert serves()["m"].model == str(model)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("models:\n  a: {}\n", "models.ini:1: this is neither [section] nor key = value"),
+        ("version = 1\n", "has no [section]"),
+    ],
+)
+def test_a_file_that_is_no_preset_is_refused(home: Path, capsys: Captured, text: str, problem: str) -> None:
+    ini = home / "models.ini"
+    ini.write_text(text)
+    assert run(["import", "llama.cpp", str(ini)]) == 1
+    assert problem in capsys.readouterr().err
+    assert run(["import", "llama.cpp", str(home / "none.ini")]) == 2
+
+
+def test_a_folder_of_the_router_keeps_its_names(home: Path) -> None:
+    put(home / "gguf" / "alone.gguf")
+    put(home / "gguf" / "seer" / "weights.gguf")
+    projector = put(home / "gguf" / "seer" / "mmproj.gguf", b"GGUF")
+    assert run(["import", "llama.cpp", str(home / "gguf")]) == 0
+    found = serves()
+    assert list(found) == ["alone", "seer"]
+    assert found["seer"].extra_args == ("--mmproj", str(projector))

@@ -1,4 +1,4 @@
-"""`stoker import ollama|lmstudio|hf`: serves for the models that another program downloaded, where they are."""
+"""`stoker import ollama|lmstudio|hf|llama.cpp`: serves for the models that other programs own, where they are."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stoker.cli.console import options
 from stoker.cli.console.errors import UsageError
 
 if TYPE_CHECKING:
-    from stoker.cli.importers.imported import ImportedConfig
+    from stoker.cli.importers.imported import ImportedConfig, KeyReport
     from stoker.cli.importers.owned_models import Progress
     from stoker.cli.machine.serve_plan import MachineInventory
 
@@ -171,6 +171,63 @@ def hf(
         ),
     )
     import_output.finish(imported, how)
+
+
+def llama_cpp(
+    source: Annotated[
+        Path, typer.Argument(metavar="FILE|FOLDER", help="File of --models-preset, or folder of --models-dir.")
+    ],
+    cwd: Annotated[
+        Path | None,
+        typer.Option(
+            "--cwd",
+            metavar="DIR",
+            help="Directory in which llama-server runs: relative paths begin there. Default: the file's directory.",
+            show_default=False,
+        ),
+    ] = None,
+    port: Port = 8000,
+    path: import_output.Target = import_output.DEFAULT_TARGET,
+    check: import_output.Check = False,
+    partial: import_output.Partial = False,
+    force: import_output.Overwrite = False,
+    json: options.Json = False,
+) -> None:
+    """Serve the models of llama.cpp's router: its presets (models.ini), or its folder of models."""
+    from stoker.cli.importers import hf_cache, llama_presets
+    from stoker.cli.importers.model_folders import import_folders
+
+    how = ImportOptions(path, check, partial, force, json)
+    import_output.check_target(how)
+    rows: list[KeyReport] = []
+    if source.is_dir():
+        found = llama_presets.read_models_dir(source)
+    else:
+        text = _read_source(source)
+        sections = llama_presets.parse_presets(text, str(source))
+        cached = [
+            *hf_cache.read_hub(hf_cache.find_hub(os.environ, Path.home()))[0],
+            *hf_cache.read_llama_cache(hf_cache.find_llama_cache(os.environ, Path.home()))[0],
+        ]
+        base = (cwd if cwd is not None else source.parent).absolute()
+        found, rows = llama_presets.read_presets(sections, base, cached)
+    comments = (f"From llama.cpp's router, {source}.",)
+    imported = with_progress(
+        json,
+        lambda progress: import_folders(
+            found, (), rows, take_stock(), {"host": "127.0.0.1", "port": port}, comments, progress
+        ),
+    )
+    import_output.finish(imported, how)
+
+
+def _read_source(source: Path) -> str:
+    try:
+        return source.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise UsageError(f"{source} is not a text file: give the file of --models-preset") from None
+    except OSError as error:
+        raise UsageError(f"{source} cannot be read ({error.strerror}): correct the path") from error
 
 
 def ollama_address(environment: dict[str, str]) -> str:

@@ -35,15 +35,15 @@ def import_folders(
     """
     models: list[ImportableModel] = []
     rows: list[KeyReport] = []
-    seen = set()
     for place, one in enumerate(found):
         on_progress(one.title, place / (2 * len(found)))
-        real = one.path.resolve()
-        if real in seen:
-            rows.append(KeyReport(one.title, "model", KeyOutcome.DROPPED, note="the same file is served already"))
+        first = next((i for i, other in enumerate(found[:place]) if _is_alike(one, other)), None)
+        if first is not None:
+            note = f"the same file and settings as {found[first].title}, so it is another name of that serve"
+            rows.append(KeyReport(one.title, "model", KeyOutcome.CARRIED, note=note))
             continue
-        seen.add(real)
-        model, more = owned_model(one)
+        names = dict.fromkeys(alias for other in found if _is_alike(one, other) for alias in other.aliases)
+        model, more = owned_model(replace(one, aliases=tuple(names)))
         rows += more
         models += [model] if model is not None else []
     engine = next((name for name in _HUB_ENGINES if any(one.name == name for one in machine.engines)), None)
@@ -56,6 +56,15 @@ def import_folders(
         _with_own_aliases(models), machine, front_door, comments, lambda what, share: on_progress(what, (1 + share) / 2)
     )
     return replace(imported, report=(*imported.report, *rows, *report))
+
+
+def _is_alike(one: FolderModel, other: FolderModel) -> bool:
+    """Whether they are one serve: the same file, also by another link, and the same settings."""
+    return one is other or (
+        (one.context, one.parallel, one.keys, one.arguments, one.projector)
+        == (other.context, other.parallel, other.keys, other.arguments, other.projector)
+        and one.path.resolve() == other.path.resolve()
+    )
 
 
 def _with_own_aliases(
