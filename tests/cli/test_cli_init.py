@@ -10,9 +10,9 @@ import typer
 from tests.fleet.memory.model_files import llama
 
 from stoker.cli.commands import init, init_config
-from stoker.cli.commands.init_config import MachineInventory
 from stoker.cli.machine import discover
 from stoker.cli.machine.discover import Gpu, InstalledEngine, ModelFile
+from stoker.cli.machine.serve_plan import MachineInventory, plan_serves
 from stoker.cli.main import run
 from stoker.config.load import load
 from stoker.fleet.memory.fit.auto_context import choose_context
@@ -52,7 +52,7 @@ def model(path: str | Path, size: int = 100) -> ModelFile:
 )  # fmt: skip
 def test_every_file_that_is_written_is_accepted(found: MachineInventory, tmp_path: Path) -> None:
     path = tmp_path / "stoker.toml"
-    path.write_text(init_config.config_text(found, 8123, init_config.plan_serves(found)), encoding="utf-8")
+    path.write_text(init_config.config_text(found, 8123, plan_serves(found)), encoding="utf-8")
     settings = load(path)
     assert settings.front_door.port == 8123
     assert len(settings.serves) == len(found.models)

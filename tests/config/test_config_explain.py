@@ -66,6 +66,11 @@ system_prompt = "Answer in English."
 thinking = false
 sampling = { temperature = 0.2 }
 verify = "observe"
+[alias."two words"]
+serves = ["b", "a:high"]
+pick = "loaded"
+[alias.one]
+serve = "a"
 [paths]
 state = "state"
 log_bytes = "1.5MB"
@@ -88,6 +93,16 @@ context = 100
 translation = { strict = true, always = ["messages"], thinking_field = "none", tool_ids = "short" }
 requires = { packages = { "odd name" = ">=1" }, files = ["f"] }
 request = { set = { top_k = 40, kwargs = { thinks = false, "odd name" = [1, { x = 0.5 }] } }, drop = ["seed"] }
+[[serve.variant]]
+name = "a:high"
+title = "A, high"
+description = "thinks"
+listed = false
+set = { kwargs = { thinks = true, list = [{ x = 1 }] } }
+default = { temperature = 0.5 }
+drop = ["top_p"]
+[[serve.variant]]
+name = "a:plain"
 [[serve]]
 name = "b"
 engine = "openai"
@@ -247,7 +262,15 @@ class TestShow:
         shown: Any = show(full)
         known = {name: set(table["properties"]) for name, table in schema()["$defs"].items()}
         [one, *_] = full.serves
-        unwritten = {"alias_patterns", "directory", "die_with_parent", "tuning", "asks_dialects", "from_tier"}
+        unwritten = {
+            "alias_patterns",
+            "directory",
+            "die_with_parent",
+            "tuning",
+            "asks_dialects",
+            "from_tier",
+            "variants",
+        }
         unwritten |= {"auto_context", "context_problem"}  # both follow from `context`
         assert {f.name for f in fields(one)} - known["ServeTable"] == unwritten
         assert {f.name for f in fields(one.tuning)} <= known["ServeTable"]
@@ -432,6 +455,7 @@ class TestInStep:
             ("### `requires`", "RequiresTable"),
             ("### `translation`", "TranslationTable"),
             ("### `request`", "RequestTable"),
+            ("### `variant`", "VariantTable"),
             ("## [gate.NAME]", "GateTable"),
             ("## [alias.NAME]", "AliasTable"),
             ("## [media]", "MediaTable"),

@@ -166,7 +166,8 @@ def test_a_wrong_value_is_the_one_problem(problems: Problems, text: str, expecte
         ('warm = "hot"', "'hot' is not accepted; use auto, pin or never"),
         ('dialects = ["chat", "mesages"]', "'mesages' is not accepted; use chat, completions,"),
         ('status = "reject"', "'reject' is not accepted; use production,"),
-        ('served_name = "a b"', "is not a valid model name"),
+        ('served_name = "a b "', "is not a valid model name"),
+        ("metadata = { a = [] }", "is not accepted: Input should be a valid string"),
         ('aliases = ["auto:code"]', "'auto:code' is reserved"),
         ('extends = "fast"', "a cycle: fast extends fast"),
         ("port = 8000", "serve 'fast' needs port 8000, which the front door has"),
@@ -227,6 +228,59 @@ def test_keys_that_do_not_go_together_are_one_problem(problems: Problems, lines:
     [
         ("[[serve]]\nmodel = 'x'", ["1: key 'serve[#1]': `name` is missing; every [[serve]] needs one"]),
         ("[[serve]]\nname = 'a b'\nmodel = 'x'", ["2: key 'serve[a b].name': is not a valid name: use letters"]),
+        (
+            GOOD + "[alias.x]\nserves = ['fast', 'fest', 'fast']\nserve = 'fast'\ngate = 'g'\n[gate.g]\n"
+            "conditions = ['canary']",
+            [
+                "7: key 'alias.x.serves[#2]': there is no serve 'fest'; did you mean 'fast'?",
+                "7: key 'alias.x.serves[#3]': 'fast' is there twice; remove it",
+                "8: key 'alias.x.serve': does not go together with `serves`: remove one of the two",
+                "9: key 'alias.x.gate': does not go together with `serves`: an alias of several",
+            ],
+        ),
+        (
+            GOOD + "[alias]\nx = { serves = [] }\ny = { serve = 'fast', pick = 'loaded' }\nz = { pick = 'best' }",
+            [
+                "7: key 'alias.x.serves': is empty; name at least one serve",
+                "8: key 'alias.y.pick': has no effect without `serves`",
+                "9: key 'alias.z.pick': 'best' is not accepted; use first or loaded",
+                "9: key 'alias.z': alias 'z' has no `serve`; name the serve that it points to",
+            ],
+        ),
+        (
+            GOOD + "aliases = ['a b', ' a', 'a ', 'a\tb', '\u00a0', '']\n[alias.' x']\nserve = 'fast'",
+            [
+                *(
+                    f"6: key 'serve[fast].aliases[#{at}]': is not a valid model name: use 1 to 200"
+                    for at in range(2, 7)
+                ),
+                "7: key 'alias. x': is not a valid model name",
+            ],
+        ),
+        (
+            GOOD + "[[serve.variant]]\nset = { top_k = 1 }",
+            ["6: key 'serve[fast].variant[#1]': `name` is missing; every [[serve.variant]] needs one"],
+        ),
+        (
+            GOOD + "[[serve.variant]]\nname = 'fast'",
+            ["7: key 'serve[fast].variant[fast].name': 'fast' already means serve 'fast' (line 3)"],
+        ),
+        (
+            GOOD + "[[serve.variant]]\nname = 'x*'\n[[serve.variant]]\nname = 'auto:y'\nset = { model = 'z' }",
+            [
+                "7: key 'serve[fast].variant[x*].name': is a pattern; only `aliases` may have the wildcards",
+                "9: key 'serve[fast].variant[auto:y].name': 'auto:y' is reserved for routing",
+                "10: key 'serve[fast].variant[auto:y].set': 'model' is what the client asks for",
+            ],
+        ),
+        (
+            GOOD + "[[serve.variant]]\nname = 'x'\n[[serve.variant]]\nname = 'x'",
+            ["9: key 'serve[fast].variant[x].name': 'x' already means variant 'x' of serve 'fast' (line 7)"],
+        ),
+        (
+            "[[serve]]\nname = 'a'\nabstract = true\n[[serve.variant]]\nname = 'x'",
+            ["4: key 'serve[a].variant': an abstract serve cannot be requested"],
+        ),
         ("[[serve]]\nname = 'a'", ["1: key 'serve[a]': serve 'a' has no `model`: give the path"]),
         (
             "[[serve]]\nname = 'a'\nengine = 'openai'\nmodel = 'x'",

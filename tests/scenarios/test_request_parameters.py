@@ -67,3 +67,51 @@ def test_what_stoker_needs_in_the_body_itself_may_be_dropped(drop: str) -> None:
         given = document("a", stream=True, stream_options={"include_usage": False}, max_tokens=3)
         assert plane.ask("POST", PATHS["chat"], given)[0] == 200
         assert plane.decisions()[0]["output_tokens"] > 0
+
+
+BASE = {"default": {"temperature": 0.25, "top_k": 3}, "drop": ["seed"]}
+HIGH = {
+    "name": "a:high", "title": "A, thinking", "set": {"seed": 4, "reasoning_effort": "high"},
+    "default": {"temperature": 0.75},
+}  # fmt: skip
+HIDDEN = {"name": "org/a:low", "listed": False, "drop": ["top_k"]}
+
+
+@story
+async def test_a_variant_is_the_same_process_under_another_name_with_other_parameters() -> None:
+    with running(serve("a", request=BASE, variant=[HIGH, HIDDEN], description="codes")) as plane:
+        found = []
+        for name in ("a", "a:high", "org/a:low", "a:high", "a"):
+            reply = await ask(plane, name, seed=1)
+            assert (reply.status, reply.header("x-stoker-serve")) == (200, "a")
+            body = sent(plane, "a", PATHS["chat"])
+            assert body["model"] == "a"
+            fields = ("temperature", "top_k", "seed", "reasoning_effort")
+            found.append(tuple(body.get(field) for field in fields))
+            assert plane.decision(str(reply.header("x-request-id")))["model"] == name
+        base, high = (0.25, 3, None, None), (0.75, 3, 4, "high")
+        assert found == [base, high, (0.25, None, None, None), high, base]
+        assert plane.starts("a") == 1
+        assert [one["swap"] for one in plane.decisions() if one.get("swap")] == []
+
+        listed = {one["id"]: one for one in plane.ask("GET", "/v1/models")[1]["data"]}
+        assert list(listed) == ["a", "a:high"]
+        high_entry = listed["a:high"]
+        assert (high_entry["display_name"], high_entry["description"]) == ("A, thinking", "codes")
+        assert high_entry["stoker"]["serve"] == "a"
+        assert plane.ask("GET", "/v1/models/org/a:low")[0] == 200
+
+        plane.write(config(serve("a", variant=[{"name": "a:new"}])))
+        assert plane.admin("reload")[0] == 200
+        assert (await ask(plane, "a:new")).status == 200
+        assert (await ask(plane, "a:high")).status == 404
+        assert plane.starts("a") == 1
+
+
+@story
+async def test_a_key_for_a_variant_may_use_its_serve_as_with_an_alias() -> None:
+    keys = 'keys = [{ name = "k", value = "env:KEY", models = ["a:high"] }]'
+    with running(serve("a", variant=[HIGH]), serve("b"), front_door=keys, environment={"KEY": "x" * 32}) as plane:
+        bearer = (("authorization", "Bearer " + "x" * 32),)
+        assert (await ask(plane, "a:high", headers=bearer)).status == 200
+        assert (await ask(plane, "b", headers=bearer)).status == 404

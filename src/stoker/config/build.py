@@ -15,27 +15,27 @@ from stoker.config.paths import VAULT, absolute, default_state, default_vault, i
 from stoker.config.secrets import UnreadableSecret, key_weakness, read_secret
 from stoker.config.tables.edge import build_edges
 from stoker.config.tables.file import File, PathsTable, RequiresTable, ServeTable, SlotTable, SwapTable
-from stoker.config.tables.gates import build_aliases, build_gates, task_names
+from stoker.config.tables.gates import build_aliases, build_choices, build_gates, task_names
 from stoker.config.tables.media import build_media
 from stoker.config.tables.orchestrator import build_orchestrators
-from stoker.config.tables.request import build_request
+from stoker.config.tables.request import build_request, build_variants
 from stoker.config.tables.router import build_router
 from stoker.config.tables.translation import build_translation
 from stoker.config.tables.value_checks import split_status
 from stoker.domain.access import Conversations, FrontDoor, Paths, ResponseStorage, Settings, WarmPool, Watchdog
-from stoker.domain.dialect import SPOKEN as ANY_SPOKEN
-from stoker.domain.dialect import Dialect
+from stoker.domain.dialect import TEXT, Dialect
 from stoker.domain.key import App, make_key
 from stoker.domain.serve import Driver, Requires, Secret, Serve, ServeIdentity, Slot, Status, SwapPolicy, Tuning, Warmth
 from stoker.request.decide.alias_patterns import is_pattern
 
 SPOKEN = {
     "llama.cpp": frozenset((Dialect.CHAT, Dialect.COMPLETIONS, Dialect.MESSAGES, Dialect.RESPONSES)),
-    "vllm": ANY_SPOKEN,
-    "sglang": ANY_SPOKEN,
+    "vllm": TEXT,
+    "sglang": TEXT,
     "openai": frozenset((Dialect.CHAT, Dialect.COMPLETIONS)),
 }
-"""What an engine speaks unless `dialects` says so: llama.cpp needs its own start for embeddings and rerank."""
+"""What an engine speaks unless `dialects` says so: llama.cpp needs its own start for embeddings and rerank. No
+engine's usual start speaks a dialect of audio or images."""
 
 Secrets = dict[KeyPath, Secret]
 
@@ -113,6 +113,7 @@ def build(
         apps=tuple(App(name, table.to_settings()) for name, table in file.app.items()),
         gates=build_gates(file.gate),
         aliases=build_aliases(file.alias),
+        alias_choices=build_choices(file.alias),
         orchestrators=build_orchestrators(file.orchestrator, *orchestrator_files),
         edges=build_edges(file.edge, _edge_keys(secrets), directory),
         media=build_media(file.media),
@@ -160,6 +161,7 @@ def _front_door(doc: ConfigDocument, file: File, secrets: Secrets, directory: Pa
         port=door.port,
         prefixes=tuple(dict.fromkeys(door.prefixes)),
         body_limit=door.body_limit,
+        upload_limit=door.upload_limit,
         body_budget=door.body_budget,
         queue_bytes=door.queue_bytes,
         max_messages=door.max_messages,
@@ -238,6 +240,7 @@ def _serve(entry: ServeEntry, key: Secret | None, directory: Path, vault: Path) 
         metadata=dict(table.metadata),
         listed=table.listed,
         request=build_request(table.request),
+        variants=build_variants(table.variant),
         modalities=tuple(table.modalities),
         driver=Driver(entry.driver),
         cmd=None if table.cmd is None else tuple(table.cmd),

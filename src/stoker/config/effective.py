@@ -20,11 +20,11 @@ from stoker.config.tables.file import (
     WarmTable,
     WatchdogTable,
 )
-from stoker.config.tables.gates import AliasTable, GateTable
+from stoker.config.tables.gates import GateTable, show_alias, show_choice
 from stoker.config.tables.keys import show_app, show_key
 from stoker.config.tables.media import MediaTable
 from stoker.config.tables.orchestrator import show_orchestrator
-from stoker.config.tables.request import show_request
+from stoker.config.tables.request import show_request, show_variant
 from stoker.config.tables.responses import ResponsesTable
 from stoker.config.tables.router import show_router, show_tier
 from stoker.config.tables.tls import TlsTable
@@ -56,7 +56,8 @@ def show(settings: Settings) -> dict[str, object]:
         "gate": {
             gate.name: GateTable.show(gate, conditions=[one.text for one in gate.conditions]) for gate in settings.gates
         },
-        "alias": {alias.name: AliasTable.show(alias) for alias in settings.aliases}
+        "alias": {alias.name: show_alias(alias) for alias in settings.aliases}
+        | {choice.name: show_choice(choice) for choice in settings.alias_choices}
         | {name: {"serve": meant} for name, meant in (router.aliases if router is not None else {}).items()},
         "orchestrator": {one.name: show_orchestrator(one) for one in settings.orchestrators},
         "edge": {edge.name: show_edge(edge) for edge in settings.edges},
@@ -122,6 +123,7 @@ def _serve(serve: Serve) -> dict[str, Any]:
         title=serve.title or None,
         description=serve.description or None,
         request=show_request(serve.request),
+        variant=[show_variant(variant) for variant in serve.variants],
         dialects=None if serve.asks_dialects else sorted(serve.dialects),  # the engine is asked once it is ready
         key=serve.key.source if serve.key else None,
         translation=show_translation(serve.translation),

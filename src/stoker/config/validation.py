@@ -21,11 +21,13 @@ def check(doc: ConfigDocument) -> File:
         try:
             return File.model_validate(doc.raw)
         except ValidationError as error:
-            for finding in error.errors(include_url=False):
-                path = _path(doc, finding["loc"])
-                if doc.holds(path):
-                    doc.problem(path, _sentence(path, finding))
-                    doc.spoil(path)
+            findings: dict[KeyPath, ErrorDetails] = {}
+            for finding in error.errors(include_url=False):  # several of one value if it may have several types
+                findings.setdefault(_path(doc, finding["loc"]), finding)
+            for path, finding in findings.items():
+                doc.problem(path, _sentence(path, finding))
+            for path in findings:
+                doc.spoil(path)
 
 
 def _path(doc: ConfigDocument, loc: tuple[int | str, ...]) -> KeyPath:

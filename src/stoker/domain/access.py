@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from stoker.domain.alias_choice import AliasChoice
 from stoker.domain.edge import Edge
 from stoker.domain.gate import Alias, Gate
 from stoker.domain.key import App, Key
@@ -40,6 +41,8 @@ class FrontDoor(Bounds):
     port: int = 8000
     prefixes: tuple[str, ...] = ()
     body_limit: int = 32 * 2**20
+    upload_limit: int = 200 * 2**20
+    """Of forms with files, which are kept on disk."""
     body_budget: int | None = None
     """Bytes of all request bodies held at once; None: a tenth of the machine's memory, at least 64 MiB."""
     commit_after: float = 45.0
@@ -166,6 +169,7 @@ class Settings:
     apps: tuple[App, ...] = ()
     gates: tuple[Gate, ...] = ()
     aliases: tuple[Alias, ...] = ()
+    alias_choices: tuple[AliasChoice, ...] = ()
     orchestrators: tuple[Orchestrator, ...] = ()
     edges: tuple[Edge, ...] = ()
     media: Media = Media()

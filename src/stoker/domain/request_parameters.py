@@ -21,6 +21,14 @@ class RequestParameters:
     def __bool__(self) -> bool:
         return bool(self.set or self.default or self.drop)
 
+    def then(self, other: RequestParameters) -> RequestParameters:
+        """Both, `other` after this one. A default of `other` replaces one of the same name."""
+        kept = {name: value for name, value in self.set.items() if name not in other.drop}
+        defaults = {name: value for name, value in self.default.items() if name not in other.drop}
+        return RequestParameters(
+            {**kept, **other.set}, {**defaults, **other.default}, tuple(dict.fromkeys((*self.drop, *other.drop)))
+        )
+
     def names(self) -> dict[str, None]:
         """Every field that may change."""
         return dict.fromkeys((*self.drop, *self.default, *self.set))

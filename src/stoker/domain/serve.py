@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
-from stoker.domain.dialect import SPOKEN, Dialect
+from stoker.domain.dialect import MEDIA, TEXT, Dialect
 from stoker.domain.errors import ConfigError
 from stoker.domain.request_parameters import NO_PARAMETERS, RequestParameters
 
@@ -177,9 +177,23 @@ IN_PLACE = frozenset(
      "reason", "purpose", "ready_timeout", "stop_grace", "conflicts", "modalities", "fallback", "warm", "source",
      "sha256", "min_tokens_per_second", "translation", "from_tier", "auto_context", "context_problem",
      "title", "description", "metadata", "listed", "preload",
-     "request")
+     "request", "variants")
 )  # fmt: skip
 """Fields of a Serve that may change while it runs: a reload does not restart it for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServeVariant:
+    """Another model name of a serve, for the same process with other request parameters."""
+
+    name: str
+    request: RequestParameters = NO_PARAMETERS
+    """They apply after the serve's own."""
+    title: str = ""
+    description: str = ""
+    """Empty: that of the serve."""
+    listed: bool | None = None
+    """None: as the serve."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +234,7 @@ class Serve:
     listed: bool = True
     """Whether lists of models have its names."""
     request: RequestParameters = NO_PARAMETERS
+    variants: tuple[ServeVariant, ...] = ()
     modalities: tuple[str, ...] = ("text",)
     driver: Driver = Driver.PROCESS
     cmd: tuple[str, ...] | None = None
@@ -239,7 +254,7 @@ class Serve:
     key: Secret | None = None
     key_header: str = "authorization"
     """Which header carries the key: `authorization` (as a bearer) or `x-api-key`."""
-    dialects: frozenset[Dialect] = SPOKEN
+    dialects: frozenset[Dialect] = TEXT
     asks_dialects: bool = False
     """The file does not say which dialects the serve speaks: `dialects` is the usual set of its engine, and a ready
     serve is tested for them.
@@ -295,10 +310,21 @@ class Serve:
 
     def names(self) -> tuple[str, ...]:
         """Every model name that means this serve: its own name, its served name (unless made from a cloud tier), its
-        aliases.
+        aliases, its variants.
         """
         served = self.name if self.from_tier else self.served_name or self.name
-        return tuple(dict.fromkeys((self.name, served, *self.aliases)))
+        variants = (variant.name for variant in self.variants)
+        return tuple(dict.fromkeys((self.name, served, *self.aliases, *variants)))
+
+    def as_variant(self, variant: ServeVariant) -> Serve:
+        """This serve as requests for one of its variants see it: with other request parameters."""
+        return replace(
+            self,
+            request=self.request.then(variant.request) or NO_PARAMETERS,
+            title=variant.title,
+            description=variant.description or self.description,
+            listed=self.listed if variant.listed is None else variant.listed,
+        )
 
     def launches_like(self, other: Serve) -> bool:
         """Whether a serve that runs as `other` need not restart for this configuration: see IN_PLACE.
@@ -321,6 +347,11 @@ class Serve:
     def probe_path(self) -> str | None:
         """What a serve without a list of models is asked; None: whether its port accepts connections."""
         return self.probe or self.health
+
+    @property
+    def makes_media(self) -> bool:
+        """Whether all that it is for is audio or images."""
+        return self.dialects <= MEDIA
 
     @property
     def needs_force(self) -> bool:

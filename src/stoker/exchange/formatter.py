@@ -12,7 +12,7 @@ from stoker.domain.errors import ClientError
 from stoker.domain.lease import Target
 from stoker.domain.prompt import Prompt, Role, Text, Turn
 from stoker.domain.request_parameters import NO_PARAMETERS, RequestParameters
-from stoker.domain.serve import Serve
+from stoker.domain.serve import Serve, Translation
 from stoker.request.codec.body_fields import BodyFields
 from stoker.request.codec.edits import Edited, edit
 from stoker.request.codec.request_parameters import apply_parameters
@@ -116,7 +116,7 @@ class Formatter:
         """Decides how much of an engine's error text clients see."""
         self._signer = signer
         self._wall = wall
-        self._known_capabilities: dict[tuple[str, Dialect, str | None], tuple[Serve, Capabilities]] = {}
+        self._known_capabilities: dict[tuple[str, Dialect, str | None], tuple[Translation, str, Capabilities]] = {}
         self._plain: dict[tuple[str, str], tuple[Serve, Target | None]] = {}
         """By serve and path: serves that take an endpoint's dialect unchanged. Only images are looked for then."""
 
@@ -274,15 +274,16 @@ class Formatter:
         """What a serve can do in one dialect, computed once per configuration and per finding about its engine."""
         key = serve.name, dialect, system_turns
         known = self._known_capabilities.get(key)
-        if known is None or known[0] is not serve:
-            translation = serve.translation
+        translation = serve.translation  # variants of a serve share it
+        if known is None or known[0] is not translation or known[1] != serve.engine:
             found = {} if system_turns is None else {"system_turns": system_turns}
             given = {**found, **translation.traits, "strict": translation.strict}
             known = self._known_capabilities[key] = (
-                serve,
+                translation,
+                serve.engine,
                 capabilities_of(serve.engine, dialect, translation.cloud, given),
             )
-        return known[1]
+        return known[2]
 
 
 def _embed_request(endpoint: Endpoint, body: bytes) -> UpstreamRequest:

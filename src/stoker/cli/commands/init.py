@@ -14,8 +14,8 @@ from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import UsageError
 
 if TYPE_CHECKING:
-    from stoker.cli.commands.init_config import MachineInventory, PlannedServe
     from stoker.cli.machine.discover import ModelFile
+    from stoker.cli.machine.serve_plan import MachineInventory, PlannedServe
 
 MOST_MODELS = 4
 """How many models are taken by default, so that the first file stays readable."""
@@ -35,7 +35,7 @@ def init(
     if not path.parent.is_dir():
         raise UsageError(f"{path}: the directory {path.parent} does not exist; create it, or choose another --path")
     from stoker.cli.commands import init_config
-    from stoker.cli.machine import discover
+    from stoker.cli.machine import discover, serve_plan
     from stoker.config.paths import default_vault
 
     asks = not (yes or json)
@@ -48,8 +48,8 @@ def init(
         report(found)
     port = typer.prompt("Port to listen on", default=8000, type=int) if asks else 8000
     chosen = ask_models(found.models) if asks and not found.demo else list(found.models[:MOST_MODELS])
-    wanted = init_config.MachineInventory(found.gpus, chosen, found.engines, vault, found.demo)
-    planned = init_config.plan_serves(wanted)
+    wanted = serve_plan.MachineInventory(found.gpus, chosen, found.engines, vault, found.demo)
+    planned = serve_plan.plan_serves(wanted)
     path.write_text(init_config.config_text(wanted, port, planned), encoding="utf-8")
     problems = _problems(path)
     where = path.absolute()
@@ -71,8 +71,8 @@ def init(
 
 def take_inventory(vault: Path) -> MachineInventory:
     """GPUs, models and engines of this machine; the shipped models if there is no other."""
-    from stoker.cli.commands.init_config import MachineInventory
     from stoker.cli.machine import discover
+    from stoker.cli.machine.serve_plan import MachineInventory
 
     unusable: list[Path] = []
     models = discover.models(discover.model_directories(vault), on_unusable=unusable.append)
@@ -104,17 +104,17 @@ def report(found: MachineInventory) -> None:
 def _report_contexts(planned: Sequence[PlannedServe]) -> None:
     """The context of each serve, and whether it is enough for agents."""
     from stoker.cli.clients.needs import AGENT_CONTEXT
-    from stoker.cli.commands import init_config
+    from stoker.cli.machine import serve_plan
 
     for serve in planned:
         if serve.context is None:
-            terminal.note(f"context {serve.name}: {init_config.CONTEXT} tokens, a guess: {serve.problem}")
+            terminal.note(f"context {serve.name}: {serve_plan.CONTEXT} tokens, a guess: {serve.problem}")
         else:
             is_all = serve.trained == serve.context
             limit = ", all that it was trained for" if is_all else f" of {serve.trained} that it was trained for"
-            each = f"for each of {init_config.PARALLEL} requests at once"
+            each = f"for each of {serve_plan.PARALLEL} requests at once"
             terminal.say(f"context {serve.name}: {serve.context} tokens{limit}, {each}")
-    small = [serve.name for serve in planned if (serve.context or init_config.CONTEXT) < AGENT_CONTEXT]
+    small = [serve.name for serve in planned if (serve.context or serve_plan.CONTEXT) < AGENT_CONTEXT]
     if small:
         terminal.say(
             f"agents  coding agents need a context of about {AGENT_CONTEXT} tokens or more, which {', '.join(small)} "

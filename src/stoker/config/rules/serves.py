@@ -97,7 +97,7 @@ def _check_context(doc: ConfigDocument, entry: ServeEntry) -> None:
 
 
 def _check_abstract(doc: ConfigDocument, entry: ServeEntry) -> None:
-    for key in ("served_name", "aliases"):
+    for key in ("served_name", "aliases", "variant"):
         if entry.gives(doc, key):
             doc.problem(
                 entry.at(doc, key), "an abstract serve cannot be requested, and names are not inherited; remove it"

@@ -14,7 +14,7 @@ from stoker.config.tables.gates import AliasRow, GateTable
 from stoker.config.tables.keys import AppTable, KeyTable
 from stoker.config.tables.media import MediaTable
 from stoker.config.tables.orchestrator import OrchestratorTable
-from stoker.config.tables.request import RequestTable
+from stoker.config.tables.request import RequestTable, VariantTable
 from stoker.config.tables.responses import ResponsesTable
 from stoker.config.tables.router import RouterTable, TierTable
 from stoker.config.tables.section import Section, setting
@@ -71,6 +71,9 @@ class FrontDoorTable(Section):
     port: Port = setting(8000, "Port to listen on.")
     prefixes: list[PathPrefix] = setting([], 'Further paths for the API: `"/llm"` serves it at `/llm/v1/…` too.')
     body_limit: Size = setting("32MiB", "Largest request body. A larger one gets 413.")
+    upload_limit: Size = setting(
+        "200MiB", "Largest form with files (audio, images). Beyond 1 MiB it is kept in a file of the state directory."
+    )
     body_budget: AutoSize = setting(
         "auto",
         "Memory for all request bodies together. Beyond it, requests get 503. Auto: a tenth of the machine's memory, "
@@ -206,7 +209,9 @@ class ServeTable(Section):
         "The id that the engine must show in `/v1/models`. Default: `name`; for a container with a `model`, the "
         "`model`.",
     )
-    aliases: list[ServedName] = setting([], "Further model names that mean this serve; `*` and `?` are wildcards.")
+    aliases: list[ServedName] = setting(
+        [], "Further model names that mean this serve, blanks, `:` and `/` included; `*` and `?` are wildcards."
+    )
     slot: Name | None = setting(
         None, "The slot that it shares with other serves. Left out: it shares with none, and needs no swap."
     )
@@ -240,6 +245,9 @@ class ServeTable(Section):
     listed: bool = setting(True, "Whether lists of models have its names. It answers to them in any case.")
     request: RequestTable = setting(
         RequestTable(), "What is set in the bodies of its requests: `set`, `default`, `drop`."
+    )
+    variant: list[VariantTable] = setting(
+        [], "Further model names for the same process, each with its own request parameters."
     )
     modalities: list[Name] = setting(["text"], "What kinds of input it takes; shown in status.")
     driver: DriverWord | None = setting(
@@ -278,8 +286,8 @@ class ServeTable(Section):
     dialects: list[DialectWord] | None = setting(
         None,
         "The dialects that it speaks. Default: `chat`, `completions`, `messages`, `responses`, with vllm and sglang "
-        "`embeddings` "
-        "and `rerank` too; openai `chat`, `completions`.",
+        "`embeddings` and `rerank` too; openai `chat`, `completions`. `speech`, `transcription` and `image` have to be "
+        "given.",
     )
     key_header: KeyHeaderWord | None = setting(
         None,

@@ -1,17 +1,19 @@
-"""`[serve.request]`: request parameters of a serve."""
+"""`[serve.request]` and `[[serve.variant]]`: request parameters of a serve."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema
 
 from stoker.config.tables.section import Section, setting
 from stoker.config.tables.value_checks import kind, text_of
+from stoker.config.tables.value_types import ServedName, Text
 from stoker.domain.request_parameters import NO_PARAMETERS, RequestParameters
+from stoker.domain.serve import ServeVariant
 
 FIXED = ("model", "messages", "input", "prompt", "stream")
 """Fields that say what the client asks for. Stoker reads or writes them itself."""
@@ -65,6 +67,30 @@ class RequestTable(Section):
     set: Fields = setting({}, "Fields that every request gets, whatever its client gave; any JSON.")
     default: Fields = setting({}, "Fields for requests that leave them out; any JSON.")
     drop: list[ParameterName] = setting([], "Fields that are removed from requests, before `default` and `set` apply.")
+
+
+class VariantTable(RequestTable):
+    """Another model name for the same process, with other request parameters."""
+
+    name: ServedName | None = setting(None, "Required. The model name, such as `fast:high`; no wildcards.")
+    title: Text | None = setting(None, "Its name for people, in lists of models. Default: `name`.")
+    description: Text | None = setting(None, "What clients show of it in lists of models. Default: that of the serve.")
+    listed: bool | None = setting(None, "Whether lists of models have it. Default: as the serve.")
+
+
+def build_variants(tables: Iterable[VariantTable]) -> tuple[ServeVariant, ...]:
+    """The name is checked elsewhere."""
+    return tuple(
+        ServeVariant(str(table.name), build_request(table), table.title or "", table.description or "", table.listed)
+        for table in tables
+    )
+
+
+def show_variant(variant: ServeVariant) -> dict[str, object]:
+    """As the table would say it, without what is not given."""
+    about = {"title": variant.title or None, "description": variant.description or None, "listed": variant.listed}
+    given = {key: value for key, value in about.items() if value is not None}
+    return {"name": variant.name, **given, **(show_request(variant.request) or {})}
 
 
 def build_request(table: RequestTable) -> RequestParameters:

@@ -158,6 +158,8 @@ class Readiness:
                        "correct `served_name`, or the command that starts it")  # fmt: skip
 
     async def _answers_canary(self) -> bool:
+        if self._serve.makes_media:
+            return True  # there is no question that is cheap, and that every engine of audio or images answers
         dialect = next((d for d in _CANARIES if d in self._serve.dialects), Dialect.CHAT)
         path, payload = _CANARIES[dialect]
         answer = await self._ask(path, {"model": self.wanted, **payload}, CANARY_TIMEOUT)

@@ -82,6 +82,8 @@ class Observation:
     """Seconds since the last progress while there was work."""
     stall_limit: float = 0.0
     """Seconds without progress that are too long."""
+    makes_media: bool = False
+    """The serve only makes audio or images, and may answer nothing else meanwhile."""
     running: float | None = None
     queued: float | None = None
     """The engine's own counts."""
@@ -143,7 +145,7 @@ def _answers(seen: Observation) -> Judged:
         return None, text
     if seen.is_moving:  # 4
         return None, f"{text}, but its streams go on"
-    if seen.wanted_id is None and seen.in_flight:  # 5
+    if (seen.wanted_id is None or seen.makes_media) and seen.in_flight:  # 5
         return None, f"{text}, but it works on {seen.in_flight} requests"
     return False, text  # 6
 

@@ -303,6 +303,13 @@ class WireProtocol(asyncio.Protocol):
     def stop_reading(self) -> None:
         self._read(False)
 
+    def pause_body(self) -> None:
+        self._read(False)
+
+    def resume_body(self) -> None:
+        if not self._next and not self.transport.is_closing():
+            self._read(True)
+
     def _start(self) -> None:
         is_closing = self._linger is not None or self.transport.is_closing()
         if self._running is not None or not self._next or self.is_paused or is_closing:

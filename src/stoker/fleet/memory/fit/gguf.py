@@ -39,6 +39,10 @@ _TYPES = {
 _PERIOD = {"gemma2": 2, "gemma3": 6, "gemma3n": 5, "gpt-oss": 2, "cohere2": 4, "exaone4": 4, "llama4": 4, "olmo2": 4}
 
 
+class TextCount(int):
+    """Stands for a list of texts in a header: how many there are. The texts themselves are passed over."""
+
+
 @dataclass(frozen=True, slots=True)
 class Header:
     """One file's facts (lists up to LONGEST_LIST only) and tensors: name, bytes, elements, type's name."""
@@ -225,7 +229,7 @@ class _Reader:
                 raise self._broken(f"a list of {count} texts")
             for _ in range(count):
                 self._skip(self._number("Q"))
-            return count  # how many is what matters of a vocabulary
+            return TextCount(count)  # how many is what matters of a vocabulary
         if inner not in _SCALARS:
             raise self._broken(f"a list of type {inner}")
         width = struct.calcsize(f"<{_SCALARS[inner]}")
