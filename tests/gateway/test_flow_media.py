@@ -11,6 +11,7 @@ from tests.gateway.flow_stage import Stage, Talk, a_serve, ask, story
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.serve import Serve
+from stoker.domain.usage import MediaUnits
 from stoker.testing.client import RawClient, compose_request
 
 SPEECH, IMAGES = "/v1/audio/speech", "/v1/images/generations"
@@ -58,6 +59,7 @@ async def test_speech_flows_from_its_first_byte_and_only_the_models_name_is_chan
     decision = await stage.sealed()
     assert (decision.outcome, decision.endpoint, decision.model) == ("served", SPEECH, "a")
     assert decision.ttft is not None
+    assert decision.media == MediaUnits(characters=460)
 
 
 @story(VOICE, commit_after=0.02, keep_alive=0.02, stall_timeout=0.1)
@@ -138,7 +140,8 @@ def test_what_is_no_answer_is_a_502_in_the_clients_dialect(kind: str, body: byte
         error = reply.json()["error"]
         assert (reply.status, error["code"], error["type"]) == (502, "upstream_unusable", "api_error")
         assert said in error["message"]
-        assert (await stage.sealed()).outcome == "upstream_failed"
+        decision = await stage.sealed()
+        assert decision.outcome == "upstream_failed"
 
     tell()
 

@@ -12,6 +12,7 @@ from tests.gateway.flow_stage import Stage, Talk, a_serve, ask, story
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.serve import Serve
+from stoker.domain.usage import MediaUnits
 from stoker.request.accept.spool import MEMORY
 from stoker.testing.client import RawClient
 
@@ -73,12 +74,13 @@ def test_only_the_models_name_changes_wherever_it_stands(path: str, file: bytes,
         assert talk.header("content-type") == "multipart/form-data; boundary=bound"
         assert talk.header("transfer-encoding") is None
         assert talk.body == body.replace(b"\r\n\r\na\r\n", b"\r\n\r\nwhisper-1-large\r\n")
-        talk.reply(b'{"text": "go forward"}')
+        talk.reply(b'{"text": "go forward", "duration": "2.5"}')
         reply = await client.reply()
-        assert (reply.status, reply.json()) == (200, {"text": "go forward"})
+        assert (reply.status, reply.json()["text"]) == (200, "go forward")
         assert reply.header("x-stoker-translation") == "model"
         decision = await stage.sealed()
         assert (decision.outcome, decision.model, decision.endpoint) == ("served", "a", path)
+        assert decision.media == MediaUnits(2.5, images=1 if "images" in path else None)
         await stage.quiet()
         assert open_files(tmp_path) == []
         assert list(tmp_path.iterdir()) == []
@@ -174,6 +176,7 @@ def test_a_client_that_leaves_in_mid_upload_leaves_nothing_behind(tmp_path: Path
         spool_to(stage, tmp_path)
         client = await sent(stage, head(8 * MEMORY) + form(("model", b"a"), file=LARGE)[: 2 * MEMORY])
         await stage.until(lambda: open_files(tmp_path), "a file")
+        assert list(tmp_path.iterdir()) == []  # it has no name: nothing would be left after a crash
         client.abort()
         assert (await stage.sealed()).outcome == "client_left"
         assert open_files(tmp_path) == []
@@ -196,7 +199,7 @@ async def test_a_serve_may_refuse_a_form_before_it_has_read_it(stage: Stage) -> 
     """Its connection is not used again."""
     client = await stage.client()
     sending = asyncio.get_running_loop().create_task(client.send(post(form(("model", b"a"), file=LARGE * 8))))
-    await stage.until(lambda: stage.lines, "a connection")
+    await stage.until(lambda: stage.lines and stage.lines[0].head, "the head of the request")
     talk = stage.lines[0]
     talk.transport.pause_reading()
     talk.reply({"error": {"message": "too long"}}, "413 Payload Too Large")

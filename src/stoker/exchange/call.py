@@ -14,7 +14,7 @@ from stoker.domain.decision import Decision
 from stoker.domain.errors import CapacityError, ClientLeft, StokerError
 from stoker.domain.lease import NOBODY, FairShare, Lease, PendingLease
 from stoker.domain.protocols import Leases
-from stoker.domain.usage import ServeUsage
+from stoker.domain.usage import MediaUnits, ServeUsage
 from stoker.exchange.first_byte import FirstByteTimer
 from stoker.exchange.leasing import granted
 from stoker.exchange.recorder import AnswerRecorder
@@ -63,6 +63,8 @@ class Call(msgspec.Struct, eq=False):
     """Most tokens of prompt and answer that its key may use; None: as many as the serve."""
     notes: tuple[str, ...] = ()
     """What was changed in the body because of the key's settings."""
+    media: MediaUnits | None = None
+    """What it asks for, if it is about audio or images."""
     usages: list[ServeUsage] = []
     """What the serves used, one entry for each call of a serve that ended."""
     may_be_preempted: bool = False

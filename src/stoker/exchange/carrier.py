@@ -158,6 +158,9 @@ class Carrier:
             usage = relay.usage
             decision.input_tokens, decision.output_tokens = usage.input, usage.output
             decision.cached_tokens = usage.cached
+            if call.media is not None and relay.upstream_status == 200 and relay.received:
+                call.media.audio_seconds = usage.audio_seconds
+                decision.media = call.media
             if relay.translator is not None:
                 decision.translation = relay.translator.describe_changes().decode() or decision.translation
             if relay.upstream_status >= 500 or relay.upstream_status in KEY_REFUSED_STATUSES:

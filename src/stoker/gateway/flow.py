@@ -44,7 +44,7 @@ from stoker.exchange.carrier import EXIT_NOTICED_WITHIN, Carrier
 from stoker.exchange.loading_notes import LoadingNotes
 from stoker.exchange.waiting_bodies import WaitingBodies
 from stoker.gateway.key_rules import apply_rules, show_limits
-from stoker.gateway.media import read_media_fields
+from stoker.gateway.media import read_media_fields, requested_units
 from stoker.gateway.response_turns import ResponseTurns
 from stoker.gateway.responses import owner_of
 from stoker.gateway.settings import FlowSettings, keys_of
@@ -162,6 +162,8 @@ class Flow:
         settings, carrier = self.settings, self._carrier
         self._begin_reply(call, endpoint, fields)
         call.share = caller.share
+        if endpoint.is_media:
+            call.media = requested_units(call, endpoint, body)
         if caller.has_rules or fields.service_tier is not None:
             apply_rules(call, caller, endpoint, fields, len(body))
         may_use: Callable[[Serve], bool] = caller.may_use

@@ -1,4 +1,4 @@
-"""`stoker import ollama`: serves for the models that another program downloaded. They stay where they are."""
+"""`stoker import ollama|lmstudio|hf|llama.cpp`: serves for the models that other programs own, where they are."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stoker.cli.console import options
 from stoker.cli.console.errors import UsageError
 
 if TYPE_CHECKING:
-    from stoker.cli.importers.imported import ImportedConfig
+    from stoker.cli.importers.imported import ImportedConfig, KeyReport
     from stoker.cli.importers.owned_models import Progress
     from stoker.cli.machine.serve_plan import MachineInventory
 
@@ -90,6 +90,144 @@ def ollama(
         json, lambda progress: importer.import_ollama(source, machine, front_door, models or (), progress)
     )
     import_output.finish(imported, how)
+
+
+def lmstudio(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FOLDER]", help="Folder with the models. Default: LM Studio's own.", show_default=False
+        ),
+    ] = None,
+    port: Port = 8000,
+    path: import_output.Target = import_output.DEFAULT_TARGET,
+    check: import_output.Check = False,
+    partial: import_output.Partial = False,
+    force: import_output.Overwrite = False,
+    json: options.Json = False,
+) -> None:
+    """Serve the models that LM Studio downloaded, where they are, with the settings that it keeps for each."""
+    from stoker.cli.importers import lmstudio as importer
+    from stoker.cli.importers.model_folders import import_folders
+
+    how = ImportOptions(path, check, partial, force, json)
+    import_output.check_target(how)
+    home = Path.home()
+    folders = [folder] if folder is not None else importer.find_folders(home)
+    if not folders or not all(one.is_dir() for one in folders):
+        raise UsageError("no models of LM Studio's were found: give their folder, such as ~/.lmstudio/models")
+    read = [importer.read_folder(one, importer.find_homes(home)) for one in folders]
+    found = [model for models, _ in read for model in models]
+    report = [row for _, rows in read for row in rows]
+    comments = ("From LM Studio's models, which stay where they are.",)
+    imported = with_progress(
+        json,
+        lambda progress: import_folders(
+            found, (), report, take_stock(), {"host": "127.0.0.1", "port": port}, comments, progress
+        ),
+    )
+    import_output.finish(imported, how)
+
+
+def hf(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[HUB]",
+            help="The hub's cache. Default: $HF_HUB_CACHE, $HF_HOME/hub, ~/.cache/huggingface/hub.",
+            show_default=False,
+        ),
+    ] = None,
+    port: Port = 8000,
+    path: import_output.Target = import_output.DEFAULT_TARGET,
+    check: import_output.Check = False,
+    partial: import_output.Partial = False,
+    force: import_output.Overwrite = False,
+    json: options.Json = False,
+) -> None:
+    """Serve the models in the caches of the Hugging Face hub and of llama.cpp, where they are."""
+    from stoker.cli.importers import hf_cache
+    from stoker.cli.importers.model_folders import import_folders
+
+    how = ImportOptions(path, check, partial, force, json)
+    import_output.check_target(how)
+    hub = folder if folder is not None else hf_cache.find_hub(os.environ, Path.home())
+    cache = hf_cache.find_llama_cache(os.environ, Path.home())
+    if not hub.is_dir() and (folder is not None or not cache.is_dir()):
+        raise UsageError(f"there is no cache of the hub at {hub}: give its directory, or set HF_HUB_CACHE")
+    ggufs, others, report = hf_cache.read_hub(hub)
+    more, rows = hf_cache.read_llama_cache(cache) if folder is None else ([], [])
+    comments = ("From the caches of the Hugging Face hub and llama.cpp; the files stay where they are.",)
+    imported = with_progress(
+        json,
+        lambda progress: import_folders(
+            [*ggufs, *more],
+            others,
+            [*report, *rows],
+            take_stock(),
+            {"host": "127.0.0.1", "port": port},
+            comments,
+            progress,
+        ),
+    )
+    import_output.finish(imported, how)
+
+
+def llama_cpp(
+    source: Annotated[
+        Path, typer.Argument(metavar="FILE|FOLDER", help="File of --models-preset, or folder of --models-dir.")
+    ],
+    cwd: Annotated[
+        Path | None,
+        typer.Option(
+            "--cwd",
+            metavar="DIR",
+            help="Directory in which llama-server runs: relative paths begin there. Default: the file's directory.",
+            show_default=False,
+        ),
+    ] = None,
+    port: Port = 8000,
+    path: import_output.Target = import_output.DEFAULT_TARGET,
+    check: import_output.Check = False,
+    partial: import_output.Partial = False,
+    force: import_output.Overwrite = False,
+    json: options.Json = False,
+) -> None:
+    """Serve the models of llama.cpp's router: its presets (models.ini), or its folder of models."""
+    from stoker.cli.importers import hf_cache, llama_presets
+    from stoker.cli.importers.model_folders import import_folders
+
+    how = ImportOptions(path, check, partial, force, json)
+    import_output.check_target(how)
+    rows: list[KeyReport] = []
+    if source.is_dir():
+        found = llama_presets.read_models_dir(source)
+    else:
+        text = _read_source(source)
+        sections = llama_presets.parse_presets(text, str(source))
+        cached = [
+            *hf_cache.read_hub(hf_cache.find_hub(os.environ, Path.home()))[0],
+            *hf_cache.read_llama_cache(hf_cache.find_llama_cache(os.environ, Path.home()))[0],
+        ]
+        base = (cwd if cwd is not None else source.parent).absolute()
+        found, rows = llama_presets.read_presets(sections, base, cached)
+    comments = (f"From llama.cpp's router, {source}.",)
+    imported = with_progress(
+        json,
+        lambda progress: import_folders(
+            found, (), rows, take_stock(), {"host": "127.0.0.1", "port": port}, comments, progress
+        ),
+    )
+    import_output.finish(imported, how)
+
+
+def _read_source(source: Path) -> str:
+    try:
+        return source.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise UsageError(f"{source} is not a text file: give the file of --models-preset") from None
+    except OSError as error:
+        raise UsageError(f"{source} cannot be read ({error.strerror}): correct the path") from error
 
 
 def ollama_address(environment: dict[str, str]) -> str:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from stoker.cli.importers.gguf_folders import embedding_arguments, embedding_context
 from stoker.cli.importers.imported import ImportedConfig, KeyOutcome, KeyReport
 from stoker.cli.importers.ollama_engine import (
     OllamaEngine,
-    architecture_of,
     foreign_layout,
     is_embedding_model,
     llama3_corrections,
@@ -25,15 +25,13 @@ from stoker.cli.importers.ollama_store import (
     manifest_files,
     read_model,
 )
-from stoker.cli.importers.owned_models import ExternalModel, OwnedModel, Progress, import_models, shown
+from stoker.cli.importers.owned_models import ExternalModel, ImportableModel, OwnedModel, Progress, import_models, shown
 from stoker.cli.machine.discover import ModelFile
 from stoker.cli.machine.serve_plan import PARALLEL, MachineInventory
 from stoker.fleet.memory.fit.gguf import Header, read_header
 from stoker.fleet.memory.fit.shape import UnreadableModel
 
 ORIGIN = "Ollama"
-_EMBEDDING_BATCH = 2048
-"""Tokens, for an embedding model that does not say how many it was trained for."""
 _SHOWN_TEXT = 60
 
 
@@ -62,7 +60,7 @@ def import_ollama(
     """
     found, report = _read_stores(source, chosen)
     server = carry_server_settings(source.environment)
-    models: list[OwnedModel | ExternalModel] = []
+    models: list[ImportableModel] = []
     for model in found:
         carried, rows = _import_model(model, source, server)
         report += rows
@@ -195,8 +193,8 @@ def _owned(
     context = carried.context or server.context
     if is_embedding_model(header):
         carried.keys["dialects"] = ["embeddings"]
-        context = _embedding_context(header, context)
-        carried.arguments += [("--embeddings",), ("-b", str(context)), ("-ub", str(context))]
+        context = embedding_context(header, context)
+        carried.arguments += embedding_arguments(context)
     _carry_files(model, header, carried, bool(foreign))
     _carry_corrections(title, header, carried)
     _carry_texts(model, header, carried)
@@ -212,13 +210,6 @@ def _owned(
         env=env,
         report=tuple(carried.report),
     )
-
-
-def _embedding_context(header: Header, wanted: int | None) -> int:
-    """At most what the model was trained for: it reads its whole input in one batch."""
-    trained = header.facts.get(f"{architecture_of(header)}.context_length")
-    given = [number for number in (wanted, trained) if isinstance(number, int) and number > 0]
-    return min(given, default=_EMBEDDING_BATCH)
 
 
 def _parameters(model: StoredModel) -> CarriedSettings:
@@ -296,9 +287,9 @@ def _carry_texts(model: StoredModel, header: Header, carried: CarriedSettings) -
             carried.report.append(KeyReport(title, key, KeyOutcome.DROPPED, note=note))
 
 
-def _shared(models: Sequence[OwnedModel | ExternalModel]) -> list[OwnedModel | ExternalModel]:
+def _shared(models: Sequence[ImportableModel]) -> list[ImportableModel]:
     """One serve for models of one file with the same settings: the others' names become its aliases."""
-    kept: list[OwnedModel | ExternalModel] = []
+    kept: list[ImportableModel] = []
     for model in models:
         place = next((i for i, other in enumerate(kept) if _is_alike(model, other)), None)
         if place is None:
@@ -313,7 +304,7 @@ def _shared(models: Sequence[OwnedModel | ExternalModel]) -> list[OwnedModel | E
     return kept
 
 
-def _is_alike(model: OwnedModel | ExternalModel, other: OwnedModel | ExternalModel) -> bool:
+def _is_alike(model: ImportableModel, other: ImportableModel) -> bool:
     if not (isinstance(model, OwnedModel) and isinstance(other, OwnedModel)):
         return False
     both = (model, other)

@@ -60,8 +60,23 @@ class ExternalModel:
     report: tuple[KeyReport, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineModel:
+    """A model that another engine than llama.cpp loads; its memory is not planned."""
+
+    title: str
+    name: str
+    aliases: tuple[str, ...] = ()
+    keys: Mapping[str, Any] = field(default_factory=dict)
+    """`engine`, `model`, and further keys of its `[[serve]]`."""
+    report: tuple[KeyReport, ...] = ()
+
+
+ImportableModel = OwnedModel | ExternalModel | EngineModel
+
+
 def import_models(
-    models: Sequence[OwnedModel | ExternalModel],
+    models: Sequence[ImportableModel],
     machine: MachineInventory,
     front_door: Mapping[str, Any],
     comments: tuple[str, ...] = (),
@@ -77,9 +92,10 @@ def import_models(
         name = plain_name(model.name, taken - set(model.aliases))
         taken.add(name)
         row: dict[str, Any] = {"name": name}
-        if isinstance(model, ExternalModel):
-            reports: tuple[KeyReport, ...] = ()
-        else:
+        reports: tuple[KeyReport, ...] = ()
+        if isinstance(model, EngineModel):
+            row["slot"] = planner.next_slot().name
+        elif isinstance(model, OwnedModel):
             planned = planner.plan(name, model.file, model.context, model.parallel, model.env)
             row |= _managed(planned, model.file)
             reports = _reports(planned, model)

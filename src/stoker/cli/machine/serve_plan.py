@@ -6,8 +6,12 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stoker.cli.machine.discover import Gpu, InstalledEngine, ModelFile
+
+if TYPE_CHECKING:
+    from stoker.domain.serve import Slot
 
 PARALLEL = 2
 CONTEXT = 4096
@@ -54,6 +58,11 @@ class ServePlanner:
         self._memory = host_memory()
         self._count = 0
 
+    def next_slot(self) -> Slot:
+        """The slot of the next serve: each in turn."""
+        self._count += 1
+        return self._slots[(self._count - 1) % len(self._slots)]
+
     def plan(
         self,
         name: str,
@@ -71,8 +80,7 @@ class ServePlanner:
         from stoker.domain.serve import Serve
         from stoker.fleet.memory.fit.auto_context import choose_context
 
-        slot = self._slots[self._count % len(self._slots)]
-        self._count += 1
+        slot = self.next_slot()
         serve = Serve(
             name, model=str(model.path), slot=slot.name, parallel=parallel, auto_context=True, env=dict(env or {})
         )

@@ -17,6 +17,7 @@ import msgspec
 
 from stoker.domain.dialect import MEDIA, Dialect
 from stoker.domain.errors import StokerError, UpstreamError
+from stoker.request.codec.media_units import seconds_of_usage
 from stoker.request.codec.sse import MAX_FRAME, data_of, last_end, parse, split
 from stoker.request.codec.upstream_errors import as_error, failure_of, is_error, no_answer, with_reason
 from stoker.request.codec.upstream_messages import UpstreamMessages
@@ -65,6 +66,8 @@ class Usage(msgspec.Struct, gc=False):
     uncached: int | None = None
     """The `input_tokens` of Messages, which leave out what was read from the cache and what was written to it."""
     cache_written: int | None = None
+    audio_seconds: float | None = None
+    """Of audio that was transcribed."""
 
     def update_from(self, usage: Any) -> None:
         """Take over what a `usage` object of any dialect says. Later values replace earlier ones."""
@@ -271,6 +274,8 @@ class StreamReader:
         if usage is None:
             return False
         self.usage.update_from(usage)
+        if self._is_media:
+            self.usage.audio_seconds = seconds_of_usage(usage)
         return self._remove_usage and payload.get("choices") == []
 
     def _until_error(self, data: bytes) -> bytes:

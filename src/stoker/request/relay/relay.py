@@ -23,6 +23,7 @@ from stoker.domain.lease import Target
 from stoker.request.codec.context_overflow import CODE, is_recognised
 from stoker.request.codec.frames import StreamReader, Usage, check_answer, inflated, read_usage
 from stoker.request.codec.media_answers import check_media_answer, is_binary
+from stoker.request.codec.media_units import seconds_of_answer
 from stoker.request.codec.upstream_errors import as_error
 from stoker.request.relay import faults
 from stoker.request.relay.completion import RelayCompletion
@@ -400,6 +401,7 @@ class Relay:
                 readable = inflated(body) if gzip else body
                 check_media_answer(_header(self._headers, b"content-type"), readable)
                 self.usage = read_usage(readable)
+                self.usage.audio_seconds = seconds_of_answer(readable)
             elif self._dialect is None or not self._requires_answer or not is_readable:
                 self.usage = read_usage(body, gzip)
             else:
