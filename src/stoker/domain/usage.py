@@ -19,7 +19,7 @@ class ServeUsage(msgspec.Struct, gc=False):
     """Time on the serve's slot, divided among the requests that ran at the same time."""
 
 
-class MediaUnits(msgspec.Struct, gc=False):
+class MediaUnits(msgspec.Struct, gc=False, omit_defaults=True):
     """What a request made or read that is no text. None: not known, or not of this kind."""
 
     audio_seconds: float | None = None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import typer
 
-from stoker.cli.commands import import_models
+from stoker.cli.commands import import_llama_swap, import_models
 
 app = typer.Typer(
     help="Move from another program: its models and its configuration, and a report of what became of each key.",
     no_args_is_help=True,
 )
+app.command("llama-swap")(import_llama_swap.llama_swap)
 app.command()(import_models.ollama)
 app.command()(import_models.lmstudio)
 app.command()(import_models.hf)
