@@ -116,6 +116,7 @@ name = "c"
 base_url = "http://far:1/v1"
 dialects = ["rerank"]
 fallback = "d"
+fallback_on = ["unavailable", "busy"]
 [[serve]]
 name = "d"
 container = "vllm-d"
@@ -395,6 +396,11 @@ class TestWarnings:
             ("host = '0.0.0.0'", "serve 'a': host 0.0.0.0: other machines can reach the engine"),
             ("[front_door]\nhost = '10.0.0.1'\nauth = 'none'", 'front_door: auth = "none" on 10.0.0.1'),
             ("[slots.p]\ndevices = [0]\n[slots.q]\ndevices = [1, 0]", "slots 'p' and 'q' both use device 0"),
+            (
+                "slot = 's'\nfallback = 'b'\nfallback_on = ['busy']\n[[serve]]\nname = 'b'\nmodel = 'x'\nslot = 's'\n"
+                "[slots.s]",
+                "serve 'a': when it is busy, its fallback 'b' has to swap it out, because slot 's' holds one serve",
+            ),
             (
                 "keep_loaded = true\nslot = 's'\n[[serve]]\nname = 'b'\nmodel = 'x'\nslot = 's'\n[slots.s]",
                 "slot 's' holds one serve at a time and 'a' stays loaded: the others in the slot can never run",

@@ -147,6 +147,8 @@ def test_a_wrong_value_is_the_one_problem(problems: Problems, text: str, expecte
         ('up = "docker"', "has no effect with driver process"),
         ('unit = "x.service"', 'is for driver = "systemd"'),
         ('fallback = "x"', "there is no serve 'x'"),
+        ('fallback_on = ["busy"]', "has no effect without `fallback`"),
+        ('fallback_on = ["down"]', "'down' is not accepted; use memory, unavailable or busy"),
         ('request = { set = { model = "x" } }', "'model' is what the client asks for, and no parameter of a serve"),
         ("request = { default = { stream = true } }", "'stream' is what the client asks for"),
         ('request = { drop = ["messages"] }', "'messages' is what the client asks for"),
@@ -208,6 +210,7 @@ def test_a_serve_has_one_mistake_and_gets_one_problem(problems: Problems, line: 
 @pytest.mark.parametrize(
     ("lines", "key", "expected"),
     [
+        ('fallback = "x"\nfallback_on = []\n[[serve]]\nname = "x"\nmodel = "y"', "fallback_on", "is empty, so the"),
         ('container = "x"\nport = 9\nup = "run {prot}"', "up", "{prot} is not filled in; did you mean '{port}'?"),
         ('container = "x"\nport = 9\nthreads = 2', "threads", "has no effect for serve 'fast': its container has"),
         ('container = "x"\nbase_url = "http://a/v1"\ndriver = "compose"\nport = 9', "base_url", "is for external"),

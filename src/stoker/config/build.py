@@ -25,7 +25,19 @@ from stoker.config.tables.value_checks import split_status
 from stoker.domain.access import Conversations, FrontDoor, Paths, ResponseStorage, Settings, WarmPool, Watchdog
 from stoker.domain.dialect import TEXT, Dialect
 from stoker.domain.key import App, make_key
-from stoker.domain.serve import Driver, Requires, Secret, Serve, ServeIdentity, Slot, Status, SwapPolicy, Tuning, Warmth
+from stoker.domain.serve import (
+    Driver,
+    FallbackCause,
+    Requires,
+    Secret,
+    Serve,
+    ServeIdentity,
+    Slot,
+    Status,
+    SwapPolicy,
+    Tuning,
+    Warmth,
+)
 from stoker.request.decide.alias_patterns import is_pattern
 
 SPOKEN = {
@@ -276,6 +288,7 @@ def _serve(entry: ServeEntry, key: Secret | None, directory: Path, vault: Path) 
         up=None if table.up is None else tuple(table.up),
         unit=(table.unit or f"stoker-serve-{entry.name}.service") if entry.driver == "systemd" else None,
         fallback=table.fallback,
+        fallback_on=tuple(dict.fromkeys(map(FallbackCause, table.fallback_on))),
         warm=Warmth(table.warm),
         sleep_level=table.sleep_level,
         keep_conversations=table.keep_conversations,

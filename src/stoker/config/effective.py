@@ -122,6 +122,7 @@ def _serve(serve: Serve) -> dict[str, Any]:
         purpose=serve.purpose or None,
         title=serve.title or None,
         description=serve.description or None,
+        fallback_on=None if serve.fallback is None else list(serve.fallback_on),
         request=show_request(serve.request),
         variant=[show_variant(variant) for variant in serve.variants],
         dialects=None if serve.asks_dialects else sorted(serve.dialects),  # the engine is asked once it is ready

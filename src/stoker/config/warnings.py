@@ -15,7 +15,7 @@ from stoker.domain.access import Settings
 from stoker.domain.edge import EDGE_SCHEME, Edge
 from stoker.domain.nearest import nearest
 from stoker.domain.routing import RouterSettings
-from stoker.domain.serve import Driver, Secret, Serve, ServeIdentity
+from stoker.domain.serve import Driver, FallbackCause, Secret, Serve, ServeIdentity
 from stoker.domain.task import CLASSES
 from stoker.domain.tier import Cost, Tier
 from stoker.request.accept.tls import WARN_DAYS, load_certificate
@@ -31,6 +31,7 @@ def warnings(settings: Settings) -> list[str]:
     found += _slots(settings)
     for serve in settings.serves:
         found += [f"serve '{serve.name}': {text}" for text in _serve(serve)]
+    found += _fallbacks(settings)
     if settings.router is not None:
         found += _routing(settings.router, settings.serves)
     found += _edges(settings)
@@ -158,6 +159,18 @@ def _slots(settings: Settings) -> Iterator[str]:
             yield (
                 f"slot '{slot.name}' holds one serve at a time: of those with preload, only '{preloaded[0]}' is loaded "
                 "at the start; give the slot `memory`, or remove the others' preload"
+            )
+
+
+def _fallbacks(settings: Settings) -> Iterator[str]:
+    slots = {slot.name: slot for slot in settings.slots if slot.memory is None}
+    by_name = {serve.name: serve for serve in settings.serves}
+    for serve in settings.serves:
+        is_swapped = serve.slot in slots and serve.fallback in by_name and by_name[serve.fallback].slot == serve.slot
+        if is_swapped and FallbackCause.BUSY in serve.fallback_on:
+            yield (
+                f"serve '{serve.name}': when it is busy, its fallback '{serve.fallback}' has to swap it out, because "
+                f"slot '{serve.slot}' holds one serve at a time; give the slot `memory`, or another one to the fallback"
             )
 
 

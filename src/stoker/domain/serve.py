@@ -42,6 +42,17 @@ class ServeIdentity(StrEnum):
 IDENTITY_NOT_PROVED = 'which model answers is not proved (identity = "none")'
 
 
+class FallbackCause(StrEnum):
+    """Why a serve's fallback answers."""
+
+    MEMORY = "memory"
+    """The serve does not fit on its device."""
+    UNAVAILABLE = "unavailable"
+    """It failed, or takes no requests."""
+    BUSY = "busy"
+    """It has no place for the request."""
+
+
 class Status(StrEnum):
     """The owner's judgement of a serve. `rejected` and `blocked` ones start only with `--force`."""
 
@@ -174,8 +185,8 @@ class Slot:
 
 IN_PLACE = frozenset(
     ("aliases", "alias_patterns", "max_active", "queue", "queue_timeout", "idle_unload", "keep_loaded", "status",
-     "reason", "purpose", "ready_timeout", "stop_grace", "conflicts", "modalities", "fallback", "warm", "source",
-     "sha256", "min_tokens_per_second", "translation", "from_tier", "auto_context", "context_problem",
+     "reason", "purpose", "ready_timeout", "stop_grace", "conflicts", "modalities", "fallback", "fallback_on", "warm",
+     "source", "sha256", "min_tokens_per_second", "translation", "from_tier", "auto_context", "context_problem",
      "title", "description", "metadata", "listed", "preload",
      "request", "variants")
 )  # fmt: skip
@@ -289,7 +300,8 @@ class Serve:
     unit: str | None = None
     """Driver `systemd`: the unit's name."""
     fallback: str | None = None
-    """The serve that answers if this one does not fit on its device."""
+    """The serve that answers if this one cannot, for one of the causes in `fallback_on`."""
+    fallback_on: tuple[FallbackCause, ...] = (FallbackCause.MEMORY,)
     warm: Warmth = Warmth.AUTO
     sleep_level: int | None = None
     """vLLM: 1 moves the weights to host memory, 2 drops them. SGLang: 1. None: the serve is stopped instead of put to
@@ -352,6 +364,11 @@ class Serve:
     def makes_media(self) -> bool:
         """Whether all that it is for is audio or images."""
         return self.dialects <= MEDIA
+
+    @property
+    def memory_fallback(self) -> str | None:
+        """The serve to start instead if this one does not fit on its device."""
+        return self.fallback if FallbackCause.MEMORY in self.fallback_on else None
 
     @property
     def needs_force(self) -> bool:

@@ -253,6 +253,10 @@ def _check_fallbacks(doc: ConfigDocument, entries: list[ServeEntry]) -> None:
     known = {entry.name: entry for entry in entries if not entry.table.abstract and entry.section == "serve"}
     clouds = {entry.name for entry in entries if entry.section == "tier"} - known.keys()
     for entry in known.values():
+        if entry.lacks(doc, "fallback") and entry.gives(doc, "fallback_on"):
+            doc.problem(entry.at(doc, "fallback_on"), "has no effect without `fallback`; name a serve, or remove it")
+        elif not entry.table.fallback_on:
+            doc.problem(entry.at(doc, "fallback_on"), "is empty, so the fallback never answers; name a cause")
         seen, one = [entry.name], entry
         while (name := one.table.fallback) is not None:
             if name in clouds:

@@ -33,6 +33,7 @@ from stoker.config.tables.value_types import (
     DriverWord,
     Duration,
     Engine,
+    FallbackWord,
     HealthPath,
     IdentityWord,
     KeyHeaderWord,
@@ -331,7 +332,12 @@ class ServeTable(Section):
         "container may be missing.",
     )
     unit: Text | None = setting(None, "The systemd unit that runs it. Default: `stoker-serve-NAME.service`.")
-    fallback: Name | None = setting(None, "The serve that answers instead when this one runs out of memory.")
+    fallback: Name | None = setting(None, "The serve that answers instead if this one cannot; see `fallback_on`.")
+    fallback_on: list[FallbackWord] = setting(
+        ["memory"],
+        "When `fallback` answers. `memory`: the serve does not fit on its device. `unavailable`: it failed, or takes "
+        "no requests. `busy`: its queue is full, or a request waited too long.",
+    )
     warm: WarmthWord = setting(
         "auto", "Whether its weights stay in host memory after it was swapped out: `auto`, `pin` (always), `never`."
     )
