@@ -49,9 +49,7 @@ def find_local_models(
     left_out = []
     for entry in _every_model(environment, home, root):
         if clock() > deadline:
-            left_out.append(
-                LeftOutModel("the rest", "this machine", "the search took too long: see `stoker import`")
-            )
+            left_out.append(LeftOutModel("the rest", "this machine", "the search took too long: see `stoker import`"))
             break
         if isinstance(entry, LeftOutModel):
             left_out.append(entry)
