@@ -21,7 +21,7 @@ from stoker.measure.preflight.table import CHECKS
 from stoker.testing.script import quirks, script
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
-BLOCK = re.compile(r"(<!-- generated: (\w+)(?: ([\w -]+?))? -->\n).*?(<!-- end generated -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- generated: (\w+)(?: ([\w. -]+?))? -->\n).*?(<!-- end generated -->)", re.DOTALL)
 LARGE = 2**31
 WORDS = {"string": "text", "boolean": "true or false", "object": "table"}
 

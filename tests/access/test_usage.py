@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from stoker.access.access_file import USAGE_COLUMNS, UsageRow
+import sqlite3
+from pathlib import Path
+
+from stoker.access.access_file import USAGE_COLUMNS, AccessFile, UsageRow
 from stoker.access.usage import HOUR, STOKER, UsageTotals
 from stoker.domain.decision import Decision
 from stoker.domain.key import Key
 from stoker.domain.serve import Secret
 from stoker.domain.tier import Cost
-from stoker.domain.usage import ServeUsage
+from stoker.domain.usage import MediaUnits, ServeUsage
 
 KEY = Key("ann", Secret("k" * 16, "env:K"), app="team")
 
@@ -96,3 +99,28 @@ def test_what_stoker_asks_itself_is_under_its_own_name() -> None:
         (10, STOKER, "", "judge", ""): {"requests": 1, "input": 30, "output": 2},
         (10, "ann", "team", "s", ""): {"swap_seconds": 4.0},
     }
+
+
+def test_audio_and_images_are_added_up_beside_tokens() -> None:
+    totals = UsageTotals(Clock())
+    totals.record(KEY, ended(media=MediaUnits(audio_seconds=2.5)), [ServeUsage("s")])
+    totals.record(KEY, ended(media=MediaUnits(audio_seconds=1.0, characters=7)), [ServeUsage("s")])
+    totals.record(KEY, ended(media=MediaUnits(images=4)), [ServeUsage("s", 7)])
+    amounts = {"requests": 3, "input": 7, "audio_seconds": 3.5, "characters": 7, "images": 4}
+    assert by_place(totals.take()) == {(10, "ann", "team", "s", ""): amounts}
+
+
+def test_a_file_of_an_earlier_version_gets_the_columns_that_it_lacks(tmp_path: Path) -> None:
+    path = tmp_path / "access.db"
+    file = AccessFile(path)
+    file.add([((10, "ann", "team", "s", ""), range(len(USAGE_COLUMNS)))], [])
+    file.close()
+    with sqlite3.connect(path) as db:
+        for name in ("audio_seconds", "characters", "images"):
+            db.execute(f"ALTER TABLE usage DROP COLUMN {name}")
+    db.close()
+    file = AccessFile(path)
+    file.add([((10, "ann", "team", "s", ""), [1] * len(USAGE_COLUMNS))], [])
+    ((_, amounts),) = file.usage(10, 10)
+    file.close()
+    assert list(amounts) == [*range(1, len(USAGE_COLUMNS) - 2), 1, 1, 1]

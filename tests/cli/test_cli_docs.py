@@ -58,7 +58,7 @@ def test_the_options_before_a_command_are_there() -> None:
 
 
 def test_no_section_is_about_a_command_that_does_not_exist() -> None:
-    named = re.findall(r"\n### `stoker ([a-z -]+)`\n", PAGE)
+    named = re.findall(r"\n### `stoker ([a-z. -]+)`\n", PAGE)
     assert sorted(named) == sorted(COMMANDS)
 
 

@@ -56,6 +56,8 @@ def changes(directory: Path, text: str, **keys: str) -> list[str]:
         ('LEVEL = "1"', 'LEVEL = "2"', ["serve[fast].env.LEVEL"]),
         ("hf_one", "hf_two", ["serve[fast].env.HF_TOKEN"]),
         ('name = "clever"', 'name = "clever"\ncontext = 4096', ["serve[clever].context"]),
+        ('name = "clever"', 'name = "clever"\nrequest.set.top_k = 4', ["serve[clever].request"]),
+        ("[[tier]]", '[[serve.variant]]\nname = "x:y"\n[[tier]]', ["serve[clever].variant[x:y]"]),
         ("[slots.gpu0]", '[slots.gpu0]\ndevices = ["0"]', ["slots.gpu0.devices"]),
         ("[[tier]]", "[router]\nallow_cloud = false\n[[tier]]", ["router.allow_cloud"]),
         ('[alias.coder]\nserve = "clever"', '[alias.coder]\nserve = "fast"', ["alias.coder.serve"]),

@@ -31,6 +31,7 @@ SECRET = "sk-very-secret-indeed"
 FULL = """
 [front_door]
 host = "0.0.0.0"
+loading = "reasoning"
 auth = "keys"
 prefixes = ["/llm"]
 allowed_hosts = ["box.lan"]
@@ -65,6 +66,11 @@ system_prompt = "Answer in English."
 thinking = false
 sampling = { temperature = 0.2 }
 verify = "observe"
+[alias."two words"]
+serves = ["b", "a:high"]
+pick = "loaded"
+[alias.one]
+serve = "a"
 [paths]
 state = "state"
 log_bytes = "1.5MB"
@@ -87,6 +93,17 @@ embedded = false
 context = 100
 translation = { strict = true, always = ["messages"], thinking_field = "none", tool_ids = "short" }
 requires = { packages = { "odd name" = ">=1" }, files = ["f"] }
+request = { set = { top_k = 40, kwargs = { thinks = false, "odd name" = [1, { x = 0.5 }] } }, drop = ["seed"] }
+[[serve.variant]]
+name = "a:high"
+title = "A, high"
+description = "thinks"
+listed = false
+set = { kwargs = { thinks = true, list = [{ x = 1 }] } }
+default = { temperature = 0.5 }
+drop = ["top_p"]
+[[serve.variant]]
+name = "a:plain"
 [[serve]]
 name = "b"
 engine = "openai"
@@ -94,6 +111,7 @@ model = 'quote " backslash \\\\ ünï'
 cmd = ["run", "--port", "{port}"]
 slot = "gpu0"
 memory = "1GiB"
+stop = "end {pid} {{x}}"
 port = 9001
 env = { PLAIN = "tab\\tdel\\u007f" }
 [[serve]]
@@ -101,6 +119,7 @@ name = "c"
 base_url = "http://far:1/v1"
 dialects = ["rerank"]
 fallback = "d"
+fallback_on = ["unavailable", "busy"]
 [[serve]]
 name = "d"
 container = "vllm-d"
@@ -116,6 +135,8 @@ purpose = "e"
 title = "E"
 description = "an example"
 metadata = { family = "x", size = 7 }
+identity = "none"
+probe = "/ping"
 threads = 2
 gpu_layers = 3
 tensor_parallel = 2
@@ -245,7 +266,15 @@ class TestShow:
         shown: Any = show(full)
         known = {name: set(table["properties"]) for name, table in schema()["$defs"].items()}
         [one, *_] = full.serves
-        unwritten = {"alias_patterns", "directory", "die_with_parent", "tuning", "asks_dialects", "from_tier"}
+        unwritten = {
+            "alias_patterns",
+            "directory",
+            "die_with_parent",
+            "tuning",
+            "asks_dialects",
+            "from_tier",
+            "variants",
+        }
         unwritten |= {"auto_context", "context_problem"}  # both follow from `context`
         assert {f.name for f in fields(one)} - known["ServeTable"] == unwritten
         assert {f.name for f in fields(one.tuning)} <= known["ServeTable"]
@@ -371,6 +400,11 @@ class TestWarnings:
             ("[front_door]\nhost = '10.0.0.1'\nauth = 'none'", 'front_door: auth = "none" on 10.0.0.1'),
             ("[slots.p]\ndevices = [0]\n[slots.q]\ndevices = [1, 0]", "slots 'p' and 'q' both use device 0"),
             (
+                "slot = 's'\nfallback = 'b'\nfallback_on = ['busy']\n[[serve]]\nname = 'b'\nmodel = 'x'\nslot = 's'\n"
+                "[slots.s]",
+                "serve 'a': when it is busy, its fallback 'b' has to swap it out, because slot 's' holds one serve",
+            ),
+            (
                 "keep_loaded = true\nslot = 's'\n[[serve]]\nname = 'b'\nmodel = 'x'\nslot = 's'\n[slots.s]",
                 "slot 's' holds one serve at a time and 'a' stays loaded: the others in the slot can never run",
             ),
@@ -429,6 +463,8 @@ class TestInStep:
             ("## [[serve]]", "ServeTable"),
             ("### `requires`", "RequiresTable"),
             ("### `translation`", "TranslationTable"),
+            ("### `request`", "RequestTable"),
+            ("### `variant`", "VariantTable"),
             ("## [gate.NAME]", "GateTable"),
             ("## [alias.NAME]", "AliasTable"),
             ("## [media]", "MediaTable"),

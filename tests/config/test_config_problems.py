@@ -147,6 +147,15 @@ def test_a_wrong_value_is_the_one_problem(problems: Problems, text: str, expecte
         ('up = "docker"', "has no effect with driver process"),
         ('unit = "x.service"', 'is for driver = "systemd"'),
         ('fallback = "x"', "there is no serve 'x'"),
+        ('fallback_on = ["busy"]', "has no effect without `fallback`"),
+        ('fallback_on = ["down"]', "'down' is not accepted; use memory, unavailable or busy"),
+        ('request = { set = { model = "x" } }', "'model' is what the client asks for, and no parameter of a serve"),
+        ("request = { default = { stream = true } }", "'stream' is what the client asks for"),
+        ('request = { drop = ["messages"] }', "'messages' is what the client asks for"),
+        ('request = { drop = ["a b"] }', "is not the name of a field: use letters"),
+        ("request = { set.x = 2026-01-01 }", "'x' has a date or time, which JSON does not have"),
+        ("request = { set.x.y = [nan] }", "'x' has a number that JSON does not have"),
+        ("request = { set.x = [9223372036854775808] }", "'x' has a number that is too large"),
         ('fallback = "fast"', "a cycle: fast falls back to fast"),
         ("sampling = { temperatur = 1 }", "is not a sampling setting; did you mean 'temperature'?"),
         ("sleep_level = 1", "is for the engines vllm and sglang"),
@@ -159,7 +168,8 @@ def test_a_wrong_value_is_the_one_problem(problems: Problems, text: str, expecte
         ('warm = "hot"', "'hot' is not accepted; use auto, pin or never"),
         ('dialects = ["chat", "mesages"]', "'mesages' is not accepted; use chat, completions,"),
         ('status = "reject"', "'reject' is not accepted; use production,"),
-        ('served_name = "a b"', "is not a valid model name"),
+        ('served_name = "a b "', "is not a valid model name"),
+        ("metadata = { a = [] }", "is not accepted: Input should be a valid string"),
         ('aliases = ["auto:code"]', "'auto:code' is reserved"),
         ('extends = "fast"', "a cycle: fast extends fast"),
         ("port = 8000", "serve 'fast' needs port 8000, which the front door has"),
@@ -200,6 +210,7 @@ def test_a_serve_has_one_mistake_and_gets_one_problem(problems: Problems, line: 
 @pytest.mark.parametrize(
     ("lines", "key", "expected"),
     [
+        ('fallback = "x"\nfallback_on = []\n[[serve]]\nname = "x"\nmodel = "y"', "fallback_on", "is empty, so the"),
         ('container = "x"\nport = 9\nup = "run {prot}"', "up", "{prot} is not filled in; did you mean '{port}'?"),
         ('container = "x"\nport = 9\nthreads = 2', "threads", "has no effect for serve 'fast': its container has"),
         ('container = "x"\nbase_url = "http://a/v1"\ndriver = "compose"\nport = 9', "base_url", "is for external"),
@@ -220,6 +231,59 @@ def test_keys_that_do_not_go_together_are_one_problem(problems: Problems, lines:
     [
         ("[[serve]]\nmodel = 'x'", ["1: key 'serve[#1]': `name` is missing; every [[serve]] needs one"]),
         ("[[serve]]\nname = 'a b'\nmodel = 'x'", ["2: key 'serve[a b].name': is not a valid name: use letters"]),
+        (
+            GOOD + "[alias.x]\nserves = ['fast', 'fest', 'fast']\nserve = 'fast'\ngate = 'g'\n[gate.g]\n"
+            "conditions = ['canary']",
+            [
+                "7: key 'alias.x.serves[#2]': there is no serve 'fest'; did you mean 'fast'?",
+                "7: key 'alias.x.serves[#3]': 'fast' is there twice; remove it",
+                "8: key 'alias.x.serve': does not go together with `serves`: remove one of the two",
+                "9: key 'alias.x.gate': does not go together with `serves`: an alias of several",
+            ],
+        ),
+        (
+            GOOD + "[alias]\nx = { serves = [] }\ny = { serve = 'fast', pick = 'loaded' }\nz = { pick = 'best' }",
+            [
+                "7: key 'alias.x.serves': is empty; name at least one serve",
+                "8: key 'alias.y.pick': has no effect without `serves`",
+                "9: key 'alias.z.pick': 'best' is not accepted; use first or loaded",
+                "9: key 'alias.z': alias 'z' has no `serve`; name the serve that it points to",
+            ],
+        ),
+        (
+            GOOD + "aliases = ['a b', ' a', 'a ', 'a\tb', '\u00a0', '']\n[alias.' x']\nserve = 'fast'",
+            [
+                *(
+                    f"6: key 'serve[fast].aliases[#{at}]': is not a valid model name: use 1 to 200"
+                    for at in range(2, 7)
+                ),
+                "7: key 'alias. x': is not a valid model name",
+            ],
+        ),
+        (
+            GOOD + "[[serve.variant]]\nset = { top_k = 1 }",
+            ["6: key 'serve[fast].variant[#1]': `name` is missing; every [[serve.variant]] needs one"],
+        ),
+        (
+            GOOD + "[[serve.variant]]\nname = 'fast'",
+            ["7: key 'serve[fast].variant[fast].name': 'fast' already means serve 'fast' (line 3)"],
+        ),
+        (
+            GOOD + "[[serve.variant]]\nname = 'x*'\n[[serve.variant]]\nname = 'auto:y'\nset = { model = 'z' }",
+            [
+                "7: key 'serve[fast].variant[x*].name': is a pattern; only `aliases` may have the wildcards",
+                "9: key 'serve[fast].variant[auto:y].name': 'auto:y' is reserved for routing",
+                "10: key 'serve[fast].variant[auto:y].set': 'model' is what the client asks for",
+            ],
+        ),
+        (
+            GOOD + "[[serve.variant]]\nname = 'x'\n[[serve.variant]]\nname = 'x'",
+            ["9: key 'serve[fast].variant[x].name': 'x' already means variant 'x' of serve 'fast' (line 7)"],
+        ),
+        (
+            "[[serve]]\nname = 'a'\nabstract = true\n[[serve.variant]]\nname = 'x'",
+            ["4: key 'serve[a].variant': an abstract serve cannot be requested"],
+        ),
         ("[[serve]]\nname = 'a'", ["1: key 'serve[a]': serve 'a' has no `model`: give the path"]),
         (
             "[[serve]]\nname = 'a'\nengine = 'openai'\nmodel = 'x'",
@@ -560,3 +624,39 @@ class TestKeysAndApplications:
         monkeypatch.setenv("K", "k" * 16)
         [problem] = problems("[app.agents]\n[[front_door.keys]]\nname = 'a'\nvalue = 'env:K'\napp = 'agent'")
         assert problem == "5: key 'front_door.keys[a].app': there is no application 'agent'; did you mean 'agents'?"
+
+
+def test_a_probe_needs_identity_none(problems: Problems) -> None:
+    [found] = problems(GOOD + 'probe = "/ping"\n')
+    assert found.startswith("6: key 'serve[fast].probe': has no effect for serve 'fast': its identity is \"models\"")
+    assert 'set `identity = "none"`, or remove it' in found
+
+
+def test_a_health_path_is_a_path_or_the_word_none(problems: Problems) -> None:
+    [found] = problems(GOOD + 'health = "no"\n')
+    assert 'is not a path; write one like "/health"; or "none"' in found
+    [found] = problems(GOOD + 'identity = "modles"\n')
+    assert "'modles' is not accepted; use models or none; did you mean 'models'?" in found
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ('stop = "end {prt}"', "{prt} is not filled in; did you mean '{port}'?"),
+        ('stop = "end {pid} {{port}}"\nstop_grace = "0s"', "is never run: `stop_grace` is 0s"),
+        ('stop = "end {key}"\nkey = "env:PATH"', "uses {key}, but the serve has a `key` of its own"),
+        ('stop = "end"\ndriver = "systemd"\nport = 9000', "has no effect for serve 'fast': systemd stops its unit"),
+        ('stop = ""', "is empty; the first word is the program"),
+    ],
+)
+def test_a_stop_command_can_be_run(problems: Problems, keys: str, said: str) -> None:
+    [found] = problems(GOOD + keys + "\n")
+    assert said in found
+    assert "serve[fast].stop" in found
+
+
+def test_a_stop_command_is_for_what_stoker_stops_by_signals(problems: Problems) -> None:
+    [found] = problems('[[serve]]\nname = "a"\nbase_url = "http://h:1/v1"\nstop = "end"\n')
+    assert "it is external, so Stoker neither starts nor stops it" in found
+    [found] = problems('[[serve]]\nname = "a"\ncontainer = "c"\nport = 9000\nstop = "end"\n')
+    assert "its container has its own command" in found

@@ -86,7 +86,8 @@ def test_a_config_error_tells_every_problem() -> None:
 
 
 def test_endpoints_are_keyed_by_their_path() -> None:
-    assert all(path == endpoint.path and path.startswith(("/v1/", "/api/")) for path, endpoint in ENDPOINTS.items())
+    assert all(path == endpoint.path for path, endpoint in ENDPOINTS.items())
+    assert all(path.startswith(("/v1/", "/api/", "/sdapi/v1/")) for path in ENDPOINTS)
 
 
 def test_decisions_do_not_share_their_lists() -> None:

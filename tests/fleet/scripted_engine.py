@@ -15,6 +15,8 @@ def options() -> argparse.Namespace:
     parser.add_argument("--id", default="a")
     parser.add_argument("--key", default="")
     parser.add_argument("--health", type=int, default=200)
+    parser.add_argument("--no-models", action="store_true", help="no list of models, as whisper-server")
+    parser.add_argument("--probe", default="", help="a path that answers 200")
     parser.add_argument("--delay", type=float, default=0.0, help="seconds before it listens")
     parser.add_argument("--ignore-term", action="store_true")
     parser.add_argument("--wrap", action="store_true", help="serve in a child, and wait for it")
@@ -28,6 +30,10 @@ def options() -> argparse.Namespace:
 
 def answer(o: argparse.Namespace, head: str) -> tuple[int, object]:
     verb, path, _ = head.split(" ", 2)
+    if path == o.probe:
+        return 200, {}
+    if o.no_models and path == "/v1/models":
+        return 404, {}
     if path == "/health":
         return o.health, {"status": "ok" if o.health == 200 else "loading"}
     if o.key and f"Authorization: Bearer {o.key}" not in head:

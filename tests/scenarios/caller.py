@@ -139,6 +139,13 @@ def errors(events: list[SseEvent], dialect: str) -> list[dict[str, Any]]:
     return found
 
 
+def closing_errors(events: list[SseEvent], dialect: str) -> list[dict[str, Any]]:
+    """The error that the stream ends with, if it does. In Responses `response.failed` follows it."""
+    if dialect != "responses":
+        return errors(events[-1:], dialect)
+    return errors(events[-2:-1], dialect) if events[-1].name == "response.failed" else []
+
+
 async def ask(
     plane: Plane, model: str, text: str = "hello", dialect: str = "chat",
     headers: tuple[tuple[str, str], ...] = (), **fields: Any,

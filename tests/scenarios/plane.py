@@ -42,6 +42,8 @@ def toml(value: object) -> str:
     """A value as TOML; JSON but for tables."""
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{json.dumps(k)} = {toml(v)}" for k, v in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(toml, value)) + "]"
     return json.dumps(value)
 
 

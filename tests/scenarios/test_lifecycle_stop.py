@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from tests.scenarios.caller import STREAMING, Talk, ask, errors, is_complete, story, words
+from tests.scenarios.caller import STREAMING, Talk, ask, closing_errors, errors, is_complete, story, words
 from tests.scenarios.plane import Plane, config, free_port, poll, running, serve, until
 
 from stoker.testing.script.script import Script
@@ -82,7 +82,7 @@ async def test_an_engine_killed_in_mid_stream_gives_one_error_event_and_is_start
         events = await stream.rest()
         found = errors(events, dialect)
         assert len(found) == 1
-        assert errors(events[-1:], dialect) == found
+        assert closing_errors(events, dialect) == found
         assert found[0]["code"] == "upstream_broke"
         assert not is_complete(events, dialect)
         reply = await silent.reply()
@@ -282,3 +282,31 @@ def test_a_second_plane_on_the_same_state_directory_is_refused_and_the_first_goe
         assert str(first.pid) in plane.said()
         plane.process = first
         poll(lambda: plane.ask("GET", "/healthz")[0] == 200, "the first goes on")
+
+
+@story
+async def test_a_crash_during_a_stop_command_leaves_neither_it_nor_the_serve_unknown() -> None:
+    stop = ["sh", "-c", "echo stop begins; exec sleep 300"]
+    with running(serve("slow", stop=stop, stop_grace="60s")) as plane:
+        assert (await ask(plane, "slow")).status == 200
+        pid = plane.serve("slow")["pid"]
+        async with asyncio.TaskGroup() as tasks:
+            unloading = tasks.create_task(asyncio.to_thread(_unload, plane, "slow"))
+            await until(lambda: "stop begins" in plane.log("slow"), "the command runs")
+            plane.signal(signal.SIGKILL)
+            plane.exit_code()
+        assert not unloading.result(), "the answer never came"
+        assert any("sleep 300" in command for command in plane.processes().values())
+        plane.start()
+        assert not any("sleep 300" in command for command in plane.processes().values())
+        assert plane.serve("slow")["pid"] == pid, "it goes on, and is known"
+        plane.write(config(serve("slow", stop=stop, stop_grace="300ms")))
+        assert plane.admin("reload")[0] == 200
+        assert plane.serve("slow")["pid"] == pid, "more time to stop is no reason for a restart"
+
+
+def _unload(plane: Plane, name: str) -> bool:
+    try:
+        return plane.admin("unload", serve=name)[0] == 200
+    except OSError:
+        return False

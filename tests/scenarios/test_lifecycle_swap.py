@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from tests.scenarios.caller import STREAMING, Talk, ask, errors, is_complete, said, story, words
+from tests.scenarios.caller import STREAMING, Talk, ask, closing_errors, errors, is_complete, said, story, words
 from tests.scenarios.plane import Plane, running, serve, until
 
 from stoker.testing.script.script import Script
@@ -170,7 +170,7 @@ async def test_streams_past_the_drain_timeout_end_with_one_error_event_in_their_
         request_id = (await stream.opened()).header("x-request-id")
     found = errors(events, dialect)
     assert len(found) == 1
-    assert errors(events[-1:], dialect) == found, "something came after the error"
+    assert closing_errors(events, dialect) == found, "something came after the error"
     assert found[0]["code"] == "cut"
     assert "next" in found[0]["message"]
     assert not is_complete(events, dialect)

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator
 
 import pytest
-from tests.scenarios.caller import STREAMING, Talk, ask, errors, is_complete, story, words
+from tests.scenarios.caller import STREAMING, Talk, ask, closing_errors, errors, is_complete, story, words
 from tests.scenarios.plane import Plane, running, serve, until
 
 from stoker.testing.client import FramingError, RawClient
@@ -119,7 +119,7 @@ async def test_an_upstream_that_ends_in_mid_stream_gives_one_error_and_no_normal
         assert await stream.read() == b"", "the connection is still open"
     found = errors(events, dialect)
     assert len(found) == 1
-    assert errors(events[-1:], dialect) == found, "something came after the error"
+    assert closing_errors(events, dialect) == found, "something came after the error"
     assert found[0]["code"] == "upstream_broke"
     assert not is_complete(events, dialect)
     assert not any("stop" in event.data and "stop_reason" not in event.data for event in events[:-1])
@@ -230,7 +230,7 @@ async def test_a_long_silence_is_bridged_by_pings_and_then_ended(dialect: str) -
             events = await stream.rest()
         found = errors(events, dialect)
         assert [error["code"] for error in found] == ["stalled"]
-        assert errors(events[-1:], dialect) == found
+        assert closing_errors(events, dialect) == found
         spoken = max(place for place, event in enumerate(events) if "tok1" in event.data)
         later = [event for event in events[spoken:] if event.comment == "ping" or event.name == "ping"]
         assert len(later) > 1, "no pings in the silence after the second token"

@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from stoker.domain.decision import Attempt, Decision, OrchestratedRecord, Routed
 from stoker.domain.tier import Cost
+from stoker.domain.usage import MediaUnits
 from stoker.request.decide.breaker import BreakerState
 from stoker.store import labels
 from stoker.store.exposition import expose
@@ -51,6 +52,17 @@ def scrape(metrics: Metrics, status: Mapping[str, object] | None = None) -> dict
 
 def value(samples: dict[str, dict[Labels, float]], name: str, **labels: str) -> float | None:
     return samples.get(name, {}).get(frozenset(labels.items()))
+
+
+def test_audio_and_images_are_counted_by_serve_and_unit() -> None:
+    metrics = Metrics()
+    metrics.observe(sealed(media=MediaUnits(audio_seconds=2.5)))
+    metrics.observe(sealed(media=MediaUnits(audio_seconds=0.5, images=3)))
+    metrics.observe(sealed())
+    samples = scrape(metrics)
+    assert value(samples, "stoker_media_total", serve="fast", unit="audio_seconds") == 3.0
+    assert value(samples, "stoker_media_total", serve="fast", unit="images") == 3
+    assert value(samples, "stoker_media_total", serve="fast", unit="characters") is None
 
 
 # -- requests -----------------------------------------------------------------------------------------------------
@@ -255,6 +267,7 @@ def full() -> Metrics:
     """Every series has a sample."""
     metrics = Metrics()
     metrics.observe(sealed(**STREAMED, queued=0.1, input_tokens=1, cached_tokens=1, reason="stalled"))
+    metrics.observe(sealed(media=MediaUnits(1.0, 2, 3)))
     metrics.observe_swap("slow", "gpu0", "done", {"drain": 1.0, "stop": 0.5, "start": 2.0, "ready": 0.25})
     metrics.observe_load_failure("slow")
     metrics.observe_legacy("team", "/api/chat", "answered")

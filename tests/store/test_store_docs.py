@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.store.test_metrics import STATUS, full
 
 from stoker.domain.decision import Attempt, Candidate, Decision, OrchestratedRecord, Routed
+from stoker.domain.usage import MediaUnits
 from stoker.store.exposition import expose
 from stoker.store.labels import OUTCOMES, STATES
 
@@ -47,6 +48,7 @@ def test_decisions_page_lists_every_field_and_only_those() -> None:
             ("routed", Routed),
             ("routed.attempts", Attempt),
             ("orchestrated", OrchestratedRecord),
+            ("media", MediaUnits),
         )
         for field in msgspec.structs.fields(kind)
     ]

@@ -140,3 +140,8 @@ async def test_sglang_tells_about_itself_under_both_spellings() -> None:
         for path in ("/server_info", "/get_server_info"):
             assert (await call(server, "GET", path))[1]["context_length"] == 99
         assert (await call(server, "GET", "/model_info"))[1]["model_path"] == "big"
+
+
+async def test_a_path_is_absent_on_command() -> None:
+    async with ScriptedServer(Script(absent="/health,/v1/models")) as server:
+        assert [(await call(server, "GET", path))[0] for path in ("/health", "/v1/models", "/props")] == [404, 404, 200]

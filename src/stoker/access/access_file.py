@@ -24,9 +24,10 @@ VERSION = 1
 BUSY_WAIT = 2.0
 USAGE_COLUMNS = (
     "requests", "failed", "input", "cached", "output", "reasoning", "cost", "accelerator_seconds", "swap_seconds",
-    "ttft_sum", "ttft_count", "decode_tokens", "decode_seconds",
+    "ttft_sum", "ttft_count", "decode_tokens", "decode_seconds", "audio_seconds", "characters", "images",
 )  # fmt: skip
-"""The amounts of one row of usage, all additive."""
+"""The amounts of one row of usage, all additive. New ones go to the end: files get them as columns when they are
+opened."""
 _SCHEMA = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL)",
     "CREATE TABLE keys (name TEXT PRIMARY KEY, record TEXT NOT NULL)",
@@ -180,10 +181,20 @@ def _connect(path: Path) -> sqlite3.Connection:
             for statement in _SCHEMA:
                 db.execute(statement)
             db.execute("COMMIT")
+        else:
+            _add_columns(db)
     except BaseException:
         db.close()
         raise
     return db
+
+
+def _add_columns(db: sqlite3.Connection) -> None:
+    """Those that a file of an earlier version lacks."""
+    known = {row[1] for row in db.execute("PRAGMA table_info(usage)")}
+    for name in USAGE_COLUMNS:
+        if name not in known:
+            db.execute(f"ALTER TABLE usage ADD COLUMN {name} REAL NOT NULL DEFAULT 0")
 
 
 _key = msgspec.json.Decoder(RuntimeKey)

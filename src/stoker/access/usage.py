@@ -10,7 +10,7 @@ from stoker.access.limits import Amounts
 from stoker.domain.decision import Decision
 from stoker.domain.key import Key
 from stoker.domain.tier import Cost
-from stoker.domain.usage import ServeUsage
+from stoker.domain.usage import MediaUnits, ServeUsage
 
 HOUR = 3600
 SHORTEST_STREAM = 0.1
@@ -40,15 +40,21 @@ def amounts_of(usages: Iterable[ServeUsage], costs: Mapping[str, Cost]) -> Amoun
 class _Row:
     """One row of usage while it grows. Calls of serves are remembered, and added up together: that is cheaper."""
 
-    __slots__ = ("decode_seconds", "decode_tokens", "failed", "requests", "sums", "swap", "ttfts", "uncounted")
+    __slots__ = ("decode_seconds", "decode_tokens", "failed", "media", "requests", "sums", "swap", "ttfts", "uncounted")
 
     def __init__(self) -> None:
         self.requests = self.failed = self.decode_tokens = 0
         self.swap = self.decode_seconds = 0.0
+        self.media = [0.0] * 3
+        """Seconds of audio, characters, images."""
         self.ttfts: list[float] = []
         self.uncounted: list[ServeUsage] = []
         self.sums = [0.0] * 5
         """Of `uncounted` ones that were added up: input, cached, output, reasoning, accelerator seconds."""
+
+    def add_media(self, units: MediaUnits) -> None:
+        found = units.audio_seconds, units.characters, units.images
+        self.media = [before + (amount or 0) for before, amount in zip(self.media, found, strict=True)]
 
     def count(self) -> None:
         """Add up what is uncounted."""
@@ -64,7 +70,7 @@ class _Row:
         money = 0.0 if cost is None else cost.of(prompt, output)
         return (
             self.requests, self.failed, prompt, cached, output, reasoning, money, accelerator, self.swap,
-            sum(self.ttfts), len(self.ttfts), self.decode_tokens, self.decode_seconds,
+            sum(self.ttfts), len(self.ttfts), self.decode_tokens, self.decode_seconds, *self.media,
         )  # fmt: skip
 
 
@@ -94,6 +100,8 @@ class UsageTotals:
         row = self._rows.get(place) or self._row(place)
         row.requests += 1
         row.uncounted += usages
+        if decision.media is not None:
+            row.add_media(decision.media)
         if decision.outcome != "served":
             row.failed += 1
         elif decision.stream and decision.ttft is not None:

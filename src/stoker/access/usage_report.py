@@ -70,4 +70,7 @@ def _figures(sums: list[float]) -> dict[str, Any]:
         "swap_seconds": round(one["swap_seconds"], 3),
         "ttft": round(one["ttft_sum"] / ttfts, 4) if ttfts else None,
         "tokens_per_second": round(one["decode_tokens"] / seconds, 2) if seconds > 0 else None,
+        "audio_seconds": round(one["audio_seconds"], 3),
+        "characters": int(one["characters"]),
+        "images": int(one["images"]),
     }

@@ -9,8 +9,8 @@ from stoker.domain.access import Settings
 from stoker.domain.serve import Serve, Slot, on_devices
 from stoker.fleet.engines.placement import placed
 from stoker.fleet.warm.keeper import budget
-from stoker.request.decide.aliases import with_aliases
-from stoker.request.decide.names import Names
+from stoker.request.decide.aliases import with_aliases, with_choices
+from stoker.request.decide.names import UNKNOWN_STATES, Names, ServeStates
 from stoker.store.profile import Rows, configured_rows
 
 
@@ -80,14 +80,17 @@ def placed_serves(settings: Settings) -> list[Serve]:
     return [on_devices(serve, slots[serve.slot]) if serve.slot in slots else serve for serve in serves]
 
 
-def names_of(settings: Settings, serves: Iterable[Serve]) -> Names:
+def names_of(settings: Settings, serves: Iterable[Serve], states: ServeStates = UNKNOWN_STATES) -> Names:
     """The model names that requests may use: those of `serves`, with their aliases, and those of tiers.
 
-    Clouds have no name if `allow_cloud` is off.
+    `states`: what aliases for several serves choose by. Clouds have no name if `allow_cloud` is off.
     """
-    router = settings.router
+    router, choices = settings.router, settings.alias_choices
+    serves = with_choices(serves, choices)
+    lists_aliases = settings.front_door.list_aliases
     if router is None:
-        return Names(serves)
+        return Names(serves, choices, states, lists_aliases)
     forbidden = {tier.serve for tier in router.tiers if tier.cloud and not router.allow_cloud}
     tiers = {tier.name: tier.serve for tier in router.tiers if tier.name != tier.serve}
-    return Names(serve for serve in with_aliases(serves, tiers) if serve.name not in forbidden)
+    allowed = (serve for serve in with_aliases(serves, tiers) if serve.name not in forbidden)
+    return Names(allowed, choices, states, lists_aliases)

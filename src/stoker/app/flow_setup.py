@@ -24,7 +24,7 @@ from stoker.orchestrate.checks.checker import check_notes
 from stoker.orchestrate.orchestrators import OrchestratorContext, Orchestrators
 from stoker.quality.promotion.promotions import Promotions
 from stoker.request.accept.budget import budget_for
-from stoker.request.decide.names import Names
+from stoker.request.decide.names import Names, ServeStates
 from stoker.request.relay.image_fetcher import ImageFetcher
 from stoker.routing.classifier import classifier
 from stoker.routing.collaborators import Collaborators
@@ -84,6 +84,7 @@ class FlowSetup:
             ImageFetcher(settings.media),
             (*keys_of(settings.front_door, settings.serves), *secrets),
             budget_for(settings.front_door, self._memory),
+            settings.paths.state,
         )
 
     def _orchestrators(self, settings: Settings, dispatcher: Dispatcher | None) -> Orchestrators | None:
@@ -101,7 +102,12 @@ class FlowSetup:
 
     def names(self, settings: Settings) -> Names:
         """Model names, with each alias at the serve to which it was moved."""
-        return names_of(settings, self._promotions.serves)
+        residency = self._fleet.conductor.residency
+
+        def is_available(name: str) -> bool:
+            return not residency.unavailable_reason(name, SystemClock.now())
+
+        return names_of(settings, self._promotions.serves, ServeStates(residency.is_loaded, is_available))
 
     def allowed(self) -> set[tuple[str, str]]:
         """Tier and class of each measurement by which a tier may serve."""

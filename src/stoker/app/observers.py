@@ -28,6 +28,7 @@ from stoker.domain.events import (
     ServeRestarted,
     SwapEnded,
 )
+from stoker.domain.serve import IDENTITY_NOT_PROVED
 from stoker.domain.swap import SwapReport
 from stoker.quality.monitor import QualityMonitor
 from stoker.quality.promotion.promotions import Promotions
@@ -75,10 +76,11 @@ class Observer:
         match event:
             case SwapEnded(report):
                 self._on_swap(report)
-            case ServeAdopted(serve):
+            case ServeAdopted(serve, is_identified):
+                without = "" if is_identified else f"; {IDENTITY_NOT_PROVED}"
                 self._quality.monitor.on_ready(serve)
-                self._announce(f"adopted {serve}, which was still running")
-                self._note("adopted", serve, "it was still running")
+                self._announce(f"adopted {serve}, which was still running{without}")
+                self._note("adopted", serve, f"it was still running{without}")
             case ServeExited(serve, detail):
                 self._quality.monitor.on_stopped(serve)
                 self._note("exited", serve, detail)

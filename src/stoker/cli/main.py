@@ -19,6 +19,7 @@ from stoker.cli.commands import (
     eval,
     fit,
     gate,
+    import_config,
     init,
     install,
     keys,
@@ -69,6 +70,7 @@ app.command()(run_command.run)
 app.add_typer(orchestrator.app, name="orchestrator")
 app.command()(watchdog.watchdog)
 app.command()(init.init)
+app.add_typer(import_config.app, name="import")
 app.command()(doctor.doctor)
 app.command()(fit.fit)
 app.command()(stage.stage)
@@ -77,6 +79,7 @@ app.add_typer(eval.app, name="eval")
 app.add_typer(results.app, name="results")
 app.add_typer(profile.app, name="profile")
 app.add_typer(config.app, name="config")
+app.add_typer(import_config.app, name="import")
 app.add_typer(install.app, name="install")
 
 

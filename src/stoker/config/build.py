@@ -15,26 +15,39 @@ from stoker.config.paths import VAULT, absolute, default_state, default_vault, i
 from stoker.config.secrets import UnreadableSecret, key_weakness, read_secret
 from stoker.config.tables.edge import build_edges
 from stoker.config.tables.file import File, PathsTable, RequiresTable, ServeTable, SlotTable, SwapTable
-from stoker.config.tables.gates import build_aliases, build_gates, task_names
+from stoker.config.tables.gates import build_aliases, build_choices, build_gates, task_names
 from stoker.config.tables.media import build_media
 from stoker.config.tables.orchestrator import build_orchestrators
+from stoker.config.tables.request import build_request, build_variants
 from stoker.config.tables.router import build_router
 from stoker.config.tables.translation import build_translation
 from stoker.config.tables.value_checks import split_status
 from stoker.domain.access import Conversations, FrontDoor, Paths, ResponseStorage, Settings, WarmPool, Watchdog
-from stoker.domain.dialect import SPOKEN as ANY_SPOKEN
-from stoker.domain.dialect import Dialect
+from stoker.domain.dialect import TEXT, Dialect
 from stoker.domain.key import App, make_key
-from stoker.domain.serve import Driver, Requires, Secret, Serve, Slot, Status, SwapPolicy, Tuning, Warmth
+from stoker.domain.serve import (
+    Driver,
+    FallbackCause,
+    Requires,
+    Secret,
+    Serve,
+    ServeIdentity,
+    Slot,
+    Status,
+    SwapPolicy,
+    Tuning,
+    Warmth,
+)
 from stoker.request.decide.alias_patterns import is_pattern
 
 SPOKEN = {
     "llama.cpp": frozenset((Dialect.CHAT, Dialect.COMPLETIONS, Dialect.MESSAGES, Dialect.RESPONSES)),
-    "vllm": ANY_SPOKEN,
-    "sglang": ANY_SPOKEN,
+    "vllm": TEXT,
+    "sglang": TEXT,
     "openai": frozenset((Dialect.CHAT, Dialect.COMPLETIONS)),
 }
-"""What an engine speaks unless `dialects` says so: llama.cpp needs its own start for embeddings and rerank."""
+"""What an engine speaks unless `dialects` says so: llama.cpp needs its own start for embeddings and rerank. No
+engine's usual start speaks a dialect of audio or images."""
 
 Secrets = dict[KeyPath, Secret]
 
@@ -112,6 +125,7 @@ def build(
         apps=tuple(App(name, table.to_settings()) for name, table in file.app.items()),
         gates=build_gates(file.gate),
         aliases=build_aliases(file.alias),
+        alias_choices=build_choices(file.alias),
         orchestrators=build_orchestrators(file.orchestrator, *orchestrator_files),
         edges=build_edges(file.edge, _edge_keys(secrets), directory),
         media=build_media(file.media),
@@ -159,6 +173,7 @@ def _front_door(doc: ConfigDocument, file: File, secrets: Secrets, directory: Pa
         port=door.port,
         prefixes=tuple(dict.fromkeys(door.prefixes)),
         body_limit=door.body_limit,
+        upload_limit=door.upload_limit,
         body_budget=door.body_budget,
         queue_bytes=door.queue_bytes,
         max_messages=door.max_messages,
@@ -167,11 +182,13 @@ def _front_door(doc: ConfigDocument, file: File, secrets: Secrets, directory: Pa
         commit_after=door.commit_after,
         stall_timeout=door.stall_timeout,
         keep_alive=door.keep_alive,
+        loading=door.loading,
         auth=False if door.auth == "none" else True if doc.holds(("front_door", "auth")) else None,
         keys=keys,
         allowed_hosts=tuple(door.allowed_hosts),
         allowed_origins=tuple(door.allowed_origins),
         trusted_proxies=tuple(door.trusted_proxies),
+        list_aliases=door.list_aliases,
         ollama_api=door.ollama_api,
         upstream_errors=door.upstream_errors,
         shutdown_grace=door.shutdown_grace,
@@ -236,12 +253,16 @@ def _serve(entry: ServeEntry, key: Secret | None, directory: Path, vault: Path) 
         description=table.description or "",
         metadata=dict(table.metadata),
         listed=table.listed,
+        request=build_request(table.request),
+        variants=build_variants(table.variant),
         modalities=tuple(table.modalities),
         driver=Driver(entry.driver),
         cmd=None if table.cmd is None else tuple(table.cmd),
         host=table.host,
         port=table.port,
-        health=table.health,
+        identity=ServeIdentity(table.identity),
+        health=None if table.probe is not None and "health" not in table.model_fields_set else table.health,
+        probe=table.probe,
         canary=table.canary,
         base_url=table.base_url,
         key=key,
@@ -254,6 +275,7 @@ def _serve(entry: ServeEntry, key: Secret | None, directory: Path, vault: Path) 
         preload=table.preload,
         idle_unload=table.idle_unload,
         ready_timeout=table.ready_timeout,
+        stop=None if table.stop is None else tuple(table.stop),
         stop_grace=table.stop_grace,
         env=dict(table.env),
         extra_args=tuple(table.extra_args),
@@ -268,6 +290,7 @@ def _serve(entry: ServeEntry, key: Secret | None, directory: Path, vault: Path) 
         up=None if table.up is None else tuple(table.up),
         unit=(table.unit or f"stoker-serve-{entry.name}.service") if entry.driver == "systemd" else None,
         fallback=table.fallback,
+        fallback_on=tuple(dict.fromkeys(map(FallbackCause, table.fallback_on))),
         warm=Warmth(table.warm),
         sleep_level=table.sleep_level,
         keep_conversations=table.keep_conversations,

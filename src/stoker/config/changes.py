@@ -22,8 +22,8 @@ NEEDS_RESTART = {
     "front_door.tls": _NEEDS_REPLACEMENT,
 }
 """What a running Stoker cannot change, and what to do instead. The rest of `paths` comes with it."""
-_SECTIONS = {"serves": "serve", "apps": "app", "gates": "gate", "aliases": "alias", "orchestrators": "orchestrator",
-             "edges": "edge"}  # fmt: skip
+_SECTIONS = {"serves": "serve", "apps": "app", "gates": "gate", "aliases": "alias", "alias_choices": "alias",
+             "orchestrators": "orchestrator", "edges": "edge"}  # fmt: skip
 """The names in the file of those fields of `Settings` that have another one there."""
 
 

@@ -28,6 +28,9 @@ class ConfigDocument:
         self._titles: dict[KeyPath, str] = {
             (section, i): _title(row) for section in ("serve", "tier") for i, row in enumerate(_rows(self.raw, section))
         }
+        for i, row in enumerate(_rows(self.raw, "serve")):
+            for j, variant in enumerate(_rows(row, "variant") if isinstance(row, dict) else ()):
+                self._titles["serve", i, "variant", j] = _title(variant)
         front_door = self.raw.get("front_door")
         if isinstance(front_door, dict):
             for i, row in enumerate(_rows(front_door, "keys")):
@@ -65,13 +68,15 @@ class ConfigDocument:
         return title
 
     def spoil(self, path: KeyPath) -> None:
-        """Forget the value at `path`, so that the rest can still be checked. `is_spoiled` remembers."""
+        """Forget the value at `path`, or the list that it is in, so that the rest can still be checked. `is_spoiled`
+        remembers.
+        """
         while path and not isinstance(path[-1], str):
             path = path[:-1]
         table: Any = self.raw
         for part in path[:-1]:
             table = table[part]
-        del table[path[-1]]
+        table.pop(path[-1], None)  # another item of the list was wrong, too
         self._spoiled.add(path)
 
     def rename(self, path: KeyPath, new: str) -> None:

@@ -20,10 +20,11 @@ from stoker.config.tables.file import (
     WarmTable,
     WatchdogTable,
 )
-from stoker.config.tables.gates import AliasTable, GateTable
+from stoker.config.tables.gates import GateTable, show_alias, show_choice
 from stoker.config.tables.keys import show_app, show_key
 from stoker.config.tables.media import MediaTable
 from stoker.config.tables.orchestrator import show_orchestrator
+from stoker.config.tables.request import show_request, show_variant
 from stoker.config.tables.responses import ResponsesTable
 from stoker.config.tables.router import show_router, show_tier
 from stoker.config.tables.tls import TlsTable
@@ -55,7 +56,8 @@ def show(settings: Settings) -> dict[str, object]:
         "gate": {
             gate.name: GateTable.show(gate, conditions=[one.text for one in gate.conditions]) for gate in settings.gates
         },
-        "alias": {alias.name: AliasTable.show(alias) for alias in settings.aliases}
+        "alias": {alias.name: show_alias(alias) for alias in settings.aliases}
+        | {choice.name: show_choice(choice) for choice in settings.alias_choices}
         | {name: {"serve": meant} for name, meant in (router.aliases if router is not None else {}).items()},
         "orchestrator": {one.name: show_orchestrator(one) for one in settings.orchestrators},
         "edge": {edge.name: show_edge(edge) for edge in settings.edges},
@@ -124,12 +126,16 @@ def _serve(serve: Serve) -> dict[str, Any]:
         purpose=serve.purpose or None,
         title=serve.title or None,
         description=serve.description or None,
+        fallback_on=None if serve.fallback is None else list(serve.fallback_on),
+        request=show_request(serve.request),
+        variant=[show_variant(variant) for variant in serve.variants],
         dialects=None if serve.asks_dialects else sorted(serve.dialects),  # the engine is asked once it is ready
         key=serve.key.source if serve.key else None,
         translation=show_translation(serve.translation),
         env={name: HIDDEN if is_secret_variable(name) else value for name, value in serve.env.items()},
         requires=RequiresTable.show(serve.requires),
         cmd=None if serve.cmd is None else _hide(serve.cmd),
+        stop=None if serve.stop is None else _hide(serve.stop),
         up=None if serve.up is None else _hide(serve.up),
         extra_args=_hide(serve.extra_args),
     )

@@ -13,7 +13,7 @@ from stoker.config.line_numbers import KeyPath
 from stoker.config.tables.file import File, ServeTable
 from stoker.domain.nearest import did_you_mean
 
-_OWN = frozenset(("name", "served_name", "aliases", "extends", "abstract"))
+_OWN = frozenset(("name", "served_name", "aliases", "variant", "extends", "abstract"))
 
 
 @dataclass(frozen=True, slots=True)

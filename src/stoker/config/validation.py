@@ -21,12 +21,13 @@ def check(doc: ConfigDocument) -> File:
         try:
             return File.model_validate(doc.raw)
         except ValidationError as error:
-            findings = error.errors(include_url=False)
-            paths = [_path(doc, finding["loc"]) for finding in findings]
-            for path, finding in zip(paths, findings, strict=True):
-                if doc.holds(path):
-                    doc.problem(path, _sentence(path, finding))
-                    doc.spoil(path)
+            findings: dict[KeyPath, ErrorDetails] = {}
+            for finding in error.errors(include_url=False):  # several of one value if it may have several types
+                findings.setdefault(_path(doc, finding["loc"]), finding)
+            for path, finding in findings.items():
+                doc.problem(path, _sentence(path, finding))
+            for path in findings:
+                doc.spoil(path)
 
 
 def _path(doc: ConfigDocument, loc: tuple[int | str, ...]) -> KeyPath:

@@ -16,7 +16,7 @@ from stoker.domain.access import Settings
 from stoker.domain.edge import EDGE_SCHEME, Edge
 from stoker.domain.nearest import nearest
 from stoker.domain.routing import RouterSettings
-from stoker.domain.serve import Driver, Secret, Serve, Slot
+from stoker.domain.serve import Driver, FallbackCause, Secret, Serve, ServeIdentity, Slot
 from stoker.domain.task import CLASSES
 from stoker.domain.tier import Cost, Tier
 from stoker.request.accept.tls import WARN_DAYS, load_certificate
@@ -32,6 +32,7 @@ def warnings(settings: Settings) -> list[str]:
     found += _slots(settings)
     for serve in settings.serves:
         found += [f"serve '{serve.name}': {text}" for text in _serve(serve)]
+    found += _fallbacks(settings)
     if settings.router is not None:
         found += _routing(settings.router, settings.serves)
     found += _edges(settings)
@@ -73,7 +74,7 @@ SHORTEST_SECRET = 8
 def secrets_of(serve: Serve) -> Iterator[str]:
     """The secrets in a serve's environment and command lines, recognised by the names of variables and options."""
     values = [value for name, value in serve.env.items() if is_secret_variable(name)]
-    for words in (serve.cmd or (), serve.extra_args, serve.up or ()):
+    for words in (serve.cmd or (), serve.extra_args, serve.up or (), serve.stop or ()):
         values += [
             words[at].partition("=")[2] if words[at].startswith("-") else words[at] for at in secret_words(words)
         ]
@@ -193,6 +194,18 @@ def _quoted(names: Iterable[str]) -> str:
     return " and ".join(f"'{name}'" for name in sorted(names))
 
 
+def _fallbacks(settings: Settings) -> Iterator[str]:
+    slots = {slot.name: slot for slot in settings.slots if slot.memory is None}
+    by_name = {serve.name: serve for serve in settings.serves}
+    for serve in settings.serves:
+        is_swapped = serve.slot in slots and serve.fallback in by_name and by_name[serve.fallback].slot == serve.slot
+        if is_swapped and FallbackCause.BUSY in serve.fallback_on:
+            yield (
+                f"serve '{serve.name}': when it is busy, its fallback '{serve.fallback}' has to swap it out, because "
+                f"slot '{serve.slot}' holds one serve at a time; give the slot `memory`, or another one to the fallback"
+            )
+
+
 def _serve(serve: Serve) -> Iterator[str]:
     if serve.max_active > serve.parallel:
         yield (
@@ -205,6 +218,8 @@ def _serve(serve: Serve) -> Iterator[str]:
         yield f"the weights {serve.model} do not exist; switching to it is refused until they do"
     if serve.keep_loaded and serve.idle_unload is not None:
         yield "keep_loaded overrides idle_unload: it is never unloaded"
+    if serve.identity is ServeIdentity.NONE and serve.engine != "openai":
+        yield f'engine {serve.engine} lists its models, and identity "none" does not look: remove `identity`'
     if serve.keep_loaded and serve.preload:
         yield "keep_loaded includes preload: remove preload"
     if not is_loopback(serve.host):
@@ -212,7 +227,7 @@ def _serve(serve: Serve) -> Iterator[str]:
     for name in serve.env:
         if is_secret_variable(name):
             yield f"env.{name} looks like a secret in the configuration file; keep the file at mode 0600"
-    for words in (serve.cmd or (), serve.extra_args):
+    for words in (serve.cmd or (), serve.extra_args, serve.stop or ()):
         for option in secret_words(words).values():
             yield f"the value of {option} is a secret in the configuration file: give it as `key` and write {{key}}"
 

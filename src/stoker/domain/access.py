@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from stoker.domain.alias_choice import AliasChoice
 from stoker.domain.edge import Edge
 from stoker.domain.gate import Alias, Gate
 from stoker.domain.key import App, Key
@@ -40,6 +41,8 @@ class FrontDoor(Bounds):
     port: int = 8000
     prefixes: tuple[str, ...] = ()
     body_limit: int = 32 * 2**20
+    upload_limit: int = 200 * 2**20
+    """Of forms with files, which are kept on disk."""
     body_budget: int | None = None
     """Bytes of all request bodies held at once; None: a tenth of the machine's memory, at least 64 MiB."""
     commit_after: float = 45.0
@@ -48,6 +51,8 @@ class FrontDoor(Bounds):
     """Seconds without a byte from the serve, after its first byte, that end a stream; 0: no limit."""
     keep_alive: float = 15.0
     """Seconds between pings once a stream is committed and silent."""
+    loading: str = "ping"
+    """What a streaming client gets while its model loads: `ping`, `reasoning` (chat: lines of thinking) or `off`."""
     auth: bool | None = None
     """Whether a key is required; None: if there is one. False only with an explicit `auth = "none"`."""
     keys: tuple[Key, ...] = ()
@@ -57,6 +62,8 @@ class FrontDoor(Bounds):
     allowed_origins: tuple[str, ...] = ()
     trusted_proxies: tuple[str, ...] = ()
     """Addresses and networks whose `X-Forwarded-*` headers are believed; `*`: of everybody, on loopback only."""
+    list_aliases: bool = True
+    """Whether lists of models have aliases, too."""
     ollama_api: str = "answer"
     """`answer` or `refuse` requests of Ollama's API."""
     upstream_errors: str = "show"
@@ -164,6 +171,7 @@ class Settings:
     apps: tuple[App, ...] = ()
     gates: tuple[Gate, ...] = ()
     aliases: tuple[Alias, ...] = ()
+    alias_choices: tuple[AliasChoice, ...] = ()
     orchestrators: tuple[Orchestrator, ...] = ()
     edges: tuple[Edge, ...] = ()
     media: Media = Media()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from stoker.domain.usage import MediaUnits
+
 
 class Candidate(msgspec.Struct, frozen=True):
     """A serve that was considered, and why it was not used (empty: it was)."""
@@ -108,5 +110,7 @@ class Decision(msgspec.Struct):
     """None: the request named its model."""
     orchestrated: OrchestratedRecord | None = None
     """None: the request did not name an orchestrator."""
+    media: MediaUnits | None = None
+    """None: the request was about text."""
     unrecorded: int = 0
     """How many requests with the same key were refused for the same reason before this one, without a record."""

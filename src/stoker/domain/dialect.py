@@ -21,6 +21,12 @@ class Dialect(StrEnum):
     """Ollama's `/api/generate`: only clients speak it."""
     OLLAMA_EMBED = "ollama-embed"
     """Ollama's `/api/embed`, and `/api/embeddings` before it: only clients speak it."""
+    SPEECH = "speech"
+    """Text to audio."""
+    TRANSCRIPTION = "transcription"
+    """Audio to text."""
+    IMAGE = "image"
+    """Images from text, or from other images."""
 
 
 OLLAMA: frozenset[Dialect] = frozenset((Dialect.OLLAMA_CHAT, Dialect.OLLAMA_GENERATE))
@@ -28,6 +34,20 @@ OLLAMA: frozenset[Dialect] = frozenset((Dialect.OLLAMA_CHAT, Dialect.OLLAMA_GENE
 OLLAMA_API: frozenset[Dialect] = OLLAMA | {Dialect.OLLAMA_EMBED}
 SPOKEN: frozenset[Dialect] = frozenset(Dialect) - OLLAMA_API
 """The dialects that a serve can speak; requests in the others are translated."""
+MEDIA: frozenset[Dialect] = frozenset((Dialect.SPEECH, Dialect.TRANSCRIPTION, Dialect.IMAGE))
+"""Dialects of audio and images. Nothing is translated to or from them, and Stoker does not read the answers."""
+TEXT: frozenset[Dialect] = SPOKEN - MEDIA
+
+
+class RequestForm(StrEnum):
+    """Where a request says which model it is for."""
+
+    JSON = "json"
+    """In its body, a JSON object."""
+    MULTIPART = "multipart"
+    """In a field of a form, `multipart/form-data`, which may have large files."""
+    QUERY = "query"
+    """In the query of its URL: it has no body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +55,7 @@ class Endpoint:
     """One inference path.
 
     `generates` says whether a request here takes one of the serve's `max_active` places;
-    `streams` whether `"stream": true` is understood.
+    `streams` whether `"stream": true` is understood by every serve: then Stoker may begin the stream itself.
     """
 
     path: str
@@ -44,8 +64,28 @@ class Endpoint:
     streams: bool = True
     streams_unasked: bool = False
     """Whether a request without `stream` gets a stream."""
+    takes_parameters: bool = True
+    """Whether a serve's request parameters apply: what only counts or compacts takes no others than its own."""
     must_read: bool = False
     """Whether Stoker reads and writes each request itself, because most engines do not have this path."""
+    form: RequestForm = RequestForm.JSON
+    is_media: bool = False
+
+    @property
+    def has_tokens(self) -> bool:
+        """Whether a request here has a prompt that has to fit the serve's context."""
+        return self.generates and not self.is_media
+
+    @property
+    def method(self) -> str:
+        return "GET" if self.form is RequestForm.QUERY else "POST"
+
+
+def _media(path: str, dialect: Dialect, form: RequestForm = RequestForm.JSON) -> Endpoint:
+    is_json = form is RequestForm.JSON
+    return Endpoint(
+        path, dialect, form is not RequestForm.QUERY, False, takes_parameters=is_json, form=form, is_media=True
+    )
 
 
 ENDPOINTS: dict[str, Endpoint] = {
@@ -56,13 +96,26 @@ ENDPOINTS: dict[str, Endpoint] = {
         Endpoint("/v1/embeddings", Dialect.EMBEDDINGS, streams=False),
         Endpoint("/v1/rerank", Dialect.RERANK, streams=False),
         Endpoint("/v1/responses", Dialect.RESPONSES),
-        Endpoint("/v1/responses/compact", Dialect.RESPONSES, streams=False),
+        Endpoint("/v1/responses/compact", Dialect.RESPONSES, streams=False, takes_parameters=False),
         Endpoint("/v1/responses/input_tokens", Dialect.RESPONSES, generates=False, streams=False, must_read=True),
         Endpoint("/v1/messages", Dialect.MESSAGES),
-        Endpoint("/v1/messages/count_tokens", Dialect.MESSAGES, generates=False, streams=False),
+        Endpoint("/v1/messages/count_tokens", Dialect.MESSAGES, False, streams=False, takes_parameters=False),
         Endpoint("/api/chat", Dialect.OLLAMA_CHAT, streams_unasked=True),
         Endpoint("/api/generate", Dialect.OLLAMA_GENERATE, streams_unasked=True),
         Endpoint("/api/embed", Dialect.OLLAMA_EMBED, streams=False),
         Endpoint("/api/embeddings", Dialect.OLLAMA_EMBED, streams=False),
+        _media("/v1/audio/speech", Dialect.SPEECH),
+        _media("/v1/audio/voices", Dialect.SPEECH, RequestForm.QUERY),
+        _media("/v1/audio/transcriptions", Dialect.TRANSCRIPTION, RequestForm.MULTIPART),
+        _media("/v1/audio/translations", Dialect.TRANSCRIPTION, RequestForm.MULTIPART),
+        _media("/v1/images/generations", Dialect.IMAGE),
+        _media("/v1/images/edits", Dialect.IMAGE, RequestForm.MULTIPART),
+        _media("/v1/images/variations", Dialect.IMAGE, RequestForm.MULTIPART),
+        _media("/sdapi/v1/txt2img", Dialect.IMAGE),
+        _media("/sdapi/v1/img2img", Dialect.IMAGE),
+        _media("/sdapi/v1/options", Dialect.IMAGE, RequestForm.QUERY),
+        _media("/sdapi/v1/samplers", Dialect.IMAGE, RequestForm.QUERY),
+        _media("/sdapi/v1/sd-models", Dialect.IMAGE, RequestForm.QUERY),
+        _media("/sdapi/v1/loras", Dialect.IMAGE, RequestForm.QUERY),
     )
 }

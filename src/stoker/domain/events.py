@@ -26,6 +26,8 @@ class ServeAdopted:
     """An earlier run of Stoker left this serve running, and it is managed again."""
 
     serve: str
+    is_identified: bool = True
+    """Whether it was proved that the configured model answers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,9 @@ class Fleet(Protocol):
     def fetch_progress(self, name: str) -> str:
         """The progress of a fetch under way, in words."""
 
+    def load_percent(self, name: str) -> int | None:
+        """How much of a starting serve is loaded, as its engine prints it; None: it does not say. Microseconds."""
+
     async def full_check(self, serve: Serve, victims: tuple[str, ...] = ()) -> list[str]:
         """As `quick_check`, and all that takes longer: image, container, unit, hashes of the weights, free memory.
 
@@ -109,6 +112,11 @@ class Leases(Protocol):
 
     def target(self, name: str) -> Target | None:
         """Where a serve answers; None: it is not ready."""
+
+    def load_progress(self, name: str) -> str:
+        """What a request for this serve waits for, in words after its name (`is loading, 40 %`); empty: not for a
+        load.
+        """
 
     def failure_code(self, name: str) -> str:
         """The code of a serve's last failure; empty: it is ready, or never failed."""

@@ -6,8 +6,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
-from stoker.domain.dialect import SPOKEN, Dialect
+from stoker.domain.dialect import MEDIA, TEXT, Dialect
 from stoker.domain.errors import ConfigError
+from stoker.domain.request_parameters import NO_PARAMETERS, RequestParameters
 
 
 class Driver(StrEnum):
@@ -27,6 +28,29 @@ class Warmth(StrEnum):
     PIN = "pin"
     """Never removed from memory to make room for another one."""
     NEVER = "never"
+
+
+class ServeIdentity(StrEnum):
+    """What a serve has to show before Stoker believes that it is the configured one."""
+
+    MODELS = "models"
+    """GET /v1/models shows the exact served name."""
+    NONE = "none"
+    """Its probe path answers; which model answers is not proved."""
+
+
+IDENTITY_NOT_PROVED = 'which model answers is not proved (identity = "none")'
+
+
+class FallbackCause(StrEnum):
+    """Why a serve's fallback answers."""
+
+    MEMORY = "memory"
+    """The serve does not fit on its device."""
+    UNAVAILABLE = "unavailable"
+    """It failed, or takes no requests."""
+    BUSY = "busy"
+    """It has no place for the request."""
 
 
 class Status(StrEnum):
@@ -171,11 +195,26 @@ class Slot:
 
 IN_PLACE = frozenset(
     ("aliases", "alias_patterns", "max_active", "queue", "queue_timeout", "idle_unload", "keep_loaded", "status",
-     "reason", "purpose", "ready_timeout", "stop_grace", "conflicts", "modalities", "fallback", "warm", "source",
-     "sha256", "min_tokens_per_second", "translation", "from_tier", "auto_context", "context_problem",
-     "title", "description", "metadata", "listed", "preload")
+     "reason", "purpose", "ready_timeout", "stop_grace", "conflicts", "modalities", "fallback", "fallback_on", "warm",
+     "source", "sha256", "min_tokens_per_second", "translation", "from_tier", "auto_context", "context_problem",
+     "title", "description", "metadata", "listed", "preload",
+     "request", "variants")
 )  # fmt: skip
 """Fields of a Serve that may change while it runs: a reload does not restart it for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServeVariant:
+    """Another model name of a serve, for the same process with other request parameters."""
+
+    name: str
+    request: RequestParameters = NO_PARAMETERS
+    """They apply after the serve's own."""
+    title: str = ""
+    description: str = ""
+    """Empty: that of the serve."""
+    listed: bool | None = None
+    """None: as the serve."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +254,8 @@ class Serve:
     """For clients, in lists of models; Stoker reads nothing in it."""
     listed: bool = True
     """Whether lists of models have its names."""
+    request: RequestParameters = NO_PARAMETERS
+    variants: tuple[ServeVariant, ...] = ()
     modalities: tuple[str, ...] = ("text",)
     driver: Driver = Driver.PROCESS
     cmd: tuple[str, ...] | None = None
@@ -222,7 +263,11 @@ class Serve:
     host: str = "127.0.0.1"
     port: int | None = None
     """None: each start picks a free one."""
-    health: str = "/health"
+    identity: ServeIdentity = ServeIdentity.MODELS
+    health: str | None = "/health"
+    """What answers 200 when the engine is up; None: nothing does, and a start asks `probe` or waits for the port."""
+    probe: str | None = None
+    """With identity `none`: what is asked of a ready serve, too. None: `health`."""
     canary: bool = False
     """Whether the serve is ready only after it has answered a completion of one token, too."""
     base_url: str | None = None
@@ -230,7 +275,7 @@ class Serve:
     key: Secret | None = None
     key_header: str = "authorization"
     """Which header carries the key: `authorization` (as a bearer) or `x-api-key`."""
-    dialects: frozenset[Dialect] = SPOKEN
+    dialects: frozenset[Dialect] = TEXT
     asks_dialects: bool = False
     """The file does not say which dialects the serve speaks: `dialects` is the usual set of its engine, and a ready
     serve is tested for them.
@@ -242,6 +287,8 @@ class Serve:
     """Loaded at the start, if nothing has to be stopped for it."""
     idle_unload: float | None = None
     ready_timeout: float = 600.0
+    stop: tuple[str, ...] | None = None
+    """What is run to stop the process, before any signal; None: SIGTERM is sent."""
     stop_grace: float = 10.0
     env: Mapping[str, str] = field(default_factory=dict)
     extra_args: tuple[str, ...] = ()
@@ -263,7 +310,8 @@ class Serve:
     unit: str | None = None
     """Driver `systemd`: the unit's name."""
     fallback: str | None = None
-    """The serve that answers if this one does not fit on its device."""
+    """The serve that answers if this one cannot, for one of the causes in `fallback_on`."""
+    fallback_on: tuple[FallbackCause, ...] = (FallbackCause.MEMORY,)
     warm: Warmth = Warmth.AUTO
     sleep_level: int | None = None
     """vLLM: 1 moves the weights to host memory, 2 drops them. SGLang: 1. None: the serve is stopped instead of put to
@@ -284,10 +332,24 @@ class Serve:
 
     def names(self) -> tuple[str, ...]:
         """Every model name that means this serve: its own name, its served name (unless made from a cloud tier), its
-        aliases.
+        aliases, its variants.
         """
+        return tuple(dict.fromkeys((*self.own_names(), *self.aliases)))
+
+    def own_names(self) -> tuple[str, ...]:
+        """The same without its aliases."""
         served = self.name if self.from_tier else self.served_name or self.name
-        return tuple(dict.fromkeys((self.name, served, *self.aliases)))
+        return tuple(dict.fromkeys((self.name, served, *(variant.name for variant in self.variants))))
+
+    def as_variant(self, variant: ServeVariant) -> Serve:
+        """This serve as requests for one of its variants see it: with other request parameters."""
+        return replace(
+            self,
+            request=self.request.then(variant.request) or NO_PARAMETERS,
+            title=variant.title,
+            description=variant.description or self.description,
+            listed=self.listed if variant.listed is None else variant.listed,
+        )
 
     def launches_like(self, other: Serve) -> bool:
         """Whether a serve that runs as `other` need not restart for this configuration: see IN_PLACE.
@@ -300,6 +362,26 @@ class Serve:
 
     def _launches_like(self, other: Serve) -> bool:
         return all(getattr(self, f.name) == getattr(other, f.name) for f in fields(self) if f.name not in IN_PLACE)
+
+    @property
+    def longest_stop(self) -> float:
+        """Seconds from the first attempt to stop it to SIGKILL."""
+        return self.stop_grace if self.stop is None else 2 * self.stop_grace
+
+    @property
+    def probe_path(self) -> str | None:
+        """What a serve without a list of models is asked; None: whether its port accepts connections."""
+        return self.probe or self.health
+
+    @property
+    def makes_media(self) -> bool:
+        """Whether all that it is for is audio or images."""
+        return self.dialects <= MEDIA
+
+    @property
+    def memory_fallback(self) -> str | None:
+        """The serve to start instead if this one does not fit on its device."""
+        return self.fallback if FallbackCause.MEMORY in self.fallback_on else None
 
     @property
     def needs_force(self) -> bool:

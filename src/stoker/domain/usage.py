@@ -17,3 +17,14 @@ class ServeUsage(msgspec.Struct, gc=False):
     """Those tokens of `output` that are thinking."""
     accelerator_seconds: float = 0.0
     """Time on the serve's slot, divided among the requests that ran at the same time."""
+
+
+class MediaUnits(msgspec.Struct, gc=False, omit_defaults=True):
+    """What a request made or read that is no text. None: not known, or not of this kind."""
+
+    audio_seconds: float | None = None
+    """Of the audio that was transcribed, as the serve says."""
+    characters: int | None = None
+    """Of the text that was spoken."""
+    images: int | None = None
+    """That were asked for."""

@@ -5,6 +5,7 @@ leasing      takes a lease, waits for it, returns it  formatter  the request as 
 counting     counts tokens with the engine's counter  images     downloads images for serves that take no URLs
 check        verifies an answer                       recorder   records an answer for grading
 first_byte   ends an attempt that stays silent        internal_client  Stoker's own requests: judge, validator, worker
+loading_notes  what a streaming client sees while its model loads
 waiting_bodies  a limit for the bodies of waiting requests
 internal_stream  the streamed answer to one of them
 """

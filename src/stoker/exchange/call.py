@@ -14,12 +14,13 @@ from stoker.domain.decision import Decision
 from stoker.domain.errors import CapacityError, ClientLeft, StokerError
 from stoker.domain.lease import NOBODY, FairShare, Lease, PendingLease
 from stoker.domain.protocols import Leases
-from stoker.domain.usage import ServeUsage
+from stoker.domain.usage import MediaUnits, ServeUsage
 from stoker.exchange.first_byte import FirstByteTimer
 from stoker.exchange.leasing import granted
 from stoker.exchange.recorder import AnswerRecorder
 from stoker.exchange.waiting_bodies import WaitingBodies
 from stoker.request.accept.body_worker import BodyWorker
+from stoker.request.accept.upload import Upload
 from stoker.request.accept.wire import Wire
 from stoker.request.relay.relay import Relay
 from stoker.request.relay.reply import Reply, ReplyWire
@@ -62,6 +63,8 @@ class Call(msgspec.Struct, eq=False):
     """Most tokens of prompt and answer that its key may use; None: as many as the serve."""
     notes: tuple[str, ...] = ()
     """What was changed in the body because of the key's settings."""
+    media: MediaUnits | None = None
+    """What it asks for, if it is about audio or images."""
     usages: list[ServeUsage] = []
     """What the serves used, one entry for each call of a serve that ended."""
     may_be_preempted: bool = False
@@ -72,6 +75,8 @@ class Call(msgspec.Struct, eq=False):
     """See `Relay`; None: there is no other tier to try."""
     first_byte_timer: FirstByteTimer | None = None
     """Ends the attempt if no answer begins; None: there is no other tier to try."""
+    upload: Upload | None = None
+    """The form that the client sent; None: its body is no form."""
     is_heavy: bool = False
     """The body is so large that all work on it goes to a thread."""
     is_answer_read: bool = False
@@ -105,6 +110,10 @@ class Call(msgspec.Struct, eq=False):
         self.raise_if_ended()
         return cast(Result, found)
 
+    async def run_blocking(self, work: Callable[..., None], *args: Any) -> None:
+        """Run work that may block on the thread for bodies. It ends even if the request is ended meanwhile."""
+        await self._body_worker.run(lambda: work(*args))
+
     async def run_cancellable(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Await `work` in a task of its own, which `end` can cancel without cancelling the request's own task."""
         try:
@@ -119,7 +128,7 @@ class Call(msgspec.Struct, eq=False):
     def lease_now(self, leases: Leases, serve: str, takes_place: bool = True) -> Lease | None:
         """Acquire a lease if one is free; else queue for one and return None: `wait_for_lease` waits for it."""
         self.raise_if_ended()
-        acquired = leases.acquire(serve, takes_place, self.share, self.wire.received)
+        acquired = leases.acquire(serve, takes_place, self.share, self._body_bytes)
         if isinstance(acquired, Lease):
             self.lease = acquired
             return acquired
@@ -130,7 +139,7 @@ class Call(msgspec.Struct, eq=False):
         """The lease that `lease_now` queued for. Raises what ended the wait, and CapacityError if
         the bodies of waiting requests take too much memory. On cancel the position is given up.
         """
-        waiting, size = self.waiting, self.wire.received
+        waiting, size = self.waiting, self._body_bytes
         assert waiting is not None
         try:
             self._waiting_bodies.hold(size)
@@ -146,6 +155,11 @@ class Call(msgspec.Struct, eq=False):
             self.decision.queued = (self.decision.queued or 0.0) + lease.waited
         self.raise_if_ended()
         return lease
+
+    @property
+    def _body_bytes(self) -> int:
+        """Of the body, in memory."""
+        return self.wire.received if self.upload is None else self.upload.held
 
     def stop_waiting(self) -> None:
         """Give up the position in the queue, if there is one."""

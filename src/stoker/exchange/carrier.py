@@ -19,7 +19,7 @@ import msgspec
 from stoker.domain.access import FrontDoor, Media
 from stoker.domain.conversation import ConversationKeeper
 from stoker.domain.decision import Candidate
-from stoker.domain.dialect import Dialect, Endpoint
+from stoker.domain.dialect import Dialect, Endpoint, RequestForm
 from stoker.domain.errors import StokerError, UpstreamError
 from stoker.domain.lease import Lease, Target
 from stoker.domain.protocols import Clock, Leases
@@ -27,8 +27,9 @@ from stoker.domain.serve import Serve
 from stoker.domain.usage import ServeUsage
 from stoker.exchange.call import Call
 from stoker.exchange.counting import TokenCounter
-from stoker.exchange.formatter import Formatter, UpstreamRequest
+from stoker.exchange.formatter import EncodedRequest, Formatter, UpstreamRequest
 from stoker.exchange.images import ImageInliner
+from stoker.exchange.media import EncodedMedia, encode_media
 from stoker.request.codec.body_fields import BodyFields
 from stoker.request.codec.upstream_errors import KEY_REFUSED_STATUSES
 from stoker.request.decide.context import may_exceed
@@ -112,9 +113,11 @@ class Carrier:
 
     async def lease_and_send(self, call: Call, serve: Serve, request: UpstreamRequest) -> None:
         """One call of the serve; the answer goes to `call.reply`. The caller releases."""
-        generates = request.endpoint.generates
+        generates, has_tokens = request.endpoint.generates, request.endpoint.has_tokens
         context = serve.context if call.context is None else min(call.context, serve.context or call.context)
-        if generates and context is not None and may_exceed(context, len(request.body), request.fields.output_budget()):
+        if has_tokens and context is not None and may_exceed(
+            context, len(request.body), request.fields.output_budget()
+        ):  # fmt: skip
             await self.counter.check_context(call, serve, request)
         lease = call.lease_now(self.leases, serve.name, generates) or await call.wait_for_lease()
         if call.may_be_preempted:
@@ -155,6 +158,9 @@ class Carrier:
             usage = relay.usage
             decision.input_tokens, decision.output_tokens = usage.input, usage.output
             decision.cached_tokens = usage.cached
+            if call.media is not None and relay.upstream_status == 200 and relay.received:
+                call.media.audio_seconds = usage.audio_seconds
+                decision.media = call.media
             if relay.translator is not None:
                 decision.translation = relay.translator.describe_changes().decode() or decision.translation
             if relay.upstream_status >= 500 or relay.upstream_status in KEY_REFUSED_STATUSES:
@@ -201,10 +207,13 @@ class Carrier:
     async def _encode_and_relay(self, call: Call, lease: Lease, request: UpstreamRequest) -> None:
         target, decision = lease.target, call.decision
         sequence = call.sequence_lease.sequence if call.sequence_lease is not None else None
-        arguments = request, target, call.wire.raw_headers, decision.id, sequence, call.verifier, call.is_answer_read
+        is_read = call.is_answer_read or call.reply.is_committed  # the client was promised an uncompressed stream
+        arguments = request, target, call.wire.raw_headers, decision.id, sequence, call.verifier, is_read
         if call.is_heavy:
             lease.on_cut = call.cut
-            encoded = await call.process(self.formatter.encode, *arguments)
+            encoded: EncodedRequest | EncodedMedia = await call.process(self.formatter.encode, *arguments)
+        elif request.client.form is not RequestForm.JSON:
+            encoded = encode_media(call, request, target)
         else:
             encoded = self.formatter.encode(*arguments)
         translator = encoded.translator

@@ -11,9 +11,11 @@ from stoker.domain.dialect import ENDPOINTS, OLLAMA, Dialect, Endpoint
 from stoker.domain.errors import ClientError
 from stoker.domain.lease import Target
 from stoker.domain.prompt import Prompt, Role, Text, Turn
-from stoker.domain.serve import Serve
+from stoker.domain.request_parameters import NO_PARAMETERS, RequestParameters
+from stoker.domain.serve import Serve, Translation
 from stoker.request.codec.body_fields import BodyFields
 from stoker.request.codec.edits import Edited, edit
+from stoker.request.codec.request_parameters import apply_parameters
 from stoker.request.codec.upstream_messages import UpstreamMessages
 from stoker.request.decide.dialects import dialect_for
 from stoker.request.relay.headers import request_head
@@ -27,6 +29,7 @@ from stoker.request.translate.pass_through import adapt_body, is_plain
 from stoker.request.translate.translate import PATHS, WRITE_ANSWER, AnswerTranslator, Written, read_prompt, write_prompt
 
 _VERSION = b"2023-06-01"
+_OUTPUT_LIMITS = frozenset(("max_tokens", "max_completion_tokens", "max_output_tokens"))
 _KEPT_HEADERS = (b"user-agent", b"traceparent", b"tracestate")
 """Headers of the client that a translated request keeps."""
 
@@ -50,6 +53,8 @@ class UpstreamRequest(msgspec.Struct, eq=False):
 
     is_empty: bool = False
     """There is nothing to embed."""
+    parameters: RequestParameters = NO_PARAMETERS
+    """What the serve sets in `body`; applied already."""
 
     @property
     def is_rewritten(self) -> bool:
@@ -68,9 +73,23 @@ class UpstreamRequest(msgspec.Struct, eq=False):
             return self.is_empty
         return self.client.dialect in OLLAMA and not self.written.asked.turns
 
-    def rewritten(self, written: Written, fields: BodyFields) -> UpstreamRequest:
-        """The same request with another prompt."""
-        return UpstreamRequest(self.client, self.endpoint, fields, written.body, self.notes, written, self.capabilities)
+    def rewritten(self, written: Written, fields: BodyFields, parameters: RequestParameters) -> UpstreamRequest:
+        """The same request with another prompt, and these parameters of the serve."""
+        request = UpstreamRequest(
+            self.client, self.endpoint, fields, written.body, self.notes, written, self.capabilities
+        )
+        return request.with_parameters(parameters, note=False)
+
+    def with_parameters(self, parameters: RequestParameters, note: bool = True) -> UpstreamRequest:
+        """The same request with the serve's parameters in its body, where its endpoint takes them. `note`: the notes
+        say what changed.
+        """
+        if not parameters or not self.endpoint.takes_parameters:
+            return self
+        body, fields, changes = apply_parameters(self.body, self.fields, parameters)
+        return replace(
+            self, body=body, fields=fields, notes=self.notes + changes if note else self.notes, parameters=parameters
+        )
 
     def edited(self, served_name: str, sequence: int | None = None) -> Edited:
         """The body with the serve's own name for the model, and the other fields that every request gets."""
@@ -97,7 +116,7 @@ class Formatter:
         """Decides how much of an engine's error text clients see."""
         self._signer = signer
         self._wall = wall
-        self._known_capabilities: dict[tuple[str, Dialect, str | None], tuple[Serve, Capabilities]] = {}
+        self._known_capabilities: dict[tuple[str, Dialect, str | None], tuple[Translation, str, Capabilities]] = {}
         self._plain: dict[tuple[str, str], tuple[Serve, Target | None]] = {}
         """By serve and path: serves that take an endpoint's dialect unchanged. Only images are looked for then."""
 
@@ -119,10 +138,17 @@ class Formatter:
         plain = self._plain.get((serve.name, endpoint.path))
         if plain is not None and plain[0] is serve and plain[1] is target and not (fields.may_name_images or must_read):
             return UpstreamRequest(endpoint, endpoint, fields, body)
+        request = self._format(serve, target, endpoint, fields, body, must_read)
+        return request if serve.request is NO_PARAMETERS else request.with_parameters(serve.request)
+
+    def _format(
+        self, serve: Serve, target: Target | None, endpoint: Endpoint, fields: BodyFields, body: bytes, must_read: bool
+    ) -> UpstreamRequest:
+        """The request without the serve's parameters."""
         dialect = dialect_for(serve, endpoint.dialect, endpoint.path, None if target is None else target.speaks)
         capabilities = self._capabilities_of(serve, dialect, None if target is None else target.system_turns)
         if dialect is endpoint.dialect and not (must_read and dialect in PATHS):
-            if dialect not in PATHS or is_plain(capabilities):
+            if serve.request is NO_PARAMETERS and (dialect not in PATHS or is_plain(capabilities)):
                 self._plain[serve.name, endpoint.path] = serve, target
             tidied, changes = adapt_body(body, capabilities, fields.may_name_images) if dialect in PATHS else (body, ())
             if changes:
@@ -150,7 +176,8 @@ class Formatter:
         fields = BodyFields(model=prompt.model, stream=prompt.stream, max_tokens=prompt.max_tokens, model_at=1)
         if prompt.stream:
             fields.stream_options = {"include_usage": True}
-        return UpstreamRequest(client, ENDPOINTS[PATHS[dialect]], fields, written.body, (), written, capabilities)
+        own = UpstreamRequest(client, ENDPOINTS[PATHS[dialect]], fields, written.body, (), written, capabilities)
+        return own.with_parameters(serve.request)
 
     def with_one_token(self, request: UpstreamRequest) -> UpstreamRequest:
         """The same request, for an answer of one token."""
@@ -159,7 +186,7 @@ class Formatter:
         asked = replace(request.written.asked, max_tokens=1, stream=False)
         written = write_prompt(asked, request.written.losses, request.capabilities, self._signer)
         fields = BodyFields(model=asked.model, stream=False, max_tokens=1, model_at=1)
-        return request.rewritten(written, fields)
+        return request.rewritten(written, fields, request.parameters.without(_OUTPUT_LIMITS))
 
     def repair(self, request: UpstreamRequest, findings: Iterable[str]) -> UpstreamRequest:
         """The same request with another turn that says what was wrong with the first answer."""
@@ -169,7 +196,7 @@ class Formatter:
         turns = [*request.written.asked.turns, Turn(Role.USER, [Text(text)])]
         asked = replace(request.written.asked, turns=turns)
         written = write_prompt(asked, request.written.losses, request.capabilities, self._signer)
-        return request.rewritten(written, request.fields)
+        return request.rewritten(written, request.fields, request.parameters)
 
     def prompt_of(self, request: UpstreamRequest) -> Prompt | None:
         """The prompt, for checking the answer against it; None: Stoker cannot read the dialect."""
@@ -236,7 +263,7 @@ class Formatter:
         translator = AnswerTranslator(
             request.endpoint.dialect, request.written, context, notes, check, self.upstream_messages
         )
-        return EncodedRequest(head, body, edited.remove_usage, notes, translator)
+        return EncodedRequest(head, body, False, notes, translator)
 
     def answer_writer(self, prompt: Prompt, request_id: str, model: str) -> AnswerWriter:
         """Writes an answer that Stoker itself gives, in the dialect of the client's prompt."""
@@ -247,15 +274,16 @@ class Formatter:
         """What a serve can do in one dialect, computed once per configuration and per finding about its engine."""
         key = serve.name, dialect, system_turns
         known = self._known_capabilities.get(key)
-        if known is None or known[0] is not serve:
-            translation = serve.translation
+        translation = serve.translation  # variants of a serve share it
+        if known is None or known[0] is not translation or known[1] != serve.engine:
             found = {} if system_turns is None else {"system_turns": system_turns}
             given = {**found, **translation.traits, "strict": translation.strict}
             known = self._known_capabilities[key] = (
-                serve,
+                translation,
+                serve.engine,
                 capabilities_of(serve.engine, dialect, translation.cloud, given),
             )
-        return known[1]
+        return known[2]
 
 
 def _embed_request(endpoint: Endpoint, body: bytes) -> UpstreamRequest:

@@ -153,6 +153,11 @@ class Admin:
         if task is not None:
             text = f"alias '{request.alias}' names a task, '{task}': only the configuration changes it"
             raise ClientError(text, code="unknown_alias", status=404, param="alias")
+        choice = None if request.alias is None else self._flow.settings.names.choice(request.alias)
+        if choice is not None:
+            serves = ", ".join(choice.serves)
+            text = f"alias '{request.alias}' chooses among several serves ({serves}): only the configuration changes it"
+            raise ClientError(text, code="unknown_alias", status=404, param="alias")
         if self._promotions is None:
             raise ClientError("this Stoker has no aliases that can be moved", code="unknown_alias", status=404)
         return self._promotions

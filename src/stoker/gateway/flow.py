@@ -26,7 +26,7 @@ from stoker.access.limits import LIMIT_REACHED
 from stoker.access.quota import expected_cost
 from stoker.access.usage import UsageTotals, amounts_of
 from stoker.domain.decision import Candidate, Decision
-from stoker.domain.dialect import Dialect, Endpoint
+from stoker.domain.dialect import Dialect, Endpoint, RequestForm
 from stoker.domain.errors import (
     BEYOND_THE_DEVICE,
     CapacityError,
@@ -36,13 +36,15 @@ from stoker.domain.errors import (
     StokerError,
     UpstreamError,
 )
-from stoker.domain.key import Priority
 from stoker.domain.protocols import Clock
 from stoker.domain.routing import AUTO, is_reserved
-from stoker.domain.serve import Serve
+from stoker.domain.serve import FallbackCause, Serve
 from stoker.exchange.call import Call
 from stoker.exchange.carrier import EXIT_NOTICED_WITHIN, Carrier
+from stoker.exchange.loading_notes import LoadingNotes
 from stoker.exchange.waiting_bodies import WaitingBodies
+from stoker.gateway.key_rules import apply_rules, show_limits
+from stoker.gateway.media import read_media_fields, requested_units
 from stoker.gateway.response_turns import ResponseTurns
 from stoker.gateway.responses import owner_of
 from stoker.gateway.settings import FlowSettings, keys_of
@@ -56,14 +58,12 @@ from stoker.request.codec.bounds import HEAVY, is_heavy
 from stoker.request.codec.request_defaults import apply_defaults
 from stoker.request.codec.upstream_errors import recorded_code
 from stoker.request.decide.dialects import dialect_for
+from stoker.request.decide.fallback import fallback_cause
 from stoker.request.relay.reply import Reply
 
 log = logging.getLogger("stoker.flow")
 _SILENCE = (408, 504)
 """Statuses of `stalled`: the client, or the serve, was silent for too long."""
-PREEMPTIBLE_HEADER = b"x-stoker-preemptible"
-"""`true`: the client allows Stoker to end a background request when a more important one needs its place."""
-_WITHOUT_TEXT = (Dialect.EMBEDDINGS, Dialect.RERANK, Dialect.OLLAMA_EMBED)
 _PLAIN_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}\Z")
 
 
@@ -134,6 +134,9 @@ class Flow:
 
     async def _infer(self, call: Call, caller: Caller, endpoint: Endpoint) -> None:
         settings = self.settings
+        if endpoint.form is not RequestForm.JSON:
+            await self._answer(call, caller, endpoint, await read_media_fields(call, endpoint, settings), b"")
+            return
         body = body_if_complete(call.wire, settings.front_door.body_limit) or await self._read_body(call)
         call.is_heavy = is_heavy(body)
         arguments = body, endpoint.streams_unasked, settings.front_door, caller.key.defaults.model is None
@@ -159,11 +162,13 @@ class Flow:
         settings, carrier = self.settings, self._carrier
         self._begin_reply(call, endpoint, fields)
         call.share = caller.share
+        if endpoint.is_media:
+            call.media = requested_units(call, endpoint, body)
         if caller.has_rules or fields.service_tier is not None:
-            self._apply_rules(call, caller, endpoint, fields, len(body))
+            apply_rules(call, caller, endpoint, fields, len(body))
         may_use: Callable[[Serve], bool] = caller.may_use
         is_for_worker = False
-        orchestrators = settings.orchestrators
+        orchestrators = None if endpoint.is_media else settings.orchestrators
         if orchestrators is not None:
             orchestrator = orchestrators.find(fields.model, caller)
             if orchestrator is not None:
@@ -172,7 +177,7 @@ class Flow:
                     return
                 # Whoever may use the name may use its worker.
                 fields.model, may_use, is_for_worker = orchestrator.worker, _any_serve, True
-        dispatcher = settings.dispatcher
+        dispatcher = None if endpoint.is_media else settings.dispatcher
         if dispatcher is not None:
             classes = dispatcher.router.classes
             name = classes.task_name(fields.model)
@@ -192,17 +197,20 @@ class Flow:
         serve = settings.names.resolve(fields.model, may_use, others)
         if call.charge is not None and serve.name in self._usage.costs:
             call.charge.reserve_cost(expected_cost(self._usage.costs[serve.name], len(body), fields.output_budget()))
-        if settings.image_fetcher.policy.fetch:
+        if settings.image_fetcher.policy.fetch and not endpoint.is_media:
             body = await carrier.images.inline(call, serve, endpoint, fields, body)
         upstream = await carrier.format(call, serve, endpoint, fields, body)
         if upstream.is_rewritten and await carrier.load_or_count_only(call, serve, upstream, body):
             return
+        if serve.fallback is not None and FallbackCause.BUSY in serve.fallback_on:
+            call.begin_attempt(_asks_for_pause, None)  # such a 4xx would pass through
         try:
             await carrier.lease_and_send(call, serve, upstream)
         except StokerError as error:
             fallback = await self._fallback(call, caller, serve, endpoint, error)
             if fallback is None:
                 raise
+            call.begin_attempt(None, None)
             await carrier.lease_and_send(call, fallback, await carrier.format(call, fallback, endpoint, fields, body))
 
     async def _guard(self, call: Call, caller: Caller, work: Coroutine[Any, Any, None]) -> None:
@@ -225,7 +233,7 @@ class Flow:
             _on_answer(call)
         except StokerError as error:
             if error.code == LIMIT_REACHED and error.source == "stoker":
-                _show_limits(call, caller)
+                show_limits(call, caller)
             _on_failure(call, error)
             error.__traceback__ = None  # see ClientLeft
         except ClientLeft as gone:
@@ -245,6 +253,8 @@ class Flow:
         finally:
             work.close()
             self._carrier.release(call)
+            if call.upload is not None:
+                call.upload.close()
             if entered:
                 caller.leave(call.charge, amounts_of(call.usages, self._usage.costs) if call.charge else None)
             wire.on_lost = None
@@ -284,21 +294,12 @@ class Flow:
         decision, front_door = call.decision, self.settings.front_door
         decision.model = fields.model[:200]
         decision.stream = bool(fields.stream)
-        if fields.stream and endpoint.streams:
-            call.reply.expect_stream(front_door.commit_after, front_door.keep_alive)
-
-    def _apply_rules(self, call: Call, caller: Caller, endpoint: Endpoint, fields: BodyFields, size: int) -> None:
-        """The key's context, reservations of its limits, and background requests. Raises ClientError 429."""
-        share = call.share
-        call.context = caller.key.context
-        if fields.service_tier == "flex" and share.priority is not Priority.BACKGROUND:
-            call.share = share = share._replace(priority=Priority.BACKGROUND)
-        if share.priority is Priority.BACKGROUND:
-            call.may_be_preempted = call.wire.headers.get(PREEMPTIBLE_HEADER, b"").strip().lower() == b"true"
-        if call.charge is not None:
-            writes = endpoint.generates and endpoint.dialect not in _WITHOUT_TEXT
-            call.charge.reserve_tokens(size, fields.output_budget() if writes else 1)
-            _show_limits(call, caller)
+        if fields.stream and endpoint.streams and front_door.loading != "off":
+            if front_door.loading == "reasoning" and endpoint.dialect is Dialect.CHAT:
+                notes = LoadingNotes(call, self._carrier.leases, self._clock)
+                call.reply.expect_announced_stream(front_door.commit_after, notes.next_event)
+            else:
+                call.reply.expect_stream(front_door.commit_after, front_door.keep_alive)
 
     async def _apply_defaults(
         self, call: Call, caller: Caller, endpoint: Endpoint, fields: BodyFields, body: bytes
@@ -327,15 +328,16 @@ class Flow:
     async def _fallback(
         self, call: Call, caller: Caller, serve: Serve, endpoint: Endpoint, error: StokerError
     ) -> Serve | None:
-        """The serve's fallback, if its model did not fit on the device and the client has nothing yet; else None."""
+        """The serve's fallback, if it failed for a cause in `fallback_on` and the client has nothing yet; else None."""
         if serve.fallback is None or call.reply.first_byte_at is not None:
             return None
         self._carrier.release(call)
-        code = error.code
+        code = recorded_code(error)
         if isinstance(error, UpstreamError):  # the serve may have run out of memory and just exited
             await asyncio.sleep(EXIT_NOTICED_WITHIN)
-            code = self._carrier.leases.failure_code(serve.name)
-        if code not in BEYOND_THE_DEVICE:
+            failure = self._carrier.leases.failure_code(serve.name)
+            code = failure if failure in BEYOND_THE_DEVICE else code
+        if fallback_cause(error, code) not in serve.fallback_on:
             return None
         call.raise_if_ended()
         try:
@@ -355,13 +357,13 @@ class Flow:
         self._seal(decision)
 
 
+def _asks_for_pause(error: StokerError) -> bool:
+    """Whether a serve's refusal says that it has too much to do."""
+    return fallback_cause(error, error.code) is FallbackCause.BUSY
+
+
 def _any_serve(serve: Serve) -> bool:
     return True
-
-
-def _show_limits(call: Call, caller: Caller) -> None:
-    for name, value in caller.rate_headers(call.reply.dialect is Dialect.MESSAGES):
-        call.reply.set_header(name, value)
 
 
 def _on_answer(call: Call) -> None:

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from stoker.domain.orchestrator import Orchestrator
-from stoker.domain.serve import Serve
+from stoker.domain.serve import Serve, ServeIdentity
 from stoker.fleet.swapping.conductor import Conductor
 
 
@@ -27,6 +27,8 @@ class ModelList:
             "dialects": sorted(serve.dialects),
             "modalities": list(serve.modalities),
         }
+        if serve.identity is ServeIdentity.NONE:
+            about["identity"] = serve.identity.value
         if serve.metadata:
             about["metadata"] = dict(serve.metadata)
         shown = {"display_name": serve.title} if serve.title else {}

@@ -30,6 +30,8 @@ class FlowSettings:
     """What clients must not see in an engine's error texts, besides the keys of the front door and of `names`."""
     body_budget: int = MIN_BUDGET
     """Bytes of request bodies that may be held at once."""
+    spool: str = ""
+    """The directory for bodies that are too large for memory; empty: the system's one for temporary files."""
 
 
 def keys_of(front_door: FrontDoor, serves: Iterable[Serve]) -> list[str]:

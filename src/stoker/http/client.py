@@ -67,6 +67,25 @@ async def ask(target: Target, path: str, payload: Any = None, timeout: float = T
     return HttpResponse(response.status, bytes(response.body), headers)
 
 
+async def connect(target: Target, timeout: float = TIMEOUT) -> None:
+    """Open a connection and close it. Raises NoResponse. On cancel the connection is closed."""
+    writer: asyncio.StreamWriter | None = None
+    try:
+        async with asyncio.timeout(timeout):
+            _, writer = await asyncio.open_connection(target.address or target.host, target.port)
+    except TimeoutError:
+        raise NoResponse(f"no connection within {timeout:.1f} s") from None
+    except ConnectionRefusedError:
+        raise NoResponse(f"nothing listens on port {target.port}") from None
+    except OSError as error:
+        raise NoResponse(f"connection failed ({error.strerror or error})") from error
+    finally:
+        if writer is not None:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+
 def _request(target: Target, path: str, payload: Any) -> bytes:
     body = b"" if payload is None else json.dumps(payload).encode()
     host = f"[{target.host}]" if ":" in target.host else target.host

@@ -94,6 +94,12 @@ class _Scrape(Collector):
                 for kind, count in (("input", of.input), ("output", of.output), ("cached", of.cached))
             ),
         )
+        yield counter(
+            "stoker_media",
+            "Audio that was transcribed (seconds), text that was spoken (characters), and images that were asked for.",
+            ("serve", "unit"),
+            list(self._metrics.media.items()),
+        )
         rates = [((serve,), of.rate) for serve, of in series if of.rate is not None]
         for prefix in _PREFIXES:
             yield gauge(

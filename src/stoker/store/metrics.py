@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stoker.domain.decision import Decision
+from stoker.domain.usage import MediaUnits
 from stoker.store import labels
 from stoker.store.histogram import REQUEST_BOUNDS, SWAP_BOUNDS, Histogram
 from stoker.store.key_usage import LIMIT_CODES, KeyUsageCounts
@@ -59,6 +60,8 @@ class Metrics:
         self.load_failures: dict[str, int] = {}
         self.legacy: dict[tuple[str, str, str], int] = {}
         self.refusals: dict[tuple[str, str], int] = {}
+        self.media: dict[tuple[str, str], float] = {}
+        """By serve and unit."""
         self.routed = RoutedCounts()
         self.orchestrated = OrchestratedCounts()
         self.keys = KeyUsageCounts()
@@ -96,6 +99,8 @@ class Metrics:
             self.errors[code] = self.errors.get(code, 0) + 1
             if d.reason in LIMIT_CODES:
                 self.keys.observe_limit(d.key)
+        if d.media is not None:
+            self._observe_media(d.serve, d.media)
         if d.routed is not None:
             self.routed.observe(d, d.routed)
         if d.orchestrated is not None:
@@ -133,6 +138,13 @@ class Metrics:
         """Count a request that came no further than the front door. `origin`: `loopback`, `private`, `public`, ..."""
         cell = (self._codes.label(reason), origin)
         self.refusals[cell] = self.refusals.get(cell, 0) + 1
+
+    def _observe_media(self, serve: str, units: MediaUnits) -> None:
+        name = self._names.label(serve or labels.NONE)
+        for unit in MediaUnits.__struct_fields__:
+            amount = getattr(units, unit)
+            if amount:
+                self.media[name, unit] = self.media.get((name, unit), 0) + amount
 
     def totals(self, serve: str) -> dict[str, int | float | None]:
         """Requests and output tokens of one serve so far, and tokens per second of its last streamed reply."""

@@ -28,6 +28,8 @@ class FakeFleet:
         """Why the next exit or broken start of a serve happens, as one word."""
         self.missing: dict[str, asyncio.Event] = {}
         """Serves whose weights are not there; they are once the event is set and `fetch` has ended."""
+        self.percents: dict[str, int] = {}
+        """How much of a starting serve is loaded."""
         self.full_check_problems: dict[str, list[str]] = {}
         """The problems that the full check finds."""
         self.leftovers: list[str] = []
@@ -51,6 +53,9 @@ class FakeFleet:
 
     def fetch_progress(self, name: str) -> str:
         return "half of it"
+
+    def load_percent(self, name: str) -> int | None:
+        return self.percents.get(name)
 
     async def full_check(self, serve: Serve, victims: tuple[str, ...] = ()) -> list[str]:
         return self.full_check_problems.get(serve.name, [])

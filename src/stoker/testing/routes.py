@@ -41,8 +41,12 @@ class ScriptedRoutes:
         self._started = now()
 
     def answer(self, line: ServerConnection, request: RecordedRequest) -> None:
-        """1. control  2. health  3. still loading  4. no key  5. inference  6. the engine's own  7. the rest or 404"""
+        """0. absent  1. control  2. health  3. still loading  4. no key  5. inference  6. the engine's own
+        7. the rest or 404
+        """
         path = request.path.partition("?")[0]
+        if self._owner.script.absent and path in self._owner.script.absent.split(","):  # 0
+            return _error(line, 404, f"{path} is absent", path)
         if path.startswith("/control"):  # 1
             return self._control(line, request, path)
         if path in _HEALTH:  # 2

@@ -676,3 +676,33 @@ async def test_the_fleet_is_busy_while_leases_are_held() -> None:
     c.restart("a", "it hangs")
     assert not fleet.is_busy, "its only stream was cut"
     await c.close(False)
+
+
+@story
+async def test_what_a_request_waits_for_is_said_step_by_step_and_nothing_of_a_loaded_serve() -> None:
+    fleet = FakeFleet()
+    c = conductor(fleet, a(), a("b"), drain_timeout=60.0)
+    assert c.load_progress("nobody") == ""
+    fleet.missing["b"] = asyncio.Event()
+    first = await leased(c.acquire("a"))
+    assert c.load_progress("a") == ""
+    second = c.acquire("b")
+    await asyncio.sleep(0)
+    assert c.load_progress("b") == "waits for its weights: half of it"
+    fleet.missing["b"].set()
+    while not c.load_progress("b").startswith("waits for requests"):
+        assert c.load_progress("b").startswith("waits ")
+        await asyncio.sleep(0.001)
+    assert c.load_progress("b") == "waits for requests of a to end"
+    gate = fleet.gates["b"] = asyncio.Event()
+    first.release()
+    while c.load_progress("b") != "is loading":
+        await asyncio.sleep(0.001)
+    fleet.percents["b"] = 40
+    assert c.load_progress("b") == "is loading, 40 %"
+    assert c.load_progress("a") == "waits to be loaded"
+    gate.set()
+    lease = await leased(second)
+    assert c.load_progress("b") == ""
+    lease.release()
+    await c.close(False)

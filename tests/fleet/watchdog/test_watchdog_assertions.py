@@ -134,3 +134,26 @@ def test_a_restart_goes_before_a_report_and_both_are_told() -> None:
 
 def test_a_serve_that_somebody_else_runs_is_only_reported() -> None:
     assert assess(judge(replace(WELL, listed=("n",))), can_restart=False).act is Remedy.REPORT
+
+
+UNLISTED = replace(WELL, wanted_id=None, question="GET /ping", listed=(), in_flight=0)
+
+
+def test_a_serve_without_a_list_of_models_is_never_verified_and_the_finding_says_what_is_not_proved() -> None:
+    assert found(UNLISTED, Assertion.ANSWERS).detail == "GET /ping is answered"
+    assert found(UNLISTED, Assertion.EXACT_ID).ok is None
+    assert "which model answers is not proved" in found(UNLISTED, Assertion.EXACT_ID).detail
+    assert assess(judge(UNLISTED)) == HealthAssessment(ServeHealth.UNKNOWN)
+
+
+def test_a_serve_without_a_list_of_models_is_restarted_if_it_is_idle_and_does_not_answer_its_probe() -> None:
+    silent = replace(UNLISTED, misses=MISSES, miss="it answered 500")
+    assert assess(judge(silent)).act is Remedy.RESTART
+    assert f"{MISSES} probes in a row without an answer to GET /ping" in assess(judge(silent)).reason
+
+
+def test_one_that_works_may_leave_its_probe_unanswered_until_it_makes_no_progress() -> None:
+    """stable-diffusion servers answer nothing while they draw."""
+    busy = replace(UNLISTED, misses=MISSES, in_flight=1)
+    assert assess(judge(busy)).health is ServeHealth.UNKNOWN
+    assert assess(judge(replace(busy, without_progress=121.0))).failed == (Assertion.PROGRESS,)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 from stoker.domain.lease import Target
 from stoker.domain.protocols import Running
-from stoker.domain.serve import Serve
+from stoker.domain.serve import Serve, ServeIdentity
 from stoker.fleet.watchdog import probe
-from stoker.fleet.watchdog.probe import Circumstances, HttpProbe, Listing
+from stoker.fleet.watchdog.probe import Circumstances, HttpProbe, Listing, question
 from stoker.fleet.watchdog.progress import NO_COUNTERS, EngineCounters
 
 
@@ -121,3 +122,29 @@ def test_a_serve_that_never_answers_is_given_up_after_the_timeout(monkeypatch: A
             hang.set()
 
     asyncio.run(story())
+
+
+def test_a_serve_without_a_list_is_asked_its_probe_path_or_for_a_connection_and_nothing_else() -> None:
+    async def story() -> None:
+        async with Engine() as engine:
+            running = engine.running()
+            bare = replace(running.serve, identity=ServeIdentity.NONE, health=None)
+            asked = HttpProbe(read, look)
+            assert await asked.models(replace(running, serve=bare)) == Listing(())
+            assert engine.asked == [], "a connection is no request"
+            probed = replace(running, serve=replace(bare, probe="/ping"))
+            assert await asked.models(probed) == Listing(None, miss="it answered 404")
+            engine.answers["/ping"] = 200, b"pong"
+            assert await asked.models(probed) == Listing(())
+            assert set(engine.asked) == {"/ping"}
+        assert (await asked.models(replace(running, serve=bare))).miss.startswith("nothing listens on port")
+
+    asyncio.run(story())
+
+
+def test_what_a_serve_is_asked_is_said_in_words() -> None:
+    none = Serve(name="a", identity=ServeIdentity.NONE)
+    asked = (Serve(name="a"), none, replace(none, probe="/p"), replace(none, health=None))
+    assert [question(one) for one in asked] == [
+        "GET /v1/models", "GET /health", "GET /p", "a connection",
+    ]  # fmt: skip

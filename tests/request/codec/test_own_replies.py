@@ -159,10 +159,11 @@ def test_a_ping_to_clients_of_ollama_is_a_line_that_says_nothing() -> None:
 
 
 @pytest.mark.parametrize("dialect", [*Dialect, None])
-def test_what_is_written_into_a_stream_is_one_whole_event(dialect: Dialect | None) -> None:
+def test_what_is_written_into_a_stream_is_whole_events(dialect: Dialect | None) -> None:
     end = b"\n" if dialect in OLLAMA else b"\n\n"
     hostile = StokerError("line\n\ndata: [DONE]\r\n\r\nend")
-    for event in (error_event(hostile, dialect, "r"), ping(dialect)):
+    errors = 2 if dialect is Dialect.RESPONSES else 1
+    for event, count in ((error_event(hostile, dialect, "r"), errors), (ping(dialect), 1)):
         assert event.endswith(end)
-        assert event.count(end) == 1
+        assert event.count(end) == count
         assert b"\r" not in event

@@ -111,4 +111,4 @@ def test_the_refusal_says_which_alias_would_help() -> None:
     with pytest.raises(ClientError) as caught:
         Names([Serve("small", dialects=chat)]).resolve("mendin", everything, ["mending"])
     assert "aliases" not in caught.value.message
-    assert "aliases" not in refusal("two words", Serve("small", dialects=chat))
+    assert "aliases" not in refusal(" edge", Serve("small", dialects=chat))

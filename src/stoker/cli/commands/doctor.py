@@ -84,6 +84,7 @@ def _configured(settings: Settings, engines: list[InstalledEngine]) -> list[Doct
         *(doctor_checks.weights(serve) for serve in own),
         *(finding for serve in settings.serves if (finding := doctor_checks.serve(serve, settings.paths)) is not None),
         *([found] if (found := doctor_checks.images(settings.serves, settings.media)) is not None else []),
+        *([found] if (found := doctor_checks.identities(settings.serves)) is not None else []),
         doctor_checks.devices(settings, discover.gpus()),
     ]
 

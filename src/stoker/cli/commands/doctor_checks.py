@@ -246,6 +246,14 @@ def images(serves: Sequence[Serve], media: Media) -> DoctorFinding | None:
     return DoctorFinding("images", DoctorHealth.OK, f"{names} takes images; {detail}")
 
 
+def identities(serves: Sequence[Serve]) -> DoctorFinding | None:
+    """Serves of which Stoker cannot prove which model answers. None: there are none."""
+    from stoker.domain.serve import IDENTITY_NOT_PROVED, ServeIdentity
+
+    names = ", ".join(serve.name for serve in serves if serve.identity is ServeIdentity.NONE)
+    return DoctorFinding("identity", DoctorHealth.OK, f"{names}: {IDENTITY_NOT_PROVED}") if names else None
+
+
 def devices(settings: Settings, found: Sequence[discover.Gpu]) -> DoctorFinding:
     """Slots with devices that do not exist, and slots without serves."""
     known = {str(gpu.index) for gpu in found} | {gpu.uuid for gpu in found}

@@ -14,6 +14,7 @@ from stoker.cli.console import figures, terminal
 from stoker.cli.console.errors import FAILED, NotRunning, RequestRefused, unknown_serve
 from stoker.cli.console.installation import Installation
 from stoker.cli.console.loading import serves_to_load
+from stoker.domain.serve import IDENTITY_NOT_PROVED, ServeIdentity
 
 if TYPE_CHECKING:
     from stoker.cli.console.answers import ServeStatus, StatusAnswer
@@ -232,7 +233,12 @@ def _start(installation: Installation, serve: Serve | None) -> tuple[list[str], 
 def _wait_ready(serve: Serve) -> str:
     canary = " and a one-token completion" if serve.canary else ""
     limit = figures.seconds(serve.ready_timeout)
-    return f"wait for GET {serve.health}, '{serve.served_name or serve.name}' in /v1/models{canary}, at most {limit}"
+    paths = [f"GET {path}" for path in (serve.health, serve.probe) if path is not None]
+    if serve.identity is ServeIdentity.MODELS:
+        what = ", ".join([*paths, f"'{serve.served_name or serve.name}' in /v1/models"])
+        return f"wait for {what}{canary}, at most {limit}"
+    what = ", ".join(paths) or "a connection to its port"
+    return f"wait for {what}{canary}, at most {limit}; {IDENTITY_NOT_PROVED}"
 
 
 def _check(installation: Installation, serve: Serve, victims: list[ServeStatus]) -> str:

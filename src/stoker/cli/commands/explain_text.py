@@ -37,12 +37,24 @@ def describe(decision: Decision) -> str:
         ("first token", _after(decision.ttft)),
         ("whole reply", _after(decision.latency)),
         ("tokens", _tokens(decision)),
+        *_media(decision),
         ("outcome", _outcome(decision)),
         *_like_it(decision),
         ("edits made", decision.translation.replace(",", ", ").replace("  ", " ") or "none: passed through unchanged"),
     ]
     lines = [f"  {name:<12} {one_line(words)}".rstrip() for name, words in facts]
     return "\n".join([f"request {one_line(decision.id)}", *lines])
+
+
+def _media(decision: Decision) -> list[tuple[str, str]]:
+    media = decision.media
+    if media is None:
+        return []
+    seconds = None if media.audio_seconds is None else f"{figures.seconds(media.audio_seconds)} of audio"
+    counts = [f"{amount} {unit}" for amount, unit in ((media.characters, "characters"), (media.images, "images"))
+              if amount is not None]  # fmt: skip
+    found = [*([] if seconds is None else [seconds]), *counts]
+    return [("media", ", ".join(found))] if found else []
 
 
 def _candidates(decision: Decision) -> list[tuple[str, str]]:

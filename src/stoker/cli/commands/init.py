@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -14,8 +15,8 @@ from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import UsageError
 
 if TYPE_CHECKING:
-    from stoker.cli.commands.init_config import MachineInventory, PlannedServe
     from stoker.cli.machine.discover import ModelFile
+    from stoker.cli.machine.serve_plan import MachineInventory, PlannedServe
 
 MOST_MODELS = 4
 """How many models are taken by default, so that the first file stays readable."""
@@ -35,7 +36,7 @@ def init(
     if not path.parent.is_dir():
         raise UsageError(f"{path}: the directory {path.parent} does not exist; create it, or choose another --path")
     from stoker.cli.commands import init_config
-    from stoker.cli.machine import discover
+    from stoker.cli.machine import discover, serve_plan
     from stoker.config.paths import default_vault
 
     asks = not (yes or json)
@@ -48,8 +49,8 @@ def init(
         report(found)
     port = typer.prompt("Port to listen on", default=8000, type=int) if asks else 8000
     chosen = ask_models(found.models) if asks and not found.demo else list(found.models[:MOST_MODELS])
-    wanted = init_config.MachineInventory(found.gpus, chosen, found.engines, vault, found.demo)
-    planned = init_config.plan_serves(wanted)
+    wanted = serve_plan.MachineInventory(found.gpus, chosen, found.engines, vault, found.demo)
+    planned = serve_plan.plan_serves(wanted)
     path.write_text(init_config.config_text(wanted, port, planned), encoding="utf-8")
     problems = _problems(path)
     where = path.absolute()
@@ -66,19 +67,32 @@ def init(
         terminal.say(f"next: put a GGUF file into {vault}, then stoker init --force; or try stoker up --demo")
         return
     default = path.name == "stoker.toml" and where.parent == Path.cwd()
+    if any(model.origin.startswith("Ollama") for model in found.models):
+        terminal.say("with Ollama's own names and parameters: stoker import ollama --force")
     terminal.say("next: stoker up" if default else f"next: stoker up --config {shlex.quote(str(where))}")
 
 
 def take_inventory(vault: Path) -> MachineInventory:
     """GPUs, models and engines of this machine; the shipped models if there is no other."""
-    from stoker.cli.commands.init_config import MachineInventory
+    from stoker.cli.importers.local_models import find_local_models
     from stoker.cli.machine import discover
+    from stoker.cli.machine.serve_plan import MachineInventory
 
     unusable: list[Path] = []
-    models = discover.models(discover.model_directories(vault), on_unusable=unusable.append)
+    own = discover.models(discover.model_directories(vault), on_unusable=unusable.append)
+    local = find_local_models(os.environ, Path.home())
+    models = merge_models(own, local.models)
     found = models or shipped_models()
     is_demo = not models and bool(found)
-    return MachineInventory(discover.gpus(), found, discover.engines(), vault, is_demo, unusable)
+    left_out = [f"{one.title} of {one.origin}: {one.reason}" for one in local.left_out]
+    return MachineInventory(discover.gpus(), found, discover.engines(), vault, is_demo, unusable, left_out)
+
+
+def merge_models(own: Sequence[ModelFile], others: Sequence[ModelFile]) -> list[ModelFile]:
+    """Each file once, those in Stoker's own places first. The program that downloaded a file names it."""
+    by_file = {model.path.resolve(): model for model in others}
+    found = [by_file.pop(model.path.resolve(), model) for model in own]
+    return [*found, *by_file.values()]
 
 
 def report(found: MachineInventory) -> None:
@@ -90,7 +104,10 @@ def report(found: MachineInventory) -> None:
         terminal.say("GPU     none found; models will run on the CPU")
     for place, model in enumerate(found.models, start=1):
         shipped = ", comes with Stoker" if found.demo else ""
-        terminal.say(f"model   {place}: {model.path} ({figures.size(model.size)}{shipped})")
+        origin = f", from {model.origin}" if model.origin else ""
+        terminal.say(f"model   {place}: {model.path} ({figures.size(model.size)}{origin}{shipped})")
+    for reason in found.left_out:
+        terminal.say(f"ignored {reason}")
     for path in found.unusable:
         terminal.say(f"ignored {path}: it is no GGUF file; an LFS pointer, or an unfinished download?")
     if not found.models:
@@ -104,17 +121,17 @@ def report(found: MachineInventory) -> None:
 def _report_contexts(planned: Sequence[PlannedServe]) -> None:
     """The context of each serve, and whether it is enough for agents."""
     from stoker.cli.clients.needs import AGENT_CONTEXT
-    from stoker.cli.commands import init_config
+    from stoker.cli.machine import serve_plan
 
     for serve in planned:
         if serve.context is None:
-            terminal.note(f"context {serve.name}: {init_config.CONTEXT} tokens, a guess: {serve.problem}")
+            terminal.note(f"context {serve.name}: {serve_plan.CONTEXT} tokens, a guess: {serve.problem}")
         else:
             is_all = serve.trained == serve.context
             limit = ", all that it was trained for" if is_all else f" of {serve.trained} that it was trained for"
-            each = f"for each of {init_config.PARALLEL} requests at once"
+            each = f"for each of {serve_plan.PARALLEL} requests at once"
             terminal.say(f"context {serve.name}: {serve.context} tokens{limit}, {each}")
-    small = [serve.name for serve in planned if (serve.context or init_config.CONTEXT) < AGENT_CONTEXT]
+    small = [serve.name for serve in planned if (serve.context or serve_plan.CONTEXT) < AGENT_CONTEXT]
     if small:
         terminal.say(
             f"agents  coding agents need a context of about {AGENT_CONTEXT} tokens or more, which {', '.join(small)} "
@@ -161,8 +178,8 @@ def _document(
         "path": str(path),
         "problems": problems,
         "gpus": [{"index": g.index, "uuid": g.uuid, "name": g.name, "memory": g.memory} for g in found.gpus],
-        "models": [{"path": str(m.path), "size": m.size} for m in found.models],
-        "ignored": [str(path) for path in found.unusable],
+        "models": [{"path": str(m.path), "size": m.size, "origin": m.origin or None} for m in found.models],
+        "ignored": [*(str(path) for path in found.unusable), *found.left_out],
         "serves": [
             {"name": s.name, "model": str(s.model.path), "slot": s.slot, "context": s.context, "trained": s.trained,
              "problem": s.problem or None}

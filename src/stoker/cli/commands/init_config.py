@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from stoker.cli.clients.needs import AGENT_CONTEXT
-from stoker.cli.commands.serves_experiment import slug
 from stoker.cli.console.figures import size
-from stoker.cli.machine.discover import Gpu, InstalledEngine, ModelFile
-
-PARALLEL = 2
-CONTEXT = 4096
-"""Tokens, for a model whose context cannot be computed."""
-
+from stoker.cli.machine.discover import Gpu
+from stoker.cli.machine.serve_plan import CONTEXT, PARALLEL, MachineInventory, PlannedServe, slot_names
 
 _MEDIA = (
     "# Requests may give images by their address; without this, clients have to send the images themselves:",
@@ -25,56 +19,9 @@ _MEDIA = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class MachineInventory:
-    """What `init` works from. `demo`: the models are the shipped ones, because no other was found."""
-
-    gpus: Sequence[Gpu]
-    models: Sequence[ModelFile]
-    engines: Sequence[InstalledEngine]
-    vault: Path
-    demo: bool = False
-    unusable: Sequence[Path] = ()
-    """Files that are no GGUF files, though they are named so."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedServe:
-    """One `[[serve]]` of the file."""
-
-    name: str
-    model: ModelFile
-    slot: str
-    context: int | None = None
-    """None: none could be computed. `problem` says why."""
-    trained: int | None = None
-    problem: str = ""
-
-
-def plan_serves(found: MachineInventory) -> list[PlannedServe]:
-    """A serve for each model, each with the largest context that fits. Reads the models' headers."""
-    from stoker.domain.serve import Serve, Slot
-    from stoker.fleet.memory.device import Device
-    from stoker.fleet.memory.fit.auto_context import choose_context
-    from stoker.fleet.memory.host import host_memory
-
-    devices = [Device(gpu.index, gpu.uuid, gpu.name, gpu.vendor, gpu.memory, gpu.memory) for gpu in found.gpus]
-    slots = [Slot(name, (str(gpu.index),)) for name, gpu in _slot_names(found)] or [Slot("cpu")]
-    main = host_memory()
-    names: set[str] = set()
-    planned = []
-    for place, model in enumerate(found.models):
-        name, slot = _unused(slug(model.path.name), names), slots[place % len(slots)]
-        names.add(name)
-        serve = Serve(name, model=str(model.path), slot=slot.name, parallel=PARALLEL, auto_context=True)
-        choice = choose_context(serve, slot, devices, main)
-        planned.append(PlannedServe(name, model, slot.name, choice.context, choice.trained, choice.problem))
-    return planned
-
-
 def config_text(found: MachineInventory, port: int, planned: Sequence[PlannedServe]) -> str:
     """A configuration that `stoker config check` accepts. `planned`: what `plan_serves` found."""
-    slots = _slot_names(found)
+    slots = slot_names(found.gpus)
     parts = [
         "# Stoker's configuration. Check it: stoker config check. Every key: docs/reference/configuration.md",
         "# Run it:  stoker up --config THIS_FILE   then point clients at the URL that it prints.",
@@ -114,10 +61,6 @@ def _slots(slots: list[tuple[str, Gpu]]) -> list[str]:
     return lines
 
 
-def _slot_names(found: MachineInventory) -> list[tuple[str, Gpu]]:
-    return [(f"gpu{gpu.index}", gpu) for gpu in found.gpus]
-
-
 def _serves(found: MachineInventory, planned: Sequence[PlannedServe], slot: str) -> list[str]:
     lines = ["# No GGUF file was found: these two tiny models come with Stoker."] if found.demo else []
     if not planned:
@@ -134,7 +77,8 @@ def _serves(found: MachineInventory, planned: Sequence[PlannedServe], slot: str)
         lines += ["[[serve]]", f"name = {quote(serve.name)}"]
         if place == 0:
             lines += ['engine = "llama.cpp"          # llama-server from PATH, else the embedded one']
-        lines += [f"model = {quote(_reference(serve.model.path, found.vault))}   # {size(serve.model.size)}"]
+        origin = f", from {_comment(serve.model.origin)}" if serve.model.origin else ""
+        lines += [f"model = {quote(_reference(serve.model.path, found.vault))}   # {size(serve.model.size)}{origin}"]
         lines += [f"slot = {quote(serve.slot)}", *_context(serve)]
         if place == 0:
             lines += [
@@ -186,12 +130,6 @@ def _reference(path: Path, vault: Path) -> str:
     if path.parent == vault:
         return f"vault:{path.name}"
     return str(path)
-
-
-def _unused(name: str, taken: set[str]) -> str:
-    if name not in taken and not name.startswith("auto"):
-        return name
-    return next(f"{name}-{n}" for n in range(2, len(taken) + 3) if f"{name}-{n}" not in taken)
 
 
 def _comment(text: str) -> str:

@@ -12,6 +12,7 @@ from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import RequestRefused, unknown_serve
 from stoker.cli.console.hints import CommandsWithHints
 from stoker.cli.console.installation import Installation, find_installation
+from stoker.domain.serve import IDENTITY_NOT_PROVED, ServeIdentity
 
 if TYPE_CHECKING:
     from stoker.cli.console.answers import ServeStatus
@@ -58,6 +59,8 @@ def status(
         if edge.problem:
             stays = f"stays at {edge.address}" if edge.address else "was not found"
             terminal.say(f"\nedge {edge.name} {stays}: {edge.problem}")
+    if unproved := [serve.name for serve in serves if serve.identity == ServeIdentity.NONE]:
+        terminal.say(f"\n{', '.join(unproved)}: {IDENTITY_NOT_PROVED}")
     if name is not None:
         _details(serves[0])
 

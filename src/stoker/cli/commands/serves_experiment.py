@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import shutil
 import tempfile
@@ -15,6 +14,7 @@ import typer
 from stoker.cli.commands import demo_screen
 from stoker.cli.console import terminal
 from stoker.cli.console.errors import UsageError
+from stoker.cli.machine.serve_plan import slug
 
 if TYPE_CHECKING:
     from stoker.domain.access import Settings
@@ -148,11 +148,3 @@ def visible(gpu: str | None) -> dict[str, str]:
     if os.path.exists("/dev/kfd") and not os.path.exists("/dev/nvidiactl"):
         return {"HIP_VISIBLE_DEVICES" if gpu.isdigit() else "ROCR_VISIBLE_DEVICES": gpu}
     return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": gpu}
-
-
-def slug(text: str) -> str:
-    """A serve name from a path or model id: its last part, lower case, without ending, quantisation and shard."""
-    name = text.rstrip("/").rsplit("/", 1)[-1].lower().removesuffix(".gguf")
-    name = re.sub(r"-\d{5}-of-\d{5}$", "", name)
-    name = re.sub(r"[-_.](i?q\d[a-z0-9_]*|bf16|f16|f32|mxfp4)$", "", name)
-    return re.sub(r"[^a-z0-9._-]+", "-", name).strip("-._") or "model"

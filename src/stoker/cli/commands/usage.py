@@ -17,7 +17,10 @@ from stoker.domain.errors import ClientError
 FIGURES = (
     "requests", "failed", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "cost",
     "accelerator_seconds", "swap_seconds", "ttft", "tokens_per_second",
+    "audio_seconds", "characters", "images",
 )  # fmt: skip
+_MEDIA = {"audio_seconds": "AUDIO", "characters": "CHARACTERS", "images": "IMAGES"}
+"""Columns that are shown if there is anything in them."""
 _FORMULAS = ("=", "+", "-", "@", "\t")
 """With these, a cell of a spreadsheet would begin a formula."""
 
@@ -93,9 +96,13 @@ def _table(answer: dict[str, Any]) -> None:
     names = [name.upper() for name in answer["by"]]
     columns = (*names, "REQUESTS", "FAILED", "INPUT", "CACHED", "OUTPUT", "COST", "ACCELERATOR", "SWAPS",
                "FIRST TOKEN", "TOKENS/S")  # fmt: skip
-    rows = [[*(row[name] or "-" for name in answer["by"]), *_figures(row)] for row in answer["data"]]
+    media = [name for name in _MEDIA if any(row.get(name) for row in answer["data"])]
+    columns = (*columns, *(_MEDIA[name] for name in media))
+    rows = [[*(row[name] or "-" for name in answer["by"]), *_figures(row), *_media(row, media)]
+            for row in answer["data"]]  # fmt: skip
     if len(rows) > 1 and answer["total"] is not None:
-        rows.append(["total", *[""] * (len(names) - 1), *_figures(answer["total"])])
+        total = answer["total"]
+        rows.append(["total", *[""] * (len(names) - 1), *_figures(total), *_media(total, media)])
     terminal.table(columns, rows, right=columns[len(names) :])
 
 
@@ -112,4 +119,12 @@ def _figures(row: dict[str, Any]) -> list[str]:
         figures.seconds(row["swap_seconds"]) if row["swap_seconds"] else "-",
         figures.seconds(row["ttft"]),
         "-" if speed is None else f"{speed:.1f}",
+    ]
+
+
+def _media(row: dict[str, Any], names: list[str]) -> list[str]:
+    found = ((name, row.get(name)) for name in names)
+    return [
+        "-" if not amount else figures.seconds(amount) if name == "audio_seconds" else f"{amount:,}"
+        for name, amount in found
     ]

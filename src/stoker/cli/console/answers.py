@@ -102,6 +102,7 @@ class ServeStatus(msgspec.Struct, frozen=True):
     backoff: float | None = None
     last_error: str | None = None
     dialects: list[str] = []
+    identity: str = "models"
     driver: str = ""
     temperature: str | None = None
     """`hot`, `asleep`, `warm`, `cold`; None: unknown."""

@@ -95,7 +95,10 @@ class OwnEngine:
             if (code := _exit_code(pid)) is not None:
                 raise self._ended(serve, key, code)
             try:
-                if (await client.ask(target, serve.health)).status == 200:
+                if serve.probe_path is None:
+                    await client.connect(target)
+                    return
+                if (await client.ask(target, serve.probe_path)).status == 200:
                     return
             except client.NoResponse:
                 pass

@@ -39,6 +39,10 @@ class ModelFile:
 
     path: Path
     size: int
+    name: str = ""
+    """A name for its serve; empty: made from the file's name."""
+    origin: str = ""
+    """The program that downloaded it; empty: unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from stoker.config.inheritance import ServeEntry
 from stoker.config.line_numbers import KeyPath
 from stoker.config.rules.names import NO_CLASS, auto_names, model_names
 from stoker.config.tables.file import File
+from stoker.config.tables.value_checks import served_name
 from stoker.domain.nearest import did_you_mean
 from stoker.domain.routing import is_reserved
 from stoker.domain.task import UNKNOWN
@@ -21,9 +22,22 @@ def check_gates(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> N
     names, serves = model_names(entries, file.tier), [entry.name for entry in entries if not entry.table.abstract]
     for name, alias in aliases.items():
         path: KeyPath = ("alias", name)
+        try:
+            served_name(name)
+        except ValueError as error:
+            doc.problem(path, str(error))
         if name in names or is_reserved(name):
             doc.problem(path, f"'{name[:64]}' is already the name of a serve or a tier; give the alias another name")
-        if alias.serve is None:
+        if alias.serves is not None or doc.is_spoiled((*path, "serves")):
+            _check_choice(
+                doc,
+                path,
+                alias.serves or [],
+                [*serves, *(variant.name for entry in entries for variant in entry.table.variant if variant.name)],
+            )
+        elif doc.holds((*path, "pick")):
+            doc.problem((*path, "pick"), "has no effect without `serves`; name the serves, or remove it")
+        elif alias.serve is None:
             if not doc.is_spoiled((*path, "serve")):
                 doc.problem(path, f"alias '{name[:64]}' has no `serve`; name the serve that it points to")
         elif is_reserved(alias.serve):
@@ -36,6 +50,24 @@ def check_gates(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> N
             doc.problem(_place(doc, path, "serve"), text)
         if alias.gate is not None and alias.gate not in gates:
             doc.problem((*path, "gate"), f"there is no gate '{alias.gate[:64]}'{did_you_mean(alias.gate, gates)}")
+
+
+def _check_choice(doc: ConfigDocument, path: KeyPath, serves: list[str], known: list[str]) -> None:
+    """1. keys that only an alias of one serve has  2. no serve  3. one that is not there  4. one twice"""
+    for key in ("serve", "gate", "watch", "check_every"):  # 1
+        if doc.holds((*path, key)):
+            why = (
+                "remove one of the two" if key == "serve" else "an alias of several serves is never promoted; remove it"
+            )
+            doc.problem((*path, key), f"does not go together with `serves`: {why}")
+    if not serves and not doc.is_spoiled((*path, "serves")):
+        doc.problem((*path, "serves"), "is empty; name at least one serve")  # 2
+    for place, name in enumerate(serves):
+        if name not in known:
+            hint = did_you_mean(name, known)
+            doc.problem((*path, "serves", place), f"there is no serve '{name[:64]}'{hint}")  # 3
+        elif name in serves[:place]:
+            doc.problem((*path, "serves", place), f"'{name[:64]}' is there twice; remove it")  # 4
 
 
 def _check_task(doc: ConfigDocument, file: File, path: KeyPath, meant: str) -> None:

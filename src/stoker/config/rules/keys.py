@@ -64,7 +64,7 @@ def _models(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> set[s
     """Every name that a key may list; None: not all are known, because a section is wrong."""
     places = (
         ("serve",),
-        *(entry.at(doc, key) for entry in entries for key in ("name", "served_name", "aliases")),
+        *(entry.at(doc, key) for entry in entries for key in ("name", "served_name", "aliases", "variant")),
         *(("tier", index, "name") for index in range(max(len(file.tier), 1))),
     )
     if any(doc.is_spoiled(place) for place in places):

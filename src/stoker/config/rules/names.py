@@ -1,5 +1,5 @@
-"""One namespace for the `model` field: the names of serves, their served names, their aliases, tiers, and what is
-reserved."""
+"""One namespace for the `model` field: the names of serves, their served names, aliases and variants, tiers, and what
+is reserved."""
 
 from __future__ import annotations
 
@@ -59,6 +59,9 @@ def check_names(doc: ConfigDocument, entries: list[ServeEntry], tiers: Sequence[
     """
     _check_missing(doc, "serve", [entry.table for entry in entries if entry.section == "serve"])
     _check_missing(doc, "tier", tiers)
+    for entry in entries:
+        if entry.section == "serve":
+            _check_variants(doc, entry)
     owners: dict[str, Claim] = {}
     rows: dict[str, KeyPath] = {}
     for claim in _claims(entries, tiers):
@@ -83,6 +86,15 @@ def _check_missing(doc: ConfigDocument, section: str, rows: Sequence[ServeTable 
             doc.problem((section, index), f"`name` is missing; every [[{section}]] needs one")
 
 
+def _check_variants(doc: ConfigDocument, entry: ServeEntry) -> None:
+    for place, variant in enumerate(entry.table.variant):
+        path: KeyPath = ("serve", entry.index, "variant", place)
+        if variant.name is None and not doc.is_spoiled((*path, "name")):
+            doc.problem(path, "`name` is missing; every [[serve.variant]] needs one")
+        elif variant.name is not None and is_pattern(variant.name):
+            doc.problem((*path, "name"), "is a pattern; only `aliases` may have the wildcards `*` and `?`")
+
+
 def _claims(entries: list[ServeEntry], tiers: Sequence[TierTable]) -> Iterator[Claim]:
     rows: dict[str, KeyPath] = {}
     for entry in entries:
@@ -105,3 +117,7 @@ def _own(entry: ServeEntry) -> Iterator[Claim]:
         yield Claim(entry.served_name, (*path, "model"), path, title)
     for place, alias in enumerate(table.aliases):
         yield Claim(alias, (*path, "aliases", place), path, title)
+    for place, variant in enumerate(table.variant):
+        if variant.name:
+            row = (*path, "variant", place)
+            yield Claim(variant.name, (*row, "name"), row, f"variant '{variant.name}' of {title}")

@@ -9,6 +9,7 @@ from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
 from stoker.config.paths import VAULT, in_vault
 from stoker.domain.nearest import did_you_mean
+from stoker.domain.serve import ServeIdentity
 
 FILLED_IN = ("port", "model", "dir", "host", "name", "key")
 _PLACEHOLDER = re.compile(r"(?<!\{)\{([a-zA-Z_]+)\}(?!\})")
@@ -20,14 +21,14 @@ TUNING = (
 )  # fmt: skip
 """Keys that go into an engine's own command line."""
 EXTERNAL_IGNORES = (
-    "cmd", "host", "port", "slot", "memory", "keep_loaded", "preload", "idle_unload", "stop_grace", "env", "extra_args",
-    "threads", "gpu_layers", "requires", "conflicts", "embedded", "container", "up", "unit", "warm", "sleep_level",
-    "keep_conversations", "source", "sha256", *TUNING,
+    "cmd", "host", "port", "slot", "memory", "keep_loaded", "preload", "idle_unload", "stop", "stop_grace", "env",
+    "extra_args", "threads", "gpu_layers", "requires", "conflicts", "embedded", "container", "up", "unit", "warm",
+    "sleep_level", "keep_conversations", "source", "sha256", *TUNING,
 )  # fmt: skip
 """Keys without effect for an external serve."""
 COMMAND_IGNORES = ("threads", "gpu_layers", "embedded", "extra_args", *TUNING)
 """Keys without effect for a serve with a `cmd`."""
-CONTAINER_IGNORES = ("cmd", "unit", "sleep_level", "keep_conversations", *COMMAND_IGNORES)
+CONTAINER_IGNORES = ("cmd", "stop", "unit", "sleep_level", "keep_conversations", *COMMAND_IGNORES)
 """Keys without effect for a container."""
 CONTEXT_INSTEAD = {
     "vllm": 'vLLM chooses it itself: leave `context` out, and set `extra_args = ["--max-model-len", "auto"]`',
@@ -51,9 +52,19 @@ def check_serves(doc: ConfigDocument, entries: list[ServeEntry]) -> None:
         else:
             _check_process(doc, entry)
     for entry in entries:
+        _check_identity(doc, entry)
         _check_conflicts(doc, entry)
         _check_context(doc, entry)
     _check_fallbacks(doc, entries)
+
+
+def _check_identity(doc: ConfigDocument, entry: ServeEntry) -> None:
+    if entry.table.probe is not None and entry.table.identity != ServeIdentity.NONE and not entry.table.abstract:
+        doc.problem(
+            entry.at(doc, "probe"),
+            f"has no effect for serve '{entry.name}': its identity is \"models\", so GET /v1/models is asked; "
+            'set `identity = "none"`, or remove it',
+        )
 
 
 def _check_conflicts(doc: ConfigDocument, entry: ServeEntry) -> None:
@@ -86,7 +97,7 @@ def _check_context(doc: ConfigDocument, entry: ServeEntry) -> None:
 
 
 def _check_abstract(doc: ConfigDocument, entry: ServeEntry) -> None:
-    for key in ("served_name", "aliases"):
+    for key in ("served_name", "aliases", "variant"):
         if entry.gives(doc, key):
             doc.problem(
                 entry.at(doc, key), "an abstract serve cannot be requested, and names are not inherited; remove it"
@@ -142,6 +153,8 @@ def _check_process(doc: ConfigDocument, entry: ServeEntry) -> None:
         doc.problem(
             entry.at(doc, "driver"), f"serve '{entry.name}' runs as a systemd unit and needs a fixed `port`: set one"
         )
+    if table.stop is not None:
+        _check_stop(doc, entry, table.stop)
     _check_engine(doc, entry)
     if table.base_url is not None:
         doc.problem(entry.at(doc, "base_url"), 'is for external serves, and driver is "process"; remove one of the two')
@@ -181,14 +194,28 @@ def _check_model(doc: ConfigDocument, entry: ServeEntry) -> None:
             doc.problem(entry.at(doc, "model"), str(error))
 
 
-def _check_words(doc: ConfigDocument, entry: ServeEntry, key: str, cmd: list[str]) -> bool:
+def _check_stop(doc: ConfigDocument, entry: ServeEntry, stop: list[str]) -> None:
+    """1 systemd stops its units  2 no time to run it  3 a key that is not at hand  4 placeholders"""
+    path = entry.at(doc, "stop")
+    if entry.driver == "systemd":  # 1
+        doc.problem(path, f"has no effect for serve '{entry.name}': systemd stops its unit; remove it")
+    if entry.table.stop_grace == 0:  # 2
+        doc.problem(path, "is never run: `stop_grace` is 0s; give it the time that the command needs")
+    if any("{key}" in word for word in stop) and entry.gives(doc, "key"):  # 3
+        doc.problem(path, "uses {key}, but the serve has a `key` of its own; read that one in the command itself")
+    _check_words(doc, entry, "stop", stop, (*FILLED_IN, "pid"))  # 4
+
+
+def _check_words(
+    doc: ConfigDocument, entry: ServeEntry, key: str, cmd: list[str], known: tuple[str, ...] = FILLED_IN
+) -> bool:
     """Whether a placeholder looks misspelt; it is then reported."""
     path = entry.at(doc, key)
     words = {word for part in cmd for word in _PLACEHOLDER.findall(part)}
     near = False
-    for word in sorted(words.difference(FILLED_IN)):
+    for word in sorted(words.difference(known)):
         # Braces also occur in JSON and templates, so only near misses are reported.
-        hint = did_you_mean(f"{{{word}}}", [f"{{{known}}}" for known in FILLED_IN])
+        hint = did_you_mean(f"{{{word}}}", [f"{{{one}}}" for one in known])
         if hint:
             near = True
             doc.problem(path, f"{{{word[:40]}}} is not filled in{hint}")
@@ -226,6 +253,10 @@ def _check_fallbacks(doc: ConfigDocument, entries: list[ServeEntry]) -> None:
     known = {entry.name: entry for entry in entries if not entry.table.abstract and entry.section == "serve"}
     clouds = {entry.name for entry in entries if entry.section == "tier"} - known.keys()
     for entry in known.values():
+        if entry.lacks(doc, "fallback") and entry.gives(doc, "fallback_on"):
+            doc.problem(entry.at(doc, "fallback_on"), "has no effect without `fallback`; name a serve, or remove it")
+        elif not entry.table.fallback_on:
+            doc.problem(entry.at(doc, "fallback_on"), "is empty, so the fallback never answers; name a cause")
         seen, one = [entry.name], entry
         while (name := one.table.fallback) is not None:
             if name in clouds:

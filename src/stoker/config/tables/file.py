@@ -14,6 +14,7 @@ from stoker.config.tables.gates import AliasRow, GateTable
 from stoker.config.tables.keys import AppTable, KeyTable
 from stoker.config.tables.media import MediaTable
 from stoker.config.tables.orchestrator import OrchestratorTable
+from stoker.config.tables.request import RequestTable, VariantTable
 from stoker.config.tables.responses import ResponsesTable
 from stoker.config.tables.router import RouterTable, TierTable
 from stoker.config.tables.section import Section, setting
@@ -32,7 +33,11 @@ from stoker.config.tables.value_types import (
     DriverWord,
     Duration,
     Engine,
+    FallbackWord,
+    HealthPath,
+    IdentityWord,
     KeyHeaderWord,
+    LoadingWord,
     Name,
     NeverDuration,
     OllamaWord,
@@ -67,6 +72,9 @@ class FrontDoorTable(Section):
     port: Port = setting(8000, "Port to listen on.")
     prefixes: list[PathPrefix] = setting([], 'Further paths for the API: `"/llm"` serves it at `/llm/v1/…` too.')
     body_limit: Size = setting("32MiB", "Largest request body. A larger one gets 413.")
+    upload_limit: Size = setting(
+        "200MiB", "Largest form with files (audio, images). Beyond 1 MiB it is kept in a file of the state directory."
+    )
     body_budget: AutoSize = setting(
         "auto",
         "Memory for all request bodies together. Beyond it, requests get 503. Auto: a tenth of the machine's memory, "
@@ -90,6 +98,12 @@ class FrontDoorTable(Section):
         "5m", "Time without data, after the first byte, that ends a stream with an error. `0s`: never."
     )
     keep_alive: SomeDuration = setting("15s", "Time between keep-alive pings in a silent stream.")
+    loading: LoadingWord = setting(
+        "ping",
+        "What a streaming client gets while its model loads. `ping`: pings, after `commit_after`. `reasoning`: chat "
+        "streams get lines of thinking that say how far the load is; other dialects get pings. `off`: nothing until "
+        "the engine's first byte.",
+    )
     auth: AuthWord = setting(
         "keys",
         "`keys`: callers need a key, from this file or made by `stoker keys create`. `none`: everybody who reaches the "
@@ -107,6 +121,7 @@ class FrontDoorTable(Section):
         "Addresses and networks of proxies whose `X-Forwarded-For`, `-Proto`, `-Host` and `-Prefix` are believed: "
         '`"10.0.0.0/8"`. `"*"`: everybody, only where `host` is loopback.',
     )
+    list_aliases: bool = setting(True, "Whether lists of models have aliases, too. They are answered in any case.")
     ollama_api: OllamaWord = setting(
         "answer", "Requests to Ollama's API: `answer`, or `refuse` with a hint at what to use instead."
     )
@@ -201,7 +216,9 @@ class ServeTable(Section):
         "The id that the engine must show in `/v1/models`. Default: `name`; for a container with a `model`, the "
         "`model`.",
     )
-    aliases: list[ServedName] = setting([], "Further model names that mean this serve; `*` and `?` are wildcards.")
+    aliases: list[ServedName] = setting(
+        [], "Further model names that mean this serve, blanks, `:` and `/` included; `*` and `?` are wildcards."
+    )
     slot: Name | None = setting(
         None, "The slot that it shares with other serves. Left out: it shares with none, and needs no swap."
     )
@@ -233,6 +250,12 @@ class ServeTable(Section):
         {}, "More for clients: `stoker.metadata` of its entries in `/v1/models`."
     )
     listed: bool = setting(True, "Whether lists of models have its names. It answers to them in any case.")
+    request: RequestTable = setting(
+        RequestTable(), "What is set in the bodies of its requests: `set`, `default`, `drop`."
+    )
+    variant: list[VariantTable] = setting(
+        [], "Further model names for the same process, each with its own request parameters."
+    )
     modalities: list[Name] = setting(["text"], "What kinds of input it takes; shown in status.")
     driver: DriverWord | None = setting(
         None,
@@ -246,7 +269,20 @@ class ServeTable(Section):
     )
     host: Text = setting("127.0.0.1", "Address that the engine listens on.")
     port: Port | None = setting(None, "Port that the engine listens on. Left out: a free one at each start.")
-    health: SlashPath = setting("/health", "Path that answers 200 when the engine is up.")
+    identity: IdentityWord = setting(
+        "models",
+        "What proves that the configured model answers: `models` = its `served_name` in the engine's `/v1/models`; "
+        "`none` = nothing does: the engine has no such list, and only `health` or `probe` and its process are checked.",
+    )
+    health: HealthPath = setting(
+        "/health",
+        "Path that answers 200 when the engine is up. `none`: it has no such path. Default with a `probe`: `none`.",
+    )
+    probe: SlashPath | None = setting(
+        None,
+        'With `identity = "none"`: path that answers 200 when the engine is up, and which the watchdog asks. Default: '
+        "`health`; without either, the engine's port has to accept connections.",
+    )
     canary: bool = setting(
         False, "Whether a start also has to answer a one-token completion before the serve is ready."
     )
@@ -257,8 +293,8 @@ class ServeTable(Section):
     dialects: list[DialectWord] | None = setting(
         None,
         "The dialects that it speaks. Default: `chat`, `completions`, `messages`, `responses`, with vllm and sglang "
-        "`embeddings` "
-        "and `rerank` too; openai `chat`, `completions`.",
+        "`embeddings` and `rerank` too; openai `chat`, `completions`. `speech`, `transcription` and `image` have to be "
+        "given.",
     )
     key_header: KeyHeaderWord | None = setting(
         None,
@@ -273,6 +309,12 @@ class ServeTable(Section):
     )
     idle_unload: NeverDuration = setting("never", "Time without a request after which it is stopped.")
     ready_timeout: SomeDuration = setting("10m", "How long a start may take.")
+    stop: Command | None = setting(
+        None,
+        "Command that stops its process, instead of SIGTERM: text or a list, never through a shell, with the "
+        "placeholders of `cmd` and `{pid}`. It has `stop_grace`; if the process still runs then, or the command fails, "
+        "SIGTERM follows.",
+    )
     stop_grace: Duration = setting("10s", "Time between SIGTERM and SIGKILL.")
     env: dict[VariableName, Variable] = setting({}, "Environment variables for the process. Not for secrets.")
     extra_args: list[Argument] = setting([], "Further arguments for the engine's command.")
@@ -296,7 +338,12 @@ class ServeTable(Section):
         "container may be missing.",
     )
     unit: Text | None = setting(None, "The systemd unit that runs it. Default: `stoker-serve-NAME.service`.")
-    fallback: Name | None = setting(None, "The serve that answers instead when this one runs out of memory.")
+    fallback: Name | None = setting(None, "The serve that answers instead if this one cannot; see `fallback_on`.")
+    fallback_on: list[FallbackWord] = setting(
+        ["memory"],
+        "When `fallback` answers. `memory`: the serve does not fit on its device. `unavailable`: it failed, or takes "
+        "no requests. `busy`: its queue is full, or a request waited too long.",
+    )
     warm: WarmthWord = setting(
         "auto", "Whether its weights stay in host memory after it was swapped out: `auto`, `pin` (always), `never`."
     )

@@ -8,7 +8,8 @@ from pydantic import BeforeValidator, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
 from stoker.config.tables.section import Section, setting
-from stoker.config.tables.value_types import AliasTarget, Duration, Name, SomeDuration
+from stoker.config.tables.value_types import AliasTarget, Duration, Name, PickWord, ServedName, SomeDuration
+from stoker.domain.alias_choice import AliasChoice, Pick
 from stoker.domain.gate import Alias, Gate, condition
 from stoker.domain.routing import is_reserved
 
@@ -36,13 +37,20 @@ class GateTable(Section):
 
 
 class AliasTable(Section):
-    """A model name that points to one serve, until `stoker promote` moves it; or a name for `auto`."""
+    """A model name that points to one serve, until `stoker promote` moves it; or to several; or a name for `auto`."""
 
     serve: AliasTarget | None = setting(
         None,
-        "Required. The serve that it points to until a promotion moves it; or `auto` or `auto:CLASS`, so that routing "
-        "chooses a "
-        "tier for each request.",
+        "Required without `serves`. The serve it points to until a promotion moves it; or `auto` or `auto:CLASS`, "
+        "so that routing chooses a tier for each request.",
+    )
+    serves: list[ServedName] | None = setting(
+        None, "Several serves or variants in order of preference, instead of `serve`. Each request goes to one of them."
+    )
+    pick: PickWord = setting(
+        "first",
+        "Which of `serves` answers. `first`: the first that can be used. `loaded`: the first of those that is loaded, "
+        "else the first.",
     )
     gate: Name | None = setting(None, "The gate that a serve has to pass. Left out: a promotion needs `--force`.")
     watch: Duration = setting(
@@ -75,12 +83,31 @@ def build_gates(tables: dict[str, GateTable]) -> tuple[Gate, ...]:
 
 
 def build_aliases(tables: dict[str, AliasTable]) -> tuple[Alias, ...]:
-    """Those that point to a serve."""
+    """Those that point to one serve."""
     return tuple(
         Alias(name, str(table.serve), table.gate, table.watch, table.check_every)
         for name, table in tables.items()
-        if not is_reserved(str(table.serve))
+        if table.serves is None and not is_reserved(str(table.serve))
     )
+
+
+def build_choices(tables: dict[str, AliasTable]) -> tuple[AliasChoice, ...]:
+    """Those that point to several serves."""
+    return tuple(
+        AliasChoice(name, tuple(table.serves), Pick(table.pick))
+        for name, table in tables.items()
+        if table.serves is not None
+    )
+
+
+def show_choice(choice: AliasChoice) -> dict[str, object]:
+    """As the table would say it."""
+    return {"serves": list(choice.serves), "pick": choice.pick.value}
+
+
+def show_alias(alias: Alias) -> dict[str, object]:
+    """As the table would say it, without what only choices have."""
+    return AliasTable.show(alias, serves=None, pick=None)
 
 
 def task_names(tables: dict[str, AliasTable]) -> dict[str, str]:

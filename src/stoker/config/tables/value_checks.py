@@ -17,7 +17,7 @@ from stoker.domain.edge import EDGE_SCHEME
 from stoker.domain.nearest import did_you_mean
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
-_SERVED_NAME = re.compile(r"[^\s\x00-\x1f\x7f]{1,200}")
+_LONGEST_MODEL_NAME = 200
 _PREFIX = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._~-]+)+", re.ASCII)
 _OWN_PATHS = ("v1", "admin", "upstream", "ui", "api", "healthz", "readyz", "status", "metrics")
 _HOST_PATTERN = re.compile(r"(?:\*\.)?[a-z0-9_][a-z0-9_-]{0,62}(?:\.[a-z0-9_][a-z0-9_-]{0,62})*", re.ASCII)
@@ -113,9 +113,13 @@ def alias_target(value: object) -> str:
 
 
 def served_name(value: object) -> str:
+    """A model name of clients: blanks inside are allowed, as are `:` and `/`."""
     text = text_of(value)
-    if not _SERVED_NAME.fullmatch(text):
-        raise ValueError("is not a valid model name: use 1 to 200 characters without spaces")
+    if not text.isprintable() or text != text.strip(" ") or not 0 < len(text) <= _LONGEST_MODEL_NAME:
+        raise ValueError(
+            f"is not a valid model name: use 1 to {_LONGEST_MODEL_NAME} printable characters, no blank at the "
+            "beginning or the end"
+        )
     return text
 
 
@@ -150,6 +154,16 @@ def slash_path(value: object) -> str:
     if not text.startswith("/") or " " in text:
         raise ValueError('is not a path; write one like "/health"')
     return text
+
+
+def path_or_none(value: object) -> str | None:
+    """None: the word `none`."""
+    if value == "none":
+        return None
+    try:
+        return slash_path(value)
+    except ValueError as error:
+        raise ValueError(f'{error}; or "none"') from None
 
 
 def url(value: object) -> str:

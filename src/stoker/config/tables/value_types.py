@@ -9,7 +9,9 @@ from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, Wi
 
 from stoker.config import units
 from stoker.config.tables import value_checks
+from stoker.domain.alias_choice import Pick
 from stoker.domain.dialect import SPOKEN, Dialect
+from stoker.domain.serve import FallbackCause, ServeIdentity
 from stoker.domain.tier import Verify
 
 ENGINES = ("llama.cpp", "vllm", "sglang", "openai")
@@ -28,9 +30,13 @@ PREFILLS = ("native", "continue", "refuse")
 TOOL_IDS = ("any", "short")
 LEGACY = ("answer", "refuse")
 UPSTREAM_ERRORS = ("show", "hide")
+LOADING = ("ping", "reasoning", "off")
 LIMITS = ("max_tokens", "max_completion_tokens")
 DIALECTS = tuple(dialect for dialect in Dialect if dialect in SPOKEN)
 CLOUD_DIALECTS = (Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES)
+IDENTITIES = tuple(one.value for one in ServeIdentity)
+CAUSES = tuple(cause.value for cause in FallbackCause)
+PICKS = tuple(pick.value for pick in Pick)
 VERIFY = tuple(mode.value for mode in Verify)
 STATUS_FORM = "^((production|baseline|research|experiment)|(rejected|blocked)(-.+)?)$"
 
@@ -57,6 +63,7 @@ ToolIdsWord = Annotated[str, BeforeValidator(value_checks.one_of(TOOL_IDS)), _sc
 UpstreamErrorsWord = Annotated[
     str, BeforeValidator(value_checks.one_of(UPSTREAM_ERRORS)), _schema(enum=list(UPSTREAM_ERRORS))
 ]
+LoadingWord = Annotated[str, BeforeValidator(value_checks.one_of(LOADING)), _schema(enum=list(LOADING))]
 LimitWord = Annotated[str, BeforeValidator(value_checks.one_of(LIMITS)), _schema(enum=list(LIMITS))]
 OllamaWord = Annotated[str, BeforeValidator(value_checks.one_of(LEGACY)), _schema(enum=list(LEGACY))]
 KeyHeaderWord = Annotated[str, BeforeValidator(value_checks.one_of(KEY_HEADERS)), _schema(enum=list(KEY_HEADERS))]
@@ -64,7 +71,10 @@ AuthWord = Annotated[str, BeforeValidator(value_checks.one_of(AUTH)), _schema(en
 CloudDialectWord = Annotated[
     str, BeforeValidator(value_checks.one_of(CLOUD_DIALECTS)), _schema(enum=list(CLOUD_DIALECTS))
 ]
+FallbackWord = Annotated[str, BeforeValidator(value_checks.one_of(CAUSES)), _schema(enum=list(CAUSES))]
+PickWord = Annotated[str, BeforeValidator(value_checks.one_of(PICKS)), _schema(enum=list(PICKS))]
 VerifyWord = Annotated[str, BeforeValidator(value_checks.one_of(VERIFY)), _schema(enum=list(VERIFY))]
+IdentityWord = Annotated[str, BeforeValidator(value_checks.one_of(IDENTITIES)), _schema(enum=list(IDENTITIES))]
 StatusWord = Annotated[str, BeforeValidator(value_checks.status), _schema(pattern=STATUS_FORM)]
 
 Sha256 = Annotated[str, BeforeValidator(value_checks.sha256), _schema(pattern="^[0-9a-fA-F]{64}$")]
@@ -107,6 +117,12 @@ def _or(word: str, show: Callable[[Any], str]) -> PlainSerializer:
     return PlainSerializer(lambda value: word if value is None else show(value), when_used="json")
 
 
+HealthPath = Annotated[
+    str | None,
+    BeforeValidator(value_checks.path_or_none),
+    _or("none", str),
+    _schema(examples=["/health", "none"]),
+]
 Duration = Annotated[
     float, BeforeValidator(units.parse_duration), _DURATION, _schema(examples=["500ms", "45s", "10m", "2h"])
 ]

@@ -19,6 +19,7 @@ from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Serve
 from stoker.fleet.drivers import process_group
 from stoker.fleet.drivers.process import LocalProcess, spawn
+from stoker.fleet.drivers.stop_command import StopCommand, end_leftovers, stop_words
 from stoker.fleet.drivers.unit import Launched
 from stoker.fleet.engines.last_output import redact
 from stoker.fleet.engines.launch import Launch, LaunchPlace
@@ -83,6 +84,7 @@ class LocalDriver:
             started_at=started_at,
             log=str(log),
             grace=serve.stop_grace,
+            stop=stop_words(serve, place),
         )
         intend(intent)
         try:
@@ -109,7 +111,11 @@ class LocalDriver:
         self, record: StartRecord, on_exit: Callable[[int | None], None], on_gone: Callable[[], None]
     ) -> LocalProcess:
         """Raises ProcessLookupError if it is gone, or if its number belongs to another process now."""
-        process = LocalProcess(record.pid, on_exit, on_gone, self._log)
+        stop = None
+        if record.stop is not None:
+            key = self._keys.key(Serve(name=record.name), record.nonce)
+            stop = StopCommand(record, record.stop, key, self._log)
+        process = LocalProcess(record.pid, on_exit, on_gone, self._log, stop)
         if not self._is_ours(record):  # asked only now: what is watched cannot change its number any more
             process.release()
             self._log.warning("process %d no longer belongs to serve %s: it is left alone", record.pid, record.name)
@@ -117,7 +123,10 @@ class LocalDriver:
         return process
 
     async def find(self, record: StartRecord) -> StartRecord | None:
-        """The record itself while its process lives. What an interrupted launch, or a leader, left behind is killed."""
+        """The record itself while its process lives. What an interrupted launch or stop, or a leader, left behind is
+        killed.
+        """
+        end_leftovers(record, self._log)
         if record.pid and identity.start_mark(record.pid) is not None:
             return record
         await self._sweep(record)

@@ -8,6 +8,7 @@ import logging
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 from stoker.domain.errors import StokerError
 from stoker.fleet.drivers import process_group
@@ -35,6 +36,13 @@ def spawn(argv: Sequence[str], environment: Mapping[str, str], directory: str, o
     return child.pid
 
 
+class Stopper(Protocol):
+    """Another way to end a process than SIGTERM."""
+
+    async def run(self, exited: asyncio.Event, until: Callable[[], float]) -> None:
+        """Try to end it; returns when it has `exited`, when that fails, or at `until()`. Raises nothing."""
+
+
 class LocalProcess:
     """One process, a child or not, that is watched and can be ended.
 
@@ -49,8 +57,10 @@ class LocalProcess:
         on_exit: Callable[[int | None], None],
         on_gone: Callable[[], None],
         log: logging.Logger,
+        stopper: Stopper | None = None,
     ) -> None:
         self.pid = pid
+        self._stopper = stopper
         self.exited = asyncio.Event()
         self.code: int | None = None
         self._on_exit = on_exit
@@ -58,7 +68,8 @@ class LocalProcess:
         self._ending = Termination(f"process group {pid}", self._end, on_gone, log)
 
     async def end(self, grace: float) -> None:
-        """SIGTERM to the group, `grace` seconds, SIGKILL; returns when the group is empty.
+        """SIGTERM to the group, `grace` seconds, SIGKILL; returns when the group is empty. With a stopper, that goes
+        first, for `grace` seconds at most; without any grace it is left out.
 
         A second call joins the first and may shorten its grace. On cancel it goes on, and CancelledError leaves this
         call when everything is gone. Raises StokerError `unkillable` for a process that survives SIGKILL for a minute.
@@ -81,6 +92,8 @@ class LocalProcess:
     async def _end(self) -> None:
         loop = asyncio.get_running_loop()
         killed_at: float | None = None
+        if self._stopper is not None:
+            await self._stop_by(self._stopper)
         if loop.time() < self._ending.kill_at:
             process_group.send(self.pid, signal.SIGTERM)
         while not self.exited.is_set() or process_group.members(self.pid):
@@ -93,6 +106,16 @@ class LocalProcess:
                     raise self._unkillable()
             await self._pause(LOOK if kill_at <= now else min(LOOK, kill_at - now))
         reap(self.pid)
+
+    async def _stop_by(self, stopper: Stopper) -> None:
+        """What is left of the process then has its grace again, unless somebody shortened it."""
+        loop, kill_at = asyncio.get_running_loop(), self._ending.kill_at
+        grace = kill_at - loop.time()
+        if grace <= 0 or self.exited.is_set():
+            return
+        await stopper.run(self.exited, lambda: self._ending.kill_at)
+        if self._ending.kill_at == kill_at:
+            self._ending.renew(grace)
 
     async def _pause(self, seconds: float) -> None:
         """At most `seconds`; the leader's end wakes it."""

@@ -52,6 +52,10 @@ class Termination:
             self._task.add_done_callback(self._report)
         return self._task
 
+    def renew(self, grace: float) -> None:
+        """For `work`, when it goes on to a harder way: `grace` seconds from now on. A later call may shorten them."""
+        self.kill_at = asyncio.get_running_loop().time() + grace
+
     async def _run(self) -> None:
         try:
             await self._work()

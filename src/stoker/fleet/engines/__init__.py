@@ -10,6 +10,7 @@ served_names  served names that an engine or a client cannot handle
 placement     keeps weights and caches under the vault
 weight_files  checks the weights on disk
 readiness     proves a started engine: health, the exact served id, a canary; facts: what the engine reports then
+load_progress how much of a starting engine's model is loaded, as it prints it
 capabilities  which dialects and templates a started engine supports
 signals       an engine's /metrics in one shape: queued, running, KV cache in use
 sleep_api     puts an engine to sleep and wakes it, by the engine's own endpoints

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Container, Iterable
 
 from stoker.domain.serve import Serve
 from stoker.fleet.engines import weight_files
@@ -15,7 +16,20 @@ _KEY_VARIABLES = {"llama.cpp": "LLAMA_API_KEY", "vllm": "VLLM_API_KEY"}
 
 
 def launch(serve: Serve, place: LaunchPlace) -> Launch:
-    """`{name}` is the served name: what /v1/models has to show. `{{...}}` and other braces stay (templates, JSON)."""
+    words = serve.cmd or ()
+    filled = fill(serve, place, (*words, *serve.extra_args))
+    command = find_command(serve, filled[0]) or filled[0]
+    # These engines, however they are wrapped, take their key from here; `{key}` on a command line shows in `ps`.
+    variable = _KEY_VARIABLES.get(serve.engine)
+    environment = {variable: place.key} if variable is not None else {}
+    takes_key = bool(variable) or any(found[1] == "key" for word in words for found in _PLACEHOLDER.finditer(word))
+    return Launch((command, *filled[1:]), environment, takes_key)
+
+
+def fill(serve: Serve, place: LaunchPlace, words: Iterable[str], but: Container[str] = ()) -> tuple[str, ...]:
+    """The words with their placeholders filled in, except those of `but`. `{name}` is the served name: what /v1/models
+    has to show. `{{...}}` and other braces stay (templates, JSON).
+    """
     values = {
         "port": str(place.port),
         "model": serve.model,
@@ -24,14 +38,11 @@ def launch(serve: Serve, place: LaunchPlace) -> Launch:
         "name": serve.served_name or serve.name,
         "key": place.key,
     }
-    words = serve.cmd or ()
-    filled = tuple(_PLACEHOLDER.sub(lambda found: values[found[1]], word) for word in (*words, *serve.extra_args))
-    command = find_command(serve, filled[0]) or filled[0]
-    # These engines, however they are wrapped, take their key from here; `{key}` on a command line shows in `ps`.
-    variable = _KEY_VARIABLES.get(serve.engine)
-    environment = {variable: place.key} if variable is not None else {}
-    takes_key = bool(variable) or any(found[1] == "key" for word in words for found in _PLACEHOLDER.finditer(word))
-    return Launch((command, *filled[1:]), environment, takes_key)
+
+    def value(found: re.Match[str]) -> str:
+        return found[0] if found[1] in but else values[found[1]]
+
+    return tuple(_PLACEHOLDER.sub(value, word) for word in words)
 
 
 def problems(serve: Serve) -> list[str]:

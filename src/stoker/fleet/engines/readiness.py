@@ -1,6 +1,7 @@
 """When is an engine ready? Health, then the exact served id, then (where asked) one token.
 
-Health alone proves little: it may be answered by another model's server, or by an engine that cannot decode.
+Health alone proves little: it may be answered by another model's server, or by an engine that cannot decode. It is all
+that a serve with identity `none` can prove, besides that its process lives: such engines have no list of models.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 from stoker.domain.dialect import Dialect
 from stoker.domain.lease import Target
 from stoker.domain.protocols import Clock
-from stoker.domain.serve import Serve
+from stoker.domain.serve import Serve, ServeIdentity
 from stoker.fleet.engines.capabilities import capabilities
 from stoker.fleet.engines.facts import from_models, from_props
 from stoker.http import client
@@ -76,7 +77,8 @@ class Readiness:
         while not await self.is_healthy():
             await self._pause(began)
         health_at = self._clock.now()
-        while (models := await self._models()) is None:
+        models: list[dict[str, Any]] | None = None if self._lists_models else []
+        while models is None and (models := await self._models()) is None:
             await self._pause(began)
         if self._serve.canary if canary is None else canary:
             while not await self._answers_canary():
@@ -104,11 +106,34 @@ class Readiness:
             return None
 
     async def is_healthy(self) -> bool:
-        answer = await self._ask(self._serve.health)
-        if answer is not None and answer.status in (404, 405) and self._serve.base_url is not None:
-            # An external server need not have a health path; its list of models proves as much.
-            answer = await self._ask("/v1/models")
-        return answer is not None and answer.status == 200
+        """1 a list of models without a health path  2 nothing to ask: a connection  3 every path answers 200"""
+        serve = self._serve
+        paths = [path for path in (serve.health, serve.probe) if path is not None]
+        if not paths and self._lists_models:  # 1
+            paths = ["/v1/models"]
+        if not paths:  # 2
+            return await self._accepts_connections()
+        for path in paths:  # 3
+            answer = await self._ask(path)
+            if answer is not None and answer.status in (404, 405) and serve.base_url is not None and self._lists_models:
+                # An external server need not have a health path; its list of models proves as much.
+                answer = await self._ask("/v1/models")
+            if answer is None or answer.status != 200:
+                return False
+        return True
+
+    @property
+    def _lists_models(self) -> bool:
+        return self._serve.identity is ServeIdentity.MODELS
+
+    async def _accepts_connections(self) -> bool:
+        try:
+            await client.connect(self._address)
+        except NoResponse as error:
+            self.last = f"a connection to port {self._address.port}: {error}"
+            return False
+        self.last = f"port {self._address.port} accepts connections"
+        return True
 
     async def _models(self) -> list[dict[str, Any]] | None:
         """The served models, the wanted one among them; None: no answer of use yet. Raises NotReady."""
@@ -133,6 +158,8 @@ class Readiness:
                        "correct `served_name`, or the command that starts it")  # fmt: skip
 
     async def _answers_canary(self) -> bool:
+        if self._serve.makes_media:
+            return True  # there is no question that is cheap, and that every engine of audio or images answers
         dialect = next((d for d in _CANARIES if d in self._serve.dialects), Dialect.CHAT)
         path, payload = _CANARIES[dialect]
         answer = await self._ask(path, {"model": self.wanted, **payload}, CANARY_TIMEOUT)

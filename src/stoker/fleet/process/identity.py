@@ -11,6 +11,10 @@ MARK_VARIABLE = "STOKER_START"
 """In every child's environment: the nonce of its start. Grandchildren inherit it."""
 
 
+STOP_VARIABLE = "STOKER_STOP"
+"""In the environment of a serve's stop command: the nonce of the start that it ends."""
+
+
 def start_mark(pid: int) -> str | None:
     """What no other process with this number ever has: boot and start time. None: there is no such process."""
     if sys.platform != "linux":
@@ -35,9 +39,9 @@ def command_line(pid: int) -> str | None:
         return None
 
 
-def has_start_nonce(pid: int, nonce: str) -> bool:
-    """Whether the process descends from the start with this nonce."""
+def has_start_nonce(pid: int, nonce: str, variable: str = MARK_VARIABLE) -> bool:
+    """Whether the process descends from the start with this nonce; or, by STOP_VARIABLE, from its stop command."""
     try:
-        return bool(psutil.Process(pid).environ().get(MARK_VARIABLE) == nonce)
+        return bool(psutil.Process(pid).environ().get(variable) == nonce)
     except psutil.Error:
         return False

@@ -10,6 +10,13 @@ import msgspec
 from stoker.store.files import atomic
 
 
+class StopWords(msgspec.Struct, frozen=True, kw_only=True):
+    """A serve's stop command. `{pid}` and `{key}` are filled in when it is run."""
+
+    words: list[str]
+    directory: str
+
+
 class StartRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One start. It holds no secret: the engine's key is derived from `nonce` and the state directory's key."""
 
@@ -36,6 +43,8 @@ class StartRecord(msgspec.Struct, frozen=True, kw_only=True):
     handle: str = ""
     """What the driver knows it by: a container's name and id, a unit's name. Processes need only the pid."""
     facts: dict[str, str | int | float] = {}
+    stop: StopWords | None = None
+    """How its process is stopped, if not by SIGTERM."""
 
 
 class StartRecords:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from stoker.domain.errors import StokerError
 from stoker.domain.protocols import Running
-from stoker.domain.serve import Driver, Serve
+from stoker.domain.serve import IDENTITY_NOT_PROVED, Driver, Serve, ServeIdentity
 from stoker.fleet.conversations.keeper import ConversationKeeper
 from stoker.fleet.engines.readiness import EngineEnded, NotReady, Readiness
 from stoker.fleet.process.keys import Keys
@@ -75,7 +75,8 @@ class Adopter:
         if not reason:
             managed.apply(LifecycleEvent.PROVED)
             self._registry.end_sleepers(self._warm.on_started(managed.serve))
-            self._log.info("serve %s was running as %s: adopted", record.name, _process_name(record))
+            without = "" if managed.serve.identity is ServeIdentity.MODELS else f"; {IDENTITY_NOT_PROVED}"
+            self._log.info("serve %s was running as %s: adopted%s", record.name, _process_name(record), without)
             self._conversations.started(managed.serve, managed.target, record.facts, is_fresh=False)
             return managed.running(dict(record.facts))
         process = _process_name(record)

@@ -26,6 +26,7 @@ from stoker.fleet.drivers import process_group
 from stoker.fleet.drivers.external import edge_of
 from stoker.fleet.drivers.local import LocalDriver
 from stoker.fleet.drivers.unit import UnitDriver as UnitDriver
+from stoker.fleet.engines import load_progress
 from stoker.fleet.engines.readiness import EngineEnded, NotReady, Readiness, ReadinessProof
 from stoker.fleet.memory.device import DeviceProbe
 from stoker.fleet.memory.ledger import MemorySize
@@ -127,6 +128,12 @@ class ServeRegistry:
 
     def failure_of(self, name: str) -> str:
         return self._failures.get(name, "")
+
+    def load_percent(self, name: str) -> int | None:
+        managed = self.serves.get(name)
+        if managed is None or managed.log is None or managed.state is not LifecycleState.STARTING:
+            return None
+        return load_progress.percent(managed.log, managed.log_start)
 
     def is_asleep(self, name: str) -> bool:
         managed = self.serves.get(name)

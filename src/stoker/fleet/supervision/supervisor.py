@@ -87,6 +87,9 @@ class Supervisor:
     def fetch_progress(self, name: str) -> str:
         return self._checks.fetch_progress(name)
 
+    def load_percent(self, name: str) -> int | None:
+        return self._registry.load_percent(name)
+
     def failure_of(self, name: str) -> str:
         return self._registry.failure_of(name)
 
@@ -194,11 +197,11 @@ class Supervisor:
                 managed.apply(LifecycleEvent.PROVED)
                 self._registry.mark_asleep(managed, asleep=False)
         except BaseException:
-            await self._registry.stop(managed, min(serve.stop_grace, ABORT_GRACE))
+            await self._registry.stop(managed, _abort_grace(serve))
             raise
         if why:
             self._log.warning("serve %s is restarted instead of woken: %s", serve.name, why)
-            await self._registry.stop(managed, min(serve.stop_grace, ABORT_GRACE))
+            await self._registry.stop(managed, _abort_grace(serve))
             return None
         ready = round(self._clock.now() - began, 4)
         facts = dict(managed.record.facts) if managed.record is not None else {}
@@ -275,7 +278,7 @@ class Supervisor:
             )
             managed.apply(LifecycleEvent.PROVED)
         except BaseException:
-            await self._registry.stop(managed, min(serve.stop_grace, ABORT_GRACE))
+            await self._registry.stop(managed, _abort_grace(serve))
             raise
         self._registry.measure_later(managed)
         self.conversations.started(serve, managed.target, facts, is_fresh=True)
@@ -396,3 +399,8 @@ class Supervisor:
         finally:
             await self._registry.close()
             await self.conversations.close()
+
+
+def _abort_grace(serve: Serve) -> float:
+    """A stop command may need its time, and what it would have stopped must not stay."""
+    return min(serve.stop_grace, ABORT_GRACE) if serve.stop is None else serve.stop_grace

@@ -28,7 +28,7 @@ from stoker.domain.events import (
 from stoker.domain.key import Priority
 from stoker.domain.lease import NOBODY, FairShare, Lease, Target
 from stoker.domain.protocols import Clock, Fleet, Journal, Running
-from stoker.domain.serve import Serve, Slot
+from stoker.domain.serve import Serve, ServeIdentity, Slot
 from stoker.domain.swap import SwapReport
 from stoker.fleet.swapping.recovery import NoJournal, Recovery
 from stoker.fleet.swapping.refusals import cannot_start, needs_force
@@ -180,6 +180,23 @@ class Conductor:
         if commands:
             self._carry_out(commands)
 
+    def load_progress(self, name: str) -> str:
+        """See `Leases`. 1 it is loaded  2 its weights are fetched  3 its turn has not come  4 others still run
+        5 it starts
+        """
+        state = self.scheduler.serves.get(name)
+        if state is None or (state.phase is ServePhase.READY and name in self.running):  # 1
+            return ""
+        if self._fetching.is_fetching(name):  # 2
+            return f"waits for its weights: {self._fleet.fetch_progress(name)}"
+        if state.phase is not ServePhase.STARTING:  # 3
+            return "waits to be loaded"
+        swap = next((swap for swap in state.slot_state.swaps.values() if swap.target is state), None)
+        if swap is not None and swap.run_at is None:  # 4
+            return f"waits for requests of {' and '.join(victim.name for victim in swap.victims)} to end"
+        percent = self._fleet.load_percent(name)  # 5
+        return "is loading" if percent is None else f"is loading, {percent} %"
+
     def failure_code(self, name: str) -> str:
         """The code of a serve's last failure; empty: it is ready, or never failed."""
         state = self.scheduler.serves.get(name)
@@ -280,7 +297,7 @@ class Conductor:
                 self.running[name] = running
                 self._carry_out(self.scheduler.on_adopted(name, self._clock.now()))
                 adopted.append(name)
-                self._notify(ServeAdopted(name))
+                self._notify(ServeAdopted(name, running.serve.identity is ServeIdentity.MODELS))
             else:
                 log.warning("serve %s was left running, but no longer fits its slot: it is stopped", name)
                 await self._fleet.stop(name, state.serve.stop_grace)

@@ -113,6 +113,7 @@ def _serve(conductor: Conductor, state: ServeState, now: float) -> dict[str, Any
         "backoff": round(state.backoff_until - now, 3) if state.backoff_until > now else None,
         "last_error": state.last_error.message if state.last_error is not None else None,
         "dialects": sorted(serve.dialects),
+        "identity": serve.identity.value,
         "driver": serve.driver.value,
         "cloud": serve.translation.cloud,
         "keep_loaded": serve.keep_loaded,

@@ -34,6 +34,9 @@ class WeightFetching:
             task = self._tasks[name] = self._loop.create_task(self._run(name, self._fetch(name)), name=f"fetch-{name}")
         return task
 
+    def is_fetching(self, name: str) -> bool:
+        return name in self._tasks
+
     async def _run(self, name: str, fetching: Awaitable[None]) -> None:
         try:
             await fetching

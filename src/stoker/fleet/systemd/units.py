@@ -150,7 +150,7 @@ def source(text: str) -> str | None:
 
 
 def _front_door(site: InstallSite, serves: Sequence[Serve]) -> str:
-    stops = max((serve.stop_grace for serve in serves), default=0.0)
+    stops = max((serve.longest_stop for serve in serves), default=0.0)
     up = (*site.stoker, "up", "--config", site.config, "--leave-running", "--resume")
     return _lines(
         "",

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from stoker.domain.serve import IDENTITY_NOT_PROVED
+
 MISSES = 3
 """Failed checks in a row that prove something: a single one may be a busy moment."""
 CONTEXT_PADDING = 256
@@ -21,9 +23,9 @@ class Assertion(StrEnum):
     """In the order in which they are judged and shown."""
 
     ANSWERS = "answers"
-    """GET /v1/models is answered."""
+    """GET /v1/models is answered, or its probe path."""
     EXACT_ID = "exact_id"
-    """It lists the exact served name."""
+    """It lists the exact served name. Not known if its identity is `none`."""
     DEVICES = "devices"
     """Every device that it was given holds memory of it."""
     DEPENDENCIES = "dependencies"
@@ -53,9 +55,12 @@ class ServeHealth(StrEnum):
 class Observation:
     """One observation of one serve. None: not known. Times are seconds."""
 
-    wanted_id: str
+    wanted_id: str | None
+    """None: it lists no models, and is not asked for them."""
+    question: str = "GET /v1/models"
+    """What it is asked."""
     misses: int | None = None
-    """Checks in a row in which /v1/models gave no usable answer, this one included; None: it was not asked."""
+    """Checks in a row in which it gave no usable answer, this one included; None: it was not asked."""
     miss: str = ""
     """How the last of them ended."""
     is_moving: bool = False
@@ -77,6 +82,8 @@ class Observation:
     """Seconds since the last progress while there was work."""
     stall_limit: float = 0.0
     """Seconds without progress that are too long."""
+    makes_media: bool = False
+    """The serve only makes audio or images, and may answer nothing else meanwhile."""
     running: float | None = None
     queued: float | None = None
     """The engine's own counts."""
@@ -126,20 +133,26 @@ Judged = tuple[bool | None, str]
 
 
 def _answers(seen: Observation) -> Judged:
-    """1 not asked  2 answered  3 not often enough to mean anything  4 it works all the same  5 no answer"""
+    """1 not asked  2 answered  3 not often enough to mean anything  4 it works all the same
+    5 it may answer nothing while it works: PROGRESS judges that  6 no answer
+    """
     if seen.misses is None:  # 1
         return None, "it was not asked"
     if seen.misses == 0:  # 2
-        return True, "GET /v1/models is answered"
-    text = f"{seen.misses} probes in a row without an answer to GET /v1/models ({seen.miss or 'no reason known'})"
+        return True, f"{seen.question} is answered"
+    text = f"{seen.misses} probes in a row without an answer to {seen.question} ({seen.miss or 'no reason known'})"
     if seen.misses < MISSES:  # 3
         return None, text
     if seen.is_moving:  # 4
         return None, f"{text}, but its streams go on"
-    return False, text  # 5
+    if (seen.wanted_id is None or seen.makes_media) and seen.in_flight:  # 5
+        return None, f"{text}, but it works on {seen.in_flight} requests"
+    return False, text  # 6
 
 
 def _exact_id(seen: Observation) -> Judged:
+    if seen.wanted_id is None:
+        return None, IDENTITY_NOT_PROVED
     if seen.listed is None:
         return None, "GET /v1/models was not answered"
     if seen.wanted_id in seen.listed:

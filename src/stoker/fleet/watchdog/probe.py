@@ -1,5 +1,6 @@
-"""Asking a serve over HTTP. Always /v1/models, never /health: SGLang's generates a token, and one that times out stays
-behind in its scheduler; and vLLM's says 200 while requests hang."""
+"""Asking a serve over HTTP. If it lists models, always /v1/models, never /health: SGLang's generates a token, and one
+that times out stays behind in its scheduler; and vLLM's says 200 while requests hang. With identity `none`: its probe
+path, or a connection."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stoker.domain.protocols import Running
+from stoker.domain.serve import Serve, ServeIdentity
 from stoker.fleet.engines.facts import from_models
 from stoker.fleet.watchdog.progress import NO_COUNTERS, EngineCounters
 from stoker.http import client
@@ -20,7 +22,9 @@ TIMEOUT = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The answer of /v1/models. `ids` None: no usable answer; `miss` says why."""
+    """The answer of /v1/models. `ids` None: no usable answer; `miss` says why. A serve that lists no models and answers
+    its probe has none.
+    """
 
     ids: tuple[str, ...] | None
     context: int | None = None
@@ -50,6 +54,8 @@ class HttpProbe:
 
     async def models(self, running: Running) -> Listing:
         """Never raises; on cancel the connection is closed."""
+        if running.serve.identity is ServeIdentity.NONE:
+            return await _probe(running)
         try:
             answer = await _ask(running, "/v1/models")
         except NoResponse as error:
@@ -71,6 +77,25 @@ class HttpProbe:
 
     async def circumstances(self, running: Running) -> Circumstances:
         return await asyncio.to_thread(self._look, running)
+
+
+def question(serve: Serve) -> str:
+    """What the serve is asked, for people."""
+    if serve.identity is ServeIdentity.MODELS:
+        return "GET /v1/models"
+    return "a connection" if serve.probe_path is None else f"GET {serve.probe_path}"
+
+
+async def _probe(running: Running) -> Listing:
+    path = running.serve.probe_path
+    try:
+        if path is None:
+            await client.connect(running.target, TIMEOUT)
+            return Listing(())
+        answer = await _ask(running, path)
+    except NoResponse as error:
+        return Listing(None, miss=str(error))
+    return Listing(()) if answer.status == 200 else Listing(None, miss=f"it answered {answer.status}")
 
 
 async def _ask(running: Running, path: str) -> HttpResponse:

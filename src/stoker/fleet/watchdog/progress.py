@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 UNCERTAIN_FACTOR = 3.0
 """How many times longer to wait for an engine that does not show its progress on a long prompt."""
+MEDIA_FACTOR = 15.0
+"""The same for an engine of audio or images: it sends nothing until it has finished, which may take minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +71,15 @@ def without_progress(progress: WorkProgress, now: float) -> float | None:
     return now - progress.since if progress.work.in_flight else None
 
 
-def stall_limit(stall: float, counters: EngineCounters) -> float:
+def stall_limit(stall: float, counters: EngineCounters, makes_media: bool = False) -> float:
     """Seconds without progress that are too long.
 
-    `stall` if the engine reports that it has work, and would show progress on a long prompt. Else UNCERTAIN_FACTOR
-    times that: an engine that reads a long prompt sends nothing.
+    MEDIA_FACTOR times `stall` if all that the serve makes is audio or images. Otherwise `stall` if the engine reports
+    that it has work, and would show progress on a long prompt. Else UNCERTAIN_FACTOR times that: an engine that reads a
+    long prompt sends nothing.
     """
+    if makes_media:
+        return MEDIA_FACTOR * stall
     has_work = bool(counters.running) or bool(counters.queued)
     return stall if has_work and counters.shows_prompt_progress() else UNCERTAIN_FACTOR * stall
 

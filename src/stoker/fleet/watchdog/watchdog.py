@@ -1,8 +1,9 @@
 """The loop that checks that each ready serve still works.
 
-Each ready serve is checked every `interval` seconds, staggered, never twice at once. A check is one GET /v1/models; one
-GET /metrics more while requests are in flight; and once a minute its circumstances (devices, dependencies, drift). An
-idle serve costs a quarter of a millisecond per interval, and no token of the engine.
+Each ready serve is checked every `interval` seconds, staggered, never twice at once. A check is one GET /v1/models (of
+the probe path instead, with identity `none`); one GET /metrics more while requests are in flight; and once a minute its
+circumstances (devices, dependencies, drift). An idle serve costs a quarter of a millisecond per interval, and no token
+of the engine.
 
 Reading order: `run`, `_look`, `_conclude`, `_act`.
 """
@@ -17,11 +18,11 @@ from typing import Any, Protocol
 
 from stoker.domain.access import Watchdog
 from stoker.domain.protocols import Clock, Running
-from stoker.domain.serve import Driver
+from stoker.domain.serve import Driver, ServeIdentity
 from stoker.fleet.watchdog import assertions, budget
 from stoker.fleet.watchdog.assertions import AssertionResult, HealthAssessment, Observation, Remedy, ServeHealth
 from stoker.fleet.watchdog.budget import History, Park, Restart
-from stoker.fleet.watchdog.probe import Circumstances, Listing
+from stoker.fleet.watchdog.probe import Circumstances, Listing, question
 from stoker.fleet.watchdog.progress import (
     NO_COUNTERS,
     EngineCounters,
@@ -231,7 +232,8 @@ class WatchdogLoop:
             watched.misses = watched.misses + 1 if listing.ids is None else 0
         around = watched.circumstances
         return Observation(
-            wanted_id=running.target.served_name,
+            wanted_id=running.target.served_name if running.serve.identity is ServeIdentity.MODELS else None,
+            question=question(running.serve),
             misses=watched.misses if listing is not None else None,
             miss=listing.miss if listing is not None else "",
             is_moving=progress.moved,
@@ -244,7 +246,8 @@ class WatchdogLoop:
             differences=around.differences,
             in_flight=work.in_flight,
             without_progress=without_progress(progress, now),
-            stall_limit=stall_limit(self._settings.stall, counters),
+            stall_limit=stall_limit(self._settings.stall, counters, running.serve.makes_media),
+            makes_media=running.serve.makes_media,
             running=counters.running,
             queued=counters.queued,
             asleep=self._sees.is_asleep(name),

@@ -39,6 +39,8 @@ class ServeFacts(msgspec.Struct):
     """Status of GET /health."""
     listed: list[str] = []
     """Ids in /v1/models."""
+    lists_models: bool = True
+    """Whether the engine has a list of models, as far as the front door says."""
     context: int | None = None
     """The context in tokens that the server reports."""
     configured_context: int | None = None
@@ -76,6 +78,8 @@ async def find_facts(look: PageClient, client: ModelClient, expected: int | None
         if isinstance(props, dict):
             facts.engine, facts.props = prefix, props
             break
+    ours = entry.get("stoker")
+    facts.lists_models = not isinstance(ours, dict) or ours.get("identity") != "none"
     _read_context(facts, entry)
     if "stoker" in entry and facts.configured_context is None:  # there it is what the configuration says
         facts.configured_context = entry.get("context_length")

@@ -68,7 +68,7 @@ _PLAIN = {
     "/api/show": Route(RouteKind.OLLAMA, rest="/api/show", methods=("POST",)),
     "/api/pull": Route(RouteKind.OLLAMA, rest="/api/pull", methods=("POST",)),
     **{
-        path: Route(RouteKind.INFERENCE, endpoint, methods=("POST",), has_side_effects=True)
+        path: Route(RouteKind.INFERENCE, endpoint, methods=(endpoint.method,), has_side_effects=True)
         for path, endpoint in ENDPOINTS.items()
     },
 }
@@ -93,7 +93,7 @@ class Routes:
         self._prefixes = tuple(prefix.rstrip("/") for prefix in prefixes)
         for prefix in self._prefixes:
             for path, route in _PLAIN.items():
-                if path.startswith(("/v1/", "/api/")):
+                if path.startswith(("/v1/", "/api/", "/sdapi/")):
                     self._table[prefix + path] = route
 
     def match(self, method: str, path: str) -> Route:

@@ -49,6 +49,10 @@ class ClientConnection(MovableConnection, Protocol):
 
     def stop_reading(self) -> None: ...
 
+    def pause_body(self) -> None: ...
+
+    def resume_body(self) -> None: ...
+
     def on_replied(self, wire: Wire) -> None: ...
 
 
@@ -223,6 +227,19 @@ class Wire:
         """The body so far. It can be taken once."""
         pieces, self.pieces, self._gathered = self.pieces, [], 0
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def give_back_body(self) -> None:
+        """Give the bytes of a body that was taken, and is in memory no longer, back to the budget."""
+        held, self._held = self._held, 0
+        self._connection.bodies.give_back(held)
+
+    def pause_body(self) -> None:
+        """Read no more of the body until `resume_body`."""
+        self._connection.pause_body()
+
+    def resume_body(self) -> None:
+        """Read on."""
+        self._connection.resume_body()
 
     # -- the reply -----------------------------------------------------------------------------------------------
 

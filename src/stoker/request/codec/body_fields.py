@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Collection
 from itertools import accumulate
 from operator import attrgetter
 from typing import Any
@@ -192,6 +193,18 @@ def locate(body: bytes, name: str) -> tuple[int, int, int] | None:
         if msgspec.json.decode(body[at : _string_end(body, at)]) == name:
             return at, value, _value_end(body, value)
     return None
+
+
+def locate_all(body: bytes, names: Collection[str]) -> list[tuple[str, int, int, int]]:
+    """(name, key start, value start, value end) of each top-level field with one of these names, in order. A name may
+    occur more than once.
+    """
+    found = []
+    for at, value in _top_level(body):
+        name = msgspec.json.decode(body[at : _string_end(body, at)])
+        if name in names:
+            found.append((name, at, value, _value_end(body, value)))
+    return found
 
 
 def _private_of(fields: BodyFields) -> tuple[str, ...]:

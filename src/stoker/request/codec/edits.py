@@ -29,21 +29,22 @@ def edit(body: bytes, fields: BodyFields, dialect: Dialect, served_name: str, se
     """Apply what applies. `fields` is what `read_body_fields` returned for `body`."""
     changes: list[str] = []
     for name in fields.private:
-        body = _drop(body, name)
+        key, _, end = find(body, name)
+        body = remove(body, key, end)
         changes.append(f"dropped:{name}")
     if fields.model != served_name:
         start, end = _model(body, fields) if not changes else find(body, "model")[1:]
-        body = _put(body, start, end, msgspec.json.encode(served_name))
+        body = put(body, start, end, msgspec.json.encode(served_name))
         changes.append("model")
-    remove = bool(fields.stream) and dialect in _ASKABLE and not _asks_usage(fields.stream_options)
-    if remove:
+    asks = bool(fields.stream) and dialect in _ASKABLE and not _asks_usage(fields.stream_options)
+    if asks:
         body = _ask_usage(body, fields.stream_options)
         changes.append("include_usage")
     if sequence is not None:  # the caller's own was dropped
         at = body.index(b"{") + 1
-        body = _put(body, at, at, b'"id_slot":%d,' % sequence)
+        body = put(body, at, at, b'"id_slot":%d,' % sequence)
         changes.append("id_slot")
-    return Edited(body, tuple(changes), remove)
+    return Edited(body, tuple(changes), asks)
 
 
 def _model(body: bytes, fields: BodyFields) -> tuple[int, int]:
@@ -57,8 +58,8 @@ def _model(body: bytes, fields: BodyFields) -> tuple[int, int]:
     return find(body, "model", fields.model_at)[1:]
 
 
-def _put(body: bytes, start: int, end: int, text: bytes) -> bytes:
-    """`text` in the place of body[start:end]; one copy."""
+def put(body: bytes, start: int, end: int, text: bytes) -> bytes:
+    """The body with `text` in the place of body[start:end]; one copy."""
     view = memoryview(body)
     return b"".join((view[:start], text, view[end:]))
 
@@ -71,15 +72,14 @@ def _ask_usage(body: bytes, options: object) -> bytes:
     place = locate(body, "stream_options") if may_hold(body, "stream_options") else None
     if place is None:
         at = body.index(b"{") + 1
-        return _put(body, at, at, _USAGE)
+        return put(body, at, at, _USAGE)
     _, start, end = place
     asked = {**options, "include_usage": True} if isinstance(options, dict) else {"include_usage": True}
-    return _put(body, start, end, msgspec.json.encode(asked))
+    return put(body, start, end, msgspec.json.encode(asked))
 
 
-def _drop(body: bytes, name: str) -> bytes:
-    """Take one fields-level field out, with the comma that belonged to it."""
-    key, _, end = find(body, name)
+def remove(body: bytes, key: int, end: int) -> bytes:
+    """The body without the field body[key:end], and without the comma that belonged to it."""
     after = end
     while body[after] in b" \t\r\n":
         after += 1

@@ -15,8 +15,9 @@ from typing import Any
 
 import msgspec
 
-from stoker.domain.dialect import Dialect
+from stoker.domain.dialect import MEDIA, Dialect
 from stoker.domain.errors import StokerError, UpstreamError
+from stoker.request.codec.media_units import seconds_of_usage
 from stoker.request.codec.sse import MAX_FRAME, data_of, last_end, parse, split
 from stoker.request.codec.upstream_errors import as_error, failure_of, is_error, no_answer, with_reason
 from stoker.request.codec.upstream_messages import UpstreamMessages
@@ -65,6 +66,8 @@ class Usage(msgspec.Struct, gc=False):
     uncached: int | None = None
     """The `input_tokens` of Messages, which leave out what was read from the cache and what was written to it."""
     cache_written: int | None = None
+    audio_seconds: float | None = None
+    """Of audio that was transcribed."""
 
     def update_from(self, usage: Any) -> None:
         """Take over what a `usage` object of any dialect says. Later values replace earlier ones."""
@@ -112,6 +115,7 @@ class StreamReader:
     __slots__ = (
         "_has_begun",
         "_inflate",
+        "_is_media",
         "_last",
         "_may_fail_late",
         "_partial",
@@ -143,6 +147,7 @@ class StreamReader:
         self._partial = bytearray()
         self._last: deque[bytes] = deque(maxlen=3)
         """The last reads: the dialect's own end may be cut across them."""
+        self._is_media = dialect in MEDIA
         self._may_fail_late = dialect is Dialect.RESPONSES
         """Its stream can end with a failed response."""
 
@@ -176,6 +181,8 @@ class StreamReader:
         An end marker without any answer before it does not count. Frames are parsed for it: a
         model may well write about `[DONE]` or `message_stop`.
         """
+        if self._is_media:
+            return self._has_begun and not self._partial  # the engines do not agree on an end marker
         frames = split(b"".join(self._last) + self._partial)
         if not any(_is_end(frame, self.dialect) for frame in reversed(frames)):
             return False
@@ -267,6 +274,8 @@ class StreamReader:
         if usage is None:
             return False
         self.usage.update_from(usage)
+        if self._is_media:
+            self.usage.audio_seconds = seconds_of_usage(usage)
         return self._remove_usage and payload.get("choices") == []
 
     def _until_error(self, data: bytes) -> bytes:
@@ -390,6 +399,8 @@ def _is_of_answer(payload: dict[str, Any] | None, dialect: Dialect) -> bool:
     """Whether this frame says that there is an answer. Usage, a ping and the end say nothing of one."""
     if payload is None:
         return False
+    if dialect in MEDIA:
+        return bool(payload)
     if dialect in (Dialect.CHAT, Dialect.COMPLETIONS):
         return bool(payload) and payload.get("choices") != []
     return payload.get("type") not in (None, "ping", "message_stop")
@@ -397,6 +408,8 @@ def _is_of_answer(payload: dict[str, Any] | None, dialect: Dialect) -> bool:
 
 def is_meaningful(payload: dict[str, Any], dialect: Dialect) -> bool:
     """Whether this frame commits the reply: content, or a finish. Role-only and opening frames do not."""
+    if dialect in MEDIA:
+        return True
     if dialect not in (Dialect.CHAT, Dialect.COMPLETIONS):
         return payload.get("type") not in _OPENING
     choices = payload.get("choices")

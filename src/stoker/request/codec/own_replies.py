@@ -65,15 +65,15 @@ def error_headers(error: StokerError, dialect: Dialect | None, request_id: str) 
 
 
 def error_event(error: StokerError, dialect: Dialect | None, request_id: str, sequence: int = 0) -> bytes:
-    """The one event that ends a stream which failed after its 200."""
+    """What ends a stream that failed after its 200: one event.
+
+    In the Responses dialect two, as OpenAI sends them: the SDKs raise at `error`, and Codex reads only
+    `response.failed`. `sequence` numbers the first.
+    """
     if dialect is Dialect.MESSAGES:
         return b"event: error\ndata: %b\n\n" % _encode(_messages_error(error, request_id))
     if dialect is Dialect.RESPONSES:
-        payload = {
-            "type": "error", "code": error.code, "message": error.message, "param": None, "sequence_number": sequence,
-            "source": error.source,
-        }  # fmt: skip
-        return b"event: error\ndata: %b\n\n" % _encode(payload)
+        return _failed_response(error, request_id, sequence)
     if dialect in _OLLAMA:
         return error_body(error, dialect, request_id) + b"\n"
     return b"data: %b\n\n" % _encode({"error": _openai_error(error)})
@@ -88,6 +88,18 @@ def ping(dialect: Dialect | None) -> bytes:
     return b": ping\n\n"
 
 
+def reasoning_event(text: str, model: str, request_id: str, created: int) -> bytes:
+    """A chunk of a chat stream that brings thinking only. No role: the engine's first chunk brings it, and SDKs join
+    what comes twice.
+    """
+    choice = {"index": 0, "delta": {"reasoning_content": text}, "finish_reason": None}
+    chunk = {
+        "id": f"chatcmpl-{request_id}", "object": "chat.completion.chunk", "created": created, "model": model,
+        "choices": [choice],
+    }  # fmt: skip
+    return b"data: %b\n\n" % _encode(chunk)
+
+
 def _openai_error(error: StokerError) -> dict[str, object]:
     return {
         "message": openai_wording(error),
@@ -97,6 +109,17 @@ def _openai_error(error: StokerError) -> dict[str, object]:
         "source": error.source,
         **error.details,
     }
+
+
+def _failed_response(error: StokerError, request_id: str, sequence: int) -> bytes:
+    event = {
+        "type": "error", "code": error.code, "message": error.message, "param": None, "sequence_number": sequence,
+        "source": error.source,
+    }  # fmt: skip
+    cause = {"code": error.code, "message": openai_wording(error), "source": error.source}
+    response = {"id": f"resp_{request_id}", "object": "response", "status": "failed", "error": cause, "output": []}
+    failed = {"type": "response.failed", "response": response, "sequence_number": sequence + 1}
+    return b"event: error\ndata: %b\n\nevent: response.failed\ndata: %b\n\n" % (_encode(event), _encode(failed))
 
 
 def _messages_error(error: StokerError, request_id: str) -> dict[str, object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from stoker.domain.alias_choice import AliasChoice
 from stoker.domain.gate import Alias, Override
 from stoker.domain.serve import Serve
 
@@ -27,5 +28,19 @@ def with_aliases(serves: Iterable[Serve], meaning: Mapping[str, str]) -> tuple[S
         replace(serve, aliases=(*serve.aliases, *(alias for alias, name in meaning.items() if name == serve.name)))
         if serve.name in meaning.values()
         else serve
+        for serve in serves
+    )
+
+
+def with_choices(serves: Iterable[Serve], choices: Iterable[AliasChoice]) -> tuple[Serve, ...]:
+    """The serves, each with the aliases that may mean it among its own: who may use the alias may use all of them."""
+    found = list(choices)
+    if not found:
+        return tuple(serves)
+    return tuple(
+        replace(
+            serve,
+            aliases=(*serve.aliases, *(one.name for one in found if not set(one.serves).isdisjoint(serve.names()))),
+        )
         for serve in serves
     )

@@ -176,7 +176,7 @@ class Scheduler(Reconciler):
         else:
             state.crashes = 0
         commands = self.mark_stopped(state)
-        fallback = self.serves.get(state.serve.fallback or "")
+        fallback = self.serves.get(state.serve.memory_fallback or "")
         if code in BEYOND_THE_DEVICE and fallback is not None and not self.closing:
             state.backoff_until = now + BACKOFF_CAP
             commands += self.refuse_all(state, refusals.backing_off(error, BACKOFF_CAP))
@@ -304,7 +304,7 @@ class Scheduler(Reconciler):
         If the model does not fit on its device, the target's `fallback` is started first.
         """
         commands = self.mark_stopped(target)
-        is_too_large = error.code in BEYOND_THE_DEVICE and target.serve.fallback is not None
+        is_too_large = error.code in BEYOND_THE_DEVICE and target.serve.memory_fallback is not None
         is_requested = any(w.want is Want.REQUEST for w in target.queue.values())
         target.failures += 1
         backoff_seconds = BACKOFF_CAP if is_too_large else backoff(target.failures)
@@ -318,7 +318,7 @@ class Scheduler(Reconciler):
             baseline = self.serves.get(target.slot_state.slot.baseline or "")
             if baseline is not None and baseline is not target:
                 self.restore(baseline, SwapKind.BASELINE, now)
-        fallback = self.serves.get(target.serve.fallback or "") if is_too_large and is_requested else None
+        fallback = self.serves.get(target.serve.memory_fallback or "") if is_too_large and is_requested else None
         if fallback is not None and fallback.slot_state is target.slot_state:
             self.restore(fallback, SwapKind.RESTORE, now)
         for victim in swap.victims:

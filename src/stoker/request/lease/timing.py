@@ -61,7 +61,7 @@ def timing(state: ServeState) -> Timing:
 def _contention(state: ServeState) -> float:
     """Seconds that draining, stopping and starting every serve of the slot can take, one after the other."""
     drain = state.slot_state.slot.swap.drain_timeout
-    return sum(drain + s.serve.stop_grace + s.serve.ready_timeout for s in state.slot_state.serves)
+    return sum(drain + s.serve.longest_stop + s.serve.ready_timeout for s in state.slot_state.serves)
 
 
 def backoff(failures: int) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import defaultdict, deque
+from collections.abc import Iterator
 from typing import Protocol
 
 import httptools
@@ -20,6 +21,13 @@ LARGE = 64 * 1024
 """Bytes from which a body is written without copying it behind its head, and from which a read is large."""
 CONNECT_TIMEOUT = 5.0
 _LENGTHS = (b"content-length", b"transfer-encoding")
+
+
+class StreamedBody(Protocol):
+    """A body that is not in memory."""
+
+    def pieces(self) -> Iterator[bytes]:
+        """From the beginning."""
 
 
 class ReplyReceiver(Protocol):
@@ -53,6 +61,10 @@ class UpstreamConnection(asyncio.Protocol):
         self._is_paused = False
         self._yields_turn = False
         """Reading is paused until other connections had their turn."""
+        self._unsent: Iterator[bytes] | None = None
+        """What is left of a streamed body."""
+        self._is_full = False
+        """The serve reads more slowly than it is sent to."""
         self.transport: asyncio.Transport = None  # type: ignore[assignment]  # set by connection_made
         self.is_closed = False
         self.is_reused = False
@@ -61,13 +73,17 @@ class UpstreamConnection(asyncio.Protocol):
 
     # -- what the relay does -------------------------------------------------------------------------------------
 
-    def send(self, receiver: ReplyReceiver, head: bytes, body: bytes) -> None:
+    def send(self, receiver: ReplyReceiver, head: bytes, body: bytes | StreamedBody) -> None:
         """Send one request; `receiver` gets the reply."""
         self._receiver = receiver
         self._headers = []
         self._head_size = 0
         self.has_answered = self._has_head = False
-        if len(body) < LARGE:
+        if not isinstance(body, bytes):
+            self.transport.write(head)
+            self._unsent = body.pieces()
+            self._send_on()
+        elif len(body) < LARGE:
             self._pool.outbox.put(self._write, head + body)
         else:
             self.transport.write(head)
@@ -76,6 +92,19 @@ class UpstreamConnection(asyncio.Protocol):
     def _write(self, message: bytes) -> None:
         if not self.is_closed:
             self.transport.write(message)
+
+    def _send_on(self) -> None:
+        """Write a streamed body, as fast as the serve takes it."""
+        while self._unsent is not None and not self._is_full and not self.is_closed:
+            try:
+                piece = next(self._unsent, None)
+            except (OSError, EOFError) as error:
+                self._break(f"the request's body cannot be read again: {error}")
+                return
+            if piece is None:
+                self._unsent = None
+            else:
+                self.transport.write(piece)
 
     def pause(self) -> None:
         if not self.is_closed and not self._is_paused:
@@ -91,7 +120,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Drop the receiver and the connection: the serve sees its client leave. Nothing more is called back."""
-        self._receiver = None
+        self._receiver = self._unsent = None
         self.is_closed = True
         self.transport.abort()
 
@@ -141,8 +170,17 @@ class UpstreamConnection(asyncio.Protocol):
     def eof_received(self) -> None:
         return None
 
+    def pause_writing(self) -> None:
+        self._is_full = True
+
+    def resume_writing(self) -> None:
+        self._is_full = False
+        if self._unsent is not None:
+            self._send_on()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_closed = True
+        self._unsent = None
         self._pool.forget(self, self._origin)
         receiver = self._receiver
         if receiver is None:
@@ -185,17 +223,22 @@ class UpstreamConnection(asyncio.Protocol):
     def _finish(self) -> None:
         receiver, self._receiver = self._receiver, None
         self._ended = False
-        if self._can_stay and not self.is_closed:
+        is_sent, self._unsent = self._unsent is None, None  # a serve may refuse a body before it has read it
+        if self._can_stay and is_sent and not self.is_closed:
             self.resume()  # its last user may have had a slow client
             self._pool.keep(self, self._origin)
-        else:
+        elif is_sent:
             self.is_closed = True
             self.transport.close()
+        else:
+            self.is_closed = True
+            self.transport.abort()
         if receiver is not None:
             receiver.on_end()
 
     def _break(self, reason: str) -> None:
         receiver, self._receiver = self._receiver, None
+        self._unsent = None
         if not self.is_closed:
             self.is_closed = True
             self.transport.abort()

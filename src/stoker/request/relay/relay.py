@@ -5,6 +5,7 @@
 2. the first meaningful frame -> commit: 200, what was held, and from now on every read is one write
 3. the client is slow       -> reading from the serve pauses until the client reads again
 4. silence                  -> pings; after `stall_timeout` the stream is ended with an error
+                               (of audio and images: from the first byte on, which may take minutes)
 5. the end                  -> complete only if the dialect's own end marker came; else one error event
 6. the client is gone, or the lease is cut -> the upstream connection is closed at once
 """
@@ -16,16 +17,18 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from stoker.domain.dialect import Dialect
+from stoker.domain.dialect import MEDIA, Dialect
 from stoker.domain.errors import CapacityError, StokerError, UpstreamError
 from stoker.domain.lease import Target
 from stoker.request.codec.context_overflow import CODE, is_recognised
 from stoker.request.codec.frames import StreamReader, Usage, check_answer, inflated, read_usage
+from stoker.request.codec.media_answers import check_media_answer, is_binary
+from stoker.request.codec.media_units import seconds_of_answer
 from stoker.request.codec.upstream_errors import as_error
 from stoker.request.relay import faults
 from stoker.request.relay.completion import RelayCompletion
 from stoker.request.relay.headers import reply_headers, retry_after
-from stoker.request.relay.pool import ConnectionPool, UpstreamConnection
+from stoker.request.relay.pool import ConnectionPool, StreamedBody, UpstreamConnection
 from stoker.request.relay.reply import Reply
 from stoker.request.translate.refusal import refusal_of
 
@@ -153,7 +156,7 @@ class Relay:
         self,
         target: Target,
         head: bytes,
-        body: bytes,
+        body: bytes | StreamedBody,
         dialect: Dialect | None = None,
         remove_usage: bool = False,
         translator: ReplyTranslator | None = None,
@@ -239,10 +242,12 @@ class Relay:
             )
             self.reply.next_sequence_number = self._reader.next_sequence_number
             self.usage = self._reader.usage
-            self._last_data = self._loop.time()
-            self._arm()
+            if dialect not in MEDIA:
+                self._last_data = self._loop.time()
+                self._arm()
         else:
-            self._is_raw_stream = status == 200 and kind.startswith(b"text/event-stream")
+            is_stream = kind.startswith(b"text/event-stream") or (dialect in MEDIA and is_binary(kind))
+            self._is_raw_stream = status == 200 and is_stream
 
     def on_data(self, data: bytes) -> None:
         self.received += len(data)
@@ -301,6 +306,9 @@ class Relay:
             self.reply.commit(self.upstream_status, self._reply_headers())
         self.reply.begin()
         self._is_flowing = True
+        if self._dialect in MEDIA:
+            self._last_data = self._loop.time()
+            self._arm()
         self._write(b"".join(self._held))
         self._held.clear()
 
@@ -339,6 +347,7 @@ class Relay:
 
     def _collect(self, data: bytes) -> None:
         if self._is_flowing:
+            self._last_data = self._loop.time()
             self._write(data)
             return
         self._held.append(data)
@@ -388,7 +397,12 @@ class Relay:
                 self._rewrite(translator, body)
                 return
             is_readable = gzip or coding in (b"", b"identity")
-            if self._dialect is None or not self._requires_answer or not is_readable:
+            if self._dialect in MEDIA and is_readable:
+                readable = inflated(body) if gzip else body
+                check_media_answer(_header(self._headers, b"content-type"), readable)
+                self.usage = read_usage(readable)
+                self.usage.audio_seconds = seconds_of_answer(readable)
+            elif self._dialect is None or not self._requires_answer or not is_readable:
                 self.usage = read_usage(body, gzip)
             else:
                 self.usage = check_answer(self._dialect, body, gzip)

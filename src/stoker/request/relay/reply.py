@@ -9,6 +9,7 @@ finished   the reply has ended; everything after that does nothing
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
@@ -19,6 +20,9 @@ from stoker.domain.errors import StokerError
 from stoker.request.codec.own_replies import error_body, error_event, error_headers, ping, status_of, stream_headers
 from stoker.request.codec.upstream_messages import UpstreamMessages
 
+ANNOUNCE_AFTER = 1.0
+"""Seconds until the client is told what its request waits for."""
+ANNOUNCE_EVERY = 5.0
 _STREAMS = (b"text/event-stream", b"application/x-ndjson")
 
 
@@ -67,6 +71,8 @@ class Reply(msgspec.Struct, eq=False):
     _has_events: bool = False
     _keep_alive: float = 0.0
     _timer: asyncio.TimerHandle | None = None
+    _announce: Callable[[], bytes] | None = None
+    _commit_at: float = math.inf
 
     def expect_stream(self, commit_after: float, keep_alive: float) -> None:
         """The client asked for a stream: after `commit_after` seconds (0 = never) it gets its 200, and a ping then and
@@ -75,6 +81,14 @@ class Reply(msgspec.Struct, eq=False):
         self._keep_alive = keep_alive
         if commit_after > 0:
             self._timer = self.loop.call_later(commit_after, self._commit_early)
+
+    def expect_announced_stream(self, commit_after: float, announce: Callable[[], bytes]) -> None:
+        """As `expect_stream`, for a client that is told meanwhile what its request waits for: `announce()` returns the
+        event that says so, or nothing. The first one commits the reply. It goes past nothing that reads the answer.
+        """
+        self._announce = announce
+        self._commit_at = self.loop.time() + commit_after if commit_after > 0 else math.inf
+        self._timer = self.loop.call_later(ANNOUNCE_AFTER, self._announce_again)
 
     def commit(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         """Send the head of a reply whose body follows in pieces."""
@@ -176,6 +190,15 @@ class Reply(msgspec.Struct, eq=False):
         if not self.is_committed and not self.is_finished:
             self.commit(200, list(stream_headers(self.dialect)))
             self._ping_again()
+
+    def _announce_again(self) -> None:
+        self._timer = None
+        event = self._announce() if self._announce is not None else b""
+        if not self.is_committed and (event or self.loop.time() >= self._commit_at):
+            self.commit(200, list(stream_headers(self.dialect)))
+        if self.is_committed:
+            self.wire.write(event or ping(self.dialect))
+        self._timer = self.loop.call_later(ANNOUNCE_EVERY, self._announce_again)
 
     def _ping_again(self) -> None:
         self.ping()

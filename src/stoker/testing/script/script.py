@@ -98,6 +98,8 @@ class Script:
     hide_metrics: str = _says("", "metrics to leave out: names, commas between")
     rename_metrics: str = _says("", "metrics under other names: old=new, commas between")
 
+    absent: str = _says("", "paths that answer 404, commas between: /health,/v1/models")
+
     # Framing
     framing: str = _says(
         "auto",

@@ -7,7 +7,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from stoker.config.build import SPOKEN as BY_ENGINE
 from stoker.config.tables.value_types import DialectWord
-from stoker.domain.dialect import ENDPOINTS, SPOKEN, Dialect
+from stoker.domain.dialect import ENDPOINTS, SPOKEN, TEXT, Dialect
 from stoker.domain.serve import Serve
 
 OURS = (Dialect.OLLAMA_CHAT, Dialect.OLLAMA_GENERATE, Dialect.OLLAMA_EMBED)
@@ -16,7 +16,7 @@ WORD: TypeAdapter[str] = TypeAdapter(DialectWord)
 
 def test_a_serve_speaks_none_of_them() -> None:
     assert set(Dialect) - set(OURS) == SPOKEN
-    assert next(f.default for f in Serve.__dataclass_fields__.values() if f.name == "dialects") == SPOKEN
+    assert next(f.default for f in Serve.__dataclass_fields__.values() if f.name == "dialects") == TEXT
     assert not any(BY_ENGINE[engine] & set(OURS) for engine in BY_ENGINE)
 
 

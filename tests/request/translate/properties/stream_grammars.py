@@ -134,7 +134,7 @@ def _chat_call(piece: dict[str, Any], calls: list[str]) -> None:
 
 
 def responses(data: bytes) -> Told:
-    """The order of section 2 of dialects.md; numbers that rise by one; one terminal event, or one error."""
+    """The order of section 2 of dialects.md; rising numbers; then one terminal event, or error and failure."""
     state, at, item, part = "new", 0, None, None
     items: list[dict[str, Any]] = []
     text = ""
@@ -147,9 +147,15 @@ def responses(data: bytes) -> Told:
         assert state not in ("over", "failed"), f"{kind} after the end"
         if kind == "error":
             assert set(event) - {"source"} == {"type", "code", "message", "param", "sequence_number"}
-            state = "failed"
+            state = "failing"
             continue
         _, _, rest = kind.partition(".")
+        assert (state == "failing") == (rest == "failed"), "a failed response comes right behind the error"
+        if rest == "failed":
+            assert event["response"]["status"] == "failed"
+            assert set(event["response"]["error"]) >= {"code", "message"}
+            state = "failed"
+            continue
         if rest in ("created", "in_progress"):
             assert state == {"created": "new", "in_progress": "created"}[rest]
             assert (event["response"]["status"], event["response"]["output"]) == ("in_progress", [])
@@ -179,6 +185,7 @@ def responses(data: bytes) -> Told:
             assert item is not None, f"{kind} outside of an item"
             assert (event["item_id"], event["output_index"]) == (item["id"], at), "pieces belong to the open item"
             part, text = _piece(rest, event, part, text)
+    assert state != "failing"
     return Told(calls, {"over": "end", "failed": "error"}.get(state, ""), state != "new")
 
 

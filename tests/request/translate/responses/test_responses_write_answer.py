@@ -454,17 +454,17 @@ def test_which_stop_string_came_is_lost() -> None:
 # -- failures and silence -----------------------------------------------------------------------------------------
 
 
-def test_a_failure_is_one_flat_event_with_the_next_number() -> None:
+def test_a_failure_is_a_flat_event_and_a_failed_response_with_the_next_numbers() -> None:
     told = writer()
     error = UpstreamError("it broke")
     data = b"".join(told.write(event) for event in [*list(events([Text("Hi")]))[:4], Failed(error)])
-    last = payloads(data)[-1]
-    assert last["type"] == "error"
-    assert last["message"] == "it broke"
-    assert last["sequence_number"] == told.sequence - 1
-    seen = list(by_sdk(data).responses.create(model="m", input="x", stream=True))[-1]
-    assert seen.type == "error"
-    assert seen.message == "it broke"
+    flat, failed = payloads(data)[-2:]
+    assert (flat["type"], flat["message"], flat["sequence_number"]) == ("error", "it broke", told.sequence - 2)
+    assert (failed["type"], failed["sequence_number"]) == ("response.failed", told.sequence - 1)
+    assert failed["response"]["error"] == {"code": error.code, "message": "it broke", "source": "upstream"}
+    seen = list(by_sdk(data).responses.create(model="m", input="x", stream=True))
+    assert [event.type for event in seen[-2:]] == ["error", "response.failed"]
+    assert seen[-1].response.error.message == seen[-2].message == "it broke"
     assert payloads(writer().fail(error))[0]["sequence_number"] == 0
 
 

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from stoker.measure.preflight.check import CheckContext, CheckResult, PreflightCheck, failed, passed
+from stoker.domain.serve import IDENTITY_NOT_PROVED
+from stoker.measure.preflight.check import (
+    CheckContext,
+    CheckResult,
+    PreflightCheck,
+    failed,
+    not_applicable,
+    passed,
+)
 from stoker.measure.requests.client import ModelClient
 
 
 async def _model(client: ModelClient, ctx: CheckContext) -> CheckResult:
-    """1. healthy  2. the list has the exact id  3. the context is the promised one  4. answers bear its name"""
+    """1. healthy  2. the list has the exact id  3. the context is the promised one  4. answers bear its name
+    5. the engine lists no models
+    """
     facts = ctx.facts
     if facts.health not in (200, 404):  # 1: an engine without such a path is none the worse
         return failed("health", f"/health answers {facts.health or 'nothing'}")
@@ -22,6 +32,8 @@ async def _model(client: ModelClient, ctx: CheckContext) -> CheckResult:
         return failed("context", text, context=facts.context)
     if other := next((name for name in facts.reported_models if not is_same(name, facts.aliases)), None):  # 4
         return failed("other", f"'{facts.model}' was asked for, and answers say that they are from '{other}'")
+    if not facts.lists_models:  # 5
+        return not_applicable(IDENTITY_NOT_PROVED)
     return passed(f"'{facts.model}' is listed, context {context}", context=facts.context)
 
 

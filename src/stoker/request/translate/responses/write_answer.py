@@ -1,8 +1,8 @@
 """An answer as a response, or its events.
 
 `response.created`, `response.in_progress`; then items, numbered from 0, one open at a time: each is added, grows, and
-is done; then one terminal event with the whole response, or one `error`. `sequence_number` counts every event. A closed
-item is told to be done with the next event, since only that says whether it was cut off.
+is done; then one terminal event with the whole response, or `error` and `response.failed`. `sequence_number` counts
+every event. A closed item is told to be done with the next event, since only that says whether it was cut off.
 
 Thinking travels in `encrypted_content` too, sealed: clients send that back, and drop the text.
 """
@@ -149,8 +149,8 @@ class ResponsesAnswerWriter:
         return b""
 
     def fail(self, error: StokerError) -> bytes:
-        self.sequence += 1
-        return error_event(error, Dialect.RESPONSES, self._asked.request_id, self.sequence - 1)
+        self.sequence += 2
+        return error_event(error, Dialect.RESPONSES, self._asked.request_id, self.sequence - 2)
 
     def ping(self) -> bytes:
         return ping(Dialect.RESPONSES)

@@ -1,0 +1,58 @@
+"""llama-swap and Stoker on the same files: `python -m bench.importing --llama-swap PATH [FILE...] [--json FILE]`.
+
+Each file is run by llama-swap and, once imported, by Stoker, both with a stand-in engine that writes down how it was
+started. Every model, alias and variant is asked for once. The table says per file what differs. Nothing depends on it:
+llama-swap has to be built first, outside this repository.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.figures import table
+from bench.importing.compare import differences
+from bench.importing.sides import Side, import_file, imported_names, run_llama_swap, run_stoker
+
+FILES = Path("tests/cli/importers/llama_swap_files")
+KEY = "side-by-side"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.importing", description=__doc__)
+    parser.add_argument("files", nargs="*", type=Path, help=f"default: {FILES}/*.yaml")
+    parser.add_argument("--llama-swap", type=Path, required=True, metavar="PATH", help="the built program")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    options = parser.parse_args(arguments)
+    files = [file.resolve() for file in options.files or sorted(FILES.glob("*.yaml"))]
+    rows, found = [], {}
+    for file in files:
+        with tempfile.TemporaryDirectory() as directory:
+            wrong, added, asked = compare_file(options.llama_swap.resolve(), file, Path(directory))
+        found[file.name] = {"differences": wrong, "added": added, "asked": asked}
+        rows.append((file.name, str(asked), str(len(wrong)), ", ".join(added)))
+        for one in wrong:
+            print(f"{file.name}: {one}")
+    print(table(("file", "names asked", "differences", "arguments that Stoker adds"), rows))
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=2))
+    return 1 if any(one["differences"] for one in found.values()) else 0
+
+
+def compare_file(binary: Path, file: Path, folder: Path) -> tuple[list[str], list[str], int]:
+    """What differs, what Stoker adds, and how many names were asked for."""
+    cwd = folder / "cwd"
+    cwd.mkdir()
+    problem, _ = import_file(file, folder / "stoker", cwd)
+    names = [] if problem else imported_names(folder / "stoker")
+    theirs = run_llama_swap(binary, file, folder / "llama-swap", names, KEY, cwd)
+    asked = list(dict.fromkeys([*names, *theirs.starts, *theirs.refusals]))
+    ours = Side(problem) if problem else run_stoker(file, folder / "stoker", asked, KEY)
+    return (*differences(theirs, ours), len(asked))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,99 @@
+"""Two recordings of one file side by side. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bench.importing.sides import Side
+
+_LONG = {
+    "-m": "--model", "-c": "--ctx-size", "-ngl": "--gpu-layers", "--n-gpu-layers": "--gpu-layers", "-np": "--parallel",
+    "-t": "--threads", "-a": "--alias", "-fa": "--flash-attn", "-b": "--batch-size", "-ub": "--ubatch-size",
+    "-ctk": "--cache-type-k", "-ctv": "--cache-type-v", "-mm": "--mmproj", "--temperature": "--temp",
+}  # fmt: skip
+"""llama-server's short options. Source: its own --help."""
+_OWN = ("RECORD_FILE", "RECORD_MODELS", "PATH", "_", "SHLVL", "PWD", "OLDPWD")
+
+
+def options_of(argv: Sequence[str]) -> dict[str, list[str]]:
+    """Options and their values; words before the first option are under "". Ports read as PORT."""
+    found: dict[str, list[str]] = {"": []}
+    current = ""
+    for word in argv:
+        if re.match(r"--?[A-Za-z]", word):
+            option, equals, value = word.partition("=")
+            current = _LONG.get(option, option)
+            found.setdefault(current, [])
+            if equals:
+                found[current].append(value)
+        else:
+            found[current].append(word)
+    if "--port" in found:
+        port = found["--port"][-1]
+        found = {key: [value.replace(port, "PORT") for value in values] for key, values in found.items()}
+    return found
+
+
+def argument_differences(theirs: Sequence[str], ours: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What is missing or has another value, and what Stoker adds."""
+    expected, found = options_of(theirs), options_of(ours)
+    wrong = [
+        f"{option or 'words'}: {' '.join(values) or 'set'} became {_shown(found, option)}"
+        for option, values in expected.items()
+        if found.get(option) != values
+    ]
+    added = [f"{option} {' '.join(values)}".strip() for option, values in found.items() if option not in expected]
+    return wrong, added
+
+
+def environment_differences(theirs: Mapping[str, str], ours: Mapping[str, str]) -> list[str]:
+    """Variables whose value differs; what Stoker adds is not counted."""
+    return [
+        f"{name}: {value} became {ours.get(name, 'unset')}"
+        for name, value in theirs.items()
+        if name not in _OWN and ours.get(name) != value
+    ]
+
+
+def differences(theirs: Side, ours: Side) -> tuple[list[str], list[str]]:
+    """Everything that differs, a line each, and the arguments that Stoker adds."""
+    if theirs.problem or ours.problem:
+        same = bool(theirs.problem) and bool(ours.problem)
+        return ([] if same else [f"llama-swap: {theirs.problem or 'runs'}; Stoker: {ours.problem or 'runs'}"]), []
+    wrong: list[str] = []
+    added: list[str] = []
+    for name in dict.fromkeys([*theirs.starts, *theirs.refusals, *ours.starts]):
+        if name not in ours.starts or name not in theirs.starts:
+            wrong.append(f"{name}: llama-swap {_answer(theirs, name)}; Stoker {_answer(ours, name)}")
+            continue
+        expected, found = theirs.starts[name], ours.starts[name]
+        if expected["program"] != found["program"]:
+            wrong.append(f"{name}: {expected['program']} became {found['program']}")
+        missing, more = argument_differences(expected["argv"], found["argv"])
+        added += more
+        wrong += [f"{name}: {one}" for one in missing]
+        wrong += [f"{name}: {one}" for one in environment_differences(expected["env"], found["env"])]
+        wrong += [f"{name}: {one}" for one in _body_differences(name, theirs.bodies[name], ours.bodies[name])]
+    return wrong, list(dict.fromkeys(added))
+
+
+def _body_differences(asked: str, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:
+    """llama-swap passes an alias on as it came; Stoker always sends the name that the engine has for its model."""
+    names = dict.fromkeys([*theirs, *ours])
+    if theirs.get("model") == asked:
+        names.pop("model", None)
+    return [
+        f"body {name}: {theirs.get(name)!r} became {ours.get(name)!r}"
+        for name in names
+        if theirs.get(name) != ours.get(name)
+    ]
+
+
+def _answer(side: Side, name: str) -> str:
+    return "starts it" if name in side.starts else side.refusals.get(name, "was not asked")
+
+
+def _shown(found: Mapping[str, Sequence[str]], option: str) -> str:
+    return "nothing" if option not in found else " ".join(found[option]) or "set"

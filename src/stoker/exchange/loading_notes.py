@@ -1,0 +1,26 @@
+"""What a streaming chat client sees while its model loads: short lines of thinking, `front_door.loading`."""
+
+from __future__ import annotations
+
+from stoker.domain.protocols import Clock, Leases
+from stoker.exchange.call import Call
+from stoker.request.codec.own_replies import reasoning_event
+
+
+class LoadingNotes:
+    """Of one request. Nothing that reads the answer (checks, usage, records) sees these lines."""
+
+    def __init__(self, call: Call, leases: Leases, clock: Clock) -> None:
+        self._call = call
+        self._leases = leases
+        self._clock = clock
+
+    def next_event(self) -> bytes:
+        """What the request waits for now; empty: not for a load."""
+        call, serve = self._call, self._call.decision.serve
+        progress = self._leases.load_progress(serve) if call.waiting is not None and serve else ""
+        if not progress:
+            return b""
+        seconds = self._clock.now() - call.received_at
+        text = f"{serve} {progress} ({seconds:.0f} s)\n"
+        return reasoning_event(text, call.decision.model, call.decision.id, int(self._clock.wall()))

@@ -1,0 +1,46 @@
+"""What a serve may answer to a request for speech, a transcription or an image.
+
+Stoker passes these answers on unread: audio, images, text and JSON of many shapes. It only refuses what is certainly no
+answer: a web page, an error that calls itself 200, and nothing at all.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from stoker.request.codec.upstream_errors import no_answer, with_reason
+
+_BINARY = (b"audio/", b"image/", b"video/", b"application/octet-stream", b"application/ogg")
+_PAGE = re.compile(rb"\s*<(?:!doctype\s+html|html)[\s>]", re.IGNORECASE)
+_JSON = re.compile(rb"\s*\{")
+_EXCERPT = 512
+
+
+class _Answer(msgspec.Struct):
+    error: Any = None
+
+
+_decode = msgspec.json.Decoder(_Answer).decode
+
+
+def is_binary(content_type: bytes) -> bool:
+    """Whether a reply of this type goes to the client as it comes, instead of being checked as a whole first."""
+    return content_type.startswith(_BINARY)
+
+
+def check_media_answer(content_type: bytes, body: bytes) -> None:
+    """Raises UpstreamError `upstream_unusable`: 1. there is no body  2. it is a web page  3. it is an error"""
+    if not body:
+        raise no_answer("is empty")  # 1
+    if content_type.startswith((b"text/html", b"application/xhtml")) or _PAGE.match(body[:_EXCERPT]):
+        raise no_answer("is a web page")  # 2
+    if b'"error"' in body[: 2 * _EXCERPT] and _JSON.match(body):
+        try:
+            error = _decode(body).error
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return
+        if error:
+            raise with_reason(no_answer("is an error"), error)  # 3

@@ -1,0 +1,37 @@
+"""The model in the query of a URL: `?model=NAME`."""
+
+from __future__ import annotations
+
+from urllib.parse import quote, unquote_plus
+
+from stoker.domain.errors import ClientError
+
+
+def model_of_query(query: bytes) -> str:
+    """Raises ClientError 400 unless the query names exactly one model."""
+    found = [value for name, value in _pairs(query) if name == "model"]
+    if len(found) > 1:
+        text = f"'model' appears {len(found)} times in the URL's query: send it once"
+        raise ClientError(text, code="duplicate_field", param="model")
+    if not found or not found[0]:
+        text = "the URL's query does not name a model: add ?model=NAME; see GET /v1/models for the names"
+        raise ClientError(text, code="bad_model", param="model")
+    return found[0]
+
+
+def with_model(query: bytes, model: str) -> bytes:
+    """The query with another model; everything else stays as it was sent."""
+    parts = query.split(b"&")
+    for at, (name, _) in enumerate(map(_pair, parts)):
+        if name == "model":
+            parts[at] = b"model=" + quote(model, safe="").encode()
+    return b"&".join(parts)
+
+
+def _pairs(query: bytes) -> list[tuple[str, str]]:
+    return [_pair(part) for part in query.split(b"&")]
+
+
+def _pair(part: bytes) -> tuple[str, str]:
+    name, _, value = part.decode("latin-1").partition("=")
+    return unquote_plus(name), unquote_plus(value)
