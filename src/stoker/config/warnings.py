@@ -195,11 +195,13 @@ def _quoted(names: Iterable[str]) -> str:
 
 
 def _fallbacks(settings: Settings) -> Iterator[str]:
-    slots = {slot.name: slot for slot in settings.slots if slot.memory is None}
+    slots = {slot.name: slot for slot in settings.slots}
     by_name = {serve.name: serve for serve in settings.serves}
     for serve in settings.serves:
         is_swapped = serve.slot in slots and serve.fallback in by_name and by_name[serve.fallback].slot == serve.slot
-        if is_swapped and FallbackCause.BUSY in serve.fallback_on:
+        if not is_swapped or slots[str(serve.slot)].can_hold((serve.name, str(serve.fallback))):
+            continue
+        if FallbackCause.BUSY in serve.fallback_on:
             yield (
                 f"serve '{serve.name}': when it is busy, its fallback '{serve.fallback}' has to swap it out, because "
                 f"slot '{serve.slot}' holds one serve at a time; give the slot `memory`, or another one to the fallback"
