@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stoker.cli.console import figures, options, terminal
-from stoker.cli.console.answers import SlotStatus
 from stoker.cli.console.errors import UsageError
 from stoker.cli.console.installation import find_installation
+
+if TYPE_CHECKING:
+    from stoker.cli.console.answers import SlotStatus
 
 app = typer.Typer(help="Slots: devices, and the serves that share them.", no_args_is_help=True)
 
