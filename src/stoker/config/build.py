@@ -188,6 +188,7 @@ def _front_door(doc: ConfigDocument, file: File, secrets: Secrets, directory: Pa
         allowed_hosts=tuple(door.allowed_hosts),
         allowed_origins=tuple(door.allowed_origins),
         trusted_proxies=tuple(door.trusted_proxies),
+        list_aliases=door.list_aliases,
         ollama_api=door.ollama_api,
         upstream_errors=door.upstream_errors,
         shutdown_grace=door.shutdown_grace,

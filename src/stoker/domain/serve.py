@@ -326,9 +326,12 @@ class Serve:
         """Every model name that means this serve: its own name, its served name (unless made from a cloud tier), its
         aliases, its variants.
         """
+        return tuple(dict.fromkeys((*self.own_names(), *self.aliases)))
+
+    def own_names(self) -> tuple[str, ...]:
+        """The same without its aliases."""
         served = self.name if self.from_tier else self.served_name or self.name
-        variants = (variant.name for variant in self.variants)
-        return tuple(dict.fromkeys((self.name, served, *self.aliases, *variants)))
+        return tuple(dict.fromkeys((self.name, served, *(variant.name for variant in self.variants))))
 
     def as_variant(self, variant: ServeVariant) -> Serve:
         """This serve as requests for one of its variants see it: with other request parameters."""

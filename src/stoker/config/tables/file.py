@@ -122,6 +122,7 @@ class FrontDoorTable(Section):
         "Addresses and networks of proxies whose `X-Forwarded-For`, `-Proto`, `-Host` and `-Prefix` are believed: "
         '`"10.0.0.0/8"`. `"*"`: everybody, only where `host` is loopback.',
     )
+    list_aliases: bool = setting(True, "Whether lists of models have aliases, too. They are answered in any case.")
     ollama_api: OllamaWord = setting(
         "answer", "Requests to Ollama's API: `answer`, or `refuse` with a hint at what to use instead."
     )
