@@ -110,6 +110,7 @@ engine = "openai"
 model = 'quote " backslash \\\\ ünï'
 cmd = ["run", "--port", "{port}"]
 stop = "end {pid} {{x}}"
+base_path = "/llm/"
 port = 9001
 env = { PLAIN = "tab\\tdel\\u007f" }
 [[serve]]

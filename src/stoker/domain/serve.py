@@ -253,6 +253,8 @@ class Serve:
     host: str = "127.0.0.1"
     port: int | None = None
     """None: each start picks a free one."""
+    base_path: str = ""
+    """The path before `/v1/...`, `health` and every other path of a started serve; without a trailing slash."""
     identity: ServeIdentity = ServeIdentity.MODELS
     health: str | None = "/health"
     """What answers 200 when the engine is up; None: nothing does, and a start asks `probe` or waits for the port."""
@@ -324,9 +326,12 @@ class Serve:
         """Every model name that means this serve: its own name, its served name (unless made from a cloud tier), its
         aliases, its variants.
         """
+        return tuple(dict.fromkeys((*self.own_names(), *self.aliases)))
+
+    def own_names(self) -> tuple[str, ...]:
+        """The same without its aliases."""
         served = self.name if self.from_tier else self.served_name or self.name
-        variants = (variant.name for variant in self.variants)
-        return tuple(dict.fromkeys((self.name, served, *self.aliases, *variants)))
+        return tuple(dict.fromkeys((self.name, served, *(variant.name for variant in self.variants))))
 
     def as_variant(self, variant: ServeVariant) -> Serve:
         """This serve as requests for one of its variants see it: with other request parameters."""

@@ -26,6 +26,7 @@ from stoker.config.tables.value_types import (
     AutoCount,
     AutoDuration,
     AutoSize,
+    BasePath,
     Command,
     Count,
     Devices,
@@ -121,6 +122,7 @@ class FrontDoorTable(Section):
         "Addresses and networks of proxies whose `X-Forwarded-For`, `-Proto`, `-Host` and `-Prefix` are believed: "
         '`"10.0.0.0/8"`. `"*"`: everybody, only where `host` is loopback.',
     )
+    list_aliases: bool = setting(True, "Whether lists of models have aliases, too. They are answered in any case.")
     ollama_api: OllamaWord = setting(
         "answer", "Requests to Ollama's API: `answer`, or `refuse` with a hint at what to use instead."
     )
@@ -263,6 +265,9 @@ class ServeTable(Section):
     )
     host: Text = setting("127.0.0.1", "Address that the engine listens on.")
     port: Port | None = setting(None, "Port that the engine listens on. Left out: a free one at each start.")
+    base_path: BasePath = setting(
+        "", 'Path before all paths of the engine, `/v1/…` and `health` too: `"/llm"` for `--api-prefix /llm`.'
+    )
     identity: IdentityWord = setting(
         "models",
         "What proves that the configured model answers: `models` = its `served_name` in the engine's `/v1/models`; "
