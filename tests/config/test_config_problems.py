@@ -632,3 +632,9 @@ def test_a_stop_command_is_for_what_stoker_stops_by_signals(problems: Problems) 
     assert "it is external, so Stoker neither starts nor stops it" in found
     [found] = problems('[[serve]]\nname = "a"\ncontainer = "c"\nport = 9000\nstop = "end"\n')
     assert "its container has its own command" in found
+
+
+@pytest.mark.parametrize("path", ["llm", "/a b", "/a/../b", "/%2e", "/a?b"])
+def test_a_base_path_is_a_plain_path(problems: Problems, path: str) -> None:
+    [found] = problems(GOOD + f'base_path = "{path}"\n')
+    assert 'serve[fast].base_path\': is not a path; write one like "/llm"' in found

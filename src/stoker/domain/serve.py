@@ -253,6 +253,8 @@ class Serve:
     host: str = "127.0.0.1"
     port: int | None = None
     """None: each start picks a free one."""
+    base_path: str = ""
+    """The path before `/v1/...`, `health` and every other path of a started serve; without a trailing slash."""
     identity: ServeIdentity = ServeIdentity.MODELS
     health: str | None = "/health"
     """What answers 200 when the engine is up; None: nothing does, and a start asks `probe` or waits for the port."""

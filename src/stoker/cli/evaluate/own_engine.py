@@ -76,7 +76,7 @@ class OwnEngine:
         _codes.pop(pid, None)  # of another process that had this number
         try:
             used = key if launch.takes_key else None
-            target = Target(serve.host, port, "", serve.served_name or serve.name, used)
+            target = Target(serve.host, port, serve.base_path, serve.served_name or serve.name, used)
             await self._until_ready(serve, target, pid, key)
             report = await ask(target, _open_pages(serve))
             log = self._log.read_text(errors="replace")

@@ -26,6 +26,7 @@ from stoker.config.tables.value_types import (
     AutoCount,
     AutoDuration,
     AutoSize,
+    BasePath,
     Command,
     Count,
     Devices,
@@ -264,6 +265,9 @@ class ServeTable(Section):
     )
     host: Text = setting("127.0.0.1", "Address that the engine listens on.")
     port: Port | None = setting(None, "Port that the engine listens on. Left out: a free one at each start.")
+    base_path: BasePath = setting(
+        "", 'Path before all paths of the engine, `/v1/…` and `health` too: `"/llm"` for `--api-prefix /llm`.'
+    )
     identity: IdentityWord = setting(
         "models",
         "What proves that the configured model answers: `models` = its `served_name` in the engine's `/v1/models`; "
