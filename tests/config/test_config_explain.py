@@ -78,6 +78,7 @@ log_bytes = "1.5MB"
 [slots.gpu0]
 devices = [0]
 memory = "10GiB"
+together = [["a", "b"]]
 baseline = "a"
 swap = { linger = "100ms", swap_timeout = "1h" }
 [slots."gpu.1"]
@@ -109,6 +110,8 @@ name = "b"
 engine = "openai"
 model = 'quote " backslash \\\\ ünï'
 cmd = ["run", "--port", "{port}"]
+slot = "gpu0"
+memory = "1GiB"
 stop = "end {pid} {{x}}"
 base_path = "/llm/"
 port = 9001

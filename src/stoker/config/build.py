@@ -203,6 +203,7 @@ def _slot(doc: ConfigDocument, common: SwapTable, name: str, table: SlotTable) -
         name=name,
         devices=tuple(table.devices),
         memory=table.memory,
+        together=tuple(map(frozenset, table.together)),
         baseline=table.baseline,
         swap=SwapPolicy(**swap.model_dump()),
     )

@@ -15,7 +15,7 @@ from stoker.cli.console.installation import Installation as ConfiguredPlace
 from stoker.cli.machine.ports import free_port
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint
-from stoker.domain.serve import Driver, Serve
+from stoker.domain.serve import Driver, Serve, ServeIdentity
 from stoker.fleet.drivers.process import spawn
 from stoker.fleet.engines.last_output import last_output, redact
 from stoker.fleet.engines.launch import LaunchPlace
@@ -91,14 +91,15 @@ class OwnEngine:
 
     async def _until_ready(self, serve: Serve, target: Target, pid: int, key: str) -> None:
         deadline = time.monotonic() + serve.ready_timeout
+        path = serve.probe_path or ("/v1/models" if serve.identity is ServeIdentity.MODELS else None)
         while time.monotonic() < deadline:
             if (code := _exit_code(pid)) is not None:
                 raise self._ended(serve, key, code)
             try:
-                if serve.probe_path is None:
+                if path is None:
                     await client.connect(target)
                     return
-                if (await client.ask(target, serve.probe_path)).status == 200:
+                if (await client.ask(target, path)).status == 200:
                     return
             except client.NoResponse:
                 pass

@@ -177,7 +177,12 @@ class SlotTable(Section):
 
     devices: Devices = setting([], "Numbers or ids of the devices that serves in this slot may use.")
     memory: Size | None = setting(
-        None, "Memory of the slot: as many serves as fit run at once. Left out: one serve at a time."
+        None, "Memory of the slot: as many serves as fit run at once. Left out: one serve at a time, or `together`."
+    )
+    together: list[list[Name]] = setting(
+        [],
+        'Sets of serves that may be loaded at the same time: `[["a", "c"], ["b", "c"]]`. A part of a set may be, too, '
+        "and each serve alone; nothing else. With `memory` both must hold.",
     )
     baseline: Name | None = setting(None, "The known-good serve that is loaded if a switch and its rollback both fail.")
     swap: SwapTable | None = setting(None, "Any key of `[swap]`, for this slot only: `[slots.NAME.swap]`.")
