@@ -20,6 +20,7 @@ from stoker.config.load import load
 from stoker.config.toml_writer import render
 from stoker.config.warnings import warnings
 from stoker.domain.access import Settings
+from stoker.domain.dialect import MEDIA
 from stoker.domain.errors import ConfigError
 from stoker.domain.key import KeySettings
 from stoker.domain.routing import BreakerLimits, ClassifierModelSettings, RouterSettings, ShadowSettings
@@ -77,6 +78,7 @@ log_bytes = "1.5MB"
 [slots.gpu0]
 devices = [0]
 memory = "10GiB"
+together = [["a", "b"]]
 baseline = "a"
 swap = { linger = "100ms", swap_timeout = "1h" }
 [slots."gpu.1"]
@@ -108,7 +110,10 @@ name = "b"
 engine = "openai"
 model = 'quote " backslash \\\\ ünï'
 cmd = ["run", "--port", "{port}"]
+slot = "gpu0"
+memory = "1GiB"
 stop = "end {pid} {{x}}"
+base_path = "/llm/"
 port = 9001
 env = { PLAIN = "tab\\tdel\\u007f" }
 [[serve]]
@@ -497,6 +502,9 @@ class TestInStep:
     def test_the_example_and_the_first_file_of_the_page_load(self, loaded: Loaded) -> None:
         example = load(ROOT / "examples/stoker.toml")
         assert [serve.name for serve in example.serves] == ["fast", "clever", "shared"]
+        media = load(ROOT / "examples/speech-and-images.toml")
+        assert all(serve.dialects & MEDIA for serve in media.serves)
+        assert warnings(media) == []
         first = self.PAGE.split("```toml\n", 1)[1].split("```", 1)[0]
         assert [serve.name for serve in loaded(first).serves] == ["fast", "clever"]
         assert all(warning.endswith("until they do") for warning in warnings(example))

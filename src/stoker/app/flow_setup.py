@@ -94,8 +94,8 @@ class FlowSetup:
             for note in check_notes(orchestrator):
                 log.warning("orchestrator '%s': %s", orchestrator.name, note)
         keep_alive = settings.front_door.keep_alive
-        roomy = frozenset(slot.name for slot in settings.slots if slot.memory is not None)
-        context = replace(self._orchestration, dispatcher=dispatcher, keep_alive=keep_alive, roomy_slots=roomy)
+        slots = {slot.name: slot for slot in settings.slots}
+        context = replace(self._orchestration, dispatcher=dispatcher, keep_alive=keep_alive, slots=slots)
         orchestrators = Orchestrators(settings.orchestrators, context)
         orchestrators.clean()
         return orchestrators

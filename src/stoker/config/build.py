@@ -203,6 +203,7 @@ def _slot(doc: ConfigDocument, common: SwapTable, name: str, table: SlotTable) -
         name=name,
         devices=tuple(table.devices),
         memory=table.memory,
+        together=tuple(map(frozenset, table.together)),
         baseline=table.baseline,
         swap=SwapPolicy(**swap.model_dump()),
     )
@@ -259,6 +260,7 @@ def _serve(entry: ServeEntry, key: Secret | None, directory: Path, vault: Path) 
         cmd=None if table.cmd is None else tuple(table.cmd),
         host=table.host,
         port=table.port,
+        base_path=table.base_path,
         identity=ServeIdentity(table.identity),
         health=None if table.probe is not None and "health" not in table.model_fields_set else table.health,
         probe=table.probe,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
@@ -173,14 +173,24 @@ class SwapPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A set of devices. Without `memory` it holds one serve at a time; with it, as many as fit."""
+    """A set of devices. Holds one serve at a time; with `memory` as many as fit, with `together` those of one set."""
 
     name: str
     devices: tuple[str, ...] = ()
     memory: int | None = None
+    together: tuple[frozenset[str], ...] = ()
+    """The sets of serves that may be loaded at the same time, in whole or in part; empty: `memory` alone decides."""
     baseline: str | None = None
     """The serve to start if a start failed and restoring the previous resident failed, too."""
     swap: SwapPolicy = SwapPolicy()
+
+    def allows(self, names: Collection[str]) -> bool:
+        """Whether `together` permits these serves to be loaded at the same time. Says nothing about memory."""
+        return len(names) < 2 or not self.together or any(group.issuperset(names) for group in self.together)
+
+    def can_hold(self, names: Collection[str]) -> bool:
+        """Whether these serves may be loaded at the same time, if their sizes permit it."""
+        return len(names) < 2 or ((self.memory is not None or bool(self.together)) and self.allows(names))
 
 
 IN_PLACE = frozenset(
@@ -253,6 +263,8 @@ class Serve:
     host: str = "127.0.0.1"
     port: int | None = None
     """None: each start picks a free one."""
+    base_path: str = ""
+    """The path before `/v1/...`, `health` and every other path of a started serve; without a trailing slash."""
     identity: ServeIdentity = ServeIdentity.MODELS
     health: str | None = "/health"
     """What answers 200 when the engine is up; None: nothing does, and a start asks `probe` or waits for the port."""

@@ -20,9 +20,14 @@ def serve(name: str, **fields: Any) -> Serve:
 class Stage:
     """Drives a Scheduler; keeps what was granted, refused and asked for."""
 
-    def __init__(self, *serves: Serve, memory: int | None = None, baseline: str | None = None, **policy: Any) -> None:
+    def __init__(
+        self, *serves: Serve, memory: int | None = None, baseline: str | None = None, together: str = "", **policy: Any
+    ) -> None:
+        """`together`: `"ac bc"` for the sets {a, c} and {b, c}."""
         self.now = 0.0
-        self.scheduler = Scheduler([Slot("gpu", memory=memory, baseline=baseline, swap=SwapPolicy(**policy))], serves)
+        groups = tuple(map(frozenset, together.split()))
+        slot = Slot("gpu", memory=memory, together=groups, baseline=baseline, swap=SwapPolicy(**policy))
+        self.scheduler = Scheduler([slot], serves)
         self.granted: list[int] = []
         self.refused: dict[int, StokerError] = {}
         self.cut: list[int] = []

@@ -26,6 +26,7 @@ from stoker.config.tables.value_types import (
     AutoCount,
     AutoDuration,
     AutoSize,
+    BasePath,
     Command,
     Count,
     Devices,
@@ -176,7 +177,12 @@ class SlotTable(Section):
 
     devices: Devices = setting([], "Numbers or ids of the devices that serves in this slot may use.")
     memory: Size | None = setting(
-        None, "Memory of the slot: as many serves as fit run at once. Left out: one serve at a time."
+        None, "Memory of the slot: as many serves as fit run at once. Left out: one serve at a time, or `together`."
+    )
+    together: list[list[Name]] = setting(
+        [],
+        'Sets of serves that may be loaded at the same time: `[["a", "c"], ["b", "c"]]`. A part of a set may be, too, '
+        "and each serve alone; nothing else. With `memory` both must hold.",
     )
     baseline: Name | None = setting(None, "The known-good serve that is loaded if a switch and its rollback both fail.")
     swap: SwapTable | None = setting(None, "Any key of `[swap]`, for this slot only: `[slots.NAME.swap]`.")
@@ -264,6 +270,9 @@ class ServeTable(Section):
     )
     host: Text = setting("127.0.0.1", "Address that the engine listens on.")
     port: Port | None = setting(None, "Port that the engine listens on. Left out: a free one at each start.")
+    base_path: BasePath = setting(
+        "", 'Path before all paths of the engine, `/v1/…` and `health` too: `"/llm"` for `--api-prefix /llm`.'
+    )
     identity: IdentityWord = setting(
         "models",
         "What proves that the configured model answers: `models` = its `served_name` in the engine's `/v1/models`; "

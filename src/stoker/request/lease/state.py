@@ -171,7 +171,9 @@ class Swap:
 
 @dataclass(slots=True, eq=False)
 class SlotState:
-    """A slot at run time. Sizes are bytes; in a slot without `memory` the budget is 1, and so is each serve's size."""
+    """A slot at run time. Sizes are bytes. In a slot without `memory` each serve's size is 1, and the budget is how
+    many serves may be loaded at the same time.
+    """
 
     slot: Slot
     serves: list[ServeState] = field(default_factory=list)
@@ -182,7 +184,9 @@ class SlotState:
 
     @property
     def budget(self) -> int:
-        return 1 if self.slot.memory is None else self.slot.memory
+        if self.slot.memory is not None:
+            return self.slot.memory
+        return max(map(len, self.slot.together)) if self.slot.together else 1
 
     def size_of(self, serve: Serve, measured: int | None = None) -> int:
         return 1 if self.slot.memory is None else max(serve.memory or 0, measured or 0)
