@@ -69,21 +69,18 @@ def _check_baseline(doc: ConfigDocument, name: str, slot: SlotTable, members: li
 
 
 def _check_idle_serve(doc: ConfigDocument, name: str, slot: SlotTable, members: list[ServeEntry]) -> None:
-    """1 a time without a serve  2 a serve of another slot  3 it is stopped when it is idle, so it would come and go"""
     if slot.idle_serve is None:
-        if "idle_serve_after" in doc.raw["slots"][name] and not doc.is_spoiled(("slots", name, "idle_serve")):
-            doc.problem(("slots", name, "idle_serve_after"), "has no effect without `idle_serve`; name a serve")  # 1
         return
     found = next((entry for entry in members if entry.name == slot.idle_serve), None)
     if found is None:
         hint = did_you_mean(slot.idle_serve, [entry.name for entry in members])
         hint = hint or f'; set slot = "{name}" for it, or name another serve'
-        doc.problem(("slots", name, "idle_serve"), f"there is no serve '{slot.idle_serve}' in slot '{name}'{hint}")  # 2
-    elif found.table.idle_unload is not None:
+        doc.problem(("slots", name, "idle_serve"), f"there is no serve '{slot.idle_serve}' in slot '{name}'{hint}")
+    elif found.table.idle_unload is not None:  # it would come and go
         doc.problem(
             found.at(doc, "idle_unload"),
             f"'{found.name}' is the `idle_serve` of slot '{name}', and an idle slot keeps that one; remove one",
-        )  # 3
+        )
 
 
 def _check_together(doc: ConfigDocument, name: str, slot: SlotTable, members: list[ServeEntry]) -> None:
