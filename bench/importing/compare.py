@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +15,7 @@ _LONG = {
     "-ctk": "--cache-type-k", "-ctv": "--cache-type-v", "-mm": "--mmproj", "--temperature": "--temp",
 }  # fmt: skip
 """llama-server's short options. Source: its own --help."""
-_OWN = ("RECORD_FILE", "RECORD_MODELS", "PATH", "_", "SHLVL", "PWD", "OLDPWD")
+_OWN = ("LLAMA_RECORD_FILE", "LLAMA_RECORD_MODELS", "PATH", "XDG_STATE_HOME", "_", "SHLVL", "PWD", "OLDPWD")
 
 
 def options_of(argv: Sequence[str]) -> dict[str, list[str]]:
@@ -30,8 +31,8 @@ def options_of(argv: Sequence[str]) -> dict[str, list[str]]:
                 found[current].append(value)
         else:
             found[current].append(word)
-    if "--port" in found:
-        port = found["--port"][-1]
+    port = next((value for value in found.get("--port", ()) if value.isdigit()), None)
+    if port is not None:
         found = {key: [value.replace(port, "PORT") for value in values] for key, values in found.items()}
     return found
 
@@ -49,11 +50,13 @@ def argument_differences(theirs: Sequence[str], ours: Sequence[str]) -> tuple[li
 
 
 def environment_differences(theirs: Mapping[str, str], ours: Mapping[str, str]) -> list[str]:
-    """Variables whose value differs; what Stoker adds is not counted."""
+    """Variables that llama-swap adds to its own, and whose value differs. Stoker's engines do not see all of its own:
+    the guide says so.
+    """
     return [
         f"{name}: {value} became {ours.get(name, 'unset')}"
         for name, value in theirs.items()
-        if name not in _OWN and ours.get(name) != value
+        if name not in _OWN and os.environ.get(name) != value and ours.get(name) != value
     ]
 
 

@@ -1,7 +1,7 @@
-"""A stand-in for every engine: writes its arguments, environment and directory to $RECORD_FILE, then serves.
+"""A stand-in for every engine: writes its arguments, environment and directory to $LLAMA_RECORD_FILE, then serves.
 
-Run as `llama-server`, `vllm`, `docker` and so on by a symbolic link. It answers health checks, lists the models it was
-started for and $RECORD_MODELS, and writes down the body of each POST.
+Variables that begin with LLAMA_ reach engines that Stoker starts. Run as `llama-server`, `vllm`, `docker` and so on by a symbolic link. It answers health checks, lists the models it was
+started for and $LLAMA_RECORD_MODELS, and writes down the body of each POST.
 """
 
 import json
@@ -10,7 +10,7 @@ import re
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-RECORD = os.environ["RECORD_FILE"]
+RECORD = os.environ["LLAMA_RECORD_FILE"]
 PORT_OPTIONS = ("--port", "-p", "--publish", "--http-port", "-l")
 NAMES = ("--alias", "-a", "--served-model-name", "-m", "--model")
 
@@ -30,7 +30,7 @@ def port_of(argv: list[str]) -> int:
             found = re.search(r"(\d+)(:\d+)?$", value or (argv[place + 1] if place + 1 < len(argv) else ""))
             if found:
                 return int(found[1])
-    return int(os.environ.get("RECORD_PORT", 0))
+    return int(os.environ.get("LLAMA_RECORD_PORT", 0))
 
 
 class Engine(BaseHTTPRequestHandler):
@@ -38,7 +38,7 @@ class Engine(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         names = [sys.argv[at + 1] for at, word in enumerate(sys.argv[:-1]) if word in NAMES]
-        names += json.loads(os.environ.get("RECORD_MODELS", "[]"))
+        names += json.loads(os.environ.get("LLAMA_RECORD_MODELS", "[]"))
         rows = [{"id": name, "object": "model"} for name in dict.fromkeys(names)]
         self._reply({"object": "list", "data": rows, "status": "ok"})
 
