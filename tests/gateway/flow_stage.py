@@ -35,7 +35,7 @@ from stoker.gateway.front import Endpoints, Front
 from stoker.gateway.response_turns import ResponseTurns, SummarySeals
 from stoker.gateway.responses import StoredResponses
 from stoker.gateway.settings import FlowSettings
-from stoker.request.accept.connection import PACE, UploadPace, WireProtocol
+from stoker.request.accept.connection import LINGERING, PACE, Lingering, UploadPace, WireProtocol
 from stoker.request.decide.names import Names
 from stoker.request.relay.pool import ConnectionPool
 from stoker.request.translate.neutral.thinking import ThinkingSigner
@@ -204,8 +204,10 @@ class Stage:
         fleet: FakeFleet,
         pace: UploadPace = PACE,
         stores: bool = False,
+        lingering: Lingering = LINGERING,
     ) -> None:
         self.pace = pace
+        self.lingering = lingering
         self._directory = tempfile.TemporaryDirectory()
         self.responses = ResponseStore(Path(self._directory.name), LoopClock().wall)
         self.responses.configure(ResponseStorage(store=stores))
@@ -250,7 +252,7 @@ class Stage:
         config.load()
         self.state = ServerState()
         self._server = await loop.create_server(
-            lambda: WireProtocol(config, self.state, {}, _loop=loop, pace=self.pace), "127.0.0.1", 0
+            lambda: WireProtocol(config, self.state, {}, loop, self.pace, self.lingering), "127.0.0.1", 0
         )
         self.port = self._server.sockets[0].getsockname()[1]
         return self
@@ -356,6 +358,7 @@ def story(
     plain: bool = False,
     pace: UploadPace = PACE,
     stores: bool = False,
+    lingering: Lingering = LINGERING,
     **front: Any,
 ) -> Callable[[Story], Callable[[], None]]:
     """Runs a story on a stage of its own, on uvloop as in production (`plain`: on asyncio's own loop). `stores`: it
@@ -364,7 +367,8 @@ def story(
 
     def decorate(tell: Story) -> Callable[[], None]:
         async def played() -> None:
-            async with Stage(front, serves or (a_serve(),), slots, fleet(), pace, stores) as stage, asyncio.timeout(10):
+            stage = Stage(front, serves or (a_serve(),), slots, fleet(), pace, stores, lingering)
+            async with stage, asyncio.timeout(10):
                 await tell(stage)
 
         def run() -> None:

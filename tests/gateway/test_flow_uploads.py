@@ -199,7 +199,7 @@ async def test_a_serve_may_refuse_a_form_before_it_has_read_it(stage: Stage) -> 
     """Its connection is not used again."""
     client = await stage.client()
     sending = asyncio.get_running_loop().create_task(client.send(post(form(("model", b"a"), file=LARGE * 8))))
-    await stage.until(lambda: stage.lines, "a connection")
+    await stage.until(lambda: stage.lines and stage.lines[0].head, "the head of the request")
     talk = stage.lines[0]
     talk.transport.pause_reading()
     talk.reply({"error": {"message": "too long"}}, "413 Payload Too Large")

@@ -29,6 +29,7 @@ class Paper:
         self.log: list[Any] = []
         self.closing = False
         self.unsent = 0
+        self.can_half_close = True
 
     def get_extra_info(self, name: str) -> None:
         return None
@@ -48,6 +49,12 @@ class Paper:
     def close(self) -> None:
         self.closing = True
         self.log.append("close")
+
+    def can_write_eof(self) -> bool:
+        return self.can_half_close
+
+    def write_eof(self) -> None:
+        self.log.append("eof")
 
     def pause_reading(self) -> None:
         self.log.append("pause")

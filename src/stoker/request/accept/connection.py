@@ -49,6 +49,19 @@ class UploadPace(NamedTuple):
 PACE = UploadPace()
 
 
+class Lingering(NamedTuple):
+    """What a connection still reads, and throws away, behind a reply that came before the end of its request's body.
+    A connection that is closed at once would be reset, and a reset may overtake the reply.
+    """
+
+    seconds: float = 5.0
+    size: int = 32 * 2**20
+    """Bytes."""
+
+
+LINGERING = Lingering()
+
+
 class RequestHandler(Protocol):
     """Answers requests."""
 
@@ -70,6 +83,7 @@ class WireProtocol(asyncio.Protocol):
         app_state: object = None,
         _loop: asyncio.AbstractEventLoop | None = None,
         pace: UploadPace = PACE,
+        lingering: Lingering = LINGERING,
     ) -> None:
         self.transport: asyncio.Transport = None  # type: ignore[assignment]  # set by connection_made
         self.loop = _loop or asyncio.get_running_loop()
@@ -91,6 +105,11 @@ class WireProtocol(asyncio.Protocol):
         """Checks the pace of a body that comes in more than one read."""
         self._uploaded = 0
         """Bytes of that body at the last check."""
+        self._lingering = lingering
+        self._linger: asyncio.TimerHandle | None = None
+        """Ends a connection that only reads what is left of a refused body."""
+        self._discarded = 0
+        """Bytes of it so far."""
         self._fruitless = 0
         """Bytes since the last progress: see MAX_HEAD."""
         self._unsent = 0
@@ -118,6 +137,9 @@ class WireProtocol(asyncio.Protocol):
         self._timer = self.loop.call_later(self._keep_alive, self._check_idle)
 
     def data_received(self, data: bytes) -> None:
+        if self._linger is not None:
+            self._discard(len(data))
+            return
         self._fruitless += len(data)
         try:
             self._parser.feed_data(data)
@@ -149,6 +171,8 @@ class WireProtocol(asyncio.Protocol):
         self.state.connections.discard(self)
         if self._timer is not None:
             self._timer.cancel()
+        if self._linger is not None:
+            self._linger.cancel()
         self._end_upload()
         left, self._next = self._next, []
         for wire in (self._running, *left):
@@ -178,6 +202,8 @@ class WireProtocol(asyncio.Protocol):
     @property
     def is_idle(self) -> bool:
         is_between_requests = self._running is None and self._incoming is None and not self._next
+        if self._linger is not None:
+            return False
         return is_between_requests and not self._fruitless and not self.transport.get_write_buffer_size()
 
     @property
@@ -243,13 +269,36 @@ class WireProtocol(asyncio.Protocol):
         """The reply is complete: start the next request."""
         self._running = None
         if not wire.keeps_alive:
-            self.transport.close()
+            if wire.is_whole:
+                self.transport.close()
+            else:
+                self._close_lingering()
             return
         self._idle_since = self.loop.time()
         if self._next:
             self.loop.call_soon(self._start)
         elif self._idle.on_idle is not None:
             self._idle.on_idle(self)
+
+    def _close_lingering(self) -> None:
+        """Close behind a reply, without a reset: tell the client that it was the last one, and read what it is still
+        sending until it closes, within the limits of `Lingering`. Over TLS only the reading is possible.
+        """
+        if self.transport.is_closing():
+            return
+        self._end_upload()
+        self._incoming = None
+        self._linger = self.loop.call_later(self._lingering.seconds, self.transport.close)
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self._read(True)
+
+    def _discard(self, size: int) -> None:
+        self._discarded += size
+        if self._discarded > self._lingering.size:
+            self.transport.close()
+        elif size >= LARGE_READ:
+            self._count_burst(size)
 
     def stop_reading(self) -> None:
         self._read(False)
@@ -262,7 +311,8 @@ class WireProtocol(asyncio.Protocol):
             self._read(True)
 
     def _start(self) -> None:
-        if self._running is not None or not self._next or self.is_paused or self.transport.is_closing():
+        is_closing = self._linger is not None or self.transport.is_closing()
+        if self._running is not None or not self._next or self.is_paused or is_closing:
             return  # a client that does not read its replies gets no further ones
         wire = self._running = self._next.pop(0)
         if not self._is_reading and not self._next:
