@@ -1,12 +1,13 @@
 """A stand-in for every engine: writes its arguments, environment and directory to $LLAMA_RECORD_FILE, then serves.
 
-Variables that begin with LLAMA_ reach engines that Stoker starts. Run as `llama-server`, `vllm`, `docker` and so on by a symbolic link. It answers health checks, lists the models it was
+Variables that begin with LLAMA_ reach engines that Stoker starts. Run as `llama-server`, `vllm`, `docker` and so on by
 started for and $LLAMA_RECORD_MODELS, and writes down the body of each POST.
 """
 
 import json
 import os
 import re
+import signal
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -62,13 +63,24 @@ class Engine(BaseHTTPRequestHandler):
         """Quiet."""
 
 
+def stop(name: str) -> None:
+    """As `docker stop NAME`: ends the last process that was started with `--name NAME`."""
+    with open(RECORD) as file:
+        rows = [json.loads(line) for line in file]
+    started = [row for row in rows if row["kind"] == "start" and f" --name {name} " in f" {' '.join(row['argv'])} "]
+    os.kill(started[-1]["pid"], signal.SIGTERM)
+
+
 def main() -> None:
     program, argv = os.path.basename(sys.argv[0]), sys.argv[1:]
     if argv in (["--version"], ["--help"]):
         print(f"{program} (a recorder)")
         return
-    note("start", program=program, argv=argv, cwd=os.getcwd(), env=dict(os.environ))
+    if argv[:1] == ["stop"]:
+        stop(argv[-1])
+        return
     port = port_of(argv)
+    note("start", program=program, argv=argv, cwd=os.getcwd(), env=dict(os.environ), port=port)
     if port:
         ThreadingHTTPServer(("127.0.0.1", port), Engine).serve_forever()
 
