@@ -52,7 +52,10 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     home = Path(tempfile.mkdtemp(prefix="cli-", dir="/tmp"))
     (home / "work").mkdir()
     monkeypatch.setenv("HOME", str(home))
-    for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "STOKER_CONFIG", "HF_HOME", "FORCE_COLOR", "NO_COLOR"):
+    for name in (
+        "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "STOKER_CONFIG", "HF_HOME", "HF_HUB_CACHE",
+        "HUGGINGFACE_HUB_CACHE", "LLAMA_CACHE", "OLLAMA_MODELS", "FORCE_COLOR", "NO_COLOR",
+    ):  # fmt: skip
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(home / "work")
     yield home

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 import typer
+from tests.cli.importers.ollama_home import SPARK, OllamaHome, weights_of
 from tests.fleet.memory.model_files import llama
 
 from stoker.cli.commands import init, init_config
+from stoker.cli.importers.local_models import find_local_models
 from stoker.cli.machine import discover
 from stoker.cli.machine.discover import Gpu, InstalledEngine, ModelFile
 from stoker.cli.machine.serve_plan import MachineInventory, plan_serves
@@ -192,6 +194,48 @@ def test_without_a_terminal_nothing_is_asked(home: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     assert run(["init"]) == 0
     assert "every default is taken" in capsys.readouterr().err
+
+
+def test_models_of_other_programs_are_found_and_their_origin_is_said(home: Path, capsys: Captured) -> None:
+    store = OllamaHome(home / ".ollama" / "models")
+    store.model("llama3.2/latest", SPARK.read_bytes())
+    store.model("gpt-oss/20b", weights_of(home, "gptoss"))
+    store.model("nomic-embed-text/latest", weights_of(home, "nomic-bert", **{"nomic-bert__pooling_type": 1}))
+    store.model("cut/latest", b"GGUF")
+    for place in (
+        ".lmstudio/models/me/Qwen3-8B-GGUF/Qwen3-8B-Q4_K_M.gguf",
+        ".cache/huggingface/hub/models--me--Hub-GGUF/snapshots/abcdef0/Hub-Q8_0.gguf",
+        ".cache/llama.cpp/cached.gguf",
+        ".local/share/Jan/data/llamacpp/models/jan-nano/model.gguf",
+        ".local/share/nomic.ai/GPT4All/four.gguf",
+    ):
+        (home / place).parent.mkdir(parents=True, exist_ok=True)
+        (home / place).write_bytes(weights_of(home, "qwen2"))
+    found = init.take_inventory(home / "vault")
+    origins = {model.name or model.path.stem: model.origin for model in found.models}
+    assert origins == {
+        "cached": "llama.cpp cache", "Hub-Q8_0": "Hugging Face cache", "llama3.2": "Ollama (llama3.2:latest)",
+        "Qwen3-8B-Q4_K_M": "LM Studio", "jan-nano": "Jan", "four": "GPT4All",
+    }  # fmt: skip
+    assert run(["init", "--yes"]) == 0
+    out = capsys.readouterr().out
+    assert "(513 KiB, from Ollama (llama3.2:latest))" in out
+    assert "ignored gpt-oss:20b of Ollama: only Ollama's own llama-server loads it" in out
+    assert "ignored nomic-embed-text:latest of Ollama: it answers with vectors" in out
+    assert "ignored cut:latest of Ollama: " in out
+    assert "with Ollama's own names and parameters: stoker import ollama" in out
+    assert ", from Hugging Face cache" in Path("stoker.toml").read_text()
+    assert run(["config", "check"]) == 0
+
+
+def test_the_search_of_other_programs_places_ends_in_time(home: Path) -> None:
+    store = OllamaHome(home / ".ollama" / "models")
+    for name in ("a", "b", "c"):
+        store.model(f"{name}/latest", weights_of(home, "qwen2", general__name=name))
+    times = iter([0.0, 1.0, 9.0, 9.0])
+    found = find_local_models({}, home, home, clock=lambda: next(times))
+    assert [model.name for model in found.models] == ["a"]
+    assert "the search took too long" in found.left_out[0].reason
 
 
 def test_for_programs_the_findings_are_one_document(

@@ -20,6 +20,7 @@ from stoker.config.load import load
 from stoker.config.toml_writer import render
 from stoker.config.warnings import warnings
 from stoker.domain.access import Settings
+from stoker.domain.dialect import MEDIA
 from stoker.domain.errors import ConfigError
 from stoker.domain.key import KeySettings
 from stoker.domain.routing import BreakerLimits, ClassifierModelSettings, RouterSettings, ShadowSettings
@@ -77,7 +78,10 @@ log_bytes = "1.5MB"
 [slots.gpu0]
 devices = [0]
 memory = "10GiB"
+together = [["a", "b"]]
 baseline = "a"
+idle_serve = "b"
+idle_serve_after = "90s"
 swap = { linger = "100ms", swap_timeout = "1h" }
 [slots."gpu.1"]
 [[serve]]
@@ -87,6 +91,7 @@ slot = "gpu0"
 memory = "7GiB"
 status = "rejected-too slow"
 idle_unload = "10m"
+evict_cost = 2.5
 key = "env:STOKER_TEST_KEY"
 embedded = false
 context = 100
@@ -108,7 +113,10 @@ name = "b"
 engine = "openai"
 model = 'quote " backslash \\\\ ünï'
 cmd = ["run", "--port", "{port}"]
+slot = "gpu0"
+memory = "1GiB"
 stop = "end {pid} {{x}}"
+base_path = "/llm/"
 port = 9001
 env = { PLAIN = "tab\\tdel\\u007f" }
 [[serve]]
@@ -116,6 +124,7 @@ name = "c"
 base_url = "http://far:1/v1"
 dialects = ["rerank"]
 fallback = "d"
+fallback_on = ["unavailable", "busy"]
 [[serve]]
 name = "d"
 container = "vllm-d"
@@ -396,6 +405,11 @@ class TestWarnings:
             ("[front_door]\nhost = '10.0.0.1'\nauth = 'none'", 'front_door: auth = "none" on 10.0.0.1'),
             ("[slots.p]\ndevices = [0]\n[slots.q]\ndevices = [1, 0]", "slots 'p' and 'q' both use device 0"),
             (
+                "slot = 's'\nfallback = 'b'\nfallback_on = ['busy']\n[[serve]]\nname = 'b'\nmodel = 'x'\nslot = 's'\n"
+                "[slots.s]",
+                "serve 'a': when it is busy, its fallback 'b' has to swap it out, because slot 's' holds one serve",
+            ),
+            (
                 "keep_loaded = true\nslot = 's'\n[[serve]]\nname = 'b'\nmodel = 'x'\nslot = 's'\n[slots.s]",
                 "slot 's' holds one serve at a time and 'a' stays loaded: the others in the slot can never run",
             ),
@@ -491,6 +505,9 @@ class TestInStep:
     def test_the_example_and_the_first_file_of_the_page_load(self, loaded: Loaded) -> None:
         example = load(ROOT / "examples/stoker.toml")
         assert [serve.name for serve in example.serves] == ["fast", "clever", "shared"]
+        media = load(ROOT / "examples/speech-and-images.toml")
+        assert all(serve.dialects & MEDIA for serve in media.serves)
+        assert warnings(media) == []
         first = self.PAGE.split("```toml\n", 1)[1].split("```", 1)[0]
         assert [serve.name for serve in loaded(first).serves] == ["fast", "clever"]
         assert all(warning.endswith("until they do") for warning in warnings(example))

@@ -147,6 +147,8 @@ def test_a_wrong_value_is_the_one_problem(problems: Problems, text: str, expecte
         ('up = "docker"', "has no effect with driver process"),
         ('unit = "x.service"', 'is for driver = "systemd"'),
         ('fallback = "x"', "there is no serve 'x'"),
+        ('fallback_on = ["busy"]', "has no effect without `fallback`"),
+        ('fallback_on = ["down"]', "'down' is not accepted; use memory, unavailable or busy"),
         ('request = { set = { model = "x" } }', "'model' is what the client asks for, and no parameter of a serve"),
         ("request = { default = { stream = true } }", "'stream' is what the client asks for"),
         ('request = { drop = ["messages"] }', "'messages' is what the client asks for"),
@@ -208,6 +210,7 @@ def test_a_serve_has_one_mistake_and_gets_one_problem(problems: Problems, line: 
 @pytest.mark.parametrize(
     ("lines", "key", "expected"),
     [
+        ('fallback = "x"\nfallback_on = []\n[[serve]]\nname = "x"\nmodel = "y"', "fallback_on", "is empty, so the"),
         ('container = "x"\nport = 9\nup = "run {prot}"', "up", "{prot} is not filled in; did you mean '{port}'?"),
         ('container = "x"\nport = 9\nthreads = 2', "threads", "has no effect for serve 'fast': its container has"),
         ('container = "x"\nbase_url = "http://a/v1"\ndriver = "compose"\nport = 9', "base_url", "is for external"),
@@ -508,6 +511,43 @@ class TestPlaces:
         assert problem.startswith("2: key 'slots.gpu0.baseline': there is no serve 'other' in slot 'gpu0'")
         assert problems(rows.replace("[slots.gpu0]", "[slots.gpu0]\nbaseline = 'fast'")) == []
 
+    def test_an_idle_serve_lives_in_its_slot_and_is_not_stopped_when_idle(self, problems: Problems) -> None:
+        rows = GOOD + "[[serve]]\nname = 'other'\nmodel = 'x'\n"
+        [problem] = problems(rows.replace("[slots.gpu0]", "[slots.gpu0]\nidle_serve = 'other'"))
+        assert problem.startswith("2: key 'slots.gpu0.idle_serve': there is no serve 'other' in slot 'gpu0'")
+        good = rows.replace("[slots.gpu0]", "[slots.gpu0]\nidle_serve = 'fast'")
+        assert problems(good) == []
+        [problem] = problems(good.replace("name = 'fast'", "name = 'fast'\nidle_unload = '1m'"))
+        assert "key 'serve[fast].idle_unload': 'fast' is the `idle_serve` of slot 'gpu0'" in problem
+
+    @pytest.mark.parametrize(
+        ("sets", "expected"),
+        [
+            ("[['a', 'b']]", None),
+            ("[['a', 'b'], ['a', 'c']]", None),
+            ("[['a', 'd']]", "key 'slots.g.together[#1]': there is no serve 'd' in slot 'g'"),
+            ("[['a', 'b'], ['a']]", "key 'slots.g.together[#2]': a set needs at least two serves"),
+            ("[[]]", "key 'slots.g.together[#1]': a set needs at least two serves"),
+            ("[['b', 'b']]", "key 'slots.g.together[#1]': serve 'b' is in this set twice"),
+            ("['a', 'b']", "key 'slots.g.together[#1]'"),
+            ("'a'", "key 'slots.g.together'"),
+        ],
+    )
+    def test_together_names_serves_of_its_slot(self, problems: Problems, sets: str, expected: str | None) -> None:
+        rows = "".join(f"[[serve]]\nname = '{name}'\nmodel = 'x'\nslot = 'g'\n" for name in "abc")
+        found = problems(f"[slots.g]\ntogether = {sets}\n{rows}[[serve]]\nname = 'd'\nmodel = 'x'\n")
+        assert (found == []) if expected is None else found[0].startswith(f"2: {expected}"), found
+
+    def test_serves_that_stay_loaded_are_in_one_set(self, problems: Problems) -> None:
+        rows = "".join(
+            f"[[serve]]\nname = '{name}'\nmodel = 'x'\nslot = 'g'\nkeep_loaded = {kept}\n"
+            for name, kept in (("a", "true"), ("b", "true"), ("c", "false"))
+        )
+        assert problems(f"[slots.g]\ntogether = [['a', 'b', 'c']]\n{rows}") == []
+        [problem] = problems(f"[slots.g]\ntogether = [['a', 'c'], ['b', 'c']]\n{rows}")
+        assert problem.startswith("12: key 'serve[b].keep_loaded': serves 'a' and 'b' have `keep_loaded` in slot 'g'")
+        assert "no set of `together` has them all" in problem
+
 
 class TestSecrets:
     """A secret is somewhere else, and no message repeats one."""
@@ -629,3 +669,9 @@ def test_a_stop_command_is_for_what_stoker_stops_by_signals(problems: Problems) 
     assert "it is external, so Stoker neither starts nor stops it" in found
     [found] = problems('[[serve]]\nname = "a"\ncontainer = "c"\nport = 9000\nstop = "end"\n')
     assert "its container has its own command" in found
+
+
+@pytest.mark.parametrize("path", ["llm", "/a b", "/a/../b", "/%2e", "/a?b"])
+def test_a_base_path_is_a_plain_path(problems: Problems, path: str) -> None:
+    [found] = problems(GOOD + f'base_path = "{path}"\n')
+    assert 'serve[fast].base_path\': is not a path; write one like "/llm"' in found

@@ -16,6 +16,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--key", default="")
     parser.add_argument("--health", type=int, default=200)
     parser.add_argument("--no-models", action="store_true", help="no list of models, as whisper-server")
+    parser.add_argument("--prefix", default="", help="before every path")
     parser.add_argument("--probe", default="", help="a path that answers 200")
     parser.add_argument("--delay", type=float, default=0.0, help="seconds before it listens")
     parser.add_argument("--ignore-term", action="store_true")
@@ -30,6 +31,9 @@ def options() -> argparse.Namespace:
 
 def answer(o: argparse.Namespace, head: str) -> tuple[int, object]:
     verb, path, _ = head.split(" ", 2)
+    if not path.startswith(o.prefix):
+        return 404, {}
+    path = path.removeprefix(o.prefix)
     if path == o.probe:
         return 200, {}
     if o.no_models and path == "/v1/models":

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.gateway.flow_stage import Stage, Talk, a_serve, ask, story
 
 from stoker.domain.decision import Candidate
 from stoker.domain.dialect import Dialect
 from stoker.domain.key import Key
-from stoker.domain.serve import Secret, Slot, SwapPolicy
+from stoker.domain.serve import FallbackCause, Secret, Slot, Status, SwapPolicy
+from stoker.testing.client import RawClient
 from stoker.testing.fleet import FakeFleet
 
 GPU = (Slot("gpu", swap=SwapPolicy(min_residency=0.0, linger=0.0, max_wait=0.05, drain_timeout=0.05)),)
@@ -145,3 +148,132 @@ async def test_a_fallback_that_speaks_nothing_of_use_is_none(stage: Stage) -> No
     client = await stage.client()
     await client.send(ask(model="big"))
     assert (await client.reply()).json()["error"]["code"] == "out_of_memory"
+
+
+ANY = (FallbackCause.UNAVAILABLE, FallbackCause.BUSY)
+FULL = a_serve("big", fallback="small", fallback_on=ANY, parallel=1, max_active=1, queue=0)
+OTHER = a_serve("small")
+
+
+async def fell_back(stage: Stage, client: RawClient, code: str) -> None:
+    """The request goes to the fallback, which answers; the reply and the decision say why."""
+    talk = await stage.asked()
+    talk.reply({"ok": 1})
+    reply = await client.reply()
+    assert (reply.status, reply.header("x-stoker-serve")) == (200, "small")
+    assert reply.header("x-stoker-fallback") == f"big: {code}"
+    decision = next(one for one in stage.decisions if one.serve == "small")
+    assert (decision.model, decision.outcome) == ("big", "served")
+    assert decision.candidates == [Candidate("big", code), Candidate("small")]
+
+
+@story(FULL, OTHER)
+async def test_a_full_queue_falls_back_where_busy_is_a_cause(stage: Stage) -> None:
+    first, second = await stage.client(), await stage.client()
+    await first.send(ask(model="big"))
+    talk = await stage.asked()
+    await second.send(ask(model="big"))
+    await fell_back(stage, second, "queue_full")
+    talk.reply({"ok": 1})
+    assert (await first.reply()).header("x-stoker-serve") == "big"
+
+
+@story(replace(FULL, queue=4, queue_timeout=0.05), OTHER)
+async def test_a_wait_that_is_too_long_falls_back_where_busy_is_a_cause(stage: Stage) -> None:
+    first, second = await stage.client(), await stage.client()
+    await first.send(ask(model="big"))
+    talk = await stage.asked()
+    await second.send(ask(model="big"))
+    await fell_back(stage, second, "queue_timeout")
+    talk.reply({"ok": 1})
+    await first.reply()
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [("500 Oops", "upstream_error"), ("401 No", "upstream_auth"), ("503 Later", "upstream_busy"),
+     ("429 Slow", "upstream_busy")],
+)  # fmt: skip
+def test_a_serve_that_fails_or_is_busy_by_its_own_words_is_replaced(status: str, code: str) -> None:
+    @story(FULL, OTHER)
+    async def tell(stage: Stage) -> None:
+        client = await stage.client()
+        await client.send(ask(model="big"))
+        (await stage.asked()).reply({"error": {"message": "marker"}}, status)
+        await fell_back(stage, client, code)
+
+    tell()
+
+
+@story(replace(FULL, fallback_on=(FallbackCause.BUSY,)), OTHER)
+async def test_a_cause_that_is_not_listed_is_answered_as_it_is(stage: Stage) -> None:
+    client = await stage.client()
+    await client.send(ask(model="big"))
+    (await stage.asked()).reply({"error": {"message": "x"}}, "500 Oops")
+    reply = await client.reply()
+    assert (reply.status, reply.header("x-stoker-fallback")) == (502, None)
+
+
+@story(FULL, OTHER)
+async def test_a_request_that_is_wrong_is_wrong_for_the_fallback_too(stage: Stage) -> None:
+    client = await stage.client()
+    await client.send(ask(model="big"))
+    (await stage.asked()).reply({"error": {"message": "temperature", "code": "bad"}}, "400 Bad")
+    reply = await client.reply()
+    assert (reply.status, reply.json()) == (400, {"error": {"message": "temperature", "code": "bad"}})
+    assert (await stage.sealed()).serve == "big"
+
+
+@story(FULL, OTHER)
+async def test_the_fallbacks_own_429_passes_through(stage: Stage) -> None:
+    client = await stage.client()
+    await client.send(ask(model="big"))
+    (await stage.asked()).reply({"error": {"message": "x"}}, "429 Slow")
+    (await stage.asked()).reply({"error": {"message": "mine"}}, "429 Slow")
+    reply = await client.reply()
+    assert (reply.status, reply.json()["error"]["message"]) == (429, "mine")
+
+
+@story(FULL, OTHER)
+async def test_a_stream_that_began_is_never_sent_to_the_fallback(stage: Stage) -> None:
+    client = await stage.client()
+    await client.send(ask(model="big", stream=True))
+    talk = await stage.asked()
+    talk.begin()
+    talk.say("x")
+    head = await client.head()
+    talk.close()
+    events = [event async for event in client.events(head)]
+    assert "error" in events[-1].json()
+    assert (await stage.sealed()).serve == "big"
+
+
+@pytest.mark.parametrize("state", ["broken", "parked", "held", "rejected"])
+def test_a_serve_that_takes_no_requests_is_replaced(state: str) -> None:
+    serve = replace(FULL, status=Status.REJECTED) if state == "rejected" else FULL
+    codes = {"broken": "exited", "parked": "parked", "held": "draining", "rejected": "needs_force"}
+    fleet = FakeFleet()
+    if state == "broken":
+        fleet.broken["big"], fleet.failures["big"] = "no such file", "exited"
+
+    @story(serve, OTHER, fleet=lambda: fleet)
+    async def tell(stage: Stage) -> None:
+        if state == "parked":
+            stage.conductor.park("big", "it hangs")
+            stage.complaints.clear()
+        if state == "held":
+            stage.conductor.set_held("big", True)
+        client = await stage.client()
+        await client.send(ask(model="big"))
+        await fell_back(stage, client, codes[state])
+
+    tell()
+
+
+@story(replace(BIG, fallback_on=ANY), SMALL, slots=GPU, fleet=too_small)
+async def test_without_memory_among_the_causes_the_fallback_is_not_started_for_it(stage: Stage) -> None:
+    client = await stage.client()
+    await client.send(ask(model="big"))
+    reply = await client.reply()
+    assert (reply.status, reply.json()["error"]["code"]) == (503, "out_of_memory")
+    assert stage.fleet.journal == ["start big", "gone big"]

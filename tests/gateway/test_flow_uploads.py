@@ -249,3 +249,15 @@ async def test_a_transcription_that_streams_passes_frame_by_frame(stage: Stage) 
     assert (await anext(events)).json()["text"] == "go"
     decision = await stage.sealed()
     assert (decision.stream, decision.input_tokens, decision.output_tokens) == (True, 14, 2)
+
+
+@story(EARS)
+async def test_a_plain_transcription_that_is_called_a_page_is_an_answer(stage: Stage) -> None:
+    """whisper-server answers so if `response_format` is `text`."""
+    for text, status in ((b" Go forward.\n", 200), (b"<!DOCTYPE html><p>404</p>", 502), (b"<html>", 502)):
+        client = await sent(stage, post(form(("model", b"a"))))
+        talk = await stage.asked()
+        head = f"HTTP/1.1 200 OK\r\ncontent-type: text/html; charset=utf-8\r\ncontent-length: {len(text)}\r\n\r\n"
+        talk.send(head.encode() + text)
+        reply = await client.reply()
+        assert reply.status == status

@@ -115,3 +115,24 @@ async def test_a_key_may_use_an_alias_for_several_serves_and_so_each_of_them() -
             bearer = (("authorization", "Bearer " + letter * 32),)
             assert (await ask(plane, "best", headers=bearer)).header("x-stoker-serve") == expected
             assert (await ask(plane, "c", headers=bearer)).status == 404
+
+
+@story
+async def test_aliases_may_be_left_out_of_lists_and_are_answered() -> None:
+    rows = serve("a", aliases=["one"], variant=[{"name": "a:high"}]), serve("b")
+    more = '[alias]\ntwo = "b"\nquick = "auto"\n[alias.any]\nserves = ["a", "b"]\n[[tier]]\nname = "t"\nserve = "b"'
+    with running(*rows, more, front_door="list_aliases = false") as plane:
+
+        def listed() -> set[str]:
+            tags = {one["name"].removesuffix(":latest") for one in plane.ask("GET", "/api/tags")[1]["models"]}
+            found = {one["id"] for one in plane.ask("GET", "/v1/models")[1]["data"]}
+            assert found == tags
+            return found
+
+        assert listed() == {"a", "a:high", "b", "auto"}
+        for name in ("one", "two", "any", "t"):
+            assert plane.ask("GET", f"/v1/models/{name}")[0] == 200
+            assert (await ask(plane, name)).status == 200
+        plane.write(config(*rows, more))
+        assert plane.admin("reload")[1]["settings"] == ["front_door.list_aliases"]
+        assert listed() == {"a", "a:high", "b", "auto", "one", "two", "quick", "any", "t"}

@@ -86,7 +86,7 @@ async def test_a_dialect_that_the_serve_does_not_speak_is_refused_by_name(plane:
         ("DELETE", "/v1/models", 405),
         ("POST", "/status", 405),
         ("GET", "/nothing/here", 404),
-        ("POST", "/v1/audio/speech", 404),
+        ("POST", "/v1/audio/nothing", 404),
         ("GET", "/v1/models/unheard", 404),
         ("GET", "/upstream/unheard/health", 404),
     ],

@@ -87,9 +87,10 @@ def names_of(settings: Settings, serves: Iterable[Serve], states: ServeStates = 
     """
     router, choices = settings.router, settings.alias_choices
     serves = with_choices(serves, choices)
+    lists_aliases = settings.front_door.list_aliases
     if router is None:
-        return Names(serves, choices, states)
+        return Names(serves, choices, states, lists_aliases)
     forbidden = {tier.serve for tier in router.tiers if tier.cloud and not router.allow_cloud}
     tiers = {tier.name: tier.serve for tier in router.tiers if tier.name != tier.serve}
     allowed = (serve for serve in with_aliases(serves, tiers) if serve.name not in forbidden)
-    return Names(allowed, choices, states)
+    return Names(allowed, choices, states, lists_aliases)

@@ -25,7 +25,19 @@ from stoker.config.tables.value_checks import split_status
 from stoker.domain.access import Conversations, FrontDoor, Paths, ResponseStorage, Settings, WarmPool, Watchdog
 from stoker.domain.dialect import TEXT, Dialect
 from stoker.domain.key import App, make_key
-from stoker.domain.serve import Driver, Requires, Secret, Serve, ServeIdentity, Slot, Status, SwapPolicy, Tuning, Warmth
+from stoker.domain.serve import (
+    Driver,
+    FallbackCause,
+    Requires,
+    Secret,
+    Serve,
+    ServeIdentity,
+    Slot,
+    Status,
+    SwapPolicy,
+    Tuning,
+    Warmth,
+)
 from stoker.request.decide.alias_patterns import is_pattern
 
 SPOKEN = {
@@ -176,6 +188,7 @@ def _front_door(doc: ConfigDocument, file: File, secrets: Secrets, directory: Pa
         allowed_hosts=tuple(door.allowed_hosts),
         allowed_origins=tuple(door.allowed_origins),
         trusted_proxies=tuple(door.trusted_proxies),
+        list_aliases=door.list_aliases,
         ollama_api=door.ollama_api,
         upstream_errors=door.upstream_errors,
         shutdown_grace=door.shutdown_grace,
@@ -190,7 +203,10 @@ def _slot(doc: ConfigDocument, common: SwapTable, name: str, table: SlotTable) -
         name=name,
         devices=tuple(table.devices),
         memory=table.memory,
+        together=tuple(map(frozenset, table.together)),
         baseline=table.baseline,
+        idle_serve=table.idle_serve,
+        idle_serve_after=table.idle_serve_after,
         swap=SwapPolicy(**swap.model_dump()),
     )
 
@@ -246,6 +262,7 @@ def _serve(entry: ServeEntry, key: Secret | None, directory: Path, vault: Path) 
         cmd=None if table.cmd is None else tuple(table.cmd),
         host=table.host,
         port=table.port,
+        base_path=table.base_path,
         identity=ServeIdentity(table.identity),
         health=None if table.probe is not None and "health" not in table.model_fields_set else table.health,
         probe=table.probe,
@@ -259,6 +276,7 @@ def _serve(entry: ServeEntry, key: Secret | None, directory: Path, vault: Path) 
         memory=table.memory,
         keep_loaded=table.keep_loaded,
         preload=table.preload,
+        evict_cost=table.evict_cost,
         idle_unload=table.idle_unload,
         ready_timeout=table.ready_timeout,
         stop=None if table.stop is None else tuple(table.stop),
@@ -276,6 +294,7 @@ def _serve(entry: ServeEntry, key: Secret | None, directory: Path, vault: Path) 
         up=None if table.up is None else tuple(table.up),
         unit=(table.unit or f"stoker-serve-{entry.name}.service") if entry.driver == "systemd" else None,
         fallback=table.fallback,
+        fallback_on=tuple(dict.fromkeys(map(FallbackCause, table.fallback_on))),
         warm=Warmth(table.warm),
         sleep_level=table.sleep_level,
         keep_conversations=table.keep_conversations,

@@ -32,7 +32,7 @@ from stoker.config.tables.translation import show_translation
 from stoker.config.toml_writer import render
 from stoker.config.warnings import is_secret_variable, secret_words
 from stoker.domain.access import FrontDoor, Settings
-from stoker.domain.serve import Driver, Serve, Status
+from stoker.domain.serve import Driver, Serve, Slot, Status
 
 HIDDEN = "***"
 
@@ -42,7 +42,7 @@ def show(settings: Settings) -> dict[str, object]:
 
     Environment values and arguments that look like secrets are shown as `***`.
     """
-    slots = {slot.name: SlotTable.show(slot, swap=SwapTable.show(slot.swap)) for slot in settings.slots}
+    slots = {slot.name: _slot(slot) for slot in settings.slots}
     router, serves = settings.router, {serve.name: serve for serve in settings.serves}
     shown = {
         "front_door": _front_door(settings.front_door),
@@ -67,6 +67,10 @@ def show(settings: Settings) -> dict[str, object]:
         "tier": None if router is None else [show_tier(tier, serves) for tier in router.tiers],
     }
     return _given(shown)
+
+
+def _slot(slot: Slot) -> dict[str, Any]:
+    return SlotTable.show(slot, swap=SwapTable.show(slot.swap), together=[sorted(group) for group in slot.together])
 
 
 def to_toml(settings: Settings) -> str:
@@ -122,6 +126,7 @@ def _serve(serve: Serve) -> dict[str, Any]:
         purpose=serve.purpose or None,
         title=serve.title or None,
         description=serve.description or None,
+        fallback_on=None if serve.fallback is None else list(serve.fallback_on),
         request=show_request(serve.request),
         variant=[show_variant(variant) for variant in serve.variants],
         dialects=None if serve.asks_dialects else sorted(serve.dialects),  # the engine is asked once it is ready

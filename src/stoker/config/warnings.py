@@ -11,11 +11,12 @@ from urllib.parse import urlsplit
 
 from stoker.config.local_address import is_loopback
 from stoker.config.paths import absolute
+from stoker.config.units import show_size
 from stoker.domain.access import Settings
 from stoker.domain.edge import EDGE_SCHEME, Edge
 from stoker.domain.nearest import nearest
 from stoker.domain.routing import RouterSettings
-from stoker.domain.serve import Driver, Secret, Serve, ServeIdentity
+from stoker.domain.serve import Driver, FallbackCause, Secret, Serve, ServeIdentity, Slot
 from stoker.domain.task import CLASSES
 from stoker.domain.tier import Cost, Tier
 from stoker.request.accept.tls import WARN_DAYS, load_certificate
@@ -31,6 +32,7 @@ def warnings(settings: Settings) -> list[str]:
     found += _slots(settings)
     for serve in settings.serves:
         found += [f"serve '{serve.name}': {text}" for text in _serve(serve)]
+    found += _fallbacks(settings)
     if settings.router is not None:
         found += _routing(settings.router, settings.serves)
     found += _edges(settings)
@@ -147,6 +149,9 @@ def _slots(settings: Settings) -> Iterator[str]:
             )
     for slot in settings.slots:
         members = [serve for serve in settings.serves if serve.slot == slot.name]
+        if slot.together:
+            yield from _together(slot, members)
+            continue
         pinned = [serve.name for serve in members if serve.keep_loaded]
         if pinned and len(members) > 1 and slot.memory is None:
             yield (
@@ -158,6 +163,48 @@ def _slots(settings: Settings) -> Iterator[str]:
             yield (
                 f"slot '{slot.name}' holds one serve at a time: of those with preload, only '{preloaded[0]}' is loaded "
                 "at the start; give the slot `memory`, or remove the others' preload"
+            )
+
+
+def _together(slot: Slot, members: Sequence[Serve]) -> Iterator[str]:
+    pinned = {serve.name for serve in members if serve.keep_loaded}
+    for serve in members:
+        if not slot.allows({serve.name} | pinned):
+            yield (
+                f"slot '{slot.name}': '{serve.name}' can never run, because {_quoted(pinned)} stays loaded and no set "
+                "of `together` has both; add a set with both, or remove keep_loaded"
+            )
+    preloaded = {serve.name for serve in members if serve.preload or serve.keep_loaded}
+    if not slot.allows(preloaded):
+        yield (
+            f"slot '{slot.name}': no set of `together` has all serves that are loaded at the start "
+            f"({_quoted(preloaded)}), so some of them are not; add such a set, or remove a preload"
+        )
+    sizes = {serve.name: serve.memory or 0 for serve in members}
+    for group in slot.together:
+        needed = sum(sizes[name] for name in group)
+        if slot.memory is not None and needed > slot.memory:
+            yield (
+                f"slot '{slot.name}': {_quoted(group)} need {show_size(needed)}, and the slot has "
+                f"{show_size(slot.memory)}: they are never all loaded at the same time"
+            )
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return " and ".join(f"'{name}'" for name in sorted(names))
+
+
+def _fallbacks(settings: Settings) -> Iterator[str]:
+    slots = {slot.name: slot for slot in settings.slots}
+    by_name = {serve.name: serve for serve in settings.serves}
+    for serve in settings.serves:
+        is_swapped = serve.slot in slots and serve.fallback in by_name and by_name[serve.fallback].slot == serve.slot
+        if not is_swapped or slots[str(serve.slot)].can_hold((serve.name, str(serve.fallback))):
+            continue
+        if FallbackCause.BUSY in serve.fallback_on:
+            yield (
+                f"serve '{serve.name}': when it is busy, its fallback '{serve.fallback}' has to swap it out, because "
+                f"slot '{serve.slot}' holds one serve at a time; give the slot `memory`, or another one to the fallback"
             )
 
 

@@ -62,6 +62,8 @@ class FrontDoor(Bounds):
     allowed_origins: tuple[str, ...] = ()
     trusted_proxies: tuple[str, ...] = ()
     """Addresses and networks whose `X-Forwarded-*` headers are believed; `*`: of everybody, on loopback only."""
+    list_aliases: bool = True
+    """Whether lists of models have aliases, too."""
     ollama_api: str = "answer"
     """`answer` or `refuse` requests of Ollama's API."""
     upstream_errors: str = "show"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
@@ -40,6 +40,17 @@ class ServeIdentity(StrEnum):
 
 
 IDENTITY_NOT_PROVED = 'which model answers is not proved (identity = "none")'
+
+
+class FallbackCause(StrEnum):
+    """Why a serve's fallback answers."""
+
+    MEMORY = "memory"
+    """The serve does not fit on its device."""
+    UNAVAILABLE = "unavailable"
+    """It failed, or takes no requests."""
+    BUSY = "busy"
+    """It has no place for the request."""
 
 
 class Status(StrEnum):
@@ -162,22 +173,35 @@ class SwapPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A set of devices. Without `memory` it holds one serve at a time; with it, as many as fit."""
+    """A set of devices. Holds one serve at a time; with `memory` as many as fit, with `together` those of one set."""
 
     name: str
     devices: tuple[str, ...] = ()
     memory: int | None = None
+    together: tuple[frozenset[str], ...] = ()
+    """The sets of serves that may be loaded at the same time, in whole or in part; empty: `memory` alone decides."""
     baseline: str | None = None
     """The serve to start if a start failed and restoring the previous resident failed, too."""
+    idle_serve: str | None = None
+    """The serve that the slot returns to when it was idle for `idle_serve_after` seconds."""
+    idle_serve_after: float = 60.0
     swap: SwapPolicy = SwapPolicy()
+
+    def allows(self, names: Collection[str]) -> bool:
+        """Whether `together` permits these serves to be loaded at the same time. Says nothing about memory."""
+        return len(names) < 2 or not self.together or any(group.issuperset(names) for group in self.together)
+
+    def can_hold(self, names: Collection[str]) -> bool:
+        """Whether these serves may be loaded at the same time, if their sizes permit it."""
+        return len(names) < 2 or ((self.memory is not None or bool(self.together)) and self.allows(names))
 
 
 IN_PLACE = frozenset(
     ("aliases", "alias_patterns", "max_active", "queue", "queue_timeout", "idle_unload", "keep_loaded", "status",
-     "reason", "purpose", "ready_timeout", "stop_grace", "conflicts", "modalities", "fallback", "warm", "source",
-     "sha256", "min_tokens_per_second", "translation", "from_tier", "auto_context", "context_problem",
+     "reason", "purpose", "ready_timeout", "stop_grace", "conflicts", "modalities", "fallback", "fallback_on", "warm",
+     "source", "sha256", "min_tokens_per_second", "translation", "from_tier", "auto_context", "context_problem",
      "title", "description", "metadata", "listed", "preload",
-     "request", "variants")
+     "evict_cost", "request", "variants")
 )  # fmt: skip
 """Fields of a Serve that may change while it runs: a reload does not restart it for them."""
 
@@ -242,6 +266,8 @@ class Serve:
     host: str = "127.0.0.1"
     port: int | None = None
     """None: each start picks a free one."""
+    base_path: str = ""
+    """The path before `/v1/...`, `health` and every other path of a started serve; without a trailing slash."""
     identity: ServeIdentity = ServeIdentity.MODELS
     health: str | None = "/health"
     """What answers 200 when the engine is up; None: nothing does, and a start asks `probe` or waits for the port."""
@@ -263,6 +289,8 @@ class Serve:
     memory: int | None = None
     keep_loaded: bool = False
     preload: bool = False
+    evict_cost: float | None = None
+    """What stopping it costs, in comparison with others of its slot; None: the seconds of its measured swap."""
     """Loaded at the start, if nothing has to be stopped for it."""
     idle_unload: float | None = None
     ready_timeout: float = 600.0
@@ -289,7 +317,8 @@ class Serve:
     unit: str | None = None
     """Driver `systemd`: the unit's name."""
     fallback: str | None = None
-    """The serve that answers if this one does not fit on its device."""
+    """The serve that answers if this one cannot, for one of the causes in `fallback_on`."""
+    fallback_on: tuple[FallbackCause, ...] = (FallbackCause.MEMORY,)
     warm: Warmth = Warmth.AUTO
     sleep_level: int | None = None
     """vLLM: 1 moves the weights to host memory, 2 drops them. SGLang: 1. None: the serve is stopped instead of put to
@@ -312,9 +341,12 @@ class Serve:
         """Every model name that means this serve: its own name, its served name (unless made from a cloud tier), its
         aliases, its variants.
         """
+        return tuple(dict.fromkeys((*self.own_names(), *self.aliases)))
+
+    def own_names(self) -> tuple[str, ...]:
+        """The same without its aliases."""
         served = self.name if self.from_tier else self.served_name or self.name
-        variants = (variant.name for variant in self.variants)
-        return tuple(dict.fromkeys((self.name, served, *self.aliases, *variants)))
+        return tuple(dict.fromkeys((self.name, served, *(variant.name for variant in self.variants))))
 
     def as_variant(self, variant: ServeVariant) -> Serve:
         """This serve as requests for one of its variants see it: with other request parameters."""
@@ -352,6 +384,11 @@ class Serve:
     def makes_media(self) -> bool:
         """Whether all that it is for is audio or images."""
         return self.dialects <= MEDIA
+
+    @property
+    def memory_fallback(self) -> str | None:
+        """The serve to start instead if this one does not fit on its device."""
+        return self.fallback if FallbackCause.MEMORY in self.fallback_on else None
 
     @property
     def needs_force(self) -> bool:

@@ -38,7 +38,7 @@ from stoker.domain.errors import (
 )
 from stoker.domain.protocols import Clock
 from stoker.domain.routing import AUTO, is_reserved
-from stoker.domain.serve import Serve
+from stoker.domain.serve import FallbackCause, Serve
 from stoker.exchange.call import Call
 from stoker.exchange.carrier import EXIT_NOTICED_WITHIN, Carrier
 from stoker.exchange.loading_notes import LoadingNotes
@@ -58,6 +58,7 @@ from stoker.request.codec.bounds import HEAVY, is_heavy
 from stoker.request.codec.request_defaults import apply_defaults
 from stoker.request.codec.upstream_errors import recorded_code
 from stoker.request.decide.dialects import dialect_for
+from stoker.request.decide.fallback import fallback_cause
 from stoker.request.relay.reply import Reply
 
 log = logging.getLogger("stoker.flow")
@@ -201,12 +202,15 @@ class Flow:
         upstream = await carrier.format(call, serve, endpoint, fields, body)
         if upstream.is_rewritten and await carrier.load_or_count_only(call, serve, upstream, body):
             return
+        if serve.fallback is not None and FallbackCause.BUSY in serve.fallback_on:
+            call.begin_attempt(_asks_for_pause, None)  # such a 4xx would pass through
         try:
             await carrier.lease_and_send(call, serve, upstream)
         except StokerError as error:
             fallback = await self._fallback(call, caller, serve, endpoint, error)
             if fallback is None:
                 raise
+            call.begin_attempt(None, None)
             await carrier.lease_and_send(call, fallback, await carrier.format(call, fallback, endpoint, fields, body))
 
     async def _guard(self, call: Call, caller: Caller, work: Coroutine[Any, Any, None]) -> None:
@@ -324,15 +328,16 @@ class Flow:
     async def _fallback(
         self, call: Call, caller: Caller, serve: Serve, endpoint: Endpoint, error: StokerError
     ) -> Serve | None:
-        """The serve's fallback, if its model did not fit on the device and the client has nothing yet; else None."""
+        """The serve's fallback, if it failed for a cause in `fallback_on` and the client has nothing yet; else None."""
         if serve.fallback is None or call.reply.first_byte_at is not None:
             return None
         self._carrier.release(call)
-        code = error.code
+        code = recorded_code(error)
         if isinstance(error, UpstreamError):  # the serve may have run out of memory and just exited
             await asyncio.sleep(EXIT_NOTICED_WITHIN)
-            code = self._carrier.leases.failure_code(serve.name)
-        if code not in BEYOND_THE_DEVICE:
+            failure = self._carrier.leases.failure_code(serve.name)
+            code = failure if failure in BEYOND_THE_DEVICE else code
+        if fallback_cause(error, code) not in serve.fallback_on:
             return None
         call.raise_if_ended()
         try:
@@ -350,6 +355,11 @@ class Flow:
         decision.ttft = None if reply.first_byte_at is None else reply.first_byte_at - call.received_at
         decision.latency = self._clock.now() - call.received_at
         self._seal(decision)
+
+
+def _asks_for_pause(error: StokerError) -> bool:
+    """Whether a serve's refusal says that it has too much to do."""
+    return fallback_cause(error, error.code) is FallbackCause.BUSY
 
 
 def _any_serve(serve: Serve) -> bool:

@@ -26,6 +26,7 @@ from stoker.domain.dialect import OLLAMA_API, Dialect
 from stoker.domain.errors import ClientError, ClientLeft, OurBug, StokerError
 from stoker.domain.key import Scope
 from stoker.domain.orchestrator import Orchestrator
+from stoker.domain.routing import is_reserved
 from stoker.domain.serve import Serve
 from stoker.exchange.call import Call
 from stoker.gateway.admin import Admin
@@ -252,10 +253,10 @@ class Front:
         return {} if configured is None else configured.listed(caller)
 
     def _tasks(self, caller: Caller) -> list[str]:
-        """Names without a serve of their own, that this caller may use."""
-        dispatcher = self.flow.settings.dispatcher
+        """Names without a serve of their own, that this caller may use and that are to be listed."""
+        dispatcher, lists_aliases = self.flow.settings.dispatcher, self.flow.settings.front_door.list_aliases
         listed = () if dispatcher is None else dispatcher.router.settings.listed
-        return [name for name in listed if caller.may_use_task(name)]
+        return [name for name in listed if (lists_aliases or is_reserved(name)) and caller.may_use_task(name)]
 
     def _is_task(self, caller: Caller, name: str) -> bool:
         dispatcher = self.flow.settings.dispatcher

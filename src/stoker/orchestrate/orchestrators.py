@@ -7,7 +7,7 @@ import hashlib
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -22,7 +22,7 @@ from stoker.domain.orchestrator import CheckLayer, Orchestrator, Policy
 from stoker.domain.prompt import Prompt
 from stoker.domain.protocols import Leases
 from stoker.domain.routing import AUTO
-from stoker.domain.serve import Serve
+from stoker.domain.serve import Serve, Slot
 from stoker.domain.task import CLASSES
 from stoker.domain.usage import ServeUsage
 from stoker.exchange.call import Call
@@ -76,8 +76,8 @@ class OrchestratorContext:
     """Finds the class, and the worker of `worker = "auto"`; None: nothing is routed."""
     keep_alive: float = 15.0
     """Seconds between pings."""
-    roomy_slots: frozenset[str] = frozenset()
-    """Slots that hold as many serves as fit their memory; the others hold one at a time."""
+    slots: Mapping[str, Slot] = field(default_factory=dict)
+    """By name."""
 
 
 class ChosenServes(NamedTuple):
@@ -336,7 +336,8 @@ class Orchestrators:
         """Whether worker and validator can never be loaded together."""
         if validator is None or worker.slot is None or worker.name == validator.name:
             return False
-        return worker.slot == validator.slot and worker.slot not in self._context.roomy_slots
+        slot = self._context.slots.get(worker.slot)
+        return worker.slot == validator.slot and (slot is None or not slot.can_hold({worker.name, validator.name}))
 
     def _checker(self, orchestrator: Orchestrator, call: Call, task: str, serve: Serve | None) -> LayeredChecker:
         validator = None

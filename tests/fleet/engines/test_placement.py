@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from stoker.domain.dialect import Dialect
 from stoker.domain.serve import Driver, Serve
 from stoker.fleet.engines.placement import caches, placed, placement_problems
+from stoker.fleet.engines.plan import cautions
 from stoker.fleet.engines.served_names import name_caution, name_problem
 
 
@@ -73,3 +76,9 @@ def test_a_slash_is_what_some_clients_cannot_have() -> None:
     assert caution is not None
     assert "add 'model' to `aliases`" in caution
     assert name_caution("model") is None
+
+
+def test_a_serve_of_audio_is_nothing_for_them() -> None:
+    text, audio = Serve("a", served_name="org/model"), frozenset((Dialect.SPEECH, Dialect.IMAGE))
+    assert cautions(text)
+    assert cautions(replace(text, dialects=audio)) == []

@@ -295,3 +295,20 @@ def test_checks_take_milliseconds(tell: Tell) -> None:
         assert min(took) < 0.005
 
     tell(story)
+
+
+def test_an_engine_below_a_path_is_asked_there(tell: Tell) -> None:
+    async def story(workshop: Any) -> None:
+        fleet = workshop.supervisor()
+        with pytest.raises(StartFailed, match="GET /health answered 404"):
+            await fleet.start(workshop.serve("--prefix", "/llm", ready_timeout=0.5), workshop.on_exit)
+        running = await fleet.start(workshop.serve("--prefix", "/llm", base_path="/llm"), workshop.on_exit)
+        assert running.target.base_path == "/llm"
+        assert running.facts["n_ctx"] == 128
+        await fleet.close(True)
+        later = workshop.supervisor()
+        [adopted] = await later.adopt([workshop.serve("--prefix", "/llm", base_path="/llm")], workshop.on_exit)
+        assert adopted.target == running.target
+        await later.close(False)
+
+    tell(story)

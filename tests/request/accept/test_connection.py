@@ -635,3 +635,43 @@ def test_uvicorn_is_the_minor_version_that_is_pinned() -> None:
     low, high = re.fullmatch(r"uvicorn>=(\d+\.\d+),<(\d+\.\d+)", pin).groups()  # type: ignore[union-attr]
     assert uvicorn.__version__.startswith(low + ".")
     assert int(high.split(".")[1]) == int(low.split(".")[1]) + 1
+
+
+# -- a reply before the end of the body ------------------------------------------------------------------------------
+
+UNFINISHED = b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 100\r\n\r\nsome"
+
+
+async def refused(house: House) -> None:
+    house.line.data_received(UNFINISHED)
+    house.asked[0].close_after()
+    house.asked[0].reply(401, [], b"no")
+    await house.said()
+
+
+@story
+async def test_the_rest_of_a_refused_body_is_read_and_thrown_away(house: House) -> None:
+    await refused(house)
+    assert house.paper.log[-1] == "eof"
+    house.line.data_received(b" " * 96 + get("/another"))
+    await house.said()
+    assert (len(house.asked), house.paper.closing, house.bodies.held) == (1, False, 0)
+    assert not house.line.is_idle, "it is no connection for another process"
+    house.line.shutdown()
+    assert house.paper.closing
+
+
+@story
+async def test_over_tls_the_rest_is_read_although_the_end_cannot_be_said(house: House) -> None:
+    house.paper.can_half_close = False
+    await refused(house)
+    assert "eof" not in house.paper.log
+    assert not house.paper.closing
+    house.line.data_received(b" " * 96)
+
+
+@story
+async def test_a_body_that_was_not_read_any_more_is_read_on_to_its_end(house: House) -> None:
+    house.works = lambda wire: wire.refuse_body()
+    await refused(house)
+    assert house.paper.log[-1] == "resume"

@@ -1,7 +1,8 @@
 """What holds in every story: Hypothesis tells thousands of them and checks after each event.
 
-never over budget; never a victim stopped with leases before its drain ended; no waiter lost; the head of a queue
-waits no longer than rule 6 allows while its target can start; nothing is left after everything ended.
+never over budget, never outside the sets of `together`; never a victim stopped with leases before its drain ended;
+no waiter lost; the head of a queue waits no longer than rule 6 allows while its target can start; nothing is left
+after everything ended.
 """
 
 from __future__ import annotations
@@ -25,10 +26,14 @@ SERVICE = 40.0
 
 
 class Stories(RuleBasedStateMachine):
-    @initialize(memory=st.sampled_from([None, 4, 6, 10]), drain=st.sampled_from([0.0, 5.0]), data=st.data())
-    def begin(self, memory: int | None, drain: float, data: st.DataObject) -> None:
+    @initialize(
+        memory=st.sampled_from([None, 4, 6, 10]),
+        together=st.sampled_from(["", "", "ac bc", "abc cd", "ab cd"]),
+        drain=st.sampled_from([0.0, 5.0]),
+        data=st.data(),
+    )
+    def begin(self, memory: int | None, together: str, drain: float, data: st.DataObject) -> None:
         self.now = 0.0
-        self.memory = memory
         self.drain = drain
         policy = SwapPolicy(
             drain_timeout=drain,
@@ -48,8 +53,8 @@ class Stories(RuleBasedStateMachine):
             )
             for name in "abcd"
         ]
-        self.policy = policy
-        self.scheduler = Scheduler([Slot("gpu", memory=memory, swap=policy)], serves)
+        self.slot = Slot("gpu", memory=memory, together=tuple(map(frozenset, together.split())), swap=policy)
+        self.scheduler = Scheduler([self.slot], serves)
         self.asked: dict[int, str] = {}
         self.waiting: dict[int, float] = {}
         self.holding: dict[int, str] = {}
@@ -203,7 +208,7 @@ class Stories(RuleBasedStateMachine):
                     stop_grace=1.0,
                 )
             fresh.append(old)
-        self.take(self.scheduler.on_reload([Slot("gpu", memory=self.memory, swap=self.policy)], fresh, self.now))
+        self.take(self.scheduler.on_reload([self.slot], fresh, self.now))
 
     @rule(seconds=st.sampled_from([0.1, 1.0, 5.0, 20.0]))
     def time_passes(self, seconds: float) -> None:
@@ -234,6 +239,10 @@ class Stories(RuleBasedStateMachine):
     def never_over_budget(self) -> None:
         for slot_state in self.scheduler.slots.values():
             assert sum(state.size for state in slot_state.serves if state.name in self.alive) <= slot_state.budget
+
+    @invariant()
+    def what_is_loaded_is_within_one_set(self) -> None:
+        assert self.slot.allows(self.alive)
 
     @invariant()
     def leases_are_those_that_were_granted(self) -> None:

@@ -276,15 +276,24 @@ def _baseline(installation: Installation, target: str, victims: list[ServeStatus
 
 
 def _in_the_way(status: StatusAnswer, target: ServeStatus) -> list[ServeStatus]:
-    """Who would have to go; in a slot with a memory budget, these or as few of them as the budget asks for."""
+    """Who would have to go; in a slot with a memory budget, these or as few of them as the budget asks for.
+
+    In a slot with `together`: those outside the set that costs the least, in seconds of their swap times.
+    """
     slot = status.slot(target.slot)
     if slot is None:
         return []
     residents = [s for s in status.serves if s.name in slot.resident and s.name != target.name]
+    outside: list[ServeStatus] = []
+    if slot.together:
+        groups = [group for group in slot.together if target.name in group] or [[]]
+        choices = [[s for s in residents if s.name not in group] for group in groups]
+        outside = min(choices, key=lambda found: sum(s.swap_seconds or 0 for s in found))
+        residents = [s for s in residents if s not in outside]
     if slot.memory is None:
-        return residents
+        return outside if slot.together else residents
     free = slot.memory - sum(s.memory or 0 for s in residents)
-    return [] if (target.memory or 0) <= free else residents
+    return outside if (target.memory or 0) <= free else [*outside, *residents]
 
 
 def _leave(serve: ServeStatus, drain_timeout: float | None) -> str:

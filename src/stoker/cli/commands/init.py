@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -66,19 +67,32 @@ def init(
         terminal.say(f"next: put a GGUF file into {vault}, then stoker init --force; or try stoker up --demo")
         return
     default = path.name == "stoker.toml" and where.parent == Path.cwd()
+    if any(model.origin.startswith("Ollama") for model in found.models):
+        terminal.say("with Ollama's own names and parameters: stoker import ollama --force")
     terminal.say("next: stoker up" if default else f"next: stoker up --config {shlex.quote(str(where))}")
 
 
 def take_inventory(vault: Path) -> MachineInventory:
     """GPUs, models and engines of this machine; the shipped models if there is no other."""
+    from stoker.cli.importers.local_models import find_local_models
     from stoker.cli.machine import discover
     from stoker.cli.machine.serve_plan import MachineInventory
 
     unusable: list[Path] = []
-    models = discover.models(discover.model_directories(vault), on_unusable=unusable.append)
+    own = discover.models(discover.model_directories(vault), on_unusable=unusable.append)
+    local = find_local_models(os.environ, Path.home())
+    models = merge_models(own, local.models)
     found = models or shipped_models()
     is_demo = not models and bool(found)
-    return MachineInventory(discover.gpus(), found, discover.engines(), vault, is_demo, unusable)
+    left_out = [f"{one.title} of {one.origin}: {one.reason}" for one in local.left_out]
+    return MachineInventory(discover.gpus(), found, discover.engines(), vault, is_demo, unusable, left_out)
+
+
+def merge_models(own: Sequence[ModelFile], others: Sequence[ModelFile]) -> list[ModelFile]:
+    """Each file once, those in Stoker's own places first. The program that downloaded a file names it."""
+    by_file = {model.path.resolve(): model for model in others}
+    found = [by_file.pop(model.path.resolve(), model) for model in own]
+    return [*found, *by_file.values()]
 
 
 def report(found: MachineInventory) -> None:
@@ -90,7 +104,10 @@ def report(found: MachineInventory) -> None:
         terminal.say("GPU     none found; models will run on the CPU")
     for place, model in enumerate(found.models, start=1):
         shipped = ", comes with Stoker" if found.demo else ""
-        terminal.say(f"model   {place}: {model.path} ({figures.size(model.size)}{shipped})")
+        origin = f", from {model.origin}" if model.origin else ""
+        terminal.say(f"model   {place}: {model.path} ({figures.size(model.size)}{origin}{shipped})")
+    for reason in found.left_out:
+        terminal.say(f"ignored {reason}")
     for path in found.unusable:
         terminal.say(f"ignored {path}: it is no GGUF file; an LFS pointer, or an unfinished download?")
     if not found.models:
@@ -161,8 +178,8 @@ def _document(
         "path": str(path),
         "problems": problems,
         "gpus": [{"index": g.index, "uuid": g.uuid, "name": g.name, "memory": g.memory} for g in found.gpus],
-        "models": [{"path": str(m.path), "size": m.size} for m in found.models],
-        "ignored": [str(path) for path in found.unusable],
+        "models": [{"path": str(m.path), "size": m.size, "origin": m.origin or None} for m in found.models],
+        "ignored": [*(str(path) for path in found.unusable), *found.left_out],
         "serves": [
             {"name": s.name, "model": str(s.model.path), "slot": s.slot, "context": s.context, "trained": s.trained,
              "problem": s.problem or None}

@@ -77,7 +77,8 @@ def _serves(found: MachineInventory, planned: Sequence[PlannedServe], slot: str)
         lines += ["[[serve]]", f"name = {quote(serve.name)}"]
         if place == 0:
             lines += ['engine = "llama.cpp"          # llama-server from PATH, else the embedded one']
-        lines += [f"model = {quote(_reference(serve.model.path, found.vault))}   # {size(serve.model.size)}"]
+        origin = f", from {_comment(serve.model.origin)}" if serve.model.origin else ""
+        lines += [f"model = {quote(_reference(serve.model.path, found.vault))}   # {size(serve.model.size)}{origin}"]
         lines += [f"slot = {quote(serve.slot)}", *_context(serve)]
         if place == 0:
             lines += [

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import UsageError
 from stoker.cli.console.installation import find_installation
+
+if TYPE_CHECKING:
+    from stoker.cli.console.answers import SlotStatus
 
 app = typer.Typer(help="Slots: devices, and the serves that share them.", no_args_is_help=True)
 
@@ -28,13 +31,20 @@ def list_(config: options.Config = None, state: options.State = None, json: opti
         (
             slot.name,
             ", ".join(slot.devices) or "-",
-            figures.size(slot.memory) if slot.memory is not None else "one at a time",
+            _room(slot),
             ", ".join(slot.resident) or "empty",
             ", ".join(s.name for s in status.serves if s.slot == slot.name),
         )
         for slot in status.slots
     ]
     terminal.table(("SLOT", "DEVICES", "ROOM", "RESIDENT", "SERVES"), rows)
+
+
+def _room(slot: SlotStatus) -> str:
+    """What may be loaded at the same time: `24.0 GiB, a+c or b+c`."""
+    sets = " or ".join("+".join(group) for group in slot.together)
+    size = figures.size(slot.memory) if slot.memory is not None else ""
+    return ", ".join(filter(None, (size, sets))) or "one at a time"
 
 
 @app.command()

@@ -46,6 +46,8 @@ class SlotStatus(msgspec.Struct, frozen=True):
     name: str
     devices: list[str] = []
     memory: int | None = None
+    together: list[list[str]] = []
+    """The sets of serves that may be loaded at the same time; empty: its memory alone decides."""
     resident: list[str] = []
     swap: SwapStatus | None = None
     swaps: int = 0

@@ -15,7 +15,7 @@ from stoker.cli.console.installation import Installation as ConfiguredPlace
 from stoker.cli.machine.ports import free_port
 from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint
-from stoker.domain.serve import Driver, Serve
+from stoker.domain.serve import Driver, Serve, ServeIdentity
 from stoker.fleet.drivers.process import spawn
 from stoker.fleet.engines.last_output import last_output, redact
 from stoker.fleet.engines.launch import LaunchPlace
@@ -76,7 +76,7 @@ class OwnEngine:
         _codes.pop(pid, None)  # of another process that had this number
         try:
             used = key if launch.takes_key else None
-            target = Target(serve.host, port, "", serve.served_name or serve.name, used)
+            target = Target(serve.host, port, serve.base_path, serve.served_name or serve.name, used)
             await self._until_ready(serve, target, pid, key)
             report = await ask(target, _open_pages(serve))
             log = self._log.read_text(errors="replace")
@@ -91,14 +91,15 @@ class OwnEngine:
 
     async def _until_ready(self, serve: Serve, target: Target, pid: int, key: str) -> None:
         deadline = time.monotonic() + serve.ready_timeout
+        path = serve.probe_path or ("/v1/models" if serve.identity is ServeIdentity.MODELS else None)
         while time.monotonic() < deadline:
             if (code := _exit_code(pid)) is not None:
                 raise self._ended(serve, key, code)
             try:
-                if serve.probe_path is None:
+                if path is None:
                     await client.connect(target)
                     return
-                if (await client.ask(target, serve.probe_path)).status == 200:
+                if (await client.ask(target, path)).status == 200:
                     return
             except client.NoResponse:
                 pass

@@ -140,7 +140,8 @@ def _engine(serve: ServeStatus, installation: Installation) -> tuple[MeasuredEnd
     if own is not None and (own.base_url is not None or own.driver.value != "process"):
         why = f"{serve.name} is not a process that Stoker started; give its address with --base-url"
         return None, f"--direct is ignored: {why}"
-    target = Target("127.0.0.1", serve.port, "", serve.served_name, _engine_key(serve, installation))
+    base_path = own.base_path if own is not None else ""
+    target = Target("127.0.0.1", serve.port, base_path, serve.served_name, _engine_key(serve, installation))
     return MeasuredEndpoint("direct", target), ""
 
 

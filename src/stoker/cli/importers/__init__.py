@@ -6,8 +6,10 @@ Reading order:
     write           the document as the text of a configuration file, with its secrets beside it
     owned_models    names, slots and contexts for model files that another program owns
     model_folders   gguf_folders: files and their names; lmstudio, hf_cache, llama_presets: where they are
+    local_models    all of these places at once, for `stoker init`
     ollama          ollama_store: manifests, blobs; ollama_engine: what only Ollama loads; ollama_settings: parameters
     llama_swap/     llama-swap's config.yaml
+    litellm/        LiteLLM's config.yaml
     engine_command  what the command line of an engine says, for keys of a `[[serve]]`
     relative_paths  paths of a command that is started in another directory than before
     secret_words    keeps secrets of a command out of the configuration

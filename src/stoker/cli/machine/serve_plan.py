@@ -29,6 +29,8 @@ class MachineInventory:
     demo: bool = False
     unusable: Sequence[Path] = ()
     """Files that are no GGUF files, though they are named so."""
+    left_out: Sequence[str] = ()
+    """Models of other programs that are not offered: which, and why."""
 
 
 @dataclass(frozen=True, slots=True)

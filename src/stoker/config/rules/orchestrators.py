@@ -74,7 +74,14 @@ def _check_slots(
     if slot is None or slot != slots.get(validator) or worker == validator:
         return
     configured = file.slots.get(slot)
-    if configured is not None and configured.memory is None:
+    if configured is not None and configured.together:
+        if not any({worker, validator}.issubset(group) for group in configured.together):
+            doc.problem(
+                (*path, "validator"),
+                f"'{validator}' and the worker '{worker}' are in slot '{slot}', and no set of its `together` has both, "
+                "so they can never be loaded together; move one to another slot, or add a set with both",
+            )
+    elif configured is not None and configured.memory is None:
         doc.problem(
             (*path, "validator"),
             f"'{validator}' and the worker '{worker}' are in slot '{slot}', which holds one serve at a time, so they "

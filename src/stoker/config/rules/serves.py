@@ -21,9 +21,9 @@ TUNING = (
 )  # fmt: skip
 """Keys that go into an engine's own command line."""
 EXTERNAL_IGNORES = (
-    "cmd", "host", "port", "slot", "memory", "keep_loaded", "preload", "idle_unload", "stop", "stop_grace", "env",
-    "extra_args", "threads", "gpu_layers", "requires", "conflicts", "embedded", "container", "up", "unit", "warm",
-    "sleep_level", "keep_conversations", "source", "sha256", *TUNING,
+    "cmd", "host", "port", "base_path", "slot", "memory", "keep_loaded", "preload", "evict_cost", "idle_unload", "stop",
+    "stop_grace", "env", "extra_args", "threads", "gpu_layers", "requires", "conflicts", "embedded", "container", "up",
+    "unit", "warm", "sleep_level", "keep_conversations", "source", "sha256", *TUNING,
 )  # fmt: skip
 """Keys without effect for an external serve."""
 COMMAND_IGNORES = ("threads", "gpu_layers", "embedded", "extra_args", *TUNING)
@@ -253,6 +253,10 @@ def _check_fallbacks(doc: ConfigDocument, entries: list[ServeEntry]) -> None:
     known = {entry.name: entry for entry in entries if not entry.table.abstract and entry.section == "serve"}
     clouds = {entry.name for entry in entries if entry.section == "tier"} - known.keys()
     for entry in known.values():
+        if entry.lacks(doc, "fallback") and entry.gives(doc, "fallback_on"):
+            doc.problem(entry.at(doc, "fallback_on"), "has no effect without `fallback`; name a serve, or remove it")
+        elif not entry.table.fallback_on:
+            doc.problem(entry.at(doc, "fallback_on"), "is empty, so the fallback never answers; name a cause")
         seen, one = [entry.name], entry
         while (name := one.table.fallback) is not None:
             if name in clouds:

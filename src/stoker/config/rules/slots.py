@@ -21,9 +21,11 @@ def check_slots(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> N
         members = [entry for entry in real if entry.table.slot == name]
         _check_slot_name(doc, name)
         _check_baseline(doc, name, slot, members)
+        _check_idle_serve(doc, name, slot, members)
+        _check_together(doc, name, slot, members)
         if slot.memory is not None:
             _check_budget(doc, name, slot.memory, members)
-        elif not doc.is_spoiled(("slots", name, "memory")):
+        elif not doc.is_spoiled(("slots", name, "memory")) and not slot.together:
             _check_single(doc, name, members)
 
 
@@ -64,6 +66,45 @@ def _check_baseline(doc: ConfigDocument, name: str, slot: SlotTable, members: li
     if slot.baseline is not None and slot.baseline not in names:
         hint = did_you_mean(slot.baseline, names) or f'; set slot = "{name}" for it, or name another serve'
         doc.problem(("slots", name, "baseline"), f"there is no serve '{slot.baseline}' in slot '{name}'{hint}")
+
+
+def _check_idle_serve(doc: ConfigDocument, name: str, slot: SlotTable, members: list[ServeEntry]) -> None:
+    if slot.idle_serve is None:
+        return
+    found = next((entry for entry in members if entry.name == slot.idle_serve), None)
+    if found is None:
+        hint = did_you_mean(slot.idle_serve, [entry.name for entry in members])
+        hint = hint or f'; set slot = "{name}" for it, or name another serve'
+        doc.problem(("slots", name, "idle_serve"), f"there is no serve '{slot.idle_serve}' in slot '{name}'{hint}")
+    elif found.table.idle_unload is not None:  # it would come and go
+        doc.problem(
+            found.at(doc, "idle_unload"),
+            f"'{found.name}' is the `idle_serve` of slot '{name}', and an idle slot keeps that one; remove one",
+        )
+
+
+def _check_together(doc: ConfigDocument, name: str, slot: SlotTable, members: list[ServeEntry]) -> None:
+    """Each set has at least two serves, all of this slot; those with `keep_loaded` must be in one set."""
+    names = [entry.name for entry in members]
+    for number, group in enumerate(slot.together):
+        path = ("slots", name, "together", number)
+        for serve in dict.fromkeys(group):
+            if serve not in names and not doc.is_spoiled(("serve",)):
+                hint = did_you_mean(serve, names) or f'; set slot = "{name}" for it, or remove it from the set'
+                doc.problem(path, f"there is no serve '{serve}' in slot '{name}'{hint}")
+        if len(set(group)) < len(group):
+            twice = next(serve for serve in group if group.count(serve) > 1)
+            doc.problem(path, f"serve '{twice}' is in this set twice; name each serve once")
+        elif len(group) < 2:
+            doc.problem(path, "a set needs at least two serves; a serve alone is always allowed: remove this set")
+    pinned = [entry for entry in members if entry.table.keep_loaded]
+    kept = {entry.name for entry in pinned}
+    if slot.together and len(pinned) > 1 and not any(kept.issubset(group) for group in slot.together):
+        doc.problem(
+            pinned[-1].at(doc, "keep_loaded"),
+            f"{_all(pinned)} have `keep_loaded` in slot '{name}', and no set of `together` has them all; add one, or "
+            "remove a `keep_loaded`",
+        )
 
 
 def _check_budget(doc: ConfigDocument, name: str, budget: int, members: list[ServeEntry]) -> None:

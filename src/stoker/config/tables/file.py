@@ -26,6 +26,7 @@ from stoker.config.tables.value_types import (
     AutoCount,
     AutoDuration,
     AutoSize,
+    BasePath,
     Command,
     Count,
     Devices,
@@ -33,6 +34,7 @@ from stoker.config.tables.value_types import (
     DriverWord,
     Duration,
     Engine,
+    FallbackWord,
     HealthPath,
     IdentityWord,
     KeyHeaderWord,
@@ -120,6 +122,7 @@ class FrontDoorTable(Section):
         "Addresses and networks of proxies whose `X-Forwarded-For`, `-Proto`, `-Host` and `-Prefix` are believed: "
         '`"10.0.0.0/8"`. `"*"`: everybody, only where `host` is loopback.',
     )
+    list_aliases: bool = setting(True, "Whether lists of models have aliases, too. They are answered in any case.")
     ollama_api: OllamaWord = setting(
         "answer", "Requests to Ollama's API: `answer`, or `refuse` with a hint at what to use instead."
     )
@@ -174,9 +177,22 @@ class SlotTable(Section):
 
     devices: Devices = setting([], "Numbers or ids of the devices that serves in this slot may use.")
     memory: Size | None = setting(
-        None, "Memory of the slot: as many serves as fit run at once. Left out: one serve at a time."
+        None, "Memory of the slot: as many serves as fit run at once. Left out: one serve at a time, or `together`."
+    )
+    together: list[list[Name]] = setting(
+        [],
+        'Sets of serves that may be loaded at the same time: `[["a", "c"], ["b", "c"]]`. A part of a set may be, too, '
+        "and each serve alone; nothing else. With `memory` both must hold.",
     )
     baseline: Name | None = setting(None, "The known-good serve that is loaded if a switch and its rollback both fail.")
+    idle_serve: Name | None = setting(
+        None,
+        "The serve that the slot returns to after another one was loaded for a request. An operator's `slot switch` or "
+        "`serves down` cancels the return.",
+    )
+    idle_serve_after: SomeDuration = setting(
+        "60s", "Time without a request in the slot after which it returns to `idle_serve`."
+    )
     swap: SwapTable | None = setting(None, "Any key of `[swap]`, for this slot only: `[slots.NAME.swap]`.")
 
 
@@ -262,6 +278,9 @@ class ServeTable(Section):
     )
     host: Text = setting("127.0.0.1", "Address that the engine listens on.")
     port: Port | None = setting(None, "Port that the engine listens on. Left out: a free one at each start.")
+    base_path: BasePath = setting(
+        "", 'Path before all paths of the engine, `/v1/…` and `health` too: `"/llm"` for `--api-prefix /llm`.'
+    )
     identity: IdentityWord = setting(
         "models",
         "What proves that the configured model answers: `models` = its `served_name` in the engine's `/v1/models`; "
@@ -300,6 +319,11 @@ class ServeTable(Section):
     preload: bool = setting(
         False, "Loaded at the start, if nothing has to be stopped for it; later it may be swapped out."
     )
+    evict_cost: Annotated[float, Field(gt=0, le=1e9)] | None = setting(
+        None,
+        "What stopping it costs, in comparison with the other serves of its slot: those with the least total cost are "
+        "stopped to make room. Default: the seconds that its swaps take.",
+    )
     idle_unload: NeverDuration = setting("never", "Time without a request after which it is stopped.")
     ready_timeout: SomeDuration = setting("10m", "How long a start may take.")
     stop: Command | None = setting(
@@ -331,7 +355,12 @@ class ServeTable(Section):
         "container may be missing.",
     )
     unit: Text | None = setting(None, "The systemd unit that runs it. Default: `stoker-serve-NAME.service`.")
-    fallback: Name | None = setting(None, "The serve that answers instead when this one runs out of memory.")
+    fallback: Name | None = setting(None, "The serve that answers instead if this one cannot; see `fallback_on`.")
+    fallback_on: list[FallbackWord] = setting(
+        ["memory"],
+        "When `fallback` answers. `memory`: the serve does not fit on its device. `unavailable`: it failed, or takes "
+        "no requests. `busy`: its queue is full, or a request waited too long.",
+    )
     warm: WarmthWord = setting(
         "auto", "Whether its weights stay in host memory after it was swapped out: `auto`, `pin` (always), `never`."
     )

@@ -149,6 +149,13 @@ def path_prefix(value: object) -> str:
     return text
 
 
+def base_path(value: object) -> str:
+    text = text_of(value).rstrip("/")
+    if text and not _PREFIX.fullmatch(text):
+        raise ValueError('is not a path; write one like "/llm": letters, digits and . _ ~ - between slashes')
+    return text
+
+
 def slash_path(value: object) -> str:
     text = plain(value)
     if not text.startswith("/") or " " in text:

@@ -11,7 +11,7 @@ from stoker.config import units
 from stoker.config.tables import value_checks
 from stoker.domain.alias_choice import Pick
 from stoker.domain.dialect import SPOKEN, Dialect
-from stoker.domain.serve import ServeIdentity
+from stoker.domain.serve import FallbackCause, ServeIdentity
 from stoker.domain.tier import Verify
 
 ENGINES = ("llama.cpp", "vllm", "sglang", "openai")
@@ -35,6 +35,7 @@ LIMITS = ("max_tokens", "max_completion_tokens")
 DIALECTS = tuple(dialect for dialect in Dialect if dialect in SPOKEN)
 CLOUD_DIALECTS = (Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES)
 IDENTITIES = tuple(one.value for one in ServeIdentity)
+CAUSES = tuple(cause.value for cause in FallbackCause)
 PICKS = tuple(pick.value for pick in Pick)
 VERIFY = tuple(mode.value for mode in Verify)
 STATUS_FORM = "^((production|baseline|research|experiment)|(rejected|blocked)(-.+)?)$"
@@ -70,6 +71,7 @@ AuthWord = Annotated[str, BeforeValidator(value_checks.one_of(AUTH)), _schema(en
 CloudDialectWord = Annotated[
     str, BeforeValidator(value_checks.one_of(CLOUD_DIALECTS)), _schema(enum=list(CLOUD_DIALECTS))
 ]
+FallbackWord = Annotated[str, BeforeValidator(value_checks.one_of(CAUSES)), _schema(enum=list(CAUSES))]
 PickWord = Annotated[str, BeforeValidator(value_checks.one_of(PICKS)), _schema(enum=list(PICKS))]
 VerifyWord = Annotated[str, BeforeValidator(value_checks.one_of(VERIFY)), _schema(enum=list(VERIFY))]
 IdentityWord = Annotated[str, BeforeValidator(value_checks.one_of(IDENTITIES)), _schema(enum=list(IDENTITIES))]
@@ -83,6 +85,7 @@ Name = Annotated[str, BeforeValidator(value_checks.name)]
 AliasTarget = Annotated[str, BeforeValidator(value_checks.alias_target)]
 ServedName = Annotated[str, BeforeValidator(value_checks.served_name)]
 PathPrefix = Annotated[str, BeforeValidator(value_checks.path_prefix)]
+BasePath = Annotated[str, BeforeValidator(value_checks.base_path), _schema(examples=["/llm"])]
 SlashPath = Annotated[str, BeforeValidator(value_checks.slash_path)]
 BaseUrl = Annotated[str, BeforeValidator(value_checks.url)]
 ServeUrl = Annotated[str, BeforeValidator(value_checks.serve_url)]

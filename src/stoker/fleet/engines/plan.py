@@ -43,7 +43,9 @@ def unsupported(serve: Serve) -> list[str]:
 
 def cautions(serve: Serve) -> list[str]:
     """What works and is probably not meant: one sentence each. Pure."""
-    found = [caution] if (caution := name_caution(serve.served_name or serve.name)) and not serve.aliases else []
+    is_for_agents = not serve.aliases and not serve.makes_media
+    caution = name_caution(serve.served_name or serve.name) if is_for_agents else None
+    found = [] if caution is None else [caution]
     if serve.cmd is not None:
         return found
     if serve.engine == "sglang" and serve.key is not None:

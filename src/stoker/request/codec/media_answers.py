@@ -11,10 +11,11 @@ from typing import Any
 
 import msgspec
 
+from stoker.domain.dialect import Dialect
 from stoker.request.codec.upstream_errors import no_answer, with_reason
 
 _BINARY = (b"audio/", b"image/", b"video/", b"application/octet-stream", b"application/ogg")
-_PAGE = re.compile(rb"\s*<(?:!doctype\s+html|html)[\s>]", re.IGNORECASE)
+_PAGE = re.compile(rb"\s*<(?:!doctype\s|!--|\?xml\s|(?:html|head|title|body|center|h1)[\s>])", re.IGNORECASE)
 _JSON = re.compile(rb"\s*\{")
 _EXCERPT = 512
 
@@ -31,11 +32,15 @@ def is_binary(content_type: bytes) -> bool:
     return content_type.startswith(_BINARY)
 
 
-def check_media_answer(content_type: bytes, body: bytes) -> None:
-    """Raises UpstreamError `upstream_unusable`: 1. there is no body  2. it is a web page  3. it is an error"""
+def check_media_answer(dialect: Dialect | None, content_type: bytes, body: bytes) -> None:
+    """Raises UpstreamError `upstream_unusable`: 1. there is no body  2. it is a web page  3. it is an error
+
+    The type alone does not make a transcription a page: whisper-server calls its plain text `text/html`.
+    """
     if not body:
         raise no_answer("is empty")  # 1
-    if content_type.startswith((b"text/html", b"application/xhtml")) or _PAGE.match(body[:_EXCERPT]):
+    is_called_page = dialect is not Dialect.TRANSCRIPTION and content_type.startswith(b"text/html")
+    if is_called_page or _PAGE.match(body[:_EXCERPT]):
         raise no_answer("is a web page")  # 2
     if b'"error"' in body[: 2 * _EXCERPT] and _JSON.match(body):
         try:

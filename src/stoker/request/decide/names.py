@@ -38,9 +38,11 @@ class Names:
     """Every name that clients may ask for."""
 
     def __init__(
-        self, serves: Iterable[Serve], choices: Iterable[AliasChoice] = (), states: ServeStates = UNKNOWN_STATES
-    ) -> None:
+        self, serves: Iterable[Serve], choices: Iterable[AliasChoice] = (), states: ServeStates = UNKNOWN_STATES,
+        lists_aliases: bool = True,
+    ) -> None:  # fmt: skip
         """`choices`: aliases that several serves have; `states` decides which of them answers."""
+        self._lists_aliases = lists_aliases
         self.serves = tuple(serves)
         self._choices = {choice.name: choice for choice in choices}
         self._states = states
@@ -90,7 +92,8 @@ class Names:
         """(name, serve) for lists of models: what this caller may use and is to be listed, in configuration order. The
         serve of a variant has its parameters.
         """
-        usable = ((name, serve) for serve in self.serves if may_use(serve) for name in serve.names())
+        names = Serve.names if self._lists_aliases else Serve.own_names
+        usable = ((name, serve) for serve in self.serves if may_use(serve) for name in names(serve))
         shown = {name: self._variants.get(name) or self._owner(name, serve, may_use) for name, serve in usable}
         return [(name, serve) for name, serve in shown.items() if serve.listed]
 

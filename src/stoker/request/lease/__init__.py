@@ -8,6 +8,7 @@ fair_queue     in which order waiting requests get places: by priority, then fai
 slot_time      the busy time of a slot, divided among its leases
 timing         how long things may take: everything follows the measured swap time
 eviction       which residents must stop so that a serve fits
+cheapest_victims  of several such choices, the one with the least total cost
 eviction_time  may these residents be stopped now, and if not, when
 transitions    the elementary steps by which serves and swaps change
 reconcile      the one decision function, in seven numbered steps

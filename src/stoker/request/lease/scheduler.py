@@ -102,6 +102,9 @@ class Scheduler(Reconciler):
             state.idle_since = now
         if state.phase is ServePhase.READY and state.slot_state.is_quiet():
             idle = state.serve.idle_unload
+            if state.slot_state.has_left_idle_serve:
+                after = state.slot_state.slot.idle_serve_after
+                idle = after if idle is None else min(idle, after)
             if idle is None or (self.wake is not None and self.wake <= now + idle):
                 return []  # hot
         return self.reconcile(now)
@@ -176,7 +179,7 @@ class Scheduler(Reconciler):
         else:
             state.crashes = 0
         commands = self.mark_stopped(state)
-        fallback = self.serves.get(state.serve.fallback or "")
+        fallback = self.serves.get(state.serve.memory_fallback or "")
         if code in BEYOND_THE_DEVICE and fallback is not None and not self.closing:
             state.backoff_until = now + BACKOFF_CAP
             commands += self.refuse_all(state, refusals.backing_off(error, BACKOFF_CAP))
@@ -250,6 +253,7 @@ class Scheduler(Reconciler):
         """Drain and stop. Grant(id) once it is gone. A start under way is cancelled, its waiters are refused."""
         state = self.serves[name]
         state.wanted = False
+        state.slot_state.has_left_idle_serve = False
         if state.phase is ServePhase.STOPPED:
             return [Grant(id)]
         state.unloads.append(id)
@@ -304,7 +308,7 @@ class Scheduler(Reconciler):
         If the model does not fit on its device, the target's `fallback` is started first.
         """
         commands = self.mark_stopped(target)
-        is_too_large = error.code in BEYOND_THE_DEVICE and target.serve.fallback is not None
+        is_too_large = error.code in BEYOND_THE_DEVICE and target.serve.memory_fallback is not None
         is_requested = any(w.want is Want.REQUEST for w in target.queue.values())
         target.failures += 1
         backoff_seconds = BACKOFF_CAP if is_too_large else backoff(target.failures)
@@ -318,7 +322,7 @@ class Scheduler(Reconciler):
             baseline = self.serves.get(target.slot_state.slot.baseline or "")
             if baseline is not None and baseline is not target:
                 self.restore(baseline, SwapKind.BASELINE, now)
-        fallback = self.serves.get(target.serve.fallback or "") if is_too_large and is_requested else None
+        fallback = self.serves.get(target.serve.memory_fallback or "") if is_too_large and is_requested else None
         if fallback is not None and fallback.slot_state is target.slot_state:
             self.restore(fallback, SwapKind.RESTORE, now)
         for victim in swap.victims:

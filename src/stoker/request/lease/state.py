@@ -171,18 +171,24 @@ class Swap:
 
 @dataclass(slots=True, eq=False)
 class SlotState:
-    """A slot at run time. Sizes are bytes; in a slot without `memory` the budget is 1, and so is each serve's size."""
+    """A slot at run time. Sizes are bytes. In a slot without `memory` each serve's size is 1, and the budget is how
+    many serves may be loaded at the same time.
+    """
 
     slot: Slot
     serves: list[ServeState] = field(default_factory=list)
     swaps: dict[int, Swap] = field(default_factory=dict)
     swaps_made: int = 0
+    has_left_idle_serve: bool = False
+    """A request replaced the slot's `idle_serve`, to which it returns. An operator's switch or unload cancels that."""
     time: SlotTime = field(default_factory=SlotTime)
     """Its busy time, divided among leases."""
 
     @property
     def budget(self) -> int:
-        return 1 if self.slot.memory is None else self.slot.memory
+        if self.slot.memory is not None:
+            return self.slot.memory
+        return max(map(len, self.slot.together)) if self.slot.together else 1
 
     def size_of(self, serve: Serve, measured: int | None = None) -> int:
         return 1 if self.slot.memory is None else max(serve.memory or 0, measured or 0)

@@ -35,17 +35,22 @@ class Timing(NamedTuple):
     swap_timeout: float
 
 
+def measured_swap_time(state: ServeState) -> float:
+    """S of a serve, in seconds; until it was measured, the assumed one."""
+    if state.swap_times:
+        return median(state.swap_times)
+    return max(ASSUMED_MINIMUM, (state.serve.memory or 0) / ASSUMED_BYTES_PER_SECOND)
+
+
 def timing(state: ServeState) -> Timing:
     """The slot's swap policy in seconds, for this target."""
     policy: SwapPolicy = state.slot_state.slot.swap
-    assumed = not state.swap_times
-    size = state.serve.memory or 0
-    swap_time = max(ASSUMED_MINIMUM, size / ASSUMED_BYTES_PER_SECOND) if assumed else median(state.swap_times)
+    swap_time = measured_swap_time(state)
     auto_wait = max(2 * policy.patience * swap_time, MIN_MAX_WAIT)
     max_wait = auto_wait if policy.max_wait is None else policy.max_wait
     return Timing(
         swap_time=swap_time,
-        assumed=assumed,
+        assumed=not state.swap_times,
         min_residency=policy.patience * swap_time if policy.min_residency is None else policy.min_residency,
         linger=min(swap_time / 4, MAX_LINGER) if policy.linger is None else policy.linger,
         max_wait=max_wait,

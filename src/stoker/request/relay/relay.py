@@ -399,7 +399,7 @@ class Relay:
             is_readable = gzip or coding in (b"", b"identity")
             if self._dialect in MEDIA and is_readable:
                 readable = inflated(body) if gzip else body
-                check_media_answer(_header(self._headers, b"content-type"), readable)
+                check_media_answer(self._dialect, _header(self._headers, b"content-type"), readable)
                 self.usage = read_usage(readable)
                 self.usage.audio_seconds = seconds_of_answer(readable)
             elif self._dialect is None or not self._requires_answer or not is_readable:

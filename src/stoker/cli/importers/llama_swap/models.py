@@ -208,9 +208,9 @@ def _add_engine_name(found: ConvertedModel, model: ModelSettings, words: list[st
 
 def _add_address(found: ConvertedModel, model: ModelSettings, has_port: bool, port: int | None) -> None:
     url = urlsplit(model.proxy.replace(PORT, "1"))
-    if url.path.strip("/"):
-        found.add("proxy", FAILED, "", f"the server answers below {url.path}; Stoker needs it at /")
-        return
+    if base_path := url.path.rstrip("/"):
+        found.table["base_path"] = base_path
+        found.add("proxy", CARRIED, f'base_path = "{base_path}"', "")
     if url.scheme not in ("http", ""):
         found.add("proxy", FAILED, "", f"{url.scheme} to a server that Stoker starts; use http")
         return

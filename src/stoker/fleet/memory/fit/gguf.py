@@ -227,8 +227,7 @@ class _Reader:
         if inner == _TEXT:
             if 8 * count > self._left:
                 raise self._broken(f"a list of {count} texts")
-            for _ in range(count):
-                self._skip(self._number("Q"))
+            self._skip_texts(count)
             return TextCount(count)  # how many is what matters of a vocabulary
         if inner not in _SCALARS:
             raise self._broken(f"a list of type {inner}")
@@ -251,6 +250,20 @@ class _Reader:
     def _skip(self, count: int) -> None:
         self._spend(count)
         self._file.seek(count, os.SEEK_CUR)
+
+    def _skip_texts(self, count: int) -> None:
+        """Passes over a list of texts: hundreds of thousands in a vocabulary, so the loop is written out."""
+        read, seek, left = self._file.read, self._file.seek, self._left
+        for _ in range(count):
+            length = int.from_bytes(read(8), "little")
+            left -= 8 + length
+            if left < 0:
+                break
+            if length < 4096:
+                read(length)
+            else:
+                seek(length, os.SEEK_CUR)
+        self._spend(self._left - left)
 
     def _take(self, count: int) -> bytes:
         self._spend(count)

@@ -1,0 +1,115 @@
+"""Model files that other programs downloaded to this machine, for `stoker init`. Bounded in time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from stoker.cli.importers import hf_cache, lmstudio
+from stoker.cli.importers.gguf_folders import FolderModel, gguf_files, is_projector
+from stoker.cli.importers.ollama import list_names
+from stoker.cli.importers.ollama_engine import foreign_layout, is_embedding_model
+from stoker.cli.importers.ollama_store import UnreadableStore, find_stores, read_model
+from stoker.cli.machine.discover import ModelFile, has_magic
+from stoker.fleet.memory.fit.gguf import read_header
+from stoker.fleet.memory.fit.shape import UnreadableModel
+
+SEARCH_SECONDS = 5.0
+"""Time limit for all of it. Ollama's models take the longest: the header of each is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutModel:
+    """A model that was found and is not offered."""
+
+    title: str
+    origin: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LocalModels:
+    """What was found; each file once."""
+
+    models: tuple[ModelFile, ...]
+    left_out: tuple[LeftOutModel, ...]
+
+
+def find_local_models(
+    environment: Mapping[str, str],
+    home: Path,
+    root: Path = Path("/"),
+    clock: Callable[[], float] = time.monotonic,
+) -> LocalModels:
+    """Models of Ollama, LM Studio, the hub's and llama.cpp's caches, Jan and GPT4All, in this order."""
+    deadline = clock() + SEARCH_SECONDS
+    found: dict[Path, ModelFile] = {}
+    left_out = []
+    for entry in _every_model(environment, home, root):
+        if clock() > deadline:
+            left_out.append(LeftOutModel("the rest", "this machine", "the search took too long: see `stoker import`"))
+            break
+        if isinstance(entry, LeftOutModel):
+            left_out.append(entry)
+        else:
+            found.setdefault(entry.path.resolve(), entry)
+    return LocalModels(tuple(found.values()), tuple(left_out))
+
+
+def _every_model(environment: Mapping[str, str], home: Path, root: Path) -> Iterator[ModelFile | LeftOutModel]:
+    yield from _ollama(find_stores(environment, home, root))
+    homes = lmstudio.find_homes(home)
+    for folder in lmstudio.find_folders(home):
+        yield from _files(lmstudio.read_folder(folder, homes)[0])
+    yield from _files(hf_cache.read_hub(hf_cache.find_hub(environment, home))[0])
+    yield from _files(hf_cache.read_llama_cache(hf_cache.find_llama_cache(environment, home))[0])
+    share = home / ".local" / "share"
+    for folder in (share / "Jan" / "data" / "llamacpp" / "models", home / ".config/Jan/data/llamacpp/models",
+                   home / "jan" / "models"):  # fmt: skip
+        yield from _jan(folder)
+    for folder in (share / "nomic.ai" / "GPT4All", home / ".cache" / "gpt4all"):
+        for path in gguf_files(folder, depth=1):
+            if has_magic(path):
+                yield ModelFile(path, path.stat().st_size, origin="GPT4All")
+
+
+def _ollama(stores: list[Path]) -> Iterator[ModelFile | LeftOutModel]:
+    try:
+        names = list_names(stores)
+    except UnreadableStore as error:
+        yield LeftOutModel(str(stores[0]), "Ollama", error.message)
+        return
+    for name, (store, manifest) in names.items():
+        weights = read_model(store, name, manifest).of_kind("model")
+        if len(weights) != 1:
+            yield LeftOutModel(str(name), "Ollama", f"it is no GGUF file: see `stoker import ollama {name}`")
+            continue
+        path = weights[0].path
+        try:
+            header = read_header(str(path))
+        except UnreadableModel as error:
+            yield LeftOutModel(str(name), "Ollama", error.message)
+            continue
+        if foreign_layout(header):
+            reason = f"only Ollama's own llama-server loads it: see `stoker import ollama {name}`"
+            yield LeftOutModel(str(name), "Ollama", reason)
+        elif is_embedding_model(header):
+            yield LeftOutModel(str(name), "Ollama", f"it answers with vectors: `stoker import ollama {name}` serves it")
+        else:
+            yield ModelFile(path, path.stat().st_size, name.short, f"Ollama ({name})")
+
+
+def _jan(folder: Path) -> Iterator[ModelFile]:
+    """Jan calls every file `model.gguf`: the folder has the name."""
+    for path in gguf_files(folder):
+        if not is_projector(path) and has_magic(path):
+            name = path.parent.name if path.stem == "model" else ""
+            yield ModelFile(path, path.stat().st_size, name, "Jan")
+
+
+def _files(models: list[FolderModel]) -> Iterator[ModelFile]:
+    for model in models:
+        if has_magic(model.path):
+            yield ModelFile(model.path, model.path.stat().st_size, origin=model.origin)

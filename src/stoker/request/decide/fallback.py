@@ -1,0 +1,29 @@
+"""After which failures of a serve its `fallback` is asked. Pure.
+
+1. its model does not fit on its device                                  -> memory
+2. it has no place for the request, or asks for a pause                  -> busy
+3. it failed, or takes no requests: not started, parked, held, rejected  -> unavailable
+4. the request is wrong, or was ended                                    -> none
+"""
+
+from __future__ import annotations
+
+from stoker.domain.errors import BEYOND_THE_DEVICE, CapacityError, ClientError, StartFailed, StokerError, UpstreamError
+from stoker.domain.serve import FallbackCause
+
+_BUSY = frozenset(("queue_full", "no_place", "queue_timeout", "swap_timeout", "busy", "upstream_busy"))
+_TAKES_NONE = frozenset(("draining", "unloaded", "fetching", "no_fit", "needs_force"))
+_REQUEST_IS_WRONG = frozenset(("upstream_refused", "not_counted"))
+
+
+def fallback_cause(error: StokerError, code: str) -> FallbackCause | None:
+    """Why the fallback would be asked. `code`: that of the error, or of the failure of the serve that was behind it."""
+    if code in BEYOND_THE_DEVICE:
+        return FallbackCause.MEMORY  # 1
+    if isinstance(error, CapacityError) and error.code in _BUSY:
+        return FallbackCause.BUSY  # 2
+    if isinstance(error, CapacityError | ClientError):
+        return FallbackCause.UNAVAILABLE if error.code in _TAKES_NONE else None  # 3, 4
+    if isinstance(error, UpstreamError) and error.code in _REQUEST_IS_WRONG:
+        return None  # 4
+    return FallbackCause.UNAVAILABLE if isinstance(error, UpstreamError | StartFailed) else None  # 3, 4
