@@ -107,6 +107,16 @@ async def test_a_stream_of_events_passes_whole_frames_whatever_its_end_is_called
     assert (await stage.sealed()).outcome == "served"
 
 
+@story(VOICE, stall_timeout=0.1, keep_alive=0.02)
+async def test_the_head_of_a_stream_is_not_its_first_byte(stage: Stage) -> None:
+    client, talk = await speaking(stage, stream_format="sse")
+    talk.begin()
+    await asyncio.sleep(0.3)
+    talk.chunk(b'data: {"type":"speech.audio.delta","audio":"AAAA"}\n\n')
+    finish(talk)
+    assert (await client.reply()).body == b'data: {"type":"speech.audio.delta","audio":"AAAA"}\n\n'
+
+
 @story(VOICE)
 async def test_a_stream_of_events_that_fails_ends_with_one_error(stage: Stage) -> None:
     client, talk = await speaking(stage, stream_format="sse")
