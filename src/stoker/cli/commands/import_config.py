@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from stoker.cli.commands import import_llama_swap, import_models
+from stoker.cli.commands import import_litellm, import_llama_swap, import_models
 
 app = typer.Typer(
     help="Move from another program: its models and its configuration, and a report of what became of each key.",
@@ -15,3 +15,4 @@ app.command()(import_models.ollama)
 app.command()(import_models.lmstudio)
 app.command()(import_models.hf)
 app.command("llama.cpp")(import_models.llama_cpp)
+app.command()(import_litellm.litellm)

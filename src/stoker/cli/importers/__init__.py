@@ -9,6 +9,7 @@ Reading order:
     local_models    all of these places at once, for `stoker init`
     ollama          ollama_store: manifests, blobs; ollama_engine: what only Ollama loads; ollama_settings: parameters
     llama_swap/     llama-swap's config.yaml
+    litellm/        LiteLLM's config.yaml
     engine_command  what the command line of an engine says, for keys of a `[[serve]]`
     relative_paths  paths of a command that is started in another directory than before
     secret_words    keeps secrets of a command out of the configuration
