@@ -112,6 +112,19 @@ async def test_while_it_waits_a_large_form_takes_no_memory_of_the_budget(stage: 
     await client.reply()
 
 
+@story(replace(EARS, max_active=1), queue_bytes=MEMORY + 1)
+async def test_in_the_queue_a_large_form_counts_with_what_it_takes_of_memory(stage: Stage) -> None:
+    first = await sent(stage, post(form(("model", b"a"))))
+    talk = await stage.asked()
+    second = await sent(stage, post(form(("model", b"a"), file=LARGE)))
+    await stage.until(lambda: stage.flow.waiting_bodies.held, "the second one waits")
+    assert stage.flow.waiting_bodies.held == MEMORY
+    talk.reply(b"{}")
+    assert (await first.reply()).status == 200
+    (await stage.asked()).reply(b"{}")
+    assert (await second.reply()).status == 200
+
+
 WRONG = {
     "no model": (form(), 400, "bad_model"),
     "two models": (form(("model", b"a"), ("model", b"b")), 400, "duplicate_field"),
