@@ -517,7 +517,7 @@ class TestPlaces:
         assert problem.startswith("2: key 'slots.gpu0.idle_serve': there is no serve 'other' in slot 'gpu0'")
         good = rows.replace("[slots.gpu0]", "[slots.gpu0]\nidle_serve = 'fast'")
         assert problems(good) == []
-        [problem] = problems(good.replace("name = 'fast'", "name = 'fast'\nidle_unload = '1m'"))
+        [problem] = problems(good.replace('name = "fast"', 'name = "fast"\nidle_unload = "1m"'))
         assert "key 'serve[fast].idle_unload': 'fast' is the `idle_serve` of slot 'gpu0'" in problem
 
     @pytest.mark.parametrize(
