@@ -164,6 +164,15 @@ def test_a_body_that_is_no_form_is_refused_before_it_is_read(kind: str, status: 
 
 
 @story(EARS)
+async def test_a_form_of_a_foreign_page_is_refused(stage: Stage) -> None:
+    """A browser sends forms to other sites without asking first."""
+    body = form(("model", b"a"))
+    for header in ("origin: https://evil.example\r\n", "origin: null\r\n", "sec-fetch-site: cross-site\r\n"):
+        reply = await (await sent(stage, head(len(body), extra=header) + body)).reply()
+        assert reply.status == 403
+
+
+@story(EARS)
 async def test_two_content_types_are_refused(stage: Stage) -> None:
     client = await sent(stage, head(2, extra="content-type: multipart/form-data; boundary=b\r\n") + b"--")
     assert (await client.reply()).json()["error"]["code"] == "repeated_header"
