@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.gateway.flow_stage import Stage, Talk, a_serve, ask, story
 
 from stoker.domain.dialect import Dialect
+from stoker.domain.request_parameters import RequestParameters
 from stoker.domain.serve import Serve
 from stoker.domain.usage import MediaUnits
 from stoker.testing.client import RawClient, compose_request
@@ -235,3 +237,13 @@ async def test_with_two_that_draw_it_has_to_name_one(stage: Stage) -> None:
         assert (reply.status, reply.json()["error"]["code"]) == (400, "bad_model")
         assert "2 serves have the dialect image: a, c" in reply.json()["error"]["message"]
         client = await stage.client()
+
+
+@story(replace(VOICE, request=RequestParameters(set={"speed": 0.5})))
+async def test_a_serves_parameters_are_set_in_json(stage: Stage) -> None:
+    client, talk = await speaking(stage)
+    assert talk.json() == {
+        "model": "real/voice", "input": "Go forward ten meters. " * 20, "voice": "slt", "speed": 0.5,
+    }  # fmt: skip
+    whole(talk, "audio/wav", TONE)
+    assert (await client.reply()).header("x-stoker-translation") == "set:speed,model"

@@ -138,6 +138,12 @@ def test_ollama_clients_see_that_it_does_not_converse(plane: Plane) -> None:
     assert shown["capabilities"] == []
 
 
+@needs_ears
+def test_a_file_that_is_no_audio_is_refused_by_the_engine(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError, match="RIFF"):
+        client.audio.transcriptions.create(model="ears", file=("a.wav", bytes(3_000_000)))
+
+
 def test_images_are_drawn_edited_and_counted(plane: Plane, client: openai.OpenAI) -> None:
     """The engine is scripted: it draws what follows from the hash of the prompt."""
     drawn = client.images.generate(model="painter", prompt="a cat", n=2)
