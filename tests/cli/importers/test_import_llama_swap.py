@@ -117,12 +117,15 @@ def test_the_imported_file_starts_what_llama_swap_starts(
 
 def test_twenty_files_use_every_key(here: Path) -> None:
     text = "\n".join((FILES / file).read_text() for file in NAMES)
-    keys = """healthCheckTimeout globalTTL unloadTimeout logLevel logTimeFormat logToStdout logRequests
-    metricsMaxInMemory captureBuffer ui session_id performance startPort sendLoadingState includeAliasesInList macros
-    profiles pins selectors strategy targets spillover models cmd cmdStop name description env proxy aliases checkEndpoint
-    ttl useModelName filters stripParams strip_params setParams setParamsByID metadata concurrencyLimit unlisted
-    timeouts compat ignoreWebsockets capabilities groups swap exclusive persistent members matrix vars evict_costs sets hooks
-    on_startup preload apiKeys peers apiKey upstream ignorePaths routing scheduler fifo priority router"""
+    keys = """
+    healthCheckTimeout globalTTL unloadTimeout logLevel logTimeFormat logToStdout logRequests metricsMaxInMemory
+    captureBuffer ui session_id performance startPort sendLoadingState includeAliasesInList macros profiles pins
+    selectors strategy targets spillover models cmd cmdStop name description env proxy aliases checkEndpoint ttl
+    useModelName filters stripParams strip_params setParams setParamsByID metadata concurrencyLimit unlisted
+    timeouts compat ignoreWebsockets capabilities groups swap exclusive persistent members matrix vars
+    evict_costs sets hooks on_startup preload apiKeys peers apiKey upstream ignorePaths routing scheduler fifo
+    priority router
+    """
     assert len(NAMES) == 20
     assert [key for key in keys.split() if not re.search(rf"\b{key}\b", text)] == []
 
