@@ -80,6 +80,8 @@ devices = [0]
 memory = "10GiB"
 together = [["a", "b"]]
 baseline = "a"
+idle_serve = "b"
+idle_serve_after = "90s"
 swap = { linger = "100ms", swap_timeout = "1h" }
 [slots."gpu.1"]
 [[serve]]
@@ -89,6 +91,7 @@ slot = "gpu0"
 memory = "7GiB"
 status = "rejected-too slow"
 idle_unload = "10m"
+evict_cost = 2.5
 key = "env:STOKER_TEST_KEY"
 embedded = false
 context = 100

@@ -511,6 +511,15 @@ class TestPlaces:
         assert problem.startswith("2: key 'slots.gpu0.baseline': there is no serve 'other' in slot 'gpu0'")
         assert problems(rows.replace("[slots.gpu0]", "[slots.gpu0]\nbaseline = 'fast'")) == []
 
+    def test_an_idle_serve_lives_in_its_slot_and_is_not_stopped_when_idle(self, problems: Problems) -> None:
+        rows = GOOD + "[[serve]]\nname = 'other'\nmodel = 'x'\n"
+        [problem] = problems(rows.replace("[slots.gpu0]", "[slots.gpu0]\nidle_serve = 'other'"))
+        assert problem.startswith("2: key 'slots.gpu0.idle_serve': there is no serve 'other' in slot 'gpu0'")
+        good = rows.replace("[slots.gpu0]", "[slots.gpu0]\nidle_serve = 'fast'")
+        assert problems(good) == []
+        [problem] = problems(good.replace('name = "fast"', 'name = "fast"\nidle_unload = "1m"'))
+        assert "key 'serve[fast].idle_unload': 'fast' is the `idle_serve` of slot 'gpu0'" in problem
+
     @pytest.mark.parametrize(
         ("sets", "expected"),
         [

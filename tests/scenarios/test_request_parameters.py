@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.scenarios.caller import PATHS, ask, document, story
-from tests.scenarios.plane import Plane, config, running, serve
+from tests.scenarios.plane import Plane, config, running, serve, until
 
 KWARGS = {"enable_thinking": False}
 REQUEST = {
@@ -115,3 +115,29 @@ async def test_a_key_for_a_variant_may_use_its_serve_as_with_an_alias() -> None:
         bearer = (("authorization", "Bearer " + "x" * 32),)
         assert (await ask(plane, "a:high", headers=bearer)).status == 200
         assert (await ask(plane, "b", headers=bearer)).status == 404
+
+
+@story
+async def test_other_parameters_make_a_tier_another_model_to_be_measured_again() -> None:
+    row = {"slot": None, "model": "./weights", "engine": "llama.cpp", "served_name": "a"}
+    tier = '[[tier]]\nname = "t"\nserve = "a"'
+    with running(serve("a", **row), tier, started=False) as plane:
+        (plane.directory / "weights").mkdir()
+        for name in ("model.gguf", "chat_template.jinja"):  # so that its fingerprint can be known
+            (plane.directory / "weights" / name).write_text(name)
+        plane.start()
+        assert plane.admin("switch", serve="a")[0] == 200
+
+        def identity() -> str:
+            path = plane.state / "fingerprints.json"
+            return str(json.loads(path.read_text())["a"]["identity"]) if path.exists() else ""
+
+        await until(identity, "it is identified")
+        first = identity()
+        plane.write(config(serve("a", **row, request={"set": {"temperature": 1.5}}), tier))
+        assert plane.admin("reload")[0] == 200
+        await until(lambda: identity() != first, "it is identified again")
+        plane.write(config(serve("a", **row, aliases=["x"]), tier))
+        assert plane.admin("reload")[0] == 200
+        await until(lambda: identity() == first, "it is what it was")
+        assert plane.starts("a") == 1

@@ -128,7 +128,9 @@ class FlowSetup:
         return Dispatcher(self._carrier, tier_router, self._collaborators(new, tier_router), SystemClock.now)
 
     def _follow(self, router: RouterSettings, settings: Settings, before: Collection[Serve]) -> TierRouter:
-        """Create the router, or configure the one that exists; identify running serves that it did not know."""
+        """Create the router, or configure the one that exists; identify running serves that it did not know, and those
+        whose request parameters changed.
+        """
         monitor, existing = self._quality.monitor, self._router
         if existing is None:
             residency = self._fleet.conductor.residency
@@ -142,8 +144,12 @@ class FlowSetup:
         old = set(existing.settings.serves)
         existing.configure(router, settings.serves)
         monitor.follow(existing)
+        earlier = {serve.name: serve for serve in before}
         for name in self._fleet.conductor.running:
-            if name not in old and existing.serve(name) in before:  # one that changed restarts, and is identified then
+            serve, one = existing.serve(name), earlier.get(name)
+            if serve is None or one is None or not serve.launches_like(one):
+                continue  # one that restarts is identified then
+            if name not in old or serve.request != one.request:
                 monitor.on_ready(name)
         return existing
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from stoker.app.classifier_notice import ClassifierNotice
 from stoker.app.context import BuildContext
@@ -50,7 +51,9 @@ def build_quality(
     tier_quality, counts, note = TierQuality(), store.metrics.routed, store.events.note
 
     def launch(serve: Serve) -> str:
-        return fingerprint(serve, KeySigner(context.state.signing_key))
+        """How it is started, and what its requests are made to say: a reload changes that without a start."""
+        started = fingerprint(serve, KeySigner(context.state.signing_key))
+        return f"{started} {json.dumps(asdict(serve.request), sort_keys=True)}" if serve.request else started
 
     def on_identified(serve: str) -> None:
         context.notify(ServeIdentified(serve))

@@ -205,6 +205,8 @@ def _slot(doc: ConfigDocument, common: SwapTable, name: str, table: SlotTable) -
         memory=table.memory,
         together=tuple(map(frozenset, table.together)),
         baseline=table.baseline,
+        idle_serve=table.idle_serve,
+        idle_serve_after=table.idle_serve_after,
         swap=SwapPolicy(**swap.model_dump()),
     )
 
@@ -274,6 +276,7 @@ def _serve(entry: ServeEntry, key: Secret | None, directory: Path, vault: Path) 
         memory=table.memory,
         keep_loaded=table.keep_loaded,
         preload=table.preload,
+        evict_cost=table.evict_cost,
         idle_unload=table.idle_unload,
         ready_timeout=table.ready_timeout,
         stop=None if table.stop is None else tuple(table.stop),

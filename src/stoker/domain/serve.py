@@ -182,6 +182,9 @@ class Slot:
     """The sets of serves that may be loaded at the same time, in whole or in part; empty: `memory` alone decides."""
     baseline: str | None = None
     """The serve to start if a start failed and restoring the previous resident failed, too."""
+    idle_serve: str | None = None
+    """The serve that the slot returns to when it was idle for `idle_serve_after` seconds."""
+    idle_serve_after: float = 60.0
     swap: SwapPolicy = SwapPolicy()
 
     def allows(self, names: Collection[str]) -> bool:
@@ -198,7 +201,7 @@ IN_PLACE = frozenset(
      "reason", "purpose", "ready_timeout", "stop_grace", "conflicts", "modalities", "fallback", "fallback_on", "warm",
      "source", "sha256", "min_tokens_per_second", "translation", "from_tier", "auto_context", "context_problem",
      "title", "description", "metadata", "listed", "preload",
-     "request", "variants")
+     "evict_cost", "request", "variants")
 )  # fmt: skip
 """Fields of a Serve that may change while it runs: a reload does not restart it for them."""
 
@@ -286,6 +289,8 @@ class Serve:
     memory: int | None = None
     keep_loaded: bool = False
     preload: bool = False
+    evict_cost: float | None = None
+    """What stopping it costs, in comparison with others of its slot; None: the seconds of its measured swap."""
     """Loaded at the start, if nothing has to be stopped for it."""
     idle_unload: float | None = None
     ready_timeout: float = 600.0

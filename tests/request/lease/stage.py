@@ -21,12 +21,14 @@ class Stage:
     """Drives a Scheduler; keeps what was granted, refused and asked for."""
 
     def __init__(
-        self, *serves: Serve, memory: int | None = None, baseline: str | None = None, together: str = "", **policy: Any
-    ) -> None:
-        """`together`: `"ac bc"` for the sets {a, c} and {b, c}."""
+        self, *serves: Serve, memory: int | None = None, baseline: str | None = None, together: str = "",
+        idle_serve: str | None = None, **policy: Any,
+    ) -> None:  # fmt: skip
+        """`together`: `"ac bc"` for the sets {a, c} and {b, c}. The slot returns to `idle_serve` after 60 s."""
         self.now = 0.0
         groups = tuple(map(frozenset, together.split()))
-        slot = Slot("gpu", memory=memory, together=groups, baseline=baseline, swap=SwapPolicy(**policy))
+        swap = SwapPolicy(**policy)
+        slot = Slot("gpu", memory=memory, together=groups, baseline=baseline, idle_serve=idle_serve, swap=swap)
         self.scheduler = Scheduler([slot], serves)
         self.granted: list[int] = []
         self.refused: dict[int, StokerError] = {}

@@ -164,6 +164,16 @@ def is_allowed(slot_state: SlotState, names: set[str]) -> bool:
     return slot_state.slot.allows(names) and (slot_state.slot.memory is None or sizes <= slot_state.slot.memory)
 
 
+def test_evict_cost_decides_who_stops_in_a_slot_with_memory_too() -> None:
+    costs = {"a": 50.0, "b": 1.0, "c": None}
+    stage = Stage(*(serve(name, memory=10, evict_cost=cost) for name, cost in costs.items()), memory=20, **AT_ONCE)
+    ask(stage, "b")
+    ask(stage, "a")
+    stage.to(100.0)
+    ask(stage, "b")  # the longest unused is now a
+    assert ask(stage, "c") == ["b"]
+
+
 @given(slots())
 def test_no_other_choice_costs_less(slot_state: SlotState) -> None:
     target = slot_state.serves[0]

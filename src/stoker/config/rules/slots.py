@@ -21,6 +21,7 @@ def check_slots(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> N
         members = [entry for entry in real if entry.table.slot == name]
         _check_slot_name(doc, name)
         _check_baseline(doc, name, slot, members)
+        _check_idle_serve(doc, name, slot, members)
         _check_together(doc, name, slot, members)
         if slot.memory is not None:
             _check_budget(doc, name, slot.memory, members)
@@ -65,6 +66,21 @@ def _check_baseline(doc: ConfigDocument, name: str, slot: SlotTable, members: li
     if slot.baseline is not None and slot.baseline not in names:
         hint = did_you_mean(slot.baseline, names) or f'; set slot = "{name}" for it, or name another serve'
         doc.problem(("slots", name, "baseline"), f"there is no serve '{slot.baseline}' in slot '{name}'{hint}")
+
+
+def _check_idle_serve(doc: ConfigDocument, name: str, slot: SlotTable, members: list[ServeEntry]) -> None:
+    if slot.idle_serve is None:
+        return
+    found = next((entry for entry in members if entry.name == slot.idle_serve), None)
+    if found is None:
+        hint = did_you_mean(slot.idle_serve, [entry.name for entry in members])
+        hint = hint or f'; set slot = "{name}" for it, or name another serve'
+        doc.problem(("slots", name, "idle_serve"), f"there is no serve '{slot.idle_serve}' in slot '{name}'{hint}")
+    elif found.table.idle_unload is not None:  # it would come and go
+        doc.problem(
+            found.at(doc, "idle_unload"),
+            f"'{found.name}' is the `idle_serve` of slot '{name}', and an idle slot keeps that one; remove one",
+        )
 
 
 def _check_together(doc: ConfigDocument, name: str, slot: SlotTable, members: list[ServeEntry]) -> None:

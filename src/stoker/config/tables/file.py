@@ -185,6 +185,14 @@ class SlotTable(Section):
         "and each serve alone; nothing else. With `memory` both must hold.",
     )
     baseline: Name | None = setting(None, "The known-good serve that is loaded if a switch and its rollback both fail.")
+    idle_serve: Name | None = setting(
+        None,
+        "The serve that the slot returns to after another one was loaded for a request. An operator's `slot switch` or "
+        "`serves down` cancels the return.",
+    )
+    idle_serve_after: SomeDuration = setting(
+        "60s", "Time without a request in the slot after which it returns to `idle_serve`."
+    )
     swap: SwapTable | None = setting(None, "Any key of `[swap]`, for this slot only: `[slots.NAME.swap]`.")
 
 
@@ -310,6 +318,11 @@ class ServeTable(Section):
     keep_loaded: bool = setting(False, "Loaded at the start, and never swapped out.")
     preload: bool = setting(
         False, "Loaded at the start, if nothing has to be stopped for it; later it may be swapped out."
+    )
+    evict_cost: Annotated[float, Field(gt=0, le=1e9)] | None = setting(
+        None,
+        "What stopping it costs, in comparison with the other serves of its slot: those with the least total cost are "
+        "stopped to make room. Default: the seconds that its swaps take.",
     )
     idle_unload: NeverDuration = setting("never", "Time without a request after which it is stopped.")
     ready_timeout: SomeDuration = setting("10m", "How long a start may take.")

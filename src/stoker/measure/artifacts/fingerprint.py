@@ -13,7 +13,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -108,9 +108,17 @@ def _identity(serve: Serve, report: EngineReport, digests: Mapping[str, str]) ->
         "revision": commit[1] if commit else ("as in the files" if model else ""),
         "quantisation": named or ("as in the files" if model else quantisation),
         "template": _template(serve, props, digests),
-        "sampling": json.dumps(dict(serve.tuning.sampling), sort_keys=True) if serve.tuning.sampling else "default",
+        "sampling": _sampling(serve),
     }
     return {name: value for name, value in found.items() if value}
+
+
+def _sampling(serve: Serve) -> str:
+    """What the engine takes where a request says nothing, and what the serve's requests are made to say."""
+    found: dict[str, Any] = dict(serve.tuning.sampling)
+    if serve.request:
+        found["request"] = asdict(serve.request)
+    return json.dumps(found, sort_keys=True) if found else "default"
 
 
 def _model(serve: Serve, digests: Mapping[str, str]) -> str:

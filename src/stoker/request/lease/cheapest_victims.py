@@ -14,8 +14,9 @@ LEAVING = (ServePhase.DRAINING, ServePhase.STOPPING)
 
 
 def evict_cost(state: ServeState) -> float:
-    """What stopping a resident costs: the seconds that it takes to bring it back."""
-    return measured_swap_time(state)
+    """What stopping a resident costs: what its configuration says, else the seconds that it takes to bring it back."""
+    configured = state.serve.evict_cost
+    return measured_swap_time(state) if configured is None else configured
 
 
 def cheapest_victims(target: ServeState, pins: Collection[ServeState], missing: int) -> tuple[ServeState, ...] | None:

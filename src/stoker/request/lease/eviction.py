@@ -54,8 +54,9 @@ def victims_for(target: ServeState) -> Victims | Later | Never:
 
     1. it fits beside everything that is loaded  -> nobody
     2. it does not fit beside the pins           -> Never (other residents count as free)
-    3. it fits if ready residents stop           -> in a slot with `together`, those with the least total cost;
-                                                    else idle ones before busy ones, then the longest unused
+    3. it fits if ready residents stop           -> with `together` or an `evict_cost` in the slot: those with the
+                                                    least total cost; else idle ones before busy ones, then the longest
+                                                    unused
     4. otherwise something is starting or stopping -> Later
     """
     slot_state, missing = target.slot_state, _missing(target)
@@ -69,7 +70,7 @@ def victims_for(target: ServeState) -> Victims | Later | Never:
         return Never(shortfall, _explain_memory(target, pins, shortfall))  # 2
     if not slot_state.slot.allows({target.name, *(s.name for s in pins)}):
         return Never(0, _explain_sets(target, pins))  # 2
-    if slot_state.slot.together:
+    if slot_state.slot.together or any(s.serve.evict_cost is not None for s in slot_state.serves):
         chosen = cheapest_victims(target, pins, missing)
         return Later() if chosen is None else Victims(chosen)  # 3, 4
     evictable = [s for s in slot_state.serves if s.phase is ServePhase.READY and s not in pins]

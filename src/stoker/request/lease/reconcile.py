@@ -7,7 +7,8 @@
     3. ready serves grant their waiters in the order of `waiting_order`; if no place is free, preemptible leases are cut
     4. stopped serves with waiters are started: `eviction` says which residents must stop, `eviction_time` whether they
        may stop now
-    5. serves that were idle for `idle_unload` are stopped
+    5. serves that were idle for `idle_unload` are stopped; a slot that was idle for `idle_serve_after` returns to its
+       `idle_serve`, if a request has replaced it
     6. preemptible leases of victims are cut. A drain is over when no lease is left, or at its deadline (the remaining
        leases are cut): then the swap runs
     7. waiters whose serve has to stop wait for its load from now on; the next time at which any of this can change
@@ -56,6 +57,8 @@ class Reconciler(Transitions):
                 commands += self._grant_waiters(slot_state)  # 3
                 commands += self._start_needed(slot_state, now, times)  # 4
                 self._stop_idle(slot_state, now, times)  # 5
+                if slot_state.has_left_idle_serve:
+                    self._return_to_idle_serve(slot_state, now, times)  # 5
                 commands += self._advance_drains(slot_state, now, times)  # 6
         for state in self.serves.values():
             for waiter in state.queue.values():  # 7
@@ -138,8 +141,11 @@ class Reconciler(Transitions):
             eviction = may_evict(state, victims, now)
             if not eviction.now:
                 return eviction.at
+        is_switch = any(w.want is Want.SWITCH for w in state.queue.values())
+        slot = state.slot_state.slot
+        state.slot_state.has_left_idle_serve = slot.idle_serve not in (None, state.name) and not is_switch
         own = (w.drain_timeout for w in state.queue.values() if w.drain_timeout is not None)
-        drain = min(own, default=state.slot_state.slot.swap.drain_timeout)
+        drain = min(own, default=slot.swap.drain_timeout)
         self.open_swap(SwapKind.DEMAND, state, victims, now, drain, key=_first_key(state))
         return FOREVER
 
@@ -153,6 +159,25 @@ class Reconciler(Transitions):
                 self.open_swap(SwapKind.UNLOAD, None, (state,), now, 0.0)
             else:
                 times.append(due)
+
+    def _return_to_idle_serve(self, slot_state: SlotState, now: float, times: list[float]) -> None:
+        """1 no longer configured  2 something is in use, or under way  3 not yet  4 it cannot fit  5 load it"""
+        target = next((s for s in slot_state.serves if s.name == slot_state.slot.idle_serve), None)
+        if target is None or target.phase is ServePhase.READY or target.removed or target.parked or self.closing:
+            slot_state.has_left_idle_serve = False  # 1
+            return
+        if slot_state.swaps or target.is_held or any(state.is_used() for state in slot_state.serves):
+            return  # 2
+        last = max(max(state.idle_since, state.ready_since) for state in slot_state.serves)
+        due = max(last + slot_state.slot.idle_serve_after, target.backoff_until)
+        if now < due:
+            times.append(due)  # 3
+            return
+        fit = victims_for(target)
+        if isinstance(fit, Victims):
+            self.open_swap(SwapKind.DEMAND, target, fit.serves, now, 0.0)  # 5
+        elif isinstance(fit, Never):
+            slot_state.has_left_idle_serve = False  # 4
 
     def _advance_drains(self, slot_state: SlotState, now: float, times: list[float]) -> list[Command]:
         commands: list[Command] = []

@@ -102,6 +102,9 @@ class Scheduler(Reconciler):
             state.idle_since = now
         if state.phase is ServePhase.READY and state.slot_state.is_quiet():
             idle = state.serve.idle_unload
+            if state.slot_state.has_left_idle_serve:
+                after = state.slot_state.slot.idle_serve_after
+                idle = after if idle is None else min(idle, after)
             if idle is None or (self.wake is not None and self.wake <= now + idle):
                 return []  # hot
         return self.reconcile(now)
@@ -250,6 +253,7 @@ class Scheduler(Reconciler):
         """Drain and stop. Grant(id) once it is gone. A start under way is cancelled, its waiters are refused."""
         state = self.serves[name]
         state.wanted = False
+        state.slot_state.has_left_idle_serve = False
         if state.phase is ServePhase.STOPPED:
             return [Grant(id)]
         state.unloads.append(id)

@@ -179,6 +179,8 @@ class SlotState:
     serves: list[ServeState] = field(default_factory=list)
     swaps: dict[int, Swap] = field(default_factory=dict)
     swaps_made: int = 0
+    has_left_idle_serve: bool = False
+    """A request replaced the slot's `idle_serve`, to which it returns. An operator's switch or unload cancels that."""
     time: SlotTime = field(default_factory=SlotTime)
     """Its busy time, divided among leases."""
 

@@ -1,0 +1,127 @@
+"""`idle_serve`: a slot returns to its default model when it is idle, and never at the cost of a request."""
+
+from __future__ import annotations
+
+import pytest
+from tests.request.lease.stage import Stage, serve
+
+from stoker.domain.serve import Serve, Slot
+
+AT_ONCE = {"min_residency": 0.0, "linger": 0.0, "max_wait": 1.0}
+
+
+def stage_of(*serves: Serve, memory: int | None = None) -> Stage:
+    return Stage(*(serves or (serve("home"), serve("b"), serve("c"))), memory=memory, idle_serve="home", **AT_ONCE)
+
+
+def visit(stage: Stage, name: str) -> None:
+    """A request is served by a serve that has to be loaded first."""
+    id = stage.request(name)
+    stage.ready(1.0)
+    assert id in stage.granted
+    stage.served(id, name)
+
+
+def test_a_slot_returns_to_its_idle_serve_after_the_last_request() -> None:
+    stage = stage_of()
+    stage.load("home")
+    visit(stage, "b")
+    stage.to(stage.now + 59.0)
+    assert stage.swaps == []
+    stage.to(stage.now + 1.0)
+    assert [(swap.target, swap.victims) for swap in stage.swaps] == [("home", ("b",))]
+    stage.ready(1.0)
+    stage.to(stage.now + 1000.0)
+    assert (stage.phase("home"), stage.swaps) == ("ready", [])
+
+
+def test_each_request_starts_the_time_anew() -> None:
+    stage = stage_of()
+    visit(stage, "b")
+    stage.to(stage.now + 50.0)
+    stage.served(stage.request("b"), "b")
+    stage.to(stage.now + 59.0)
+    assert stage.phase("b") == "ready"
+    stage.to(stage.now + 1.0)
+    assert stage.phase("home") == "starting"
+
+
+def test_a_running_request_keeps_the_slot() -> None:
+    stage = stage_of()
+    visit(stage, "b")
+    running = stage.request("b")
+    stage.to(stage.now + 1000.0)
+    assert stage.phase("b") == "ready"
+    stage.served(running, "b")
+    stage.to(stage.now + 60.0)
+    assert stage.phase("home") == "starting"
+
+
+def test_a_request_for_another_model_takes_the_slot_from_the_return() -> None:
+    stage = stage_of()
+    visit(stage, "b")
+    stage.to(stage.now + 60.0)
+    assert stage.phase("home") == "starting"
+    waiting = stage.request("c")
+    assert stage.cancelled == [stage.swaps[0].swap_id]
+    stage.ready(cancelled=True)
+    stage.ready(1.0)
+    assert waiting in stage.granted
+
+
+@pytest.mark.parametrize("act", ["switch", "unload"])
+def test_what_an_operator_chose_stays(act: str) -> None:
+    stage = stage_of()
+    visit(stage, "b")
+    if act == "switch":
+        stage.load("c")
+    else:
+        stage.unload("b")
+        stage.ready()
+    stage.to(stage.now + 1000.0)
+    assert stage.phase("home") == "stopped"
+    assert stage.swaps == []
+
+
+def test_an_idle_unload_before_it_leaves_the_slot_empty_until_the_return() -> None:
+    stage = stage_of(serve("home"), serve("b", idle_unload=10.0))
+    visit(stage, "b")
+    stage.to(stage.now + 10.0)
+    stage.ready()
+    assert stage.phase("b") == "stopped"
+    stage.to(stage.now + 50.0)
+    assert stage.phase("home") == "starting"
+
+
+def test_an_idle_serve_that_fails_to_start_backs_off() -> None:
+    stage = stage_of()
+    visit(stage, "b")
+    starts = 0
+    for _ in range(200):
+        stage.to(stage.now + 1.0)
+        while stage.swaps:
+            starts += stage.swaps[0].target == "home"
+            if stage.swaps[0].target == "home":
+                stage.fails()
+            else:
+                stage.ready()
+    assert 1 <= starts <= 20
+
+
+def test_where_it_fits_beside_the_others_nobody_is_stopped() -> None:
+    sizes = (serve("home", memory=10), serve("b", memory=10), serve("c", memory=20))
+    stage = stage_of(*sizes, memory=20)
+    visit(stage, "c")
+    stage.to(stage.now + 1.0)
+    visit(stage, "b")
+    stage.to(stage.now + 60.0)
+    assert [(swap.target, swap.victims) for swap in stage.swaps] == [("home", ())]
+
+
+def test_a_reload_without_it_ends_the_return() -> None:
+    stage = stage_of()
+    visit(stage, "b")
+    serves = [state.serve for state in stage.scheduler.serves.values()]
+    stage.take(stage.scheduler.on_reload([Slot("gpu", swap=stage.scheduler.slots["gpu"].slot.swap)], serves, stage.now))
+    stage.to(stage.now + 1000.0)
+    assert stage.phase("b") == "ready"
