@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+import stoker
 from bench.figures import table
 from bench.importing.compare import differences
-from bench.importing.sides import Side, import_file, imported_names, run_llama_swap, run_stoker
+from bench.importing.sides import Side, import_file, imported_names, run_llama_swap, run_stoker, variables_of
 
 FILES = Path("tests/cli/importers/llama_swap_files")
-KEY = "side-by-side"
+MODELS = Path(stoker.__file__).with_name("models")
+KEY = "a-key-for-both-sides"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,13 +48,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def compare_file(binary: Path, file: Path, folder: Path) -> tuple[list[str], list[str], int]:
     """What differs, what Stoker adds, and how many names were asked for."""
     cwd = folder / "cwd"
-    cwd.mkdir()
+    (cwd / "models").mkdir(parents=True)
+    shutil.copy(next(MODELS.glob("*.gguf")), cwd / "models" / "exact.gguf")
     problem, _ = import_file(file, folder / "stoker", cwd)
     names = [] if problem else imported_names(folder / "stoker")
     theirs = run_llama_swap(binary, file, folder / "llama-swap", names, KEY, cwd)
     asked = list(dict.fromkeys([*names, *theirs.starts, *theirs.refusals]))
     ours = Side(problem) if problem else run_stoker(file, folder / "stoker", asked, KEY)
-    return (*differences(theirs, ours), len(asked))
+    return (*differences(theirs, ours, variables_of(file.read_text())), len(asked))
 
 
 if __name__ == "__main__":

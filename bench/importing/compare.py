@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from bench.importing.sides import Side
@@ -14,11 +16,15 @@ _LONG = {
     "-ctk": "--cache-type-k", "-ctv": "--cache-type-v", "-mm": "--mmproj", "--temperature": "--temp",
 }  # fmt: skip
 """llama-server's short options. Source: its own --help."""
-_OWN = ("RECORD_FILE", "RECORD_MODELS", "PATH", "_", "SHLVL", "PWD", "OLDPWD")
+_OWN = ("LLAMA_RECORD_FILE", "LLAMA_RECORD_MODELS", "PATH", "XDG_STATE_HOME", "_", "SHLVL", "PWD", "OLDPWD")
 
 
-def options_of(argv: Sequence[str]) -> dict[str, list[str]]:
-    """Options and their values; words before the first option are under "". Ports read as PORT."""
+def options_of(start: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Options and their values; words before the first option are under "". The port reads as PORT, and paths in the
+    directory that llama-swap was started in are relative.
+    """
+    port, cwd = str(start["port"] or "PORT"), f"{start['cwd']}/"
+    argv = [word.replace(port, "PORT").replace(cwd, "").replace(_directory(cwd), "") for word in start["argv"]]
     found: dict[str, list[str]] = {"": []}
     current = ""
     for word in argv:
@@ -30,13 +36,15 @@ def options_of(argv: Sequence[str]) -> dict[str, list[str]]:
                 found[current].append(value)
         else:
             found[current].append(word)
-    if "--port" in found:
-        port = found["--port"][-1]
-        found = {key: [value.replace(port, "PORT") for value in values] for key, values in found.items()}
     return found
 
 
-def argument_differences(theirs: Sequence[str], ours: Sequence[str]) -> tuple[list[str], list[str]]:
+def _directory(cwd: str) -> str:
+    """Where llama-swap was started, from where Stoker starts engines: beside it, in `cwd`."""
+    return str(Path(cwd).parent / "cwd") + "/"
+
+
+def argument_differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """What is missing or has another value, and what Stoker adds."""
     expected, found = options_of(theirs), options_of(ours)
     wrong = [
@@ -48,33 +56,39 @@ def argument_differences(theirs: Sequence[str], ours: Sequence[str]) -> tuple[li
     return wrong, added
 
 
-def environment_differences(theirs: Mapping[str, str], ours: Mapping[str, str]) -> list[str]:
-    """Variables whose value differs; what Stoker adds is not counted."""
+def environment_differences(theirs: Mapping[str, str], ours: Mapping[str, str], known: Collection[str]) -> list[str]:
+    """Variables that llama-swap adds to its own, and whose value differs. Stoker's engines do not see all of its own:
+    the guide says so.
+    """
     return [
         f"{name}: {value} became {ours.get(name, 'unset')}"
         for name, value in theirs.items()
-        if name not in _OWN and ours.get(name) != value
+        if name not in _OWN and name not in known and os.environ.get(name) != value and ours.get(name) != value
     ]
 
 
-def differences(theirs: Side, ours: Side) -> tuple[list[str], list[str]]:
-    """Everything that differs, a line each, and the arguments that Stoker adds."""
+def differences(theirs: Side, ours: Side, known: Collection[str]) -> tuple[list[str], list[str]]:
+    """Everything that differs, a line each, and the arguments that Stoker adds. `known`: variables that both have."""
     if theirs.problem or ours.problem:
         same = bool(theirs.problem) and bool(ours.problem)
         return ([] if same else [f"llama-swap: {theirs.problem or 'runs'}; Stoker: {ours.problem or 'runs'}"]), []
     wrong: list[str] = []
     added: list[str] = []
     for name in dict.fromkeys([*theirs.starts, *theirs.refusals, *ours.starts]):
+        if theirs.refusals.get(name, "").startswith("404"):
+            continue  # Stoker has more names: those by which engines know their models
+        if name in theirs.refusals and name in ours.refusals:
+            continue
         if name not in ours.starts or name not in theirs.starts:
             wrong.append(f"{name}: llama-swap {_answer(theirs, name)}; Stoker {_answer(ours, name)}")
             continue
         expected, found = theirs.starts[name], ours.starts[name]
         if expected["program"] != found["program"]:
             wrong.append(f"{name}: {expected['program']} became {found['program']}")
-        missing, more = argument_differences(expected["argv"], found["argv"])
+        missing, more = argument_differences(expected, found)
         added += more
         wrong += [f"{name}: {one}" for one in missing]
-        wrong += [f"{name}: {one}" for one in environment_differences(expected["env"], found["env"])]
+        wrong += [f"{name}: {one}" for one in environment_differences(expected["env"], found["env"], known)]
         wrong += [f"{name}: {one}" for one in _body_differences(name, theirs.bodies[name], ours.bodies[name])]
     return wrong, list(dict.fromkeys(added))
 

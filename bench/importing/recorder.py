@@ -1,16 +1,17 @@
-"""A stand-in for every engine: writes its arguments, environment and directory to $RECORD_FILE, then serves.
+"""A stand-in for every engine: writes its arguments, environment and directory to $LLAMA_RECORD_FILE, then serves.
 
-Run as `llama-server`, `vllm`, `docker` and so on by a symbolic link. It answers health checks, lists the models it was
-started for and $RECORD_MODELS, and writes down the body of each POST.
+Variables that begin with LLAMA_ reach engines that Stoker starts. Run as `llama-server`, `vllm`, `docker` and so on by
+started for and $LLAMA_RECORD_MODELS, and writes down the body of each POST.
 """
 
 import json
 import os
 import re
+import signal
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-RECORD = os.environ["RECORD_FILE"]
+RECORD = os.environ["LLAMA_RECORD_FILE"]
 PORT_OPTIONS = ("--port", "-p", "--publish", "--http-port", "-l")
 NAMES = ("--alias", "-a", "--served-model-name", "-m", "--model")
 
@@ -30,7 +31,7 @@ def port_of(argv: list[str]) -> int:
             found = re.search(r"(\d+)(:\d+)?$", value or (argv[place + 1] if place + 1 < len(argv) else ""))
             if found:
                 return int(found[1])
-    return int(os.environ.get("RECORD_PORT", 0))
+    return int(os.environ.get("LLAMA_RECORD_PORT", 0))
 
 
 class Engine(BaseHTTPRequestHandler):
@@ -38,7 +39,7 @@ class Engine(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         names = [sys.argv[at + 1] for at, word in enumerate(sys.argv[:-1]) if word in NAMES]
-        names += json.loads(os.environ.get("RECORD_MODELS", "[]"))
+        names += json.loads(os.environ.get("LLAMA_RECORD_MODELS", "[]"))
         rows = [{"id": name, "object": "model"} for name in dict.fromkeys(names)]
         self._reply({"object": "list", "data": rows, "status": "ok"})
 
@@ -62,13 +63,24 @@ class Engine(BaseHTTPRequestHandler):
         """Quiet."""
 
 
+def stop(name: str) -> None:
+    """As `docker stop NAME`: ends the last process that was started with `--name NAME`."""
+    with open(RECORD) as file:
+        rows = [json.loads(line) for line in file]
+    started = [row for row in rows if row["kind"] == "start" and f" --name {name} " in f" {' '.join(row['argv'])} "]
+    os.kill(started[-1]["pid"], signal.SIGTERM)
+
+
 def main() -> None:
     program, argv = os.path.basename(sys.argv[0]), sys.argv[1:]
     if argv in (["--version"], ["--help"]):
         print(f"{program} (a recorder)")
         return
-    note("start", program=program, argv=argv, cwd=os.getcwd(), env=dict(os.environ))
+    if argv[:1] == ["stop"]:
+        stop(argv[-1])
+        return
     port = port_of(argv)
+    note("start", program=program, argv=argv, cwd=os.getcwd(), env=dict(os.environ), port=port)
     if port:
         ThreadingHTTPServer(("127.0.0.1", port), Engine).serve_forever()
 

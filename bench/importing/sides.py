@@ -72,8 +72,9 @@ def environment_of(file: Path, folder: Path, names: Sequence[str]) -> dict[str, 
     return {
         **variables_of(file.read_text()),
         "PATH": f"{make_path(folder / 'bin')}:{os.environ['PATH']}",
-        "RECORD_FILE": str(folder / "record.jsonl"),
-        "RECORD_MODELS": json.dumps(list(names)),
+        "LLAMA_RECORD_FILE": str(folder / "record.jsonl"),
+        "XDG_STATE_HOME": str(folder / "state"),
+        "LLAMA_RECORD_MODELS": json.dumps(list(names)),
     }
 
 

@@ -251,3 +251,11 @@ def test_whether_images_are_fetched_is_said_where_a_serve_takes_them(
         assert detail in finding.detail
         assert finding.health is doctor_checks.DoctorHealth.OK
         assert media.fetch or "[media] fetch = true" in finding.detail
+
+
+def test_a_model_that_ollama_removed_is_named_with_what_to_do(tmp_path: Path) -> None:
+    serve = Serve("m", model=str(tmp_path / "blobs" / "sha256-0123"), aliases=("llama3.2", "llama3.2:latest"))
+    finding = doctor_checks.weights(serve)
+    assert finding.health is DoctorHealth.FAIL
+    assert "is gone: Ollama removed the model (llama3.2:latest), or updated it" in finding.detail
+    assert finding.next == "stoker import ollama --force"

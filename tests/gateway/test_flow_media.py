@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.gateway.flow_stage import Stage, Talk, a_serve, ask, story
 
 from stoker.domain.dialect import Dialect
+from stoker.domain.request_parameters import RequestParameters
 from stoker.domain.serve import Serve
 from stoker.domain.usage import MediaUnits
 from stoker.testing.client import RawClient, compose_request
@@ -107,6 +109,16 @@ async def test_a_stream_of_events_passes_whole_frames_whatever_its_end_is_called
     assert (await stage.sealed()).outcome == "served"
 
 
+@story(VOICE, stall_timeout=0.1, keep_alive=0.02)
+async def test_the_head_of_a_stream_is_not_its_first_byte(stage: Stage) -> None:
+    client, talk = await speaking(stage, stream_format="sse")
+    talk.begin()
+    await asyncio.sleep(0.3)
+    talk.chunk(b'data: {"type":"speech.audio.delta","audio":"AAAA"}\n\n')
+    finish(talk)
+    assert (await client.reply()).body == b'data: {"type":"speech.audio.delta","audio":"AAAA"}\n\n'
+
+
 @story(VOICE)
 async def test_a_stream_of_events_that_fails_ends_with_one_error(stage: Stage) -> None:
     client, talk = await speaking(stage, stream_format="sse")
@@ -165,6 +177,7 @@ async def test_listings_name_their_model_in_the_query(stage: Stage) -> None:
         ("/sdapi/v1/loras?model=a&model=b", 400, "duplicate_field"),
         ("/sdapi/v1/loras?model=a&mod%65l=b", 400, "duplicate_field"),
         ("/sdapi/v1/options?model=nobody", 404, "unknown_model"),
+        ("/v1/audio/voices?model=nobody", 404, "unknown_model"),
     ],
 )
 def test_a_listing_without_exactly_one_known_model_is_refused(path: str, status: int, code: str) -> None:
@@ -192,3 +205,45 @@ async def test_listings_take_no_body(stage: Stage) -> None:
     await client.send(b"GET /sdapi/v1/options?model=a HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 3\r\n\r\nabc")
     reply = await client.reply()
     assert (reply.status, reply.json()["error"]["code"]) == (400, "unexpected_body")
+
+
+@pytest.mark.parametrize("body", [b"{}", b' { "prompt": "x"}', b'{"model": null, "prompt": "x"}'])
+def test_a_client_of_the_webui_names_no_model_and_gets_the_only_one_that_draws(body: bytes) -> None:
+    @story(VOICE, a_serve("b"))
+    async def tell(stage: Stage) -> None:
+        client = await stage.client()
+        head = b"POST /sdapi/v1/txt2img HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: %d\r\n\r\n" % len(body)
+        await client.send(head + body)
+        talk = await stage.asked()
+        assert talk.json() == {**json.loads(body), "model": "real/voice"}
+        talk.reply({"images": []})
+        assert (await client.reply()).header("x-stoker-translation") == "default_model,model"
+        await client.send(compose_request("GET", "/sdapi/v1/options"))
+        talk = await stage.asked()
+        assert talk.head.startswith(b"GET /sdapi/v1/options HTTP/1.1")
+        talk.reply({})
+        await client.reply()
+
+    tell()
+
+
+@story(VOICE, Serve("c", dialects=MEDIA))
+async def test_with_two_that_draw_it_has_to_name_one(stage: Stage) -> None:
+    client = await stage.client()
+    for method, body in (("POST", {"prompt": "x"}), ("GET", None)):
+        path = "/sdapi/v1/txt2img" if body else "/sdapi/v1/loras"
+        await client.send(compose_request(method, path, body))
+        reply = await client.reply()
+        assert (reply.status, reply.json()["error"]["code"]) == (400, "bad_model")
+        assert "2 serves have the dialect image: a, c" in reply.json()["error"]["message"]
+        client = await stage.client()
+
+
+@story(replace(VOICE, request=RequestParameters(set={"speed": 0.5})))
+async def test_a_serves_parameters_are_set_in_json(stage: Stage) -> None:
+    client, talk = await speaking(stage)
+    assert talk.json() == {
+        "model": "real/voice", "input": "Go forward ten meters. " * 20, "voice": "slt", "speed": 0.5,
+    }  # fmt: skip
+    whole(talk, "audio/wav", TONE)
+    assert (await client.reply()).header("x-stoker-translation") == "set:speed,model"

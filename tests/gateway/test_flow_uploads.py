@@ -112,6 +112,19 @@ async def test_while_it_waits_a_large_form_takes_no_memory_of_the_budget(stage: 
     await client.reply()
 
 
+@story(replace(EARS, max_active=1), queue_bytes=MEMORY + 1)
+async def test_in_the_queue_a_large_form_counts_with_what_it_takes_of_memory(stage: Stage) -> None:
+    first = await sent(stage, post(form(("model", b"a"))))
+    talk = await stage.asked()
+    second = await sent(stage, post(form(("model", b"a"), file=LARGE)))
+    await stage.until(lambda: stage.flow.waiting_bodies.held, "the second one waits")
+    assert stage.flow.waiting_bodies.held == MEMORY
+    talk.reply(b"{}")
+    assert (await first.reply()).status == 200
+    (await stage.asked()).reply(b"{}")
+    assert (await second.reply()).status == 200
+
+
 WRONG = {
     "no model": (form(), 400, "bad_model"),
     "two models": (form(("model", b"a"), ("model", b"b")), 400, "duplicate_field"),
@@ -148,6 +161,15 @@ def test_a_body_that_is_no_form_is_refused_before_it_is_read(kind: str, status: 
         assert (reply.status, reply.json()["error"]["code"]) == (status, code)
 
     tell()
+
+
+@story(EARS)
+async def test_a_form_of_a_foreign_page_is_refused(stage: Stage) -> None:
+    """A browser sends forms to other sites without asking first."""
+    body = form(("model", b"a"))
+    for header in ("origin: https://evil.example\r\n", "origin: null\r\n", "sec-fetch-site: cross-site\r\n"):
+        reply = await (await sent(stage, head(len(body), extra=header) + body)).reply()
+        assert reply.status == 403
 
 
 @story(EARS)
@@ -192,6 +214,50 @@ async def test_a_directory_that_takes_no_file_is_a_503_that_says_so(stage: Stage
     reply = await client.reply()
     assert (reply.status, reply.json()["error"]["code"]) == (503, "spool_failed")
     assert "No such file" in reply.json()["error"]["message"]
+
+
+@story(EARS)
+async def test_uploads_leave_a_part_of_the_disk_free(stage: Stage) -> None:
+    def full(file: int) -> os.statvfs_result:
+        return os.statvfs_result((4096, 4096, 10**9, 10**5, 10**5, 0, 0, 0, 0, 255))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("stoker.request.accept.spool.os.fstatvfs", full)
+        reply = await (await sent(stage, post(form(("model", b"a"), file=LARGE)))).reply()
+    assert (reply.status, reply.json()["error"]["code"]) == (503, "spool_failed")
+    assert "only 390 MiB of the disk are free" in reply.json()["error"]["message"]
+
+
+def test_a_client_that_leaves_the_queue_leaves_nothing_behind(tmp_path: Path) -> None:
+    @story(replace(EARS, max_active=1))
+    async def tell(stage: Stage) -> None:
+        spool_to(stage, tmp_path)
+        first = await sent(stage, post(form(("model", b"a"))))
+        talk = await stage.asked()
+        second = await sent(stage, post(form(("model", b"a"), file=LARGE)))
+        await stage.until(lambda: stage.flow.waiting_bodies.held, "the second one waits")
+        assert open_files(tmp_path)
+        second.abort()
+        await stage.until(lambda: stage.decisions, "its decision")
+        assert stage.decisions[0].outcome == "client_left"
+        assert open_files(tmp_path) == []
+        talk.reply(b"{}")
+        assert (await first.reply()).status == 200
+
+    tell()
+
+
+@story(EARS)
+async def test_a_client_that_leaves_while_its_form_is_sent_on_ends_that_too(stage: Stage) -> None:
+    client = await stage.client()
+    sending = asyncio.get_running_loop().create_task(client.send(post(form(("model", b"a"), file=LARGE * 8))))
+    await stage.until(lambda: stage.lines and stage.lines[0].head, "the head of the request")
+    stage.lines[0].transport.pause_reading()
+    await sending
+    client.abort()
+    assert (await stage.sealed()).outcome == "client_left"
+    stage.lines[0].transport.resume_reading()
+    await stage.until(lambda: stage.lines[0].gone.is_set(), "the end of the call")
 
 
 @story(EARS)

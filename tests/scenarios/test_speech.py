@@ -21,10 +21,11 @@ from tests.scenarios.plane import Plane, running, serve
 from tests.scenarios.speech.image_server import png
 
 ROOT = Path(__file__).parents[2]
-KEYS = {"K_MOUTH": "key-mouth-1-of-16", "K_BRIEF": "key-brief-2-of-16"}
+KEYS = {"K_MOUTH": "key-mouth-1-of-16", "K_BRIEF": "key-brief-2-of-16", "K_SMALL": "key-small-3-of-16"}
 DOOR = """keys = [
   { name = "mouth", value = "env:K_MOUTH", scope = "admin" },
   { name = "brief", value = "env:K_BRIEF", requests_per_minute = 1 },
+  { name = "small", value = "env:K_SMALL", context = 10, tokens_per_minute = 20 },
 ]"""
 SENTENCES = (
     "go forward ten meters", "turn left five degrees", "go backward two meters", "turn right ten degrees",
@@ -130,6 +131,19 @@ def test_a_wrong_request_gets_the_engines_own_words(plane: Plane, client: openai
         client.audio.speech.create(model="espeak", voice="en-us", input="x", response_format="mp3")
 
 
+def test_ollama_clients_see_that_it_does_not_converse(plane: Plane) -> None:
+    listed = {one["name"]: one for one in plane.ask("GET", "/api/tags")[1]["models"]}
+    shown = plane.ask("POST", "/api/show", {"model": "painter"})[1]
+    assert "painter" in listed
+    assert shown["capabilities"] == []
+
+
+@needs_ears
+def test_a_file_that_is_no_audio_is_refused_by_the_engine(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError, match="RIFF"):
+        client.audio.transcriptions.create(model="ears", file=("a.wav", bytes(3_000_000)))
+
+
 def test_images_are_drawn_edited_and_counted(plane: Plane, client: openai.OpenAI) -> None:
     """The engine is scripted: it draws what follows from the hash of the prompt."""
     drawn = client.images.generate(model="painter", prompt="a cat", n=2)
@@ -164,6 +178,8 @@ def test_drained_and_limited_like_all_others(plane: Plane, client: openai.OpenAI
         assert (caught.value.status_code, caught.value.code) == (503, "draining")
     finally:
         plane.admin("undrain")
+    small = client.with_options(api_key=KEYS["K_SMALL"])
+    assert small.images.generate(model="painter", prompt="a cat " * 1000).data  # limits of tokens are not for images
     limited = client.with_options(api_key=KEYS["K_BRIEF"])
     limited.images.generate(model="painter", prompt="one")
     with pytest.raises(openai.RateLimitError):

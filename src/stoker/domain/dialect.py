@@ -70,6 +70,8 @@ class Endpoint:
     """Whether Stoker reads and writes each request itself, because most engines do not have this path."""
     form: RequestForm = RequestForm.JSON
     is_media: bool = False
+    may_lack_model: bool = False
+    """Whether a request may leave its model out, if only one serve can be meant."""
 
     @property
     def has_tokens(self) -> bool:
@@ -84,8 +86,9 @@ class Endpoint:
 def _media(path: str, dialect: Dialect, form: RequestForm = RequestForm.JSON) -> Endpoint:
     is_json = form is RequestForm.JSON
     return Endpoint(
-        path, dialect, form is not RequestForm.QUERY, False, takes_parameters=is_json, form=form, is_media=True
-    )
+        path, dialect, form is not RequestForm.QUERY, False, takes_parameters=is_json, form=form, is_media=True,
+        may_lack_model=path.startswith("/sdapi/"),
+    )  # fmt: skip
 
 
 ENDPOINTS: dict[str, Endpoint] = {

@@ -26,7 +26,7 @@ from stoker.access.limits import LIMIT_REACHED
 from stoker.access.quota import expected_cost
 from stoker.access.usage import UsageTotals, amounts_of
 from stoker.domain.decision import Candidate, Decision
-from stoker.domain.dialect import Dialect, Endpoint, RequestForm
+from stoker.domain.dialect import Dialect, Endpoint
 from stoker.domain.errors import (
     BEYOND_THE_DEVICE,
     CapacityError,
@@ -44,7 +44,7 @@ from stoker.exchange.carrier import EXIT_NOTICED_WITHIN, Carrier
 from stoker.exchange.loading_notes import LoadingNotes
 from stoker.exchange.waiting_bodies import WaitingBodies
 from stoker.gateway.key_rules import apply_rules, show_limits
-from stoker.gateway.media import read_media_fields, requested_units
+from stoker.gateway.media import read_media, requested_units
 from stoker.gateway.response_turns import ResponseTurns
 from stoker.gateway.responses import owner_of
 from stoker.gateway.settings import FlowSettings, keys_of
@@ -134,8 +134,9 @@ class Flow:
 
     async def _infer(self, call: Call, caller: Caller, endpoint: Endpoint) -> None:
         settings = self.settings
-        if endpoint.form is not RequestForm.JSON:
-            await self._answer(call, caller, endpoint, await read_media_fields(call, endpoint, settings), b"")
+        if endpoint.is_media:
+            fields, body = await read_media(call, caller, endpoint, settings)
+            await self._answer(call, caller, endpoint, fields, body)
             return
         body = body_if_complete(call.wire, settings.front_door.body_limit) or await self._read_body(call)
         call.is_heavy = is_heavy(body)

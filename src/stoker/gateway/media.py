@@ -1,33 +1,40 @@
-"""Reads requests for audio and images whose body is no JSON object."""
+"""Reads requests for audio and images: JSON, forms with files, and listings without a body.
+
+A key's defaults are for text, and change nothing in them.
+"""
 
 from __future__ import annotations
 
+from stoker.access.caller import Caller
 from stoker.domain.dialect import Endpoint, RequestForm
 from stoker.domain.errors import ClientError
 from stoker.domain.usage import MediaUnits
 from stoker.exchange.call import Call
 from stoker.gateway.settings import FlowSettings
+from stoker.request.accept.body import body_if_complete, wait_for_body
 from stoker.request.accept.upload import Upload
-from stoker.request.codec.body_fields import BodyFields
+from stoker.request.codec.body_fields import BodyFields, read_body_fields
+from stoker.request.codec.bounds import HEAVY, is_heavy
+from stoker.request.codec.edits import with_model_field
 from stoker.request.codec.media_units import units_of_body, units_of_form
 from stoker.request.codec.model_query import model_of_query
 
 
-async def read_media_fields(call: Call, endpoint: Endpoint, settings: FlowSettings) -> BodyFields:
-    """What the request says. Raises ClientError 400, 413 or 415, CapacityError 503, or ClientLeft. If it is a form, it
-    is `call.upload` from here on, which the caller has to close.
+async def read_media(
+    call: Call, caller: Caller, endpoint: Endpoint, settings: FlowSettings
+) -> tuple[BodyFields, bytes]:
+    """What the request says, and its body, if that is JSON; else empty. A form is `call.upload` from here on, which
+    the caller has to close.
+
+    Raises ClientError 400, 413 or 415, CapacityError 503, or ClientLeft.
     """
-    if endpoint.form is RequestForm.MULTIPART:
-        call.upload = upload = Upload(settings.spool)
-        await upload.receive(call.wire, settings.front_door.upload_limit, call.run_blocking)
-        call.raise_if_ended()
-        stream = upload.fields.get("stream")
-        is_stream = stream is not None and stream.text.lower() in ("true", "1")
-        return BodyFields(model=upload.fields["model"].text, stream=is_stream)
-    headers = call.wire.headers
-    if b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0":
-        raise ClientError(f"GET {endpoint.path} takes no body", code="unexpected_body")
-    return BodyFields(model=model_of_query(call.wire.query), stream=False)
+    match endpoint.form:
+        case RequestForm.MULTIPART:
+            return await _read_form(call, settings), b""
+        case RequestForm.QUERY:
+            return _read_query(call, caller, endpoint, settings), b""
+        case RequestForm.JSON:
+            return await _read_json(call, caller, endpoint, settings)
 
 
 def requested_units(call: Call, endpoint: Endpoint, body: bytes) -> MediaUnits | None:
@@ -37,3 +44,50 @@ def requested_units(call: Call, endpoint: Endpoint, body: bytes) -> MediaUnits |
     if call.upload is not None:
         return units_of_form(endpoint.dialect, {name: field.text for name, field in call.upload.fields.items()})
     return units_of_body(endpoint.dialect, body)
+
+
+async def _read_form(call: Call, settings: FlowSettings) -> BodyFields:
+    call.upload = upload = Upload(settings.spool)
+    await upload.receive(call.wire, settings.front_door.upload_limit, call.run_blocking)
+    call.raise_if_ended()
+    stream = upload.fields.get("stream")
+    is_stream = stream is not None and stream.text.lower() in ("true", "1")
+    return BodyFields(model=upload.fields["model"].text, stream=is_stream)
+
+
+def _read_query(call: Call, caller: Caller, endpoint: Endpoint, settings: FlowSettings) -> BodyFields:
+    headers = call.wire.headers
+    if b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0":
+        raise ClientError(f"GET {endpoint.path} takes no body", code="unexpected_body")
+    model = model_of_query(call.wire.query, needs_model=not endpoint.may_lack_model)
+    return BodyFields(model=model or _only_serve(caller, endpoint, settings), stream=False)
+
+
+async def _read_json(
+    call: Call, caller: Caller, endpoint: Endpoint, settings: FlowSettings
+) -> tuple[BodyFields, bytes]:
+    limit = settings.front_door.body_limit
+    body = body_if_complete(call.wire, limit)
+    if not body:
+        await wait_for_body(call.wire, limit)
+        call.is_heavy = call.wire.received >= HEAVY
+        body = await call.process(call.wire.take_body)
+    call.is_heavy = is_heavy(body)
+    fields = await call.process(read_body_fields, body, False, settings.front_door, not endpoint.may_lack_model)
+    if not fields.model:
+        fields.model = _only_serve(caller, endpoint, settings)
+        fields.model_at = None
+        body = await call.process(with_model_field, body, fields.model)
+        call.notes = ("default_model",)
+    return fields, body
+
+
+def _only_serve(caller: Caller, endpoint: Endpoint, settings: FlowSettings) -> str:
+    """The name of the one serve that a request without a model can mean. Raises ClientError 400."""
+    dialect = endpoint.dialect
+    found = [serve.name for serve in settings.names.serves if dialect in serve.dialects and caller.may_use(serve)]
+    if len(found) != 1:
+        listed = f": {', '.join(found)}" if found else ""
+        text = f"'model' is missing, and {len(found)} serves have the dialect {dialect}{listed}"
+        raise ClientError(f"{text}; see GET /v1/models for the names", code="bad_model", param="model")
+    return found[0]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from stoker.access.caller import Caller
-from stoker.domain.dialect import Dialect
+from stoker.domain.dialect import MEDIA, Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.serve import Serve
 from stoker.request.translate.neutral.json_text import encode, loose
@@ -95,7 +95,7 @@ def _model(name: str, serve: Serve | None) -> listing.OllamaModel:
     }  # fmt: skip
     if serve is None:
         return model
-    can = ["completion", "tools"] if serve.dialects - {Dialect.EMBEDDINGS, Dialect.RERANK} else []
+    can = ["completion", "tools"] if serve.dialects - {Dialect.EMBEDDINGS, Dialect.RERANK} - MEDIA else []
     can += ["vision"] * ("image" in serve.modalities) + ["thinking"] * bool(serve.tuning.thinking)
     can += ["embedding"] * (Dialect.EMBEDDINGS in serve.dialects)
     model["context"], model["quantization"], model["capabilities"] = serve.context, serve.tuning.quantization, can

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -332,6 +333,45 @@ def test_stores_are_found_where_ollama_and_its_systemd_unit_put_them(home: Path,
     assert ollama_store.unit_environment(root) == {"OLLAMA_MODELS": "/big disk/models", "OLLAMA_KEEP_ALIVE": "-1"}
     assert ollama_store.find_stores({}, home, root) == [Path("/big disk/models")]
     assert ollama_store.find_stores({"OLLAMA_MODELS": "~/elsewhere"}, home, root) == [home / "elsewhere"]
+
+
+def test_links_in_the_vault_outlive_the_blobs(store: OllamaHome, home: Path, capsys: Captured) -> None:
+    projector = weights_of(store.path, "clip")
+    store.model("seer/latest", SPARK.read_bytes(), projector=projector, params={"temperature": 1})
+    store.model("other/latest", SPARK.read_bytes())
+    assert run(["import", "ollama", "--link"]) == 0
+    vault = home / ".local/share/stoker/vault"
+    found = serves()
+    assert found["seer"].model == str(vault / "other.gguf")  # one file, one link
+    assert found["seer"].extra_args == ("--mmproj", str(vault / "seer-mmproj.gguf"))
+    blob = store.file(store.blob(SPARK.read_bytes()))
+    assert blob.samefile(vault / "other.gguf")
+    assert blob.stat().st_nlink == 2
+    blob.unlink()
+    assert (vault / "other.gguf").read_bytes() == SPARK.read_bytes()
+    assert "vault:other.gguf" in Path("stoker.toml").read_text()
+
+
+def test_a_link_that_cannot_be_made_changes_nothing(
+    store: OllamaHome, home: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.model("a/latest", SPARK.read_bytes())
+    store.model("b/latest", weights_of(store.path, "qwen2"))
+    vault = home / ".local/share/stoker/vault"
+    vault.mkdir(parents=True)
+    (vault / "b.gguf").write_bytes(b"mine")
+    assert run(["import", "ollama", "--link"]) == 1
+    assert "another file is there" in capsys.readouterr().err
+    assert [path.name for path in vault.iterdir()] == ["b.gguf"]
+    assert not Path("stoker.toml").exists()
+
+    def refuse(source: object, target: object) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.link", refuse)
+        assert run(["import", "ollama", "--link"]) == 1
+    assert "they are on different file systems. Leave --link out" in capsys.readouterr().err
 
 
 def test_a_store_that_may_not_be_read_says_how_to_be_let_in(

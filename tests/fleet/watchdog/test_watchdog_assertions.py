@@ -157,3 +157,6 @@ def test_one_that_works_may_leave_its_probe_unanswered_until_it_makes_no_progres
     busy = replace(UNLISTED, misses=MISSES, in_flight=1)
     assert assess(judge(busy)).health is ServeHealth.UNKNOWN
     assert assess(judge(replace(busy, without_progress=121.0))).failed == (Assertion.PROGRESS,)
+    listed = replace(WELL, misses=MISSES, in_flight=1)
+    assert assess(judge(listed)).act is Remedy.RESTART
+    assert assess(judge(replace(listed, makes_media=True))).act is None

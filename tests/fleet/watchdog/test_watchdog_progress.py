@@ -92,6 +92,7 @@ def test_an_engine_that_cannot_show_a_long_prompt_gets_three_times_the_patience(
     counters: EngineCounters, expected: float
 ) -> None:
     assert stall_limit(120.0, counters) == expected
+    assert stall_limit(120.0, counters, makes_media=True) == 1800.0  # silent until its image is drawn
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.none() | st.integers(0, 2)), min_size=1, max_size=30))

@@ -29,7 +29,7 @@ class EngineHandler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["content-length"]))
         try:
             self.answer_post(body)
-        except (ValueError, KeyError) as error:
+        except Exception as error:  # of the engine, too
             self.reply_json({"error": {"message": f"{error}", "type": "invalid_request_error"}}, 400)
 
     def answer_get(self) -> None:

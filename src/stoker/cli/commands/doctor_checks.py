@@ -215,6 +215,16 @@ def _search(serve: Serve) -> str | None:
 def weights(serve: Serve) -> DoctorFinding:
     """Of a llama.cpp serve: there, readable, and a GGUF file."""
     part, path = f"weights of {serve.name}", Path(serve.model)
+    if not path.exists() and _is_ollama_blob(path):
+        name = next((alias for alias in serve.aliases if ":" in alias), serve.name)
+        return DoctorFinding(
+            part,
+            DoctorHealth.FAIL,
+            f"{path} is gone: Ollama removed the model ({name}), or updated it",
+            "take over what Ollama has now; if it was removed by mistake, `ollama pull` it first. With --link the file "
+            "stays when Ollama removes it",
+            "stoker import ollama --force",
+        )
     if not path.exists():
         return DoctorFinding(
             part,
@@ -232,6 +242,11 @@ def weights(serve: Serve) -> DoctorFinding:
             "download it again; the file may be an LFS pointer or an error page", f"head -c 100 {path}",
         )  # fmt: skip
     return DoctorFinding(part, DoctorHealth.OK, f"{path}, {figures.size(path.stat().st_size)}")
+
+
+def _is_ollama_blob(path: Path) -> bool:
+    """Whether the file is, or was, one of Ollama's: they are named by their digest."""
+    return path.parent.name == "blobs" and path.name.startswith("sha256-")
 
 
 def images(serves: Sequence[Serve], media: Media) -> DoctorFinding | None:

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from stoker.cli.importers.owned_models import Progress
     from stoker.cli.machine.serve_plan import MachineInventory
 
+Link = Annotated[
+    bool,
+    typer.Option(
+        "--link", help="Hard-link the files into the vault: they stay when the other program removes its own."
+    ),
+]
 _OLLAMA_ADDRESS = "http://127.0.0.1:11434"
 Port = Annotated[int, typer.Option("--port", min=1, max=65535, help="Port that Stoker listens on.")]
 
@@ -62,6 +68,7 @@ def ollama(
         ),
     ] = False,
     port: Port = 8000,
+    link: Link = False,
     path: import_output.Target = import_output.DEFAULT_TARGET,
     check: import_output.Check = False,
     partial: import_output.Partial = False,
@@ -89,7 +96,7 @@ def ollama(
     imported = with_progress(
         json, lambda progress: importer.import_ollama(source, machine, front_door, models or (), progress)
     )
-    import_output.finish(imported, how)
+    finish(imported, how, link)
 
 
 def lmstudio(
@@ -100,6 +107,7 @@ def lmstudio(
         ),
     ] = None,
     port: Port = 8000,
+    link: Link = False,
     path: import_output.Target = import_output.DEFAULT_TARGET,
     check: import_output.Check = False,
     partial: import_output.Partial = False,
@@ -126,7 +134,7 @@ def lmstudio(
             found, (), report, take_stock(), {"host": "127.0.0.1", "port": port}, comments, progress
         ),
     )
-    import_output.finish(imported, how)
+    finish(imported, how, link)
 
 
 def hf(
@@ -139,6 +147,7 @@ def hf(
         ),
     ] = None,
     port: Port = 8000,
+    link: Link = False,
     path: import_output.Target = import_output.DEFAULT_TARGET,
     check: import_output.Check = False,
     partial: import_output.Partial = False,
@@ -170,7 +179,7 @@ def hf(
             progress,
         ),
     )
-    import_output.finish(imported, how)
+    finish(imported, how, link)
 
 
 def llama_cpp(
@@ -187,6 +196,7 @@ def llama_cpp(
         ),
     ] = None,
     port: Port = 8000,
+    link: Link = False,
     path: import_output.Target = import_output.DEFAULT_TARGET,
     check: import_output.Check = False,
     partial: import_output.Partial = False,
@@ -218,7 +228,7 @@ def llama_cpp(
             found, (), rows, take_stock(), {"host": "127.0.0.1", "port": port}, comments, progress
         ),
     )
-    import_output.finish(imported, how)
+    finish(imported, how, link)
 
 
 def _read_source(source: Path) -> str:
@@ -228,6 +238,14 @@ def _read_source(source: Path) -> str:
         raise UsageError(f"{source} is not a text file: give the file of --models-preset") from None
     except OSError as error:
         raise UsageError(f"{source} cannot be read ({error.strerror}): correct the path") from error
+
+
+def finish(imported: ImportedConfig, how: ImportOptions, link: bool) -> None:
+    """Report and write the result, with links in the vault if they are wanted."""
+    from stoker.cli.importers.vault_links import link_into_vault
+    from stoker.config.paths import default_vault
+
+    import_output.finish(link_into_vault(imported, default_vault()) if link else imported, how)
 
 
 def ollama_address(environment: dict[str, str]) -> str:

@@ -53,12 +53,18 @@ def finish(imported: ImportedConfig, options: ImportOptions) -> None:
     Exits with 1 if a model could not be carried (then nothing is written, unless `--partial` is given), or if
     `stoker config check` would refuse the result.
     """
-    from stoker.cli.importers import write
+    from stoker.cli.importers import vault_links, write
 
     problems = write.problems_of(imported, options.path.parent)
     failed = imported.failed_models
     is_written = not options.check and not problems and (not failed or options.partial)
-    files = write.write(imported, options.path) if is_written else []
+    files: list[Path] = []
+    if is_written:
+        files += vault_links.make_links(imported.links)
+        try:
+            files += write.write(imported, options.path)
+        except OSError as error:
+            raise UsageError(str(error)) from error
     if options.json:
         terminal.emit(_document(imported, options, problems, files))
     else:

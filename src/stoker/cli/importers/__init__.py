@@ -7,6 +7,7 @@ Reading order:
     owned_models    names, slots and contexts for model files that another program owns
     model_folders   gguf_folders: files and their names; lmstudio, hf_cache, llama_presets: where they are
     local_models    all of these places at once, for `stoker init`
+    vault_links     hard links to their files, for `--link`
     ollama          ollama_store: manifests, blobs; ollama_engine: what only Ollama loads; ollama_settings: parameters
     llama_swap/     llama-swap's config.yaml
     litellm/        LiteLLM's config.yaml

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 
@@ -47,6 +48,14 @@ class SecretFile:
 
 
 @dataclass(frozen=True, slots=True)
+class FileLink:
+    """A hard link to make: `target` becomes another name of the file `source`."""
+
+    source: Path
+    target: Path
+
+
+@dataclass(frozen=True, slots=True)
 class ImportedConfig:
     """The result of an import.
 
@@ -54,12 +63,14 @@ class ImportedConfig:
     report     every key of the source, in the order of the source
     secrets    files to write beside the configuration
     comments   lines for the head of the file, without `#`
+    links      hard links to make before the configuration is written
     """
 
     document: Mapping[str, Any]
     report: tuple[KeyReport, ...]
     secrets: tuple[SecretFile, ...] = ()
     comments: tuple[str, ...] = ()
+    links: tuple[FileLink, ...] = ()
 
     @property
     def failed_models(self) -> tuple[str, ...]:

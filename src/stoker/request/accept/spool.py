@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 
@@ -10,6 +11,10 @@ from stoker.domain.errors import CapacityError
 MEMORY = 2**20
 """Bytes of one body that are held in memory."""
 PIECE = 256 * 1024
+RESERVE = 2**30
+"""Bytes of the disk that stay free: Stoker's other files, and those of others, need them."""
+LOOK_EVERY = 16 * 2**20
+"""Bytes that are written before the disk is looked at again."""
 RETRY_AFTER = 30.0
 
 
@@ -23,16 +28,31 @@ class Spool:
         self._file = tempfile.SpooledTemporaryFile(MEMORY, dir=directory or None)  # noqa: SIM115  # until `close`
         self.size = 0
         self.is_on_disk = False
+        self._next_look = 0
 
     def write(self, data: bytes) -> None:
-        """Raises CapacityError 503 if the disk does not take it. May block for as long as the disk takes."""
+        """Raises CapacityError 503 if the disk does not take it, or is almost full. May block for as long as the disk
+        takes.
+        """
         try:
             self._file.write(data)
+            self.size += len(data)
+            self.is_on_disk = self.size > MEMORY
+            free = self._free_space()
         except OSError as error:
             text = f"the request body cannot be stored: {error.strerror or error}; retry later"
             raise CapacityError(text, code="spool_failed", retry_after=RETRY_AFTER) from error
-        self.size += len(data)
-        self.is_on_disk = self.size > MEMORY
+        if free < RESERVE:
+            text = f"the request body cannot be stored: only {free // 2**20} MiB of the disk are free; retry later"
+            raise CapacityError(text, code="spool_failed", retry_after=RETRY_AFTER)
+
+    def _free_space(self) -> int:
+        """Of the disk, if it is time to look at it; else RESERVE."""
+        if not self.is_on_disk or self.size < self._next_look:
+            return RESERVE
+        self._next_look = self.size + LOOK_EVERY
+        disk = os.fstatvfs(self._file.fileno())
+        return disk.f_bavail * disk.f_frsize
 
     def read(self, start: int, end: int) -> Iterator[bytes]:
         """The bytes from `start` up to `end`, in pieces."""

@@ -3,6 +3,7 @@
 model           the asked name becomes the serve's own, in place; every other byte stays
 include_usage   a streamed chat or completion is asked for usage; the extra chunk is removed again from the reply
 dropped:NAME    an engine-private parameter was taken out
+default_model   a model was put in, where the request named none and only one can be meant
 id_slot         the engine's sequence that holds the conversation, where conversations are kept
 """
 
@@ -45,6 +46,17 @@ def edit(body: bytes, fields: BodyFields, dialect: Dialect, served_name: str, se
         body = put(body, at, at, b'"id_slot":%d,' % sequence)
         changes.append("id_slot")
     return Edited(body, tuple(changes), asks)
+
+
+def with_model_field(body: bytes, model: str) -> bytes:
+    """The body, a JSON object without a model, with this one."""
+    value = msgspec.json.encode(model)
+    place = locate(body, "model") if may_hold(body, "model") else None
+    if place is not None:  # null
+        return put(body, *place[1:], value)
+    at = body.index(b"{") + 1
+    is_empty = body[at:].lstrip().startswith(b"}")
+    return put(body, at, at, b'"model":' + value + (b"" if is_empty else b","))
 
 
 def _model(body: bytes, fields: BodyFields) -> tuple[int, int]:

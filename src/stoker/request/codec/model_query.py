@@ -7,16 +7,16 @@ from urllib.parse import quote, unquote_plus
 from stoker.domain.errors import ClientError
 
 
-def model_of_query(query: bytes) -> str:
-    """Raises ClientError 400 unless the query names exactly one model."""
+def model_of_query(query: bytes, needs_model: bool = True) -> str:
+    """Raises ClientError 400 for two models, or none. `needs_model` False: then the model is empty."""
     found = [value for name, value in _pairs(query) if name == "model"]
     if len(found) > 1:
         text = f"'model' appears {len(found)} times in the URL's query: send it once"
         raise ClientError(text, code="duplicate_field", param="model")
-    if not found or not found[0]:
+    if needs_model and (not found or not found[0]):
         text = "the URL's query does not name a model: add ?model=NAME; see GET /v1/models for the names"
         raise ClientError(text, code="bad_model", param="model")
-    return found[0]
+    return found[0] if found else ""
 
 
 def with_model(query: bytes, model: str) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from secrets import token_urlsafe
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,6 +17,7 @@ from stoker.cli.importers.llama_swap.settings import LlamaSwapSettings, Peer, Se
 from stoker.cli.importers.llama_swap.sources import SourceFile, read_sources
 from stoker.cli.importers.relative_paths import RelativePaths
 from stoker.cli.importers.secret_words import SecretStore
+from stoker.config.secrets import SHORTEST_KEY
 
 CARRIED, CHANGED, DROPPED = KeyOutcome.CARRIED, KeyOutcome.CHANGED, KeyOutcome.DROPPED
 IGNORED, FAILED = KeyOutcome.IGNORED, KeyOutcome.FAILED
@@ -193,10 +195,17 @@ def _front_door(settings: LlamaSwapSettings, secrets: SecretStore) -> dict[str, 
         door["list_aliases"] = False
     if settings.keys:
         door["keys"] = [
-            {"name": f"llama-swap-{place}", "value": secrets.reference(key, f"llama-swap-{place}"), "scope": "admin"}
+            {"name": f"llama-swap-{place}", "value": _key_reference(key, place, secrets), "scope": "admin"}
             for place, key in enumerate(settings.keys, start=1)
         ]
     return door
+
+
+def _key_reference(key: str, place: int, secrets: SecretStore) -> str:
+    """A key that is too short for Stoker is replaced by a new one."""
+    if len(key) < SHORTEST_KEY:
+        key = f"sk-{token_urlsafe(32)}"
+    return secrets.reference(key, f"llama-swap-{place}")
 
 
 def _aliases(settings: LlamaSwapSettings, names: Mapping[str, str]) -> tuple[dict[str, Any], list[KeyReport]]:
@@ -262,6 +271,10 @@ def _file_rows(settings: LlamaSwapSettings, slots: Coexistence, content: Mapping
     if settings.keys:
         note = 'llama-swap\'s keys may do everything; scope = "inference" is enough for asking models'
         yield KeyReport("", "apiKeys", CARRIED, "front_door.keys", note)
+        for place, key in enumerate(settings.keys, start=1):
+            if len(key) < SHORTEST_KEY:
+                note = f"shorter than {SHORTEST_KEY} characters: replaced by a new key; give it to its clients"
+                yield KeyReport("", f"apiKeys[{place - 1}]", CHANGED, f"file:keys/llama-swap-{place}", note)
     for key, reason in _DROPPED.items():
         if key in given:
             yield KeyReport("", key, DROPPED, "", reason)

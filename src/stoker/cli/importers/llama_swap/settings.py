@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from stoker.cli.importers.imported import KeyOutcome, KeyReport
+from stoker.cli.importers.imported import KeyReport
 from stoker.cli.importers.llama_swap.fields import Fields
 from stoker.cli.importers.llama_swap.macros import DEFAULT_PROXY
 from stoker.domain.errors import ConfigError
@@ -325,13 +325,12 @@ def _read_groups(source: Fields, models: Mapping[str, ModelSettings], ignored: l
         members = fields.texts("members")
         for member in members:
             if member not in models:
-                note = f"llama-swap ignored it, too; there is no model '{member}'"
-                ignored.append(KeyReport("", f"groups.{name}.members", KeyOutcome.IGNORED, "", note))
+                raise ConfigError([f"groups.{name}.members: there is no model '{member}'"])
             if member in owners:
                 raise ConfigError([f"groups.{name}.members: '{member}' is in group '{owners[member]}' already"])
             owners[member] = name
         yield Group(
-            name, tuple(member for member in members if member in models), fields.boolean("swap", True),
+            name, tuple(members), fields.boolean("swap", True),
             fields.boolean("exclusive", True),
             fields.boolean("persistent"),
         )  # fmt: skip
