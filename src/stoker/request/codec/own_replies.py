@@ -21,6 +21,8 @@ _OPENAI_TYPES = {
     405: "invalid_request_error", 409: "invalid_request_error", 413: "invalid_request_error",
     415: "invalid_request_error", 429: "rate_limit_error", 503: "service_unavailable_error", 504: "timeout_error",
 }  # fmt: skip
+_RESPONSE_CODES = ("context_length_exceeded", "rate_limit_exceeded")
+"""Codes of a failed response that clients know; Codex ends a session at the first. All others are `server_error`."""
 _OLLAMA = {
     Dialect.OLLAMA_CHAT: b'"message":{"role":"assistant","content":""}',
     Dialect.OLLAMA_GENERATE: b'"response":""',
@@ -116,8 +118,12 @@ def _failed_response(error: StokerError, request_id: str, sequence: int) -> byte
         "type": "error", "code": error.code, "message": error.message, "param": None, "sequence_number": sequence,
         "source": error.source,
     }  # fmt: skip
-    cause = {"code": error.code, "message": openai_wording(error), "source": error.source}
-    response = {"id": f"resp_{request_id}", "object": "response", "status": "failed", "error": cause, "output": []}
+    code = error.code if error.code in _RESPONSE_CODES else "server_error"
+    response = {
+        "id": f"resp_{request_id}", "object": "response", "created_at": 0, "model": "", "status": "failed",
+        "error": {"code": code, "message": openai_wording(error), "source": error.source}, "output": [],
+        "parallel_tool_calls": True, "tool_choice": "auto", "tools": [],
+    }  # fmt: skip
     failed = {"type": "response.failed", "response": response, "sequence_number": sequence + 1}
     return b"event: error\ndata: %b\n\nevent: response.failed\ndata: %b\n\n" % (_encode(event), _encode(failed))
 
