@@ -461,7 +461,7 @@ def test_a_failure_is_a_flat_event_and_a_failed_response_with_the_next_numbers()
     flat, failed = payloads(data)[-2:]
     assert (flat["type"], flat["message"], flat["sequence_number"]) == ("error", "it broke", told.sequence - 2)
     assert (failed["type"], failed["sequence_number"]) == ("response.failed", told.sequence - 1)
-    assert failed["response"]["error"] == {"code": "server_error", "message": "it broke", "source": "upstream"}
+    assert failed["response"]["error"] == {"code": "server_error", "message": "it broke", "source": "stoker"}
     seen = list(by_sdk(data).responses.create(model="m", input="x", stream=True))
     assert [event.type for event in seen[-2:]] == ["error", "response.failed"]
     assert seen[-1].response.error.message == seen[-2].message == "it broke"
