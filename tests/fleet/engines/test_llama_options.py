@@ -113,7 +113,7 @@ def test_each_word_reaches_llama_cpps_own_parameters(tmp_path: Path, mark: None)
         tmp_path, batched_tokens=64, kv_cache_type="q8_0", attention_backend=("flash",), prefix_caching=False,
         reasoning_parser="deepseek-legacy", chat_template="t.jinja", thinking=False, sampling=SAMPLING, metrics=False,
     )  # fmt: skip
-    options = embedded.option_parser().parse_args(plan.plan(given, LaunchPlace(1, "sesame")).argv[4:] + ("--jinja",))
+    options = embedded.option_parser().parse_args([*plan.plan(given, LaunchPlace(1, "sesame")).argv[4:], "--jinja"])
     params = embedded.engine_parameters(xllamacpp, options)
     q8_0, sampling = xllamacpp.ggml_type.GGML_TYPE_Q8_0, params.sampling
     assert (params.n_batch, params.cache_type_k, params.cache_type_v) == (64, q8_0, q8_0)
