@@ -2,6 +2,7 @@
 
 front   every request: its key, its route; inference goes to `flow`
 flow    one inference request from end to end           settings   what a reload gives to the flow
+outcome  how it ended, in its decision and for its client
 admin   POST /admin/VERB                                decisions  GET /admin/decisions
 status  /status and /metrics                            models     entries of /v1/models
 response_turns  requests that refer to stored responses, or are stored       responses  pages of what is stored
