@@ -11,6 +11,7 @@ import pytest
 from tests.gateway.flow_stage import Stage, Talk, a_serve, ask, story
 
 from stoker.domain.dialect import Dialect
+from stoker.domain.request_parameters import RequestParameters
 from stoker.domain.serve import Serve
 from stoker.domain.usage import MediaUnits
 from stoker.request.accept.spool import MEMORY
@@ -84,6 +85,29 @@ def test_only_the_models_name_changes_wherever_it_stands(path: str, file: bytes,
         await stage.quiet()
         assert open_files(tmp_path) == []
         assert list(tmp_path.iterdir()) == []
+
+    tell()
+
+
+def test_a_serves_parameters_change_the_fields_and_not_the_file(tmp_path: Path) -> None:
+    parameters = RequestParameters(set={"temperature": 0}, default={"language": "en"}, drop=("seed",))
+
+    @story(replace(EARS, request=parameters))
+    async def tell(stage: Stage) -> None:
+        spool_to(stage, tmp_path)
+        given = form(("temperature", b"1"), ("model", b"a"), ("seed", b"7"), ("prompt", b"words"), file=LARGE)
+        client = await sent(stage, post(given))
+        talk = await stage.asked()
+        added = "".join(
+            f'--bound\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
+            for name, value in (("language", "en"), ("temperature", "0"))
+        )
+        rest = form(("model", b"whisper-1-large"), ("prompt", b"words"), file=LARGE)
+        assert talk.body == added.encode() + rest
+        assert talk.header("content-length") == str(len(talk.body))
+        talk.reply(b"{}")
+        reply = await client.reply()
+        assert reply.header("x-stoker-translation") == "model,dropped:seed,default:language,set:temperature"
 
     tell()
 
