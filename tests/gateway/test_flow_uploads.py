@@ -173,6 +173,35 @@ def test_a_wrong_form_is_refused_and_the_next_request_served(what: str) -> None:
     tell()
 
 
+def test_an_unknown_model_before_the_file_is_refused_without_the_file(tmp_path: Path) -> None:
+    @story(EARS)
+    async def tell(stage: Stage) -> None:
+        spool_to(stage, tmp_path)
+        begun = b'--bound\r\nContent-Disposition: form-data; name="model"\r\n\r\nnobody\r\n'
+        client = await sent(stage, head(64 * MEMORY) + begun + form(file=LARGE)[: 2 * MEMORY])
+        reply = await client.reply()
+        assert (reply.status, reply.json()["error"]["code"]) == (404, "unknown_model")
+        assert reply.header("connection") == "close"
+        decision = await stage.sealed()
+        assert (decision.outcome, decision.model) == ("refused", "nobody")
+        assert open_files(tmp_path) == []
+
+    tell()
+
+
+@story(EARS, upload_limit=4 * MEMORY)
+async def test_a_known_model_before_the_file_does_not_end_the_upload(stage: Stage) -> None:
+    begun = b'--bound\r\nContent-Disposition: form-data; name="model"\r\n\r\na\r\n'
+    served = await sent(stage, post(begun + form(file=LARGE)))
+    (await stage.asked()).reply(b"{}")
+    assert (await served.reply()).status == 200
+    chunked = await sent(stage, head(0).replace(b"content-length: 0", b"transfer-encoding: chunked"))
+    body = begun + form(file=LARGE + LARGE)
+    await chunked.send(b"%x\r\n%b" % (len(body), body))
+    reply = await chunked.reply()
+    assert (reply.status, reply.header("connection")) == (413, "close")
+
+
 @pytest.mark.parametrize(
     ("kind", "status", "code"),
     [("application/json", 415, "content_type"), ("multipart/form-data", 400, "bad_form")],

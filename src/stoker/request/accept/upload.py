@@ -35,8 +35,9 @@ class Upload:
         """Bytes of memory."""
         return min(self._spool.size, MEMORY)
 
-    async def receive(self, wire: Wire, limit: int, run: Run) -> None:
-        """Read the body of a request. `run(work, *arguments)` does work that may block.
+    async def receive(self, wire: Wire, limit: int, run: Run, check_model: Callable[[str], None]) -> None:
+        """Read the body of a request. `run(work, *arguments)` does work that may block. `check_model(name)` is called
+        once, as soon as the model is known; what it raises ends the upload.
 
         Raises as `body.wait_for_body`, and ClientError 400 or 415 as `MultipartScanner`.
         """
@@ -45,7 +46,7 @@ class Upload:
         declared = wire.headers.get(b"content-length")
         if declared is not None and int(declared) > limit:
             raise _too_large(limit)
-        seen = 0
+        seen, is_checked = 0, False
         while True:
             if wire.is_lost:
                 raise ClientLeft
@@ -56,6 +57,9 @@ class Upload:
             if wire.is_whole or wire.received - seen >= BATCH:
                 seen = wire.received
                 await self._keep(wire, scanner, run)
+                if not is_checked and (model := scanner.fields.get("model")) is not None:
+                    is_checked = True
+                    check_model(model.text)
             if wire.is_whole and wire.received == seen:
                 break
             if not wire.is_whole:

@@ -89,7 +89,8 @@ class MultipartScanner:
         self._start = 0
         """Where that content begins."""
         self._value = b""
-        self._fields: dict[str, FormField] = {}
+        self.fields: dict[str, FormField] = {}
+        """The fields that were read so far."""
         self._step: Callable[[], bool] = self._opening
 
     def feed(self, data: bytes) -> None:
@@ -102,13 +103,13 @@ class MultipartScanner:
         """The fields that were read, `model` among them."""
         if self._step != self._end or self._buffer not in (b"", b"\r\n"):
             raise _bad("it is cut off: the boundary that ends it has not come")
-        if "model" not in self._fields:
+        if "model" not in self.fields:
             text = "'model' is missing in the form; see GET /v1/models for the names"
             raise ClientError(text, code="bad_model", param="model")
-        if not self._fields["model"].text:
+        if not self.fields["model"].text:
             text = "'model' is empty in the form; see GET /v1/models for the names"
             raise ClientError(text, code="bad_model", param="model")
-        return self._fields
+        return self.fields
 
     # -- steps: each consumes what it understands, and returns False if it needs more ----------------------------------
 
@@ -165,7 +166,7 @@ class MultipartScanner:
             self.parts.append(FormPart(self._part_name, self._begin, end + 2))
         self._begin = end + 2
         if self._name:
-            self._fields[self._name] = FormField(_text(self._name, self._value), self._start, end)
+            self.fields[self._name] = FormField(_text(self._name, self._value), self._start, end)
         self._consume(2 + len(self._mark))
         self._step = self._delimiter
         return True
@@ -219,7 +220,7 @@ class MultipartScanner:
         self._part_name = name
         if name not in READ:
             return ""
-        if name in self._fields:
+        if name in self.fields:
             text = f"'{name}' appears twice in the form: send it once"
             raise ClientError(text, code="duplicate_field", param=name)
         is_file = b"filename" in parameters or b"filename*" in parameters
