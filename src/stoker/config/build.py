@@ -13,6 +13,7 @@ from stoker.config.line_numbers import KeyPath as KeyPath
 from stoker.config.orchestrator_files import OrchestratorFiles
 from stoker.config.paths import VAULT, absolute, default_state, default_vault, in_vault
 from stoker.config.secrets import UnreadableSecret, key_weakness, read_secret
+from stoker.config.tables.compat import build_compat
 from stoker.config.tables.edge import build_edges
 from stoker.config.tables.file import File, PathsTable, RequiresTable, ServeTable, SlotTable, SwapTable
 from stoker.config.tables.gates import build_aliases, build_choices, build_gates, task_names
@@ -189,6 +190,7 @@ def _front_door(doc: ConfigDocument, file: File, secrets: Secrets, directory: Pa
         allowed_origins=tuple(door.allowed_origins),
         trusted_proxies=tuple(door.trusted_proxies),
         list_aliases=door.list_aliases,
+        compat=build_compat(file.compat, door.host),
         ollama_api=door.ollama_api,
         upstream_errors=door.upstream_errors,
         shutdown_grace=door.shutdown_grace,

@@ -34,6 +34,14 @@ class TlsSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class CompatPaths:
+    """Which paths of other programs are answered: those by which their clients load and unload models."""
+
+    llama_swap: bool = False
+    llama_cpp: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class FrontDoor(Bounds):
     """Where Stoker listens, and who may use it."""
 
@@ -64,6 +72,7 @@ class FrontDoor(Bounds):
     """Addresses and networks whose `X-Forwarded-*` headers are believed; `*`: of everybody, on loopback only."""
     list_aliases: bool = True
     """Whether lists of models have aliases, too."""
+    compat: CompatPaths = CompatPaths()
     ollama_api: str = "answer"
     """`answer` or `refuse` requests of Ollama's API."""
     upstream_errors: str = "show"
