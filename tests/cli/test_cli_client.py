@@ -512,3 +512,11 @@ def test_a_name_that_only_a_pattern_matches_can_be_used(bare: Path, capsys: Capt
     bare.write_text(TWO_SLOTS.replace('name = "small"', 'name = "small"\naliases = ["gpt-*mini"]'))
     found = document(capsys, "curl", "--model", "gpt-5-mini")
     assert (found["serve"], found["model"]) == ("small", "gpt-5-mini")
+
+
+@pytest.mark.parametrize(("name", "context"), [("mine", 131072), ("either", 32768), ("coder: thinking", 131072)])
+def test_a_client_is_pointed_at_an_alias_or_a_variant(bare: Path, capsys: Captured, name: str, context: int) -> None:
+    config = TWO_SLOTS.replace('name = "coder"', 'name = "coder"\nvariant = [{ name = "coder: thinking" }]')
+    bare.write_text(f'{config}\n[alias.mine]\nserve = "coder"\n[alias.either]\nserves = ["small", "coder"]\n')
+    found = document(capsys, "opencode", "--model", name)
+    assert (found["model"], found["context_ceiling"]) == (name, context)

@@ -20,6 +20,9 @@ serve = "fast"
 [alias.clever]
 serve = "slow"
 
+[alias.any]
+serves = ["fast", "slow"]
+
 [alias.writer]
 serve = "auto:code-write"
 """
@@ -29,6 +32,7 @@ serve = "auto:code-write"
     ("words", "why"),
     [
         (("fast", "small"), "are the same serve, 'fast': name two different models"),
+        (("fast", "any"), "are the same serve, 'fast': name two different models"),
         (("fast", "slo"), "did you mean 'slow'?"),
         (("fast", "slow", "--for", "colour"), "--for colour: unknown class; known classes: chat"),
         (
@@ -50,5 +54,5 @@ def test_what_cannot_be_is_said(
 def test_serves_tiers_and_aliases_of_serves_are_completed(config: Path) -> None:
     config.write_text(config.read_text() + TIERS)
     context: Any = SimpleNamespace(params={"config": str(config)})
-    assert options.compared_names(context, "") == ["fast", "slow", "odd", "small", "clever"]
+    assert options.compared_names(context, "") == ["fast", "slow", "odd", "small", "clever", "any"]
     assert options.compared_names(context, "s") == ["slow", "small"]

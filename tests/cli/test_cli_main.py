@@ -13,7 +13,7 @@ from tests.cli.fake_stoker import FakeStoker, error
 
 import stoker.cli
 from stoker import __version__
-from stoker.cli.main import run
+from stoker.cli.main import app, run
 from stoker.domain.key import SETTING_NAMES
 
 HEAVY = ("rich", "pydantic", "asyncio", "uvicorn", "prometheus_client", "psutil", "msgspec", "sqlite3", "http.client")
@@ -71,6 +71,11 @@ def test_every_setting_of_keys_has_an_option_or_a_hint(capsys: pytest.CaptureFix
         run(["keys", "set", f"--{name.replace('_', '-')}"])
         err = capsys.readouterr().err
         assert f"--set {name}=VALUE" in err or "No such option" not in err
+
+
+def test_every_group_is_registered_once() -> None:
+    names = [group.name for group in app.registered_groups]
+    assert len(names) == len(set(names)), names
 
 
 def test_every_group_and_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -85,6 +85,11 @@ async def test_an_alias_for_several_serves_means_the_first_or_one_that_is_loaded
         assert json.loads(plane.received("b", "/v1/chat/completions")[-1]["body"])["top_k"] == 7
         entries = {one["id"]: one["stoker"]["serve"] for one in plane.ask("GET", "/v1/models")[1]["data"]}
         assert entries == {"a": "a", "any": "b", "best": "a", "b": "b", "b:high": "b"}
+        rows = {one["alias"]: (one["serve"], one["serves"], one["pick"]) for one in plane.status()["aliases"]}
+        assert rows == {"any": ("b", ["a", "b:high"], "loaded"), "best": ("a", ["a", "b"], "first")}
+        shown = plane.run("promote").stdout
+        assert "b (loaded of a, b:high)" in shown
+        assert "a (first of a, b)" in shown
         assert await answered_by("best") == "a", "the first can be used, loaded or not"
 
         assert plane.admin("drain", serve="a")[0] == 200

@@ -79,7 +79,6 @@ app.add_typer(eval.app, name="eval")
 app.add_typer(results.app, name="results")
 app.add_typer(profile.app, name="profile")
 app.add_typer(config.app, name="config")
-app.add_typer(import_config.app, name="import")
 app.add_typer(install.app, name="install")
 
 

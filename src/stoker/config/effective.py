@@ -62,7 +62,7 @@ def show(settings: Settings) -> dict[str, object]:
         | {name: {"serve": meant} for name, meant in (router.aliases if router is not None else {}).items()},
         "orchestrator": {one.name: show_orchestrator(one) for one in settings.orchestrators},
         "edge": {edge.name: show_edge(edge) for edge in settings.edges},
-        "compat": CompatTable.show(settings.front_door.compat),
+        "compat": CompatTable.show(settings.compat),
         "media": MediaTable.show(settings.media),
         "responses": ResponsesTable.show(settings.responses),
         "router": None if router is None else show_router(router),

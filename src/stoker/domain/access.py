@@ -72,7 +72,6 @@ class FrontDoor(Bounds):
     """Addresses and networks whose `X-Forwarded-*` headers are believed; `*`: of everybody, on loopback only."""
     list_aliases: bool = True
     """Whether lists of models have aliases, too."""
-    compat: CompatPaths = CompatPaths()
     ollama_api: str = "answer"
     """`answer` or `refuse` requests of Ollama's API."""
     upstream_errors: str = "show"
@@ -183,6 +182,7 @@ class Settings:
     alias_choices: tuple[AliasChoice, ...] = ()
     orchestrators: tuple[Orchestrator, ...] = ()
     edges: tuple[Edge, ...] = ()
+    compat: CompatPaths = CompatPaths()
     media: Media = Media()
     responses: ResponseStorage = ResponseStorage()
     router: RouterSettings | None = None

@@ -32,7 +32,6 @@ from stoker.domain.errors import (
     CapacityError,
     ClientLeft,
     OurBug,
-    StartFailed,
     StokerError,
     UpstreamError,
 )
@@ -45,6 +44,7 @@ from stoker.exchange.loading_notes import LoadingNotes
 from stoker.exchange.waiting_bodies import WaitingBodies
 from stoker.gateway.key_rules import apply_rules, show_limits
 from stoker.gateway.media import read_media, requested_units
+from stoker.gateway.outcome import record_answer, report_failure
 from stoker.gateway.response_turns import ResponseTurns
 from stoker.gateway.responses import owner_of
 from stoker.gateway.settings import FlowSettings, keys_of
@@ -62,8 +62,6 @@ from stoker.request.decide.fallback import fallback_cause
 from stoker.request.relay.reply import Reply
 
 log = logging.getLogger("stoker.flow")
-_SILENCE = (408, 504)
-"""Statuses of `stalled`: the client, or the serve, was silent for too long."""
 _PLAIN_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}\Z")
 
 
@@ -231,11 +229,11 @@ class Flow:
             call.charge = caller.enter()
             entered = True
             await work
-            _on_answer(call)
+            record_answer(call)
         except StokerError as error:
             if error.code == LIMIT_REACHED and error.source == "stoker":
                 show_limits(call, caller)
-            _on_failure(call, error)
+            report_failure(call, error)
             error.__traceback__ = None  # see ClientLeft
         except ClientLeft as gone:
             # Some clients hang up as soon as they have read the end, before the connection reports it.
@@ -250,7 +248,7 @@ class Flow:
             raise
         except Exception:
             log.exception("request %s broke inside Stoker", decision.id)
-            _on_failure(call, OurBug(f"Stoker failed on this request; its log has the details under {decision.id}"))
+            report_failure(call, OurBug(f"Stoker failed on this request; its log has the details under {decision.id}"))
         finally:
             work.close()
             self._carrier.release(call)
@@ -365,38 +363,3 @@ def _asks_for_pause(error: StokerError) -> bool:
 
 def _any_serve(serve: Serve) -> bool:
     return True
-
-
-def _on_answer(call: Call) -> None:
-    """The reply is complete. If it is an error in the serve's own words, record it as that."""
-    reply, decision = call.reply, call.decision
-    if reply.error is not None:
-        decision.outcome, decision.reason = _outcome(reply.error), recorded_code(reply.error)
-    else:
-        decision.outcome = "served" if reply.status < 400 else "refused"
-
-
-def _on_failure(call: Call, error: StokerError) -> None:
-    decision = call.decision
-    decision.reason = recorded_code(error)
-    if call.is_abandoned:
-        decision.outcome = "client_left"
-        call.reply.abandon()
-        return
-    decision.outcome = _outcome(error)
-    if decision.outcome == "refused" and call.reply.first_byte_at is not None:
-        decision.outcome = "upstream_failed"  # the client has a part of an answer
-    call.reply.fail(error, close=decision.model == "")
-
-
-def _outcome(error: StokerError) -> str:
-    """1. ended by Stoker or by silence  2. a bug  3. the serve failed, or did not start  4. the serve or Stoker refused
-
-    The code of a refusal in a serve's own words does not count: it is not one of Stoker's.
-    """
-    is_cut = error.code == "cut" and isinstance(error, CapacityError)
-    if is_cut or (error.code == "stalled" and error.status in _SILENCE):
-        return error.code
-    if isinstance(error, OurBug):
-        return "bug"
-    return "upstream_failed" if isinstance(error, UpstreamError | StartFailed) else "refused"

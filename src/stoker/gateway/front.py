@@ -164,7 +164,7 @@ class Front:
                     )
                     call.reply.send_whole(200, JSON, msgspec.json.encode(document))
                 case RouteKind.COMPAT if self._endpoints.compat is not None:
-                    refuse_unless_offered(route.rest, caller, self.flow.settings.front_door.compat)
+                    refuse_unless_offered(route.rest, caller, self.flow.settings.compat)
                     if route.rest == "/models":
                         self._json(call, self._models(caller, ""))
                     else:
@@ -228,7 +228,7 @@ class Front:
 
     def _answers_as_llama_swap(self) -> bool:
         """Whether a path that llama-swap and llama.cpp both have is answered as the first does."""
-        compat = self.flow.settings.front_door.compat
+        compat = self.flow.settings.compat
         return compat.llama_swap and not compat.llama_cpp
 
     def _models(self, caller: Caller, wanted: str) -> dict[str, Any]:
@@ -244,7 +244,7 @@ class Front:
         data = [self._endpoints.models.serve(name, serve) for name, serve in names.listed(caller.may_use)]
         data += [self._endpoints.models.task(name) for name in self._tasks(caller)]
         data += [self._endpoints.models.orchestrator(one) for one in orchestrators.values()]
-        if self.flow.settings.front_door.compat.llama_cpp:
+        if self.flow.settings.compat.llama_cpp:
             data = [self._endpoints.models.with_load_status(entry) for entry in data]
         ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]} if data else {"first_id": None, "last_id": None}
         return {"object": "list", "data": data, "has_more": False, **ends}

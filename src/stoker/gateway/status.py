@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from stoker import __version__
+from stoker.domain.alias_choice import AliasChoice
 from stoker.domain.protocols import Clock
+from stoker.domain.serve import Serve
 from stoker.fleet.conversations import keeper as conversations
 from stoker.fleet.supervision.serve_registry import ServeStatistics
 from stoker.fleet.swapping import status_report
@@ -82,7 +84,7 @@ class StatusReport:
             "model_slot": status_report.model_slot(self._conductor),
             "slots": status_report.slots(self._conductor, now),
             "serves": self._serves(now),
-            "aliases": self._sources.aliases(),
+            "aliases": self._aliases(),
             "edges": self._sources.edges(),
             "routing": self._routing(),
             "orchestrators": self._orchestrators(),
@@ -108,6 +110,12 @@ class StatusReport:
         routing = dispatcher.router.status()
         return {**routing, "shadow": self._sources.shadow(), "classifier": self._sources.classifier()}
 
+    def _aliases(self) -> list[dict[str, Any]]:
+        """Those that can be promoted, then those for several serves, with the serve that answers now."""
+        names = self._flow.settings.names
+        moved = [one | {"serves": None, "pick": None} for one in self._sources.aliases()]
+        return moved + [_show_choice(choice, names.find(choice.name)) for choice in names.choices]
+
     def _orchestrators(self) -> list[dict[str, str]]:
         orchestrators = self._flow.settings.orchestrators
         return [] if orchestrators is None else orchestrators.configured()
@@ -127,6 +135,14 @@ class StatusReport:
             one["temperature"] = _temperature(one["state"], engine_state, name in warm_models)
             one["expected"] = (warm_models[name].why or None) if name in warm_models else None
         return found
+
+
+def _show_choice(choice: AliasChoice, serve: Serve | None) -> dict[str, Any]:
+    return {
+        "alias": choice.name, "serve": None if serve is None else serve.name, "configured": choice.serves[0],
+        "gate": None, "promoted_at": None, "evidence": None, "reason": None, "watched_for": None,
+        "serves": list(choice.serves), "pick": choice.pick.value,
+    }  # fmt: skip
 
 
 def _temperature(state: str, engine_state: str, is_warm: bool) -> str | None:

@@ -37,7 +37,7 @@ class UpstreamRequests:
     async def handle(self, call: Call, caller: Caller, rest: str) -> None:
         """`rest`: the path after `/upstream/`. Raises as `pass_on`, and ClientError 404 for an unknown serve."""
         settings = self._flow.settings
-        is_open = settings.front_door.compat.llama_swap and caller.key.scope >= Scope.ADMIN
+        is_open = settings.compat.llama_swap and caller.key.scope >= Scope.ADMIN
         name, path = self._split(caller, rest) if is_open else rest.partition("/")[::2]
         serve = settings.names.resolve(name, caller.may_use)
         if is_open and not path and not call.wire.path.endswith("/"):

@@ -71,6 +71,14 @@ def test_every_key_is_said_in_llama_cpps_words_and_the_embedded_engine_takes_the
     assert embedded.refusal(words(given)) is None
 
 
+def test_the_embedded_engine_takes_jinja_which_it_always_uses_and_cannot_switch_off() -> None:
+    assert embedded.refusal(["--jinja"]) is None
+    refused = embedded.refusal(["--no-jinja"])
+    assert refused is not None
+    assert "unrecognized arguments: --no-jinja" in refused
+    assert "--jinja, " not in refused, "no option to recommend"
+
+
 def test_a_chat_template_of_ones_own_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "t.jinja").write_text("x")
     given = serve(tmp_path, chat_template="t.jinja")
@@ -105,12 +113,13 @@ def test_each_word_reaches_llama_cpps_own_parameters(tmp_path: Path, mark: None)
         tmp_path, batched_tokens=64, kv_cache_type="q8_0", attention_backend=("flash",), prefix_caching=False,
         reasoning_parser="deepseek-legacy", chat_template="t.jinja", thinking=False, sampling=SAMPLING, metrics=False,
     )  # fmt: skip
-    options = embedded.option_parser().parse_args(plan.plan(given, LaunchPlace(1, "sesame")).argv[4:])
+    options = embedded.option_parser().parse_args([*plan.plan(given, LaunchPlace(1, "sesame")).argv[4:], "--jinja"])
     params = embedded.engine_parameters(xllamacpp, options)
     q8_0, sampling = xllamacpp.ggml_type.GGML_TYPE_Q8_0, params.sampling
     assert (params.n_batch, params.cache_type_k, params.cache_type_v) == (64, q8_0, q8_0)
     assert params.flash_attn_type == xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_ENABLED
     assert (params.cache_prompt, params.chat_template, params.endpoint_metrics) == (False, "a template", False)
+    assert params.use_jinja
     legacy = xllamacpp.common_reasoning_format.COMMON_REASONING_FORMAT_DEEPSEEK_LEGACY
     assert (params.enable_reasoning, params.reasoning_format) == (0, legacy)
     assert (sampling.temp, sampling.top_p, sampling.top_k, sampling.min_p, sampling.penalty_repeat) == (

@@ -17,6 +17,7 @@ from stoker.domain.nearest import nearest
 from stoker.domain.routing import AUTO, RouterSettings
 from stoker.domain.serve import Serve, Status
 from stoker.domain.tier import Tier
+from stoker.request.decide.aliases import with_aliases
 from stoker.request.decide.names import Names
 
 DEFAULT_VARIABLE = "STOKER_KEY"
@@ -129,6 +130,13 @@ def key_of(front_door: FrontDoor, variable: str | None) -> ClientKey:
     kind, _, place = source.partition(":")
     own = place if kind == "env" and _VARIABLE.fullmatch(place) else DEFAULT_VARIABLE
     return ClientKey(variable or own, bool(keys) or variable is not None, source)
+
+
+def with_all_aliases(settings: Settings) -> tuple[Serve, ...]:
+    """The serves with the aliases of `[alias]` as the file has them: of those for several serves, with the first."""
+    owners = {name: serve.name for serve in settings.serves for name in serve.names()}
+    first = {choice.name: owners.get(choice.serves[0], "") for choice in settings.alias_choices}
+    return with_aliases(settings.serves, first | {alias.name: alias.serve for alias in settings.aliases})
 
 
 def choose_serve(

@@ -101,7 +101,7 @@ def _model(settings: Settings, wanted: str | None) -> tuple[Serve, str, bool]:
     if router is not None and wanted is not None and (found := facts.common_serve(router, settings.serves, wanted)):
         return found, wanted, True
     tasks = router.listed if router is not None else ()
-    return *facts.choose_serve(settings.serves, wanted, settings.source or "the demo", tasks), False
+    return *facts.choose_serve(facts.with_all_aliases(settings), wanted, settings.source or "the demo", tasks), False
 
 
 def _trained(serve: Serve) -> int | None:

@@ -95,7 +95,7 @@ def _show(control: Control, json: bool) -> None:
         return
     rows = [
         (
-            one["alias"], one["serve"], one["gate"] or "-",
+            one["alias"], _meaning(one), one["gate"] or "-",
             _time(one["promoted_at"]),
             one["evidence"] or one["reason"] or "-",
             "-" if one["watched_for"] is None else f"{one['watched_for']:.0f} s",
@@ -103,6 +103,13 @@ def _show(control: Control, json: bool) -> None:
         for one in aliases
     ]  # fmt: skip
     terminal.table(("ALIAS", "MEANS", "GATE", "SINCE", "BY", "WATCHED FOR"), rows)
+
+
+def _meaning(one: dict[str, Any]) -> str:
+    """The serve; of an alias for several also these, and how one is picked."""
+    if not one.get("serves"):
+        return str(one["serve"])
+    return f"{one['serve'] or '-'} ({one['pick']} of {', '.join(one['serves'])})"
 
 
 def _time(at: float | None) -> str:

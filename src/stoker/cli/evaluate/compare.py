@@ -113,7 +113,8 @@ def _resolved(installation: Installation, name: str) -> tuple[str, Cost | None]:
 def _meant(installation: Installation, name: str) -> str:
     aliases: dict[str, str] = {}
     if installation.settings is not None:
-        aliases = {one.name: one.serve for one in installation.settings.aliases}
+        aliases = {choice.name: choice.serves[0] for choice in installation.settings.alias_choices}
+        aliases |= {one.name: one.serve for one in installation.settings.aliases}
     try:
         with installation.control() as control:
             aliases |= {one["alias"]: one["serve"] for one in control.document("/status").get("aliases", [])}

@@ -69,6 +69,7 @@ def option_parser() -> _Parser:
     ours("--parent", type=int, default=None)
     ours("--metrics", action="store_true")
     ours("--no-slots", dest="slots", action="store_false", default=False)
+    ours("--jinja", action="store_true")  # no effect: templates are always Jinja here
     ours("-np", "--parallel", type=int, default=1, help="sequences at once")
     ours("-c", "--ctx-size", type=int, default=0, help="context of all sequences together")
     ours("-t", "--threads", type=int, default=None, help="threads")

@@ -84,6 +84,11 @@ class Names:
         text = f"no model is named {model[:100]!r}; {hint}{self._alias_hint(model, near, may_use)}".removesuffix(".")
         raise ClientError(text, code="unknown_model", status=404, param="model")
 
+    @property
+    def choices(self) -> tuple[AliasChoice, ...]:
+        """The aliases for several serves."""
+        return tuple(self._choices.values())
+
     def choice(self, alias: str) -> AliasChoice | None:
         """What an alias for several serves chooses from; None: it is no such alias."""
         return self._choices.get(alias)

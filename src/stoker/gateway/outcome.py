@@ -1,0 +1,48 @@
+"""How a request ended: what its decision says, and what its client gets after a failure."""
+
+from __future__ import annotations
+
+from stoker.domain.decision import Decision
+from stoker.domain.errors import CapacityError, OurBug, StartFailed, StokerError, UpstreamError
+from stoker.exchange.call import Call
+from stoker.request.codec.upstream_errors import recorded_code
+
+_SILENCE = (408, 504)
+"""Statuses of `stalled`: the client, or the serve, was silent for too long."""
+
+
+def record_answer(call: Call) -> None:
+    """The reply is complete. If it is an error in the serve's own words, record it as that."""
+    reply = call.reply
+    decision: Decision = call.decision
+    if reply.error is not None:
+        decision.outcome, decision.reason = _outcome(reply.error), recorded_code(reply.error)
+    else:
+        decision.outcome = "served" if reply.status < 400 else "refused"
+
+
+def report_failure(call: Call, error: StokerError) -> None:
+    """The request failed. Record why, and tell the client, if it is still there."""
+    decision: Decision = call.decision
+    decision.reason = recorded_code(error)
+    if call.is_abandoned:
+        decision.outcome = "client_left"
+        call.reply.abandon()
+        return
+    decision.outcome = _outcome(error)
+    if decision.outcome == "refused" and call.reply.first_byte_at is not None:
+        decision.outcome = "upstream_failed"  # the client has a part of an answer
+    call.reply.fail(error, close=decision.model == "")
+
+
+def _outcome(error: StokerError) -> str:
+    """1. ended by Stoker or by silence  2. a bug  3. the serve failed, or did not start  4. the serve or Stoker refused
+
+    The code of a refusal in a serve's own words does not count: it is not one of Stoker's.
+    """
+    is_cut = error.code == "cut" and isinstance(error, CapacityError)
+    if is_cut or (error.code == "stalled" and error.status in _SILENCE):
+        return error.code
+    if isinstance(error, OurBug):
+        return "bug"
+    return "upstream_failed" if isinstance(error, UpstreamError | StartFailed) else "refused"
