@@ -318,7 +318,10 @@ class TestUnreadable:
     ],
 )
 def test_paths_of_other_programs_are_on_by_default_only_on_loopback(
-    loaded: Loaded, host: str, compat: str, expected: CompatPaths
+    loaded: Loaded, tmp_path: Path, host: str, compat: str, expected: CompatPaths
 ) -> None:
-    key = 'keys = [{ name = "k", value = "%s" }]' % ("x" * 32)
-    assert loaded(f'[front_door]\nhost = "{host}"\n{key}\n[compat]\n{compat}\n').compat == expected
+    secret = tmp_path / "key"
+    secret.write_text("x" * 32)
+    secret.chmod(0o600)
+    text = f'[front_door]\nhost = "{host}"\nkeys = [{{ name = "k", value = "file:{secret}" }}]\n[compat]\n{compat}\n'
+    assert loaded(text).compat == expected
