@@ -30,7 +30,7 @@ class FlowSettings:
     """What clients must not see in an engine's error texts, besides the keys of the front door and of `names`."""
     body_budget: int = MIN_BUDGET
     """Bytes of request bodies that may be held at once."""
-    compat: CompatPaths = CompatPaths()
+    compat: CompatPaths = field(default_factory=CompatPaths)
     spool: str = ""
     """The directory for bodies that are too large for memory; empty: the system's one for temporary files."""
 
