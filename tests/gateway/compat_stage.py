@@ -28,6 +28,7 @@ SLOTS = (Slot("gpu", swap=SwapPolicy(drain_timeout=5.0)),)
 SERVES = (
     a_serve("a", slot="gpu", aliases=("org/alias",), engine="llama.cpp", title="Model A", description="the first"),
     a_serve("b", slot="gpu", engine="llama.cpp"),
+    a_serve("other", engine="openai"),
     a_serve("far", base_url="http://127.0.0.1:9", engine="openai"),
 )
 BOTH = CompatPaths(llama_swap=True, llama_cpp=True)

@@ -132,7 +132,6 @@ async def test_completion_and_infill_reach_the_engine_that_their_model_names(sta
         talk.reply(b'{"content":"y"}')
         assert (await client.reply()).json() == {"content": "y"}
         assert (await stage.post(path, {"prompt": "x"})).json()["error"]["code"] == "bad_json"
-        assert (await stage.post(path, {"model": "far"})).json()["error"]["code"] == "not_listed"
 
 
 @compat_story(CompatPaths(llama_swap=False, llama_cpp=False))
@@ -143,3 +142,10 @@ async def test_switched_off_the_lists_are_as_before_and_the_paths_do_not_exist(s
     for path in ("/models/load", "/models/unload", "/infill", "/completion"):
         assert (await stage.post(path, {"model": "a"})).json()["error"]["code"] == "no_route"
     assert stage.phase("a") == "stopped"
+
+
+@compat_story(CompatPaths(llama_swap=False, llama_cpp=True))
+async def test_an_engine_that_is_not_llama_cpp_does_not_get_its_paths(stage: CompatStage) -> None:
+    for path in ("/completion", "/infill"):
+        assert (await stage.post(path, {"model": "far"})).json()["error"]["code"] == "not_listed"
+    assert (await stage.get("/props?model=far")).json()["error"]["code"] == "not_listed"

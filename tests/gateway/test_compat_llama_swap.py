@@ -180,3 +180,14 @@ async def test_health_is_llama_swaps_where_only_llama_swap_is_answered(stage: Co
 @compat_story()
 async def test_health_is_llama_cpps_where_both_are(stage: CompatStage) -> None:
     assert (await stage.get("/health")).json() == {"status": "ok"}
+
+
+@compat_story()
+async def test_paths_of_llama_cpp_reach_any_engine_as_with_llama_swap(stage: CompatStage) -> None:
+    for method, path in (("POST", "/completion"), ("POST", "/infill"), ("GET", "/props?model=other")):
+        client = await stage.client()
+        await client.send(compose_request(method, path, {"model": "other"} if method == "POST" else None))
+        talk = await stage.asked()
+        assert talk.head.startswith(f"{method} {path} ".encode())
+        talk.reply({"ok": 1})
+        assert (await client.reply()).status == 200

@@ -32,7 +32,7 @@ class ModelList:
             about["identity"] = serve.identity.value
         if serve.metadata:
             about["metadata"] = dict(serve.metadata)
-        shown = {"display_name": serve.title} if serve.title else {}
+        shown = {"display_name": serve.title, "name": serve.title} if serve.title else {}
         if serve.description:
             shown["description"] = serve.description
         return {**self._entry(name), **shown, "context_length": serve.context, "stoker": about}

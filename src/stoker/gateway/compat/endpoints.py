@@ -94,7 +94,7 @@ class CompatEndpoints:
         if path in ("/infill", "/completion"):
             body = await read_body(call.wire, self._flow.settings.front_door.body_limit)
             serve = names.resolve(_model_of(body), caller.may_use)
-            await self._upstream.pass_on(call, caller, serve, path[1:], body=body)
+            await self._upstream.pass_on(call, caller, serve, path[1:], self._passes_to_any_engine, body)
         elif path == "/props":
             await self._props(call, caller, query)
         elif path == "/models/sse":
@@ -128,6 +128,11 @@ class CompatEndpoints:
             await self._control.begin_unload(serve)
         return _JSON, b'{"success":true}'
 
+    @property
+    def _passes_to_any_engine(self) -> bool:
+        """Whether llama.cpp's paths are passed on to engines of which it is unknown whether they have them."""
+        return self._flow.settings.compat.llama_swap
+
     # -- llama.cpp -----------------------------------------------------------------------------------------------
 
     async def _props(self, call: Call, caller: Caller, query: Mapping[str, str]) -> None:
@@ -138,7 +143,7 @@ class CompatEndpoints:
         serve = self._flow.settings.names.resolve(model, caller.may_use)
         if query.get("autoload", "true") not in ("true", "1") and not self._conductor.residency.is_loaded(serve.name):
             raise ClientError("model is not loaded", code="not_loaded", param="model")
-        await self._upstream.pass_on(call, caller, serve, "props")
+        await self._upstream.pass_on(call, caller, serve, "props", self._passes_to_any_engine)
 
     async def _send_events(self, call: Call, caller: Caller) -> None:
         seen: dict[str, tuple[str, int | None]] = {}
