@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stoker.config.load import find, load
-from stoker.domain.access import FrontDoor, Media, Settings
+from stoker.domain.access import CompatPaths, FrontDoor, Media, Settings
 from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ConfigError
 from stoker.domain.key import Scope
@@ -21,6 +21,7 @@ Loaded = Callable[[str], Settings]
 def test_an_empty_file_is_a_front_door_with_defaults(loaded: Loaded, tmp_path: Path) -> None:
     settings = loaded("")
     assert settings.front_door == FrontDoor()
+    assert settings.compat == CompatPaths(llama_swap=True, llama_cpp=True)
     assert settings.serves == ()
     assert settings.slots == ()
     assert settings.source == str(tmp_path / "stoker.toml")
@@ -305,3 +306,22 @@ class TestUnreadable:
         settings = load(Path("stoker.toml"))
         assert settings.source == str(tmp_path / "stoker.toml")
         assert os.path.isabs(settings.serves[0].model)
+
+
+@pytest.mark.parametrize(
+    ("host", "compat", "expected"),
+    [
+        ("127.0.0.1", "", CompatPaths(llama_swap=True, llama_cpp=True)),
+        ("::1", "llama_cpp = false", CompatPaths(llama_swap=True, llama_cpp=False)),
+        ("0.0.0.0", "", CompatPaths()),
+        ("0.0.0.0", "llama_swap = true", CompatPaths(llama_swap=True, llama_cpp=False)),
+    ],
+)
+def test_paths_of_other_programs_are_on_by_default_only_on_loopback(
+    loaded: Loaded, tmp_path: Path, host: str, compat: str, expected: CompatPaths
+) -> None:
+    secret = tmp_path / "key"
+    secret.write_text("x" * 32)
+    secret.chmod(0o600)
+    text = f'[front_door]\nhost = "{host}"\nkeys = [{{ name = "k", value = "file:{secret}" }}]\n[compat]\n{compat}\n'
+    assert loaded(text).compat == expected

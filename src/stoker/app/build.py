@@ -9,6 +9,7 @@ from __future__ import annotations
 import hmac
 import logging
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 from stoker.access.key_admin import KeyAdmin
@@ -33,6 +34,7 @@ from stoker.fleet.memory.host import host_memory
 from stoker.fleet.monitoring.watchdog_view import ConductorView
 from stoker.fleet.watchdog.watchdog import WatchdogLoop
 from stoker.gateway.admin import Admin
+from stoker.gateway.compat.endpoints import CompatEndpoints
 from stoker.gateway.decisions import DecisionPages
 from stoker.gateway.flow import Flow
 from stoker.gateway.front import Endpoints, Front
@@ -43,6 +45,7 @@ from stoker.gateway.response_turns import ResponseTurns, SummarySeals
 from stoker.gateway.responses import StoredResponses
 from stoker.gateway.scratchpads import ScratchpadPages
 from stoker.gateway.status import StatusReport, StatusSources
+from stoker.gateway.upstream import UpstreamRequests
 from stoker.gateway.usage import UsagePages
 from stoker.orchestrate.memory.pads import Scratchpads
 from stoker.orchestrate.orchestrators import OrchestratorContext
@@ -175,6 +178,7 @@ def _build_front(context: BuildContext, parts: ProgramParts) -> Front:
         OllamaEndpoints(store.metrics.observe_legacy),
         UsagePages(parts.access.store, clock.wall),
         parts.gateway.responses,
+        CompatEndpoints(flow, conductor, UpstreamRequests(flow), Path(context.settings.paths.logs)),
     )
     return Front(flow, parts.access.control, endpoints, store.metrics.observe_refusal)
 

@@ -84,6 +84,7 @@ class FlowSetup:
             ImageFetcher(settings.media),
             (*keys_of(settings.front_door, settings.serves), *secrets),
             budget_for(settings.front_door, self._memory),
+            settings.compat,
             settings.paths.state,
         )
 

@@ -13,6 +13,7 @@ from stoker.config.line_numbers import KeyPath as KeyPath
 from stoker.config.orchestrator_files import OrchestratorFiles
 from stoker.config.paths import VAULT, absolute, default_state, default_vault, in_vault
 from stoker.config.secrets import UnreadableSecret, key_weakness, read_secret
+from stoker.config.tables.compat import build_compat
 from stoker.config.tables.edge import build_edges
 from stoker.config.tables.file import File, PathsTable, RequiresTable, ServeTable, SlotTable, SwapTable
 from stoker.config.tables.gates import build_aliases, build_choices, build_gates, task_names
@@ -128,6 +129,7 @@ def build(
         alias_choices=build_choices(file.alias),
         orchestrators=build_orchestrators(file.orchestrator, *orchestrator_files),
         edges=build_edges(file.edge, _edge_keys(secrets), directory),
+        compat=build_compat(file.compat, file.front_door.host),
         media=build_media(file.media),
         responses=ResponseStorage(**file.responses.model_dump()),
         router=build_router(file.router, file.tier, clouds, profile, task_names(file.alias)),

@@ -6,7 +6,7 @@ from importlib import resources
 from pathlib import Path
 
 from stoker.config.build import SPOKEN
-from stoker.domain.access import FrontDoor, Paths, Settings, WarmPool
+from stoker.domain.access import CompatPaths, FrontDoor, Paths, Settings, WarmPool
 from stoker.domain.orchestrator import Orchestrator
 from stoker.domain.serve import Serve, Slot
 
@@ -30,6 +30,7 @@ def demo(state: Path, port: int, models: Path | None = None) -> Settings:
         slots=(Slot(name=SLOT),),
         serves=tuple(_serve(name, folder / f"{name}.gguf", state) for name in _ALIASES),
         orchestrators=(Orchestrator(name="pair", worker="ember", check_names=False),),
+        compat=CompatPaths(llama_swap=True, llama_cpp=True),
         warm=WarmPool(0),  # a megabyte needs no keeping
     )
 

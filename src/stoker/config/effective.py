@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from stoker.config.rules.serves import COMMAND_IGNORES, CONTAINER_IGNORES, EXTERNAL_IGNORES
+from stoker.config.tables.compat import CompatTable
 from stoker.config.tables.edge import show_edge
 from stoker.config.tables.file import (
     ConversationsTable,
@@ -61,6 +62,7 @@ def show(settings: Settings) -> dict[str, object]:
         | {name: {"serve": meant} for name, meant in (router.aliases if router is not None else {}).items()},
         "orchestrator": {one.name: show_orchestrator(one) for one in settings.orchestrators},
         "edge": {edge.name: show_edge(edge) for edge in settings.edges},
+        "compat": CompatTable.show(settings.compat),
         "media": MediaTable.show(settings.media),
         "responses": ResponsesTable.show(settings.responses),
         "router": None if router is None else show_router(router),

@@ -34,6 +34,14 @@ class TlsSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class CompatPaths:
+    """Which paths of other programs are answered: those by which their clients load and unload models."""
+
+    llama_swap: bool = False
+    llama_cpp: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class FrontDoor(Bounds):
     """Where Stoker listens, and who may use it."""
 
@@ -174,6 +182,7 @@ class Settings:
     alias_choices: tuple[AliasChoice, ...] = ()
     orchestrators: tuple[Orchestrator, ...] = ()
     edges: tuple[Edge, ...] = ()
+    compat: CompatPaths = CompatPaths()
     media: Media = Media()
     responses: ResponseStorage = ResponseStorage()
     router: RouterSettings | None = None

@@ -2,6 +2,7 @@
 
 front   every request: its key, its route; inference goes to `flow`
 flow    one inference request from end to end           settings   what a reload gives to the flow
+upstream  requests that go to an engine's own path      compat    the paths of llama-swap and llama.cpp's router
 outcome  how it ended, in its decision and for its client
 admin   POST /admin/VERB                                decisions  GET /admin/decisions
 status  /status and /metrics                            models     entries of /v1/models

@@ -21,7 +21,6 @@ import msgspec
 from stoker.access.access_control import AccessControl, refuse_repeated
 from stoker.access.caller import Caller, require
 from stoker.access.refusals import Refusals
-from stoker.domain.decision import Candidate
 from stoker.domain.dialect import OLLAMA_API, Dialect
 from stoker.domain.errors import ClientError, ClientLeft, OurBug, StokerError
 from stoker.domain.key import Scope
@@ -30,12 +29,14 @@ from stoker.domain.routing import is_reserved
 from stoker.domain.serve import Serve
 from stoker.exchange.call import Call
 from stoker.gateway.admin import Admin
+from stoker.gateway.compat.endpoints import CompatEndpoints, refuse_unless_offered
 from stoker.gateway.flow import Flow
 from stoker.gateway.hand_over import HandOverRequests
 from stoker.gateway.models import ModelList
 from stoker.gateway.ollama import OllamaEndpoints
 from stoker.gateway.responses import StoredResponses, owner_of
 from stoker.gateway.status import StatusReport
+from stoker.gateway.upstream import UpstreamRequests
 from stoker.gateway.usage import UsagePages
 from stoker.request.accept.body import read_body
 from stoker.request.accept.idle_connections import IdleConnections
@@ -46,22 +47,6 @@ from stoker.store.metrics import CONTENT_TYPE
 
 log = logging.getLogger("stoker.front")
 JSON = [(b"content-type", b"application/json")]
-
-UPSTREAM: dict[str, dict[tuple[str, str], bool]] = {
-    "llama.cpp": {
-        ("GET", "health"): False, ("GET", "v1/models"): False, ("GET", "props"): False, ("GET", "metrics"): False,
-        ("POST", "tokenize"): False, ("POST", "detokenize"): False, ("POST", "apply-template"): False,
-        ("POST", "v1/responses/input_tokens"): False, ("POST", "v1/chat/completions/input_tokens"): False,
-        ("POST", "infill"): True, ("POST", "completion"): True, ("POST", "embedding"): True,
-        ("POST", "rerank"): True,
-    },
-    "openai": {
-        ("GET", "health"): False, ("GET", "v1/models"): False, ("GET", "version"): False, ("GET", "metrics"): False,
-        ("POST", "tokenize"): False, ("POST", "detokenize"): False, ("POST", "v1/score"): True,
-    },
-}  # fmt: skip
-"""The exact paths that `/upstream/SERVE/PATH` passes on, per engine; True: the request takes one of the serve's places.
-None of them changes a serve's state: no slot save, sleep, load, or change of props."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +59,7 @@ class Endpoints:
     ollama: OllamaEndpoints = field(default_factory=OllamaEndpoints)
     usage: UsagePages | None = None
     responses: StoredResponses | None = None
+    compat: CompatEndpoints | None = None
 
 
 class Front:
@@ -95,6 +81,7 @@ class Front:
         self.idle = IdleConnections()
         self.hand_over = HandOverRequests(self.idle, lambda: flow.settings.front_door)
         self.routes = Routes(flow.settings.front_door.prefixes)
+        self.upstream = UpstreamRequests(flow)
         self._endpoints = endpoints
         self._refusals = Refusals(on_refused, self._loop.time)
 
@@ -149,7 +136,7 @@ class Front:
         try:
             match route.kind:
                 case RouteKind.UPSTREAM:
-                    await self._upstream(call, caller, route)
+                    await self.upstream.handle(call, caller, route.rest)
                 case RouteKind.ADMIN if route.rest == "hand-over":
                     require(caller, Scope.ADMIN)
                     if not wire.is_local or wire.method != "POST":
@@ -176,6 +163,12 @@ class Front:
                         owner_of(call, caller), wire.method, route.kind, route.rest, _query(wire), body
                     )
                     call.reply.send_whole(200, JSON, msgspec.json.encode(document))
+                case RouteKind.COMPAT if self._endpoints.compat is not None:
+                    refuse_unless_offered(route.rest, caller, self.flow.settings.compat)
+                    if route.rest == "/models":
+                        self._json(call, self._models(caller, ""))
+                    else:
+                        await self._endpoints.compat.handle(call, caller, route.rest, _query(wire))
                 case RouteKind.STATUS:
                     require(caller, Scope.OBSERVE)
                     self._json(call, self._endpoints.status.document())
@@ -228,8 +221,15 @@ class Front:
             self._json(call, {"name": "stoker", "models": "/v1/models", "status": "/status"})
         elif route.kind is RouteKind.READY and draining:
             self._whole(call, 503, JSON, b'{"status":"draining"}')
+        elif call.wire.path == "/health" and not draining and self._answers_as_llama_swap():
+            self._whole(call, 200, [(b"content-type", b"text/plain")], b"OK")
         else:
             self._json(call, {"status": "draining" if draining else "ok"})
+
+    def _answers_as_llama_swap(self) -> bool:
+        """Whether a path that llama-swap and llama.cpp both have is answered as the first does."""
+        compat = self.flow.settings.compat
+        return compat.llama_swap and not compat.llama_cpp
 
     def _models(self, caller: Caller, wanted: str) -> dict[str, Any]:
         """The list in a form that OpenAI and Anthropic clients both read; or one entry of it."""
@@ -244,6 +244,8 @@ class Front:
         data = [self._endpoints.models.serve(name, serve) for name, serve in names.listed(caller.may_use)]
         data += [self._endpoints.models.task(name) for name in self._tasks(caller)]
         data += [self._endpoints.models.orchestrator(one) for one in orchestrators.values()]
+        if self.flow.settings.compat.llama_cpp:
+            data = [self._endpoints.models.with_load_status(entry) for entry in data]
         ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]} if data else {"first_id": None, "last_id": None}
         return {"object": "list", "data": data, "has_more": False, **ends}
 
@@ -276,28 +278,6 @@ class Front:
         serves, tasks = names.listed(caller.may_use), [*self._tasks(caller), *orchestrators]
         answer = self._endpoints.ollama.handle(path, body, serves, tasks, find, self._endpoints.models.is_up)
         return b"application/json", msgspec.json.encode(answer)
-
-    async def _upstream(self, call: Call, caller: Caller, route: Route) -> None:
-        name, _, rest = route.rest.partition("/")
-        serve = self.flow.settings.names.resolve(name, caller.may_use)
-        method = call.wire.method
-        allowed = UPSTREAM.get(serve.engine, {})
-        takes_place = allowed.get((method, rest))
-        if takes_place is None:
-            listed = ", ".join(f"{m} /{p}" for m, p in allowed)
-            text = f"{method} /{rest[:100]} is not passed on to serve '{serve.name}'; these requests are: {listed}"
-            raise ClientError(text, code="not_listed", status=404)
-        if takes_place and serve.keep_conversations:
-            text = f"POST /{rest} is not passed on to serve '{serve.name}', which keeps conversations: use /v1/..."
-            raise ClientError(text, code="not_listed", status=404)
-        if method == "GET":
-            require(caller, Scope.OBSERVE)
-        body = await read_body(call.wire, self.flow.settings.front_door.body_limit)
-        call.decision.candidates = [Candidate(serve.name)]
-        call.decision.serve = serve.name
-        query = call.wire.query.decode("latin-1")
-        full = f"/{rest}?{query}" if query else f"/{rest}"
-        await self.flow.pass_through(call, caller, serve, takes_place, method, full, body)
 
     def _json(self, call: Call, answer: Mapping[str, Any]) -> None:
         self._whole(call, 200, JSON, msgspec.json.encode(answer))

@@ -8,6 +8,7 @@ from typing import Any
 from stoker.domain.orchestrator import Orchestrator
 from stoker.domain.serve import Serve, ServeIdentity
 from stoker.fleet.swapping.conductor import Conductor
+from stoker.gateway.compat.model_control import llama_cpp_state
 
 
 class ModelList:
@@ -31,10 +32,24 @@ class ModelList:
             about["identity"] = serve.identity.value
         if serve.metadata:
             about["metadata"] = dict(serve.metadata)
-        shown = {"display_name": serve.title} if serve.title else {}
+        shown = {"display_name": serve.title, "name": serve.title} if serve.title else {}
         if serve.description:
             shown["description"] = serve.description
         return {**self._entry(name), **shown, "context_length": serve.context, "stoker": about}
+
+    def with_load_status(self, entry: dict[str, Any]) -> dict[str, Any]:
+        """`entry` with the `status` by which clients of llama.cpp's router see whether a model is loaded.
+
+        A name without a serve of its own is always `loaded`: a client could not load it.
+        """
+        serve, state = entry["stoker"]["serve"], entry["stoker"]["state"]
+        status: dict[str, Any] = {"value": "loaded" if serve is None else llama_cpp_state(state), "args": []}
+        if status["value"] == "unloaded" and self._conductor.failure_code(serve):
+            status |= {"failed": True, "exit_code": 1}
+        modalities = {
+            "input_modalities": entry["stoker"].get("modalities", ["text"]), "output_modalities": ["text"],
+        }  # fmt: skip
+        return {**entry, "status": status, "architecture": modalities}
 
     def task(self, name: str) -> dict[str, Any]:
         """The entry of a name that asks Stoker to choose a serve for each request."""

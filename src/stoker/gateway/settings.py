@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from stoker.domain.access import FrontDoor, Media
+from stoker.domain.access import CompatPaths, FrontDoor, Media
 from stoker.domain.serve import Serve
 from stoker.orchestrate.orchestrators import Orchestrators
 from stoker.request.accept.budget import MIN_BUDGET
@@ -30,6 +30,7 @@ class FlowSettings:
     """What clients must not see in an engine's error texts, besides the keys of the front door and of `names`."""
     body_budget: int = MIN_BUDGET
     """Bytes of request bodies that may be held at once."""
+    compat: CompatPaths = field(default_factory=CompatPaths)
     spool: str = ""
     """The directory for bodies that are too large for memory; empty: the system's one for temporary files."""
 

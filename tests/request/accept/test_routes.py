@@ -30,7 +30,7 @@ def refused(raw: str, method: str = "POST") -> ClientError:
     ("asked", "hint"),
     [
         ("/chat/completions", "did you mean '/v1/chat/completions'? Then the client's base URL has to end with /v1"),
-        ("/models", "did you mean '/v1/models'? Then the client's base URL has to end with /v1"),
+        ("/embeddings", "did you mean '/v1/embeddings'? Then the client's base URL has to end with /v1"),
         ("/v1/v1/messages", "did you mean '/v1/messages'? Then the client adds /v1 itself"),
         ("/v1/chat/completion", "did you mean '/v1/chat/completions'?"),
         ("/x", "see /status and /v1/models"),

@@ -125,9 +125,9 @@ def configured_fingerprint(place: ConfiguredPlace, name: str, report: EngineRepo
 
 def _open_pages(serve: Serve) -> set[str]:
     """What the front door lets through: so that it says the same of itself here as when it serves."""
-    from stoker.gateway.front import UPSTREAM
+    from stoker.gateway.upstream import PATHS
 
-    return {page for method, page in UPSTREAM.get(serve.engine, {}) if method == "GET"}
+    return {page for method, page in PATHS.get(serve.engine, {}) if method == "GET"}
 
 
 async def _stop(pid: int, grace: float) -> None:

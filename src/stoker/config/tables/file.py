@@ -9,6 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from stoker.config.tables.compat import CompatTable
 from stoker.config.tables.edge import EdgeTable
 from stoker.config.tables.gates import AliasRow, GateTable
 from stoker.config.tables.keys import AppTable, KeyTable
@@ -456,6 +457,7 @@ class File(Section):
     edge: dict[str, EdgeTable] = setting(
         {}, "Workers whose address may change, and the ingress that leads to them: `[edge.NAME]`."
     )
+    compat: CompatTable = setting(CompatTable(), "Paths of other programs that are answered.")
     media: MediaTable = setting(MediaTable(), "Images that requests give by URL.")
     responses: ResponsesTable = setting(
         ResponsesTable(), "Responses and conversations that clients of the Responses API store."

@@ -197,6 +197,17 @@ class Conductor:
         percent = self._fleet.load_percent(name)  # 5
         return "is loading" if percent is None else f"is loading, {percent} %"
 
+    def load_percent(self, name: str) -> int | None:
+        """How far the start of a serve is, in percent; None: it does not start, or its engine does not say."""
+        state = self.scheduler.serves.get(name)
+        is_starting = state is not None and state.phase is ServePhase.STARTING
+        return self._fleet.load_percent(name) if is_starting else None
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether Stoker shuts down."""
+        return self._closing
+
     def failure_code(self, name: str) -> str:
         """The code of a serve's last failure; empty: it is ready, or never failed."""
         state = self.scheduler.serves.get(name)

@@ -29,6 +29,7 @@ class RouteKind(Enum):
     OLLAMA = "ollama"
     RESPONSES = "responses"
     CONVERSATIONS = "conversations"
+    COMPAT = "compat"
     ROOT = "root"
 
 
@@ -68,6 +69,19 @@ _PLAIN = {
     "/api/show": Route(RouteKind.OLLAMA, rest="/api/show", methods=("POST",)),
     "/api/pull": Route(RouteKind.OLLAMA, rest="/api/pull", methods=("POST",)),
     **{
+        path: Route(RouteKind.COMPAT, rest=path, methods=_GET)
+        for path in ("/running", "/logs", "/logs/stream", "/models", "/models/sse", "/props")
+    },
+    "/unload": Route(RouteKind.COMPAT, rest="/unload", methods=("GET",), has_side_effects=True),
+    **{
+        path: Route(RouteKind.COMPAT, rest=path, methods=("POST",), has_side_effects=True)
+        for path in ("/api/models/unload", "/models/load", "/models/unload", "/infill", "/completion")
+    },
+    **{
+        path: Route(RouteKind.INFERENCE, ENDPOINTS["/v1/rerank"], methods=("POST",), has_side_effects=True)
+        for path in ("/rerank", "/reranking", "/v1/reranking")
+    },
+    **{
         path: Route(RouteKind.INFERENCE, endpoint, methods=(endpoint.method,), has_side_effects=True)
         for path, endpoint in ENDPOINTS.items()
     },
@@ -75,6 +89,8 @@ _PLAIN = {
 _TREES = {
     "/upstream/": Route(RouteKind.UPSTREAM, has_side_effects=True),
     "/admin/": Route(RouteKind.ADMIN, has_side_effects=True),
+    "/api/models/unload/": Route(RouteKind.COMPAT, methods=("POST",), has_side_effects=True),
+    "/logs/stream/": Route(RouteKind.COMPAT, methods=_GET),
     "/v1/models/": _PLAIN["/v1/models"],
     "/v1/responses/": Route(RouteKind.RESPONSES, has_side_effects=True),
     "/v1/conversations/": _PLAIN["/v1/conversations"],
@@ -153,6 +169,8 @@ class Routes:
                 rest = path[len(tree) :].rstrip("/")
                 if route.kind is RouteKind.MODELS:
                     return route._replace(rest=unquote(rest))
+                if route.kind is RouteKind.COMPAT:
+                    return route._replace(rest=f"{tree}{unquote(rest)}")
                 if tree.startswith("/v1/"):
                     return route._replace(rest=rest)
                 refuse_hidden(path)

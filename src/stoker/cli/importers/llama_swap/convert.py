@@ -35,7 +35,7 @@ _DROPPED: Mapping[str, str] = {
     "ui": "Stoker has no sessions",
     "performance": "stoker top and /metrics show the memory of devices",
     "startPort": "each start gets a free port",
-    "upstream": "only Stoker's own list of paths below /upstream starts a model",
+    "upstream": "every path below /upstream loads its model",
     "profiles": "use [alias.NAME] serve = \"...\", change it, and type stoker reload",
     "tailcat": "Stoker has no such network of its own",
 }  # fmt: skip

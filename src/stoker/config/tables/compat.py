@@ -1,0 +1,31 @@
+"""`[compat]`: the paths of other programs, for clients that load and unload models by them."""
+
+from __future__ import annotations
+
+from stoker.config.local_address import is_loopback
+from stoker.config.tables.section import Section, setting
+from stoker.domain.access import CompatPaths
+
+
+class CompatTable(Section):
+    """Paths of other programs that Stoker answers, beside its own."""
+
+    llama_swap: bool | None = setting(
+        None,
+        "Those of llama-swap: `/running`, `/unload`, `/logs` and others, and every path below `/upstream/SERVE/`. "
+        "Default: only if `front_door.host` is a loopback address.",
+    )
+    llama_cpp: bool | None = setting(
+        None,
+        "Those of llama.cpp's router: `/models/load`, `/models/unload`, `/props` and others, and the `status` of each "
+        "model in `/v1/models`. Default: as for `llama_swap`.",
+    )
+
+
+def build_compat(table: CompatTable, host: str) -> CompatPaths:
+    """`host`: where Stoker listens."""
+    default = is_loopback(host)
+    return CompatPaths(
+        default if table.llama_swap is None else table.llama_swap,
+        default if table.llama_cpp is None else table.llama_cpp,
+    )

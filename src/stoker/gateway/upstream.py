@@ -1,0 +1,90 @@
+"""Requests that go to an engine's own path unchanged: `/upstream/SERVE/PATH`, and llama.cpp's at the top level."""
+
+from __future__ import annotations
+
+from stoker.access.caller import Caller, require
+from stoker.domain.decision import Candidate
+from stoker.domain.errors import ClientError
+from stoker.domain.key import Scope
+from stoker.domain.serve import Serve
+from stoker.exchange.call import Call
+from stoker.gateway.flow import Flow
+from stoker.request.accept.body import read_body
+
+PATHS: dict[str, dict[tuple[str, str], bool]] = {
+    "llama.cpp": {
+        ("GET", "health"): False, ("GET", "v1/models"): False, ("GET", "props"): False, ("GET", "metrics"): False,
+        ("POST", "tokenize"): False, ("POST", "detokenize"): False, ("POST", "apply-template"): False,
+        ("POST", "v1/responses/input_tokens"): False, ("POST", "v1/chat/completions/input_tokens"): False,
+        ("POST", "infill"): True, ("POST", "completion"): True, ("POST", "embedding"): True,
+        ("POST", "rerank"): True,
+    },
+    "openai": {
+        ("GET", "health"): False, ("GET", "v1/models"): False, ("GET", "version"): False, ("GET", "metrics"): False,
+        ("POST", "tokenize"): False, ("POST", "detokenize"): False, ("POST", "v1/score"): True,
+    },
+}  # fmt: skip
+"""The exact paths that are passed on, per engine; True: the request takes one of the serve's places.
+None of them changes a serve's state: no slot save, sleep, load, or change of props."""
+
+
+class UpstreamRequests:
+    """Passes requests on to engines."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+
+    async def handle(self, call: Call, caller: Caller, rest: str) -> None:
+        """`rest`: the path after `/upstream/`. Raises as `pass_on`, and ClientError 404 for an unknown serve."""
+        settings = self._flow.settings
+        is_open = settings.compat.llama_swap and caller.key.scope >= Scope.ADMIN
+        name, path = self._split(caller, rest) if is_open else rest.partition("/")[::2]
+        serve = settings.names.resolve(name, caller.may_use)
+        if is_open and not path and not call.wire.path.endswith("/"):
+            # An engine's page has relative links: the path has to end with a slash, so llama-swap redirects, too.
+            status, query = (301 if call.wire.method in ("GET", "HEAD") else 308), call.wire.query
+            location = call.wire.raw_path + b"/" + (b"?" + query if query else b"")
+            call.wire.close_after()
+            call.reply.send_whole(status, [(b"location", location)], b"")
+            return
+        has_slash = is_open and path and call.wire.path.endswith("/")
+        await self.pass_on(call, caller, serve, f"{path}/" if has_slash else path, is_open)
+
+    def _split(self, caller: Caller, rest: str) -> tuple[str, str]:
+        """The name and the path. A name may contain slashes: the shortest that means a serve counts."""
+        parts = rest.split("/")
+        for count in range(1, len(parts)):
+            name = "/".join(parts[:count])
+            if self._flow.settings.names.means(name, caller.may_use):
+                return name, "/".join(parts[count:])
+        if self._flow.settings.names.means(rest, caller.may_use):
+            return rest, ""
+        return parts[0], "/".join(parts[1:])
+
+    async def pass_on(
+        self, call: Call, caller: Caller, serve: Serve, path: str, is_open: bool = False, body: bytes | None = None
+    ) -> None:
+        """Pass the request on to `path` of the serve, without a leading slash, and answer with its reply.
+
+        `is_open`: also a path that is not listed. `body`: the request's, if it was read. Raises ClientError 404 for a
+        path that is not passed on, 403 for a GET without scope observe, and what reading the body raises.
+        """
+        method = call.wire.method
+        allowed = PATHS.get(serve.engine, {})
+        takes_place = allowed.get((method, path), method == "POST" if is_open else None)
+        if takes_place is None:
+            listed = ", ".join(f"{m} /{p}" for m, p in allowed)
+            text = f"{method} /{path[:100]} is not passed on to serve '{serve.name}'; these requests are: {listed}"
+            raise ClientError(text, code="not_listed", status=404)
+        if takes_place and serve.keep_conversations:
+            text = f"POST /{path} is not passed on to serve '{serve.name}', which keeps conversations: use /v1/..."
+            raise ClientError(text, code="not_listed", status=404)
+        if method == "GET":
+            require(caller, Scope.OBSERVE)
+        if body is None:
+            body = await read_body(call.wire, self._flow.settings.front_door.body_limit)
+        call.decision.candidates = [Candidate(serve.name)]
+        call.decision.serve = serve.name
+        query = call.wire.query.decode("latin-1")
+        full = f"/{path}?{query}" if query else f"/{path}"
+        await self._flow.pass_through(call, caller, serve, takes_place, method, full, body)
