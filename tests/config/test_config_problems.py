@@ -127,6 +127,11 @@ def test_a_file_with_twelve_mistakes_reports_all_twelve_with_their_lines(problem
         ("[router]", "1: key 'router': there is no [[tier]] to choose from; add one, or remove this section"),
         ("[gate.default]", "1: key 'gate.default': gate 'default' has no `conditions`"),
         ("[gate.a]\nconditions = ['ttft < soon']", "2: key 'gate.a.conditions[#1]': 'soon' is not a number with"),
+        (
+            "[[serve]]\nname = 'a'\nmodel = 'm'\nvariant = [{ name = 'a:high' }]\n[alias.coder]\nserve = 'a:high'",
+            "6: key 'alias.coder.serve': 'a:high' is a variant of serve 'a', and an alias of one serve points to a "
+            "whole serve; write serves = [\"a:high\"]",
+        ),
         ("[alias.coder]\nserve = 'x'", "2: key 'alias.coder.serve': there is no serve 'x'"),
         ("[alias.coder]", "1: key 'alias.coder': alias 'coder' has no `serve`"),
     ],
