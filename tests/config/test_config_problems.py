@@ -220,6 +220,17 @@ def test_a_serve_has_one_mistake_and_gets_one_problem(problems: Problems, line: 
         ('container = "x"\nport = 9\nthreads = 2', "threads", "has no effect for serve 'fast': its container has"),
         ('container = "x"\nbase_url = "http://a/v1"\ndriver = "compose"\nport = 9', "base_url", "is for external"),
         ('engine = "vllm"\nkeep_conversations = true', "keep_conversations", "is for the engine llama.cpp"),
+        ("keep_conversations = true\nrequest = { set = { id_slot = 0 } }", "request.set.id_slot", "contradicts"),
+        (
+            "keep_conversations = true\nrequest = { default = { id_slot = 0 } }",
+            "request.default.id_slot",
+            "contradicts",
+        ),
+        (
+            'keep_conversations = true\nvariant = [{ name = "h", set = { id_slot = 1 } }]',
+            "variant[#1].set.id_slot",
+            "contradicts `keep_conversations`, which chooses the slot of the engine for each conversation; remove one",
+        ),
         ('engine = "sglang"\nserved_name = "a:b"', "served_name", "SGLang refuses 'a:b'"),
         ('cmd = "run {port}"\ndtype = "f16"', "dtype", "has no effect for serve 'fast', which has a `cmd`"),
         ('cmd = "run {port}"\nsleep_level = 1\nengine = "vllm"', "sleep_level", "is for the engines vllm and sglang"),
