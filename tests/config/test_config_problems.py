@@ -228,7 +228,7 @@ def test_a_serve_has_one_mistake_and_gets_one_problem(problems: Problems, line: 
         ),
         (
             'keep_conversations = true\nvariant = [{ name = "h", set = { id_slot = 1 } }]',
-            "variant[#1].set.id_slot",
+            "variant[h].set.id_slot",
             "contradicts `keep_conversations`, which chooses the slot of the engine for each conversation; remove one",
         ),
         ('engine = "sglang"\nserved_name = "a:b"', "served_name", "SGLang refuses 'a:b'"),
