@@ -8,7 +8,7 @@
     4. stopped serves with waiters are started: `eviction` says which residents must stop, `eviction_time` whether they
        may stop now
     5. serves that were idle for `idle_unload` are stopped; a slot that was idle for `idle_serve_after` returns to its
-       `idle_serve`, if a request has replaced it
+       `idle_serve`, if another serve was used in its place
     6. preemptible leases of victims are cut. A drain is over when no lease is left, or at its deadline (the remaining
        leases are cut): then the swap runs
     7. waiters whose serve has to stop wait for its load from now on; the next time at which any of this can change
@@ -141,7 +141,7 @@ class Reconciler(Transitions):
             eviction = may_evict(state, victims, now)
             if not eviction.now:
                 return eviction.at
-        state.loaded_for = LoadReason.REQUEST
+        state.loaded_for = state.load_reason()
         is_switch = any(w.want is Want.SWITCH for w in state.queue.values())
         slot = state.slot_state.slot
         state.slot_state.has_left_idle_serve = slot.idle_serve not in (None, state.name) and not is_switch
@@ -163,7 +163,8 @@ class Reconciler(Transitions):
 
     def _return_to_idle_serve(self, slot_state: SlotState, now: float, times: list[float]) -> None:
         """1 nothing to return to  2 it may not start  3 something is in use, or under way  4 not yet, or it failed to
-        start a short time ago  5 it cannot fit  6 load it
+        start a short time ago  5 it cannot fit  6 a preloaded serve would have to stop that nobody has used yet
+        7 load it
         """
         target = next((s for s in slot_state.serves if s.name == slot_state.slot.idle_serve), None)
         if target is None or target.phase is ServePhase.READY or target.removed or self.closing:
@@ -179,11 +180,11 @@ class Reconciler(Transitions):
             times.append(due)  # 4
             return
         fit = victims_for(target)
-        if isinstance(fit, Victims):
-            target.loaded_for = LoadReason.IDLE
-            self.open_swap(SwapKind.DEMAND, target, fit.serves, now, 0.0)  # 6
-        elif isinstance(fit, Never):
+        if isinstance(fit, Never):
             slot_state.has_left_idle_serve = False  # 5
+        elif isinstance(fit, Victims) and not any(v.is_unused(LoadReason.PRELOAD) for v in fit.serves):  # 6
+            target.loaded_for = LoadReason.IDLE
+            self.open_swap(SwapKind.DEMAND, target, fit.serves, now, 0.0)  # 7
 
     def _advance_drains(self, slot_state: SlotState, now: float, times: list[float]) -> list[Command]:
         commands: list[Command] = []

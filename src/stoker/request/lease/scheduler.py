@@ -246,7 +246,10 @@ class Scheduler(Reconciler):
 
     def on_preload(self, name: str, now: float) -> list[Command]:
         """Load a serve as soon as it fits beside what is loaded; nothing is evicted for it."""
-        self.serves[name].wanted = True
+        state = self.serves[name]
+        if not state.wanted:
+            state.wanted = True
+            state.preload_asked_at = now
         return self.reconcile(now)
 
     def on_unload(self, id: int, name: str, now: float, drain_timeout: float | None = None) -> list[Command]:
