@@ -30,16 +30,16 @@ from stoker.request.lease.commands import CancelSwap, CheckStart, Command, Grant
 from stoker.request.lease.eviction import Never, Victims, victims_for
 from stoker.request.lease.eviction_time import may_evict
 from stoker.request.lease.phases import ServePhase
+from stoker.request.lease.replica_steps import ReplicaSteps
 from stoker.request.lease.state import ServeState, SlotState, SwapKind
 from stoker.request.lease.timing import timing
-from stoker.request.lease.transitions import Transitions
 from stoker.request.lease.waiter import Want
 
 FOREVER = float("inf")
 
 
-class Reconciler(Transitions):
-    """Adds the decision function to the serves and slots of Transitions."""
+class Reconciler(ReplicaSteps):
+    """Adds the decision function to the serves, slots and steps."""
 
     wake: float | None = None
     closing = False
@@ -51,6 +51,8 @@ class Reconciler(Transitions):
         for state in self.serves.values():
             if state.queue:
                 commands += self._expire(state, now)  # 1
+        for replicas in self.replica_sets.values():
+            commands += self.move_waiting(replicas, now)  # 1
         for slot_state in self.slots.values():
             if slot_state.serves:
                 commands += self._call_off_unwanted(slot_state, now)  # 2
@@ -60,6 +62,9 @@ class Reconciler(Transitions):
                 if slot_state.has_left_idle_serve:
                     self._return_to_idle_serve(slot_state, now, times)  # 5
                 commands += self._advance_drains(slot_state, now, times)  # 6
+        for replicas in () if self.closing else self.replica_sets.values():
+            slot = self.start_extra(replicas, now, times)  # 4
+            commands += [] if slot is None else self._advance_drains(slot, now, times)  # 6
         for state in self.serves.values():
             for waiter in state.queue.values():  # 7
                 self.update_wait(state, waiter, now)
@@ -124,6 +129,8 @@ class Reconciler(Transitions):
         for state in sorted(needed, key=_start_order(now)):
             if now < state.backoff_until:
                 times.append(state.backoff_until)
+                continue
+            if state.replica_set is not None and self.is_surplus(state, state.replica_set):
                 continue
             fit = victims_for(state)
             if isinstance(fit, Never):
