@@ -8,7 +8,17 @@ from stoker.domain.errors import StartFailed, StokerError
 from stoker.domain.key import Priority
 from stoker.domain.lease import NOBODY, FairShare
 from stoker.domain.serve import Serve, Slot, SwapPolicy
-from stoker.request.lease.commands import CancelSwap, CheckStart, Command, Cut, Grant, Moved, Reject, StartSwap, WakeAt
+from stoker.request.lease.commands import (
+    CancelSwap,
+    CheckStart,
+    Command,
+    Cut,
+    Grant,
+    Reassign,
+    Reject,
+    StartSwap,
+    WakeAt,
+)
 from stoker.request.lease.places import choose_replica
 from stoker.request.lease.scheduler import Scheduler
 
@@ -68,7 +78,7 @@ class Stage:
                     self.refused[id] = error
                 case Cut(_, leases, _):
                     self.cut += leases
-                case Moved(id, name):
+                case Reassign(id, name):
                     self.where[id] = name
                 case CheckStart():
                     self.looks.append(command)

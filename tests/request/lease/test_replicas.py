@@ -252,3 +252,20 @@ def test_a_place_that_is_no_longer_configured_leaves_the_others_and_their_stream
     stage.ready()
     assert list(stage.scheduler.serves) == ["fast@gpu1"]
     assert [state.name for state in stage.scheduler.replica_sets["fast"].replicas] == ["fast@gpu1"]
+
+
+def test_requests_return_to_a_replica_whose_eviction_is_called_off() -> None:
+    stage = Stage(
+        *replicated("fast", "gpu0 gpu1", max_active=1), serve("a", slot="gpu0"), slots="gpu0 gpu1", max_wait=5.0,
+        drain_timeout=60.0,
+    )  # fmt: skip
+    stage.join("fast")
+    stage.ready()
+    first = stage.request("a")
+    stage.to(6)
+    assert stage.phase("fast@gpu0") == "draining"
+    waiting = stage.join("fast")
+    assert (stage.where[waiting], stage.phase("fast@gpu1")) == ("fast@gpu1", "stopped")
+    stage.leaves(first, "a")
+    assert stage.phase("fast@gpu0") == "ready"
+    assert stage.where[waiting] == "fast@gpu0"

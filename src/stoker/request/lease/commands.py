@@ -22,7 +22,7 @@ class Reject(NamedTuple):
     error: StokerError
 
 
-class Moved(NamedTuple):
+class Reassign(NamedTuple):
     """The request `id` waits for another replica from now on: `serve`."""
 
     id: int
@@ -70,4 +70,4 @@ class WakeAt(NamedTuple):
     at: float | None
 
 
-Command = Grant | Reject | Moved | Cut | CheckStart | StartSwap | CancelSwap | WakeAt
+Command = Grant | Reject | Reassign | Cut | CheckStart | StartSwap | CancelSwap | WakeAt

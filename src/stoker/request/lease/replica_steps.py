@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stoker.domain.errors import StokerError
-from stoker.request.lease.commands import Command, Moved
+from stoker.request.lease.commands import Command, Reassign
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.places import better_replica, extra_replica, sibling_for_waiting
 from stoker.request.lease.state import ReplicaSet, ServeState, SlotState, SwapKind
@@ -74,7 +74,7 @@ class ReplicaSteps(Transitions):
             del state.queue[waiter.id]
             other.queue[waiter.id] = waiter
             self.update_wait(other, waiter, now)
-            commands.append(Moved(waiter.id, other.name))
+            commands.append(Reassign(waiter.id, other.name))
         in_order = sorted(other.queue.values(), key=lambda waiter: (waiter.since, waiter.id))
         other.queue.clear()
         other.queue.update((waiter.id, waiter) for waiter in in_order)

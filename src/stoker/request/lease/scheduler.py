@@ -16,7 +16,7 @@ from stoker.domain.key import Priority
 from stoker.domain.lease import NOBODY, FairShare
 from stoker.domain.serve import Serve, Slot
 from stoker.request.lease import refusals
-from stoker.request.lease.commands import Command, Grant, Moved, Reject
+from stoker.request.lease.commands import Command, Grant, Reassign, Reject
 from stoker.request.lease.eviction import Never, victims_for
 from stoker.request.lease.phases import PhaseEvent, ServePhase
 from stoker.request.lease.reconcile import FOREVER, Reconciler
@@ -317,7 +317,7 @@ class Scheduler(Reconciler):
         target.last_error = error
         refusal = refusals.backing_off(error, backoff_seconds) if isinstance(error, StartFailed) else error
         handed_over = self.hand_over_waiting(target, refusal, now)
-        is_requested = is_requested and not any(isinstance(command, Moved) for command in handed_over)
+        is_requested = is_requested and not any(isinstance(command, Reassign) for command in handed_over)
         commands += handed_over
         if self.closing:
             return commands

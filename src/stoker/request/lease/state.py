@@ -168,8 +168,8 @@ class ReplicaSet:
     replicas: list[ServeState] = field(default_factory=list)
 
     def is_complete(self) -> bool:
-        """Whether as many are loaded, or start, as may be loaded at the same time."""
-        loaded = sum(state.phase in (ServePhase.READY, ServePhase.STARTING) for state in self.replicas)
+        """Whether as many have a process as may be loaded at the same time; one that drains or stops counts."""
+        loaded = sum(state.phase is not ServePhase.STOPPED for state in self.replicas)
         return loaded >= max((state.serve.replicas for state in self.replicas), default=1)
 
 
