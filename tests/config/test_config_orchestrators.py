@@ -81,6 +81,16 @@ def test_what_is_wrong_is_found_with_its_line_and_what_to_do(tmp_path: Path, tex
     assert found in problems(tmp_path, text)
 
 
+def test_the_worker_may_be_a_variant_of_a_serve(tmp_path: Path) -> None:
+    path = tmp_path / "stoker.toml"
+    variant = SERVES.replace('name = "writer"', 'name = "writer"\nvariant = [{ name = "writer: high" }]', 1)
+    path.write_text(variant + '[orchestrator.pair]\nworker = "writer: high"\nvalidator = "beside"\n')
+    assert load(path).orchestrators[0].worker == "writer: high"
+    path.write_text(variant + '[orchestrator.pair]\nworker = "writer: high"\nvalidator = "judge"\n')
+    with pytest.raises(ConfigError, match="the worker 'writer' are in slot"):
+        load(path)
+
+
 def test_a_project_that_cannot_be_written_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "project").mkdir()
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "project")

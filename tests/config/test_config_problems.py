@@ -127,6 +127,11 @@ def test_a_file_with_twelve_mistakes_reports_all_twelve_with_their_lines(problem
         ("[router]", "1: key 'router': there is no [[tier]] to choose from; add one, or remove this section"),
         ("[gate.default]", "1: key 'gate.default': gate 'default' has no `conditions`"),
         ("[gate.a]\nconditions = ['ttft < soon']", "2: key 'gate.a.conditions[#1]': 'soon' is not a number with"),
+        (
+            "[[serve]]\nname = 'a'\nmodel = 'm'\nvariant = [{ name = 'a:high' }]\n[alias.coder]\nserve = 'a:high'",
+            "6: key 'alias.coder.serve': 'a:high' is a variant of serve 'a', and an alias of one serve points to a "
+            "whole serve; write serves = [\"a:high\"]",
+        ),
         ("[alias.coder]\nserve = 'x'", "2: key 'alias.coder.serve': there is no serve 'x'"),
         ("[alias.coder]", "1: key 'alias.coder': alias 'coder' has no `serve`"),
     ],
@@ -215,6 +220,17 @@ def test_a_serve_has_one_mistake_and_gets_one_problem(problems: Problems, line: 
         ('container = "x"\nport = 9\nthreads = 2', "threads", "has no effect for serve 'fast': its container has"),
         ('container = "x"\nbase_url = "http://a/v1"\ndriver = "compose"\nport = 9', "base_url", "is for external"),
         ('engine = "vllm"\nkeep_conversations = true', "keep_conversations", "is for the engine llama.cpp"),
+        ("keep_conversations = true\nrequest = { set = { id_slot = 0 } }", "request.set.id_slot", "contradicts"),
+        (
+            "keep_conversations = true\nrequest = { default = { id_slot = 0 } }",
+            "request.default.id_slot",
+            "contradicts",
+        ),
+        (
+            'keep_conversations = true\nvariant = [{ name = "h", set = { id_slot = 1 } }]',
+            "variant[h].set.id_slot",
+            "contradicts `keep_conversations`, which chooses the slot of the engine for each conversation; remove one",
+        ),
         ('engine = "sglang"\nserved_name = "a:b"', "served_name", "SGLang refuses 'a:b'"),
         ('cmd = "run {port}"\ndtype = "f16"', "dtype", "has no effect for serve 'fast', which has a `cmd`"),
         ('cmd = "run {port}"\nsleep_level = 1\nengine = "vllm"', "sleep_level", "is for the engines vllm and sglang"),

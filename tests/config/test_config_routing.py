@@ -305,7 +305,7 @@ class TestRouter:
         (LOCAL + "[alias]\nauto = 'auto:chat'", ["16: key 'alias.auto': 'auto' is already the name"]),
         (LOCAL + "[alias]\nquick = 'fsat'", ["16: key 'alias.quick': there is no serve 'fsat'; did you mean 'fast'?"]),
         (LOCAL + "[alias]\nquick = 3", ["16: key 'alias.quick': must be a table, not a whole number"]),
-        (LOCAL + "[alias]\nquick = 'a b'", ["16: key 'alias.quick': is not a valid name"]),
+        (LOCAL + "[alias]\nquick = 'a b'", ["16: key 'alias.quick': there is no serve 'a b'"]),
         (LOCAL + "[alias.quick]\nserve = 'auto'\nwatch = '1m'",
          ["17: key 'alias.quick.watch': applies to promotions, and an alias of `auto` is never promoted; remove it"]),
         (LOCAL + "[alias.quick]\nserve = 'auto'\nmodel = 'x'",

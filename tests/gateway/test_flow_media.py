@@ -239,6 +239,40 @@ async def test_with_two_that_draw_it_has_to_name_one(stage: Stage) -> None:
         client = await stage.client()
 
 
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"sd_model_checkpoint": "a"}, 200),
+        ({"sd_model_checkpoint": "real/voice", "CLIP_stop_at_last_layers": 1}, 200),
+        ({"sd_model_checkpoint": "b"}, 400),
+        ({"sd_model_checkpoint": "v1-5.safetensors [6ce0161689]"}, 400),
+        ({"CLIP_stop_at_last_layers": 2}, 400),
+    ],
+)
+def test_a_client_of_the_webui_may_choose_the_model_that_answers_anyway(body: dict[str, Any], status: int) -> None:
+    @story(VOICE, a_serve("b"))
+    async def tell(stage: Stage) -> None:
+        client = await stage.client()
+        reply = await client.ask("POST", "/sdapi/v1/options", body)
+        assert reply.status == status
+        if status == 200:
+            assert reply.json() is None
+        else:
+            error = reply.json()["error"]
+            assert (error["code"], error["param"]) == ("options_not_kept", "sd_model_checkpoint")
+            assert error["message"].endswith("the models for images are: a")
+        assert (await (await stage.client()).ask("PUT", "/sdapi/v1/options", body)).status == 405
+
+    tell()
+
+
+@story(VOICE, Serve("c", dialects=MEDIA))
+async def test_of_two_that_draw_none_can_be_chosen_for_later_requests(stage: Stage) -> None:
+    client = await stage.client()
+    reply = await client.ask("POST", "/sdapi/v1/options", {"sd_model_checkpoint": "a"})
+    assert (reply.status, reply.json()["error"]["code"]) == (400, "options_not_kept")
+
+
 @story(replace(VOICE, request=RequestParameters(set={"speed": 0.5})))
 async def test_a_serves_parameters_are_set_in_json(stage: Stage) -> None:
     client, talk = await speaking(stage)

@@ -11,6 +11,7 @@ import pytest
 from tests.gateway.flow_stage import Stage, Talk, a_serve, ask, story
 
 from stoker.domain.dialect import Dialect
+from stoker.domain.request_parameters import RequestParameters
 from stoker.domain.serve import Serve
 from stoker.domain.usage import MediaUnits
 from stoker.request.accept.spool import MEMORY
@@ -88,6 +89,29 @@ def test_only_the_models_name_changes_wherever_it_stands(path: str, file: bytes,
     tell()
 
 
+def test_a_serves_parameters_change_the_fields_and_not_the_file(tmp_path: Path) -> None:
+    parameters = RequestParameters(set={"temperature": 0}, default={"language": "en"}, drop=("seed",))
+
+    @story(replace(EARS, request=parameters))
+    async def tell(stage: Stage) -> None:
+        spool_to(stage, tmp_path)
+        given = form(("temperature", b"1"), ("model", b"a"), ("seed", b"7"), ("prompt", b"words"), file=LARGE)
+        client = await sent(stage, post(given))
+        talk = await stage.asked()
+        added = "".join(
+            f'--bound\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
+            for name, value in (("language", "en"), ("temperature", "0"))
+        )
+        rest = form(("model", b"whisper-1-large"), ("prompt", b"words"), file=LARGE)
+        assert talk.body == added.encode() + rest
+        assert talk.header("content-length") == str(len(talk.body))
+        talk.reply(b"{}")
+        reply = await client.reply()
+        assert reply.header("x-stoker-translation") == "model,dropped:seed,default:language,set:temperature"
+
+    tell()
+
+
 @story(a_serve("ears", served_name="ears", dialects=EARS.dialects))
 async def test_a_chunked_form_in_small_pieces_arrives_as_it_was(stage: Stage) -> None:
     body = form(("model", b"ears"), file=LARGE[:20_000])
@@ -147,6 +171,35 @@ def test_a_wrong_form_is_refused_and_the_next_request_served(what: str) -> None:
         assert (await again.reply()).status == 200
 
     tell()
+
+
+def test_an_unknown_model_before_the_file_is_refused_without_the_file(tmp_path: Path) -> None:
+    @story(EARS)
+    async def tell(stage: Stage) -> None:
+        spool_to(stage, tmp_path)
+        begun = b'--bound\r\nContent-Disposition: form-data; name="model"\r\n\r\nnobody\r\n'
+        client = await sent(stage, head(64 * MEMORY) + begun + form(file=LARGE)[: 2 * MEMORY])
+        reply = await client.reply()
+        assert (reply.status, reply.json()["error"]["code"]) == (404, "unknown_model")
+        assert reply.header("connection") == "close"
+        decision = await stage.sealed()
+        assert (decision.outcome, decision.model) == ("refused", "nobody")
+        assert open_files(tmp_path) == []
+
+    tell()
+
+
+@story(EARS, upload_limit=4 * MEMORY)
+async def test_a_known_model_before_the_file_does_not_end_the_upload(stage: Stage) -> None:
+    begun = b'--bound\r\nContent-Disposition: form-data; name="model"\r\n\r\na\r\n'
+    served = await sent(stage, post(begun + form(file=LARGE)))
+    (await stage.asked()).reply(b"{}")
+    assert (await served.reply()).status == 200
+    chunked = await sent(stage, head(0).replace(b"content-length: 0", b"transfer-encoding: chunked"))
+    body = begun + form(file=LARGE + LARGE)
+    await chunked.send(b"%x\r\n%b" % (len(body), body))
+    reply = await chunked.reply()
+    assert (reply.status, reply.header("connection")) == (413, "close")
 
 
 @pytest.mark.parametrize(

@@ -141,3 +141,15 @@ async def test_aliases_may_be_left_out_of_lists_and_are_answered() -> None:
         plane.write(config(*rows, more))
         assert plane.admin("reload")[1]["settings"] == ["front_door.list_aliases"]
         assert listed() == {"a", "a:high", "b", "auto", "one", "two", "quick", "any", "t"}
+
+
+@story
+async def test_a_variant_may_be_the_worker_of_an_orchestrator() -> None:
+    high = {"name": "b: high", "set": {"top_k": 7}}
+    pair = '[orchestrator.pair]\nworker = "b: high"\ncheck_names = false\npolicy = '
+    with running(serve("b", variant=[high]), f'{pair}"block_by_block"') as plane:
+        for policy in ("block_by_block", "simple"):
+            reply = await ask(plane, "pair", headers=(("x-stoker-policy", policy),))
+            assert (reply.status, reply.header("x-stoker-serve")) == (200, "b")
+            assert str(reply.header("x-stoker-policy")).startswith(policy)
+            assert json.loads(plane.received("b", "/v1/chat/completions")[-1]["body"])["top_k"] == 7

@@ -84,9 +84,9 @@ class Endpoint:
 
 
 def _media(path: str, dialect: Dialect, form: RequestForm = RequestForm.JSON) -> Endpoint:
-    is_json = form is RequestForm.JSON
+    has_body = form is not RequestForm.QUERY
     return Endpoint(
-        path, dialect, form is not RequestForm.QUERY, False, takes_parameters=is_json, form=form, is_media=True,
+        path, dialect, has_body, False, takes_parameters=has_body, form=form, is_media=True,
         may_lack_model=path.startswith("/sdapi/"),
     )  # fmt: skip
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 from msgspec.structs import replace
 
-from stoker.domain.dialect import ENDPOINTS, OLLAMA, Dialect, Endpoint
+from stoker.domain.dialect import ENDPOINTS, OLLAMA, Dialect, Endpoint, RequestForm
 from stoker.domain.errors import ClientError
 from stoker.domain.lease import Target
 from stoker.domain.prompt import Prompt, Role, Text, Turn
@@ -54,7 +54,7 @@ class UpstreamRequest(msgspec.Struct, eq=False):
     is_empty: bool = False
     """There is nothing to embed."""
     parameters: RequestParameters = NO_PARAMETERS
-    """What the serve sets in `body`; applied already."""
+    """What the serve sets; applied to `body` already, but not to a form."""
 
     @property
     def is_rewritten(self) -> bool:
@@ -86,6 +86,8 @@ class UpstreamRequest(msgspec.Struct, eq=False):
         """
         if not parameters or not self.endpoint.takes_parameters:
             return self
+        if self.endpoint.form is not RequestForm.JSON:  # the form is on disk: see `exchange.media`
+            return replace(self, parameters=parameters)
         body, fields, changes = apply_parameters(self.body, self.fields, parameters)
         return replace(
             self, body=body, fields=fields, notes=self.notes + changes if note else self.notes, parameters=parameters

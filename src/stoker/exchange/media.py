@@ -23,13 +23,16 @@ class EncodedMedia(msgspec.Struct, frozen=True):
 
 
 def encode_media(call: Call, request: UpstreamRequest, target: Target) -> EncodedMedia:
-    """The request as it came; only the model's name becomes the serve's own."""
+    """The request as it came, but for the model's name, which becomes the serve's own, and the serve's parameters in a
+    form.
+    """
     is_renamed = request.fields.model != target.served_name
     notes = (*request.notes, *(("model",) if is_renamed else ()))
     path, headers = request.endpoint.path, call.wire.raw_headers
     if call.upload is not None:
-        body = call.upload.model_replaced(target.served_name if is_renamed else None)
-        return EncodedMedia(request_head(b"POST", path, target, headers, body.size, plain=False), body, notes)
+        body, changes = call.upload.edited(target.served_name if is_renamed else None, request.parameters)
+        head = request_head(b"POST", path, target, headers, body.size, plain=False)
+        return EncodedMedia(head, body, (*notes, *changes))
     query = with_model(call.wire.query, target.served_name) if is_renamed else call.wire.query
     path = f"{path}?{query.decode('latin-1')}" if query else path
     return EncodedMedia(request_head(b"GET", path, target, headers, 0, plain=False), b"", notes)

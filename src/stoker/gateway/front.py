@@ -32,6 +32,7 @@ from stoker.gateway.admin import Admin
 from stoker.gateway.compat.endpoints import CompatEndpoints, refuse_unless_offered
 from stoker.gateway.flow import Flow
 from stoker.gateway.hand_over import HandOverRequests
+from stoker.gateway.image_options import DONE, check_options
 from stoker.gateway.models import ModelList
 from stoker.gateway.ollama import OllamaEndpoints
 from stoker.gateway.responses import StoredResponses, owner_of
@@ -169,6 +170,9 @@ class Front:
                         self._json(call, self._models(caller, ""))
                     else:
                         await self._endpoints.compat.handle(call, caller, route.rest, _query(wire))
+                case RouteKind.IMAGE_OPTIONS:
+                    check_options(await read_body(wire, 1 << 20), caller, self.flow.settings.names)
+                    call.reply.send_whole(200, JSON, DONE)
                 case RouteKind.STATUS:
                     require(caller, Scope.OBSERVE)
                     self._json(call, self._endpoints.status.document())

@@ -5,7 +5,10 @@ A key's defaults are for text, and change nothing in them.
 
 from __future__ import annotations
 
+from functools import partial
+
 from stoker.access.caller import Caller
+from stoker.domain.decision import Decision
 from stoker.domain.dialect import Endpoint, RequestForm
 from stoker.domain.errors import ClientError
 from stoker.domain.usage import MediaUnits
@@ -30,7 +33,7 @@ async def read_media(
     """
     match endpoint.form:
         case RequestForm.MULTIPART:
-            return await _read_form(call, settings), b""
+            return await _read_form(call, caller, settings), b""
         case RequestForm.QUERY:
             return _read_query(call, caller, endpoint, settings), b""
         case RequestForm.JSON:
@@ -46,13 +49,27 @@ def requested_units(call: Call, endpoint: Endpoint, body: bytes) -> MediaUnits |
     return units_of_body(endpoint.dialect, body)
 
 
-async def _read_form(call: Call, settings: FlowSettings) -> BodyFields:
+async def _read_form(call: Call, caller: Caller, settings: FlowSettings) -> BodyFields:
     call.upload = upload = Upload(settings.spool)
-    await upload.receive(call.wire, settings.front_door.upload_limit, call.run_blocking)
+    check = partial(_check_model, call, caller, settings)
+    await upload.receive(call.wire, settings.front_door.upload_limit, call.run_blocking, check)
     call.raise_if_ended()
     stream = upload.fields.get("stream")
     is_stream = stream is not None and stream.text.lower() in ("true", "1")
     return BodyFields(model=upload.fields["model"].text, stream=is_stream)
+
+
+def _check_model(call: Call, caller: Caller, settings: FlowSettings, model: str) -> None:
+    """Refuse a model that this caller does not have, without waiting for the rest of the form."""
+    if call.wire.is_whole or model == "":
+        return
+    try:
+        settings.names.resolve(model, caller.may_use)
+    except ClientError:
+        decision: Decision = call.decision
+        decision.model = model[:200]
+        call.wire.close_after()  # the rest is not read
+        raise
 
 
 def _read_query(call: Call, caller: Caller, endpoint: Endpoint, settings: FlowSettings) -> BodyFields:

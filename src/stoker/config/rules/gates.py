@@ -20,6 +20,7 @@ def check_gates(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> N
         if not gate.conditions and not doc.is_spoiled(("gate", name, "conditions")):
             doc.problem(("gate", name), f"gate '{name[:64]}' has no `conditions`; say what a serve has to meet")
     names, serves = model_names(entries, file.tier), [entry.name for entry in entries if not entry.table.abstract]
+    variants = {one.name: entry.name for entry in entries for one in entry.table.variant if one.name}
     for name, alias in aliases.items():
         path: KeyPath = ("alias", name)
         try:
@@ -29,12 +30,7 @@ def check_gates(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> N
         if name in names or is_reserved(name):
             doc.problem(path, f"'{name[:64]}' is already the name of a serve or a tier; give the alias another name")
         if alias.serves is not None or doc.is_spoiled((*path, "serves")):
-            _check_choice(
-                doc,
-                path,
-                alias.serves or [],
-                [*serves, *(variant.name for entry in entries for variant in entry.table.variant if variant.name)],
-            )
+            _check_choice(doc, path, alias.serves or [], [*serves, *variants])
         elif doc.holds((*path, "pick")):
             doc.problem((*path, "pick"), "has no effect without `serves`; name the serves, or remove it")
         elif alias.serve is None:
@@ -44,6 +40,12 @@ def check_gates(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> N
             _check_task(doc, file, path, alias.serve)
         elif alias.serve in aliases and alias.serve not in serves:
             text = f"'{alias.serve[:64]}' is an alias; an alias may point to a serve, `auto` or `auto:CLASS`"
+            doc.problem(_place(doc, path, "serve"), text)
+        elif alias.serve in variants:
+            text = (
+                f"'{alias.serve[:64]}' is a variant of serve '{variants[alias.serve]}', and an alias of one serve "
+                f'points to a whole serve; write serves = ["{alias.serve[:64]}"]'
+            )
             doc.problem(_place(doc, path, "serve"), text)
         elif alias.serve not in serves:
             text = f"there is no serve '{alias.serve[:64]}'{did_you_mean(alias.serve, serves)}"

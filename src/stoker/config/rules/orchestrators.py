@@ -68,8 +68,11 @@ def _check_slots(
     """Where one slot holds one serve at a time, worker and validator would swap for each block."""
     if table.worker is None or table.validator is None:
         return
-    slots = {entry.name: entry.table.slot for entry in entries if not entry.table.abstract}
-    worker, validator = _serve_of(file, table.worker, slots), _serve_of(file, table.validator, slots)
+    real = [entry for entry in entries if not entry.table.abstract]
+    slots = {entry.name: entry.table.slot for entry in real}
+    variants = {one.name: entry.name for entry in real for one in entry.table.variant}
+    worker = _serve_of(file, variants.get(table.worker, table.worker), slots)
+    validator = _serve_of(file, table.validator, slots)
     slot = slots.get(worker)
     if slot is None or slot != slots.get(validator) or worker == validator:
         return

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
+from stoker.config.line_numbers import KeyPath
 from stoker.config.paths import VAULT, in_vault
+from stoker.config.tables.request import RequestTable
 from stoker.domain.nearest import did_you_mean
 from stoker.domain.serve import ServeIdentity
 
@@ -231,6 +233,7 @@ def _check_engine(doc: ConfigDocument, entry: ServeEntry) -> None:
             entry.at(doc, "keep_conversations"),
             "is for the engine llama.cpp with driver process and without a `cmd`: only it saves its KV cache",
         )
+    _check_sequence(doc, entry)
     if engine == "sglang" and ":" in entry.served_name:
         doc.problem(
             entry.at(doc, "served_name"),
@@ -247,6 +250,22 @@ def _check_engine(doc: ConfigDocument, entry: ServeEntry) -> None:
                 entry.at(doc, key),
                 f"has no effect for serve '{entry.name}', which has a `cmd`: write it into `cmd`",
             )
+
+
+def _check_sequence(doc: ConfigDocument, entry: ServeEntry) -> None:
+    """With `keep_conversations`, nobody else chooses the slot of the engine."""
+    if not entry.table.keep_conversations:
+        return
+    tables: list[tuple[KeyPath, RequestTable]] = [(entry.at(doc, "request"), entry.table.request)]
+    tables += [((*entry.at(doc, "variant"), at), variant) for at, variant in enumerate(entry.table.variant)]
+    for path, table in tables:
+        for key, given in (("set", table.set), ("default", table.default)):
+            if "id_slot" in given:
+                doc.problem(
+                    (*path, key, "id_slot"),
+                    "contradicts `keep_conversations`, which chooses the slot of the engine for each conversation; "
+                    "remove one of the two",
+                )
 
 
 def _check_fallbacks(doc: ConfigDocument, entries: list[ServeEntry]) -> None:

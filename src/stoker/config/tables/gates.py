@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
 from stoker.config.tables.section import Section, setting
-from stoker.config.tables.value_types import AliasTarget, Duration, Name, PickWord, ServedName, SomeDuration
+from stoker.config.tables.value_types import Duration, Name, PickWord, ServedName, SomeDuration
 from stoker.domain.alias_choice import AliasChoice, Pick
 from stoker.domain.gate import Alias, Gate, condition
 from stoker.domain.routing import is_reserved
@@ -39,7 +39,7 @@ class GateTable(Section):
 class AliasTable(Section):
     """A model name that points to one serve, until `stoker promote` moves it; or to several; or a name for `auto`."""
 
-    serve: AliasTarget | None = setting(
+    serve: ServedName | None = setting(
         None,
         "Required without `serves`. The serve it points to until a promotion moves it; or `auto` or `auto:CLASS`, "
         "so that routing chooses a tier for each request.",

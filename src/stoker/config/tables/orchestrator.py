@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 
 from stoker.config.tables import value_checks
 from stoker.config.tables.section import Section, setting
-from stoker.config.tables.value_types import AliasTarget, Name, SomeDuration, Text
+from stoker.config.tables.value_types import Name, ServedName, SomeDuration, Text
 from stoker.domain.orchestrator import Orchestrator, Policy
 
 POLICIES = tuple(policy.value for policy in Policy)
@@ -21,8 +21,8 @@ PolicyWord = Annotated[
 class OrchestratorTable(Section):
     """A model name behind which a worker writes code block by block. Only blocks that pass reach the client."""
 
-    worker: AliasTarget | None = setting(
-        None, "Required. The serve, tier or alias that writes; or `auto`: routing chooses by the class."
+    worker: ServedName | None = setting(
+        None, "Required. The serve, tier, alias or variant that writes; or `auto`: routing chooses by the class."
     )
     validator: Name | None = setting(
         None, "The serve or tier that judges each block after the other checks. Left out: no model judges."

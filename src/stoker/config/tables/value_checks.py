@@ -106,12 +106,6 @@ def name(value: object) -> str:
     return text
 
 
-def alias_target(value: object) -> str:
-    """A serve's name, `auto`, or `auto:CLASS`. Whether the class exists is checked elsewhere."""
-    text = text_of(value)
-    return text if text.startswith("auto:") else name(text)
-
-
 def served_name(value: object) -> str:
     """A model name of clients: blanks inside are allowed, as are `:` and `/`."""
     text = text_of(value)

@@ -30,6 +30,7 @@ class RouteKind(Enum):
     RESPONSES = "responses"
     CONVERSATIONS = "conversations"
     COMPAT = "compat"
+    IMAGE_OPTIONS = "image options"
     ROOT = "root"
 
 
@@ -97,6 +98,9 @@ _TREES = {
 }
 
 
+_OTHER_METHODS = {("POST", "/sdapi/v1/options"): Route(RouteKind.IMAGE_OPTIONS, methods=("POST",))}
+"""Inference paths that mean something else with another method."""
+
 PUBLIC = {path: _PLAIN[path] for path in (*HEALTH_PATHS, "/")}
 """Answered without a key. Claude Code probes `/`, and people open it in a browser."""
 
@@ -127,6 +131,8 @@ class Routes:
                 f"there is no path {path[:200]!r}; {self._path_hint(path)}", code="no_route", status=404
             )
         if route.methods and method not in route.methods:
+            if route.endpoint is not None and (other := _OTHER_METHODS.get((method, route.endpoint.path))) is not None:
+                return other
             text = f"{path[:200]!r} does not accept {method}: use {route.methods[0]}"
             raise wrong_method(text, *route.methods)
         return route

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from stoker.domain.errors import ClientError, ClientLeft
+from stoker.domain.request_parameters import RequestParameters
 from stoker.request.accept.spool import MEMORY, Spool
 from stoker.request.accept.wire import Wire
-from stoker.request.codec.multipart import FormField, MultipartScanner, boundary_of
+from stoker.request.codec.form_parameters import FormEdit, edit_form
+from stoker.request.codec.multipart import FormField, FormPart, MultipartScanner, boundary_of
 
 BATCH = 256 * 1024
 """Bytes that are scanned and stored at a time."""
@@ -20,6 +22,8 @@ class Upload:
 
     def __init__(self, directory: str) -> None:
         self.fields: dict[str, FormField] = {}
+        self._parts: list[FormPart] = []
+        self._boundary = b""
         self._spool = Spool(directory)
 
     @property
@@ -31,16 +35,18 @@ class Upload:
         """Bytes of memory."""
         return min(self._spool.size, MEMORY)
 
-    async def receive(self, wire: Wire, limit: int, run: Run) -> None:
-        """Read the body of a request. `run(work, *arguments)` does work that may block.
+    async def receive(self, wire: Wire, limit: int, run: Run, check_model: Callable[[str], None]) -> None:
+        """Read the body of a request. `run(work, *arguments)` does work that may block. `check_model(name)` is called
+        once, as soon as the model is known; what it raises ends the upload.
 
         Raises as `body.wait_for_body`, and ClientError 400 or 415 as `MultipartScanner`.
         """
-        scanner = MultipartScanner(_boundary(wire))
+        self._boundary = _boundary(wire)
+        scanner = MultipartScanner(self._boundary)
         declared = wire.headers.get(b"content-length")
         if declared is not None and int(declared) > limit:
             raise _too_large(limit)
-        seen = 0
+        seen, is_checked = 0, False
         while True:
             if wire.is_lost:
                 raise ClientLeft
@@ -51,16 +57,25 @@ class Upload:
             if wire.is_whole or wire.received - seen >= BATCH:
                 seen = wire.received
                 await self._keep(wire, scanner, run)
+                if not is_checked and (model := scanner.fields.get("model")) is not None:
+                    is_checked = True
+                    check_model(model.text)
             if wire.is_whole and wire.received == seen:
                 break
             if not wire.is_whole:
                 await wire.wait_for_more()
-        self.fields = scanner.finish()
+        self.fields, self._parts = scanner.finish(), scanner.parts
 
-    def model_replaced(self, model: str | None) -> UploadBody:
-        """The form with another model's name; None: as it came."""
-        field = self.fields["model"]
-        return UploadBody(self._spool, field.start, field.end, None if model is None else model.encode())
+    def edited(self, model: str | None, parameters: RequestParameters) -> tuple[UploadBody, tuple[str, ...]]:
+        """The form with another model's name (None: as it came) and a serve's parameters, and what these change.
+
+        Raises ClientError 400 as `edit_form`.
+        """
+        edits, changes = edit_form(self._parts, self._boundary, parameters) if parameters else ([], ())
+        if model is not None:
+            field = self.fields["model"]
+            edits.append(FormEdit(field.start, field.end, model.encode()))
+        return UploadBody(self._spool, sorted(edits)), changes
 
     def close(self) -> None:
         """Drop the form."""
@@ -81,25 +96,20 @@ class Upload:
 class UploadBody:
     """What is sent to a serve. `pieces` may be called again, if the request has to be sent again."""
 
-    def __init__(self, spool: Spool, start: int, end: int, replacement: bytes | None) -> None:
+    def __init__(self, spool: Spool, edits: Sequence[FormEdit]) -> None:
+        """`edits`: by their offsets, none within another."""
         self._spool = spool
-        self._start = start
-        self._end = end
-        self._replacement = replacement
-
-    @property
-    def size(self) -> int:
-        if self._replacement is None:
-            return self._spool.size
-        return self._spool.size - (self._end - self._start) + len(self._replacement)
+        self._edits = edits
+        self.size = spool.size + sum(len(edit.replacement) - (edit.end - edit.start) for edit in edits)
 
     def pieces(self) -> Iterator[bytes]:
-        if self._replacement is None:
-            yield from self._spool.read(0, self._spool.size)
-            return
-        yield from self._spool.read(0, self._start)
-        yield self._replacement
-        yield from self._spool.read(self._end, self._spool.size)
+        at = 0
+        for edit in self._edits:
+            yield from self._spool.read(at, edit.start)
+            if edit.replacement:
+                yield edit.replacement
+            at = edit.end
+        yield from self._spool.read(at, self._spool.size)
 
 
 def _store(scanner: MultipartScanner, spool: Spool, data: bytes) -> None:

@@ -25,6 +25,9 @@ MAX_VALUE = 1024
 READ = ("model", "stream", "n")
 """The fields that are read; each may occur once."""
 
+LONGEST_NAME = 64
+"""Characters of the name of a part that is found again."""
+
 _BOUNDARY = re.compile(rb"[0-9A-Za-z'()+_,\-./:=? ]{0,69}[0-9A-Za-z'()+_,\-./:=?]")
 _HEADER = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*)")
 _PARAMETER = re.compile(
@@ -41,6 +44,14 @@ class FormField(msgspec.Struct, frozen=True, gc=False):
 
     text: str
     start: int
+    end: int
+
+
+class FormPart(msgspec.Struct, frozen=True, gc=False):
+    """The name of a part, and the offsets of the boundary that begins it and of the next boundary."""
+
+    name: str
+    begin: int
     end: int
 
 
@@ -67,13 +78,19 @@ class MultipartScanner:
         self._buffer = b""
         self._at = 0
         """Offset of the buffer in the body."""
-        self._parts = 0
+        self.parts: list[FormPart] = []
+        """Those so far, without those that have longer names."""
+        self._count = 0
         self._name = ""
-        """The part whose content is read now; empty: it is skipped."""
+        """The field whose content is read now; empty: it is skipped."""
+        self._part_name = ""
+        self._begin = 0
+        """Where the boundary of the part begins."""
         self._start = 0
         """Where that content begins."""
         self._value = b""
-        self._fields: dict[str, FormField] = {}
+        self.fields: dict[str, FormField] = {}
+        """The fields that were read so far."""
         self._step: Callable[[], bool] = self._opening
 
     def feed(self, data: bytes) -> None:
@@ -86,13 +103,13 @@ class MultipartScanner:
         """The fields that were read, `model` among them."""
         if self._step != self._end or self._buffer not in (b"", b"\r\n"):
             raise _bad("it is cut off: the boundary that ends it has not come")
-        if "model" not in self._fields:
+        if "model" not in self.fields:
             text = "'model' is missing in the form; see GET /v1/models for the names"
             raise ClientError(text, code="bad_model", param="model")
-        if not self._fields["model"].text:
+        if not self.fields["model"].text:
             text = "'model' is empty in the form; see GET /v1/models for the names"
             raise ClientError(text, code="bad_model", param="model")
-        return self._fields
+        return self.fields
 
     # -- steps: each consumes what it understands, and returns False if it needs more ----------------------------------
 
@@ -110,8 +127,8 @@ class MultipartScanner:
         """What follows a boundary: a line's end, or two dashes."""
         following = self._buffer[:2]
         if following == b"\r\n":
-            self._parts += 1
-            if self._parts > MAX_PARTS:
+            self._count += 1
+            if self._count > MAX_PARTS:
                 raise _bad(f"it has more than {MAX_PARTS} parts")
             self._step = self._headers
         elif following == b"--":
@@ -127,7 +144,7 @@ class MultipartScanner:
         end = self._buffer.find(b"\r\n\r\n", 0, MAX_PART_HEADERS + 4)
         if end < 0:
             if len(self._buffer) >= MAX_PART_HEADERS + 4:
-                raise _bad(f"the headers of part {self._parts} are longer than {MAX_PART_HEADERS} bytes")
+                raise _bad(f"the headers of part {self._count} are longer than {MAX_PART_HEADERS} bytes")
             return False
         name = self._read_headers(self._buffer[:end])
         self._consume(end + 4)
@@ -142,11 +159,14 @@ class MultipartScanner:
             self._take(max(0, len(self._buffer) - len(self._mark) - 1))
             return False
         if found < 2 or self._buffer[found - 2 : found] != b"\r\n":
-            raise _bad(f"part {self._parts} has the boundary in its content, where no new line begins")
+            raise _bad(f"part {self._count} has the boundary in its content, where no new line begins")
         end = self._at + found - 2
         self._take(found - 2)
+        if len(self._part_name) <= LONGEST_NAME:
+            self.parts.append(FormPart(self._part_name, self._begin, end + 2))
+        self._begin = end + 2
         if self._name:
-            self._fields[self._name] = FormField(_text(self._name, self._value), self._start, end)
+            self.fields[self._name] = FormField(_text(self._name, self._value), self._start, end)
         self._consume(2 + len(self._mark))
         self._step = self._delimiter
         return True
@@ -177,33 +197,34 @@ class MultipartScanner:
         for line in block.split(b"\r\n"):
             header = _HEADER.fullmatch(line)
             if header is None:
-                raise _bad(f"part {self._parts} has a header line that is none")
+                raise _bad(f"part {self._count} has a header line that is none")
             key = header[1].lower()
             if key in headers:
-                raise _bad(f"part {self._parts} has two headers {header[1][:40].decode('latin-1')!r}")
+                raise _bad(f"part {self._count} has two headers {header[1][:40].decode('latin-1')!r}")
             headers[key] = header[2]
         given = headers.get(b"content-disposition")
         if given is None:
-            raise _bad(f"part {self._parts} has no Content-Disposition")
-        kind, parameters = _split(given, f"the Content-Disposition of part {self._parts}")
+            raise _bad(f"part {self._count} has no Content-Disposition")
+        kind, parameters = _split(given, f"the Content-Disposition of part {self._count}")
         if kind != b"form-data" or b"name*" in parameters or b"name" not in parameters:
-            raise _bad(f"the Content-Disposition of part {self._parts} is not 'form-data; name=\"...\"'")
+            raise _bad(f"the Content-Disposition of part {self._count} is not 'form-data; name=\"...\"'")
         if headers.get(b"content-transfer-encoding", b"binary").strip().lower() not in _PLAIN_ENCODINGS:
-            raise _bad(f"part {self._parts} has a Content-Transfer-Encoding (RFC 7578, 4.7)")
+            raise _bad(f"part {self._count} has a Content-Transfer-Encoding (RFC 7578, 4.7)")
         raw = parameters[b"name"]
         try:
             name = raw.decode()
         except UnicodeDecodeError:
-            raise _bad(f"the name of part {self._parts} is not UTF-8") from None
+            raise _bad(f"the name of part {self._count} is not UTF-8") from None
         if b"\\" in raw:
-            raise _bad(f"the name of part {self._parts} has a backslash")
+            raise _bad(f"the name of part {self._count} has a backslash")
+        self._part_name = name
         if name not in READ:
             return ""
-        if name in self._fields:
+        if name in self.fields:
             text = f"'{name}' appears twice in the form: send it once"
             raise ClientError(text, code="duplicate_field", param=name)
         is_file = b"filename" in parameters or b"filename*" in parameters
-        if is_file or not _is_plain_text(headers.get(b"content-type"), self._parts):
+        if is_file or not _is_plain_text(headers.get(b"content-type"), self._count):
             text = f"'{name}' in the form is not plain text in UTF-8, or has a file name"
             raise ClientError(text, code="bad_field", param=name)
         return name

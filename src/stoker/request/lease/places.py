@@ -172,8 +172,10 @@ def _is_open_to_extra(state: ServeState, now: float) -> bool:
 
 
 def _evictable_at(victim: ServeState, target: ServeState) -> float:
+    if victim.is_unused_idle_serve():
+        return 0.0
     residency_ends = victim.ready_since + timing(victim).min_residency
-    return max(residency_ends, victim.idle_since + timing(target).linger)
+    return max(residency_ends, victim.unused_since + timing(target).linger)
 
 
 def _is_full(state: ServeState) -> bool:

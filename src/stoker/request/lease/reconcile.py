@@ -32,8 +32,8 @@ from stoker.request.lease.eviction import Never, Victims, victims_for
 from stoker.request.lease.eviction_time import may_evict
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.replica_steps import ReplicaSteps
-from stoker.request.lease.state import ServeState, SlotState, SwapKind
-from stoker.request.lease.timing import timing
+from stoker.request.lease.state import LoadReason, ServeState, SlotState, SwapKind
+from stoker.request.lease.timing import idle_serve_retry, timing
 from stoker.request.lease.waiter import Want
 
 FOREVER = float("inf")
@@ -152,6 +152,7 @@ class Reconciler(ReplicaSteps):
             eviction = may_evict(state, victims, now)
             if not eviction.now:
                 return eviction.at
+        state.loaded_for = LoadReason.REQUEST
         is_switch = any(w.want is Want.SWITCH for w in state.queue.values())
         slot = state.slot_state.slot
         state.slot_state.has_left_idle_serve = slot.idle_serve not in (None, state.name) and not is_switch
@@ -165,30 +166,35 @@ class Reconciler(ReplicaSteps):
             idle = state.serve.idle_unload
             if idle is None or state.phase is not ServePhase.READY or state.is_used() or state.wanted:
                 continue
-            due = max(state.idle_since, state.ready_since) + idle
+            due = state.unused_since + idle
             if now >= due:
                 self.open_swap(SwapKind.UNLOAD, None, (state,), now, 0.0)
             else:
                 times.append(due)
 
     def _return_to_idle_serve(self, slot_state: SlotState, now: float, times: list[float]) -> None:
-        """1 no longer configured  2 something is in use, or under way  3 not yet  4 it cannot fit  5 load it"""
+        """1 nothing to return to  2 it may not start  3 something is in use, or under way  4 not yet, or it failed to
+        start a short time ago  5 it cannot fit  6 load it
+        """
         target = next((s for s in slot_state.serves if s.name == slot_state.slot.idle_serve), None)
-        if target is None or target.phase is ServePhase.READY or target.removed or target.parked or self.closing:
+        if target is None or target.phase is ServePhase.READY or target.removed or self.closing:
             slot_state.has_left_idle_serve = False  # 1
             return
-        if slot_state.swaps or target.is_held or any(state.is_used() for state in slot_state.serves):
+        if target.parked or target.is_held or target.serve.needs_force:
             return  # 2
-        last = max(max(state.idle_since, state.ready_since) for state in slot_state.serves)
-        due = max(last + slot_state.slot.idle_serve_after, target.backoff_until)
+        if slot_state.swaps or any(state.is_used() for state in slot_state.serves):
+            return  # 3
+        last = max(state.unused_since for state in slot_state.serves)
+        due = max(last + slot_state.slot.idle_serve_after, target.backoff_until, idle_serve_retry(target))
         if now < due:
-            times.append(due)  # 3
+            times.append(due)  # 4
             return
         fit = victims_for(target)
         if isinstance(fit, Victims):
-            self.open_swap(SwapKind.DEMAND, target, fit.serves, now, 0.0)  # 5
+            target.loaded_for = LoadReason.IDLE
+            self.open_swap(SwapKind.DEMAND, target, fit.serves, now, 0.0)  # 6
         elif isinstance(fit, Never):
-            slot_state.has_left_idle_serve = False  # 4
+            slot_state.has_left_idle_serve = False  # 5
 
     def _advance_drains(self, slot_state: SlotState, now: float, times: list[float]) -> list[Command]:
         commands: list[Command] = []

@@ -99,7 +99,7 @@ class Scheduler(Reconciler):
         if id in state.preemptible:
             del state.preemptible[id]
         else:
-            state.idle_since = now
+            state.last_used = now
         is_quiet = state.slot_state.is_quiet() and not (self.replica_sets and state.slot_state.has_replica_waited_for())
         if state.phase is ServePhase.READY and is_quiet:
             idle = state.serve.idle_unload
@@ -220,7 +220,7 @@ class Scheduler(Reconciler):
         """A serve that an earlier run of Stoker left running was adopted and proved ready."""
         state = self.serves[name]
         state.apply(PhaseEvent.ADOPTED)
-        state.ready_since = state.idle_since = now
+        state.ready_since = now
         return self.reconcile(now)
 
     def on_tick(self, now: float) -> list[Command]:
@@ -312,6 +312,7 @@ class Scheduler(Reconciler):
         is_too_large = error.code in BEYOND_THE_DEVICE and target.serve.memory_fallback is not None
         is_requested = any(w.want is Want.REQUEST for w in target.queue.values())
         target.failures += 1
+        target.failed_at = now
         backoff_seconds = BACKOFF_CAP if is_too_large else backoff(target.failures)
         target.backoff_until = now + backoff_seconds
         target.last_error = error
