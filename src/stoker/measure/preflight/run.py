@@ -32,6 +32,8 @@ class PreflightOptions(NamedTuple):
     needle_ctx: int | None = None
     context: int | None = None
     """Tokens that the configuration promises."""
+    lists_models: bool = True
+    """Whether the engine has a list of models. The front door says it itself."""
     wording: str | None = None
     """The name of a wording; None: chosen by the model's id."""
     baseline: Mapping[str, Number] = {}
@@ -114,7 +116,7 @@ def chosen_checks(only: Sequence[str]) -> list[PreflightCheck]:
 async def _about(
     pages: PageClient, client: ModelClient, messages: ModelClient, options: PreflightOptions
 ) -> CheckContext:
-    known = await facts.find_facts(pages, client, options.context)
+    known = await facts.find_facts(pages, client, options.context, options.lists_models)
     wording = WORDINGS[options.wording] if options.wording else wording_for(known.model)
     if options.ignore_known_gaps:
         wording = wording._replace(known_gaps={})
