@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.request.lease.stage import Stage, serve
 
-from stoker.domain.serve import Serve, Slot
+from stoker.domain.serve import Serve, Slot, Status
 
 AT_ONCE = {"min_residency": 0.0, "linger": 0.0, "max_wait": 1.0}
 
@@ -93,19 +93,73 @@ def test_an_idle_unload_before_it_leaves_the_slot_empty_until_the_return() -> No
     assert stage.phase("home") == "starting"
 
 
-def test_an_idle_serve_that_fails_to_start_backs_off() -> None:
-    stage = stage_of()
-    visit(stage, "b")
+def fail_for(stage: Stage, seconds: int) -> int:
+    """Let every start of `home` fail, and every other one succeed. Returns how often `home` was started."""
     starts = 0
-    for _ in range(200):
+    for _ in range(seconds):
         stage.to(stage.now + 1.0)
         while stage.swaps:
-            starts += stage.swaps[0].target == "home"
             if stage.swaps[0].target == "home":
+                starts += 1
                 stage.fails()
             else:
                 stage.ready()
-    assert 1 <= starts <= 20
+    return starts
+
+
+def test_each_failed_start_doubles_the_time_until_the_resident_is_stopped_again() -> None:
+    stage = stage_of()
+    visit(stage, "b")
+    assert fail_for(stage, 3600) == 5  # after 60 s, and 2, 4, 8 and 16 min
+    assert stage.phase("b") == "ready"
+
+
+def test_an_idle_serve_that_fails_for_days_is_tried_once_an_hour() -> None:
+    stage = stage_of()
+    visit(stage, "b")
+    fail_for(stage, 3 * 3600)
+    assert 1 <= fail_for(stage, 4 * 3600) <= 4
+
+
+@pytest.mark.parametrize("by", ["reload", "success"])
+def test_the_delay_after_failed_starts_ends_with(by: str) -> None:
+    stage = stage_of()
+    visit(stage, "b")
+    fail_for(stage, 3600)
+    if by == "reload":
+        slots = [slot_state.slot for slot_state in stage.scheduler.slots.values()]
+        serves = [state.serve for state in stage.scheduler.serves.values()]
+        stage.take(stage.scheduler.on_reload(slots, serves, stage.now))
+    else:
+        stage.load("home")
+        visit(stage, "b")
+    stage.to(stage.now + 60.0)
+    assert stage.phase("home") == "starting"
+
+
+@pytest.mark.parametrize("status", [Status.REJECTED, Status.BLOCKED])
+def test_no_resident_is_stopped_for_an_idle_serve_that_needs_force(status: Status) -> None:
+    stage = stage_of(serve("home", status=status), serve("b"))
+    visit(stage, "b")
+    stage.to(stage.now + 1000.0)
+    assert (stage.phase("b"), stage.swaps) == ("ready", [])
+
+
+def test_an_idle_serve_that_no_longer_needs_force_is_returned_to() -> None:
+    stage = stage_of(serve("home", status=Status.BLOCKED), serve("b"))
+    visit(stage, "b")
+    stage.to(stage.now + 1000.0)
+    slots = [slot_state.slot for slot_state in stage.scheduler.slots.values()]
+    stage.take(stage.scheduler.on_reload(slots, [serve("home"), serve("b")], stage.now))
+    assert stage.phase("home") == "starting"
+
+
+def test_no_resident_is_stopped_for_a_parked_idle_serve() -> None:
+    stage = stage_of()
+    stage.take(stage.scheduler.on_park("home", 0.0, "wedged"))
+    visit(stage, "b")
+    stage.to(stage.now + 1000.0)
+    assert (stage.phase("b"), stage.swaps) == ("ready", [])
 
 
 def test_where_it_fits_beside_the_others_nobody_is_stopped() -> None:

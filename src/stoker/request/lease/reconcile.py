@@ -31,7 +31,7 @@ from stoker.request.lease.eviction import Never, Victims, victims_for
 from stoker.request.lease.eviction_time import may_evict
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.state import ServeState, SlotState, SwapKind
-from stoker.request.lease.timing import timing
+from stoker.request.lease.timing import idle_serve_retry, timing
 from stoker.request.lease.transitions import Transitions
 from stoker.request.lease.waiter import Want
 
@@ -161,23 +161,27 @@ class Reconciler(Transitions):
                 times.append(due)
 
     def _return_to_idle_serve(self, slot_state: SlotState, now: float, times: list[float]) -> None:
-        """1 no longer configured  2 something is in use, or under way  3 not yet  4 it cannot fit  5 load it"""
+        """1 nothing to return to  2 it may not start  3 something is in use, or under way  4 not yet, or it failed to
+        start a short time ago  5 it cannot fit  6 load it
+        """
         target = next((s for s in slot_state.serves if s.name == slot_state.slot.idle_serve), None)
-        if target is None or target.phase is ServePhase.READY or target.removed or target.parked or self.closing:
+        if target is None or target.phase is ServePhase.READY or target.removed or self.closing:
             slot_state.has_left_idle_serve = False  # 1
             return
-        if slot_state.swaps or target.is_held or any(state.is_used() for state in slot_state.serves):
+        if target.parked or target.is_held or target.serve.needs_force:
             return  # 2
+        if slot_state.swaps or any(state.is_used() for state in slot_state.serves):
+            return  # 3
         last = max(max(state.idle_since, state.ready_since) for state in slot_state.serves)
-        due = max(last + slot_state.slot.idle_serve_after, target.backoff_until)
+        due = max(last + slot_state.slot.idle_serve_after, target.backoff_until, idle_serve_retry(target))
         if now < due:
-            times.append(due)  # 3
+            times.append(due)  # 4
             return
         fit = victims_for(target)
         if isinstance(fit, Victims):
-            self.open_swap(SwapKind.DEMAND, target, fit.serves, now, 0.0)  # 5
+            self.open_swap(SwapKind.DEMAND, target, fit.serves, now, 0.0)  # 6
         elif isinstance(fit, Never):
-            slot_state.has_left_idle_serve = False  # 4
+            slot_state.has_left_idle_serve = False  # 5
 
     def _advance_drains(self, slot_state: SlotState, now: float, times: list[float]) -> list[Command]:
         commands: list[Command] = []

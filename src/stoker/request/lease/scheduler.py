@@ -311,6 +311,7 @@ class Scheduler(Reconciler):
         is_too_large = error.code in BEYOND_THE_DEVICE and target.serve.memory_fallback is not None
         is_requested = any(w.want is Want.REQUEST for w in target.queue.values())
         target.failures += 1
+        target.failed_at = now
         backoff_seconds = BACKOFF_CAP if is_too_large else backoff(target.failures)
         target.backoff_until = now + backoff_seconds
         target.last_error = error

@@ -57,6 +57,8 @@ class ServeState:
     idle_since: float = 0.0
     swap_times: deque[float] = field(default_factory=lambda: deque(maxlen=5))
     failures: int = 0
+    """Failed starts in a row."""
+    failed_at: float = 0.0
     crashes: int = 0
     """Exits soon after ready, in a row."""
     backoff_until: float = 0.0

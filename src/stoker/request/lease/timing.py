@@ -20,6 +20,8 @@ BACKOFF_BASE = 1.0
 BACKOFF_CAP = 60.0
 BACKOFF_WAIT = 5.0
 """Seconds. A request waits for a back-off that ends within this; for a longer one it is refused with Retry-After."""
+IDLE_SERVE_CAP = 3600.0
+"""Seconds. An `idle_serve` that fails to start is tried again at least this often, while its slot is idle."""
 STEADY_AFTER = 30.0
 """Seconds. A serve that exits later than this after it was ready gets no back-off: its start was good."""
 
@@ -62,6 +64,16 @@ def _contention(state: ServeState) -> float:
     """Seconds that draining, stopping and starting every serve of the slot can take, one after the other."""
     drain = state.slot_state.slot.swap.drain_timeout
     return sum(drain + s.serve.longest_stop + s.serve.ready_timeout for s in state.slot_state.serves)
+
+
+def idle_serve_retry(state: ServeState) -> float:
+    """The earliest time at which an idle slot may start its `idle_serve` after failed starts: each one doubles the
+    delay, because each attempt may stop a resident.
+    """
+    if not state.failures:
+        return 0.0
+    after = max(state.slot_state.slot.idle_serve_after, BACKOFF_BASE)
+    return state.failed_at + min(after * 2.0 ** min(state.failures, 16), max(after, IDLE_SERVE_CAP))
 
 
 def backoff(failures: int) -> float:
