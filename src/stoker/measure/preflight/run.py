@@ -32,8 +32,6 @@ class PreflightOptions(NamedTuple):
     needle_ctx: int | None = None
     context: int | None = None
     """Tokens that the configuration promises."""
-    lists_models: bool = True
-    """Whether the engine has a list of models. The front door says it itself."""
     wording: str | None = None
     """The name of a wording; None: chosen by the model's id."""
     baseline: Mapping[str, Number] = {}
@@ -41,6 +39,8 @@ class PreflightOptions(NamedTuple):
     concurrency: int = 4
     ignore_known_gaps: bool = False
     """Also the gates that the wording knows its model not to pass."""
+    lists_models: bool = True
+    """Whether the engine has a list of models. The front door says it itself."""
 
 
 class PreflightProgress(NamedTuple):
