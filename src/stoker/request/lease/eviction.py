@@ -95,7 +95,7 @@ def _longest_unused(evictable: list[ServeState], missing: int) -> tuple[ServeSta
 
 def _by_use(state: ServeState) -> tuple[bool, float, float, str]:
     """Idle before busy, then longest unused, then cheapest to bring back."""
-    return (state.is_used(), state.idle_since, evict_cost(state), state.name)
+    return (state.is_used(), state.unused_since, evict_cost(state), state.name)
 
 
 def _explain_memory(target: ServeState, pins: list[ServeState], shortfall: int) -> str:

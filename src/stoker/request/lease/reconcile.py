@@ -30,7 +30,7 @@ from stoker.request.lease.commands import CancelSwap, CheckStart, Command, Grant
 from stoker.request.lease.eviction import Never, Victims, victims_for
 from stoker.request.lease.eviction_time import may_evict
 from stoker.request.lease.phases import ServePhase
-from stoker.request.lease.state import ServeState, SlotState, SwapKind
+from stoker.request.lease.state import LoadReason, ServeState, SlotState, SwapKind
 from stoker.request.lease.timing import idle_serve_retry, timing
 from stoker.request.lease.transitions import Transitions
 from stoker.request.lease.waiter import Want
@@ -141,6 +141,7 @@ class Reconciler(Transitions):
             eviction = may_evict(state, victims, now)
             if not eviction.now:
                 return eviction.at
+        state.loaded_for = LoadReason.REQUEST
         is_switch = any(w.want is Want.SWITCH for w in state.queue.values())
         slot = state.slot_state.slot
         state.slot_state.has_left_idle_serve = slot.idle_serve not in (None, state.name) and not is_switch
@@ -154,7 +155,7 @@ class Reconciler(Transitions):
             idle = state.serve.idle_unload
             if idle is None or state.phase is not ServePhase.READY or state.is_used() or state.wanted:
                 continue
-            due = max(state.idle_since, state.ready_since) + idle
+            due = state.unused_since + idle
             if now >= due:
                 self.open_swap(SwapKind.UNLOAD, None, (state,), now, 0.0)
             else:
@@ -172,13 +173,14 @@ class Reconciler(Transitions):
             return  # 2
         if slot_state.swaps or any(state.is_used() for state in slot_state.serves):
             return  # 3
-        last = max(max(state.idle_since, state.ready_since) for state in slot_state.serves)
+        last = max(state.unused_since for state in slot_state.serves)
         due = max(last + slot_state.slot.idle_serve_after, target.backoff_until, idle_serve_retry(target))
         if now < due:
             times.append(due)  # 4
             return
         fit = victims_for(target)
         if isinstance(fit, Victims):
+            target.loaded_for = LoadReason.IDLE
             self.open_swap(SwapKind.DEMAND, target, fit.serves, now, 0.0)  # 6
         elif isinstance(fit, Never):
             slot_state.has_left_idle_serve = False  # 5

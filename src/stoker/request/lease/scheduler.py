@@ -99,7 +99,7 @@ class Scheduler(Reconciler):
         if id in state.preemptible:
             del state.preemptible[id]
         else:
-            state.idle_since = now
+            state.last_used = now
         if state.phase is ServePhase.READY and state.slot_state.is_quiet():
             idle = state.serve.idle_unload
             if state.slot_state.has_left_idle_serve:
@@ -219,7 +219,7 @@ class Scheduler(Reconciler):
         """A serve that an earlier run of Stoker left running was adopted and proved ready."""
         state = self.serves[name]
         state.apply(PhaseEvent.ADOPTED)
-        state.ready_since = state.idle_since = now
+        state.ready_since = now
         return self.reconcile(now)
 
     def on_tick(self, now: float) -> list[Command]:

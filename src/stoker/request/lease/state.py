@@ -34,6 +34,15 @@ class SwapKind(Enum):
     """The restored serve failed, too: the slot's `baseline` is started."""
 
 
+class LoadReason(Enum):
+    """For what a serve was loaded. One that has been used counts as loaded for a request."""
+
+    REQUEST = "request"
+    """A request or an operator."""
+    IDLE = "idle"
+    """It is the slot's `idle_serve`, and the slot was idle."""
+
+
 @dataclass(slots=True, eq=False)
 class ServeState:
     """A serve at run time: its phase, its leases, the requests that wait for it, and its history."""
@@ -54,7 +63,10 @@ class ServeState:
     fair_queue: FairQueue | None = None
     """In which order they get places; None: no request has waited since one was granted at once."""
     ready_since: float = 0.0
-    idle_since: float = 0.0
+    last_used: float = float("-inf")
+    """When the last lease ended that could not be preempted."""
+    loaded_for: LoadReason = LoadReason.REQUEST
+    """At its last start."""
     swap_times: deque[float] = field(default_factory=lambda: deque(maxlen=5))
     failures: int = 0
     """Failed starts in a row."""
@@ -138,6 +150,19 @@ class ServeState:
     def must_stop(self) -> bool:
         """Whether it has to stop, whatever requests wait for."""
         return bool(self.unloads or self.removed or self.pending or self.parked)
+
+    @property
+    def unused_since(self) -> float:
+        """When it became ready or, if that is later, when it was last used."""
+        return max(self.ready_since, self.last_used)
+
+    def was_used_since(self, at: float) -> bool:
+        """Whether a lease that cannot be preempted ended since then, or is held now."""
+        return self.last_used >= at or len(self.leases) > len(self.preemptible)
+
+    def is_unused_idle_serve(self) -> bool:
+        """Whether it was loaded because the slot was idle, and nobody has used it yet or waits for it."""
+        return self.loaded_for is LoadReason.IDLE and not self.was_used_since(self.ready_since) and not self.queue
 
     def is_used(self) -> bool:
         """Whether a request waits for it, or holds a lease that cannot be preempted."""

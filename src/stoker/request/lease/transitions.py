@@ -11,7 +11,7 @@ from stoker.domain.serve import Serve, Slot
 from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Reject, StartSwap
 from stoker.request.lease.eviction import Victims, victims_for
 from stoker.request.lease.phases import PhaseEvent, ServePhase
-from stoker.request.lease.state import ServeState, SlotState, Swap, SwapKind
+from stoker.request.lease.state import LoadReason, ServeState, SlotState, Swap, SwapKind
 from stoker.request.lease.timing import timing
 from stoker.request.lease.waiter import Waiter, Want
 
@@ -165,7 +165,7 @@ class Transitions:
 
     def mark_ready(self, state: ServeState, swap: Swap, now: float) -> None:
         state.apply(PhaseEvent.PROVED)
-        state.ready_since = state.idle_since = now
+        state.ready_since = now
         state.failures = 0
         state.backoff_until = 0.0
         state.last_error = None
@@ -198,4 +198,6 @@ class Transitions:
             return
         fit = victims_for(state)
         if isinstance(fit, Victims) and not fit.serves:
+            if state.was_used_since(state.ready_since):
+                state.loaded_for = LoadReason.REQUEST
             self.open_swap(kind, state, (), now, 0.0)
