@@ -94,6 +94,8 @@ class ServeState:
     """Bytes of the slot that it held when it was last measured; None: not measured since its start."""
     unloads: list[int] = field(default_factory=list)
     """Ids of the unloads (an operator's) that wait for its stop."""
+    replica_set: ReplicaSet | None = None
+    """All replicas of its serve; None: it has one place."""
 
     def end(self, lease: Lease, now: float) -> None:
         """A lease ends: give it its seconds of the slot, and charge its key what it really used."""
@@ -187,6 +189,28 @@ class ServeState:
     def has_place(self) -> bool:
         return self.active < self.serve.max_active
 
+    def takes_requests(self) -> bool:
+        """Whether an operator lets it, and it need not stop."""
+        return not self.is_held and not self.must_stop()
+
+    def is_extra(self) -> bool:
+        """Whether its serve answers without it: another replica is ready."""
+        replicas = () if self.replica_set is None else self.replica_set.replicas
+        return any(other.phase is ServePhase.READY and other is not self for other in replicas)
+
+
+@dataclass(slots=True, eq=False)
+class ReplicaSet:
+    """The replicas of a serve with several places, in the order of its `slots`."""
+
+    name: str
+    replicas: list[ServeState] = field(default_factory=list)
+
+    def is_complete(self) -> bool:
+        """Whether as many have a process as may be loaded at the same time; one that drains or stops counts."""
+        loaded = sum(state.phase is not ServePhase.STOPPED for state in self.replicas)
+        return loaded >= max((state.serve.replicas for state in self.replicas), default=1)
+
 
 @dataclass(slots=True, eq=False)
 class Swap:
@@ -255,6 +279,11 @@ class SlotState:
             if state.queue:
                 return False
         return True
+
+    def has_replica_waited_for(self) -> bool:
+        """Whether requests wait for a serve that has one of its places here."""
+        sets = (state.replica_set for state in self.serves if state.replica_set is not None)
+        return any(state.queue for replica_set in sets for state in replica_set.replicas)
 
     def is_clearing(self) -> bool:
         """Whether a swap that stops residents for a target is under way, its drain included."""
