@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -103,6 +104,25 @@ def test_an_engine_of_ones_own_comes_and_goes(tmp_path: Path) -> None:
         assert children() <= before
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("program", [sys.executable, "no-such-program"])
+def test_an_engine_of_ones_own_is_stopped_by_the_serves_own_command(tmp_path: Path, program: str) -> None:
+    words = (sys.executable, "-m", "stoker.testing.scripted", "--port", "{port}", "--id", "a", "--ignore-sigterm")
+    kill = (program, "-S", "-E", "-c", "import os, sys; print('ends', sys.argv[2]); os.kill(int(sys.argv[1]), 10)")
+    has_program = program == sys.executable
+    serve = Serve("a", engine="openai", cmd=words, served_name="a", directory=str(tmp_path), env=path(),
+                  stop=(*kill, "{pid}", "{name}"), stop_grace=30.0 if has_program else 0.5)  # fmt: skip
+    engine, before = OwnEngine(serve, tmp_path / "log", 1), children()
+
+    async def story() -> None:
+        began = time.monotonic()
+        await (await engine.start(512)).stop()
+        assert children() <= before
+        assert time.monotonic() - began < 15, "the command ended it: SIGTERM is ignored, and SIGKILL far away"
+
+    asyncio.run(story())
+    assert ("ends a\n" in (tmp_path / "log").read_text()) is has_program
 
 
 def test_an_engine_that_does_not_come_up_says_its_last_words(tmp_path: Path) -> None:

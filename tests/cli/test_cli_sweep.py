@@ -18,7 +18,7 @@ from stoker.cli.evaluate.own_engine import OwnEngine
 from stoker.cli.evaluate.sweep_variant import SweepLoad
 from stoker.cli.main import run
 from stoker.domain.run import Subject
-from stoker.domain.serve import Serve, Tuning
+from stoker.domain.serve import Serve, ServeIdentity, Tuning
 from stoker.measure.trials.sweep import Variant
 
 SCRIPTED = (sys.executable, "-m", "stoker.testing.scripted", "--port", "{port}", "--id", "a")
@@ -66,6 +66,11 @@ def test_what_its_engine_cannot_express_is_not_started(tmp_path: Path) -> None:
     assert (row.outcome, row.failure) == ("failed", "unsupported")
     assert "q7_9" in row.seen
     assert not (tmp_path / "log").exists()
+
+
+def test_an_engine_without_a_list_of_models_is_not_asked_for_its_identity(tmp_path: Path) -> None:
+    row = ended((*SCRIPTED, "--absent", "/v1/models"), tmp_path, identity=ServeIdentity.NONE, probe="/health")
+    assert row.seen.startswith("echo: "), "the next check"
 
 
 def test_a_variant_that_answers_wrongly_is_not_measured(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.lease import Target
 from stoker.domain.routing import RouterSettings
 from stoker.domain.run import Finding, Fingerprint, Outcome, Run, RunKind, Subject
-from stoker.domain.serve import Serve, Translation
+from stoker.domain.serve import Serve, ServeIdentity, Translation
 from stoker.domain.tier import Demotion, ProfileRow, Tier, Verdict
 from stoker.measure.artifacts import result_file
 from stoker.quality.demotion import Demoter, Reports
@@ -411,6 +411,22 @@ def test_a_real_preflight_asks_what_fails_twice_and_leaves_out_what_wants_the_se
     assert {one.name for one in first}.isdisjoint(LEFT_OUT)
     assert "tool-single" in {one.name for one in again}
     assert [one.name for one in first if one.outcome is Outcome.FAILED] == [one.name for one in again]
+
+
+@pytest.mark.parametrize(
+    ("identity", "outcome"),
+    [(ServeIdentity.MODELS, Outcome.FAILED), (ServeIdentity.NONE, Outcome.NOT_APPLICABLE)],
+)
+def test_only_an_engine_with_a_list_of_models_is_asked_for_its_identity(
+    identity: ServeIdentity, outcome: Outcome
+) -> None:
+    async def go() -> Rounds:
+        async with ScriptedServer(Script(id="m", absent="/v1/models")) as server:
+            serve = Serve("m", context=4096, identity=identity, health="/health")
+            return await prove(serve, Target("127.0.0.1", server.port, "", "m"))
+
+    [model] = [one for one in asyncio.run(go())[0] if one.name == "model"]
+    assert model.outcome is outcome
 
 
 def test_a_cancel_breaks_the_real_one_off_at_once_and_leaves_no_verdict() -> None:

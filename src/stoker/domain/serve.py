@@ -197,9 +197,9 @@ class Slot:
 
 
 IN_PLACE = frozenset(
-    ("aliases", "alias_patterns", "max_active", "queue", "queue_timeout", "idle_unload", "keep_loaded", "status",
-     "reason", "purpose", "ready_timeout", "stop_grace", "conflicts", "modalities", "fallback", "fallback_on", "warm",
-     "source", "sha256", "min_tokens_per_second", "translation", "from_tier", "auto_context", "context_problem",
+    ("aliases", "alias_patterns", "replicas", "max_active", "queue", "queue_timeout", "idle_unload", "keep_loaded",
+     "status", "reason", "purpose", "ready_timeout", "stop_grace", "conflicts", "modalities", "fallback", "fallback_on",
+     "warm", "source", "sha256", "min_tokens_per_second", "translation", "from_tier", "auto_context", "context_problem",
      "title", "description", "metadata", "listed", "preload",
      "evict_cost", "request", "variants")
 )  # fmt: skip
@@ -237,6 +237,10 @@ class Serve:
     """Aliases with wildcards. They are no names: lists of models do not show them."""
     slot: str | None = None
     """None: the serve shares no slot with another one."""
+    replica_of: str = ""
+    """The declared serve of which this is one replica, in one of its slots; empty: it has one place, and this is it."""
+    replicas: int = 1
+    """How many replicas of that serve may be loaded at the same time."""
     context: int | None = None
     """Tokens that one request may use."""
     auto_context: bool = False

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from stoker.domain.lease import Target
 from stoker.domain.run import Finding, Outcome, Subject
-from stoker.domain.serve import Serve
+from stoker.domain.serve import Serve, ServeIdentity
 from stoker.request.decide.demotion import failures
 
 log = logging.getLogger("stoker.routing")
@@ -164,7 +164,10 @@ async def prove(serve: Serve, target: Target) -> Rounds:
     context = serve.context
     needle = MAX_NEEDLE if context is not None and context > 2 * MAX_NEEDLE else None
     asked = [name for name in NAMES if name not in LEFT_OUT]
-    options = PreflightOptions(asked, needle, context, _wording(serve, target), concurrency=1)
+    lists_models = serve.identity is not ServeIdentity.NONE
+    options = PreflightOptions(
+        asked, needle, context, _wording(serve, target), concurrency=1, lists_models=lists_models
+    )
     where = f"http{'s' if target.tls else ''}://{target.host}:{target.port}{target.base_path}"
     subject = Subject(serve.name, target.served_name, where, route="direct")
     first = (await run_preflight(subject, target, options)).findings

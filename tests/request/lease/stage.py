@@ -8,7 +8,18 @@ from stoker.domain.errors import StartFailed, StokerError
 from stoker.domain.key import Priority
 from stoker.domain.lease import NOBODY, FairShare
 from stoker.domain.serve import Serve, Slot, SwapPolicy
-from stoker.request.lease.commands import CancelSwap, CheckStart, Command, Cut, Grant, Reject, StartSwap, WakeAt
+from stoker.request.lease.commands import (
+    CancelSwap,
+    CheckStart,
+    Command,
+    Cut,
+    Grant,
+    Reassign,
+    Reject,
+    StartSwap,
+    WakeAt,
+)
+from stoker.request.lease.places import choose_replica
 from stoker.request.lease.scheduler import Scheduler
 
 
@@ -17,19 +28,33 @@ def serve(name: str, **fields: Any) -> Serve:
     return Serve(name=name, **fields)
 
 
+def replicated(name: str, slots: str, replicas: int = 1, **fields: Any) -> list[Serve]:
+    """A serve with a place in each of these slots (`"gpu0 gpu1"`), at most `replicas` of them loaded."""
+    return [
+        Serve(name=f"{name}@{slot}", slot=slot, replica_of=name, replicas=replicas, **fields) for slot in slots.split()
+    ]
+
+
 class Stage:
     """Drives a Scheduler; keeps what was granted, refused and asked for."""
 
     def __init__(
         self, *serves: Serve, memory: int | None = None, baseline: str | None = None, together: str = "",
-        idle_serve: str | None = None, **policy: Any,
+        idle_serve: str | None = None, slots: str = "gpu", **policy: Any,
     ) -> None:  # fmt: skip
-        """`together`: `"ac bc"` for the sets {a, c} and {b, c}. The slot returns to `idle_serve` after 60 s."""
+        """`together`: `"ac bc"` for the sets {a, c} and {b, c}. The slot returns to `idle_serve` after 60 s. `slots`:
+        their names, `"gpu0 gpu1"`; all are alike.
+        """
         self.now = 0.0
         groups = tuple(map(frozenset, together.split()))
         swap = SwapPolicy(**policy)
-        slot = Slot("gpu", memory=memory, together=groups, baseline=baseline, idle_serve=idle_serve, swap=swap)
-        self.scheduler = Scheduler([slot], serves)
+        made = [
+            Slot(name, memory=memory, together=groups, baseline=baseline, idle_serve=idle_serve, swap=swap)
+            for name in slots.split()
+        ]
+        self.scheduler = Scheduler(made, serves)
+        self.where: dict[int, str] = {}
+        """By request, the replica that it joined last."""
         self.granted: list[int] = []
         self.refused: dict[int, StokerError] = {}
         self.cut: list[int] = []
@@ -53,6 +78,8 @@ class Stage:
                     self.refused[id] = error
                 case Cut(_, leases, _):
                     self.cut += leases
+                case Reassign(id, name):
+                    self.where[id] = name
                 case CheckStart():
                     self.looks.append(command)
                 case StartSwap():
@@ -68,6 +95,12 @@ class Stage:
         commands = self.scheduler.on_request(self._next, name, self.now, takes_place, share, body_bytes)
         self.take(commands)
         return self._next
+
+    def join(self, name: str, missing: dict[str, int] | None = None) -> int:
+        """A request for a serve with several places."""
+        replica = choose_replica(self.scheduler.replica_sets[name].replicas, self.now, missing)
+        self.where[self.next_id] = replica.name
+        return self.request(replica.name)
 
     def allow_preemption(self, id: int, name: str, priority: Priority | None = None) -> int:
         self.take(self.scheduler.on_preemption_allowed(id, name, self.now, priority))

@@ -162,6 +162,63 @@ def test_no_resident_is_stopped_for_a_parked_idle_serve() -> None:
     assert (stage.phase("b"), stage.swaps) == ("ready", [])
 
 
+def returned() -> Stage:
+    """A slot that has returned to `home`, at this moment. Every serve is protected for 100 s, and lingers for 2 s."""
+    stage = Stage(serve("home"), serve("b"), idle_serve="home", min_residency=100.0, linger=2.0, max_wait=1000.0)
+    visit(stage, "b")
+    stage.to(stage.now + 60.0)
+    stage.ready(1.0)
+    assert stage.phase("home") == "ready"
+    return stage
+
+
+def test_an_idle_serve_that_nobody_has_used_yet_gives_way_at_once() -> None:
+    stage = returned()
+    stage.request("b")
+    assert [swap.target for swap in stage.swaps] == ["b"]
+
+
+def test_an_idle_serve_that_came_back_and_was_used_is_protected() -> None:
+    stage = returned()
+    stage.served(stage.request("home"), "home")
+    stage.request("b")
+    assert stage.swaps == []
+    stage.to(stage.now + 100.0)
+    assert [swap.target for swap in stage.swaps] == ["b"]
+
+
+def test_an_idle_serve_that_is_in_use_is_protected() -> None:
+    stage = returned()
+    stage.request("home")
+    stage.request("b")
+    stage.to(stage.now + 99.0)
+    assert stage.swaps == []
+
+
+def test_an_idle_serve_that_a_request_loaded_is_protected() -> None:
+    stage = returned()
+    visit(stage, "b")
+    stage.to(stage.now + 10.0)
+    id = stage.request("home")
+    stage.to(stage.now + 90.0)
+    stage.leaves(id, "home")
+    stage.ready(1.0)
+    assert stage.phase("home") == "ready"
+    stage.request("b")
+    assert stage.swaps == []
+
+
+def test_an_idle_serve_stays_unprotected_if_its_eviction_fails() -> None:
+    stage = returned()
+    stage.request("b")
+    stage.fails()
+    stage.ready(1.0)
+    assert stage.phase("home") == "ready"
+    stage.request("b")
+    stage.to(stage.now + 1.0)
+    assert [swap.target for swap in stage.swaps] == ["b"]
+
+
 def test_where_it_fits_beside_the_others_nobody_is_stopped() -> None:
     sizes = (serve("home", memory=10), serve("b", memory=10), serve("c", memory=20))
     stage = stage_of(*sizes, memory=20)

@@ -151,7 +151,7 @@ def slots(draw: st.DrawFn) -> SlotState:
     for name in names:
         state = ServeState(serve(name, memory=draw(st.integers(1, 5))), slot_state)
         state.swap_times.append(float(draw(st.integers(1, 5))))
-        state.idle_since = float(draw(st.integers(0, 3)))
+        state.last_used = float(draw(st.integers(0, 3)))
         slot_state.serves.append(state)
     for state in slot_state.serves[1:]:
         if draw(st.booleans()) and fits(state):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import secrets
 import signal
@@ -17,10 +18,12 @@ from stoker.domain.lease import Target
 from stoker.domain.run import Fingerprint
 from stoker.domain.serve import Driver, Serve, ServeIdentity
 from stoker.fleet.drivers.process import spawn
+from stoker.fleet.drivers.stop_command import StopCommand, stop_words
 from stoker.fleet.engines.last_output import last_output, redact
 from stoker.fleet.engines.launch import LaunchPlace
 from stoker.fleet.engines.plan import plan, problems
 from stoker.fleet.process.environment import child_environment
+from stoker.fleet.process.start_records import StartRecord
 from stoker.http import client
 from stoker.measure.artifacts import fingerprint
 from stoker.measure.artifacts.fingerprint import EngineReport
@@ -63,10 +66,11 @@ class OwnEngine:
         """Start this variant of the serve. Raises as `start` does."""
         key, port = secrets.token_urlsafe(24), free_port(self._serve.host)
         serve = replace(variant, port=port, die_with_parent=True)
-        launch = plan(serve, LaunchPlace(port, key))
+        place = LaunchPlace(port, key)
+        launch = plan(serve, place)
         environment = child_environment(os.environ, serve.env, launch.environment)
         self._log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        output = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        output = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             pid = spawn(launch.argv, environment, serve.directory, output)
         except OSError as error:
@@ -74,6 +78,11 @@ class OwnEngine:
         finally:
             os.close(output)
         _codes.pop(pid, None)  # of another process that had this number
+        stopper = self._stopper(serve, place, pid)
+
+        async def stop() -> None:
+            await _stop(pid, serve.stop_grace, stopper)
+
         try:
             used = key if launch.takes_key else None
             target = Target(serve.host, port, serve.base_path, serve.served_name or serve.name, used)
@@ -81,13 +90,24 @@ class OwnEngine:
             report = await ask(target, _open_pages(serve))
             log = self._log.read_text(errors="replace")
         except BaseException:
-            await _stop(pid, serve.stop_grace)
+            await stop()
             raise
 
         def failure() -> EngineNotStarted | None:
             return self._ended(serve, key, code) if (code := _exit_code(pid)) is not None else None
 
-        return StartedEngine(target, report, log, lambda: _stop(pid, serve.stop_grace), failure)
+        return StartedEngine(target, report, log, stop, failure)
+
+    def _stopper(self, serve: Serve, place: LaunchPlace, pid: int) -> StopCommand | None:
+        """The serve's own stop command, for this process; None: it has none."""
+        words = stop_words(serve, place)
+        if words is None:
+            return None
+        record = StartRecord(
+            name=serve.name, pid=pid, mark="", command="", fingerprint="", port=place.port, takes_key=True,
+            nonce=secrets.token_hex(16), started_at=time.time(), log=str(self._log), grace=serve.stop_grace, stop=words,
+        )  # fmt: skip
+        return StopCommand(record, words, place.key, logging.getLogger("stoker.fleet"))
 
     async def _until_ready(self, serve: Serve, target: Target, pid: int, key: str) -> None:
         deadline = time.monotonic() + serve.ready_timeout
@@ -130,14 +150,32 @@ def _open_pages(serve: Serve) -> set[str]:
     return {page for method, page in PATHS.get(serve.engine, {}) if method == "GET"}
 
 
-async def _stop(pid: int, grace: float) -> None:
-    """The whole group; killed after `grace` seconds."""
+async def _stop(pid: int, grace: float, stopper: StopCommand | None) -> None:
+    """The whole group: by its stop command, for `grace` seconds at most; then by SIGTERM; killed after `grace` more."""
+    if stopper is not None and not _has_ended(pid):
+        await _stop_by(stopper, pid, asyncio.get_running_loop().time() + grace)
     for number, looks in ((signal.SIGTERM, int(grace / _SOON)), (signal.SIGKILL, int(_KILLED / _SOON))):
         _signal(pid, number)
         for _ in range(looks):
             if _has_ended(pid):
                 break
             await asyncio.sleep(_SOON)
+
+
+async def _stop_by(stopper: StopCommand, pid: int, until: float) -> None:
+    exited = asyncio.Event()
+
+    async def watch() -> None:
+        while True:
+            if _has_ended(pid):
+                exited.set()
+                return
+            await asyncio.sleep(_SOON)
+
+    async with asyncio.TaskGroup() as group:
+        watching = group.create_task(watch())
+        await stopper.run(exited, lambda: until)
+        watching.cancel()
 
 
 def _signal(pid: int, number: int) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stoker.domain.errors import UpstreamError
+from stoker.domain.serve import ServeIdentity
 from stoker.fleet.engines.plan import problems, unsupported
 from stoker.measure.load.benchmark import Benchmark
 from stoker.measure.load.presets import BenchmarkOptions, BenchmarkPlan, clients_step, token_sizes
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 SMOKE = ("model", "echo", "usage")
 """Gates of the preflight that a variant has to pass."""
+
+
+_LOOK, _LOOKS = 0.05, 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,7 @@ async def measure_variant(row: Variant, serve: Serve, engine: OwnEngine, load: S
     except TimeoutError:  # 3
         _fail(row, VariantFailure.TIMEOUT, f"not measured within {load.limit:g} s", "give it more with --limit", began)
     finally:
-        ended = started.failure()
+        ended = await _end_of(started, row)
         await started.stop()
     if ended is not None and row.outcome != "measured":  # 4
         _fail(row, ended.kind or VariantFailure.DIED, ended.log_line, ended.fix, began)
@@ -66,12 +70,23 @@ async def measure_variant(row: Variant, serve: Serve, engine: OwnEngine, load: S
     row.seconds = round(time.monotonic() - began, 3)
 
 
+async def _end_of(started: StartedEngine, row: Variant) -> EngineNotStarted | None:
+    """How the engine ended by itself. One whose connections broke may be about to end."""
+    for _ in range(_LOOKS):
+        ended = started.failure()
+        if ended is not None or row.failure not in (VariantFailure.REQUESTS_FAILED, VariantFailure.SMOKE_FAILED):
+            return ended
+        await asyncio.sleep(_LOOK)
+    return None
+
+
 async def _measure(row: Variant, started: StartedEngine, variant: Serve, load: SweepLoad, subject: Subject) -> None:
     from stoker.measure.preflight.run import PreflightOptions, run_preflight
 
     server = MeasuredEndpoint("direct", started.target)
+    options = PreflightOptions(only=SMOKE, lists_models=variant.identity is not ServeIdentity.NONE)
     async with asyncio.TaskGroup() as group:  # a preflight ends in order when it is cancelled, and we want to know
-        smoking = group.create_task(run_preflight(subject, started.target, PreflightOptions(only=SMOKE)))
+        smoking = group.create_task(run_preflight(subject, started.target, options))
     smoke = smoking.result()
     wrong = [one for one in smoke.findings if one.outcome.value in ("failed", "interrupted")]
     if wrong:  # 5

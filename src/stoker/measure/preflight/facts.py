@@ -40,7 +40,7 @@ class ServeFacts(msgspec.Struct):
     listed: list[str] = []
     """Ids in /v1/models."""
     lists_models: bool = True
-    """Whether the engine has a list of models, as far as the front door says."""
+    """Whether the engine has a list of models, as far as the front door or the configuration says."""
     context: int | None = None
     """The context in tokens that the server reports."""
     configured_context: int | None = None
@@ -67,7 +67,9 @@ class ServeFacts(msgspec.Struct):
     """Page that counts running requests: `/slots`, `/metrics`, `/status`; empty: there is none."""
 
 
-async def find_facts(look: PageClient, client: ModelClient, expected: int | None = None) -> ServeFacts:
+async def find_facts(
+    look: PageClient, client: ModelClient, expected: int | None = None, lists_models: bool = True
+) -> ServeFacts:
     """Ask it. Nothing is raised for what is not there."""
     model = client.target.served_name
     facts = ServeFacts(model, configured_context=expected)
@@ -79,7 +81,7 @@ async def find_facts(look: PageClient, client: ModelClient, expected: int | None
             facts.engine, facts.props = prefix, props
             break
     ours = entry.get("stoker")
-    facts.lists_models = not isinstance(ours, dict) or ours.get("identity") != "none"
+    facts.lists_models = lists_models and (not isinstance(ours, dict) or ours.get("identity") != "none")
     _read_context(facts, entry)
     if "stoker" in entry and facts.configured_context is None:  # there it is what the configuration says
         facts.configured_context = entry.get("context_length")

@@ -39,6 +39,8 @@ class PreflightOptions(NamedTuple):
     concurrency: int = 4
     ignore_known_gaps: bool = False
     """Also the gates that the wording knows its model not to pass."""
+    lists_models: bool = True
+    """Whether the engine has a list of models. The front door says it itself."""
 
 
 class PreflightProgress(NamedTuple):
@@ -114,7 +116,7 @@ def chosen_checks(only: Sequence[str]) -> list[PreflightCheck]:
 async def _about(
     pages: PageClient, client: ModelClient, messages: ModelClient, options: PreflightOptions
 ) -> CheckContext:
-    known = await facts.find_facts(pages, client, options.context)
+    known = await facts.find_facts(pages, client, options.context, options.lists_models)
     wording = WORDINGS[options.wording] if options.wording else wording_for(known.model)
     if options.ignore_known_gaps:
         wording = wording._replace(known_gaps={})

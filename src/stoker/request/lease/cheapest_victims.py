@@ -43,7 +43,7 @@ def _rank(choice: _Choice) -> tuple[bool, float, float]:
     return (
         any(v.is_used() for v in victims),
         sum(map(evict_cost, victims)),
-        max((v.idle_since for v in victims), default=0.0),
+        max((v.unused_since for v in victims), default=0.0),
     )
 
 
@@ -68,9 +68,9 @@ def _choice(
     evictable = [s for s in loaded if s.phase is ServePhase.READY and s not in forced and s not in pins]
     leaving = [state for state in loaded if state.phase in LEAVING]
     needed = missing - _sizes(leaving) - _sizes(forced)
-    more = least_total(sorted((s for s in evictable if not s.is_used()), key=attrgetter("idle_since")), needed)
+    more = least_total(sorted((s for s in evictable if not s.is_used()), key=attrgetter("unused_since")), needed)
     if more is None:
-        more = least_total(sorted(evictable, key=attrgetter("idle_since")), needed)
+        more = least_total(sorted(evictable, key=attrgetter("unused_since")), needed)
     if more is None:
         return None
     victims = (*forced, *more)

@@ -22,6 +22,13 @@ class Reject(NamedTuple):
     error: StokerError
 
 
+class Reassign(NamedTuple):
+    """The request `id` waits for another replica from now on: `serve`."""
+
+    id: int
+    serve: str
+
+
 class Cut(NamedTuple):
     """These leases of `serve` are taken away: their streams end with an error event that states `reason`."""
 
@@ -63,4 +70,4 @@ class WakeAt(NamedTuple):
     at: float | None
 
 
-Command = Grant | Reject | Cut | CheckStart | StartSwap | CancelSwap | WakeAt
+Command = Grant | Reject | Reassign | Cut | CheckStart | StartSwap | CancelSwap | WakeAt

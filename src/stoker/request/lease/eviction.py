@@ -93,9 +93,9 @@ def _longest_unused(evictable: list[ServeState], missing: int) -> tuple[ServeSta
     return tuple(chosen)
 
 
-def _by_use(state: ServeState) -> tuple[bool, float, float, str]:
-    """Idle before busy, then longest unused, then cheapest to bring back."""
-    return (state.is_used(), state.idle_since, evict_cost(state), state.name)
+def _by_use(state: ServeState) -> tuple[bool, bool, float, float, str]:
+    """Idle before busy, then replicas beside a ready one, then longest unused, then cheapest to bring back."""
+    return (state.is_used(), not state.is_extra(), state.unused_since, evict_cost(state), state.name)
 
 
 def _explain_memory(target: ServeState, pins: list[ServeState], shortfall: int) -> str:

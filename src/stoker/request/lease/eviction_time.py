@@ -1,8 +1,9 @@
 """May these residents be stopped now for another model, and if not, when? Only answers the question; changes nothing.
 
-A resident stays loaded for at least `min_residency`, so that one swap serves many requests. After that it stays while
-requests use it, and for `linger` seconds more. `swap_after` waiting requests end both. A request that has waited
-`max_wait` ends every protection.
+An `idle_serve` that came back to an idle slot, and was not used yet, is not protected. Any other resident stays loaded
+for at least `min_residency`, so that one swap serves many requests. After that it stays while requests use it, and for
+`linger` seconds more. `swap_after` waiting requests end both. A request that has waited `max_wait` ends every
+protection.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def may_evict(target: ServeState, victims: tuple[ServeState, ...], now: float) -
        only background requests wait   -> never while a victim is busy, or another request waits in the slot;
                                           else as from 4 on
     3. the oldest waited `max_wait`    -> now, even inside `min_residency`
-    4. a victim is inside its residency -> when that ends
+    4. a victim is inside its residency -> when that ends. In 4 and 7, an unused idle serve does not count
     5. `swap_after` requests wait      -> now, even if the victims are busy
     6. a victim is busy                -> when it is idle, or at `max_wait`
     7. a victim was idle less than `linger` -> when that ends
@@ -52,14 +53,15 @@ def may_evict(target: ServeState, victims: tuple[ServeState, ...], now: float) -
         overdue_at = foreground[0].since + limits.max_wait
     if now >= overdue_at:
         return EvictionTime(True, now, "max_wait")  # 3
-    settled_at = max(v.ready_since + timing(v).min_residency for v in victims)
+    protected = [v for v in victims if not v.is_unused_idle_serve()]
+    settled_at = max((v.ready_since + timing(v).min_residency for v in protected), default=now)
     if now < settled_at:
         return EvictionTime(False, min(settled_at, overdue_at), "min_residency")  # 4
     if len(foreground) >= target.slot_state.slot.swap.swap_after:
         return EvictionTime(True, now, "swap_after")  # 5
     if any(v.is_used_by_foreground() for v in victims):
         return EvictionTime(False, overdue_at, "busy")  # 6
-    idle_at = max(v.idle_since for v in victims) + limits.linger
+    idle_at = max((v.unused_since + limits.linger for v in protected), default=now)
     if now < idle_at:
         return EvictionTime(False, min(idle_at, overdue_at), "linger")  # 7
     return EvictionTime(True, now, "idle")  # 8

@@ -1,12 +1,13 @@
 """The one decision function: it sees all serves, decides what happens now, and returns when it must be called again.
 
+    0. requests that wait for a replica which cannot serve them join another one (serves with several places only)
     1. waiters whose serve was loaded or lost wait for a place or a load from now on; those past their deadline are
        refused
     2. a swap whose target no request waits for any more is called off while its victims drain; later it is cancelled,
        but only if requests wait for another serve of the slot
     3. ready serves grant their waiters in the order of `waiting_order`; if no place is free, preemptible leases are cut
     4. stopped serves with waiters are started: `eviction` says which residents must stop, `eviction_time` whether they
-       may stop now
+       may stop now; one more replica of a serve is started, once its waiting requests have paid for it
     5. serves that were idle for `idle_unload` are stopped; a slot that was idle for `idle_serve_after` returns to its
        `idle_serve`, if a request has replaced it
     6. preemptible leases of victims are cut. A drain is over when no lease is left, or at its deadline (the remaining
@@ -30,16 +31,16 @@ from stoker.request.lease.commands import CancelSwap, CheckStart, Command, Grant
 from stoker.request.lease.eviction import Never, Victims, victims_for
 from stoker.request.lease.eviction_time import may_evict
 from stoker.request.lease.phases import ServePhase
-from stoker.request.lease.state import ServeState, SlotState, SwapKind
+from stoker.request.lease.replica_steps import ReplicaSteps
+from stoker.request.lease.state import LoadReason, ServeState, SlotState, SwapKind
 from stoker.request.lease.timing import idle_serve_retry, timing
-from stoker.request.lease.transitions import Transitions
 from stoker.request.lease.waiter import Want
 
 FOREVER = float("inf")
 
 
-class Reconciler(Transitions):
-    """Adds the decision function to the serves and slots of Transitions."""
+class Reconciler(ReplicaSteps):
+    """Adds the decision function to the serves, slots and steps."""
 
     wake: float | None = None
     closing = False
@@ -51,6 +52,8 @@ class Reconciler(Transitions):
         for state in self.serves.values():
             if state.queue:
                 commands += self._expire(state, now)  # 1
+        for replicas in self.replica_sets.values():
+            commands += self.move_waiting(replicas, now)  # 0
         for slot_state in self.slots.values():
             if slot_state.serves:
                 commands += self._call_off_unwanted(slot_state, now)  # 2
@@ -60,6 +63,12 @@ class Reconciler(Transitions):
                 if slot_state.has_left_idle_serve:
                     self._return_to_idle_serve(slot_state, now, times)  # 5
                 commands += self._advance_drains(slot_state, now, times)  # 6
+        moved = [one for replicas in self.replica_sets.values() for one in self.move_waiting(replicas, now)]
+        if moved:  # an eviction was called off, or a start given up
+            return [*commands, *moved, *self.reconcile(now)]
+        for replicas in () if self.closing else self.replica_sets.values():
+            slot = self.start_extra(replicas, now, times)  # 4
+            commands += [] if slot is None else self._advance_drains(slot, now, times)  # 6
         for state in self.serves.values():
             for waiter in state.queue.values():  # 7
                 self.update_wait(state, waiter, now)
@@ -125,6 +134,8 @@ class Reconciler(Transitions):
             if now < state.backoff_until:
                 times.append(state.backoff_until)
                 continue
+            if state.replica_set is not None and self.is_surplus(state, state.replica_set):
+                continue
             fit = victims_for(state)
             if isinstance(fit, Never):
                 commands += self.refuse_all(state, refusals.no_fit(fit))
@@ -141,6 +152,7 @@ class Reconciler(Transitions):
             eviction = may_evict(state, victims, now)
             if not eviction.now:
                 return eviction.at
+        state.loaded_for = LoadReason.REQUEST
         is_switch = any(w.want is Want.SWITCH for w in state.queue.values())
         slot = state.slot_state.slot
         state.slot_state.has_left_idle_serve = slot.idle_serve not in (None, state.name) and not is_switch
@@ -154,7 +166,7 @@ class Reconciler(Transitions):
             idle = state.serve.idle_unload
             if idle is None or state.phase is not ServePhase.READY or state.is_used() or state.wanted:
                 continue
-            due = max(state.idle_since, state.ready_since) + idle
+            due = state.unused_since + idle
             if now >= due:
                 self.open_swap(SwapKind.UNLOAD, None, (state,), now, 0.0)
             else:
@@ -172,13 +184,14 @@ class Reconciler(Transitions):
             return  # 2
         if slot_state.swaps or any(state.is_used() for state in slot_state.serves):
             return  # 3
-        last = max(max(state.idle_since, state.ready_since) for state in slot_state.serves)
+        last = max(state.unused_since for state in slot_state.serves)
         due = max(last + slot_state.slot.idle_serve_after, target.backoff_until, idle_serve_retry(target))
         if now < due:
             times.append(due)  # 4
             return
         fit = victims_for(target)
         if isinstance(fit, Victims):
+            target.loaded_for = LoadReason.IDLE
             self.open_swap(SwapKind.DEMAND, target, fit.serves, now, 0.0)  # 6
         elif isinstance(fit, Never):
             slot_state.has_left_idle_serve = False  # 5

@@ -16,7 +16,7 @@ from stoker.domain.key import Priority
 from stoker.domain.lease import NOBODY, FairShare
 from stoker.domain.serve import Serve, Slot
 from stoker.request.lease import refusals
-from stoker.request.lease.commands import Command, Grant, Reject
+from stoker.request.lease.commands import Command, Grant, Reassign, Reject
 from stoker.request.lease.eviction import Never, victims_for
 from stoker.request.lease.phases import PhaseEvent, ServePhase
 from stoker.request.lease.reconcile import FOREVER, Reconciler
@@ -99,8 +99,9 @@ class Scheduler(Reconciler):
         if id in state.preemptible:
             del state.preemptible[id]
         else:
-            state.idle_since = now
-        if state.phase is ServePhase.READY and state.slot_state.is_quiet():
+            state.last_used = now
+        is_quiet = state.slot_state.is_quiet() and not (self.replica_sets and state.slot_state.has_replica_waited_for())
+        if state.phase is ServePhase.READY and is_quiet:
             idle = state.serve.idle_unload
             if state.slot_state.has_left_idle_serve:
                 after = state.slot_state.slot.idle_serve_after
@@ -182,7 +183,7 @@ class Scheduler(Reconciler):
         fallback = self.serves.get(state.serve.memory_fallback or "")
         if code in BEYOND_THE_DEVICE and fallback is not None and not self.closing:
             state.backoff_until = now + BACKOFF_CAP
-            commands += self.refuse_all(state, refusals.backing_off(error, BACKOFF_CAP))
+            commands += self.hand_over_waiting(state, refusals.backing_off(error, BACKOFF_CAP), now)
             self.restore(fallback, SwapKind.RESTORE, now)
         return commands + self.reconcile(now)
 
@@ -200,7 +201,7 @@ class Scheduler(Reconciler):
         state = self.serves[name]
         state.parked = reason
         state.wanted = False
-        commands = self.refuse_all(state, refusals.parked(state.serve, reason))
+        commands = self.hand_over_waiting(state, refusals.parked(state.serve, reason), now)
         if state.phase is ServePhase.READY:
             self.open_swap(SwapKind.UNLOAD, None, (state,), now, 0.0, reason)
         elif state.phase is ServePhase.STARTING:
@@ -219,7 +220,7 @@ class Scheduler(Reconciler):
         """A serve that an earlier run of Stoker left running was adopted and proved ready."""
         state = self.serves[name]
         state.apply(PhaseEvent.ADOPTED)
-        state.ready_since = state.idle_since = now
+        state.ready_since = now
         return self.reconcile(now)
 
     def on_tick(self, now: float) -> list[Command]:
@@ -316,7 +317,9 @@ class Scheduler(Reconciler):
         target.backoff_until = now + backoff_seconds
         target.last_error = error
         refusal = refusals.backing_off(error, backoff_seconds) if isinstance(error, StartFailed) else error
-        commands += self.refuse_all(target, refusal)
+        handed_over = self.hand_over_waiting(target, refusal, now)
+        is_requested = is_requested and not any(isinstance(command, Reassign) for command in handed_over)
+        commands += handed_over
         if self.closing:
             return commands
         if swap.kind is SwapKind.RESTORE:
@@ -383,7 +386,7 @@ class Scheduler(Reconciler):
     def _remove(self, state: ServeState, now: float) -> list[Command]:
         state.removed = True
         state.wanted = False
-        commands = self.refuse_all(state, refusals.removed(state.name))
+        commands = self.hand_over_waiting(state, refusals.removed(state.name), now)
         if state.phase is ServePhase.STOPPED:
             self.remove_serve(state)
         elif state.phase is ServePhase.READY:

@@ -34,6 +34,15 @@ class SwapKind(Enum):
     """The restored serve failed, too: the slot's `baseline` is started."""
 
 
+class LoadReason(Enum):
+    """For what a serve was loaded. One that has been used counts as loaded for a request."""
+
+    REQUEST = "request"
+    """A request or an operator."""
+    IDLE = "idle"
+    """It is the slot's `idle_serve`, and the slot was idle."""
+
+
 @dataclass(slots=True, eq=False)
 class ServeState:
     """A serve at run time: its phase, its leases, the requests that wait for it, and its history."""
@@ -54,7 +63,10 @@ class ServeState:
     fair_queue: FairQueue | None = None
     """In which order they get places; None: no request has waited since one was granted at once."""
     ready_since: float = 0.0
-    idle_since: float = 0.0
+    last_used: float = float("-inf")
+    """When the last lease ended that could not be preempted."""
+    loaded_for: LoadReason = LoadReason.REQUEST
+    """At its last start."""
     swap_times: deque[float] = field(default_factory=lambda: deque(maxlen=5))
     failures: int = 0
     """Failed starts in a row."""
@@ -78,6 +90,8 @@ class ServeState:
     """Bytes of the slot that it held when it was last measured; None: not measured since its start."""
     unloads: list[int] = field(default_factory=list)
     """Ids of the unloads (an operator's) that wait for its stop."""
+    replica_set: ReplicaSet | None = None
+    """All replicas of its serve; None: it has one place."""
 
     def end(self, lease: Lease, now: float) -> None:
         """A lease ends: give it its seconds of the slot, and charge its key what it really used."""
@@ -139,6 +153,19 @@ class ServeState:
         """Whether it has to stop, whatever requests wait for."""
         return bool(self.unloads or self.removed or self.pending or self.parked)
 
+    @property
+    def unused_since(self) -> float:
+        """When it became ready or, if that is later, when it was last used."""
+        return max(self.ready_since, self.last_used)
+
+    def was_used_since(self, at: float) -> bool:
+        """Whether a lease that cannot be preempted ended since then, or is held now."""
+        return self.last_used >= at or len(self.leases) > len(self.preemptible)
+
+    def is_unused_idle_serve(self) -> bool:
+        """Whether it was loaded because the slot was idle, and nobody has used it yet or waits for it."""
+        return self.loaded_for is LoadReason.IDLE and not self.was_used_since(self.ready_since) and not self.queue
+
     def is_used(self) -> bool:
         """Whether a request waits for it, or holds a lease that cannot be preempted."""
         return bool(self.queue) or len(self.leases) > len(self.preemptible)
@@ -149,6 +176,28 @@ class ServeState:
 
     def has_place(self) -> bool:
         return self.active < self.serve.max_active
+
+    def takes_requests(self) -> bool:
+        """Whether an operator lets it, and it need not stop."""
+        return not self.is_held and not self.must_stop()
+
+    def is_extra(self) -> bool:
+        """Whether its serve answers without it: another replica is ready."""
+        replicas = () if self.replica_set is None else self.replica_set.replicas
+        return any(other.phase is ServePhase.READY and other is not self for other in replicas)
+
+
+@dataclass(slots=True, eq=False)
+class ReplicaSet:
+    """The replicas of a serve with several places, in the order of its `slots`."""
+
+    name: str
+    replicas: list[ServeState] = field(default_factory=list)
+
+    def is_complete(self) -> bool:
+        """Whether as many have a process as may be loaded at the same time; one that drains or stops counts."""
+        loaded = sum(state.phase is not ServePhase.STOPPED for state in self.replicas)
+        return loaded >= max((state.serve.replicas for state in self.replicas), default=1)
 
 
 @dataclass(slots=True, eq=False)
@@ -216,6 +265,11 @@ class SlotState:
             if state.queue:
                 return False
         return True
+
+    def has_replica_waited_for(self) -> bool:
+        """Whether requests wait for a serve that has one of its places here."""
+        sets = (state.replica_set for state in self.serves if state.replica_set is not None)
+        return any(state.queue for replica_set in sets for state in replica_set.replicas)
 
     def is_clearing(self) -> bool:
         """Whether a swap that stops residents for a target is under way, its drain included."""

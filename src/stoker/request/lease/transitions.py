@@ -11,7 +11,7 @@ from stoker.domain.serve import Serve, Slot
 from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Reject, StartSwap
 from stoker.request.lease.eviction import Victims, victims_for
 from stoker.request.lease.phases import PhaseEvent, ServePhase
-from stoker.request.lease.state import ServeState, SlotState, Swap, SwapKind
+from stoker.request.lease.state import LoadReason, ReplicaSet, ServeState, SlotState, Swap, SwapKind
 from stoker.request.lease.timing import timing
 from stoker.request.lease.waiter import Waiter, Want
 
@@ -22,6 +22,8 @@ class Transitions:
     def __init__(self, slots: Iterable[Slot], serves: Iterable[Serve]) -> None:
         self.slots: dict[str, SlotState] = {slot.name: SlotState(slot) for slot in slots}
         self.serves: dict[str, ServeState] = {}
+        self.replica_sets: dict[str, ReplicaSet] = {}
+        """The serves with several places, by the name that clients use; each replica is in `serves`, too."""
         self.last_swap_id = 0
         for serve in serves:
             self.add_serve(serve)
@@ -34,10 +36,17 @@ class Transitions:
         state = ServeState(serve, slot_state, wanted=serve.keep_loaded)
         slot_state.serves.append(state)
         self.serves[serve.name] = state
+        if serve.replica_of:
+            state.replica_set = self.replica_sets.setdefault(serve.replica_of, ReplicaSet(serve.replica_of))
+            state.replica_set.replicas.append(state)
 
     def remove_serve(self, state: ServeState) -> None:
         state.slot_state.serves.remove(state)
         self.serves.pop(state.name, None)
+        if state.replica_set is not None:
+            state.replica_set.replicas.remove(state)
+            if not state.replica_set.replicas:
+                del self.replica_sets[state.replica_set.name]
 
     def apply_configuration(self, state: ServeState, serve: Serve) -> None:
         """Give a stopped serve its new configuration. Its queue stays."""
@@ -165,7 +174,7 @@ class Transitions:
 
     def mark_ready(self, state: ServeState, swap: Swap, now: float) -> None:
         state.apply(PhaseEvent.PROVED)
-        state.ready_since = state.idle_since = now
+        state.ready_since = now
         state.failures = 0
         state.backoff_until = 0.0
         state.last_error = None
@@ -190,7 +199,8 @@ class Transitions:
     def restore(self, state: ServeState, kind: SwapKind, now: float) -> None:
         """Start it again if it is stopped, may run, and fits without another stop; else do nothing."""
         if (
-            self.serves.get(state.name) is not state
+            (state.replica_set is not None and state.replica_set.is_complete())
+            or self.serves.get(state.name) is not state
             or state.phase is not ServePhase.STOPPED
             or state.is_held
             or state.parked
@@ -198,4 +208,6 @@ class Transitions:
             return
         fit = victims_for(state)
         if isinstance(fit, Victims) and not fit.serves:
+            if state.was_used_since(state.ready_since):
+                state.loaded_for = LoadReason.REQUEST
             self.open_swap(kind, state, (), now, 0.0)

@@ -23,7 +23,7 @@ async def _model(client: ModelClient, ctx: CheckContext) -> CheckResult:
     facts = ctx.facts
     if facts.health not in (200, 404):  # 1: an engine without such a path is none the worse
         return failed("health", f"/health answers {facts.health or 'nothing'}")
-    if facts.model not in facts.listed:  # 2
+    if facts.lists_models and facts.model not in facts.listed:  # 2
         shown = ", ".join(facts.listed[:4]) or "nothing"
         return failed("id", f"/v1/models shows {shown}, not '{facts.model}'")
     context = "unknown" if facts.context is None else f"{facts.context:,}"

@@ -1,0 +1,86 @@
+"""What the scheduler does for serves with several places. A serve with one place comes through none of this."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stoker.domain.errors import StokerError
+from stoker.request.lease.commands import Command, Reassign
+from stoker.request.lease.phases import ServePhase
+from stoker.request.lease.places import better_replica, extra_replica, sibling_for_waiting
+from stoker.request.lease.state import ReplicaSet, ServeState, SlotState, SwapKind
+from stoker.request.lease.transitions import Transitions
+from stoker.request.lease.waiter import Waiter, Want
+
+
+class ReplicaSteps(Transitions):
+    """Adds two steps of the decision function to the serves and slots of Transitions."""
+
+    def move_waiting(self, replicas: ReplicaSet, now: float) -> list[Command]:
+        """Requests that wait for a replica which cannot serve them join another one. One that became ready just now
+        takes over, the longest waiting first, as many requests of its siblings as it has places.
+        """
+        commands: list[Command] = []
+        for state in replicas.replicas:
+            if state.queue and (other := better_replica(state, now)) is not None:
+                commands += self._move(state, other, _requests(state), now)
+        for state in replicas.replicas:
+            if state.phase is ServePhase.READY and state.ready_since == now and state.takes_requests():
+                commands += self._take_over(state, replicas, now)
+        return commands
+
+    def hand_over_waiting(self, state: ServeState, error: StokerError, now: float) -> list[Command]:
+        """A serve cannot serve those that wait for it: requests join another replica, if one serves them or may start;
+        all others are refused with `error`.
+        """
+        other = sibling_for_waiting(state, now)
+        moved = [] if other is None else self._move(state, other, _requests(state), now)
+        return [*moved, *self.refuse_all(state, error)]
+
+    def is_surplus(self, state: ServeState, replicas: ReplicaSet) -> bool:
+        """Whether a stopped replica is not started, because as many as allowed are loaded without it. An operator's
+        switch starts it nevertheless.
+        """
+        if not replicas.is_complete() or any(waiter.want is Want.SWITCH for waiter in state.queue.values()):
+            return False
+        state.wanted = state.serve.keep_loaded
+        return True
+
+    def start_extra(self, replicas: ReplicaSet, now: float, times: list[float]) -> SlotState | None:
+        """Start one more replica, if the waiting requests have paid for it: see `places.extra_replica`.
+
+        Returns the slot in which a swap was decided.
+        """
+        extra = extra_replica(replicas, now)
+        if extra.state is None:
+            if extra.at < float("inf"):
+                times.append(extra.at)
+            return None
+        self.open_swap(SwapKind.DEMAND, extra.state, extra.victims, now, 0.0)
+        return extra.state.slot_state
+
+    def _take_over(self, state: ServeState, replicas: ReplicaSet, now: float) -> list[Command]:
+        places = state.serve.max_active - state.active - len(state.queue)
+        siblings = [other for other in replicas.replicas if other is not state]
+        waiting = [(waiter.since, waiter.id, other) for other in siblings for waiter in _requests(other)]
+        commands: list[Command] = []
+        for _, id, other in sorted(waiting, key=lambda one: one[:2])[: max(places, 0)]:
+            commands += self._move(other, state, [other.queue[id]], now)
+        return commands
+
+    def _move(self, state: ServeState, other: ServeState, waiters: Iterable[Waiter], now: float) -> list[Command]:
+        commands: list[Command] = []
+        for waiter in waiters:
+            del state.queue[waiter.id]
+            other.queue[waiter.id] = waiter
+            self.update_wait(other, waiter, now)
+            commands.append(Reassign(waiter.id, other.name))
+        in_order = sorted(other.queue.values(), key=lambda waiter: (waiter.since, waiter.id))
+        other.queue.clear()
+        other.queue.update((waiter.id, waiter) for waiter in in_order)
+        return commands
+
+
+def _requests(state: ServeState) -> list[Waiter]:
+    """An operator's switch waits for the replica that it named."""
+    return [waiter for waiter in state.queue.values() if waiter.want is Want.REQUEST]

@@ -1,0 +1,270 @@
+"""What holds in every story of serves with several places: Hypothesis tells thousands and checks after each event.
+
+no slot over its budget; no waiter lost, granted twice or refused while a sibling is ready; no more replicas than
+allowed; one more only when it is paid for, and nowhere where somebody else waits; the same events give the same
+commands; nothing is left after everything ended.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.request.lease.stage import replicated, serve
+
+from stoker.domain.errors import StartFailed
+from stoker.domain.serve import Serve, Slot, SwapPolicy
+from stoker.request.lease.commands import Command, Cut, Grant, Reassign, Reject, StartSwap, WakeAt
+from stoker.request.lease.phases import ServePhase
+from stoker.request.lease.places import choose_replica
+from stoker.request.lease.scheduler import Scheduler
+from stoker.request.lease.timing import measured_swap_time
+
+SLOTS = ("gpu0", "gpu1", "gpu2")
+PLACES = {"fast": "gpu0 gpu1 gpu2", "wide": "gpu0 gpu1"}
+ASKED = st.sampled_from(["fast", "wide", "a", "b"])
+ALL = st.sampled_from([f"{name}@{slot}" for name, slots in PLACES.items() for slot in slots.split()] + ["a", "b"])
+START = 3.0
+
+
+class ReplicaStories(RuleBasedStateMachine):
+    @initialize(
+        memory=st.sampled_from([None, 2, 3]),
+        most=st.integers(1, 3),
+        places=st.integers(1, 2),
+        queue=st.sampled_from([1, 5]),
+    )
+    def begin(self, memory: int | None, most: int, places: int, queue: int) -> None:
+        limits: dict[str, Any] = {"max_active": places, "queue": queue, "memory": 1, "stop_grace": 1.0}
+        self.slots = [Slot(name, memory=memory, swap=SwapPolicy(drain_timeout=5.0)) for name in SLOTS]
+        self.serves: list[Serve] = [
+            *replicated("fast", PLACES["fast"], most, **limits), *replicated("wide", PLACES["wide"], 1, **limits),
+            serve("a", slot="gpu0", **limits), serve("b", slot="gpu1", **limits),
+        ]  # fmt: skip
+        self.scheduler, self.twin = Scheduler(self.slots, self.serves), Scheduler(self.slots, self.serves)
+        self.now = 0.0
+        self.most = most
+        self.asked: dict[int, str] = {}
+        """By id, the replica or serve that it waits for or that serves it."""
+        self.waiting: set[int] = set()
+        self.holding: set[int] = set()
+        self.swaps: dict[int, StartSwap] = {}
+        self.begun: dict[int, float] = {}
+        self.alive: set[str] = set()
+        self.wake: float | None = None
+        self.was_switched = False
+        self.next = 0
+
+    # -- carrying out ----------------------------------------------------------------------------------------
+
+    def tell(self, event: str, *values: Any, is_failure: bool = False) -> None:
+        """Both schedulers hear of an event; they answer the same."""
+        commands: list[Command] = getattr(self.scheduler, event)(*values)
+        again: list[Command] = getattr(self.twin, event)(*values)
+        assert [repr(command) for command in commands] == [repr(command) for command in again]
+        for command in commands:
+            match command:
+                case Grant(id):
+                    self.waiting.remove(id)
+                    if id > 0:
+                        assert self.asked[id] in self.alive
+                        self.holding.add(id)
+                case Reject(id, error):
+                    self.waiting.remove(id)
+                    assert error.message
+                    assert not (is_failure and id > 0 and self.has_ready_sibling(self.asked[id]))
+                case Reassign(id, name):
+                    assert id in self.waiting
+                    assert id > 0
+                    assert name.partition("@")[0] == self.asked[id].partition("@")[0] != name
+                    self.asked[id] = name
+                case Cut(serve, leases, _):
+                    for lease in leases:
+                        assert self.asked[lease] == serve
+                        self.holding.remove(lease)
+                case StartSwap(swap_id, target, victims):
+                    self.started(swap_id, target, victims, command)
+                case WakeAt(at):
+                    self.wake = at
+
+    def started(self, swap_id: int, target: str | None, victims: tuple[str, ...], command: StartSwap) -> None:
+        for victim in victims:
+            assert not [id for id in self.holding if self.asked[id] == victim]
+            if target is not None:
+                self.alive.discard(victim)
+        self.swaps[swap_id] = command
+        self.begun[swap_id] = self.now
+        if target is not None:
+            self.alive.add(target)
+            state = self.scheduler.serves[target]
+            if not state.queue and not state.wanted and self.has_ready_sibling(target) and not self.was_switched:
+                self.is_paid_for(target)
+
+    def is_paid_for(self, target: str) -> None:
+        state = self.scheduler.serves[target]
+        assert state.replica_set is not None
+        waited = sum(self.now - w.since for s in state.replica_set.replicas for w in s.queue.values())
+        assert waited + 1e-3 >= state.slot_state.slot.swap.patience * measured_swap_time(state)
+        others = [s for s in state.slot_state.serves if s.phase is ServePhase.STOPPED and s.replica_set is None]
+        assert not any(s.queue for s in others)
+
+    def has_ready_sibling(self, name: str) -> bool:
+        replicas = self.scheduler.serves[name].replica_set if name in self.scheduler.serves else None
+        siblings = [] if replicas is None else replicas.replicas
+        return any(s.name != name and s.phase is ServePhase.READY and s.takes_requests() for s in siblings)
+
+    # -- what may happen ---------------------------------------------------------------------------------------
+
+    @rule(name=ASKED, data=st.data())
+    def request(self, name: str, data: st.DataObject) -> None:
+        self.next += 1
+        replicas = self.scheduler.replica_sets.get(name)
+        if replicas is not None:
+            missing = {s.name: data.draw(st.integers(1, 9)) for s in replicas.replicas}
+            name = choose_replica(replicas.replicas, self.now, missing).name
+        self.asked[self.next] = name
+        self.waiting.add(self.next)
+        self.tell("on_request", self.next, name, self.now)
+
+    @precondition(lambda self: self.holding)
+    @rule(data=st.data())
+    def served(self, data: st.DataObject) -> None:
+        id = data.draw(st.sampled_from(sorted(self.holding)))
+        self.holding.remove(id)
+        self.tell("on_release", id, self.asked[id], self.now)
+
+    @precondition(lambda self: any(id > 0 for id in self.waiting))
+    @rule(data=st.data())
+    def leaves(self, data: st.DataObject) -> None:
+        id = data.draw(st.sampled_from(sorted(id for id in self.waiting if id > 0)))
+        self.waiting.remove(id)
+        self.tell("on_cancel", id, self.asked[id], self.now)
+
+    @precondition(lambda self: self.swaps)
+    @rule(data=st.data(), outcome=st.sampled_from(["ready", "ready", "failed", "untouched"]))
+    def swap_done(self, data: st.DataObject, outcome: str) -> None:
+        self.finish(data.draw(st.sampled_from(sorted(self.swaps))), outcome)
+
+    def finish(self, swap_id: int, outcome: str) -> None:
+        swap = self.swaps.pop(swap_id)
+        is_untouched = outcome == "untouched" and swap.target is not None
+        error = StartFailed("it broke") if outcome != "ready" and swap.target else None
+        if error is not None:
+            self.alive.discard(str(swap.target))
+        if is_untouched:
+            self.alive.update(v for v in swap.victims if not self.scheduler.serves[v].exited)
+        else:
+            self.alive.difference_update(swap.victims)
+        self.tell("on_swap_done", swap_id, self.now, error, False, is_untouched, is_failure=error is not None)
+
+    @rule(data=st.data())
+    def exits(self, data: st.DataObject) -> None:
+        ready = [n for n, s in self.scheduler.serves.items() if s.phase is ServePhase.READY]
+        if ready:
+            name = data.draw(st.sampled_from(ready))
+            self.holding -= {id for id in self.holding if self.asked[id] == name}
+            self.alive.discard(name)
+            self.tell("on_exit", name, self.now, "gone", is_failure=True)
+
+    @rule(name=ALL)
+    def park(self, name: str) -> None:
+        self.tell("on_park", name, self.now, "it flaps", is_failure=True)
+
+    @rule(name=ALL, is_held=st.booleans())
+    def hold(self, name: str, is_held: bool) -> None:
+        self.tell("on_hold", name, self.now, is_held)
+
+    @rule(name=ALL)
+    def restart(self, name: str) -> None:
+        self.tell("on_restart", name, self.now, "wedged")
+
+    @rule(name=ALL)
+    def switch(self, name: str) -> None:
+        self.next += 1
+        self.was_switched = True
+        self.asked[-self.next] = name
+        self.waiting.add(-self.next)
+        self.tell("on_switch", -self.next, name, self.now)
+
+    @rule(name=ALL)
+    def unload(self, name: str) -> None:
+        self.next += 1
+        self.asked[-self.next] = name
+        self.waiting.add(-self.next)
+        self.tell("on_unload", -self.next, name, self.now)
+
+    @rule(seconds=st.sampled_from([0.1, 1.0, 5.0, 20.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.until(self.now + seconds)
+
+    def until(self, at: float) -> None:
+        """Ticks come when asked for, and no start takes longer than START."""
+        for _ in range(500):
+            due = [(self.begun[g] + START, g) for g in self.swaps]
+            times = [t for t, _ in due] + ([self.wake] if self.wake is not None else [])
+            moment = min(times, default=at + 1)
+            if moment > at:
+                break
+            self.now = max(self.now, moment)
+            if self.wake is not None and self.wake <= self.now:
+                self.wake = None
+                self.tell("on_tick", self.now)
+            for ends, swap_id in due:
+                if ends <= self.now and swap_id in self.swaps:
+                    self.finish(swap_id, "ready")
+        else:
+            raise AssertionError("the scheduler asks for ticks without end")
+        self.now = max(self.now, at)
+
+    # -- what must hold ------------------------------------------------------------------------------------------
+
+    @invariant()
+    def no_slot_is_over_its_budget(self) -> None:
+        for slot_state in self.scheduler.slots.values():
+            assert sum(state.size for state in slot_state.serves if state.name in self.alive) <= slot_state.budget
+
+    @invariant()
+    def no_waiter_is_lost(self) -> None:
+        queued = {id: s.name for s in self.scheduler.serves.values() for id in [*s.queue, *s.unloads]}
+        assert queued == {id: self.asked[id] for id in self.waiting}
+
+    @invariant()
+    def leases_are_those_that_were_granted(self) -> None:
+        assert {id: s.name for s in self.scheduler.serves.values() for id in s.leases} == {
+            id: self.asked[id] for id in self.holding
+        }
+
+    @invariant()
+    def no_more_replicas_than_allowed(self) -> None:
+        if not self.was_switched:
+            for name, most in (("fast", self.most), ("wide", 1)):
+                replicas = self.scheduler.replica_sets[name].replicas
+                assert sum(state.phase is not ServePhase.STOPPED for state in replicas) <= most
+
+    @invariant()
+    def waiters_stand_in_order_of_arrival(self) -> None:
+        for state in self.scheduler.serves.values():
+            since = [waiter.since for waiter in state.queue.values()]
+            assert since == sorted(since)
+
+    def teardown(self) -> None:
+        if not hasattr(self, "scheduler"):
+            return
+        for id in sorted(self.holding):
+            self.holding.remove(id)
+            self.tell("on_release", id, self.asked[id], self.now)
+        for state in self.scheduler.serves.values():
+            self.tell("on_hold", state.name, self.now, False)
+        for _ in range(40):
+            self.until(self.now + 60.0)
+            for id in sorted(self.holding):
+                self.holding.remove(id)
+                self.tell("on_release", id, self.asked[id], self.now)
+        assert not self.waiting
+        assert not self.swaps
+
+
+ReplicaStories.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestReplicaStories = ReplicaStories.TestCase

@@ -1,0 +1,271 @@
+"""A serve with several places: which replica a request joins, where one starts, when one more pays, and failover."""
+
+from __future__ import annotations
+
+import pytest
+from tests.request.lease.stage import Stage, replicated, serve
+
+from stoker.domain.key import Priority
+from stoker.domain.lease import FairShare
+
+BACKGROUND = FairShare("night", priority=Priority.BACKGROUND)
+
+
+def two_gpus(*others: str, replicas: int = 1, **fields: object) -> Stage:
+    """`fast` with a place on each of two GPUs; `others`: `"big@gpu0"` for a serve there. Residency ends at once."""
+    own = [serve(name.partition("@")[0], slot=name.partition("@")[2]) for name in others]
+    quick = {"min_residency": 0.0, "linger": 0.0, "patience": 2.0}
+    return Stage(*replicated("fast", "gpu0 gpu1", replicas, **fields), *own, slots="gpu0 gpu1", **quick)
+
+
+# -- where the first one starts --------------------------------------------------------------------------------------
+
+
+def test_it_starts_where_there_is_room() -> None:
+    stage = two_gpus("big@gpu0")
+    stage.load("big")
+    stage.join("fast")
+    assert [swap.target for swap in stage.swaps] == ["fast@gpu1"]
+    assert stage.swaps[0].victims == ()
+
+
+def test_without_room_an_idle_model_leaves_and_not_a_busy_one() -> None:
+    stage = two_gpus("big@gpu0", "other@gpu1")
+    stage.load("big")
+    stage.load("other")
+    stage.request("big")
+    stage.to(10)
+    stage.join("fast")
+    assert [(swap.target, swap.victims) for swap in stage.swaps] == [("fast@gpu1", ("other",))]
+
+
+def test_of_two_idle_models_the_one_whose_residency_ends_first_leaves() -> None:
+    stage = Stage(
+        *replicated("fast", "gpu0 gpu1"), serve("old", slot="gpu0"), serve("new", slot="gpu1"),
+        slots="gpu0 gpu1", min_residency=60.0, max_wait=500.0,
+    )  # fmt: skip
+    stage.load("old")
+    stage.to(30)
+    stage.load("new")
+    stage.join("fast")
+    stage.to(59)
+    assert not stage.swaps
+    stage.to(63)
+    assert [(swap.target, swap.victims) for swap in stage.swaps] == [("fast@gpu0", ("old",))]
+
+
+def test_a_waiting_request_goes_to_another_place_that_becomes_free_first() -> None:
+    stage = two_gpus("big@gpu0", "other@gpu1")
+    stage.load("big")
+    stage.load("other")
+    big, other = stage.request("big"), stage.request("other")
+    waiting = stage.join("fast")
+    assert stage.where[waiting] == "fast@gpu0"
+    stage.served(other, "other")
+    assert stage.where[waiting] == "fast@gpu1"
+    assert [(swap.target, swap.victims) for swap in stage.swaps] == [("fast@gpu1", ("other",))]
+    stage.ready()
+    assert waiting in stage.granted
+    stage.served(big, "big")
+    assert stage.phase("big") == "ready"
+
+
+def test_with_one_replica_only_one_is_ever_loaded() -> None:
+    stage = two_gpus(max_active=1)
+    stage.join("fast")
+    stage.ready()
+    for _ in range(10):
+        stage.join("fast")
+    stage.to(25)
+    assert stage.phase("fast@gpu1") == "stopped"
+    assert not stage.swaps
+
+
+# -- which one a request joins ---------------------------------------------------------------------------------------
+
+
+def both_ready(**fields: object) -> Stage:
+    stage = two_gpus(replicas=2, **fields)
+    stage.load("fast@gpu0")
+    stage.load("fast@gpu1")
+    return stage
+
+
+def test_requests_join_the_replica_with_the_least_to_do() -> None:
+    stage = both_ready()
+    joined = [stage.where[stage.join("fast")] for _ in range(4)]
+    assert joined == ["fast@gpu0", "fast@gpu1", "fast@gpu0", "fast@gpu1"]
+
+
+def test_a_conversation_stays_where_its_prompt_is_known_until_that_one_is_too_busy() -> None:
+    stage = both_ready(max_active=8)
+    known = {"fast@gpu0": 100, "fast@gpu1": 400}
+    joined = [stage.where[stage.join("fast", known)] for _ in range(5)]
+    assert joined == ["fast@gpu0"] * 3 + ["fast@gpu1", "fast@gpu0"]
+
+
+def test_one_that_would_refuse_is_passed_over() -> None:
+    stage = both_ready(max_active=1, queue_timeout=0.0)
+    first = stage.join("fast", {"fast@gpu0": 1, "fast@gpu1": 1000})
+    second = stage.join("fast", {"fast@gpu0": 1, "fast@gpu1": 1000})
+    assert (stage.where[first], stage.where[second]) == ("fast@gpu0", "fast@gpu1")
+    assert stage.granted[-2:] == [first, second]
+
+
+def test_one_that_an_operator_drained_gets_nothing_new() -> None:
+    stage = both_ready()
+    stage.take(stage.scheduler.on_hold("fast@gpu0", stage.now))
+    assert {stage.where[stage.join("fast")] for _ in range(3)} == {"fast@gpu1"}
+
+
+# -- one more --------------------------------------------------------------------------------------------------------
+
+
+def test_one_more_starts_when_the_waiting_have_paid_for_it() -> None:
+    """Its swap time is assumed to be 1 s, patience is 2: two seconds of waiting, all together."""
+    stage = two_gpus(replicas=2, max_active=1)
+    stage.join("fast")
+    stage.ready()
+    stage.join("fast")
+    stage.join("fast")
+    stage.to(0.9)
+    assert not stage.swaps
+    stage.to(1.1)
+    assert [swap.target for swap in stage.swaps] == ["fast@gpu1"]
+
+
+def test_it_takes_over_the_requests_that_waited_longest() -> None:
+    stage = two_gpus(replicas=2, max_active=1)
+    stage.join("fast")
+    stage.ready()
+    second, third = stage.join("fast"), stage.join("fast")
+    stage.to(2)
+    stage.ready(after=1.0)
+    assert stage.where[second] == "fast@gpu1"
+    assert stage.where[third] == "fast@gpu0"
+    assert second in stage.granted
+    assert third not in stage.granted
+
+
+def test_it_does_not_start_where_somebody_else_is_busy_or_waits() -> None:
+    stage = two_gpus("big@gpu1", replicas=2, max_active=1)
+    stage.join("fast")
+    stage.ready()
+    stage.load("big")
+    busy = stage.request("big")
+    stage.join("fast")
+    stage.to(20)
+    assert not stage.swaps
+    stage.served(busy, "big")
+    assert [(swap.target, swap.victims) for swap in stage.swaps] == [("fast@gpu1", ("big",))]
+
+
+def test_background_requests_pay_for_nothing() -> None:
+    stage = two_gpus(replicas=2, max_active=1)
+    stage.join("fast")
+    stage.ready()
+    stage.request("fast@gpu0", share=BACKGROUND)
+    stage.to(20)
+    assert not stage.swaps
+
+
+def test_an_extra_one_is_the_first_to_leave() -> None:
+    stage = Stage(
+        *replicated("fast", "gpu0 gpu1", 2, memory=1), serve("a", slot="gpu1", memory=1),
+        serve("b", slot="gpu1", memory=1), slots="gpu0 gpu1", memory=2, min_residency=0.0, linger=0.0,
+    )  # fmt: skip
+    stage.load("fast@gpu0")
+    stage.load("a")
+    stage.to(10)
+    stage.load("fast@gpu1")
+    stage.to(20)
+    stage.request("b")
+    assert stage.swaps[0].victims == ("fast@gpu1",)
+
+
+def test_nobody_waits_for_ever_for_an_extra_one_that_fails() -> None:
+    stage = two_gpus(replicas=2, max_active=1)
+    first = stage.join("fast")
+    stage.ready()
+    waiting = stage.join("fast")
+    stage.to(3)
+    stage.fails()
+    assert not stage.refused
+    stage.served(first, "fast@gpu0")
+    assert waiting in stage.granted
+
+
+# -- failover --------------------------------------------------------------------------------------------------------
+
+
+def test_a_start_that_fails_is_tried_in_the_next_place_and_only_then_refused() -> None:
+    stage = two_gpus()
+    waiting = stage.join("fast")
+    stage.fails()
+    assert (stage.where[waiting], stage.refused) == ("fast@gpu1", {})
+    assert [swap.target for swap in stage.swaps] == ["fast@gpu1"]
+    stage.fails("no memory there either")
+    assert "no memory there either" in stage.refused[waiting].message
+
+
+def test_requests_that_wait_for_a_replica_which_exits_join_the_other_one() -> None:
+    stage = both_ready(max_active=1)
+    for _ in range(2):
+        stage.join("fast")
+    waiting = stage.join("fast")
+    assert stage.where[waiting] == "fast@gpu0"
+    stage.take(stage.scheduler.on_exit("fast@gpu0", stage.now, "gone"))
+    assert stage.where[waiting] == "fast@gpu1"
+    assert waiting not in stage.refused
+
+
+@pytest.mark.parametrize("how", ["park", "remove"])
+def test_so_do_those_of_a_replica_that_is_parked_or_no_longer_configured(how: str) -> None:
+    stage = both_ready(max_active=1)
+    for _ in range(2):
+        stage.join("fast")
+    waiting = stage.join("fast")
+    if how == "park":
+        stage.take(stage.scheduler.on_park("fast@gpu0", stage.now, "it flaps"))
+    else:
+        slots = [one.slot for one in stage.scheduler.slots.values()]
+        stage.take(stage.scheduler.on_reload(slots, replicated("fast", "gpu1", 2, max_active=1), stage.now))
+    assert (stage.where[waiting], stage.refused) == ("fast@gpu1", {})
+
+
+def test_an_operators_switch_to_one_replica_is_not_moved() -> None:
+    stage = two_gpus()
+    id = stage.switch("fast@gpu1")
+    stage.fails()
+    assert id in stage.refused
+    assert not stage.swaps
+
+
+def test_a_place_that_is_no_longer_configured_leaves_the_others_and_their_streams_alone() -> None:
+    stage = both_ready()
+    ids = [stage.join("fast"), stage.join("fast")]
+    slots = [one.slot for one in stage.scheduler.slots.values()]
+    stage.take(stage.scheduler.on_reload(slots, replicated("fast", "gpu1", 2), stage.now))
+    assert stage.cut == []
+    assert stage.phase("fast@gpu1") == "ready"
+    stage.served(ids[0], "fast@gpu0")
+    stage.ready()
+    assert list(stage.scheduler.serves) == ["fast@gpu1"]
+    assert [state.name for state in stage.scheduler.replica_sets["fast"].replicas] == ["fast@gpu1"]
+
+
+def test_requests_return_to_a_replica_whose_eviction_is_called_off() -> None:
+    stage = Stage(
+        *replicated("fast", "gpu0 gpu1", max_active=1), serve("a", slot="gpu0"), slots="gpu0 gpu1", max_wait=5.0,
+        drain_timeout=60.0,
+    )  # fmt: skip
+    stage.join("fast")
+    stage.ready()
+    first = stage.request("a")
+    stage.to(6)
+    assert stage.phase("fast@gpu0") == "draining"
+    waiting = stage.join("fast")
+    assert (stage.where[waiting], stage.phase("fast@gpu1")) == ("fast@gpu1", "stopped")
+    stage.leaves(first, "a")
+    assert stage.phase("fast@gpu0") == "ready"
+    assert stage.where[waiting] == "fast@gpu0"
