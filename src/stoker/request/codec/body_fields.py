@@ -1,9 +1,9 @@
-"""The few top-level fields that Stoker needs of a body that it otherwise leaves alone.
+"""The few top-level fields of a request body that Stoker reads. It changes nothing else in a body.
 
-One pass of msgspec proves that the whole body is JSON. Fields that decide (model, stream, the output budget) or that
-are to be dropped may stand there only once: two readers of `{"model":"a","model":"b"}` could disagree about who was
-asked. Nesting deeper than 64 is refused. Both checks are linear and in C; the exact scan runs only for bodies that
-could be ambiguous.
+One pass of msgspec proves that the whole body is JSON. Fields that decide something (model, stream, the output budget)
+and fields that Stoker drops may occur only once: two readers of `{"model":"a","model":"b"}` could disagree about which
+model is meant. Nesting deeper than 64 levels is refused. Both checks take linear time and run in C; the exact scan runs
+only for bodies that could be ambiguous.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _USUAL = Bounds()
 
 
 class BodyFields(msgspec.Struct):
-    """The top level of a request body; everything else is skipped, but proved to be JSON.
+    """The top-level fields of a request body. Everything else is skipped, after a check that it is JSON.
 
-    `model_at` is where the model's key starts, if that is certain without a scan of the structure; `private` names the
-    engine-private parameters that are there; `may_name_images` is false where no image is given by its address.
+    `model_at`: the offset of the model's key, if it is known without a scan of the structure. `private`: the
+    engine-private parameters that are present. `may_name_images`: False if no image is given by its URL.
     """
 
     model: Any = None
@@ -80,7 +80,7 @@ class BodyFields(msgspec.Struct):
     may_name_images: Any = msgspec.field(default=True, name="(may_name_images)")
 
     def output_budget(self) -> int | None:
-        """Tokens the caller allows for the answer; None if it did not say."""
+        """Tokens that the client allows for the answer; None if it sets no limit."""
         for value in (self.max_completion_tokens, self.max_tokens, self.max_output_tokens):
             if isinstance(value, int) and not isinstance(value, bool):
                 return value
@@ -96,7 +96,7 @@ _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]]', re.DOTALL)
 _ESCAPED_LETTER = re.compile(rb"\\u00[4-7]")
 IMAGE_KEYS = ("url", "image_url", "source", "video_url", "audio_url", "file_url")
-"""Keys under which the address of an image or of another file may stand, anywhere in a body."""
+"""Keys whose value may be the URL of an image or of another file, anywhere in a body."""
 _KEY = re.compile(
     rb'"(?:m(?:odel|ax_(?:tokens|completion_tokens|output_tokens))|s(?:tream(?:_options)?|ource)'
     rb'|url|image_url|video_url|audio_url|file_url)"'
@@ -116,14 +116,14 @@ def read_body_fields(
     body: bytes, streams: bool = False, bounds: Bounds = _USUAL, needs_model: bool = True
 ) -> BodyFields:
     """Raises ClientError (400, or 413 for a body beyond `bounds`) naming what is wrong; costs linear time and no memory
-    beyond the body's size. `streams`: what a body means that does not say `stream`.
+    beyond the body's size. `streams`: whether a body without `stream` asks for a stream.
     `needs_model`: False if a missing model has a meaning; then `model` is empty.
 
     1. more values than `bounds` allow: found before anything is decoded
     2. not JSON in UTF-8, or not an object
     3. nested deeper than 64
     4. more messages or tools than `bounds` allow
-    5. a field that decides or is dropped stands there twice
+    5. a field that decides something, or that Stoker drops, occurs twice
     6. `model` missing or not a non-empty string; `stream` not a boolean
     """
     counted = structure(body, bounds.max_values) if len(body) > bounds.max_values else None  # 1
@@ -142,7 +142,7 @@ def read_body_fields(
         raise _too_deep()  # 3
     if len(body) >= SMALLEST_ENTRY * shortest and (is_structured or has_more(body, 2 * shortest, b'"')):
         check_lists(zip(_BOUNDED, _lists(fields), strict=True), bounds)  # 4
-    fields.model_at = None  # these are ours alone, whatever the body says
+    fields.model_at = None  # these three are computed here: values from the body must not count
     fields.private = private = _private_of(fields)
     keys = _KEY.findall(body) if len(body) < SHORT else _keys(body)
     known = set(keys)
@@ -188,7 +188,7 @@ def find(body: bytes, name: str, at: int | None = None) -> tuple[int, int, int]:
 
 
 def locate(body: bytes, name: str) -> tuple[int, int, int] | None:
-    """Like `find`, but looks at every top-level field; None if it is not among them."""
+    """Like `find`, for any top-level field; None if the body has no such field."""
     for at, value in _top_level(body):
         if msgspec.json.decode(body[at : _string_end(body, at)]) == name:
             return at, value, _value_end(body, value)
@@ -219,7 +219,7 @@ def _repeats(body: bytes, names: tuple[str, ...]) -> bool:
 
 
 def may_hold(body: bytes, name: str) -> bool:
-    """False: this field is plainly not there, however it may be spelt."""
+    """False: the body certainly does not have this field, in any JSON spelling of its name."""
     return b'"%s"' % name.encode() in body or _ESCAPED_LETTER.search(body) is not None
 
 
@@ -278,8 +278,8 @@ def _value_end(body: bytes, start: int) -> int:
 
 
 def _keys(body: bytes) -> list[bytes]:
-    """What `_KEY` finds. In a long text with few quotation marks it is faster to look for those; else window by window:
-    one search of a large body would let no other thread run meanwhile.
+    """The keys that `_KEY` finds. In a long text with few quotation marks, it is faster to search for the marks first.
+    Otherwise the body is searched window by window, because one search of a large body blocks all other threads.
     """
     keys: list[bytes] = []
     at = body.find(b'"')
@@ -303,8 +303,8 @@ def _keys(body: bytes) -> list[bytes]:
 
 
 def _depth(brackets: bytes) -> int:
-    """How deep they nest; they are those of valid JSON. Each round removes the innermost pairs, which is fast and
-    mostly enough; what is deeper than that is counted.
+    """How deep the brackets of valid JSON nest. Each round removes the innermost pairs, which is fast and usually
+    enough; deeper nesting is counted bracket by bracket.
     """
     rest = brackets.translate(_SQUARE)
     for depth in range(_ROUNDS):
@@ -315,7 +315,7 @@ def _depth(brackets: bytes) -> int:
 
 
 def _check_utf8(body: bytes) -> None:
-    """Raises UnicodeDecodeError. In pieces, so that a large body is never held a second time as text."""
+    """Raises UnicodeDecodeError. Decodes piece by piece, so that a large body is never in memory twice."""
     decode = codecs.getincrementaldecoder("utf-8")().decode
     step = 1 << 20
     for at in range(0, len(body), step):

@@ -1,8 +1,8 @@
 """How much structure a request body may hold, counted before anything is decoded.
 
-A body of a given size may cost a thousand times more than another: what costs is not the bytes but the objects that are
-made of them. So a large body is counted first, in windows that skip over strings, and refused as soon as there is too
-much. Other threads run between two windows.
+Two bodies of the same size may differ in cost by a factor of a thousand: not the bytes are expensive but the objects
+that are made of them. So the values of a large body are counted first, window by window, without its strings. The body
+is refused as soon as it has too many. Other threads run between two windows.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from stoker.domain.access import Bounds
 from stoker.domain.errors import ClientError
 
 WINDOW = 64 * 1024
-"""Bytes that are looked at in one go: a millisecond or two at worst."""
+"""Bytes that are searched at once: two milliseconds at worst."""
 LIGHT = 8 * 1024
-"""Bytes of a body that is never worth a thread."""
+"""A body of at most so many bytes is never given to a thread."""
 HEAVY = 256 * 1024
-"""Bytes of a body that always is."""
+"""A body of at least so many bytes is always given to a thread."""
 MANY = 500
-"""Objects in a body, in strings or not, from which it is worth one whatever its size."""
+"""A body above LIGHT with more objects than this (`{`, in strings or not) is given to a thread."""
 SMALLEST_ENTRY = 3
 """Bytes of JSON that an entry takes at least, with its comma; numbers do not count."""
 LISTS = ("messages", "input", "prompt", "documents", "system", "stop", "stop_sequences", "images")
 TOOLS = ("tools", "functions")
-"""Fields of the top level that may be lists whose length is bounded."""
+"""Top-level fields whose length is limited if they are lists."""
 SHORT = 4096
 """Bytes of a body below which counting is the fastest way."""
 _BRACKETS = b"{}[]"
@@ -36,7 +36,7 @@ _elements = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class Structure(NamedTuple):
-    """`brackets`: those outside strings, in their order; `values`: members and elements, at any depth."""
+    """`brackets`: brackets outside strings, in order; `values`: number of members and elements at any depth."""
 
     values: int
     brackets: bytes
@@ -49,9 +49,9 @@ def is_heavy(body: bytes) -> bool:
 
 
 def structure(body: bytes, most: int) -> Structure:
-    """What is outside strings. Raises ClientError 413 `too_many_values` as soon as there are more than `most` values.
+    """Counts what is outside strings. Raises ClientError 413 `too_many_values` at more than `most` values.
 
-    Linear, whatever the bytes are; of what is no JSON the result means nothing.
+    Takes linear time for any bytes; for bytes that are not JSON the result means nothing.
     """
     values, brackets = 1, bytearray()
     for outside in _outside(body):
@@ -82,7 +82,7 @@ def check_lists(lists: Iterable[tuple[str, msgspec.Raw]], bounds: Bounds) -> Non
 def _length(raw: msgspec.Raw, most: int) -> int:
     """Entries of a list; 0 if it is not a list or cannot have more than `most` entries other than numbers and literals.
 
-    A list of texts is split at once; in other lists it is cheaper to look for brackets and quotation marks first.
+    A list of strings is decoded at once; in other lists it is cheaper to count brackets and quotation marks first.
     """
     if len(raw) < SMALLEST_ENTRY * most or bytes(memoryview(raw)[:1]) != b"[":
         return 0
@@ -117,7 +117,7 @@ def _outside(body: bytes) -> Iterator[bytes]:
         kept = b""
         if b"\\" in window:
             window = window.replace(b"\\\\", b"")
-            if window.endswith(b"\\"):  # what it escapes comes with the next one
+            if window.endswith(b"\\"):  # the escaped byte comes with the next window
                 window, kept = window[:-1], b"\\"
             window = window.replace(b'\\"', b"")
         pieces = window.split(b'"')

@@ -1,4 +1,4 @@
-"""A prompt that does not fit: the words by which engines say so, and those by which clients recognise it.
+"""A prompt that does not fit: how engines report it, and the wording that clients recognise.
 
 Agents compact their conversation, or ask for a shorter reply, if they recognise a full context, and give up otherwise.
 Codex, Copilot CLI and the OpenAI SDKs look at the code; Claude Code reads the message of Anthropic's API.
@@ -16,7 +16,7 @@ from stoker.domain.errors import ContextExceeded, StokerError
 
 CODE = ContextExceeded.code
 _TYPES = frozenset((CODE, "exceed_context_size_error"))
-"""In `code` or `type`: OpenAI and what follows it; llama.cpp."""
+"""Values of `code` or `type`: OpenAI and compatible servers; llama.cpp."""
 _NUMBER = r"\(?(\d{1,12})"
 _MESSAGES = (
     re.compile(rf"prompt is too long(?:: {_NUMBER} tokens > {_NUMBER} maximum)?"),  # Anthropic
@@ -47,9 +47,9 @@ _decode = msgspec.json.Decoder(_Body).decode
 
 
 def overflow_of(message: str, error: object) -> ContextExceeded | None:
-    """The error for a prompt that an engine calls too long; None: it says something else.
+    """The error for a prompt that an engine reports as too long; None if the message is about something else.
 
-    `error` is the engine's error object, `message` what it says. The counts come from either.
+    `error` is the engine's error object, `message` its text. The token counts are read from either.
     """
     fields: Mapping[str, Any] = error if isinstance(error, dict) else {}
     counts = _counts(message[:_MOST_READ], fields)
@@ -82,7 +82,7 @@ def _count(value: object) -> int | None:
 
 
 def is_recognised(error: StokerError, is_messages: bool, body: bytes) -> bool:
-    """Whether clients of the dialect recognise the overflow in the engine's own body, so that it may pass unchanged."""
+    """Whether clients of the dialect recognise the overflow in the engine's own body, which then needs no change."""
     if is_messages:
         return error.message.startswith("prompt is too long")
     try:
@@ -112,8 +112,8 @@ def messages_wording(error: StokerError) -> str:
 def openai_wording(error: StokerError) -> str:
     """The message as OpenAI's APIs word it, if `error` is an overflow; its own message otherwise.
 
-    Copilot CLI looks for the sentence of Responses even in Chat Completions; LiteLLM, and with it aider and
-    mini-swe-agent, LangChain and Continue for the older one, even in Responses.
+    The message holds both sentences of OpenAI. Copilot CLI looks for the one of Responses even in Chat Completions.
+    LangChain, Continue and LiteLLM (used by aider and mini-swe-agent) look for the older one even in Responses.
     """
     if error.code != CODE:
         return error.message

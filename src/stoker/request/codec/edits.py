@@ -1,10 +1,10 @@
 """The only changes to a body that passes through; each is named in `x-stoker-translation` and in the decision.
 
-model           the asked name becomes the serve's own, in place; every other byte stays
-include_usage   a streamed chat or completion is asked for usage; the extra chunk is removed again from the reply
+model           the name that the client used is replaced by the serve's own; every other byte stays
+include_usage   a streamed chat or completion is made to report usage; the extra chunk is removed from the reply
 dropped:NAME    an engine-private parameter was taken out
-default_model   a model was put in, where the request named none and only one can be meant
-id_slot         the engine's sequence that holds the conversation, where conversations are kept
+default_model   the request named no model, and only one can be meant: its name was put in
+id_slot         the engine's sequence that holds the conversation (only if conversations are kept)
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ASKABLE = (Dialect.CHAT, Dialect.COMPLETIONS)
 
 
 class Edited(msgspec.Struct, frozen=True, gc=False):
-    """The body to send, what was changed, and whether the reply's usage chunk is ours to remove."""
+    """The body to send, what was changed, and whether Stoker has to remove the usage chunk from the reply."""
 
     body: bytes
     changes: tuple[str, ...]
@@ -41,7 +41,7 @@ def edit(body: bytes, fields: BodyFields, dialect: Dialect, served_name: str, se
     if asks:
         body = _ask_usage(body, fields.stream_options)
         changes.append("include_usage")
-    if sequence is not None:  # the caller's own was dropped
+    if sequence is not None:  # the client's own `id_slot` was dropped
         at = body.index(b"{") + 1
         body = put(body, at, at, b'"id_slot":%d,' % sequence)
         changes.append("id_slot")
@@ -49,7 +49,7 @@ def edit(body: bytes, fields: BodyFields, dialect: Dialect, served_name: str, se
 
 
 def with_model_field(body: bytes, model: str) -> bytes:
-    """The body, a JSON object without a model, with this one."""
+    """`body`, a JSON object without a model, with `model` put in."""
     value = msgspec.json.encode(model)
     place = locate(body, "model") if may_hold(body, "model") else None
     if place is not None:  # null
@@ -71,7 +71,7 @@ def _model(body: bytes, fields: BodyFields) -> tuple[int, int]:
 
 
 def put(body: bytes, start: int, end: int, text: bytes) -> bytes:
-    """The body with `text` in the place of body[start:end]; one copy."""
+    """The body with `text` in place of body[start:end]. Makes one copy."""
     view = memoryview(body)
     return b"".join((view[:start], text, view[end:]))
 
@@ -95,7 +95,7 @@ def remove(body: bytes, key: int, end: int) -> bytes:
     after = end
     while body[after] in b" \t\r\n":
         after += 1
-    if body[after] == 0x2C:  # a comma follows: it goes along
+    if body[after] == 0x2C:  # remove the comma that follows, too
         return body[:key] + body[after + 1 :].lstrip()
     before = key - 1
     while body[before] in b" \t\r\n":

@@ -1,15 +1,15 @@
-"""What the person wrote in a turn, without what the agent's harness put around it. Pure, linear, and never raises.
+"""What the person wrote in a turn, without the text that an agent's harness added. Pure, linear, and never raises.
 
 An envelope is a pair of tags that a harness writes: its open tag begins a line or its close tag ends one. Each is
 
-1. the person's words (`<task>`, `<user_query>`)    -> its tags go, its text stays
-2. known as the harness's, or named like it         -> it goes, wherever it stands
+1. the person's words (`<task>`, `<user_query>`)    -> its tags are removed, its text stays
+2. known as the harness's, or named like it         -> it is removed everywhere
 3. of a form that only harnesses use (lower case with `-` or `_`, or camel case), on lines of its own at the beginning
-   or the end of the turn                           -> it goes if a request is left without it; else its text stays
+   or the end of the turn                           -> it is removed if a request is left; else its text stays
 4. anything else: HTML, code, a tag inside a line   -> it stays as it is
 
-A known open tag without its close takes its own paragraph with it, if it stands alone on its line; no other part.
-After that come the shapes without tags, which `harness` lists.
+A known open tag without a close tag, alone on its line, is removed with its paragraph and nothing else.
+The shapes without tags, which `harness` lists, are removed afterwards.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from stoker.request.codec.harness import Tag
 from stoker.request.codec.summaries import requests_in
 
 MOST_TAGS = 20_000
-"""Characters `<` of one text that are looked at; what stands after them is kept as it is."""
+"""Characters `<` of one text that are examined; the text after them is kept unchanged."""
 FEW_WORDS = 4
-"""If fewer words than this are left, an envelope of an unknown name is taken for the request."""
+"""If fewer words than this are left, an envelope with an unknown name is taken to be the request."""
 MOST_BLANKS = 64
 """Blanks that may stand between an envelope and the edge of its line."""
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9_.:-]{0,63})([ \t][^<>\n]{0,300})?(/?)>")
@@ -34,17 +34,17 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class Heard(NamedTuple):
-    """`requests`: what the person asked for, newest first; several only where a summary tells of them."""
+    """`requests`: what the person asked for, newest first; more than one only if the turn is a summary."""
 
     requests: tuple[str, ...] = ()
     is_summary: bool = False
-    """The turn stands for earlier ones that are left out."""
+    """The turn summarises earlier turns that are left out."""
     is_reset: bool = False
     """Nothing before this turn belongs to the conversation."""
     has_results: bool = False
-    """It brings results of tools, as text."""
+    """The turn holds tool results, as text."""
     is_recap: bool = False
-    """The model's turn after it is the summary."""
+    """The model's next turn is the summary."""
 
 
 class _Pair(NamedTuple):
@@ -54,7 +54,7 @@ class _Pair(NamedTuple):
     end: int
     kind: Tag
     is_alone: bool
-    """It begins a line and ends one."""
+    """The pair begins a line and ends a line."""
 
 
 class _Open(NamedTuple):
@@ -62,7 +62,7 @@ class _Open(NamedTuple):
     end: int
     kind: Tag
     begins: bool
-    """It stands at the beginning of a line."""
+    """The tag is at the beginning of a line."""
 
 
 class _Text(NamedTuple):
@@ -72,7 +72,7 @@ class _Text(NamedTuple):
 
 
 def heard(texts: Iterable[str]) -> Heard:
-    """Of the texts of one turn."""
+    """Reads the texts of one turn."""
     texts = list(texts)
     if len(texts) == 1 and is_bare(texts[0]):
         return Heard((texts[0],) if texts[0].strip() else ())
@@ -95,7 +95,7 @@ def heard(texts: Iterable[str]) -> Heard:
 
 
 def is_bare(text: str) -> bool:
-    """Whether nothing of `harness` can be in it. False: it has to be read closely."""
+    """Whether the text certainly holds no shape of `harness`. False: it has to be read in full."""
     if text[:1] == '"' or "<" in text or "#" in text or "[" in text or "---" in text or "setting up the" in text:
         return False
     if "Please continue the" in text or "(This is an" in text or "To suggest changes" in text:
@@ -123,7 +123,7 @@ def _has_likely(parts: Sequence[_Text]) -> bool:
 
 
 def _kind(name: str, more: str) -> Tag | None:
-    """None: nobody's envelope. `more`: what stands in the tag after its name."""
+    """What kind of tag it is; None: not an envelope. `more`: the text in the tag after its name."""
     key = name.lower().replace("_", "-")
     if (found := harness.TAGS.get(key)) is not None:
         return found
@@ -137,8 +137,8 @@ def _kind(name: str, more: str) -> Tag | None:
 
 
 def _envelopes(text: str) -> _Text:
-    """One pass: a close tag belongs to the nearest open one of its name; which of those is meant that begin a line, and
-    which of the others, tells whether it ends a line itself.
+    """Pairs tags in one pass. A close tag belongs to the nearest open tag of its name. If the close tag ends a line,
+    open tags that begin a line are preferred; otherwise the other ones are.
     """
     pairs: list[_Pair] = []
     opens: dict[str, tuple[list[_Open], list[_Open]]] = {}
@@ -188,7 +188,7 @@ def _without(part: _Text, drops_likely: bool) -> str:
     likely: list[_Pair] = []
     for pair in part.pairs:
         if pair.start < end:
-            continue  # within one that is gone
+            continue  # inside a pair that is removed
         if pair.kind in (Tag.HARNESS, Tag.SUMMARY):
             gone.append((pair.start, pair.end))
             end = pair.end
@@ -203,7 +203,7 @@ def _without(part: _Text, drops_likely: bool) -> str:
 
 
 def _unclosed(part: _Text, gone: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The paragraph of each known open tag that nothing closes; of the person's, the tag alone."""
+    """What to remove for each known open tag without a close tag: its paragraph; of a person's tag only the tag."""
     found: list[tuple[int, int]] = []
     end = 0
     for one in sorted(part.unclosed):
@@ -215,7 +215,7 @@ def _unclosed(part: _Text, gone: Sequence[tuple[int, int]]) -> list[tuple[int, i
         elif _ends_line(part.text, one.end) or not part.text[one.end : one.end + 1].isspace():
             end = _paragraph(part.text, one.end)
         else:
-            continue  # a person writes of the tag
+            continue  # the person writes about the tag
         found.append((one.start, end))
     return found
 
@@ -226,7 +226,7 @@ def _paragraph(text: str, at: int) -> int:
 
 
 def _at_edges(text: str, likely: Sequence[_Pair], gone: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Those of `likely` that begin or end the turn, disregarding what is gone anyway."""
+    """The pairs of `likely` that begin or end the turn, once what is in `gone` is removed."""
     found: list[tuple[int, int]] = []
     begin, end = 0, len(text)
     for pair in likely:
@@ -251,7 +251,7 @@ def _holds(text: str, start: int, end: int, gone: Sequence[tuple[int, int]]) -> 
 
 
 def _left(text: str, start: int, end: int, gone: Sequence[tuple[int, int]]) -> list[str]:
-    """The pieces between `start` and `end` that are not gone. `gone` is in order."""
+    """The pieces between `start` and `end` that are not in `gone`, which is sorted."""
     found: list[str] = []
     at = max(0, bisect_left(gone, (start, start)) - 1)
     while at < len(gone) and gone[at][0] < end:
@@ -268,7 +268,7 @@ def _left(text: str, start: int, end: int, gone: Sequence[tuple[int, int]]) -> l
 
 
 def _plain(text: str) -> str:
-    """1. all of it is the harness's  2. its set-up  3. all after a line  4. files between lines  5. single lines"""
+    """Without the harness's: 1. whole texts  2. set-up  3. text after a known line  4. files between lines  5. lines"""
     shown = text.lstrip()
     if shown.startswith(harness.WHOLE) or (shown[:2] == "# " and harness.FAILED_EDIT.match(shown)):
         return ""  # 1
@@ -294,7 +294,7 @@ def _unquoted(text: str) -> str:
 
 
 def _line(text: str, line: str) -> int:
-    """Where a line begins so; -1: none does."""
+    """Offset of the first line that begins with `line`; -1: there is none."""
     if text.startswith(line):
         return 0
     at = text.find(f"\n{line}")

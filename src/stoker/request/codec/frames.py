@@ -1,8 +1,8 @@
-"""Reads a stream as it passes through. It changes nothing, but removes the usage chunk that Stoker asked for.
+"""Reads a stream that passes through. It changes nothing, except that it removes the usage chunk that Stoker asked for.
 
-Bytes come as the network cut them. Whole SSE frames are passed on at once; a started frame waits for its end, so that
-an error event (or a ping) never lands inside one, where no client could read it. Only a compressed stream passes as it
-comes. Nothing is parsed unless a cheap look says that it matters.
+The network cuts the stream anywhere. Whole SSE frames are passed on at once; an incomplete frame is held until its end,
+so that no error event or ping is written into the middle of a frame, where no client could read it. Only a compressed
+stream is passed on as it comes. A frame is parsed only if a cheap search says that it matters.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _OPENING = frozenset(
 
 _ABSENT = msgspec.Raw()
 _LIST = re.compile(rb"\[\s*(\])?")
-"""The beginning of a list; the group: it is empty."""
+"""The beginning of a list; the group matches if the list is empty."""
 
 
 class _Whole(msgspec.Struct):
-    """Of a reply that was not streamed; the rest is skipped, but proved to be JSON."""
+    """The fields of a whole reply that matter; the rest is skipped, after a check that it is JSON."""
 
     usage: Any = None
     error: Any = None
@@ -52,22 +52,22 @@ _decode_whole = msgspec.json.Decoder(_Whole).decode
 ANSWERS = {
     Dialect.CHAT: "choices", Dialect.COMPLETIONS: "choices", Dialect.MESSAGES: "content", Dialect.RESPONSES: "output",
 }  # fmt: skip
-"""The list in which a whole answer says what it says."""
+"""The field of a whole answer that lists its content."""
 
 
 class Usage(msgspec.Struct, gc=False):
     """Tokens as the serve itself counted them; None is unknown."""
 
     input: int | None = None
-    """Of the prompt, cached ones included in every dialect."""
+    """Prompt tokens, in every dialect including those read from the cache."""
     output: int | None = None
     cached: int | None = None
     reasoning: int | None = None
     uncached: int | None = None
-    """The `input_tokens` of Messages, which leave out what was read from the cache and what was written to it."""
+    """The `input_tokens` of Messages, which exclude tokens read from the cache or written to it."""
     cache_written: int | None = None
     audio_seconds: float | None = None
-    """Of audio that was transcribed."""
+    """Length of the transcribed audio."""
 
     def update_from(self, usage: Any) -> None:
         """Take over what a `usage` object of any dialect says. Later values replace earlier ones."""
@@ -79,7 +79,7 @@ class Usage(msgspec.Struct, gc=False):
             self._update_from_messages(usage)
         else:
             count = get("prompt_tokens")
-            if type(count) is int or type(count := get("input_tokens")) is int:  # True is none
+            if type(count) is int or type(count := get("input_tokens")) is int:  # True is an int, but no count
                 self.input = count
             details = get("prompt_tokens_details") or get("input_tokens_details")
             if isinstance(details, dict) and type(count := details.get("cached_tokens")) is int:
@@ -128,12 +128,12 @@ class StreamReader:
         "usage",
     )  # fmt: skip
     includes_error = False
-    """An error frame is not passed on: what it says is for whoever ends the reply to tell."""
+    """The serve's error frame. It is not passed on: the caller decides what the client gets."""
 
     def __init__(
         self, dialect: Dialect, remove_usage: bool = False, gzip: bool = False, words: UpstreamMessages | None = None
     ) -> None:
-        """`words` clean what a failed response says of its failure."""
+        """`words` cleans the error message of a failed response."""
         self._words = words or UpstreamMessages()
         self.dialect = dialect
         self.usage = Usage()
@@ -141,15 +141,15 @@ class StreamReader:
         self.error: dict[str, Any] | None = None
         self.failure: StokerError | None = None
         self._has_begun = False
-        """Whether any frame was one of an answer; an end alone is none."""
+        """Whether any frame was part of an answer; an end marker alone is not."""
         self._remove_usage = remove_usage and not gzip
         self._inflate = zlib.decompressobj(47) if gzip else None
         self._partial = bytearray()
         self._last: deque[bytes] = deque(maxlen=3)
-        """The last reads: the dialect's own end may be cut across them."""
+        """The last bytes read: the dialect's end marker may be split across reads."""
         self._is_media = dialect in MEDIA
         self._may_fail_late = dialect is Dialect.RESPONSES
-        """Its stream can end with a failed response."""
+        """The dialect's streams can end with a failed response."""
 
     def feed(self, data: bytes) -> bytes:
         if self._inflate is not None:
@@ -161,22 +161,22 @@ class StreamReader:
 
     @property
     def held(self) -> int:
-        """Bytes of a frame that has not ended yet."""
+        """Bytes of the incomplete frame."""
         return len(self._partial)
 
     @property
     def is_encoded(self) -> bool:
-        """The stream is compressed: nothing of ours can be put between its bytes."""
+        """The stream is compressed: Stoker can insert nothing into it."""
         return self._inflate is not None
 
     def next_sequence_number(self) -> int:
-        """The sequence number of an event that would follow; 0 in dialects that count none."""
+        """The sequence number of the next event; 0 in dialects without sequence numbers."""
         frames = split(b"".join(self._last)) if self.dialect is Dialect.RESPONSES else ()
         numbers = (payload.get("sequence_number") for frame in frames if (payload := parse(frame)) is not None)
         return max((number + 1 for number in numbers if type(number) is int), default=0)
 
     def has_ended(self) -> bool:
-        """Whether the dialect's own end (or a finish) was among the last frames.
+        """Whether the dialect's end marker (or a finish reason) was among the last frames.
 
         An end marker without any answer before it does not count. Frames are parsed for it: a
         model may well write about `[DONE]` or `message_stop`.
@@ -194,8 +194,8 @@ class StreamReader:
         return b"" if self.is_encoded else bytes(rest)
 
     def _look(self, data: bytes) -> bytes:
-        """Frames cut across reads: whole ones go on, a started one waits. Only new bytes are searched, so that a frame
-        which never ends costs linear time.
+        """Frames split across reads: whole ones are passed on, an incomplete one waits. Only new bytes are searched, so
+        that a frame which never ends costs linear time.
         """
         seam = bytes(self._partial[-2:])  # a blank line is three bytes at most
         cut = last_end(seam + data) - len(seam)
@@ -225,7 +225,7 @@ class StreamReader:
         return data
 
     def _early(self, data: bytes) -> bytes:
-        """Before the first meaningful frame each one is read."""
+        """Parses every frame up to the first meaningful one."""
         kept: list[bytes] = []
         for frame in split(data):
             payload = parse(frame)
@@ -266,7 +266,7 @@ class StreamReader:
         return b"".join(kept)
 
     def _take_usage(self, payload: dict[str, Any]) -> bool:
-        """Read usage wherever the dialect puts it; true if this frame was only ours and goes no further."""
+        """Reads usage wherever the dialect puts it. True if only Stoker asked for this frame: it is not passed on."""
         usage = payload.get("usage")
         if usage is None:
             inner = payload.get("message") or payload.get("response")
@@ -289,7 +289,7 @@ class StreamReader:
         return b"".join(kept)
 
     def _with_failure(self, data: bytes) -> bytes:
-        """The frames, with what a failed response says of its failure as the client may have it."""
+        """The frames, with the error message of a failed response cleaned for the client."""
         kept: list[bytes] = []
         for frame in split(data):
             payload = parse(frame) if b"response.failed" in frame else None
@@ -310,7 +310,7 @@ class StreamReader:
 
 
 def read_usage(body: bytes, gzip: bool = False) -> Usage:
-    """Usage of a reply that was not streamed; unknown if the body is no JSON object."""
+    """Usage of a whole reply; unknown if the body is not a JSON object."""
     usage = Usage()
     if gzip:
         body = inflated(body)
@@ -324,9 +324,9 @@ def read_usage(body: bytes, gzip: bool = False) -> Usage:
 
 
 def check_answer(dialect: Dialect, body: bytes, gzip: bool = False) -> Usage:
-    """Usage of an answer that was not streamed. Raises UpstreamError `upstream_unusable` if it is no answer.
+    """Usage of a whole answer. Raises UpstreamError `upstream_unusable` if the body is not an answer:
 
-    1. it is no JSON object   2. see `problem_of`
+    1. it is not a JSON object   2. see `problem_of`
     """
     if gzip:
         body = inflated(body)
@@ -350,10 +350,10 @@ def check_answer(dialect: Dialect, body: bytes, gzip: bool = False) -> Usage:
 def problem_of(
     dialect: Dialect, error: object, status: object, stop: object, entries: bool | None
 ) -> UpstreamError | None:
-    """Why a whole reply is no answer. `entries`: whether its list of what is answered has any; None: there is no list.
+    """Why a whole reply is not an answer. `entries`: whether its content list (`ANSWERS`) has entries; None: no list.
 
-    1. it is an error, or a failed response   2. nothing is answered; in dialects that allow an empty answer, unless the
-    reply says how it ended
+    1. it is an error, or a failed response   2. its content is empty; in dialects that allow an empty answer, only if
+    the reply does not say how it ended
     """
     if error or status == "failed":
         return no_answer("is an error")
@@ -372,16 +372,16 @@ def _entries(raw: msgspec.Raw) -> bool | None:
 
 
 def inflated(body: bytes) -> bytes:
-    """Of a compressed reply, as far as it can be read."""
+    """The decompressed body, as far as it can be read."""
     return _inflated(zlib.decompressobj(47), body)
 
 
 def _lenient(body: bytes) -> _Whole | None:
-    """JSON as many clients read it: `NaN`, half surrogates. None: it is none."""
+    """Reads JSON as tolerantly as many clients do: `NaN`, half surrogates. None: it is not a JSON object."""
     try:
         found = json.loads(body)
         return _decode_whole(json.dumps(found)) if isinstance(found, dict) else None
-    except (ValueError, RecursionError):  # a ValidationError is one
+    except (ValueError, RecursionError):  # msgspec.ValidationError is a ValueError
         return None
 
 
@@ -396,7 +396,7 @@ def _is_end(frame: bytes, dialect: Dialect) -> bool:
 
 
 def _is_of_answer(payload: dict[str, Any] | None, dialect: Dialect) -> bool:
-    """Whether this frame says that there is an answer. Usage, a ping and the end say nothing of one."""
+    """Whether this frame is part of an answer. Usage, a ping and the end marker are not."""
     if payload is None:
         return False
     if dialect in MEDIA:
@@ -407,7 +407,7 @@ def _is_of_answer(payload: dict[str, Any] | None, dialect: Dialect) -> bool:
 
 
 def is_meaningful(payload: dict[str, Any], dialect: Dialect) -> bool:
-    """Whether this frame commits the reply: content, or a finish. Role-only and opening frames do not."""
+    """Whether this frame commits the reply: it has content, or a finish reason. Role-only and opening frames do not."""
     if dialect in MEDIA:
         return True
     if dialect not in (Dialect.CHAT, Dialect.COMPLETIONS):
@@ -425,7 +425,7 @@ def is_meaningful(payload: dict[str, Any], dialect: Dialect) -> bool:
 
 
 def _inflated(stream: Any, data: bytes) -> bytes:
-    """Decompress on the side, at most MAX_FRAME bytes at a time; what cannot be read counts as nothing."""
+    """Decompresses at most MAX_FRAME bytes at a time; bytes that cannot be read are ignored."""
     try:
         return bytes(stream.decompress(data, MAX_FRAME))
     except zlib.error:

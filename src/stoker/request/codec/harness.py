@@ -1,7 +1,7 @@
-"""The text that coding agents add to a conversation in the user's name: one table of the shapes that are known. Pure.
+"""The text that coding agents add to a conversation in the user's name: a table of all known shapes. Pure.
 
-`stoker.request.codec.envelopes` reads a turn by it. Names of tags are lower case, with `-` for `_`. Add a shape here
-when an agent uses a new one; tags whose names follow no entry are still judged by their form.
+`stoker.request.codec.envelopes` reads turns with it. Tag names are in lower case, with `-` for `_`. Add a shape here
+when an agent uses a new one; tags without an entry are judged by their form.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ class Tag(Enum):
     """What stands between two tags."""
 
     SPOKEN = "spoken"
-    """The person's own words: only the tags go."""
+    """The person's own words: only the tags are removed."""
     HARNESS = "harness"
     """The harness's words, wherever they stand."""
     SUMMARY = "summary"
-    """An account of earlier turns: the task is looked for in it."""
+    """A summary of earlier turns: the task is searched for in it."""
     LIKELY = "likely"
     """Most likely the harness's, if it begins or ends the turn on lines of its own."""
 
@@ -102,16 +102,16 @@ WHOLE = (
     "# TODO LIST",
     "The current conversation is rapidly running out of context",
 )
-"""How a text begins that holds no word of the person."""
+"""Beginnings of texts that hold nothing from the person."""
 FAILED_EDIT = re.compile(r"# \d{1,4} SEARCH/REPLACE blocks? failed to match")
-"""aider: the same, with a number."""
+"""aider: another such beginning, with a number."""
 REST = (
     "# *SEARCH/REPLACE block* Rules:",
     "# *file listing* format:",
     "# File editing rules:",
     "To suggest changes to a file you MUST return",
 )
-"""Lines with which the harness's words begin after those of the person, to the end of the text: aider's reminder."""
+"""Lines after which the rest of the text is the harness's: aider's reminder."""
 LINES = (
     "[Request interrupted by user",
     "# AGENTS.md instructions for ",
@@ -126,15 +126,15 @@ LINES = (
 BETWEEN = ("--- Content from referenced files ---", "--- End of content ---")
 """Gemini CLI, Qwen Code: files that the person named stand between these lines."""
 SET_UP = "We are setting up the context for our chat"
-"""Gemini CLI, Qwen Code: in the first line of what they say before the first request; what follows begins so."""
+"""Gemini CLI, Qwen Code: in the first line of their set-up text, which precedes the first request."""
 SET_UP_LINES = (
     "Today's date", "My operating system", "The project's temporary directory", "I'm currently working in",
     "Here is the folder structure", "Showing up to", "Reminder:", "/", "~", "├", "│", "└",
 )  # fmt: skip
 RESULT = re.compile(r"\[\w{2,40}(?: for '[^\n]{0,400})?\] Result:")
-"""Cline, Roo: results of tools, as text of the user."""
+"""Cline, Roo: tool results, as text of the user."""
 RESET = ("I switched to a new code base. Please don't consider the above files",)
-"""aider: what came before were examples, in the user's name."""
+"""aider: everything before was an example, written in the user's name."""
 SUMMARIES = (
     "This session is being continued from a previous conversation",
     "I spoke to you previously about a number of things",
@@ -144,11 +144,11 @@ SUMMARIES = (
     "Here is a summary of our conversation",
     "# Conversation summary",
 )
-"""How a text begins that stands for turns that were left out."""
+"""Beginnings of texts that summarise turns which were left out."""
 RECAP = ("What did we do so far?",)
-"""opencode: the turn of the model after it is a summary of what was left out."""
+"""opencode: the model's next turn is a summary of what was left out."""
 PROMPT_TOOLS = (
     b"write_to_file", b"replace_in_file", b"execute_command", b"apply_diff", b"apply_patch", b"SEARCH/REPLACE",
     b"str_replace", b"```bash",
 )  # fmt: skip
-"""In the system prompt of an agent that changes files by what its model writes, and offers no tools."""
+"""Words in the system prompt of an agent that edits files from its model's text, without offering tools."""

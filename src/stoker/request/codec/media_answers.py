@@ -1,7 +1,7 @@
 """What a serve may answer to a request for speech, a transcription or an image.
 
-Stoker passes these answers on unread: audio, images, text and JSON of many shapes. It only refuses what is certainly no
-answer: a web page, an error that calls itself 200, and nothing at all.
+Stoker passes these answers on unread: audio, images, text and JSON of many shapes. It refuses only what is certainly
+not an answer: a web page, an error with status 200, and an empty body.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _decode = msgspec.json.Decoder(_Answer).decode
 
 
 def is_binary(content_type: bytes) -> bool:
-    """Whether a reply of this type goes to the client as it comes, instead of being checked as a whole first."""
+    """Whether a reply of this type is streamed to the client, instead of being collected and checked first."""
     return content_type.startswith(_BINARY)
 
 

@@ -11,7 +11,7 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.usage import MediaUnits
 
 MOST_IMAGES = 1000
-"""A larger number of images is not believed."""
+"""A larger number in a request is ignored."""
 
 
 class _Asked(msgspec.Struct):
@@ -31,7 +31,7 @@ _decode_answer = msgspec.json.Decoder(_Answer).decode
 
 
 def units_of_body(dialect: Dialect, body: bytes) -> MediaUnits:
-    """Of a JSON body that was read before."""
+    """What a JSON body asks for. The body was read before."""
     asked = _decode_asked(body)
     if dialect is Dialect.SPEECH:
         return MediaUnits(characters=len(asked.input) if isinstance(asked.input, str) else None)
@@ -39,7 +39,7 @@ def units_of_body(dialect: Dialect, body: bytes) -> MediaUnits:
 
 
 def units_of_form(dialect: Dialect, fields: Mapping[str, str]) -> MediaUnits:
-    """Of the fields of a form."""
+    """What the fields of a form ask for."""
     if dialect is not Dialect.IMAGE:
         return MediaUnits()
     n = fields.get("n", "")
@@ -47,14 +47,14 @@ def units_of_form(dialect: Dialect, fields: Mapping[str, str]) -> MediaUnits:
 
 
 def seconds_of_usage(usage: object) -> float | None:
-    """Of the audio, in a `usage` of type `duration`."""
+    """Seconds of audio, from a `usage` of type `duration`."""
     if not isinstance(usage, dict) or usage.get("type") != "duration":
         return None
     return _seconds(usage.get("seconds"))
 
 
 def seconds_of_answer(body: bytes) -> float | None:
-    """Of the audio, as a transcription of type `json` or `verbose_json` says; None: it does not."""
+    """Seconds of audio, from a transcription in the format `json` or `verbose_json`; None if it does not say."""
     if b'"duration"' not in body:
         return None
     try:

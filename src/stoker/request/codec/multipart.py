@@ -1,9 +1,9 @@
 """Finds `model` in a multipart/form-data body that comes in pieces, without holding more of it than short fields.
 
-Two readers of one body must not find different fields in it: the serve reads it again. So the scanner accepts only what
-every parser reads alike (RFC 7578, RFC 2046 5.1), and refuses what some of them tolerate: text before the first
-boundary or behind the last one, lines that end without CR, the boundary anywhere but at the beginning of a line,
-continued header lines, parameters that occur twice, and fields in another encoding.
+The serve parses the body again, and must not find other fields in it. So the scanner accepts only what every parser
+reads alike (RFC 7578, RFC 2046 5.1), and refuses what only some tolerate: text before the first boundary or after the
+last one, lines that end without CR, the boundary anywhere but at the beginning of a line, continued header lines,
+parameters that occur twice, and fields in another encoding.
 
 Time is linear in the size of the body, however it is cut into pieces; memory is bounded by the limits below.
 """
@@ -87,7 +87,7 @@ class MultipartScanner:
         self._begin = 0
         """Where the boundary of the part begins."""
         self._start = 0
-        """Where that content begins."""
+        """Offset at which that content begins."""
         self._value = b""
         self.fields: dict[str, FormField] = {}
         """The fields that were read so far."""
@@ -124,7 +124,7 @@ class MultipartScanner:
         return True
 
     def _delimiter(self) -> bool:
-        """What follows a boundary: a line's end, or two dashes."""
+        """Reads what follows a boundary: a line end, or two dashes."""
         following = self._buffer[:2]
         if following == b"\r\n":
             self._count += 1
@@ -155,7 +155,7 @@ class MultipartScanner:
     def _content(self) -> bool:
         found = self._buffer.find(self._mark)
         if found < 0:
-            # A boundary may begin in what is left, and the line's end before it belongs to it.
+            # A boundary, with the line end before it, may begin in the rest of the buffer.
             self._take(max(0, len(self._buffer) - len(self._mark) - 1))
             return False
         if found < 2 or self._buffer[found - 2 : found] != b"\r\n":
@@ -183,7 +183,7 @@ class MultipartScanner:
         self._at += size
 
     def _take(self, size: int) -> None:
-        """Consume content; keep it, if it is of a field that is read."""
+        """Consumes content, and keeps it if the field is one of READ."""
         if self._name:
             self._value += self._buffer[:size]
             if len(self._value) > MAX_VALUE:
@@ -192,7 +192,7 @@ class MultipartScanner:
         self._consume(size)
 
     def _read_headers(self, block: bytes) -> str:
-        """The field's name, if it is one that is read; else empty."""
+        """The field's name if it is one of READ; else empty."""
         headers: dict[bytes, bytes] = {}
         for line in block.split(b"\r\n"):
             header = _HEADER.fullmatch(line)

@@ -1,8 +1,8 @@
-"""What routing looks at of a request: the requests of its conversation and the outward signs, in any dialect. Pure.
+"""What routing looks at in a request: the requests of its conversation, its tools, images and length. Pure.
 
-The body was proved to be JSON by `peek`, so nothing here fails: what is not where a dialect has it is not seen. Costs
-two passes over the body that skip; then the turns of the user are read from the newest to the oldest, and of them only
-the texts. What the harness of an agent added to a turn is taken out by `envelopes`.
+`read_body_fields` proved that the body is JSON, so nothing here fails: a field that is not where its dialect has it is
+ignored. The cost is two passes that skip most of the body; then the texts of the user's turns are read, newest first.
+`envelopes` removes what an agent's harness added to a turn.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _WRONG = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _FORCED = ("required", "any", "tool", "function", "custom")
 _SYSTEMS = ("system", "developer")
 _MOST_SYSTEM = 12 * 20 * MAX_SYSTEM_WORDS + 2
-"""Bytes of JSON of a system prompt that may be short: a character takes twelve at most."""
+"""A system prompt of more bytes of JSON is certainly not short: a character takes twelve bytes at most."""
 _LONG_SYSTEM = 1_024
-"""Bytes of JSON of a system prompt that may tell of tools."""
+"""Only a system prompt of at least so many bytes of JSON is searched for descriptions of tools."""
 _MOST_SYSTEMS = 4
 _RESULTS = ("tool_result", "function_call_output", "custom_tool_call_output", "local_shell_call_output",
             "shell_call_output", "apply_patch_call_output", "computer_call_output")  # fmt: skip
 MOST_TURNS = 2_048
-"""Turns of the user that are looked at, the newest ones."""
+"""How many turns of the user are read, newest first."""
 MOST_REQUESTS = 256
-"""Requests of one conversation that are looked at, the newest ones."""
+"""How many requests of one conversation are read, newest first."""
 MOST_BYTES = 1_048_576
-"""Of the user's texts, as JSON, the newest ones."""
+"""How many bytes of the user's texts are read, newest first."""
 
 
 class _Turn(msgspec.Struct, gc=False):
@@ -43,7 +43,7 @@ class _Turn(msgspec.Struct, gc=False):
     type: Any = ""
     content: msgspec.Raw = _ABSENT
     tools: msgspec.Raw = _ABSENT
-    """Codex offers some in an item of the input."""
+    """Codex offers some tools in an item of the input."""
 
 
 class _Body(msgspec.Struct):
@@ -81,11 +81,11 @@ _turn = msgspec.json.Decoder(_Turn)
 _raws = msgspec.json.Decoder(list[msgspec.Raw])
 _text = msgspec.json.Decoder(str)
 _BRIEF = 8_192
-"""Bytes of a text that is tried first as one without envelopes."""
+"""A text of at most so many bytes is first tried as one without envelopes."""
 
 
 def outline(dialect: Dialect, body: bytes) -> tuple[Outline, str | None]:
-    """What is to be seen, and the class that the body declares (`metadata.stoker_class`). Never raises."""
+    """The outline, and the class that the body declares (`metadata.stoker_class`). Never raises."""
     try:
         fields = _body.decode(body)
     except _WRONG:
@@ -117,7 +117,7 @@ def outline(dialect: Dialect, body: bytes) -> tuple[Outline, str | None]:
 
 
 def _turns_of(fields: _Body) -> tuple[list[_Turn], bool]:
-    """Of chat and Messages, or of Responses where its input is a list; and whether all of them could be read."""
+    """The turns of chat and Messages, or of Responses if its input is a list; and whether all could be read."""
     for raw in (fields.messages, fields.input):
         if first(raw) == b"[":
             try:
@@ -151,11 +151,11 @@ def _plain(fields: _Body) -> _Talk:
 def _talk(turns: list[_Turn]) -> _Talk:
     """From the newest turn to the oldest.
 
-    1. results of tools, text of the harness: the request that they belong to stands before
+    1. tool results, or text of the harness: the request that it belongs to is in an earlier turn
     2. a request
-    3. a summary: what came before it is not in the body; the requests that it tells of are
-    4. what came before is no part of the conversation
-    5. a bound
+    3. a summary: the turns before it are not in the body, but the requests that it mentions count
+    4. a reset: the turns before it are not part of the conversation
+    5. a limit is reached
     """
     requests: list[str] = []
     images, has_results, size, seen = 0, False, 0, 0
@@ -170,7 +170,7 @@ def _talk(turns: list[_Turn]) -> _Talk:
             size += len(text)
             if size > MOST_BYTES or len(requests) > MOST_REQUESTS:
                 return _Talk(tuple(requests), True, images, has_results)  # 5
-            requests.append(text)  # 2, as it mostly is
+            requests.append(text)  # 2, the usual case
             continue
         one = turn_content(turn.content)
         size += sum(map(len, one.texts))
@@ -216,7 +216,7 @@ def _changes_otherwise(fields: _Body, turns: list[_Turn], told: list[msgspec.Raw
 
 
 def _cut(text: str) -> str:
-    """The beginning and the end: a task stands at either, pasted files between them."""
+    """The beginning and the end: the task is at one of them, pasted files are between."""
     return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT // 2]}\n{text[-MAX_TEXT // 2 :]}"
 
 

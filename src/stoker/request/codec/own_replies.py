@@ -22,7 +22,7 @@ _OPENAI_TYPES = {
     415: "invalid_request_error", 429: "rate_limit_error", 503: "service_unavailable_error", 504: "timeout_error",
 }  # fmt: skip
 _RESPONSE_CODES = ("context_length_exceeded", "rate_limit_exceeded")
-"""Codes of a failed response that clients know; Codex ends a session at the first. All others are `server_error`."""
+"""Codes of a failed response that clients know; any other becomes `server_error`. Codex ends a session at the first."""
 _OLLAMA = {
     Dialect.OLLAMA_CHAT: b'"message":{"role":"assistant","content":""}',
     Dialect.OLLAMA_GENERATE: b'"response":""',
@@ -33,7 +33,7 @@ NDJSON_HEADERS = [(b"content-type", b"application/x-ndjson"), (b"cache-control",
 
 
 def stream_headers(dialect: Dialect | None) -> list[tuple[bytes, bytes]]:
-    """The head of a stream that Stoker writes itself."""
+    """The headers of a stream that Stoker writes itself."""
     return NDJSON_HEADERS if dialect in _OLLAMA else SSE_HEADERS
 
 
@@ -45,7 +45,7 @@ def status_of(error: StokerError, dialect: Dialect | None) -> int:
 
 
 def error_body(error: StokerError, dialect: Dialect | None, request_id: str) -> bytes:
-    """The body of an error reply; dialect None (status, admin) speaks like OpenAI."""
+    """The body of an error reply; for dialect None (status, admin) in OpenAI's form."""
     if dialect is Dialect.MESSAGES:
         return _encode(_messages_error(error, request_id))
     if dialect in OLLAMA_API:
@@ -67,10 +67,10 @@ def error_headers(error: StokerError, dialect: Dialect | None, request_id: str) 
 
 
 def error_event(error: StokerError, dialect: Dialect | None, request_id: str, sequence: int = 0) -> bytes:
-    """What ends a stream that failed after its 200: one event.
+    """The end of a stream that failed after its 200: one event.
 
-    In the Responses dialect two, as OpenAI sends them: the SDKs raise at `error`, and Codex reads only
-    `response.failed`. `sequence` numbers the first.
+    In the Responses dialect two events, as OpenAI sends them: the SDKs raise at `error`, and Codex reads only
+    `response.failed`. `sequence` is the number of the first.
     """
     if dialect is Dialect.MESSAGES:
         return b"event: error\ndata: %b\n\n" % _encode(_messages_error(error, request_id))
@@ -91,8 +91,8 @@ def ping(dialect: Dialect | None) -> bytes:
 
 
 def reasoning_event(text: str, model: str, request_id: str, created: int) -> bytes:
-    """A chunk of a chat stream that brings thinking only. No role: the engine's first chunk brings it, and SDKs join
-    what comes twice.
+    """A chunk of a chat stream with thinking only. It has no role: the engine's first chunk has it, and SDKs would join
+    the two.
     """
     choice = {"index": 0, "delta": {"reasoning_content": text}, "finish_reason": None}
     chunk = {

@@ -29,7 +29,7 @@ _CEILINGS = {
     Dialect.MESSAGES: ("max_tokens",),
     Dialect.RESPONSES: ("max_output_tokens",),
 }
-"""Where a dialect has its ceiling for output. The last one is set if there is none."""
+"""The fields in which a dialect limits output. If the request has none of them, the last one is set."""
 _SAMPLING: dict[Dialect, dict[str, str]] = {
     Dialect.CHAT: {name: name for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")},
     Dialect.COMPLETIONS: {name: name for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")},
@@ -47,8 +47,8 @@ _WHOLE = frozenset(("top_k",))
 def apply_defaults(
     body: bytes, dialect: Dialect, defaults: RequestDefaults, max_output: int | None, model: str | None = None
 ) -> tuple[bytes, tuple[str, ...]]:
-    """The body to go on with, and what was changed. `body` is a JSON object that was read before. `model`: replaces
-    the model's name.
+    """The new body, and what was changed. `body` is a JSON object that was read before. `model` replaces the model's
+    name.
     """
     fields = _fields.decode(body)
     changes: list[str] = []
@@ -108,7 +108,7 @@ def _add_sampling(fields: dict[str, Raw], dialect: Dialect, defaults: RequestDef
 
 
 def _add_thinking(fields: dict[str, Raw], dialect: Dialect, thinks: bool, changes: list[str]) -> None:
-    """The switch of each dialect, unless the request says anything about thinking itself."""
+    """Sets each dialect's switch, unless the request itself says anything about thinking."""
     added: dict[str, Any] = {}
     if dialect in OLLAMA:
         added = {"think": thinks}
@@ -128,7 +128,7 @@ def _add_thinking(fields: dict[str, Raw], dialect: Dialect, thinks: bool, change
 
 
 def _add_system_prompt(fields: dict[str, Raw], dialect: Dialect, text: str) -> bool:
-    """Put `text` before the system prompt. False: the dialect has none, or what is there cannot be read."""
+    """Puts `text` before the system prompt. False: the dialect has no system prompt, or it cannot be read."""
     if dialect is Dialect.COMPLETIONS:
         return False
     if dialect in (Dialect.CHAT, Dialect.OLLAMA_CHAT):

@@ -18,7 +18,7 @@ from stoker.request.codec.body_fields import BodyFields, locate_all
 from stoker.request.codec.edits import put, remove
 
 _READ = ("max_tokens", "max_completion_tokens", "max_output_tokens", "stream_options")
-"""Fields of `BodyFields` that are read after this, and that parameters may change."""
+"""Fields of `BodyFields` that later steps read, and that parameters may change."""
 
 
 def apply_parameters(
@@ -36,7 +36,7 @@ def apply_parameters(
     places = locate_all(body, present) if present else []
     changes = dict.fromkeys(names, "")
     done: set[str] = set()
-    for name, key, start, end in reversed(places):  # from the back, so that the offsets before stay valid
+    for name, key, start, end in reversed(places):  # back to front, so that earlier offsets stay valid
         value = _value(name, body[start:end], fields, parameters)
         if value is None or name in done:
             body = remove(body, key, end)
@@ -57,7 +57,7 @@ def apply_parameters(
 
 
 def _value(name: str, given: bytes, fields: BodyFields, parameters: RequestParameters) -> bytes | None:
-    """What stands there afterwards; None: nothing."""
+    """The field's new value; None: the field is removed."""
     if name in parameters.set:
         return msgspec.json.encode(parameters.set[name])
     is_removed = name in parameters.drop or name in fields.private or given == b"null"

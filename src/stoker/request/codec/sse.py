@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 
 MAX_FRAME = 16 * 2**20
-"""Bytes of one unfinished frame that are kept; a larger one passes unread."""
+"""Bytes of an incomplete frame that are held; a larger frame is passed on unread."""
 _decode = msgspec.json.decode
 _BLANK = re.compile(rb"\n\r?\n")
 """The end of a frame, whether its lines end with LF or CRLF."""
 
 
 class FrameSplitter:
-    """The data of SSE frames, from bytes as the network cut them. Linear, whatever comes."""
+    """Extracts the data of SSE frames from bytes that are cut anywhere. Takes linear time for any input."""
 
     __slots__ = ("_partial",)
 
@@ -23,7 +23,7 @@ class FrameSplitter:
         self._partial = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The data of each frame that is whole now; frames without data (comments) are left out."""
+        """The data of each frame that `data` completes; frames without data (comments) are left out."""
         partial = self._partial
         if partial:
             seam = bytes(partial[-2:])
@@ -45,7 +45,7 @@ class FrameSplitter:
 
 
 def data_of(frame: bytes) -> bytes:
-    """What a frame's data lines hold together."""
+    """The contents of a frame's data lines, joined."""
     if frame.startswith(b"data: ") and frame.find(b"\n") >= len(frame) - 2:
         return frame[6:].strip()
     lines = [line[5:].strip() for line in frame.splitlines() if line.startswith(b"data:")]
@@ -53,13 +53,13 @@ def data_of(frame: bytes) -> bytes:
 
 
 def last_end(data: bytes) -> int:
-    """Where the last whole frame ends; 0 if there is none."""
+    """Offset of the end of the last whole frame; 0 if there is none."""
     lf, crlf = data.rfind(b"\n\n"), data.rfind(b"\n\r\n")
     return max(lf + 2 if lf >= 0 else 0, crlf + 3 if crlf >= 0 else 0)
 
 
 def split(data: bytes) -> list[bytes]:
-    """Whole SSE frames, each with its blank line; joined they are `data` again."""
+    """Splits whole SSE frames, each with its blank line; joined they are `data` again."""
     ends = [match.end() for match in _BLANK.finditer(data)]
     frames = [data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
     rest = data[ends[-1] :] if ends else data
@@ -67,7 +67,7 @@ def split(data: bytes) -> list[bytes]:
 
 
 def parse(frame: bytes) -> dict[str, Any] | None:
-    """The JSON object of a frame's data lines; None for comments, [DONE] and what is no object."""
+    """The JSON object in a frame's data lines; None for comments, [DONE] and anything but an object."""
     data = data_of(frame)
     if not data or data == b"[DONE]":
         return None

@@ -1,4 +1,4 @@
-"""The requests that a summary of earlier turns tells of. Pure, linear, and never raises."""
+"""The requests that a summary of earlier turns mentions. Pure, linear, and never raises."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HEADING = re.compile(
 _NEXT = re.compile(
     r"^(?:[ \t]{0,3}\d{1,2}\. |#{1,6} |[ \t]{0,3}\*\*[^*\n]{1,80}\*\*:?[ \t]*$|[ \t]*</?\w+>)", re.MULTILINE
 )
-"""How the section after it begins."""
+"""How the next section begins."""
 _TOLD = re.compile(
     r"\b(?:the )?user(?:'s)? (?:has |had |first |then |also |originally |initially )?"
     r"(?:asked|asks|wants|wanted|requested|requests|needs|needed|instructed|told|request (?:is|was))"
@@ -30,7 +30,7 @@ _MOST_SECTION = 8_192
 
 
 def requests_in(summaries: Iterable[str]) -> tuple[str, ...]:
-    """Newest first, where it says which one that is; empty: it tells of none."""
+    """The requests, newest first if the summary says which is newest; empty if it mentions none."""
     found: dict[str, None] = {}
     for summary in summaries:
         text = summary[:MOST_SUMMARY]

@@ -15,25 +15,25 @@ CHANGES = re.compile(
     r"|command|console|interpreter|notebook|computer|commit|apply|mkdir|upload|refactor"
     r"|(?<![a-z])(?:mv|rm|cp|sh|zsh|pwsh|cmd|run|put|move|copy|git|sed|python|repl|touch|fix|format|agent|task|mcp)(?![a-z])"
 )
-"""In the name or the type of a tool that can change files, or run or ask for what can. Names of camel case are split
-first, and prefixes (`mcp__files__`) do not matter.
+"""Words in the name or type of a tool that can change files, or can run or request something that can. Camel case is
+split first, and prefixes (`mcp__files__`) do not matter.
 """
 READS = re.compile(
     r"(?:get|list|read|search|find|show|view|look|fetch|query)_"
     r"(?!.*(?:writ|edit|delet|remov|renam|replac|patch|shell|bash|exec|and_|or_))"
 )
-"""How the name begins of a tool that only reads, whatever it reads: `get_task`, `list_commits`."""
+"""First words in the names of tools that only read: `get_task`, `list_commits`."""
 DESCRIBED = re.compile(
     r"\b(?:edit|modif|writ|chang|creat|delet|mov|renam|patch|overwrit|replac|sav)\w{0,8}\b[^.\n]{0,60}"
     r"\b(?:files?|folders?|director\w+|disk|code|repo\w*|workspace|documents?)\b"
     r"|\b(?:run|execut|launch)\w{0,8}\b[^.\n]{0,60}\b(?:commands?|shell|scripts?|bash|programs?|code|process\w*)\b",
     re.IGNORECASE,
 )
-"""In its description, where no name tells."""
+"""Words in a tool's description, for tools whose name does not decide."""
 MOST_DESCRIBED = 300
 """Characters of a description that are read."""
 SERVERS = ("mcp", "mcp_toolset", "tool_search")
-"""Types of tools that stand for others, which the request does not name."""
+"""Types of tools that stand for other tools, which the request does not list."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -59,7 +59,7 @@ _text = msgspec.json.Decoder(str)
 
 
 def toolbox(raw: msgspec.Raw) -> Toolbox:
-    """Of a list of tools; anything else holds none."""
+    """Reads a list of tools; anything else has no tools."""
     if bytes(memoryview(raw)[:1]) != b"[":
         return Toolbox()
     try:
@@ -70,7 +70,7 @@ def toolbox(raw: msgspec.Raw) -> Toolbox:
 
 
 def _odd(raw: msgspec.Raw) -> Toolbox:
-    """Not all in it are tools: nobody knows what an engine takes these for."""
+    """A list with entries that are not tools: engines may read these in any way."""
     try:
         return Toolbox(len(_raws.decode(raw)), True)
     except _WRONG:

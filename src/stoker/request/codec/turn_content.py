@@ -17,13 +17,13 @@ _RESULTS = ("tool_result", "function_call_output", "custom_tool_call_output")
 _IMAGES = ("image", "image_url", "input_image")
 _TEXTS = ("text", "input_text", "output_text")
 _CLOSE = (MAX_TEXT, 3 * MAX_TEXT)
-"""Bytes of JSON that should hold MAX_TEXT / 2 characters, and if they do not: even where each is written in six."""
+"""Bytes of JSON that usually hold MAX_TEXT / 2 characters; and bytes that always do, six for each character."""
 _SAFE = re.compile(rb"[ \xc0-\xff]")
-"""Before such a byte a JSON string may be cut: neither an escape nor a character goes across."""
+"""A JSON string may be cut before such a byte: it is not inside an escape or a character."""
 
 
 class _Part(msgspec.Struct, gc=False):
-    """Of a turn's content. Images and results may be long, and are only counted."""
+    """One part of a turn's content. Images and results may be long, and are only counted."""
 
     type: Any = ""
     text: msgspec.Raw = _ABSENT
@@ -43,7 +43,7 @@ class TurnContent(msgspec.Struct):
 
 
 def turn_content(raw: msgspec.Raw) -> TurnContent:
-    """Text, or a list of parts; anything else says nothing."""
+    """Reads a text or a list of parts; anything else is empty content."""
     found = TurnContent(texts=[])
     head = first(raw)
     if head == b'"':
@@ -59,13 +59,13 @@ def turn_content(raw: msgspec.Raw) -> TurnContent:
 
 
 def first(raw: msgspec.Raw) -> bytes:
-    """Its first byte, which tells what kind of JSON it is; empty: it is not there."""
+    """The first byte, which tells the kind of JSON value; empty if the field is missing."""
     return bytes(memoryview(raw)[:1])
 
 
 def shortened_text(raw: msgspec.Raw) -> str:
-    """The text. Of a very long one at least MAX_TEXT / 2 characters from either end, if that saves reading it: what is
-    between them would be cut away.
+    """The text. Of a very long one at least MAX_TEXT / 2 characters from either end, if that is cheaper to read: the
+    text between them would be cut anyway.
     """
     size = len(raw)
     for close in _CLOSE:
@@ -83,7 +83,7 @@ def shortened_text(raw: msgspec.Raw) -> str:
 
 
 def decoded(raw: msgspec.Raw | bytes) -> str:
-    """Of a JSON string; empty where it is none after all."""
+    """The text of a JSON string; empty if it is not a valid string."""
     try:
         return _text.decode(raw)
     except _WRONG:
@@ -91,7 +91,7 @@ def decoded(raw: msgspec.Raw | bytes) -> str:
 
 
 def _mixed(raw: msgspec.Raw) -> TurnContent:
-    """A list of which not all are parts: a bare text counts as one."""
+    """A list with entries that are not parts: a bare string counts as a text part."""
     found = TurnContent(texts=[])
     for each in _raws.decode(raw):
         head = first(each)

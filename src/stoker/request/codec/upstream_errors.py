@@ -1,4 +1,4 @@
-"""What an engine's error frame, or a 200 that is no answer, means to the client."""
+"""What an engine's error frame, or a 200 that holds no answer, means to the client."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from stoker.request.codec.context_overflow import CODE, overflow_of
 from stoker.request.codec.upstream_messages import HINT, message_of
 
 KEY_REFUSED_STATUSES = (401, 403, 407)
-"""Statuses that mean: the serve rejected Stoker's key."""
+"""Statuses by which a serve rejects Stoker's key."""
 _KEY_REFUSED = ("authentication_error", "permission_error", "invalid_api_key")
 _BUSY = ("overloaded_error", "rate_limit_error", "rate_limit_exceeded", "server_is_overloaded")
 _CALLERS = ("invalid_request_error", "invalid_prompt", CODE, "invalid_image", "invalid_image_url")
-"""The dialects' names of a client's error, where they give no status."""
+"""Error types that mean a client's error, in dialects whose frames carry no status."""
 _RECORDED = frozenset((*_CALLERS, *_BUSY, *_KEY_REFUSED, "upstream_refused", "upstream_error", "upstream_busy"))
-"""Codes of errors in a serve's words that may be recorded: any other could repeat a prompt."""
+"""A serve's error codes that may be recorded: any other code could repeat a prompt."""
 
 
 def with_reason(problem: UpstreamError, error: object) -> UpstreamError:
-    """The problem of a reply, with the words of its `error`, unless they are about a key."""
+    """`problem`, with the message of the reply's `error` as its reason, unless the message is about a key."""
     said = as_error({"error": error})
     if said.code == "upstream_auth" and isinstance(said, UpstreamError):
         return said
@@ -38,7 +38,7 @@ def is_error(payload: dict[str, Any]) -> bool:
 
 
 def failure_of(payload: dict[str, Any]) -> dict[str, Any]:
-    """What the terminal event of a failed response says of its failure; never empty."""
+    """The error object in the terminal event of a failed response; never empty."""
     response = payload.get("response")
     given = response.get("error") if isinstance(response, dict) else None
     if isinstance(given, str):
@@ -47,7 +47,7 @@ def failure_of(payload: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_error(payload: dict[str, Any]) -> StokerError:
-    """What an error frame means. A caller's error is told in the serve's words; of any other these are the reason."""
+    """What an error frame means. A client's error has the serve's message; any other error has it as its reason."""
     error = payload.get("error")
     source = error if isinstance(error, dict) else payload
     code = source.get("code")
@@ -73,7 +73,7 @@ def recorded_code(error: StokerError) -> str:
 
 
 def key_refused(what: str) -> UpstreamError:
-    """What the serve says of a key is not for clients: the key is Stoker's."""
+    """The error for a serve that rejects Stoker's key. It hides the serve's message: the key is not the client's."""
     return UpstreamError(
         f"the serve rejected Stoker's key ({what}): check the `key` in its configuration", code="upstream_auth"
     )

@@ -15,10 +15,10 @@ from stoker.domain.errors import StokerError
 MOST = 2048
 """Bytes of UTF-8 that the client gets."""
 _MOST_READ = 64 * 1024
-"""Bytes or characters that are looked at for them."""
+"""Bytes or characters that are examined to make them."""
 _MOST_LEARNED = 4096
 HINT = "; see the serve's log"
-"""The end of a message of Stoker's that gives no reason."""
+"""The end of a message from Stoker that gives no reason."""
 _NAMES = ("error", "message", "detail", "msg", "error_message", "reason", "title")
 _ASIDE = re.compile(r"<(script|style)\b", re.IGNORECASE)
 _TAG = re.compile(r"<[^<>]*>")
@@ -30,9 +30,9 @@ _BLANKS = re.compile(r"[ \t\r\n]+")
 
 
 def reason_of(body: bytes) -> str:
-    """What an error reply's body says, in any of the usual forms; empty: nothing. It is not fit for anybody yet.
+    """The message in an error reply's body, in any of the usual forms; empty if there is none. It may hold secrets.
 
-    1. JSON that says it: see `message_of`   2. other JSON: its text   3. a page: its text   4. plain text
+    1. JSON with a message: see `message_of`   2. other JSON: its text   3. a web page: its text   4. plain text
     """
     try:
         found = msgspec.json.decode(body)
@@ -56,8 +56,8 @@ def _shown(page: str) -> str:
 
 
 def message_of(found: Any, depth: int = 4) -> str:
-    """OpenAI's and Anthropic's `error.message`, Ollama's `error`, FastAPI's `detail` (a text, or a list with `msg`),
-    and what others write.
+    """The message in OpenAI's and Anthropic's `error.message`, Ollama's `error`, FastAPI's `detail` (a text, or a list
+    with `msg`), or in a similar field of other servers.
     """
     if isinstance(found, str):
         return found[:_MOST_READ]
@@ -88,7 +88,7 @@ class UpstreamMessages:
             self.add_secret(secret)
 
     def add_secret(self, secret: str) -> None:
-        """Hide `secret` from clients. Of very many, the oldest are forgotten; configured ones never are."""
+        """Hides `secret` from clients. If there are too many, the oldest are forgotten, but never a configured one."""
         if secret and secret not in self._learned and secret not in self._configured:
             if len(self._learned) >= _MOST_LEARNED:
                 del self._learned[next(iter(self._learned))]
@@ -96,7 +96,7 @@ class UpstreamMessages:
             self._pattern = None
 
     def clean(self, text: str) -> str:
-        """Without control characters and secrets, in one line, at most MOST bytes."""
+        """The text without control characters and secrets, in one line of at most MOST bytes."""
         text = _BLANKS.sub(" ", text[:_MOST_READ])
         text = self._redacted(_CONTROL.sub("", text)).strip()
         raw = text.encode("utf-8", "replace")
@@ -108,9 +108,9 @@ class UpstreamMessages:
     def for_client(self, error: StokerError) -> StokerError:
         """The error as the client may have it.
 
-        1. it is the serve's own words that the caller has to mend its request by: cleaned
-        2. the serve gave a reason, and reasons are shown: what it said, cleaned
-        3. anything else: Stoker's words
+        1. the client needs the serve's message to correct its request: that message, cleaned
+        2. the serve gave a reason, and reasons are shown: the reason, cleaned
+        3. anything else: Stoker's own message
         """
         said, error.upstream_message = error.upstream_message, ""
         if not self.is_safe(error.code):  # some codes are the serve's, too

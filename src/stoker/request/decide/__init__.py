@@ -1,14 +1,15 @@
 """Which serve or tier answers a request? Pure.
 
-names, aliases     model name -> serve; for an unknown name the nearest known one
+names, aliases     model name -> serve; for an unknown name the nearest known one (alias_patterns: with wildcards)
 dialects, context  which dialect the serve is asked in, and whether the request fits its context
 classify           the task class of a request: declared, by its form, or by learned weights
-                   (asks, between, features, shapes, verbs, languages read the text; weights, packed hold the weights;
-                   conversation, continuing look at earlier turns; classifier_model asks a model)
+                   (asks, between, features, shapes, verbs, languages, letters read the text; weights, packed hold the
+                   weights; conversation, continuing look at earlier turns; classifier_model asks a model)
 class_transitions  which class usually follows which
-standing, demotion what was measured of a tier at a class, and whether it still counts
-policy             which tiers may serve a task, in which order, and why (advice says what helps if none may)
+standing, demotion how a tier was measured at a class, and whether that still counts
+policy             which tiers may serve a task, in which order, and why (advice: what to do if none may)
 explore            whether another tier than the first choice gets a request
-failover, breaker  after which failures the next tier is tried, and how long a failing tier is left alone
+failover, breaker  after which failures the next tier is tried, and how long a failing tier is avoided
+fallback           after which failures of a named serve its `fallback` answers
 first_byte         how long to wait for a tier's first byte
 """

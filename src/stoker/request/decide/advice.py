@@ -1,9 +1,9 @@
-"""What helps where no tier may serve a class: for each kind of reason a sentence, with a command that works. Pure.
+"""What to do if no tier may serve a class: for each kind of reason a sentence with the command to type. Pure.
 
 1. not measured, and fixtures of the class ship with Stoker   -> measure just these tiers at just this class
 2. not measured, and none ship                                -> own fixtures, or another tier, or less caution
 3. measured, but it has changed, or became worse since        -> measure these tiers again
-4. allowed, but nobody has looked at what runs now            -> load them
+4. allowed, but what runs now was never identified            -> load them
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from stoker.domain.task import WITH_FIXTURES
 
 NOT_MEASURED, NOT_LOOKED_AT = "not measured at", "has to be loaded once"
 STALE = ("changed since", "before it changed", "became worse")
-"""How the reasons of `standing` and `demotion` say it."""
+"""The words by which `standing` and `demotion` give these reasons."""
 
 
 class Denied(Protocol):
-    """A tier that could serve the class but for its verdict."""
+    """A tier that only its verdict keeps from serving the class."""
 
     @property
     def tier(self) -> str: ...
@@ -32,7 +32,7 @@ class Denied(Protocol):
 
 
 def advice(task_class: str, denied: Sequence[Denied]) -> str:
-    """Empty where no command helps."""
+    """What to type; empty if no command helps."""
 
     def tiers(*signs: str) -> str:
         return " ".join(one.tier for one in denied if any(sign in one.why for sign in signs))

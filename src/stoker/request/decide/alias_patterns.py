@@ -1,6 +1,6 @@
 """Aliases with wildcards: `*` stands for any characters, `?` for exactly one. Everything else is literal.
 
-Time is linear in the length of the name: each literal part is looked for once, from left to right, behind the one
+Time is linear in the length of the name: each literal part is searched for once, from left to right, after the part
 before it. A part with `?` is compared at each position.
 """
 
@@ -74,7 +74,7 @@ def _is_at(part: str, name: str, at: int) -> bool:
 
 
 def _find(part: str, name: str, start: int, end: int) -> int:
-    """Where `part` first begins in name[start:end]; -1: nowhere."""
+    """Offset at which `part` first occurs in name[start:end]; -1: it does not."""
     if "?" not in part:
         return name.find(part, start, end)
     return next((at for at in range(start, end - len(part) + 1) if _is_at(part, name, at)), -1)

@@ -13,7 +13,7 @@ from stoker.domain.serve import Serve
 def resolve_aliases(
     aliases: Iterable[Alias], overrides: Mapping[str, Override], serves: Iterable[Serve]
 ) -> dict[str, str]:
-    """Alias to serve: the override's, where its serve is still there, else the file's."""
+    """Alias to serve: from the override if its serve still exists, else from the configuration file."""
     known = {serve.name for serve in serves}
     found: dict[str, str] = {}
     for alias in aliases:
@@ -23,7 +23,7 @@ def resolve_aliases(
 
 
 def with_aliases(serves: Iterable[Serve], meaning: Mapping[str, str]) -> tuple[Serve, ...]:
-    """The serves, each with the aliases that mean it among its own: so lists, keys and names need no second rule."""
+    """The serves, each with the aliases that mean it added to its own: lists, keys and names need no second rule."""
     return tuple(
         replace(serve, aliases=(*serve.aliases, *(alias for alias, name in meaning.items() if name == serve.name)))
         if serve.name in meaning.values()
@@ -33,7 +33,7 @@ def with_aliases(serves: Iterable[Serve], meaning: Mapping[str, str]) -> tuple[S
 
 
 def with_choices(serves: Iterable[Serve], choices: Iterable[AliasChoice]) -> tuple[Serve, ...]:
-    """The serves, each with the aliases that may mean it among its own: who may use the alias may use all of them."""
+    """The serves, each with the aliases that may mean it added to its own: an alias gives access to all its serves."""
     found = list(choices)
     if not found:
         return tuple(serves)

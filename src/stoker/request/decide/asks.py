@@ -1,9 +1,9 @@
 """What a text asks for: its clauses that begin with a verb, as a reader skims them. Pure.
 
-The beginning of a text and its end are read closely. What lies between is mostly material: sentences that ask are read
-of prose, and of logs, code and data whatever reads like a sentence (`between`). Lines of code, of diffs and between
-fences are no asks. "Please write a function that plans a route" asks to *write* a *function*; that it speaks of plans
-says nothing.
+The beginning and the end of a text are read closely. The middle is mostly pasted material: in prose, only sentences
+that ask are read; in logs, code and data, whatever reads like a sentence (`between`). Lines of code, of diffs and
+inside fences are not asks. "Please write a function that plans a route" asks to *write* a *function*; the word "plans"
+does not count.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ FIRST = 4
 LAST = 3
 """Sentences that are read closely."""
 MOST_LEAD = 10
-"""Words that may stand before the verb."""
+"""How many words may precede the verb."""
 MOST_WORDS = 16
-"""Words after the verb among which its object is looked for."""
+"""How many words after the verb are searched for its object."""
 MOST_PATHS = 8
 LONGEST_PATH = 120
-"""Files and folders that are told apart, and characters of each."""
+"""How many different files and folders are counted, and the length of each."""
 
 _NO_MARKS = bytes(code for code in range(256) if code > 127 or re.match(r"[a-zA-Z\s]", chr(code)))
 _EDGE = re.compile(r"['+#-](?<![\w'+#-].)['+#-]*")
-"""Marks that may stand in a word, before one."""
+"""Marks that may occur inside a word, at its beginning."""
 _MARK, _OTHER = "\x1e", "\x1f"
-"""Two blanks to `str.split`: a mark that may end a sentence, and what else is in no word."""
+"""Two characters that `str.split` treats as blanks: for a mark that may end a sentence, and for any other non-word."""
 _PLAIN = b"".join(
     bytes((code,))
     if code > 127 or re.match(r"[\w'+#,\n-]", chr(code))
@@ -50,7 +50,7 @@ _PLAIN = b"".join(
     else _OTHER.encode()
     for code in range(256)
 )
-"""For `bytes.translate` of UTF-8 in which all that is not ASCII is of words."""
+"""Table for `bytes.translate`: text in UTF-8 in which every character outside ASCII belongs to a word."""
 _CODED = frozenset(("code", "diff", "fence"))
 _BEGIN = frozenset(verb.split()[0] for verb in (*s.VERBS, *s.PARTICLES))
 """Words with which a verb begins."""
@@ -62,13 +62,13 @@ _TELLERS = s.words("i we i'd")
 _DOERS = s.words("you we i please")
 _WISHES = s.words("need want like")
 _ONLY_BEFORE = {**dict.fromkeys(_WISHES, _TO), "do": _DOERS}
-"""What is before a verb only where one of these follows."""
+"""Words that lead to a verb only if one of these follows."""
 _MAY_LEAD = s.LEAD | _ONLY_BEFORE.keys()
-"""I split it: told. I need it split: asked."""
+""""I split it" is a report, "I need it split" is an ask."""
 
 
 class Ask(NamedTuple):
-    """`kind`: what its object is, of `verbs.NOUNS`; `noun`: the word; `given`: the object is this one, the one."""
+    """`kind`: the kind of its object, from `verbs.NOUNS`; `noun`: the word; `given`: the text says "this" or "the"."""
 
     verb: str
     roles: frozenset[str]
@@ -101,14 +101,14 @@ class Reading:
 
     @property
     def paths(self) -> int:
-        """Different files and folders that are named: counted when somebody asks."""
+        """How many different files and folders are named. Counted on first use."""
         if self._paths is None:
             self._paths = _paths(self.prose, self.marks)
         return self._paths
 
 
 def closely(text: str, head: int, tail: int) -> str:
-    """Its first `head` and its last `tail` characters, and what is asked in between."""
+    """The first `head` and the last `tail` characters of `text`, and the asks in between."""
     if len(text) <= head + tail:
         return text
     found = between(text, head, tail)
@@ -178,7 +178,7 @@ def _shapes(text: str, raw: bytes, marks: frozenset[str]) -> frozenset[str]:
 
 
 def _may_be_code(text: str) -> list[str]:
-    """The lines that LINE may match."""
+    """The lines that the pattern LINE may match."""
     starts = [found.start() + 1 for found in shapes.LINE_START.finditer(f"\n{text}")]
     return [text[start - 1 :].partition("\n")[0] for start in starts]
 
@@ -190,14 +190,14 @@ def _may_be_error(raw: bytes, marks: frozenset[str]) -> bool:
 
 
 def _is_marked(text: str, raw: bytes, marks: frozenset[str]) -> bool:
-    """Whether MARK may find something: most prose has no character of code but brackets around words."""
+    """Whether MARK may find something. Most prose has no characters of code, except brackets around words."""
     if not marks.isdisjoint(shapes.MARKS) or ("(" in marks and shapes.CALL.search(text)):
         return True
     return b"L" in raw and _holds(raw, shapes.SQL)
 
 
 def _holds(raw: bytes, any_of: Sequence[bytes]) -> bool:
-    """Far cheaper than a search, and mostly false."""
+    """A first test before a search: far cheaper, and usually False."""
     return any(map(raw.__contains__, any_of))
 
 
@@ -209,8 +209,8 @@ def _paths(prose: str, marks: frozenset[str]) -> int:
 
 
 def _prose(text: str) -> str:
-    """Without code, but for a line that is both: the rest of it is kept. A line of at least five words in a row is
-    prose that speaks of code.
+    """The text without code. Of a line with both, the prose is kept. A line with at least five words in a row is prose
+    about code.
     """
     is_line, mark, sentence = shapes.LINE.match, shapes.MARK.search, _SENTENCE.search
     kept: list[str] = []
@@ -243,7 +243,7 @@ def _unfenced(text: str) -> Sequence[str]:
 
 
 def _led(before: str) -> str:
-    """What leads a line of code, if it is words: "Simplify this condition: ..."."""
+    """The words before the code in a line: "Simplify this condition: ..."."""
     return before if _WORDS.match(before) else ""
 
 
@@ -268,7 +268,7 @@ def _asks(sentences: Iterable[Sequence[str]]) -> tuple[Ask, ...]:
 
 
 def _opens(word: str) -> bool:
-    """Whether an ask may begin with it: most words after a comma are none."""
+    """Whether an ask may begin with this word; most words after a comma cannot."""
     return word in _BEGIN or word in _MAY_LEAD or word[-2:] == "ly"
 
 
@@ -291,7 +291,7 @@ def _leads(word: str, after: str) -> bool:
 
 
 def _ask(words: Sequence[str], at: int) -> Ask | None:
-    """The verb there: with the word after it, with its particle further on, alone."""
+    """The ask whose verb is at `at`: the verb with the next word, with a later particle, or alone."""
     verb = words[at]
     roles = s.VERBS.get(f"{verb} {words[at + 1]}") if verb in _TWO and at + 1 < len(words) else None
     if roles is not None:
@@ -308,7 +308,7 @@ def _ask(words: Sequence[str], at: int) -> Ask | None:
 
 
 def _object(words: Sequence[str], start: int) -> tuple[str, str, bool]:
-    """The first run of nouns after the verb; of a run the last counts."""
+    """The first run of nouns after the verb; the last noun of the run counts."""
     end = min(len(words), start + MOST_WORDS)
     for at in range(start, end):
         if words[at] in _STOP:

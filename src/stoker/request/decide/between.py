@@ -1,9 +1,9 @@
-"""Which sentences may be a request in the middle of a long text: what people paste stands around them. Pure.
+"""Which sentences in the middle of a long text may be a request: pasted material surrounds them. Pure.
 
-1. A line that does not begin with words, or that begins as more than `MOST_ALIKE` lines do, is of a log, of code or of
-   data.
-2. If most lines are such, the text is machine output, and a person wrote every other line that reads like a sentence.
-3. Otherwise the text is prose, and of prose only sentences count that begin with a verb of the tables.
+1. A line belongs to a log, to code or to data if it does not begin with words, or begins like more than `MOST_ALIKE`
+   other lines.
+2. If most lines are of that kind, the text is machine output. A person wrote the other lines that read like sentences.
+3. Otherwise the text is prose. Only its sentences that begin with a verb of the tables count.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ SHORTEST = 8
 MOST_ALIKE = 3
 """Lines that begin with the same word."""
 WRITTEN_WITHOUT_BLANKS = "\u3000"
-"""Scripts that are have letters beyond this one."""
+"""Scripts without blanks have letters beyond this character."""
 _ENDS = re.compile(r"(?<=[.!?:;。！？])\s+")
 _SAID = re.compile(r"\n((?:(?:[^\W\d_][\w'\u2019-]*[,:]? ){3}|[\u3041-\U0010ffff]{6})[^\n]*)")
-"""A line that begins with three words in a row, or with six letters of what is written without blanks."""
+"""A line that begins with three words in a row, or with six letters of a script without blanks."""
 _MACHINE_SHARE = 0.5
 _POLITE = s.words("please pls plz bitte kannst konntest puedes podrias peux pouvez puoi pode could can пожалуйста")
 _OPENERS = frozenset(verb.split()[0] for verb in s.VERBS) | _POLITE
 _OPENINGS = frozenset(word.encode() for verb in _OPENERS for word in (verb, f"{verb},"))
 _STOPS = bytes.maketrans(b"!?:ABCDEFGHIJKLMNOPQRSTUVWXYZ", b"...abcdefghijklmnopqrstuvwxyz")
-"""Every mark that ends a sentence to a stop, and letters to lower case."""
+"""Maps every mark that ends a sentence to a stop, and letters to lower case."""
 _OPENING = re.compile(rb"\. \s*([^ .]*)")
 """The word with which a sentence begins."""
 _WIDE_STOP, _WIDE = "。".encode(), "！".encode()[:2]
 _WIDE_STOPS = tuple(mark.encode() for mark in "。！？：；")
-"""What ends a sentence where no blank follows."""
+"""Marks that end a sentence without a blank after them."""
 _HOLDS_ASK = re.compile("|".join(dict.fromkeys(" ".join(WITHOUT_BLANKS.values()).split())))
 
 
@@ -57,12 +57,12 @@ class Found(NamedTuple):
     alike: Counter[str]
 
     def said(self, part: str) -> str:
-        """Of a part of the text beside them, the lines that a person wrote."""
+        """The lines of `part`, a part of the text outside these sentences, that a person wrote."""
         return "\n".join(_sentences(_unlike(_SAID.findall(f"\n{part}"), self.alike)))
 
 
 def between(text: str, head: int, tail: int) -> Found:
-    """What asks for something beyond the first `head` and before the last `tail` characters."""
+    """The sentences that ask for something, between the first `head` and the last `tail` characters."""
     part = f"\n{_from_sentence(text[_line_at(text, head) : -tail])}"
     lines = _SAID.findall(part)
     begins = [line[:6] for line in lines]
@@ -84,13 +84,13 @@ def _is_machine(part: str, said: int) -> bool:
 
 
 def _line_at(text: str, place: int) -> int:
-    """Where the line begins that `place` cuts, if it is short: half of a request is none."""
+    """The beginning of the line that `place` cuts, if that line is short: half of a request is not a request."""
     begins = text.rfind("\n", max(0, place - LONGEST_ASKED), place) + 1
     return begins or place
 
 
 def _from_sentence(part: str) -> str:
-    """Without what may be the second half of a sentence."""
+    """`part` without what may be the second half of a sentence."""
     if "\n" in part[: LONGEST_ASKED + 1]:
         return part
     return _ENDS.split(part, 1)[-1]

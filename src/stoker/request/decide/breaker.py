@@ -3,13 +3,12 @@
     closed     -- `failures` faults in a row within `window` seconds --> open
     open       -- `cool_down` seconds later, asked for by a request --> half-open: that request is the probe
     half-open  -- the probe serves --> closed        -- the probe fails --> open
-               -- nothing is heard of the probe for `cool_down` seconds --> the next request is the probe
+               -- no result of the probe for `cool_down` seconds --> the next request is the probe
 
-A tier that hangs opens it at once: each further request would wait as long. A tier that asks for a pause (429 or 503
-with Retry-After) is left alone until that moment, at most LONGEST_PAUSE, whatever the state is.
+A hang opens the circuit at once, because each further request would wait as long. A tier that asks for a pause (429 or
+503 with Retry-After) is left alone until that moment, at most LONGEST_PAUSE, whatever the state is.
 
-Only the tier's own faults count: not the caller's errors, and not that it is busy. What it answers badly is not its
-health either; see `standing`.
+Only the tier's own faults count, not a caller's errors or a busy tier. Wrong answers do not count here: see `standing`.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from collections import deque
 from enum import StrEnum
 
 LONGEST_PAUSE = 3600.0
-"""Seconds that a tier is left alone at its own word at most; then it is asked again."""
+"""The longest pause that a tier may ask for, in seconds."""
 
 
 class BreakerState(StrEnum):
@@ -26,7 +25,7 @@ class BreakerState(StrEnum):
     OPEN = "open"
     HALF_OPEN = "half-open"
     RATE_LIMITED = "rate-limited"
-    """Only as it is shown: the tier asked for a pause."""
+    """Only shown, never stored: the tier asked for a pause."""
 
 
 class Breaker:
@@ -45,11 +44,11 @@ class Breaker:
         """The HTTP status with which the tier last asked for a pause."""
 
     def blocks_requests(self, now: float) -> bool:
-        """Whether requests stay away. Changes nothing: looking is no probe."""
+        """Whether requests avoid the tier. Changes nothing; reading it does not start a probe."""
         return self.state is not BreakerState.CLOSED and now - self._since < self._cool_down
 
     def pause(self, now: float) -> float:
-        """Seconds for which the tier asked not to be asked; 0: for none."""
+        """Seconds left of the pause that the tier asked for; 0 if none."""
         return max(0.0, self._pause_ends - now)
 
     def visible_state(self, now: float) -> BreakerState:
@@ -73,12 +72,12 @@ class Breaker:
             self.state, self._since = BreakerState.OPEN, now
 
     def on_hang(self, now: float) -> None:
-        """Nothing came of it in time."""
+        """The tier did not answer in time."""
         self._faults.append(now)
         self.state, self._since = BreakerState.OPEN, now
 
     def on_pause(self, now: float, seconds: float, status: int) -> None:
-        """It answered `status` and asked not to be asked for so long. Of two pauses the later end counts."""
+        """The tier answered `status` and asked for a pause. Of two pauses, the one that ends later counts."""
         ends = now + min(max(seconds, 0.0), LONGEST_PAUSE)
         if ends > max(self._pause_ends, now):
             self._pause_ends, self.pause_status = ends, status

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter, deque
 
 REMEMBERED = 256
-"""Changes of class: what was usual a week ago is not what is usual now."""
+"""How many changes of class are remembered, so that old habits stop counting."""
 
 
 class ClassTransitions:
-    """The classes that were asked for, as far as they changed."""
+    """Counts which class of request followed which other one."""
 
     def __init__(self) -> None:
         self.now: str | None = None
@@ -17,7 +17,7 @@ class ClassTransitions:
         self._after: dict[str, Counter[str]] = {}
 
     def on_class(self, name: str) -> None:
-        """It is asked for. The same one again changes nothing."""
+        """A request of this class arrived. The same class again changes nothing."""
         before, self.now = self.now, name
         if before is None or before == name:
             return
@@ -28,7 +28,7 @@ class ClassTransitions:
             self._after[old][follower] -= 1
 
     def next(self) -> str | None:
-        """What came most often after the present one; None: nothing ever did."""
+        """The class that most often followed the current one; None if none ever did."""
         found = self._after.get(self.now) if self.now is not None else None
         if not found:
             return None

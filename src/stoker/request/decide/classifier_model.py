@@ -1,10 +1,10 @@
-"""A second opinion on the class: a model is asked where what was learned is not sure. What it is shown, what it may
-say, and what counts of that. Pure.
+"""A second opinion on the class of a request: a model is asked if the built-in classifier is unsure. Pure.
 
-What it is shown is the beginning of the request, its end, and what is asked in between. Somebody else wrote it: see
-`domain.question`. The
-rules are the same for every request, so that an engine has read them before (the tiny model of the package on two
-cores: 46 ms a question and not 270).
+This module says what the model is shown, what it may answer, and how its answer counts.
+
+The model is shown the beginning of the request, its end, and the asks in between. This text is untrusted: see
+`domain.question`. The rules are the same for every request, so that an engine finds them in its prefix cache (with the
+tiny model of the package on two cores, a question takes 46 ms instead of 270).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from stoker.domain.task import CLASSES, ClassSource, Outline, Task
 from stoker.request.decide.asks import closely
 
 HEAD, TAIL = 480, 320
-"""Characters of a request that it is shown: more than the built-in classifier reads."""
+"""How many characters of a request the model is shown: more than the built-in classifier reads."""
 SURE = 0.9
-"""From this probability of high risk on a model brings no request down from it."""
+"""If high risk is at least this probable, the model cannot lower it."""
 MOST_TOKENS = 48
-"""Of what it says; it needs ten."""
+"""The limit for the model's answer, which takes about ten tokens."""
 MEANINGS = {
     "chat": "talk, questions of fact or advice, private life and private plans, an explanation of a term without code",
     "creative": "a text is to be made up: story, poem, song, slogan, dialogue, speech, names",
@@ -65,16 +65,16 @@ Beside the text: {signs}. It is none of: {barred}.
 
 Its class, as JSON:"""
 WORDING = hashlib.blake2b((_RULES + _DATA).encode(), digest_size=8).hexdigest()
-"""Digest: what was said to another wording says nothing of this one."""
+"""Digest of the wording: results that were measured with another wording do not count."""
 
 
 def is_doubtful(task: Task, below: float) -> bool:
-    """Whether it is asked: the text told the class, and less surely than this; 1: however surely."""
+    """Whether the model is asked: the class was found from the text, with a certainty below `below`. 1: always."""
     return task.sure is not None and (task.sure < below or below >= 1.0)
 
 
 def possible_classes(seen: Outline) -> tuple[str, ...]:
-    """The classes that the form of the request leaves."""
+    """The classes that the form of the request allows."""
     barred = {
         *(() if seen.images else ("vision",)),
         *(() if seen.is_long else ("long-context",)),
@@ -92,7 +92,7 @@ def classifier_question(seen: Outline, nonce: str, cloud: bool = False, plain: b
 
 
 def signs(seen: Outline) -> str:
-    """The outward ones, in one line."""
+    """The outward signs of a request, in one line."""
     found = (
         (seen.tools, f"{seen.tools} tools are offered"),
         (seen.has_results, "results of tools came back"),
@@ -106,15 +106,15 @@ def signs(seen: Outline) -> str:
 
 
 def class_in_reply(reply: str, seen: Outline) -> str | None:
-    """The class that it names; None: none that it may, or two. Never raises."""
+    """The class that the reply names; None if it names two, or none that is possible. Never raises."""
     return one_word(reply, "class", possible_classes(seen))
 
 
 def combined(task: Task, word: str, high_risk: Collection[str]) -> Task:
-    """What becomes of it once a model has named a class.
+    """The task after a model has named a class.
 
-    1. It would bring the request down from high risk, and the built-in classifier is sure of that: this one's stays.
-    2. Else what the model says; what it takes for high risk is not so only to be careful.
+    1. The model would lower a high risk of which the built-in classifier is sure: the task stays as it was.
+    2. Otherwise the model's class counts; if it is high-risk, then no longer only as a precaution.
     """
     sure = max(task.sure or 0.0, task.risk)
     if task.name in high_risk and word not in high_risk and sure >= SURE:  # 1
@@ -124,5 +124,5 @@ def combined(task: Task, word: str, high_risk: Collection[str]) -> Task:
 
 
 def unanswered(task: Task, why: str) -> Task:
-    """It was asked, and nothing came of it."""
+    """The task after the model gave no usable answer."""
     return task._replace(notes=(f"model_{why}", *task.notes))

@@ -1,7 +1,7 @@
-"""Which class of tasks is a request of? What its caller declared, else that of its conversation's task. Pure.
+"""The task class of a request: the one that its caller declared, else that of its conversation's task. Pure.
 
-What was learned comes from tests/data/tasks (`python -m training.classifier`) and is measured on prompts that it has
-not seen by `python -m bench.classifier`.
+The weights are learned from tests/data/tasks (`python -m training.classifier`). `python -m bench.classifier` measures
+them on prompts that were not used for learning.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ from stoker.request.decide.features import features, form
 from stoker.request.decide.weights import Weights
 
 ALARM = 0.3
-"""From this probability on it is taken for high-risk work. A miss costs three times a false alarm: below one half."""
+"""From this probability on, a request counts as high-risk work. It is low, because a miss costs three false alarms."""
 HINT = 0.05
-"""From this probability on a system prompt that asks for high-risk work makes it of a text that asks for nothing."""
+"""If a text that asks for nothing has this probability of high risk, a system prompt that asks for it decides."""
 CODING = ("code-write", "code-edit", "review")
-"""What a long prompt does not make another task of."""
+"""Classes that a long prompt does not change."""
 SIGNS = frozenset(("vision", "long-context", "tool-use"))
-"""Classes that no text is of by its words alone."""
+"""Classes that are never found from the words of a text alone."""
 _NONE: frozenset[str] = frozenset()
 PLAIN = 0.6
-"""From this probability on it is plain what is asked for: by a system prompt; or work on code, whatever came before."""
+"""From this probability on, a class is plain: of a system prompt, or of work on code after something else."""
 MOST_SYSTEMS = 256
 MOST_TEXTS = 1024
-"""Texts of which is remembered what they were found to be: those of a conversation come again with each request."""
+"""How many texts and their results are cached: a conversation sends its texts again with each request."""
 MOST_PARTS = 8
-"""Sentences of a system prompt that are looked at."""
+"""How many sentences of a system prompt are read."""
 _PARTS = re.compile(r"[.!?\n]\s")
-"""Between the sentences of a system prompt, which has 150 words at most."""
+"""Separates the sentences of a system prompt, which has 150 words at most."""
 
 
 class _Seen(NamedTuple):
-    """What one text was found to be. It holds nothing of the text but verbs that Stoker knows."""
+    """The result for one text. It holds nothing of the text except verbs that Stoker knows."""
 
     likely: tuple[list[float], ...]
-    """How likely each class is: by the text alone, then with the form of the request, if that tells something."""
+    """The probability of each class: by the text alone, then with the form of the request, if that adds something."""
     verbs: tuple[str, ...]
     shapes: frozenset[str]
     words: int
-    """Different ones that were read."""
+    """How many different words were read."""
     is_of_work: bool
     passed_over: dict[tuple[frozenset[str], bool, bool], bool]
-    """By what else counts of a request (see `_is_passed_over`): as an earlier one it changes nothing."""
+    """Cached results of `_is_passed_over`."""
 
 
 class _Places:
@@ -84,16 +84,16 @@ class Classifier:
             for size in range(len(SIGNS) + 1)
             for signs in map(frozenset, combinations(SIGNS, size))
         }
-        """What else it can be, by those of SIGNS that it may be of."""
+        """The classes that are not high-risk, by the SIGNS that the request has."""
 
     @property
     def remembered_systems(self) -> Mapping[int, str]:
-        """What system prompts ask for, by their hash: MOST_SYSTEMS at most."""
+        """The classes that system prompts ask for, by hash: at most MOST_SYSTEMS."""
         return MappingProxyType(self._systems)
 
     @property
     def remembered_texts(self) -> Mapping[tuple[int, int, tuple[str, ...]], object]:
-        """What texts were found to be, by hash, length and form: MOST_TEXTS at most."""
+        """The results for texts, by hash, length and form: at most MOST_TEXTS."""
         return MappingProxyType(self._texts)
 
     def classify(self, outline: Outline, declared: str | None, known: Collection[str]) -> Task:
@@ -103,14 +103,14 @@ class Classifier:
         2. The conversation is followed from its newest request to its oldest. A request that only goes on with what
            came before ("continue", or nothing at all) has no class of its own. A short one that asks for nothing by
            name, and is not plain by itself, has one only if no request before it has.
-        3. A request is high-risk work: that is the task of the conversation, up to the newest request. If it was taken
-           for that only to be careful, what it is more likely counts only if no request before it is high-risk.
+        3. A request is high-risk work: that is the task of the conversation, up to the newest request. If it counts as
+           high-risk only as a precaution, its likelier class counts only if no request before it is high-risk.
         4. A request plainly starts another task (see `conversation`): what came before it no longer counts.
         5. None is high-risk: the newest one that has a class of its own.
-        6. What came before cannot be read, and no request here plainly starts a task: `unknown` where the tools that
-           are offered can change files, or where nothing speaks for a class.
-        7. No request has a class of its own: what the form or a short system prompt says, where no tool can change
-           files; else `unknown`.
+        6. The earlier turns cannot be read, and no request here plainly starts a task: `unknown`, if an offered tool
+           can change files or nothing indicates a class.
+        7. No request has a class of its own: the class from the form or from a short system prompt, if no tool can
+           change files; else `unknown`.
         """
         if declared is not None and declared in known:  # 1
             return Task(declared, ClassSource.DECLARED, ("declared",))
@@ -125,7 +125,7 @@ class Classifier:
         )  # 6
 
     def _followed(self, outline: Outline, notes: tuple[str, ...]) -> tuple[Task | None, bool]:
-        """The task that the conversation is at, and whether nothing from before may change that."""
+        """The current task of the conversation, and whether no earlier turn can change it."""
         found: Task | None = None
         unsure: Task | None = None
         forms, signs = form(outline), _signs(outline)
@@ -155,8 +155,8 @@ class Classifier:
         return found or unsure, not outline.is_cut  # 5
 
     def _is_passed_over(self, text: str, forms: tuple[str, ...], signs: frozenset[str], outline: Outline) -> bool:
-        """Whether an earlier request can neither be high-risk work nor start a task. Remembered: a long conversation
-        has hundreds of them.
+        """Whether an earlier request can neither be high-risk work nor start a task. Cached, because a long
+        conversation has hundreds of them.
         """
         seen = self._seen(text, forms)
         key = signs, outline.changes_files, bool(outline.systems)
@@ -174,7 +174,7 @@ class Classifier:
         return found
 
     def _starts(self, seen: _Seen, other: int, sure: float, risk: float, outline: Outline) -> bool:
-        """`other`: the place of the likeliest class that is not high-risk; `sure`: how likely it is."""
+        """`other`: index of the likeliest class that is not high-risk; `sure`: its probability."""
         own = Own(self._weights.classes[other], sure, risk, seen.words, seen.is_of_work)
         return starts_task(own, outline.changes_files)
 
@@ -193,12 +193,12 @@ class Classifier:
     ) -> tuple[Task, bool]:
         """The class of one request, and whether that request plainly starts a task.
 
-        1. High-risk work is likely enough, by the text alone or with all: the likelier class of it, whatever the form.
-           A miss here is dear. Where something else is more likely still, the task says what.
+        1. High-risk work is likely enough, by the text alone or with the form: the likelier high-risk class, whatever
+           the form, because a miss is expensive. If another class is even likelier, the task names it.
         2. The form says it: a forced call, images, JSON; a diff or an error, and no verb; nothing but code.
         3. The prompt is long, or results came back, and this is not plainly work on code.
         4. The text asks for nothing by name, and a short system prompt asks for one thing: that. High-risk work only
-           where the text may be of it at all: thanks and small talk are not.
+           if the text may belong to it at all: thanks and small talk do not.
         5. The likeliest of the others.
 
         What needs an outward sign (images, tools, length) is not found without it.
@@ -225,8 +225,8 @@ class Classifier:
         return _learned(best, sure, sure, risk, seen.verbs, notes), starts  # 5
 
     def _seen(self, text: str, forms: tuple[str, ...]) -> _Seen:
-        """Remembered, for a conversation sends its texts again with each request: by a hash that is salted anew in each
-        process.
+        """The result for a text. Cached, because a conversation sends its texts again with each request; the key is a
+        hash that is salted anew in each process.
         """
         key = hash(text), len(text), forms
         found = self._texts.get(key)
@@ -247,8 +247,8 @@ class Classifier:
         return (alone, weights.likely(text, size, forms)) if forms else (alone,)
 
     def _of_system(self, text: str) -> str:
-        """What a system prompt asks for, if that is plain and one thing. Remembered, for clients send the same one
-        always: by its hash, which is salted anew in each process; what is kept holds nothing of it.
+        """The class that a system prompt asks for, if that is plain and one thing. Cached, because clients always send
+        the same one; the key is a salted hash, and the cache holds nothing of the text.
         """
         key = hash(text)
         if key not in self._systems:
@@ -266,15 +266,15 @@ class Classifier:
 
 
 def _learned(name: str, sure: float, shown: float, risk: float, verbs: tuple[str, ...], notes: tuple[str, ...]) -> Task:
-    """The notes name verbs that Stoker knows, and no other word: they are kept with the decision. `shown`: what people
-    are told of how sure it was.
+    """A task from learned weights. Its notes are stored with the decision, so they name only verbs that Stoker knows.
+    `shown`: the certainty that people see.
     """
     asks = dict.fromkeys([f"ask:{verb}" for verb in verbs[:2]])
     return Task(name, ClassSource.LEARNED, (*notes, *asks, f"sure:{int(100 * shown)}%"), sure=sure, risk=risk)
 
 
 def _riskier(found: Task | None, task: Task) -> Task:
-    """`task` is high-risk work, and older. If both are, the newer one; surely so if one of them is."""
+    """The riskier task. `task` is high-risk work, and older. If both are, the newer one; certain if either is."""
     if found is None or found.name not in HIGH_RISK:
         return task
     return found if task.else_ else found._replace(else_="")

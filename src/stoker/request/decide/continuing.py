@@ -1,8 +1,8 @@
 """Does a text only say that the task goes on? "continue", "yes, go on", "mach weiter", "now the other 11". Pure.
 
-A text goes on with what came before if it is short, is no question, and
+A text continues what came before if it is short, is not a question, and
 
-1. holds no word but those of agreeing and going on, and numbers       -> ONLY
+1. holds only numbers and words of agreeing or going on                -> ONLY
 2. begins with a phrase of going on ("continue with the other ones")   -> GOES_ON
 3. begins with a word that links it to something before ("now the
    backend", "and the tests")                                          -> LINKED
@@ -23,18 +23,18 @@ MOST_WORDS = 12
 MOST_LINKED = 8
 """Words of a text that is only linked to what came before."""
 MOST_DENSE = 14
-"""Characters of such a text, where the script has no blanks."""
+"""Characters of such a text in a script without blanks."""
 
 
 class Continues(Enum):
     NO = "no"
     """It has something of its own to say."""
     LINKED = "linked"
-    """It goes on if something came before, unless it asks for something by name or for high-risk work."""
+    """It continues what came before, unless it asks for something by name or for high-risk work."""
     GOES_ON = "goes on"
-    """It goes on, unless it asks for high-risk work."""
+    """It continues what came before, unless it asks for high-risk work."""
     ONLY = "only"
-    """It goes on, and asks for nothing of its own."""
+    """It only continues, and asks for nothing of its own."""
 
 
 WORDS = words(
@@ -75,7 +75,7 @@ GOES_ON = (
     "poursuivez", "vas-y", "allez-y", "continúa", "continua", "sigue", "adelante", "prosegui", "procedi", "avanti",
     "prossiga", "ga verder", "ga door", "kontynuuj", "продолжай", "продолжайте", "продолжи",
 )  # fmt: skip
-"""How a text begins that goes on, whatever else it says in a few words."""
+"""Beginnings of texts that go on, whatever few words follow."""
 LINKS = words(
     "now and then also next same ditto again und auch jetzt nun dann noch et aussi maintenant puis ensuite y también "
     "ahora luego e anche ora adesso agora também теперь и"
@@ -84,7 +84,7 @@ DENSE = re.compile("继续|繼續|接着|下一|剩下|其余|其他|続け|続�
 DENSE_ONLY = words("好 好的 是 是的 对 對 可以 行 嗯 はい うん お願いします 네 예 응 좋아")
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 _SUM = re.compile(r"[%+*/=^{}()<>\[\]@_$€£`\\]")
-"""What no phrase of going on holds: sums, code, names."""
+"""Characters that a phrase of going on never has: those of sums, code, names."""
 _NUMBER = re.compile(r"\d{1,6}(?:st|nd|rd|th|\.)?")
 
 

@@ -1,15 +1,15 @@
-"""Does a request start another task in a conversation that is at high-risk work? Pure.
+"""Does a request start another task in a conversation whose task is high-risk work? Pure.
 
 | the request                                                    | starts another task                              |
 |----------------------------------------------------------------|--------------------------------------------------|
-| may be high-risk itself (0.05)                                 | no                                               |
+| may be high-risk itself (probability 0.05)                     | no                                               |
 | speaks of files, code, tests or changes, or shows some         | no                                               |
 | a poem, a sum, a puzzle, a translation                         | with 8 different words, if that is 0.6 sure      |
 | a summary, fields out of a text, talk, code                    | with 16, if that is 0.8 sure, and no tool that   |
 |                                                                | is offered can change files                      |
 | anything else                                                  | no                                               |
 
-When in doubt it belongs to the task before it: to take too much for high-risk work costs less than a miss.
+When in doubt, it belongs to the task before it: a false alarm costs less than a missed high-risk request.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAY_BE_RISKY = 0.05
 APART = ("creative", "math-short", "reasoning", "multilingual")
 """Far from work on code."""
 NEAR = ("summarise", "json-extract", "chat", "code-write", "code-edit", "review")
-"""What an agent does on its way, too."""
+"""Classes that also occur as a step of an agent's work."""
 WORDS, SURE = 8, 0.6
 NEAR_WORDS, NEAR_SURE = 16, 0.8
 OF_WORK = words(
@@ -34,11 +34,11 @@ OF_WORK = words(
     "änderung änderungen schritt fichier fichiers dossier renommer changement changements étape archivo archivos "
     "carpeta módulo módulos cambio cambios paso "
 )
-"""Words of the task that is under way, most likely."""
+"""Words that most likely belong to the current task."""
 
 
 class Own(NamedTuple):
-    """What one request was found to be, taken by itself."""
+    """The classification of one request by itself."""
 
     name: str
     sure: float
@@ -48,7 +48,7 @@ class Own(NamedTuple):
 
 
 def is_of_work(reading: Reading) -> bool:
-    """Whether it speaks of files, code or changes, or shows some."""
+    """Whether the text mentions files, code or changes, or shows some."""
     return bool(reading.shapes) or reading.paths > 0 or not OF_WORK.isdisjoint(reading.words)
 
 

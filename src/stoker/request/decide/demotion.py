@@ -1,4 +1,4 @@
-"""A tier whose answers became worse: what the preflight after the alarm comes to, and how long that holds. Pure."""
+"""A tier whose answers became worse: the outcome of the preflight after the alarm, and how long it holds. Pure."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from stoker.domain.run import Finding, Fingerprint, Outcome
 from stoker.domain.tier import Demotion, ProfileRow
 
 TRIES = 2
-"""Times that a preflight is begun: one that ends its serve each time is not begun for ever."""
+"""How often a preflight is started: one that kills its serve each time must not be repeated for ever."""
 
 
 class DemotionOutcome(Enum):
-    """Of one tier at one class."""
+    """The outcome for one tier at one class."""
 
     NOTHING = auto()
-    """The alarm was about what it is no more."""
+    """The alarm was about an earlier state of the tier."""
     AGAIN = auto()
-    """When it is next ready."""
+    """The preflight is repeated when the tier is ready again."""
     UNDECIDED = auto()
-    """Nobody knows: it stays suspect, and its answers are checked until it is measured again."""
+    """Undecided: the tier stays suspect, and its answers are checked until it is measured again."""
     PASSED = auto()
-    """It stays suspect all the same."""
+    """The gates passed, but the tier stays suspect."""
     DEMOTE = auto()
 
 
 def demotion_outcome(
     rounds: Sequence[Sequence[Finding]], tries: int, is_same: bool, never: Collection[str] = ()
 ) -> tuple[DemotionOutcome, tuple[str, ...]]:
-    """What becomes of it, and the gates that say so.
+    """The outcome, and the gates that caused it.
 
-    1. it was measured again meanwhile, or is another one -> nothing
-    2. broken off: it stopped, or died of it              -> again; after TRIES times undecided
-    3. a gate failed in every round                       -> demoted
-    4. none did, or only those that it never passed       -> passed
+    1. the tier was measured again meanwhile, or changed          -> nothing
+    2. the preflight broke off: the serve stopped, or crashed     -> again; after TRIES times undecided
+    3. a gate failed in every round                               -> demoted
+    4. none did, or only gates that the tier has never passed     -> passed
 
-    `rounds`: what the gates said, then what those said that had failed. `tries`: how often it was begun, with this one.
-    `is_same`: it is still suspect, and what it was. `never`: gates that it never passed, where it was asked before.
+    `rounds`: findings of all gates, then of those that had failed. `tries`: how often the preflight was started, this
+    time included. `is_same`: the tier is still suspect and unchanged. `never`: gates that it failed whenever asked.
     """
     if not is_same:  # 1
         return DemotionOutcome.NOTHING, ()
@@ -49,12 +49,12 @@ def demotion_outcome(
 
 
 def failures(findings: Iterable[Finding]) -> list[str]:
-    """Gates that failed, in their order."""
+    """Gates that failed, in order."""
     return [one.name for one in findings if one.outcome is Outcome.FAILED]
 
 
 def never_passed(runs: Iterable[Sequence[Finding]]) -> frozenset[str]:
-    """Gates that failed in each of these preflights that asked them."""
+    """Gates that failed in every preflight of `runs` that included them."""
     failed: set[str] = set()
     passed: set[str] = set()
     for findings in runs:
@@ -64,12 +64,12 @@ def never_passed(runs: Iterable[Sequence[Finding]]) -> frozenset[str]:
 
 
 def holds(demotion: Demotion, row: ProfileRow | None, now: Fingerprint | None) -> bool:
-    """1. measured since then: no  2. another one than was looked at: no  3. yes, also where nobody knows what it is."""
+    """Whether it still holds: 1. measured since: no  2. the tier changed: no  3. yes, also if its state is unknown."""
     if row is not None and row.at != demotion.measured:
         return False  # 1
     return now is None or (now.identity, now.execution) == (demotion.identity, demotion.execution)  # 2, 3
 
 
 def describe_demotion(checks: Iterable[str]) -> str:
-    """For people."""
+    """The demotion in a few words."""
     return f"demoted: its answers became worse, and the preflight failed at {', '.join(checks)}"

@@ -1,9 +1,9 @@
 """Which dialect a serve is asked in.
 
-1. it speaks the client's, well enough      -> that one: bytes pass through
-2. it speaks others that a translation knows -> the first of those, in the order that loses least
-3. only what it speaks badly                 -> that, the client's own first
-4. nothing of use                            -> refused
+1. it speaks the client's dialect well        -> that one: bytes pass through
+2. it speaks others, which can be translated  -> the first of those, in the order that loses least
+3. it speaks some, but only badly             -> one of those, the client's own first
+4. it speaks no usable dialect                -> refused
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ INSTEAD: dict[Dialect, tuple[Dialect, ...]] = {
 
 
 def dialect_for(serve: Serve, asked: Dialect, path: str, spoken: frozenset[Dialect] | None = None) -> Dialect:
-    """`spoken`: what the serve was found to speak, if it was asked. Raises ClientError 400 `dialect_not_spoken`."""
+    """`spoken`: dialects that the serve was found to speak, if it was probed. Raises ClientError 400
+    `dialect_not_spoken`.
+    """
     spoken = serve.dialects if spoken is None else spoken
     avoided = serve.translation.always
     if asked in spoken and asked not in avoided:

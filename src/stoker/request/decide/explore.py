@@ -1,10 +1,10 @@
-"""Whether another tier than the first choice gets a request, so that more becomes known of it. Pure.
+"""Whether another tier than the first choice gets a request, so that more is learned about that tier. Pure.
 
-1. not drawn, or nobody is well                              -> the plan as it is
-2. no other step has proved good enough and is at hand       -> the plan as it is
-3. else                                                      -> one of those goes first; the others stay as they were
+1. chance did not choose this request, or no tier is healthy  -> the plan stays as it is
+2. no other step is proved good enough and at hand            -> the plan stays as it is
+3. else                                                       -> one of those goes first; the others keep their order
 
-The steps are the plan's own: who was dropped stays dropped.
+Only steps of the plan are used: excluded tiers stay excluded.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from __future__ import annotations
 from stoker.request.decide.policy import RoutePlan
 
 EXPLORED = "explored"
-"""The word in the reason of a step that goes first by chance."""
+"""Word in the reason of a step that goes first by chance."""
 
 
 def with_exploration(plan: RoutePlan, rate: float, drawn: float) -> RoutePlan:
-    """`drawn`: by chance, from 0 up to but not 1. Below `rate` it also says which one, each being as likely."""
+    """`drawn`: a random number in [0, 1). If it is below `rate`, it also chooses the step, all being equally likely."""
     if drawn >= rate or plan.is_last_resort:
         return plan  # 1
     others = [step for step in plan.steps[1:] if step.is_at_hand]

@@ -29,7 +29,7 @@ from stoker.domain.errors import (
 
 _ENDED_BY_US = frozenset(("draining", "cut", "shutting_down"))
 _NOT_HERE = frozenset(("context_length_exceeded", "dialect_not_spoken", "would_lose", "image_url_refused"))
-"""Codes of requests that are too long for a tier, or cannot be put to it."""
+"""Codes of requests that are too long for a tier, or cannot be written for it."""
 
 
 class HealthEffect(StrEnum):
@@ -43,7 +43,7 @@ class HealthEffect(StrEnum):
 
 class Rule(NamedTuple):
     moves_on: bool
-    """Whether the next tier is tried, as long as the client has nothing of an answer."""
+    """Whether the next tier is tried, as long as the client has no byte of an answer."""
     health: HealthEffect
     why: str
 

@@ -1,7 +1,7 @@
 """After which failures of a serve its `fallback` is asked. Pure.
 
 1. its model does not fit on its device                                  -> memory
-2. it has no place for the request, or asks for a pause                  -> busy
+2. it has no room for the request, or asks for a pause                   -> busy
 3. it failed, or takes no requests: not started, parked, held, rejected  -> unavailable
 4. the request is wrong, or was ended                                    -> none
 """
@@ -17,7 +17,7 @@ _REQUEST_IS_WRONG = frozenset(("upstream_refused", "not_counted"))
 
 
 def fallback_cause(error: StokerError, code: str) -> FallbackCause | None:
-    """Why the fallback would be asked. `code`: that of the error, or of the failure of the serve that was behind it."""
+    """Why the fallback would answer. `code`: of the error, or of the serve's failure that caused it."""
     if code in BEYOND_THE_DEVICE:
         return FallbackCause.MEMORY  # 1
     if isinstance(error, CapacityError) and error.code in _BUSY:

@@ -1,12 +1,12 @@
-"""What a task is told by: the words of its text and what it asks for, as names that have a weight each. Pure.
+"""The features by which a task's class is found: its words and what it asks for. Each has a name, and a weight. Pure.
 
 Tables of names (a weight of one says nothing of another):
 
 word    each word of the sentences that are read
 affix   `abcd~` and `~xyz`: how a word of five letters or more begins and ends; `ab` of what is written without blanks
 next    each word with the one after it
-sign    verbs, what is asked with them, and what for; shapes of the text, and how long it is
-form    what the request itself says: tools, results, thinking
+sign    verbs, what they ask for, and about what; shapes of the text, and its length
+form    what the request says outside its text: tools, results, thinking
 """
 
 from __future__ import annotations
@@ -23,19 +23,21 @@ from stoker.request.decide.asks import Ask, Reading
 
 TABLES = ("word", "affix", "next", "sign", "form")
 FIRST, LAST = 2, 1
-"""Sentences whose words count with their neighbours."""
+"""Sentences in which pairs of neighbouring words count."""
 HAS_AFFIXES = 5
-"""Letters of a word that has some."""
+"""The shortest word that has affixes."""
 BEGIN, END = 4, 3
 """Letters of an affix at the beginning of a word, and at its end."""
 AFFIX = "~"
 """Stands for the rest of the word."""
 NO_BLANKS = "\u3000"
-"""Scripts that are written without blanks have letters beyond this one."""
+"""Scripts without blanks have letters beyond this character."""
 
 
 class Features(NamedTuple):
-    """Of one text. Nothing stands twice in one of them but in `sentences`, whose neighbours count, each pair once."""
+    """The features of one text. No collection has duplicates, except `sentences`, where each pair of neighbours counts
+    once.
+    """
 
     words: frozenset[str]
     sentences: tuple[tuple[str, ...], ...]
@@ -43,7 +45,7 @@ class Features(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many there are, known ones and others: of a long text each says less."""
+        """How many features there are, known or not. In a long text each one counts less."""
         neighbours = sum(map(len, self.sentences)) - len(self.sentences)
         return neighbours + len(self.words) + len(self.signs)
 
@@ -62,14 +64,14 @@ def neighbours(sentences: Sequence[Sequence[str]]) -> Iterator[tuple[str, str]]:
 
 
 def affixes(word: str) -> list[str]:
-    """What is told of a word that nobody has seen before."""
+    """Features of a word that may be unknown: how it begins and ends."""
     if word[0] > NO_BLANKS:
         return list(dict.fromkeys(pairs(word)))
     return [word[:BEGIN] + AFFIX, AFFIX + word[-END:]] if len(word) >= HAS_AFFIXES else []
 
 
 def pairs(word: str) -> Iterator[str]:
-    """Neighbours, in what is written without blanks."""
+    """Pairs of neighbouring letters, for scripts without blanks."""
     return map(add, word, word[1:])
 
 
@@ -86,7 +88,7 @@ def form(outline: Outline) -> tuple[str, ...]:
 
 @lru_cache(1024)
 def _names(ask: Ask) -> tuple[str, ...]:
-    """An ask holds words of the tables only."""
+    """Names of features of an ask, which holds only words of the tables."""
     kind = ask.kind
     roles = [name for role in ask.roles for name in (f"to:{role}", f"{role}:{kind}")]
     return (f"ask:{ask.verb}", f"of:{kind}", f"{ask.verb} {ask.noun}", *roles)
@@ -140,7 +142,7 @@ _SIGNS_OF_NUMBERS = frozenset(_OF_NUMBERS)
 _BETWEEN_NUMBERS = (("-", " - ", "minus"), ("/", " / ", "over"))
 _SIGNS_BEYOND_ASCII = (("×", "times"), ("²", "power"))
 _SCRIPTS = ((NO_BLANKS, "no blanks"), ("\u0400", "beyond latin"))
-"""Beyond which letter the last word begins."""
+"""The offset after which the last word begins."""
 
 
 def named(seen: Features, forms: Collection[str]) -> Iterator[tuple[str, str]]:

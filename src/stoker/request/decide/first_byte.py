@@ -2,7 +2,7 @@
 
 1. the tier's own `first_byte_timeout`                              -> that, for every request; 0: no limit
 2. else, for a streamed answer: LEAST, or TIMES its measured time   -> and what the prompt takes at READS tokens/s
-   to the first byte if that is longer
+   to the first byte, whichever is longer
 3. else, for an answer in one piece: as 2, and what the answer      -> its first byte comes at its end
    takes at WRITES tokens/s
 
@@ -18,7 +18,7 @@ LEAST = 30.0
 TIMES = 5.0
 """How many times longer than usual is too long."""
 READS, WRITES = 500.0, 20.0
-"""Tokens a second that a slow tier reads and writes."""
+"""Tokens per second that a slow tier reads and writes."""
 OUTPUT = 1024
 """Tokens of an answer in one piece, where the caller sets no limit."""
 MIN_SEEN, REMEMBERED = 5, 64
@@ -37,7 +37,7 @@ class FirstByteTimes:
 
     @property
     def usual(self) -> float | None:
-        """Slower than 19 of 20; None: too few were seen."""
+        """The slowest of 20 of these times; None if too few are known."""
         if len(self._seen) < MIN_SEEN:
             return None
         return sorted(self._seen)[int(0.95 * (len(self._seen) - 1))]

@@ -1,6 +1,8 @@
 """Verbs and nouns of requests in other languages than English: tables, nothing else. Pure.
 
-By the roles and kinds of `verbs`. German, French, Spanish, Italian, Portuguese, Dutch, Polish and Russian, in the forms
+They have the roles and kinds of `verbs`.
+
+German, French, Spanish, Italian, Portuguese, Dutch, Polish and Russian, in the forms
 with which people give orders. Lower case, without accents (`asks` reads them so), `ss` for a sharp s.
 """
 
@@ -141,4 +143,4 @@ WITHOUT_BLANKS: dict[str, str] = {
     "compute": "多少 等于 计算 换算 解方程 いくら 計算",
     "run": "查一下 打开 发给 运行 跑一下 提醒 预订 订 列出 搜 調べて 送って 実行 教えて",
 }
-"""What is found anywhere in a text of a script that is written without blanks."""
+"""Words of scripts without blanks, which may occur anywhere in a text."""

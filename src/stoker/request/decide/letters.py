@@ -1,7 +1,7 @@
-"""Text as it is compared: without accents, in the usual forms of letters and marks, symbols as blanks. Pure.
+"""Normalises text for comparison: no accents, the usual forms of letters and marks, blanks for symbols. Pure.
 
-What becomes of a character depends on it alone, unless the text holds accents as characters of their own or letters
-that are put together from several: only then is the whole text normalised.
+Each character is mapped by itself, unless the text has accents as separate characters, or letters that are composed of
+several. Only then is the whole text normalised.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from functools import lru_cache
 from stoker.request.decide.verbs import plain
 
 MOST_REMEMBERED = 4096
-"""Characters of which is remembered what they become."""
+"""How many characters are cached with what they become."""
 _ASCII = bytes(range(128))
 _BEYOND = re.compile(r"[^\x00-\x7f\w]")
-"""What is in no word, and not in ASCII: dashes, quotation marks, symbols, blanks of print."""
+"""Characters outside ASCII that are in no word: dashes, quotation marks, symbols, typographic blanks."""
 _WIDE = {"\u2019": "'", "。": ". ", "？": "? ", "！": "! ", "：": ": ", "；": "; "}
-"""Marks, and what they are in ASCII: after those of East Asia there is no blank."""
+"""Marks, and their form in ASCII. East Asian marks are not followed by a blank."""
 _PARTS_OF_SYLLABLES = re.compile("[\u1100-\u11ff\ua960-\ua97f\ud7b0-\ud7ff]")
 _SAME: set[str] = set()
-"""Some of those that stay what they are."""
+"""Some characters that stay unchanged."""
 _SYLLABLES = ("\uac00", "\ud7a3")
 
 
@@ -51,7 +51,7 @@ def _normalised(lower: str) -> str:
 
 @lru_cache(MOST_REMEMBERED)
 def _simple(char: str) -> str | None:
-    """None: that depends on the characters beside it."""
+    """What one character becomes; None if that depends on its neighbours."""
     parts = unicodedata.normalize("NFKD", char)
     is_syllable = _SYLLABLES[0] <= char <= _SYLLABLES[1]
     if unicodedata.category(parts[0])[0] == "M" or (not is_syllable and _PARTS_OF_SYLLABLES.search(parts)):

@@ -14,7 +14,7 @@ from stoker.domain.serve import Serve, Status
 from stoker.request.decide.alias_patterns import LONGEST_NAME, AliasPatterns
 
 REMEMBERED = 256
-"""Names that were tried against the patterns, and what was found."""
+"""How many names are cached with the result of the patterns."""
 _LONGEST_ALIAS_SHOWN = 64
 _CONVERSES = frozenset((Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES))
 
@@ -24,11 +24,11 @@ def _anybody(serve: Serve) -> bool:
 
 
 class ServeStates(NamedTuple):
-    """What the choice of a serve depends on, by its name."""
+    """The states of a serve, by name, on which the choice among several serves depends."""
 
     is_loaded: Callable[[str], bool] = lambda name: False
     is_available: Callable[[str], bool] = lambda name: True
-    """Whether it takes requests, once it is loaded: it is not parked, held, or pausing after a failed start."""
+    """Whether it accepts requests, once loaded: it is not parked, held, or in back-off after a failed start."""
 
 
 UNKNOWN_STATES = ServeStates()
@@ -90,12 +90,12 @@ class Names:
         return tuple(self._choices.values())
 
     def choice(self, alias: str) -> AliasChoice | None:
-        """What an alias for several serves chooses from; None: it is no such alias."""
+        """The serves of an alias for several; None if it is not such an alias."""
         return self._choices.get(alias)
 
     def listed(self, may_use: Callable[[Serve], bool]) -> list[tuple[str, Serve]]:
-        """(name, serve) for lists of models: what this caller may use and is to be listed, in configuration order. The
-        serve of a variant has its parameters.
+        """(name, serve) for lists of models: the listed names that this caller may use, in configuration order. The
+        serve of a variant has the variant's parameters.
         """
         names = Serve.names if self._lists_aliases else Serve.own_names
         usable = ((name, serve) for serve in self.serves if may_use(serve) for name in names(serve))
@@ -103,7 +103,7 @@ class Names:
         return [(name, serve) for name, serve in shown.items() if serve.listed]
 
     def _owner(self, name: str, serve: Serve, may_use: Callable[[Serve], bool]) -> Serve:
-        """`serve`, unless several have the name."""
+        """`serve`, or the one that answers now if several share the name."""
         choice = self._choices.get(name)
         return (None if choice is None else self._chosen(choice, may_use)) or serve
 
@@ -125,7 +125,7 @@ class Names:
         return states.is_available(serve.name) and (not serve.needs_force or states.is_loaded(serve.name))
 
     def _alias_hint(self, model: str, near: str | None, may_use: Callable[[Serve], bool]) -> str:
-        """The line of the configuration with which `model` would mean the nearest serve; empty: there is none.
+        """The line of configuration that would make `model` an alias of the nearest serve; empty if there is none.
 
         1. it cannot be an alias, or the nearest name means no serve: none  2. the serve of the nearest name  3. the
         first production serve that converses
@@ -144,5 +144,5 @@ class Names:
 
 
 def _quoted(text: str) -> str:
-    """A text of TOML."""
+    """The text as a TOML string."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,11 +1,11 @@
-"""The file that holds what was learned: one line of text, and then everything compressed. Pure.
+"""The file of learned weights: one line of text, then compressed data. Pure.
 
-    stoker weights 1 DIGEST      of the prompts that it was learned from
+    stoker weights 1 DIGEST      the digest is that of the prompts that the weights were learned from
     HEAD, NAMES, ROWS            compressed
 
-HEAD is a line of JSON: the classes, the number of names of each table, the bytes of NAMES. NAMES are one a line, table
-after table. ROWS are one byte per class and name: the weight and 128. All weights of one class stand together, which
-compresses better, and makes the row of one name a slice with a stride.
+HEAD is a line of JSON: the classes, the number of names in each table, the size of NAMES in bytes. NAMES has one name a
+line, table after table. ROWS has one byte per class and name: the weight plus 128. All weights of one class are
+adjacent: they compress better, and the row of one name is a slice with a stride.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Table(NamedTuple):
     rows: bytes
 
     def row(self, place: int) -> bytes:
-        """One byte per class: the weight and 128."""
+        """One byte per class: the weight plus 128."""
         return self.rows[place :: len(self.names)]
 
 
@@ -44,7 +44,9 @@ class _Head(msgspec.Struct):
 
 
 def table(rows: Mapping[str, bytes], classes: int) -> Table:
-    """Of one row per name. Raises ValueError for a row of another length, an empty name, a line break in a name."""
+    """A table from one row per name. Raises ValueError for a row of another length, and for an empty name or a line
+    break in a name.
+    """
     names = tuple(rows)
     for name, row in rows.items():
         if len(row) != classes:

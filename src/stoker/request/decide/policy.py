@@ -34,9 +34,9 @@ class TierView(NamedTuple):
     tier: Tier
     standing: Standing
     excluded: str = ""
-    """Why it may never serve this request; empty: it may."""
+    """Why the tier may never serve this request; empty if it may."""
     unavailable: str = ""
-    """Why it fails at present; empty: it does not."""
+    """Why the tier fails at present; empty if it does not."""
     is_loaded: bool = True
     displaces: bool = False
     """Another model would have to leave its slot first."""
@@ -45,7 +45,7 @@ class TierView(NamedTuple):
     latency: float | None = None
     """Measured seconds; None: not measured."""
     pause: float = 0.0
-    """Seconds left of the pause that it asked for. `pause_status`: the HTTP status that said so."""
+    """Seconds left of the pause that it asked for. `pause_status`: the HTTP status of that reply."""
     pause_status: int = 429
 
 
@@ -79,10 +79,10 @@ class RoutePlan(NamedTuple):
     pause: float | None = None
     """Seconds until the first of the tiers that asked for a pause may be used again; None: no tier asked."""
     pause_status: int = 429
-    """The status with which that tier asked."""
+    """The status of that tier's reply."""
 
     def refusal(self) -> str:
-        """Why no tier serves, tier by tier, and what may help."""
+        """Why no tier may serve, tier by tier, and what to do."""
         reasons = "; ".join(f"{one.tier}: {one.why}" for one in self.excluded) or "no tier is configured"
         denied = [one for one in self.excluded if one.code == "denied"]
         is_unknown = self.task.name == UNKNOWN and bool(self.classes)
@@ -157,7 +157,9 @@ def _rank(view: TierView, specialist: str, is_loaded: bool = False) -> tuple[boo
 
 
 def _step(view: TierView, classes: Sequence[str]) -> RouteStep:
-    """A measured allow is only observed. Other tiers are checked in their mode; of several classes, the strictest."""
+    """A local tier with a measured allow is only observed. Others are checked in their own mode for the class; of
+    several classes, in the strictest mode.
+    """
     mode = max([view.tier.mode(name) for name in classes], key=_STRICTNESS.index)
     if view.standing.verdict is Verdict.ALLOW and not view.tier.cloud and mode is not Verify.OFF:
         mode = Verify.OBSERVE

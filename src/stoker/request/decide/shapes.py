@@ -12,9 +12,9 @@ DIFF = re.compile(
     r"^(?:diff --git |@@ -\d|--- a/|\+\+\+ b/|[-+] {0,12}[a-z_]\w* ?[:=({.]|[-+](?:import|const|def|func) )", re.M
 )
 DIFFS = "d@-+"
-"""With which a line begins that DIFF finds."""
+"""Beginnings of the lines that DIFF finds."""
 CHANGE = re.compile(rb"\n(?:[-+]|@@)")
-"""Where the text itself does not begin like one, DIFF is looked for only if one of these is found."""
+"""If the text itself does not begin like a diff, DIFF is searched for only if one of these occurs."""
 LINE = re.compile(
     r"[ \t]{0,40}+(?:def \w|class \w[\w(]{0,60}[:({ ]|func \w|fn \w|function[ (*]|import \w|"
     r"from \w[\w.]{0,60} import |const \w|"
@@ -22,33 +22,33 @@ LINE = re.compile(
     r"apiVersion:|@\w{2,40}$|"
     r"export |print[( ]|try:|package \w|resource \"|app\.\w|ALTER TABLE |DELETE FROM )"
 )
-"""How a line of code begins. In prose, too, a line may: what it says is kept where it reads as a sentence."""
+"""How a line of code begins. A line of prose may begin like that, too: it is kept if it reads as a sentence."""
 LINES = frozenset((
     "de", "cl", "fu", "fn", "im", "fr", "co", "le", "va", "pu", "pr", "re", "if", "fo", "wh", "#i", "SE", "FR", "ap",
     "ex", "tr", "pa", "AL", "DE",
 ))  # fmt: skip
 LINE_START = re.compile(r"\n(?:[ \t@]|" + "|".join(sorted(LINES)) + ")")
-"""How each line begins that LINE matches, after the break before it."""
+"""Beginnings of the lines that LINE matches, after the line break."""
 MARK = re.compile(
     r"[;{(=)</!&.:\]SAD](?:"
     r"(?<=[;{])(?=\n|$)|(?<=\()(?:\w{0,40}\)[:;.{ ]?(?=\n|$)|\w?\) ?\{)|(?<==)(?: \[\]|> |=)|(?<=\));|"
     r"(?<=<)/\w{1,20}>|(?<=/)>|(?<=!)= |(?<=&)&|(?<=\.)\w{1,30}\(|(?<=:)= |(?<=\])\((?=\n|$)|"
     r"(?<=S)ELECT .{1,80} FROM |(?<=A)LTER TABLE |(?<=D)ELETE FROM )"
 )
-"""What only code holds. It begins with a set of characters, and each branch says which it is of: a search skips
-to the next of them, ten times as fast as one that tries each branch at each character.
+"""Text that occurs only in code. The pattern begins with a set of characters, and each branch with one of the set:
+the search skips to the next of them, ten times as fast as trying each branch at each character.
 """
 MARKS = ("{", "=", ";", "<", ">", "&")
 SQL = (b"SELECT ", b"ALTER TABLE ", b"DELETE FROM ")
 CALL = re.compile(r"\((?:(?<=[\w\]]\()|\w{0,40}\))")
-"""One of MARKS, of SQL or a CALL is in all that MARK finds, ..."""
+"""Every match of MARK holds one of MARKS, a word of SQL, or a CALL."""
 ERRORS = (b"rror", b"Exception", b"SIG", b"segfault")
-"""... and one of these in all that ERROR finds, or what `asks` looks for where there is a bracket or a colon."""
+"""Every match of ERROR holds one of these, or what `asks` searches for if there is a bracket or a colon."""
 ERROR = re.compile(r"Traceback \(most|(?<=\w)(?:Error|Exception)\b|error\[E\d|SIG(?:SEGV|ABRT|KILL)|segfault|panic: ")
 FILE = re.compile(
     r"\.(?<=[\w-].)(?:py|tsx?|jsx?|go|rs|java|kt|c|h|cc|cpp|cs|rb|php|vue|md|ya?ml|toml|json|sql|"
     r"css|html|swift|scala|sh|ini|cfg)\b"
 )
-"""How the name of a file of code ends."""
+"""Endings of the names of code files."""
 FOLDER = re.compile(r"/(?<=\w.)(?![^\s`'\"),.:;?])")
-"""How the name of a folder ends."""
+"""The ending of a folder's name."""

@@ -1,18 +1,17 @@
-"""What is a tier worth at a class of tasks, by what was measured? Pure.
+"""How far is a tier trusted at a class of tasks, by its measurements? Pure.
 
 0. no suite measured it, or the suite is undecided,
-   and live grades say something                   -> they take the suite's place in what follows
-1. a cloud tier, never measured                    -> allow: it is what the others are measured against
+   and there are live grades                       -> the live grades replace the suite in the cases below
+1. a cloud tier, never measured                    -> allow: the others are measured against it
 2. never measured                                  -> allow-with-verify; at high risk deny
-3. measured as something else than it is now, or
-   worse since then, as an alarm or the live grades
-   have it                                         -> stale: a deny stays a deny; the rest like 2
-   the preflight failed after that alarm           -> stale: deny, also where nothing is measured
-4. denied                                          -> deny: live grades bring nobody back
+3. it changed since it was measured, or became
+   worse, by an alarm or by its live grades        -> stale: a deny stays a deny; the rest like 2
+   the preflight failed after that alarm           -> stale: deny, even if nothing is measured
+4. denied                                          -> deny: live grades cannot undo that
 5. undecided, or too few samples for an allow      -> like 2
-6. allowed, but nobody knows what it is now        -> like 2
-7. allowed, and it is not loaded: it is what it was
-   when it last ran, as far as can be told         -> allow-with-verify
+6. allowed, but its present state is unknown       -> like 2
+7. allowed, but not loaded: most likely unchanged
+   since it last ran                               -> allow-with-verify
 8. allowed                                         -> allow
 """
 
@@ -26,7 +25,7 @@ from stoker.domain.tier import LIVE, ProfileRow, Tier, Verdict
 from stoker.request.decide.demotion import describe_demotion
 
 MIN_SAMPLES = 20
-"""An `allow` of fewer is none: with 20 of 20 passed the rate is above 0.84 (Wilson, 95 %)."""
+"""An `allow` needs at least so many samples: with 20 of 20 passed, the rate is above 0.84 (Wilson, 95 %)."""
 
 
 class Standing(NamedTuple):
@@ -35,9 +34,9 @@ class Standing(NamedTuple):
     """In a few words, for people."""
     is_stale: bool = False
     is_proved: bool = False
-    """An allow that was measured, of what runs."""
+    """An allow, measured for what runs now."""
     is_expected: bool = False
-    """An allow that was measured, of what is not loaded: most likely it will be proved as soon as it is."""
+    """An allow, measured for a serve that is not loaded: most likely `is_proved` once it is."""
 
 
 def standing(
@@ -51,10 +50,10 @@ def standing(
     live: ProfileRow | None = None,
     failed: tuple[str, ...] = (),
 ) -> Standing:
-    """`now`: what the tier's serve was found to be when it was last looked at, as it is configured; None: it never was.
-    `is_loaded`: that was this very process. `is_suspect`: its answers have become worse since it was measured.
-    `row`: of a suite. `live`: what became of grades of its answers. `failed`: gates that the preflight failed after an
-    alarm.
+    """`now`: the fingerprint of the tier's serve when it last ran as configured; None if it never did. `is_loaded`:
+    that was the process that runs now. `is_suspect`: its answers have become worse since it was measured. `row`: the
+    result of a suite. `live`: the result of grading its live answers. `failed`: gates that failed in the preflight
+    after an alarm.
     """
     doubt = Verdict.DENY if high_risk else Verdict.VERIFY
     if failed:  # 3
@@ -89,7 +88,7 @@ def standing(
 
 
 def worst(standings: Sequence[Standing]) -> Standing:
-    """Of the same tier at several classes, all of which count. It is proved if it is proved at each."""
+    """The worst standing of one tier at several classes. It is proved only if it is proved at each."""
     if len(standings) == 1:
         return standings[0]
     found = min(standings, key=lambda one: (_ORDER.index(one.verdict), one.is_proved, one.is_expected))
@@ -101,7 +100,7 @@ _ORDER = (Verdict.DENY, Verdict.VERIFY, Verdict.ALLOW)
 
 
 def _takes_the_place(live: ProfileRow, row: ProfileRow | None, tier: Tier) -> bool:
-    """A cloud that nobody measured is trusted until its grades have come to a verdict."""
+    """Whether live grades replace the suite's row. An unmeasured cloud tier is trusted until its grades decide."""
     if row is None:
         return _is_decided(live) or not tier.cloud
     return not _is_decided(row) and _is_decided(live)
@@ -120,5 +119,5 @@ def _seen(row: ProfileRow) -> str:
 
 
 def _is_of(row: ProfileRow, now: Fingerprint) -> bool:
-    """Whether the row counts: an identity that is not known is nobody's."""
+    """Whether the row was measured on what runs now. An unknown identity equals no other."""
     return bool(row.identity) and row.identity == now.identity and row.execution == now.execution

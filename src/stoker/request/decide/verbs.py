@@ -1,7 +1,7 @@
-"""The verbs with which something is asked for, and the nouns of what is made: tables, nothing else. Pure.
+"""The verbs of requests, and the nouns of what is made: tables, nothing else. Pure.
 
-Words are lower case. English mostly; for the high-risk classes German, French and Spanish as well, since there a miss
-is dear. `stoker.request.decide.asks` reads a text by them; what they weigh is learned.
+Words are lower case. Mostly English; for the high-risk classes also German, French and Spanish, because a miss is
+expensive there. `stoker.request.decide.asks` reads texts with these tables; the weights are learned.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import unicodedata
 from stoker.request.decide import languages
 
 _LEADS = b"\xcc\xcd"
-"""With one of these begins each accent (U+0300 to U+036F) in UTF-8, and nothing else that text holds."""
+"""Each accent (U+0300 to U+036F) begins with one of these bytes in UTF-8, and no other character of a text does."""
 
 
 def plain(text: str) -> str:
-    """Without accents, as people type in a hurry, and with the usual forms of letters and marks. Scripts that are no
-    alphabet keep theirs. An accent is removed by its first byte: what is left of it is no character.
+    """The text without accents, as people type in a hurry, and with the usual forms of letters and marks. Scripts
+    without an alphabet keep their accents. Removing an accent's first byte is enough: the rest is not a character.
     """
     if text.isascii():
         return text
@@ -25,7 +25,7 @@ def plain(text: str) -> str:
 
 
 def words(text: str) -> frozenset[str]:
-    """A table of words, as they stand between blanks."""
+    """A table of words, from a text with blanks between them."""
     return frozenset(text.split())
 
 
@@ -40,7 +40,7 @@ LEAD = words(
     "wir ich mochte peux pouvez tu vous puedes por favor later next finally again maybe before anything touching but "
     "up nice use today either or really still simply"
 )
-"""What may stand before the verb of an ask."""
+"""Words that may precede the verb of an ask."""
 
 ROLES: dict[str, frozenset[str]] = {
     "plan": _phrases(
@@ -104,7 +104,7 @@ ROLES: dict[str, frozenset[str]] = {
         "multiply,divide,subtract,expand,sum,write"
     ),
 }
-"""Verb, or verb and particle: what may be asked with it."""
+"""Verb, or verb and particle, to what may be asked with it."""
 for _role, _verbs in languages.ROLES.items():
     ROLES[_role] = frozenset(map(plain, ROLES.get(_role, ()))) | words(plain(_verbs))
 VERBS: dict[str, frozenset[str]] = {
@@ -136,7 +136,7 @@ NOUNS: dict[str, str] = {
     }.items()
     for word in words.split()
 }
-"""Noun: what kind of thing is made. Of a run of nouns the last counts: a test strategy is a strategy."""
+"""Noun to the kind of thing that is made. In a run of nouns the last counts: a test strategy is a strategy."""
 
 for _kind, _nouns in languages.NOUNS.items():
     NOUNS = {**dict.fromkeys(words(plain(_nouns)), _kind), **NOUNS}
@@ -146,6 +146,6 @@ PARTICLES = {
     "draw": words("up"), "turn": words("into"), "think": words("through"), "work": words("out"), "get": words("rid"),
     "sum": words("up"), "pull": words("out"),
 }  # fmt: skip
-"""Verb: what may follow it at a distance, and makes another verb of it."""
+"""Verb to particles that may follow it at a distance, and make it another verb."""
 CODE_HEADS = words("class function method script struct interface hook table")
-"""After these a noun is a name: "a class Roadmap"."""
+"""Words after which a noun is a name: "a class Roadmap"."""

@@ -1,8 +1,8 @@
-"""What was learned of tasks: a weight per feature and class; their sums make how likely each class is. Pure.
+"""Learned weights, one per feature and class. Their sums give the probability of each class. Pure.
 
-Multinomial logistic regression, and nothing between features: what a feature adds can be told. The weights of one
-feature are the digits of one integer, so a text costs one addition per feature instead of one per feature and class.
-They are put together when a feature is first met: most never are. What the text adds counts less the longer it is.
+The model is multinomial logistic regression without interactions, so the contribution of each feature can be shown. The
+weights of one feature are the digits of one integer: a text costs one addition per feature instead of one per feature
+and class. An integer is built when its feature first occurs; most never do. The longer a text, the less each counts.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from stoker.request.decide.features import (
 from stoker.request.decide.packed import Table
 
 SCALE = 24
-"""A weight of 1 is written as this: one signed byte holds weights up to 5.3."""
+"""The stored value of the weight 1: one signed byte holds weights up to 5.3."""
 USUAL = 100
 """Features of a text of usual length: each counts once."""
 _DIGIT = 4
-"""Bytes of one digit: the sum of more weights than a text can have fits in."""
+"""Bytes of one digit: large enough for the sum of all weights that a text can have."""
 _ZEROS = repeat(0)
 
 
 def share_of(size: int) -> float:
-    """What each feature of a text with so many counts: a long text is not surer than a short one, and of a few words
-    nothing is sure.
+    """How much each feature of a text with `size` features counts: a long text is not more certain than a short one,
+    and nothing is certain about a few words.
     """
     return min((USUAL / size) ** 0.5, 2.0) if size else 1.0
 
@@ -64,7 +64,7 @@ class _Words:
     def __init__(self, words: _Sums, affixes: _Sums) -> None:
         self._known = words
         self._met: dict[str, int] = {}
-        """Known words that were met. A word that has no weights is not remembered."""
+        """Cached digits of known words. A word without weights is not cached."""
         made = {str(name): affixes[name] for name in affixes.places}
         self._begins = {name[:-1]: digits for name, digits in made.items() if name[-1] == AFFIX}
         self._ends = {name[1:]: digits for name, digits in made.items() if name[0] == AFFIX}
@@ -91,7 +91,7 @@ class _Words:
 
 
 class Weights:
-    """`tables`: the weights of each feature, by table. Raises ValueError for a table that nobody knows, and for one of
+    """`tables`: the weights of each feature, by table. Raises ValueError for an unknown table, and for a table with
     another number of classes.
     """
 
@@ -117,7 +117,7 @@ class Weights:
         return self._words.of(seen.words) + self._next.of(neighbours(seen.sentences)) + self._signs.of(seen.signs)
 
     def likely(self, text: int, size: int, form: Collection[str] = ()) -> list[float]:
-        """The probability of each class, by the sum of a text that has `size` features, and by the form."""
+        """The probability of each class, from the sum of a text with `size` features and from its form."""
         forms = self._read_form(self._usual + self._form.of(form)) if form else self._no_form
         share = share_of(size) / SCALE
         sums = [share * one + other for one, other in zip(self._read_off(text), forms)]  # noqa: B905
@@ -130,7 +130,7 @@ class Weights:
         return tuple([one / SCALE for one in self._read_off(form)])
 
     def _read_off(self, total: int) -> tuple[int, ...]:
-        """The sum of each class, and as much as `_half` adds to each."""
+        """The sum of each class, plus what `_half` adds to each."""
         return self._digits.unpack_from((total + self._half).to_bytes(self._digits.size + 1, "little"))
 
     def _sums_of(self, name: str, table: Table) -> _Sums:

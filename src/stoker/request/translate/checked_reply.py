@@ -1,4 +1,4 @@
-"""A reply that passes through while a check looks at it: the client gets the serve's own bytes."""
+"""A reply that passes through while a check reads it: the client gets the serve's own bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stoker.request.translate.translate import READ_ANSWER
 
 
 class CheckedReply:
-    """Stands where an `AnswerTranslator` stands, and changes nothing. Raises nothing but from `translate_whole`."""
+    """Takes the place of an `AnswerTranslator`, and changes nothing. Only `translate_whole` raises."""
 
     __slots__ = ("_check", "_dialect", "_frames", "_inner", "_reader", "_sequence", "_usage", "rejected")
     content_type = b"text/event-stream; charset=utf-8"
@@ -83,7 +83,7 @@ class CheckedReply:
         return self._inner.next_sequence_number()
 
     def translate_whole(self, body: bytes) -> bytes:
-        """The body. Raises UpstreamError if it is no answer."""
+        """The body, unchanged. Raises UpstreamError if it is not an answer."""
         self._usage = check_answer(self._dialect, body)
         payload = loose(body)
         if isinstance(payload, dict):

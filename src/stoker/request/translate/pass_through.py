@@ -1,9 +1,9 @@
-"""What has to change in a request that otherwise passes through, byte for byte. Each change has a word.
+"""The few changes to a request that otherwise passes through byte for byte. Each change has a word.
 
 dropped:billing_header    Messages to a local model: the system block that differs with each request
 dropped:thinking          to Anthropic: thinking that it did not sign; to OpenAI: reasoning that it did not encrypt
 
-Nothing is parsed unless a look at the bytes says that it may be there; what is not concerned keeps its bytes.
+A body is parsed only if a search of its bytes finds that a change may be needed; all other fields keep their bytes.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _OURS = OURS.encode()
 _fields = msgspec.json.Decoder(dict[str, Raw])
 _list = msgspec.json.Decoder(list[Raw])
 _SIGNED = {Dialect.MESSAGES: ("messages", "signature"), Dialect.RESPONSES: ("input", "encrypted_content")}
-"""Where signed thinking stands: the list of turns or items, and the field that holds the signature."""
+"""Where signed thinking is: the list of turns or items, and the field with the signature."""
 
 
 def adapt_body(body: bytes, traits: Capabilities, may_name_images: bool = True) -> tuple[bytes, tuple[str, ...]]:
-    """The body to send, and what was changed. The body is valid JSON, `may_name_images` what `peek` said of it.
+    """The body to send, and what was changed. `body` is valid JSON; `may_name_images` is from its `BodyFields`.
 
     Raises ClientError 400 `image_url_refused`.
     """
@@ -44,7 +44,7 @@ def adapt_body(body: bytes, traits: Capabilities, may_name_images: bool = True) 
 
 
 def is_plain(traits: Capabilities) -> bool:
-    """Whether nothing is ever changed, whatever the body: it is only refused for the addresses of images."""
+    """Whether no body is ever changed for this serve. A body may still be refused for the URLs of images."""
     return traits.dialect is not Dialect.MESSAGES if traits.local else traits.dialect not in _SIGNED
 
 

@@ -1,12 +1,12 @@
 """A prompt made fit for one serve, pass by pass. Each pass gives a new prompt and touches one thing.
 
-thinking     seals are opened; what is signed wrongly, or by nobody whom the target believes, goes
-billing      a local model does not see the block that differs with each request
-results      every call gets its result in the next turn of the user, every result belongs to a call
-system       system turns in mid-conversation stay where they are: as turns, or as text of the user
-images       an address goes only to who may have it
-user         a user's id that OpenAI takes
-names, ids   as the target takes them
+thinking     opens sealed thinking; removes thinking whose signature is wrong, or means nothing to the target
+billing      removes the block that differs with each request, for local models
+results      gives every call a result in the user's next turn, and turns results without a call into text
+system       keeps system turns in mid-conversation where they are: as turns, or as text of the user
+images       refuses image URLs that the target must not fetch
+user         makes the user's id one that OpenAI accepts
+names, ids   makes names and ids acceptable to the target
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from stoker.request.translate.neutral.gaps import Losses
 from stoker.request.translate.neutral.thinking import OURS, ThinkingSigner
 
 BILLING = "x-anthropic-billing-header"
-"""How the line begins in which Claude Code names its version and a hash of the request; a block of its own."""
+"""Beginning of the line, a block of its own, in which Claude Code sends its version and a hash of the request."""
 _USER_LENGTH = 64
 _NO_RESULT = "(no result: the call was not answered)"
 
 
 class Fit(NamedTuple):
-    """What the passes know: the serve, who signs, and where losses are told."""
+    """What the passes work with: the serve's capabilities, the signer of thinking, and the record of losses."""
 
     traits: Capabilities
     signer: ThinkingSigner
@@ -56,7 +56,7 @@ Pass = Callable[[Prompt, Fit], Prompt]
 
 
 def prepare(prompt: Prompt, fit: Fit) -> tuple[Prompt, dict[str, str]]:
-    """The prompt as the serve takes it, and the tools' own names by the ones they got. Raises ClientError 400."""
+    """The prompt as the serve accepts it, and the tools' original names by their new ones. Raises ClientError 400."""
     for one in PASSES:
         prompt = one(prompt, fit)
     return names(prompt, fit)
@@ -66,8 +66,8 @@ def prepare(prompt: Prompt, fit: Fit) -> tuple[Prompt, dict[str, str]]:
 
 
 def thinking(prompt: Prompt, fit: Fit) -> Prompt:
-    """1. a seal of ours is opened  2. a signature of ours must fit its text  3. Anthropic takes only its own
-    4. to Messages of other makers all thinking is signed by us  5. elsewhere a signature means nothing
+    """1. Stoker's own seal is opened  2. Stoker's own signature must fit its text  3. Anthropic accepts only its own
+    4. for Messages of other makers Stoker signs all thinking  5. for other dialects a signature means nothing
     """
     if not any(isinstance(block, Thinking | Redacted) for turn in prompt.turns for block in turn.blocks):
         return prompt
@@ -133,14 +133,14 @@ def billing(prompt: Prompt, fit: Fit) -> Prompt:
 
 
 def unbilled(text: str) -> str:
-    """The text without that line."""
+    """The text without the billing line."""
     return text.partition("\n")[2].lstrip("\n") if text.startswith(BILLING) else text
 
 
 def results(prompt: Prompt, fit: Fit) -> Prompt:
     """1. calls whose next user turn has no result for them get one that says so
     2. a result whose call is not in the turn before becomes text
-    3. a system turn between calls and their results goes behind the results
+    3. a system turn between calls and their results is moved behind the results
     """
     turns: list[Turn] = []
     wanted: list[ToolCall] = []
@@ -201,13 +201,16 @@ def _as_text(result: ToolResult) -> list[Block]:
 
 
 def system(prompt: Prompt, fit: Fit) -> Prompt:
-    """1. those that open the conversation stay, as one turn where the template has only one
-    2. behind a user's turn its text joins that turn: in the last result's if the turn holds nothing else, so that it
-       stays a turn of tools
-    3. elsewhere it stays a turn where the template has one there
-    4. and is a turn of the user where not
+    """What becomes of a system turn:
 
-    Never to the front: that would change the prompt's beginning each time. Turns of the user in a row are one.
+    1. at the beginning of the conversation it stays; all of these become one turn if the template allows only one
+    2. after a turn of the user, its text joins that turn: the last result if the turn holds only results, so that it
+       stays a turn of tools
+    3. elsewhere it stays, if the template allows a system turn there
+    4. otherwise it becomes a turn of the user
+
+    It is never moved to the front: that would change the beginning of the prompt each time, and miss the prefix cache.
+    Consecutive turns of the user are joined.
     """
     if not fit.traits.local:
         return prompt
@@ -281,7 +284,7 @@ def prefill(prompt: Prompt, fit: Fit) -> Prompt:
 
 
 def names(prompt: Prompt, fit: Fit) -> tuple[Prompt, dict[str, str]]:
-    """Names that the target does not take get shorter ones; the second value leads back."""
+    """Shortens names that the target does not accept. The second value maps the new names to the original ones."""
     length = fit.traits.name_length
     used = {tool.name for tool in prompt.tools}
     used |= {block.name for turn in prompt.turns for block in turn.blocks if isinstance(block, ToolCall)}
@@ -302,8 +305,8 @@ def names(prompt: Prompt, fit: Fit) -> tuple[Prompt, dict[str, str]]:
 
 
 def user(prompt: Prompt, fit: Fit) -> Prompt:
-    """A user's id that OpenAI takes: a long one (Claude Code's has some 200 letters) becomes its hash, which still
-    tells one user from another (https://github.com/maximhq/bifrost/pull/1000).
+    """Makes the user's id one that OpenAI accepts: a long one (Claude Code's has about 200 letters) becomes its hash,
+    which still tells users apart (https://github.com/maximhq/bifrost/pull/1000).
     """
     id = prompt.settings.get("user")
     if fit.traits.local or fit.traits.dialect is Dialect.MESSAGES or not isinstance(id, str) or len(id) <= _USER_LENGTH:

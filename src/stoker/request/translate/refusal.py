@@ -1,4 +1,4 @@
-"""A serve's 4xx, to be told in the caller's dialect: its own words, its own status."""
+"""A serve's 4xx as an error for the client: the serve's message and status, in the client's dialect."""
 
 from __future__ import annotations
 

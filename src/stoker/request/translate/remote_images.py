@@ -1,6 +1,6 @@
-"""Images that a request gives by their address: where they stand, and the body with the images in their place.
+"""Images that a request gives by URL: finds the URLs, and replaces them with the images.
 
-What a model wrote as the arguments of a call is data, also where it looks like an image.
+The arguments of a call are data that a model wrote, even if they look like an image.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FILES = ("video_url", "audio_url", "file_url")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 _KEYS = (b'"url"', b'"image_url"', b'"source"', b'"video_url"', b'"audio_url"', b'"file_url"')
 _TEXT = re.compile(rb'\s*:\s*"(?!data:)', re.IGNORECASE)
-"""What follows a key whose value is a text, and no data URI."""
+"""What follows a key whose value is a string, but not a data URI."""
 _ESCAPED_LETTER = re.compile(rb"\\u00[4-7]")
 _BLANKS = re.compile(r"[\x00-\x20]+")
 _fields = msgspec.json.Decoder(dict[str, Raw])
@@ -30,8 +30,8 @@ _list = msgspec.json.Decoder(list[Raw])
 
 
 def addresses(dialect: Dialect, body: bytes) -> list[str]:
-    """The different http(s) addresses of images in a request, in their order, as they stand there. Raises nothing:
-    what is no request has none.
+    """The distinct http(s) URLs of images in a request, in order, exactly as written. Never raises: a body that is not
+    a request has none.
     """
     if not may_hold(body):
         return []
@@ -41,8 +41,8 @@ def addresses(dialect: Dialect, body: bytes) -> list[str]:
 
 
 def inlined(dialect: Dialect, body: bytes, found: Mapping[str, tuple[str, str]]) -> bytes:
-    """The body with images instead of their addresses. `found`: media type and base64 data by address; an address
-    that is not in it stays. Turns without such an image keep their bytes, and so do all other fields.
+    """The body with images instead of their URLs. `found`: media type and base64 data by URL; a URL that is not in it
+    stays. Turns without such an image and all other fields keep their bytes.
     """
     name, fields, turns = _split(dialect, body)
     changed = False
@@ -59,11 +59,11 @@ def inlined(dialect: Dialect, body: bytes, found: Mapping[str, tuple[str, str]])
 
 
 def may_hold(text: bytes) -> bool:
-    """Whether it is worth to look for addresses of images in this JSON. Never wrong where it says no.
+    """Whether this JSON may hold URLs of images. False is certain.
 
-    Every request is looked at: what is searched for is plain bytes, which is a hundred times as fast as a pattern.
+    This runs for every request, so it searches for plain bytes: a hundred times as fast as a pattern.
     """
-    if b"\\u00" in text and _ESCAPED_LETTER.search(text) is not None:  # any key may be hidden that way
+    if b"\\u00" in text and _ESCAPED_LETTER.search(text) is not None:  # an escape may hide any key
         return True
     for key in _KEYS:
         at = text.find(key)
@@ -75,7 +75,7 @@ def may_hold(text: bytes) -> bool:
 
 
 def image_parts(value: Any) -> Iterator[dict[str, Any]]:
-    """The parts below `value` that are images, in their order, at any depth. A part may be changed once it is given."""
+    """The parts below `value` that are images, in order, at any depth. The caller may change a part once it has it."""
     left = [value]
     while left:
         found = left.pop()
@@ -89,8 +89,8 @@ def image_parts(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def files_elsewhere(value: Any) -> Iterator[str]:
-    """Fields below `value` that name a file which an engine would have to get from somewhere: a video, an audio, a
-    document by its address, an image by another scheme than http (`file:`). Images by http are `remote_in`'s.
+    """Fields below `value` with a URL from which an engine would have to fetch a file: a video, audio, a document, or
+    an image with another scheme than http (`file:`). `remote_in` finds images by http.
     """
     left = [value]
     while left:
@@ -119,14 +119,14 @@ def _is_elsewhere(url: str) -> bool:
 
 
 def remote_in(part: dict[str, Any]) -> list[tuple[str, str]]:
-    """(field of the part, address) for each address that the part holds; empty: it has none, or a data URI."""
+    """(field of the part, URL) for each remote URL in the part; empty if it has none, or a data URI."""
     given = ((name, part.get(name)) for name in _HOLDERS)
     urls = ((name, value.get("url") if isinstance(value, dict) else value) for name, value in given)
     return [(name, url) for name, url in urls if isinstance(url, str) and _is_remote(url)]
 
 
 def _split(dialect: Dialect, body: bytes) -> tuple[str, dict[str, Raw], list[Raw]]:
-    """Name of the field that holds the turns, all fields, and the turns; without turns, all of it empty."""
+    """The name of the field that holds the turns, all fields, and the turns; all empty if there are no turns."""
     name = _TURNS.get(dialect, "")
     try:
         fields = _fields.decode(body)
@@ -153,7 +153,7 @@ def _image(given: Any, name: str, media_type: str, data: str) -> Any:
 
 
 def _is_image(part: dict[str, Any]) -> bool:
-    """vLLM takes a part without a type for what its fields say."""
+    """Whether a part is an image. vLLM derives the type of a part without one from its fields."""
     kind = part.get("type")
     return kind in _IMAGES if isinstance(kind, str) else kind is None and "image_url" in part
 
@@ -164,5 +164,5 @@ def _arguments(part: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _is_remote(url: str) -> bool:
-    """Python's own reading of addresses, which engines use, passes over blanks in front and line ends anywhere."""
+    """Whether it is http(s) to Python's URL parser, which engines use: it ignores leading blanks and all line ends."""
     return url[:5].lower() != "data:" and _BLANKS.sub("", url)[:6].lower().startswith(("http:", "https:"))

@@ -1,5 +1,5 @@
-"""The serve's answer in the client's own words: names that were shortened, tools that were made functions, and
-arguments that came as a string in a string.
+"""Undoes in an answer what `prepare` did to the request: restores shortened names and tools that became functions, and
+unwraps arguments that came as a string within a string.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from stoker.request.translate.neutral.json_text import loose
 
 
 class AnswerRestorer:
-    """`names`: the tools' own names by the ones the serve was given; `custom`: tools that take any text (their own
-    names), which the serve was given as functions with one argument `input`. Blocks come one at a time.
+    """`names`: the tools' original names by those that the serve got. `custom`: original names of tools that take free
+    text, which the serve got as functions with one argument `input`. Expects one block at a time.
     """
 
     __slots__ = ("_custom", "_held", "_is_string", "_names", "_start")
@@ -20,9 +20,9 @@ class AnswerRestorer:
         self._names = names
         self._custom = custom
         self._held: list[str] | None = None
-        """What the open call of a custom tool was given so far."""
+        """Arguments so far of the open call of a custom tool."""
         self._start: list[str] | None = None
-        """What the open call of another tool was given, as long as it may be a string; then it is held too."""
+        """Arguments so far of the open call of another tool; held back as long as they may be a string."""
         self._is_string = False
 
     def feed(self, event: Event) -> list[Event]:
@@ -51,11 +51,11 @@ class AnswerRestorer:
         return [event]
 
     def _begin(self, at: int) -> list[Event]:
-        """Arguments go on as soon as they are seen to be no string."""
+        """Passes arguments on as soon as they cannot be a string."""
         assert self._start is not None
         if self._is_string:
             return []
-        first = self._start[-1].lstrip(" \t\r\n")[:1]  # all before it are blanks
+        first = self._start[-1].lstrip(" \t\r\n")[:1]  # only blanks come before it
         self._is_string = first == '"'
         if not first or self._is_string:
             return []
@@ -63,7 +63,7 @@ class AnswerRestorer:
         return [Grew(at, text)]
 
     def restore_whole(self, answer: Answer) -> None:
-        """The same for an answer that was not streamed; changes it."""
+        """The same for a whole answer, which it changes in place."""
         for block in answer.blocks:
             if isinstance(block, ToolCall):
                 block.name = self._names.get(block.name, block.name)
@@ -75,7 +75,7 @@ class AnswerRestorer:
 
 
 def once(arguments: str) -> str:
-    """What a string holds, if that is an object; other arguments as they are."""
+    """The object inside a string, if the arguments are such a string; other arguments unchanged."""
     found = loose(arguments) if arguments.lstrip(" \t\r\n")[:1] == '"' else None
     return found if isinstance(found, str) and isinstance(loose(found), dict) else arguments
 

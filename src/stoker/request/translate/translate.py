@@ -98,7 +98,7 @@ PATHS = {
 
 
 class Written(NamedTuple):
-    """A request in the serve's dialect, with what leads its answer back."""
+    """A request in the serve's dialect, and what is needed to translate its answer back."""
 
     asked: Prompt
     body: bytes
@@ -107,14 +107,14 @@ class Written(NamedTuple):
 
 
 def read_prompt(dialect: Dialect, body: bytes) -> tuple[Prompt, Losses]:
-    """What a client asks, and what was lost in reading. Raises ClientError 400."""
+    """Reads a client's request: the prompt, and what was lost. Raises ClientError 400."""
     losses = Losses()
     return READ_PROMPT[dialect](body, losses), losses
 
 
 def write_prompt(prompt: Prompt, read_losses: Losses, traits: Capabilities, signer: ThinkingSigner) -> Written:
-    """The request as the serve gets it. Raises ClientError 400: an address of an image that may not be fetched, or
-    (where the translation is strict) anything that would be lost.
+    """Writes the request for the serve. Raises ClientError 400 for an image URL that may not be fetched, and, if the
+    translation is strict, for anything that would be lost.
     """
     losses = Losses()
     losses.codes.update(read_losses.codes)
@@ -126,8 +126,8 @@ def write_prompt(prompt: Prompt, read_losses: Losses, traits: Capabilities, sign
 
 
 class AnswerTranslator:
-    """The answer's way back. For a stream it stands where pass-through has its `StreamReader`: `feed` gives the bytes
-    to send now. Raises nothing but from `translate_whole`. `changes` say what was done to the request.
+    """Translates an answer back. For a stream it takes the place of pass-through's `StreamReader`: `feed` returns the
+    bytes to send now. Only `translate_whole` raises. `changes`: what was done to the request.
     """
 
     __slots__ = (
@@ -159,7 +159,7 @@ class AnswerTranslator:
     is_encoded = False
     failure = None
     includes_error = True
-    """An error of the serve's stream has been told in the client's dialect."""
+    """An error in the serve's stream was already written in the client's dialect."""
 
     def __init__(
         self,
@@ -173,14 +173,14 @@ class AnswerTranslator:
         self.changes = changes
         self._upstream_messages = upstream_messages or UpstreamMessages()
         self.rejected: UpstreamError | None = None
-        """The check found the answer wrong: what came since, and what was held, is not let out. `error` is set then."""
+        """The check found the answer wrong: nothing held or received since is sent. `error` is then set."""
         self._check = check
         self.losses = Losses()
         """What was lost of the answer so far."""
         self.usage = Usage()
         self.is_meaningful = False
         self.has_content = False
-        """Whether anything of an answer came, be it held back."""
+        """Whether any part of an answer came, even if it is held back."""
         self.error: dict[str, Any] | None = None
         self._upstream = upstream
         self._reader = READ_ANSWER[upstream](self.losses)
@@ -192,25 +192,25 @@ class AnswerTranslator:
         self._frames = FrameSplitter()
         self._tokens = Tokens()
         self._began = Began("", "")
-        """Held until something follows it, so that it carries what is known of usage by then; some serves begin without
-        it.
+        """The first event, held until another follows, so that it carries the usage known by then: some serves report
+        none at first.
         """
         self._has_begun = False
         self._opened = 0
-        """Blocks that went out, and among them calls."""
+        """How many blocks were sent, and how many of them are calls."""
         self._calls = 0
         self._muted: set[int] | None = None
-        """Where an answer goes on: blocks of the new reply that are no calls."""
+        """When a second reply continues the answer: its blocks that are not calls, which are left out."""
         self._pending = b""
         self._is_over = False
 
     @property
     def can_continue(self) -> bool:
-        """Whether another reply may give the calls of this answer: text of it went out, and no call."""
+        """Whether a second reply may supply the calls of this answer: text of it was sent, but no call."""
         return self._has_begun and self._calls == 0
 
     def continue_with(self, check: Check | None) -> None:
-        """Another reply of the serve follows, whose calls are those of this answer; what else it says is left out."""
+        """A second reply of the serve follows. Its calls become those of this answer; the rest of it is left out."""
         self.rejected, self.error = None, None
         self._check = check
         self._reader = READ_ANSWER[self._upstream](self.losses)
@@ -234,13 +234,13 @@ class AnswerTranslator:
             payload = loose(frame)
             if isinstance(payload, dict):
                 events = self._reader.read(payload)
-                if events and isinstance(events[0], Failed):  # a reader gives it alone
+                if events and isinstance(events[0], Failed):  # a reader returns it as the only event
                     self.error = payload if is_error(payload) else {"error": failure_of(payload)}
                 self._write(events, out)
         return b"".join(out)
 
     def has_ended(self) -> bool:
-        """Whether the answer came to its own end; what is left to say then is `take_rest`."""
+        """Whether the answer ended properly; `take_rest` then returns the bytes that are still to be sent."""
         if not self._is_over:
             out: list[bytes] = []
             self._write(self._reader.finish(), out)
@@ -255,12 +255,12 @@ class AnswerTranslator:
         return int(getattr(self._writer, "sequence", 0))
 
     def describe_changes(self) -> bytes:
-        """What was done to request and answer, for `x-stoker-translation`."""
+        """The changes to request and answer, for `x-stoker-translation`."""
         lost = (f"lossy:{code}" for code in self.losses.codes)
         return ",".join(dict.fromkeys((*self.changes, *lost))).encode()
 
     def translate_whole(self, body: bytes) -> bytes:
-        """An answer that was not streamed. Raises UpstreamError if it is none."""
+        """Translates a whole answer. Raises UpstreamError if the body is not an answer."""
         payload = loose(body)
         if not isinstance(payload, dict):
             raise no_answer("is not a JSON object")
@@ -291,7 +291,7 @@ class AnswerTranslator:
             self.rejected, self.error = rejection(check), {}
 
     def _unmuted(self, events: Iterable[Event], muted: set[int]) -> Iterable[Event]:
-        """Of a reply with which an answer goes on: its calls, its end, and what it cost."""
+        """Of a second reply that continues the answer: its calls, its end and its usage."""
         for event in events:
             if self.rejected is not None:
                 return
@@ -310,7 +310,7 @@ class AnswerTranslator:
                     yield event
 
     def _put(self, event: Event, out: list[bytes]) -> None:
-        """Into the client's dialect; the beginning waits until something follows it."""
+        """Writes an event in the client's dialect; the first event waits until another follows."""
         self._note(event)
         if isinstance(event, Opened):
             self._opened += 1
@@ -336,7 +336,7 @@ class AnswerTranslator:
                 self._is_over = True
 
     def _tally(self, event: Event) -> None:
-        """Usage counts also of an answer that is not let out, and so does that anything came."""
+        """Notes usage, and that something came, even for an answer that is not sent."""
         match event:
             case Counted(tokens=tokens) | Began(tokens=Tokens() as tokens):
                 self._count(tokens)
@@ -350,6 +350,6 @@ class AnswerTranslator:
 
 
 def rejection(check: Check) -> UpstreamError:
-    """Of an answer that was proved wrong."""
+    """The error for an answer that the check proved wrong."""
     text = f"the model's answer failed verification: {', '.join(check.failed_checks()) or 'no reason was kept'}"
     return UpstreamError(text, code=REJECTED)
