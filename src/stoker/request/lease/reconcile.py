@@ -6,8 +6,9 @@
     2. a swap whose target no request waits for any more is called off while its victims drain; later it is cancelled,
        but only if requests wait for another serve of the slot
     3. ready serves grant their waiters in the order of `waiting_order`; if no place is free, preemptible leases are cut
-    4. stopped serves with waiters are started: `eviction` says which residents must stop, `eviction_time` whether they
-       may stop now; one more replica of a serve is started, once its waiting requests have paid for it
+    4. stopped serves with waiters, and those that are to be loaded, are started: `eviction` says which residents must
+       stop, `eviction_time` whether they may stop now; a preload is dropped once another serve of the slot was used;
+       one more replica of a serve is started, once its waiting requests have paid for it
     5. serves that were idle for `idle_unload` are stopped; a slot that was idle for `idle_serve_after` returns to its
        `idle_serve`, if another serve was used in its place
     6. preemptible leases of victims are cut. A drain is over when no lease is left, or at its deadline (the remaining
@@ -131,6 +132,9 @@ class Reconciler(ReplicaSteps):
             return commands
         needed = [s for s in slot_state.serves if s.phase is ServePhase.STOPPED and _is_needed(s)]
         for state in sorted(needed, key=_start_order(now)):
+            if _is_stale_preload(state, now):
+                state.wanted = False
+                continue
             if now < state.backoff_until:
                 times.append(state.backoff_until)
                 continue
@@ -223,6 +227,14 @@ def _first_key(state: ServeState) -> str:
 
 def _is_needed(state: ServeState) -> bool:
     return bool(state.queue or state.wanted) and not state.removed and not state.parked
+
+
+def _is_stale_preload(state: ServeState, now: float) -> bool:
+    """Whether only a preload wants it, and another serve of its slot was used since that was asked for."""
+    asked_at = state.preload_asked_at
+    if asked_at is None or asked_at >= now or state.queue:
+        return False
+    return any(other is not state and other.was_used_since(asked_at) for other in state.slot_state.serves)
 
 
 def _start_order(now: float) -> Callable[[ServeState], tuple[bool, bool, float, float, str]]:
