@@ -26,7 +26,7 @@ class ScheduleMetrics(NamedTuple):
     cached: float | None
     """Share of the prompts' tokens that was not read again; None: prompts have no tokens."""
     fairness: float
-    """Jain's index over keys: 1 if all spend the same share of their time being served."""
+    """Jain's index over keys: 1 if all spend the same share of their time being served; refused ones none."""
     failed: int
     """Requests that were refused or cut."""
 
@@ -43,6 +43,7 @@ def measure(trace: Trace, result: SimulationResult) -> ScheduleMetrics:
     for id, one in result.requests.items():
         request = trace.requests[id]
         if one.started is None or one.ended is None:
+            shares[request.key].append((0.0, 1.0))
             continue
         wait, served = one.started - one.arrived, one.ended - one.started
         waits.append(wait)

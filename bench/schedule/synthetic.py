@@ -71,8 +71,9 @@ def conversations(seed: int, turns: int) -> Trace:
 
 
 def small_instance(seed: int) -> ScheduleInstance:
-    """Two or three slots, one or two serves more than that, 8 to 24 requests, some in bursts. The first comes at 0, so that
-    somebody has to wait.
+    """Two or three slots, one or two serves more than that, 8 to 24 requests, some in bursts.
+
+    The first comes at 0, so that somebody has to wait.
     """
     random = Random(seed)
     slots = random.choice((2, 2, 3))
