@@ -111,6 +111,9 @@ class Stage:
         self.take(self.scheduler.on_switch(self._next, name, self.now, drain))
         return self._next
 
+    def preload(self, name: str) -> None:
+        self.take(self.scheduler.on_preload(name, self.now))
+
     def unload(self, name: str, drain: float | None = None) -> int:
         self._next += 1
         self.take(self.scheduler.on_unload(self._next, name, self.now, drain))

@@ -219,6 +219,62 @@ def test_an_idle_serve_stays_unprotected_if_its_eviction_fails() -> None:
     assert [swap.target for swap in stage.swaps] == ["b"]
 
 
+def preloaded(*serves: Serve, memory: int | None = None) -> Stage:
+    """A slot in which `b` was preloaded, and nobody has used it."""
+    stage = stage_of(*serves, memory=memory)
+    stage.preload("b")
+    stage.ready(1.0)
+    return stage
+
+
+def test_a_preloaded_serve_stays_until_somebody_has_used_it() -> None:
+    stage = preloaded()
+    stage.to(stage.now + 1000.0)
+    assert (stage.phase("b"), stage.swaps) == ("ready", [])
+    stage.served(stage.request("b"), "b")
+    stage.to(stage.now + 59.0)
+    assert stage.phase("b") == "ready"
+    stage.to(stage.now + 1.0)
+    assert [(swap.target, swap.victims) for swap in stage.swaps] == [("home", ("b",))]
+
+
+def test_a_preloaded_serve_stays_after_a_restart_too() -> None:
+    stage = preloaded()
+    stage.take(stage.scheduler.on_restart("b", stage.now, "wedged"))
+    stage.ready()
+    stage.ready(1.0)
+    stage.to(stage.now + 1000.0)
+    assert (stage.phase("b"), stage.swaps) == ("ready", [])
+
+
+def test_a_preloaded_serve_that_was_used_before_a_restart_is_replaced() -> None:
+    stage = preloaded()
+    stage.served(stage.request("b"), "b")
+    stage.take(stage.scheduler.on_restart("b", stage.now, "wedged"))
+    stage.ready()
+    stage.ready(1.0)
+    stage.to(stage.now + 60.0)
+    assert [swap.target for swap in stage.swaps] == ["home"]
+
+
+def test_each_preload_counts_anew() -> None:
+    stage = preloaded()
+    stage.served(stage.request("b"), "b")
+    stage.unload("b")
+    stage.ready()
+    stage.to(stage.now + 1.0)
+    stage.preload("b")
+    stage.ready(1.0)
+    stage.to(stage.now + 1000.0)
+    assert (stage.phase("b"), stage.swaps) == ("ready", [])
+
+
+def test_a_preloaded_serve_stays_where_the_idle_serve_fits_beside_it() -> None:
+    stage = preloaded(serve("home", memory=10), serve("b", memory=10), memory=20)
+    stage.to(stage.now + 60.0)
+    assert [(swap.target, swap.victims) for swap in stage.swaps] == [("home", ())]
+
+
 def test_where_it_fits_beside_the_others_nobody_is_stopped() -> None:
     sizes = (serve("home", memory=10), serve("b", memory=10), serve("c", memory=20))
     stage = stage_of(*sizes, memory=20)

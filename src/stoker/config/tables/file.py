@@ -188,8 +188,8 @@ class SlotTable(Section):
     baseline: Name | None = setting(None, "The known-good serve that is loaded if a switch and its rollback both fail.")
     idle_serve: Name | None = setting(
         None,
-        "The serve that the slot returns to after another one was loaded for a request. An operator's `slot switch` or "
-        "`serves down` cancels the return.",
+        "The serve that the slot returns to when it is idle, after a request used another one. An operator's "
+        "`slot switch` or `serves down` cancels the return.",
     )
     idle_serve_after: SomeDuration = setting(
         "60s", "Time without a request in the slot after which it returns to `idle_serve`."
@@ -318,7 +318,9 @@ class ServeTable(Section):
     memory: Size | None = setting(None, "Memory that it needs. Required if its slot has `memory`.")
     keep_loaded: bool = setting(False, "Loaded at the start, and never swapped out.")
     preload: bool = setting(
-        False, "Loaded at the start, if nothing has to be stopped for it; later it may be swapped out."
+        False,
+        "Loaded at the start, if nothing has to be stopped for it; later it may be swapped out. An `idle_serve` does "
+        "not replace it before a request has used it.",
     )
     evict_cost: Annotated[float, Field(gt=0, le=1e9)] | None = setting(
         None,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from stoker.request.lease.state import ServeState
+from stoker.request.lease.state import LoadReason, ServeState
 from stoker.request.lease.timing import timing
 from stoker.request.lease.waiter import Want
 
@@ -53,7 +53,7 @@ def may_evict(target: ServeState, victims: tuple[ServeState, ...], now: float) -
         overdue_at = foreground[0].since + limits.max_wait
     if now >= overdue_at:
         return EvictionTime(True, now, "max_wait")  # 3
-    protected = [v for v in victims if not v.is_unused_idle_serve()]
+    protected = [v for v in victims if not v.is_unused(LoadReason.IDLE)]
     settled_at = max((v.ready_since + timing(v).min_residency for v in protected), default=now)
     if now < settled_at:
         return EvictionTime(False, min(settled_at, overdue_at), "min_residency")  # 4

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from stoker.request.lease.eviction import Never, Victims, victims_for
 from stoker.request.lease.phases import ServePhase
-from stoker.request.lease.state import ReplicaSet, ServeState
+from stoker.request.lease.state import LoadReason, ReplicaSet, ServeState
 from stoker.request.lease.timing import measured_swap_time, timing
 
 
@@ -172,7 +172,7 @@ def _is_open_to_extra(state: ServeState, now: float) -> bool:
 
 
 def _evictable_at(victim: ServeState, target: ServeState) -> float:
-    if victim.is_unused_idle_serve():
+    if victim.is_unused(LoadReason.IDLE):
         return 0.0
     residency_ends = victim.ready_since + timing(victim).min_residency
     return max(residency_ends, victim.unused_since + timing(target).linger)

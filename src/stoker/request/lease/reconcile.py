@@ -6,10 +6,11 @@
     2. a swap whose target no request waits for any more is called off while its victims drain; later it is cancelled,
        but only if requests wait for another serve of the slot
     3. ready serves grant their waiters in the order of `waiting_order`; if no place is free, preemptible leases are cut
-    4. stopped serves with waiters are started: `eviction` says which residents must stop, `eviction_time` whether they
-       may stop now; one more replica of a serve is started, once its waiting requests have paid for it
+    4. stopped serves with waiters, and those that are to be loaded, are started: `eviction` says which residents must
+       stop, `eviction_time` whether they may stop now; a preload is dropped once another serve of the slot was used;
+       one more replica of a serve is started, once its waiting requests have paid for it
     5. serves that were idle for `idle_unload` are stopped; a slot that was idle for `idle_serve_after` returns to its
-       `idle_serve`, if a request has replaced it
+       `idle_serve`, if another serve was used in its place
     6. preemptible leases of victims are cut. A drain is over when no lease is left, or at its deadline (the remaining
        leases are cut): then the swap runs
     7. waiters whose serve has to stop wait for its load from now on; the next time at which any of this can change
@@ -131,6 +132,9 @@ class Reconciler(ReplicaSteps):
             return commands
         needed = [s for s in slot_state.serves if s.phase is ServePhase.STOPPED and _is_needed(s)]
         for state in sorted(needed, key=_start_order(now)):
+            if _is_stale_preload(state, now):
+                state.wanted = False
+                continue
             if now < state.backoff_until:
                 times.append(state.backoff_until)
                 continue
@@ -152,7 +156,7 @@ class Reconciler(ReplicaSteps):
             eviction = may_evict(state, victims, now)
             if not eviction.now:
                 return eviction.at
-        state.loaded_for = LoadReason.REQUEST
+        state.loaded_for = state.load_reason()
         is_switch = any(w.want is Want.SWITCH for w in state.queue.values())
         slot = state.slot_state.slot
         state.slot_state.has_left_idle_serve = slot.idle_serve not in (None, state.name) and not is_switch
@@ -174,7 +178,8 @@ class Reconciler(ReplicaSteps):
 
     def _return_to_idle_serve(self, slot_state: SlotState, now: float, times: list[float]) -> None:
         """1 nothing to return to  2 it may not start  3 something is in use, or under way  4 not yet, or it failed to
-        start a short time ago  5 it cannot fit  6 load it
+        start a short time ago  5 it cannot fit  6 a preloaded serve would have to stop that nobody has used yet
+        7 load it
         """
         target = next((s for s in slot_state.serves if s.name == slot_state.slot.idle_serve), None)
         if target is None or target.phase is ServePhase.READY or target.removed or self.closing:
@@ -190,11 +195,11 @@ class Reconciler(ReplicaSteps):
             times.append(due)  # 4
             return
         fit = victims_for(target)
-        if isinstance(fit, Victims):
-            target.loaded_for = LoadReason.IDLE
-            self.open_swap(SwapKind.DEMAND, target, fit.serves, now, 0.0)  # 6
-        elif isinstance(fit, Never):
+        if isinstance(fit, Never):
             slot_state.has_left_idle_serve = False  # 5
+        elif isinstance(fit, Victims) and not any(v.is_unused(LoadReason.PRELOAD) for v in fit.serves):  # 6
+            target.loaded_for = LoadReason.IDLE
+            self.open_swap(SwapKind.DEMAND, target, fit.serves, now, 0.0)  # 7
 
     def _advance_drains(self, slot_state: SlotState, now: float, times: list[float]) -> list[Command]:
         commands: list[Command] = []
@@ -222,6 +227,14 @@ def _first_key(state: ServeState) -> str:
 
 def _is_needed(state: ServeState) -> bool:
     return bool(state.queue or state.wanted) and not state.removed and not state.parked
+
+
+def _is_stale_preload(state: ServeState, now: float) -> bool:
+    """Whether only a preload wants it, and another serve of its slot was used since that was asked for."""
+    asked_at = state.preload_asked_at
+    if asked_at is None or asked_at >= now or state.queue:
+        return False
+    return any(other is not state and other.was_used_since(asked_at) for other in state.slot_state.serves)
 
 
 def _start_order(now: float) -> Callable[[ServeState], tuple[bool, bool, float, float, str]]:

@@ -8,7 +8,7 @@ from stoker.domain.errors import StokerError
 from stoker.request.lease.commands import Command, Reassign
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.places import better_replica, extra_replica, sibling_for_waiting
-from stoker.request.lease.state import ReplicaSet, ServeState, SlotState, SwapKind
+from stoker.request.lease.state import LoadReason, ReplicaSet, ServeState, SlotState, SwapKind
 from stoker.request.lease.transitions import Transitions
 from stoker.request.lease.waiter import Waiter, Want
 
@@ -56,6 +56,7 @@ class ReplicaSteps(Transitions):
             if extra.at < float("inf"):
                 times.append(extra.at)
             return None
+        extra.state.loaded_for = LoadReason.REQUEST
         self.open_swap(SwapKind.DEMAND, extra.state, extra.victims, now, 0.0)
         return extra.state.slot_state
 

@@ -246,8 +246,13 @@ class Scheduler(Reconciler):
         return self.reconcile(now)
 
     def on_preload(self, name: str, now: float) -> list[Command]:
-        """Load a serve as soon as it fits beside what is loaded; nothing is evicted for it."""
-        self.serves[name].wanted = True
+        """Load a serve as soon as it fits beside what is loaded; nothing is evicted for it. Once another serve of
+        the slot was used, the preload is dropped.
+        """
+        state = self.serves[name]
+        if not state.wanted:
+            state.wanted = True
+            state.preload_asked_at = now
         return self.reconcile(now)
 
     def on_unload(self, id: int, name: str, now: float, drain_timeout: float | None = None) -> list[Command]:

@@ -39,6 +39,8 @@ class LoadReason(Enum):
 
     REQUEST = "request"
     """A request or an operator."""
+    PRELOAD = "preload"
+    """Nobody waited for it: it was loaded at the start, or as soon as it was reachable."""
     IDLE = "idle"
     """It is the slot's `idle_serve`, and the slot was idle."""
 
@@ -79,6 +81,8 @@ class ServeState:
     """An operator drained it: it admits no new requests. See `held` in the glossary."""
     wanted: bool = False
     """It is to be loaded although no request waits: kept loaded, preloaded, or to come back."""
+    preload_asked_at: float | None = None
+    """When the preload was asked for because of which it is `wanted`; None: it is wanted for another reason."""
     exited: bool = False
     """It exited while it was draining or stopping: if its swap is called off, it counts as stopped."""
     pending: Serve | None = None
@@ -162,9 +166,17 @@ class ServeState:
         """Whether a lease that cannot be preempted ended since then, or is held now."""
         return self.last_used >= at or len(self.leases) > len(self.preemptible)
 
-    def is_unused_idle_serve(self) -> bool:
-        """Whether it was loaded because the slot was idle, and nobody has used it yet or waits for it."""
-        return self.loaded_for is LoadReason.IDLE and not self.was_used_since(self.ready_since) and not self.queue
+    def is_unused(self, loaded_for: LoadReason) -> bool:
+        """Whether it was loaded for this reason, and nobody has used it yet or waits for it."""
+        return self.loaded_for is loaded_for and not self.was_used_since(self.ready_since) and not self.queue
+
+    def load_reason(self) -> LoadReason:
+        """For what it would be loaded now. One that comes back keeps its reason until it was used."""
+        if self.queue:
+            return LoadReason.REQUEST
+        if self.preload_asked_at is not None:
+            return LoadReason.PRELOAD
+        return LoadReason.REQUEST if self.was_used_since(self.ready_since) else self.loaded_for
 
     def is_used(self) -> bool:
         """Whether a request waits for it, or holds a lease that cannot be preempted."""
@@ -231,7 +243,9 @@ class SlotState:
     swaps: dict[int, Swap] = field(default_factory=dict)
     swaps_made: int = 0
     has_left_idle_serve: bool = False
-    """A request replaced the slot's `idle_serve`, to which it returns. An operator's switch or unload cancels that."""
+    """Another serve was started in place of the slot's `idle_serve`, to which the slot returns once that serve was used
+    and is idle. An operator's switch or unload cancels that.
+    """
     time: SlotTime = field(default_factory=SlotTime)
     """Its busy time, divided among leases."""
 

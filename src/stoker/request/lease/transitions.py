@@ -11,7 +11,7 @@ from stoker.domain.serve import Serve, Slot
 from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Reject, StartSwap
 from stoker.request.lease.eviction import Victims, victims_for
 from stoker.request.lease.phases import PhaseEvent, ServePhase
-from stoker.request.lease.state import LoadReason, ReplicaSet, ServeState, SlotState, Swap, SwapKind
+from stoker.request.lease.state import ReplicaSet, ServeState, SlotState, Swap, SwapKind
 from stoker.request.lease.timing import timing
 from stoker.request.lease.waiter import Waiter, Want
 
@@ -58,6 +58,7 @@ class Transitions:
         self.add_serve(serve)
         moved = self.serves[serve.name]
         moved.queue, moved.wanted, moved.is_held = state.queue, state.wanted or serve.keep_loaded, state.is_held
+        moved.preload_asked_at = state.preload_asked_at
 
     def find_swap(self, swap_id: int) -> tuple[SlotState | None, Swap | None]:
         for slot_state in self.slots.values():
@@ -179,6 +180,7 @@ class Transitions:
         state.backoff_until = 0.0
         state.last_error = None
         state.wanted = state.serve.keep_loaded
+        state.preload_asked_at = None
         state.exited = False
         if swap.run_at is not None:
             state.swap_times.append(now - swap.run_at)
@@ -208,6 +210,5 @@ class Transitions:
             return
         fit = victims_for(state)
         if isinstance(fit, Victims) and not fit.serves:
-            if state.was_used_since(state.ready_since):
-                state.loaded_for = LoadReason.REQUEST
+            state.loaded_for = state.load_reason()
             self.open_swap(kind, state, (), now, 0.0)
