@@ -66,7 +66,7 @@ class ModelControl:
     # -- llama.cpp -----------------------------------------------------------------------------------------------
 
     async def begin_load(self, serve: Serve) -> None:
-        """Returns once it is loading. Raises ClientError 400 if it already runs, StokerError if it cannot be started."""
+        """Returns once it is loading. Raises ClientError 400 if it already runs, StokerError if it cannot start."""
         if llama_cpp_state(self._phase(serve)) != "unloaded":
             raise ClientError("model is already running", code="already_running")
         await self._begin_or_fail(self._conductor.switch(serve.name, None, False))
