@@ -26,8 +26,8 @@ from stoker.request.codec.model_query import model_of_query
 async def read_media(
     call: Call, caller: Caller, endpoint: Endpoint, settings: FlowSettings
 ) -> tuple[BodyFields, bytes]:
-    """The fields of the request, and its body if that is JSON, else an empty one. A form is then in `call.upload`, which
-    the caller has to close.
+    """The fields of the request, and its body if that is JSON, else an empty one. A form is then in `call.upload`,
+    which the caller has to close.
 
     Raises ClientError 400, 413 or 415, CapacityError 503, or ClientLeft.
     """
