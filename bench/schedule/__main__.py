@@ -30,7 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="write the tables there instead")
     parser.add_argument("--svg", type=Path, help="write the plot there")
     chosen = parser.parse_args(arguments)
-    instances = [report.run_instance(seed) for seed in range(chosen.instances or (20 if chosen.quick else 200))]
+    seeds, limit = range(chosen.instances or (20 if chosen.quick else 200)), 5_000 if chosen.quick else 50_000
+    instances = [report.run_instance(seed, limit) for seed in seeds]
     traces = [*synthetic.all_traces(chosen.quick), *_read(chosen)]
     reports = [report.run_trace(trace, with_bound=not chosen.quick) for trace in traces]
     text = report.markdown(instances, reports)

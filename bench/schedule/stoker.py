@@ -29,8 +29,9 @@ FOREVER = 1e9
 class StokerPolicy:
     """The defaults of a configuration, but nobody is refused for waiting too long or for a full queue."""
 
-    def __init__(self, trace: Trace, fleet: FleetView, replicas: int = 1) -> None:
-        slots = [Slot(f"gpu{n}", swap=SwapPolicy(swap_timeout=FOREVER)) for n in range(trace.slots)]
+    def __init__(self, trace: Trace, fleet: FleetView, replicas: int = 1, min_residency: float | None = None) -> None:
+        swap = SwapPolicy(min_residency=min_residency, swap_timeout=FOREVER)
+        slots = [Slot(f"gpu{n}", swap=swap) for n in range(trace.slots)]
         serves = [_replica(trace, name, slot, replicas) for name in trace.swap_times for slot in slots]
         self._scheduler = Scheduler(slots, serves)
         self._fleet = fleet

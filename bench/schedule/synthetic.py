@@ -71,14 +71,14 @@ def conversations(seed: int, turns: int) -> Trace:
 
 
 def small_instance(seed: int) -> ScheduleInstance:
-    """Two or three slots, one or two serves more than that, 8 to 24 requests, some in bursts.
+    """Two or three slots, one or two serves more than that, 8 to 60 requests, some in bursts.
 
     The first comes at 0, so that somebody has to wait.
     """
     random = Random(seed)
     slots = random.choice((2, 2, 3))
     serves = range(slots + 1 if slots == 3 else random.choice((3, 4)))
-    count = random.randint(8, 24)
+    count = random.randint(8, 60)
     gap = random.choice((2.0, 5.0, 12.0))
     arrivals: list[tuple[float, int]] = []
     at = 0.0
