@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from stoker.testing.dialects.reply_facts import BLOCK, ReplyFacts, ReplyWriter, Stream, StreamingWriter
+from stoker.testing.dialects.reply_facts import BLOCK, EndpointWriter, ReplyFacts, Stream, StreamingEndpointWriter
 from stoker.testing.script.ask import ScriptedRequest
 from stoker.testing.script.framing import Wrapper, reply_head
 from stoker.testing.script.script import Script
@@ -59,7 +59,11 @@ def reply_facts(script: Script, ask: ScriptedRequest, number: int, created: int)
 
 
 def streamed_reply(
-    script: Script, writer: StreamingWriter, ask: ScriptedRequest, facts: ReplyFacts, headers: list[tuple[str, str]]
+    script: Script,
+    writer: StreamingEndpointWriter,
+    ask: ScriptedRequest,
+    facts: ReplyFacts,
+    headers: list[tuple[str, str]],
 ) -> ReplyPlan:
     """A streamed reply."""
     stream = writer.stream(ask, facts)
@@ -121,7 +125,7 @@ def whole_reply(
     )
 
 
-def error_reply(script: Script, writer: ReplyWriter, headers: list[tuple[str, str]]) -> ReplyPlan:
+def error_reply(script: Script, writer: EndpointWriter, headers: list[tuple[str, str]]) -> ReplyPlan:
     """The answer that `error_status` asks for."""
     status = script.error_status or 500
     body = script.error_body.encode() or orjson.dumps(writer.refuse(status, f"scripted error {status}"))

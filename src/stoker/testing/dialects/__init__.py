@@ -1,6 +1,6 @@
 """The replies of each dialect, as the scripted server gives them.
 
-reply_facts  ReplyFacts, Stream, ReplyWriter: the input and output of every dialect
+reply_facts  ReplyFacts, Stream, EndpointWriter: the input and output of every dialect
 chat       Chat Completions and the older Completions
 messages   Anthropic Messages and its token count
 responses  OpenAI Responses

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from stoker.testing.dialects.chat import Chat, Completions
 from stoker.testing.dialects.messages import Count, Messages
-from stoker.testing.dialects.reply_facts import ReplyWriter, StreamingWriter
+from stoker.testing.dialects.reply_facts import EndpointWriter, StreamingEndpointWriter
 from stoker.testing.dialects.responses import Responses
 from stoker.testing.dialects.vectors import Embeddings, Rerank
 
-STREAMING_WRITERS: dict[str, StreamingWriter] = {
+STREAMING_WRITERS: dict[str, StreamingEndpointWriter] = {
     "/v1/chat/completions": Chat(),
     "/v1/completions": Completions(),
     "/v1/responses": Responses(),
     "/v1/messages": Messages(),
 }
-WRITERS: dict[str, ReplyWriter] = {
+WRITERS: dict[str, EndpointWriter] = {
     **STREAMING_WRITERS,
     "/v1/embeddings": Embeddings(),
     "/v1/rerank": Rerank(),

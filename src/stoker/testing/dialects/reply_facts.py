@@ -60,7 +60,7 @@ class Stream:
     """The event that reports a failure mid-stream."""
 
 
-class ReplyWriter(Protocol):
+class EndpointWriter(Protocol):
     """How one endpoint answers."""
 
     def whole(self, ask: ScriptedRequest, facts: ReplyFacts) -> dict[str, Any]:
@@ -70,7 +70,7 @@ class ReplyWriter(Protocol):
         """The body of an error."""
 
 
-class StreamingWriter(ReplyWriter, Protocol):
+class StreamingEndpointWriter(EndpointWriter, Protocol):
     """An endpoint that accepts `"stream": true`."""
 
     def stream(self, ask: ScriptedRequest, facts: ReplyFacts) -> Stream: ...

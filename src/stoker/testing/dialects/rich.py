@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stoker.testing.dialects.reply_facts import StreamingWriter
+from stoker.testing.dialects.reply_facts import StreamingEndpointWriter
 from stoker.testing.dialects.rich_chat import RichChat
 from stoker.testing.dialects.rich_messages import RichMessages
 from stoker.testing.dialects.rich_reply import RichReply
 from stoker.testing.dialects.rich_responses import RichResponses
 
-RICH: dict[str, Callable[[RichReply], StreamingWriter]] = {
+RICH: dict[str, Callable[[RichReply], StreamingEndpointWriter]] = {
     "/v1/chat/completions": RichChat,
     "/v1/responses": RichResponses,
     "/v1/messages": RichMessages,
