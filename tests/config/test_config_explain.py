@@ -413,6 +413,22 @@ class TestWarnings:
                 "keep_loaded = true\nslot = 's'\n[[serve]]\nname = 'b'\nmodel = 'x'\nslot = 's'\n[slots.s]",
                 "slot 's' holds one serve at a time and 'a' stays loaded: the others in the slot can never run",
             ),
+            (
+                "slot = 's'\nstatus = 'rejected'\n[slots.s]\nidle_serve = 'a'",
+                "slot 's' never returns to 'a', its idle_serve, because its status is rejected; change its "
+                "`status`, or name another serve",
+            ),
+            (
+                "slot = 's'\nmemory = '6GB'\nstatus = 'blocked'\nreason = 'bad'\n"
+                "[slots.s]\nmemory = '9GB'\nidle_serve = 'a'",
+                "slot 's' never returns to 'a', its idle_serve, because its status is blocked (bad); change",
+            ),
+            (
+                "slot = 's'\nmemory = '6GB'\n[[serve]]\nname = 'b'\nmodel = 'x'\nslot = 's'\n"
+                "memory = '6GB'\nkeep_loaded = true\n[slots.s]\nmemory = '10GB'\nidle_serve = 'a'",
+                "slot 's' never returns to 'a', its idle_serve, because it does not fit beside 'b', which stays "
+                "loaded; give the slot more `memory`, or remove keep_loaded",
+            ),
         ],
     )
     def test_each_is_said_once(self, loaded: Loaded, weights: str, more: str, expected: str) -> None:

@@ -537,6 +537,31 @@ class TestPlaces:
         assert "key 'serve[fast].idle_unload': 'fast' is the `idle_serve` of slot 'gpu0'" in problem
 
     @pytest.mark.parametrize(
+        ("other", "expected"),
+        [
+            (
+                "base_url = 'http://h/v1'",
+                "'other' is external, and Stoker does not start it; name a serve of slot 'gpu0'",
+            ),
+            ("abstract = true", "'other' is abstract and never runs; name a serve of slot 'gpu0'"),
+            ("model = 'x'\nslot = 'q'\n[slots.q]", "it is in slot 'q'; name a serve of slot 'gpu0'"),
+            ("model = 'x'", 'set slot = "gpu0" for it, or name another serve'),
+        ],
+    )
+    def test_an_idle_serve_that_cannot_be_loaded_into_the_slot_says_why(
+        self, problems: Problems, other: str, expected: str
+    ) -> None:
+        rows = GOOD.replace("[slots.gpu0]", "[slots.gpu0]\nidle_serve = 'other'")
+        [problem] = problems(f"{rows}[[serve]]\nname = 'other'\n{other}\n")
+        assert problem.startswith("2: key 'slots.gpu0.idle_serve': there is no serve 'other' in slot 'gpu0'")
+        assert problem.endswith(expected)
+
+    def test_an_idle_serve_is_named_by_its_own_name(self, problems: Problems) -> None:
+        rows = GOOD.replace("[slots.gpu0]", "[slots.gpu0]\nidle_serve = 'quick'")
+        [problem] = problems(rows + "aliases = ['quick']\n")
+        assert problem.endswith("there is no serve 'quick' in slot 'gpu0': it is an alias; write 'fast'")
+
+    @pytest.mark.parametrize(
         ("sets", "expected"),
         [
             ("[['a', 'b']]", None),

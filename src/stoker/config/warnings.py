@@ -149,6 +149,7 @@ def _slots(settings: Settings) -> Iterator[str]:
             )
     for slot in settings.slots:
         members = [serve for serve in settings.serves if serve.slot == slot.name]
+        yield from _idle_serve(slot, members)
         if slot.together:
             yield from _together(slot, members)
             continue
@@ -164,6 +165,25 @@ def _slots(settings: Settings) -> Iterator[str]:
                 f"slot '{slot.name}' holds one serve at a time: of those with preload, only '{preloaded[0]}' is loaded "
                 "at the start; give the slot `memory`, or remove the others' preload"
             )
+
+
+def _idle_serve(slot: Slot, members: Sequence[Serve]) -> Iterator[str]:
+    """Why the slot never returns to its `idle_serve`. Other warnings say what can never run without `memory`."""
+    target = next((serve for serve in members if serve.name == slot.idle_serve), None)
+    if target is None:
+        return
+    never = f"slot '{slot.name}' never returns to '{target.name}', its idle_serve, because"
+    if target.needs_force:
+        reason = f" ({target.reason})" if target.reason else ""
+        yield f"{never} its status is {target.status.value}{reason}; change its `status`, or name another serve"
+    pinned = [serve for serve in members if serve.keep_loaded and serve is not target]
+    needed = sum(serve.memory or 0 for serve in (target, *pinned))
+    if pinned and slot.memory is not None and needed > slot.memory:
+        names, stay = _quoted(serve.name for serve in pinned), "stays" if len(pinned) == 1 else "stay"
+        yield (
+            f"{never} it does not fit beside {names}, which {stay} loaded; give the slot more `memory`, or remove "
+            "keep_loaded"
+        )
 
 
 def _together(slot: Slot, members: Sequence[Serve]) -> Iterator[str]:

@@ -3,8 +3,10 @@
 front   every request: its key, its route; inference goes to `flow`
 flow    one inference request from end to end           settings   what a reload gives to the flow
 upstream  requests that go to an engine's own path      compat    the paths of llama-swap and llama.cpp's router
+media    reads requests for audio and images            key_rules  what a key says about one request
 outcome  how it ended, in its decision and for its client
-admin   POST /admin/VERB                                decisions  GET /admin/decisions
+admin   POST /admin/VERB                                keys       /admin/keys and /admin/apps
+usage   GET /v1/usage                                   decisions  GET /admin/decisions
 status  /status and /metrics                            models     entries of /v1/models
 response_turns  requests that refer to stored responses, or are stored       responses  pages of what is stored
 image_options  POST /sdapi/v1/options

@@ -1,4 +1,4 @@
-"""The verbs of operators and their tools: POST /admin/VERB."""
+"""What operators and their tools can do: POST /admin/VERB."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from stoker.request.accept.routes import wrong_method
 
 log = logging.getLogger("stoker.admin")
 DEPRECATED = {"demote": "reset"}
-"""Old names of verbs, which still work, and the names that replace them."""
+"""Old names of verbs, which still work, and their new names."""
 
 
 class AdminRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -146,7 +146,7 @@ class Admin:
         return await self._promotions_of(request).reset(_required(request.alias, "alias"))
 
     def _promotions_of(self, request: AdminRequest) -> Promotions:
-        """Raises ClientError 404 if no alias can be moved, or not this one."""
+        """Raises ClientError 404 if this alias cannot be moved, or none can."""
         dispatcher = self._flow.settings.dispatcher
         tasks = {} if dispatcher is None else dispatcher.router.settings.aliases
         task = None if request.alias is None else tasks.get(request.alias)

@@ -78,7 +78,7 @@ class Flow:
         usage: UsageTotals | None = None,
         turns: ResponseTurns | None = None,
     ) -> None:
-        """`seal(decision)` gets the record of every request, once, when it is over. `usage` gets what it used."""
+        """`seal(decision)` gets the record of every request, once, when it is over. `usage` gets what it consumed."""
         self.active: dict[str, Call] = {}
         self.bodies = BodyBudget(settings.body_budget)
         self.waiting_bodies = WaitingBodies()
@@ -164,7 +164,7 @@ class Flow:
             await turns.finish(call, turn)
 
     async def _answer(self, call: Call, caller: Caller, endpoint: Endpoint, fields: BodyFields, body: bytes) -> None:
-        """Have the request answered by what its `model` names."""
+        """Answers the request with what its `model` names."""
         settings, carrier = self.settings, self._carrier
         self._begin_reply(call, endpoint, fields)
         call.share = caller.share
@@ -181,7 +181,7 @@ class Flow:
                 request = OrchestratedRequest(call, caller, endpoint, fields, body, settings.names)
                 if await orchestrators.try_answer(orchestrator, request):
                     return
-                # Whoever may use the name may use its worker.
+                # a caller who may use the name may use its worker
                 fields.model, may_use, is_for_worker = orchestrator.worker, _any_serve, True
         dispatcher = None if endpoint.is_media else settings.dispatcher
         if dispatcher is not None:
@@ -310,7 +310,7 @@ class Flow:
     async def _apply_defaults(
         self, call: Call, caller: Caller, endpoint: Endpoint, fields: BodyFields, body: bytes
     ) -> tuple[bytes, BodyFields]:
-        """The body with what its key sets for it, and its fields."""
+        """The body with the defaults of the caller's key, and its fields."""
         defaults = caller.key.defaults
         model = defaults.model if defaults.model and not self._has_meaning(fields.model, caller) else None
         edited, call.notes = await call.process(

@@ -54,7 +54,7 @@ JSON = [(b"content-type", b"application/json")]
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """What answers the requests that are not inference."""
+    """The parts that answer everything but inference."""
 
     admin: Admin
     status: StatusReport
@@ -66,7 +66,7 @@ class Endpoints:
 
 
 class Front:
-    """Answers requests. Every answer leaves through the request's `Wire`."""
+    """Answers requests. Every answer is written to the request's `Wire`."""
 
     def __init__(
         self,
@@ -261,12 +261,12 @@ class Front:
         return {"object": "list", "data": data, "has_more": False, **ends}
 
     def _orchestrators(self, caller: Caller) -> dict[str, Orchestrator]:
-        """Those that this caller may use, by name."""
+        """The serves that this caller may use, by name."""
         configured = self.flow.settings.orchestrators
         return {} if configured is None else configured.listed(caller)
 
     def _tasks(self, caller: Caller) -> list[str]:
-        """Names without a serve of their own, that this caller may use and that are to be listed."""
+        """Listed names without a serve of their own that this caller may use."""
         dispatcher, lists_aliases = self.flow.settings.dispatcher, self.flow.settings.front_door.list_aliases
         listed = () if dispatcher is None else dispatcher.router.settings.listed
         return [name for name in listed if (lists_aliases or is_reserved(name)) and caller.may_use_task(name)]

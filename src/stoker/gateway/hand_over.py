@@ -1,7 +1,7 @@
 """One Stoker replaces another without refusing a request.
 
-The new process asks for the sockets over the control socket (POST /admin/hand-over); that very connection then becomes
-the channel over which they come. This process accepts no more connections, which wait in the listening sockets' queues,
+The new process asks for the sockets over the control socket (POST /admin/hand-over). That connection then becomes the
+channel over which they are sent. This process accepts no more connections, which wait in the listening sockets' queues,
 and serves the requests that it has. A connection that is idle moves to the new process. When nothing is left, or the
 grace is over, this process ends and leaves its serves running. If the new process ends before that, this one goes on.
 """
@@ -25,11 +25,11 @@ from stoker.request.accept.idle_connections import IdleConnections, MovableConne
 
 log = logging.getLogger("stoker.front")
 LOOK = 0.02
-"""Seconds between two looks at connections whose reply was still being sent."""
+"""Seconds between two checks of connections whose reply was still being sent."""
 REPORT = 1.0
 """Seconds between two reports of how many requests are under way."""
 CHANNEL_TIMEOUT = 5.0
-"""Seconds until a new process that never became ready to receive is forgotten."""
+"""Seconds until Stoker gives up on a new process that is not ready to receive."""
 
 
 class HandOverRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -41,7 +41,7 @@ class HandOverRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Successor(NamedTuple):
-    """The process that replaces this one. `channel` belongs to whoever takes it."""
+    """The process that replaces this one. Whoever takes `channel` has to close it."""
 
     process: int
     channel: socket.socket
@@ -85,18 +85,18 @@ class HandOverRequests:
         return {"process": os.getpid(), "grace": door.shutdown_grace}
 
     async def successor(self) -> Successor:
-        """Wait for a new process. When it is served or gone, call `end`."""
+        """Waits for a new process. Call `end` when it has everything, or is gone."""
         return await self._successors.get()
 
     def end(self) -> None:
-        """Another new process may ask from now on."""
+        """From now on another new process may ask."""
         if self._timer is not None:
             self._timer.cancel()
         self._connection = self._timer = None
         self._idle.give_to(None)
 
     def _take_channel(self, connection: MovableConnection) -> None:
-        """The reply to the request is complete: its connection is the channel now."""
+        """The reply to the request is complete: its connection becomes the channel."""
         if connection is self._connection and self._timer is not None and not connection.move(self._found):
             self._loop.call_soon(self._take_channel, connection)  # the reply is not sent yet
 
@@ -133,7 +133,7 @@ class ConnectionMover:
         return any(not one.is_idle or not (stays or one.is_encrypted) for one in self._connections)
 
     async def run(self, idle: IdleConnections, grace: float) -> None:
-        """Until no request is under way, the successor is gone, or after `grace` seconds. On cancel nothing more moves.
+        """Runs until no request is under way, the successor is gone, or `grace` is over. On cancel nothing more moves.
 
         Requests on connections that stay are served as always.
         """
@@ -168,11 +168,11 @@ class ConnectionMover:
         if channel is None or connection.is_encrypted:
             connection.announce_end()
             return
-        with contextlib.suppress(OSError):  # BlockingIOError: the successor is behind, the next look tries again
+        with contextlib.suppress(OSError):  # BlockingIOError: the successor is behind; the next check tries again
             connection.move(lambda handle: send(channel, MessageKind.CONNECTION, 0, [handle]))
 
     def _move_soon(self, connection: MovableConnection) -> None:
-        """After its reply was written to the socket."""
+        """Moves the connection once its reply was written to the socket."""
         self._loop.call_soon(self._move, connection)
 
     def _report(self) -> None:
@@ -181,7 +181,7 @@ class ConnectionMover:
                 send(self._channel, MessageKind.UNDER_WAY, self.under_way)
 
     def _on_readable(self) -> None:
-        """The successor writes once, when it has the listening sockets; the next thing to read is its end."""
+        """The successor writes once, when it has the listening sockets. The next read shows that it has ended."""
         assert self._channel is not None
         try:
             data = self._channel.recv(MESSAGE)

@@ -23,12 +23,12 @@ def apply_rules(call: Call, caller: Caller, endpoint: Endpoint, fields: BodyFiel
         call.may_be_preempted = call.wire.headers.get(PREEMPTIBLE_HEADER, b"").strip().lower() == b"true"
     if call.charge is not None:
         writes = endpoint.has_tokens and endpoint.dialect not in _WITHOUT_TEXT
-        # Audio and images are no tokens: their size says nothing about what they cost.
+        # audio and images are not counted in tokens: their size does not tell their cost
         call.charge.reserve_tokens(0 if endpoint.is_media else size, fields.output_budget() if writes else 1)
         show_limits(call, caller)
 
 
 def show_limits(call: Call, caller: Caller) -> None:
-    """Put what is left of the key's limits into the reply's headers."""
+    """Writes what is left of the key's limits into the reply's headers."""
     for name, value in caller.rate_headers(call.reply.dialect is Dialect.MESSAGES):
         call.reply.set_header(name, value)

@@ -17,7 +17,7 @@ from stoker.store.files.directories import make_directory
 
 
 class _PrivateLog(RotatingFileHandler):
-    """A rotated log that only its owner can read, in any directory."""
+    """A rotated log file that only its owner can read, whatever its directory allows."""
 
     def _open(self) -> TextIOWrapper:
         return TextIOWrapper(

@@ -1,6 +1,6 @@
 """Reads requests for audio and images: JSON, forms with files, and listings without a body.
 
-A key's defaults are for text, and change nothing in them.
+A key's defaults are for text and do not apply here.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from stoker.request.codec.model_query import model_of_query
 async def read_media(
     call: Call, caller: Caller, endpoint: Endpoint, settings: FlowSettings
 ) -> tuple[BodyFields, bytes]:
-    """What the request says, and its body, if that is JSON; else empty. A form is `call.upload` from here on, which
-    the caller has to close.
+    """The fields of the request, and its body if that is JSON, else an empty one. A form is then in `call.upload`,
+    which the caller has to close.
 
     Raises ClientError 400, 413 or 415, CapacityError 503, or ClientLeft.
     """
@@ -41,7 +41,7 @@ async def read_media(
 
 
 def requested_units(call: Call, endpoint: Endpoint, body: bytes) -> MediaUnits | None:
-    """What the request asks for; None: it makes nothing."""
+    """How much the request asks for; None if it generates nothing."""
     if not endpoint.generates:
         return None
     if call.upload is not None:
@@ -60,7 +60,7 @@ async def _read_form(call: Call, caller: Caller, settings: FlowSettings) -> Body
 
 
 def _check_model(call: Call, caller: Caller, settings: FlowSettings, model: str) -> None:
-    """Refuse a model that this caller does not have, without waiting for the rest of the form."""
+    """Refuses a model that this caller may not use, without waiting for the rest of the form."""
     if call.wire.is_whole or model == "":
         return
     try:

@@ -59,8 +59,8 @@ class OllamaEndpoints:
         return listing.show(_model(name, find(name)))
 
     def pull(self, body: bytes, find: Callable[[str], Serve | None]) -> tuple[bytes, bytes]:
-        """Content type and body of the answer to /api/pull. Only a model that is there already succeeds. Raises
-        ClientError 404 for others: clients cannot make Stoker download anything.
+        """Content type and body of the answer to /api/pull. Succeeds only for a model that exists. Raises
+        ClientError 404 for others, because clients cannot make Stoker download anything.
         """
         asked = loose(body)
         name = _named(asked)
@@ -88,7 +88,7 @@ def _named(asked: Any) -> str:
 
 
 def _model(name: str, serve: Serve | None) -> listing.OllamaModel:
-    """What is known without asking the engine. `serve` None: Stoker chooses one for each request."""
+    """What is known of a model without asking the engine. `serve` None: Stoker chooses one for each request."""
     model: listing.OllamaModel = {
         "name": name, "size": None, "modified_at": None, "digest": None, "context": None, "family": None,
         "parameters": None, "quantization": None, "capabilities": ["completion", "tools"], "expires_at": None,

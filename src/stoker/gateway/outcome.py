@@ -12,7 +12,7 @@ _SILENCE = (408, 504)
 
 
 def record_answer(call: Call) -> None:
-    """The reply is complete. If it is an error in the serve's own words, record it as that."""
+    """The reply is complete. If it is the serve's own error, it is recorded as such."""
     reply = call.reply
     decision: Decision = call.decision
     if reply.error is not None:
@@ -31,14 +31,14 @@ def report_failure(call: Call, error: StokerError) -> None:
         return
     decision.outcome = _outcome(error)
     if decision.outcome == "refused" and call.reply.first_byte_at is not None:
-        decision.outcome = "upstream_failed"  # the client has a part of an answer
+        decision.outcome = "upstream_failed"  # the client has already received a part of an answer
     call.reply.fail(error, close=decision.model == "")
 
 
 def _outcome(error: StokerError) -> str:
     """1. ended by Stoker or by silence  2. a bug  3. the serve failed, or did not start  4. the serve or Stoker refused
 
-    The code of a refusal in a serve's own words does not count: it is not one of Stoker's.
+    The code of a serve's own error does not count, because it is not one of Stoker's codes.
     """
     is_cut = error.code == "cut" and isinstance(error, CapacityError)
     if is_cut or (error.code == "stalled" and error.status in _SILENCE):

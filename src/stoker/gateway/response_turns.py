@@ -1,9 +1,9 @@
-"""Requests of the Responses API in which Stoker's state has a part. A turn is what the serve gets, and what becomes of
-its answer.
+"""Requests of the Responses API that use or change Stoker's state. A turn holds the request for the serve, and decides
+what the client gets of the answer.
 
     1. /v1/responses/compact             the model is asked for a summary; OpenAI has the path itself
     2. nothing is stored or referred to  compaction items become their summaries, if there are any
-    3. else                              what it refers to is put into the request, and its answer is stored
+    3. else                              stored items are put into the request, and its answer is stored
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from stoker.store.responses import EntryKind, ResponseStore
 RESPONSES = ENDPOINTS["/v1/responses"]
 COMPACT = ENDPOINTS["/v1/responses/compact"]
 _COMPACTING_HOSTS = (".api.openai.com", ".openai.azure.com")
-"""Whose hosts, or the host itself, have a `/v1/responses/compact`."""
+"""Hosts, and parent domains of hosts, that have a `/v1/responses/compact`."""
 _SEALER = "compaction"
 _JSON = [(b"content-type", b"application/json")]
 
@@ -69,7 +69,7 @@ class SummarySeals:
         return self._signer.seal(_SEALER, summary)
 
     def open(self, sealed: str) -> str | None:
-        """The summary; None: somebody else sealed it."""
+        """The summary; None if Stoker did not seal it."""
         opened = self._signer.open(sealed)
         return None if opened is None else opened.get("text")
 
@@ -83,7 +83,7 @@ class ResponseTurn:
 
     @contextmanager
     def open(self, call: Call) -> Iterator[None]:
-        """Watch the reply, if it has to be read."""
+        """Watches the reply, if it has to be read."""
         yield
 
 
@@ -154,7 +154,7 @@ class ResponseTurns:
         return turn
 
     async def finish(self, call: Call, turn: ResponseTurn) -> None:
-        """The serve has answered: make of it what the client gets. Raises StokerError."""
+        """The serve has answered: sends the client its part. Raises StokerError."""
         match turn:
             case CompactionTurn():
                 await self._compact(call, turn)
@@ -186,7 +186,7 @@ class ResponseTurns:
         return StoredTurn(endpoint, made.body, owner, id, request.conversation, made.items, made.own, capture)
 
     async def _keep(self, turn: StoredTurn) -> None:
-        """Store the response, then let the client have its end."""
+        """Stores the response, then sends its end to the client."""
         capture = turn.capture
         if capture.response is None:
             return

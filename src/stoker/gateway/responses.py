@@ -4,8 +4,8 @@
     POST               /v1/conversations           GET, POST    /v1/conversations/ID/items
     GET, POST, DELETE  /v1/conversations/ID        GET, DELETE  /v1/conversations/ID/items/ITEM
 
-Everything belongs to the name of a key: with another key, it is as if it were not there. Requests without a key are one
-owner, and so are those over the control socket.
+Every record belongs to the name of a key, and does not exist for other keys. All requests without a key share one
+owner, and so do all requests over the control socket.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Document = dict[str, Any]
 
 
 def owner_of(call: Call, caller: Caller) -> str:
-    """Whose responses a request can reach. No key can be named as the control socket is here."""
+    """The owner of the responses that a request can reach. No key can have the control socket's name."""
     return "(local)" if call.wire.is_local else caller.key.name
 
 

@@ -1,4 +1,4 @@
-"""What orchestrated requests have written down so far: GET /admin/orchestrator/REQUEST."""
+"""The scratchpads of orchestrated requests: GET /admin/orchestrator/REQUEST."""
 
 from __future__ import annotations
 

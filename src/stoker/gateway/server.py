@@ -1,8 +1,8 @@
 """The HTTP server: its sockets, its event loop, and uvicorn with Stoker's own shutdown.
 
-A server ends in one of three ways. A signal: requests that wait are refused, streams get the grace. A signal where
-systemd keeps the listening socket: waiting requests are served, too, as clients wait for the next process. A new
-process that replaces this one: as before, and idle connections move to it.
+A server ends in one of three ways. After a signal, waiting requests are refused, and streams may end within the grace.
+If systemd keeps the listening socket, waiting requests are served, too: new clients wait for the next process. If a new
+process replaces this one, waiting requests are also served, and idle connections move to it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BACKLOG = 2048
 CUT_WITHIN = 0.5
 """Seconds after a second signal until connections are aborted: clients may read the end of their streams first."""
 LAST_WRITE = 0.01
-"""Seconds in which an idle connection may say that it ends."""
+"""Seconds that an idle connection gets to announce its end."""
 EXIT_WITHIN = 1.8
 """Seconds after a second signal until the process exits, whatever hangs."""
 
@@ -44,17 +44,17 @@ class ServerOptions:
     grace: float
     """Seconds that requests get to end."""
     opened: Callable[[], None]
-    """Called when the sockets are served."""
+    """Called once the sockets accept requests."""
     closing: Callable[[], None] = lambda: None
     """Called when shutdown begins, before it waits for leases."""
     leave_running: bool = False
     """The serves keep running."""
     tls: ssl.SSLContext | None = None
-    """For the TCP sockets; the control socket is plain."""
+    """TLS for the TCP sockets; the control socket has none."""
     is_socket_kept: bool = False
     """systemd opened the TCP socket: clients that connect after a signal wait for the next process."""
     connections: Sequence[socket.socket] = ()
-    """Open connections that another process gave."""
+    """Open connections handed over by another process."""
 
 
 class Server(uvicorn.Server):
@@ -212,7 +212,7 @@ class Server(uvicorn.Server):
                     connection.transport.close()
                 await self._draining
                 await asyncio.sleep(LAST_WRITE)
-                self._abort_connections()  # else each waits for its client to close it, too
+                self._abort_connections()  # otherwise each one waits until its client closes it
         finally:
             self._draining.cancel()
             await asyncio.gather(self._draining, return_exceptions=True)
@@ -233,7 +233,7 @@ class Server(uvicorn.Server):
 
 
 def _exit_now() -> None:
-    """Something hangs. The serves' processes were killed; containers that still run are on record."""
+    """Exits although something hangs. The serves' processes were killed; containers that still run are on record."""
     os.write(
         2,
         b"stoker: no end within 2 s of the second signal; the next `stoker up` stops what still runs\n",

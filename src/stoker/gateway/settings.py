@@ -16,7 +16,7 @@ from stoker.routing.dispatch import Dispatcher
 
 @dataclass(frozen=True, slots=True)
 class FlowSettings:
-    """A reload makes another one, for `Flow.configure`; so does an alias that moves, with other `names`."""
+    """Passed to `Flow.configure` at a reload, and, with other `names`, when an alias moves."""
 
     front_door: FrontDoor
     names: Names
@@ -27,7 +27,7 @@ class FlowSettings:
     image_fetcher: ImageFetcher = field(default_factory=lambda: ImageFetcher(Media()))
     """Downloads images, if that is allowed."""
     secrets: tuple[str, ...] = ()
-    """What clients must not see in an engine's error texts, besides the keys of the front door and of `names`."""
+    """Secrets to hide in an engine's error texts, besides the keys of the front door and of `names`."""
     body_budget: int = MIN_BUDGET
     """Bytes of request bodies that may be held at once."""
     compat: CompatPaths = field(default_factory=CompatPaths)

@@ -22,7 +22,7 @@ MOST = 250
 
 
 class MessageKind(Enum):
-    """What a message brings."""
+    """What a message carries."""
 
     LISTENING = b"L"
     """The listening sockets: TCP first, then the control socket."""
@@ -49,7 +49,7 @@ def send(channel: socket.socket, kind: MessageKind, number: int = 0, handles: Se
 
 def receive(channel: socket.socket) -> ChannelMessage | None:
     """Wait for one message. Its sockets are not inheritable. None: the sender is gone. Raises OSError (TimeoutError if
-    the channel has a timeout), and ValueError for what is no message.
+    the channel has a timeout), and ValueError for anything but a message.
     """
     data, handles, _, _ = socket.recv_fds(channel, MESSAGE, MOST)
     sockets = []
@@ -67,7 +67,7 @@ def receive(channel: socket.socket) -> ChannelMessage | None:
 
 
 def close_all(sockets: Sequence[socket.socket]) -> None:
-    """Close them; what cannot be closed is closed already."""
+    """Closes them, and ignores those that are already closed."""
     for one in sockets:
         with contextlib.suppress(OSError):
             one.close()

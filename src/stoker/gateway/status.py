@@ -111,7 +111,7 @@ class StatusReport:
         return {**routing, "shadow": self._sources.shadow(), "classifier": self._sources.classifier()}
 
     def _aliases(self) -> list[dict[str, Any]]:
-        """Those that can be promoted, then those for several serves, with the serve that answers now."""
+        """Aliases that can be moved, then aliases for several serves, with the serve that answers now."""
         names = self._flow.settings.names
         moved = [one | {"serves": None, "pick": None} for one in self._sources.aliases()]
         return moved + [_show_choice(choice, names.find(choice.name)) for choice in names.choices]

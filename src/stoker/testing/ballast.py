@@ -1,4 +1,4 @@
-"""Memory that is really held, and really given back."""
+"""Memory that is really allocated, and really freed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import mmap
 
 
 class Ballast:
-    """Megabytes of this process that are there: a mapping, because the heap gives nothing back for certain."""
+    """Megabytes that this process holds: a mapping, because freed heap memory may stay with the process."""
 
     def __init__(self) -> None:
         self._held: mmap.mmap | None = None
@@ -16,7 +16,7 @@ class Ballast:
         return len(self._held) // 2**20 if self._held is not None else 0
 
     def hold(self, megabytes: int) -> None:
-        """Hold that many instead of what is held now; every page is touched."""
+        """Replaces the memory by so many megabytes; touches every page."""
         self.drop()
         if megabytes > 0:
             self._held = mmap.mmap(-1, megabytes * 2**20)

@@ -16,7 +16,7 @@ _READ = 64 * 1024
 
 
 class FramingError(Exception):
-    """What came is not what HTTP/1.1 or SSE allows."""
+    """The peer sent something that HTTP/1.1 or SSE does not allow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class RawClient:
     """One connection. Each call that waits raises TimeoutError after `timeout` seconds, naming what it waited for.
 
     `receive_buffer` sets the kernel's buffer in bytes: with a small one, a client that does not read pushes back soon.
-    Nothing is read from the socket beyond `limit` bytes until it is asked for.
+    At most `limit` bytes are read from the socket ahead of the caller.
     """
 
     def __init__(
@@ -115,34 +115,34 @@ class RawClient:
             await self._writer.drain()
 
     def half_close(self) -> None:
-        """Say that no more will be sent; the reply can still be read."""
+        """Closes the sending side; the reply can still be read."""
         self._writer.write_eof()
 
     def abort(self) -> None:
-        """Leave at once, with a TCP reset. Twice does nothing."""
+        """Closes at once, with a TCP reset. A second call does nothing."""
         plain = self._writer.get_extra_info("socket")
         if plain.fileno() >= 0:
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
             self._writer.transport.abort()
 
     async def close(self) -> None:
-        """Leave in order. Twice does nothing."""
+        """Closes in order. A second call does nothing."""
         self._writer.close()
         try:
             async with _within(self._timeout, "the connection to close"):
                 await self._writer.wait_closed()
         except ConnectionError:
-            return  # the peer broke it first: it is closed
+            return  # the peer broke the connection first
 
     # -- reading -------------------------------------------------------------------------------------------------
 
     async def read(self, size: int = _READ) -> bytes:
-        """At most `size` raw bytes as they come; empty at the peer's end. Raises ConnectionError on a reset."""
+        """At most `size` raw bytes; empty once the peer has closed. Raises ConnectionError on a reset."""
         async with _within(self._timeout, "bytes"):
             return await self._reader.read(size)
 
     async def head(self) -> RawHead:
-        """The next status line and headers; `100 Continue` is one too. Raises FramingError."""
+        """The next status line and headers, also those of `100 Continue`. Raises FramingError."""
         lines = []
         while line := await self._line("a head"):
             lines.append(line)
@@ -157,7 +157,7 @@ class RawClient:
         return RawHead(int(lines[0][9:12]), tuple(headers))
 
     async def pieces(self, head: RawHead) -> AsyncIterator[bytes]:
-        """The body as it comes: a piece per chunk, or per read. Raises FramingError if it ends before its end."""
+        """The body as it comes: a piece per chunk, or per read. Raises FramingError if it is cut off."""
         coding, length = head.header("transfer-encoding"), head.header("content-length")
         if coding is not None and length is not None:
             raise FramingError("both transfer-encoding and content-length")
@@ -184,14 +184,14 @@ class RawClient:
         return b"".join([piece async for piece in self.pieces(head)])
 
     async def reply(self) -> RawReply:
-        """The next whole reply; `100 Continue` is passed over."""
+        """The next whole reply; `100 Continue` is skipped."""
         head = await self.head()
         while head.status == 100:
             head = await self.head()
         return RawReply(head.status, head.headers, await self.body(head))
 
     async def ask(self, method: str, path: str, document: object = None, **headers: str) -> RawReply:
-        """One well-formed request and its reply; `_` in a header's name stands for `-`."""
+        """Sends one well-formed request and reads its reply; `_` in a header's name stands for `-`."""
         named = [(name.replace("_", "-"), value) for name, value in headers.items()]
         await self.send(compose_request(method, path, document, named))
         return await self.reply()
@@ -212,7 +212,7 @@ class RawClient:
         return line[:-2].decode("latin-1")
 
     async def _chunk(self) -> bytes:
-        """Empty for the last one."""
+        """One chunk; empty for the last one."""
         size = await self._line("a chunk's size")
         digits = size.partition(";")[0]
         if not digits or set(digits) - set("0123456789abcdefABCDEF"):
@@ -241,7 +241,7 @@ class RawClient:
 
 
 async def read_events(pieces: AsyncIterator[bytes]) -> AsyncIterator[SseEvent]:
-    """SSE events out of body pieces of any cut.
+    """Reads SSE events from pieces of a body that are cut anywhere.
 
     Raises FramingError for: bytes after the last blank line, a line that is no field, two `event` lines in one event,
     an event without data, anything but a comment after `[DONE]`, text that is not UTF-8.

@@ -1,7 +1,7 @@
 """A scripted worker and validator for orchestrators: `python -m stoker.testing.coder --port N --id NAME [options]`.
 
-As a worker it writes a fixed list of blocks, some of them wrong at first, goes on where the transcript ends, and
-corrects a block when it is told to. As a validator it fails blocks that hold a given word.
+As a worker it writes a fixed list of blocks, some of them wrong at first. It continues where the transcript ends, and
+corrects a block on request. As a validator it fails blocks that contain a given word.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _NOT_ACCEPTED = "was not accepted"
 
 @dataclass
 class CoderScript:
-    """What the coder writes, and how."""
+    """What the coder writes, and in which form."""
 
     id: str = "coder"
     blocks: Sequence[str] = ()
     """The right blocks, each with its line end."""
     wrong: dict[int, list[str]] = field(default_factory=dict)
-    """By the number of a block, from 0: what is written before the right one, one for each attempt."""
+    """Wrong blocks, by the number of a block from 0: one for each attempt before the right one."""
     until_corrected: bool = False
-    """Whether only a correction ends an attempt. False: each time that the block is written is an attempt."""
+    """Whether only a correction ends an attempt. False: every time that the block is written counts as one."""
     language: str = "python"
     fences: Sequence[str] = ()
     """The label of each block's fence; then each block has its own. Empty: all are in one fence, of `language`."""
@@ -42,7 +42,7 @@ class CoderScript:
     ends_blocks: bool = True
     """Whether blocks end with the marker."""
     hangs_at: int | None = None
-    """The block at which it writes nothing more."""
+    """The block at which it stops writing."""
     dies_at: int | None = None
     """The block at which the connection breaks."""
     fails_blocks_with: str = "WRONG"
@@ -60,13 +60,13 @@ class Coder:
         self.requests: list[dict[str, Any]] = []
         self.open = 0
         self.left = 0
-        """Replies whose reader hung up."""
+        """Replies whose client left."""
         self.port = 0
         self._attempts: dict[int, int] = {}
         self._server: asyncio.Server | None = None
 
     def restart(self, script: CoderScript) -> None:
-        """Go by another script, from its first attempt on."""
+        """Replaces the script, and begins at its first attempt."""
         self.script = script
         self.requests.clear()
         self._attempts.clear()

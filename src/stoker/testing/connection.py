@@ -21,19 +21,19 @@ _NO_LINGER = struct.pack("ii", 1, 0)
 
 
 class ConnectionOwner(Protocol):
-    """The server, as a connection sees it."""
+    """What a connection needs of the server."""
 
     script: Script
     books: RequestLog
     lines: set[ServerConnection]
 
     def amend(self, changes: dict[str, Any]) -> None:
-        """Change fields of the script."""
+        """Changes fields of the script."""
 
 
 class ServerConnection(asyncio.Protocol):
-    """Requests that come while a reply is being played wait for its end. Reading never pauses: it is how a client's
-    leaving is seen at once."""
+    """Requests that come during a reply wait for its end. Reading never pauses, so that a client that leaves is noticed
+    at once."""
 
     def __init__(self, owner: ConnectionOwner, answer: Callable[[ServerConnection, RecordedRequest], None]) -> None:
         self._owner = owner
@@ -60,14 +60,14 @@ class ServerConnection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            if self._playback is not None:  # no 400 fits into a reply under way
+            if self._playback is not None:  # a 400 cannot be written into a reply
                 self.abort()
                 return
             why = str(error).replace('"', "'").encode()
             self.reply(400, b'{"error":{"message":"%b","code":400}}' % why, close=True)
 
     def eof_received(self) -> None:
-        self._left()  # a half-closed client waits for nothing that this server would send
+        self._left()  # a client that half-closed its connection gets nothing more from this server
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._owner.lines.discard(self)
@@ -112,7 +112,7 @@ class ServerConnection(asyncio.Protocol):
     # -- replies -------------------------------------------------------------------------------------------------
 
     def reply(self, status: int, body: bytes, content_type: str = "application/json", *, close: bool = False) -> None:
-        """A plain reply, at once; not counted."""
+        """Sends a plain reply at once; it is not counted."""
         close = close or not self._keep_alive or self._owner.script.close_each
         head = reply_head(status, [("content-type", content_type)], len(body), chunked=False, close=close)
         self._transport.write(head if self._method == "HEAD" else head + body)
@@ -143,7 +143,7 @@ class ServerConnection(asyncio.Protocol):
         self._owner.books.ended("broken")
 
     def abort(self) -> None:
-        """The server closes. A reply under way counts as broken."""
+        """The server closes the connection. A reply under way counts as broken."""
         if self._playback is not None:
             self._playback.stop()
             self._playback = None
@@ -151,7 +151,7 @@ class ServerConnection(asyncio.Protocol):
         self._transport.abort()
 
     def give_up(self) -> None:
-        """The request under way is aborted, if there is one; the connection ends with it."""
+        """Aborts the request under way, if there is one, and closes the connection."""
         if self._playback is not None:
             self.abort()
 

@@ -25,9 +25,9 @@ class FakeFleet:
         self.broken: dict[str, str] = {}
         self.problems: dict[str, list[str]] = {}
         self.failures: dict[str, str] = {}
-        """Why the next exit or broken start of a serve happens, as one word."""
+        """The cause of a serve's next exit or broken start, as one word."""
         self.missing: dict[str, asyncio.Event] = {}
-        """Serves whose weights are not there; they are once the event is set and `fetch` has ended."""
+        """Serves whose weights are missing. They exist once the event is set and `fetch` has ended."""
         self.percents: dict[str, int] = {}
         """How much of a starting serve is loaded."""
         self.full_check_problems: dict[str, list[str]] = {}
@@ -102,7 +102,7 @@ class FakeFleet:
         self.journal.append("hurry")
 
     def die(self, name: str, detail: str = "signal 9") -> None:
-        """The serve exits."""
+        """Makes the serve exit."""
         self.journal.append(f"died {name}")
         self.alive.pop(name)(name, detail)
 

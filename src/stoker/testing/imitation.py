@@ -5,8 +5,8 @@ For a command named `vllm` or `sglang` on a test's PATH:
     #!/bin/sh
     exec python -m stoker.testing.imitation vllm --memory-mb 64 -- "$@"
 
-Before `--` stand flags of the scripted server, after it the engine's words. Of these it understands what says who is
-served where, and it has the verbs to sleep only if the engine would.
+Before `--` are options of the scripted server, after it the engine's own. Of the engine's it reads the model's name and
+the address. It has the endpoints for sleep only if the engine would have them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stoker.testing import scripted
 
 
 def main(arguments: list[str]) -> int:
-    """Exit codes as `scripted.main`; 2 for a command line that the engine would not take."""
+    """Exit codes as `scripted.main`; 2 for a command line that the engine would refuse."""
     engine, *given = arguments
     at = given.index("--") if "--" in given else len(given)
     flags, words = given[:at], given[at + 1 :]

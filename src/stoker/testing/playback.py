@@ -1,4 +1,4 @@
-"""Plays one reply onto a connection: at its pace, with its faults."""
+"""Sends one reply over a connection: at its pace, with its faults."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stoker.testing.script.script import Script
 
 
 class Sink(Protocol):
-    """The connection, as a reply sees it."""
+    """What a reply needs of the connection."""
 
     is_paused: bool
 
@@ -23,15 +23,15 @@ class Sink(Protocol):
         """The reply is over: `how` is `finished` or `broken`; `close` closes the connection."""
 
     def reset(self) -> None:
-        """Break the connection with a TCP reset."""
+        """Breaks the connection with a TCP reset."""
 
 
 class Playback:
     """One timer at a time, no task: a thousand of these are cheap.
 
-    The order is: wait `first_event_after`, opening, then the steps. Before each step the faults are looked at, in
-    this order: die, stall, error event. After the last step come what ends the frame and `reply_ended`. `stop` may
-    be called at any time; nothing is written after it.
+    The order is: wait `first_event_after`, opening, then the steps. Before each step the faults are checked, in this
+    order: die, stall, error event. After the last step the frame is ended and `reply_ended` called. `stop` may be
+    called at any time; nothing is written after it.
     """
 
     def __init__(self, sink: Sink, plan: ReplyPlan, script: Script) -> None:
@@ -46,7 +46,7 @@ class Playback:
             self._error_at = max(self._error_at, 0)
         self._stops = sorted(at for at in (self._die_at, self._stall_at, self._error_at) if at is not None)
         self._pending = plan.head
-        """What goes out with the next write."""
+        """Bytes for the next write."""
         self._done = 0
         self._due = 0.0
         self._cut: deque[bytes] = deque()
@@ -73,7 +73,7 @@ class Playback:
             self._timer.cancel()
 
     def resume(self) -> None:
-        """The client reads again."""
+        """Called when the client reads again."""
         if self._is_held:
             self._is_held = False
             self._step()
@@ -116,7 +116,7 @@ class Playback:
             self._send(plan.wrapper.wrap(body), self._next)
 
     def _batch(self, at: int) -> int:
-        """How many steps go out together: never past a fault, never closing events."""
+        """How many steps are written together: never past a fault, never closing events."""
         size = self._script.events_per_write
         if size == 1 or at >= self._plan.tokens:
             return 1

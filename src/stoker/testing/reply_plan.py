@@ -1,4 +1,4 @@
-"""One reply, ready to be played: the script and the dialect brought together."""
+"""One reply, ready to be sent: what the script and the dialect say."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from stoker.testing.script.script import Script
 
 @dataclass(frozen=True, slots=True)
 class ReplyPlan:
-    """Wire bytes, but for what `wrapper` puts around each unit of the body."""
+    """Bytes to send, except for what `wrapper` puts around each unit of the body."""
 
     head: bytes
     opening: bytes
-    """Goes out with or before the first step; may be empty."""
+    """Sent with or before the first step; may be empty."""
     unit: Callable[[int], bytes]
     """The bytes of one step."""
     steps: int
     tokens: int
-    """The first steps, those that keep the pace; the others follow at once."""
+    """How many steps follow the pace; later ones are sent at once."""
     error: bytes
     wrapper: Wrapper
     is_chunked: bool
@@ -33,7 +33,7 @@ class ReplyPlan:
     is_stream: bool
 
     def fault(self, after: int | None) -> int | None:
-        """The step before which a fault comes; a reply in one piece has only two, its halves."""
+        """The step before which a fault happens; a reply in one piece has two steps, its halves."""
         return after if after is None or self.is_stream else min(after, 1)
 
 
@@ -145,7 +145,7 @@ def _wrapper(script: Script, chunked: bool) -> Wrapper:
 
 
 def _length(script: Script, stream: Stream, units: list[bytes]) -> int:
-    """Of the whole stream as it will be sent, with an error event in the place of what it replaces."""
+    """The size of the whole stream, with an error event in place of what it replaces."""
     at = script.error_event_after
     if at is not None and at < len(units):
         units = [*units[: max(at, 0)], stream.error]
@@ -153,6 +153,6 @@ def _length(script: Script, stream: Stream, units: list[bytes]) -> int:
 
 
 def _wrapped(script: Script, units: list[bytes]) -> int:
-    """The compressed size depends on where it is flushed: so the same units go through a wrapper of their own."""
+    """The compressed size depends on the flushes, so the same units go through a wrapper of their own."""
     wrapper = _wrapper(script, chunked=False)
     return sum(len(wrapper.wrap(unit)) for unit in units if unit) + len(wrapper.end())

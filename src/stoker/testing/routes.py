@@ -1,4 +1,4 @@
-"""Which path is answered how."""
+"""How each path is answered."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class ScriptedRoutes:
         return self._surface.is_open(script, path) or _has_key(request, script.api_key or "")
 
     def _abort(self) -> None:
-        """What the engines do to requests: their streams end without a last event."""
+        """Aborts all requests, as the engines do: their streams end without a last event."""
         for line in list(self._owner.lines):
             line.give_up()
 
@@ -203,7 +203,7 @@ def _props(script: Script) -> dict[str, object]:
 
 
 def _shown(request: RecordedRequest) -> dict[str, object]:
-    """As JSON: the body only where it is text of moderate size."""
+    """The recorded request as JSON, with its body if that is text of moderate size."""
     try:
         body = request.body.decode() if len(request.body) <= _MAX_SHOWN else None
     except UnicodeDecodeError:

@@ -27,7 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     if script.wrapper:
         return _wrap([one for one in given if one != "--wrapper"])
     if script.ignore_sigterm:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # at once: not only when the loop runs
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # from now on, not only once the loop runs
     if script.exit_code is not None and script.crash_after is None:
         _say_last(script)
         return script.exit_code
@@ -86,11 +86,11 @@ def _say_last(script: Script) -> None:
 
 
 def _wrap(arguments: list[str]) -> int:
-    """What a launch script does: start the server as a child, wait, pass on nothing but its exit code."""
+    """Acts like a launch script: starts the server as a child, waits, and passes on only its exit code."""
     with subprocess.Popen([sys.executable, "-m", "stoker.testing.scripted", *arguments]) as child:
         try:
             code = child.wait()
-        except KeyboardInterrupt:  # the terminal sent it to the child too
+        except KeyboardInterrupt:  # the terminal sent the signal to the child, too
             code = child.wait()
     return code if code >= 0 else 128 - code
 

@@ -48,7 +48,7 @@ class ScriptedServer:
 
     @property
     def requests(self) -> list[RecordedRequest]:
-        """What came in, oldest first; without /health and /control."""
+        """Requests, oldest first, without /health and /control."""
         return self.books.requests
 
     @property
@@ -56,15 +56,15 @@ class ScriptedServer:
         return self.books.counters
 
     def amend(self, changes: dict[str, Any]) -> None:
-        """Change fields of the script, for requests from now on. Raises ValueError for an unknown or wrong field."""
+        """Changes fields of the script for later requests. Raises ValueError for an unknown or wrong field."""
         self.script = self.script.amended(changes)
 
     async def until(self, holds: Callable[[RequestCounters], bool], timeout: float = 5.0) -> None:
-        """Wait until the counters satisfy `holds`; looked at on each change. Raises TimeoutError with the counters."""
+        """Waits until the counters satisfy `holds`, called on each change. Raises TimeoutError with the counters."""
         await self.books.until(holds, timeout)
 
     async def start(self) -> None:
-        """Listen. Raises OSError if the port is taken. The time of `ready_after` starts here."""
+        """Starts to listen; `ready_after` counts from here. Raises OSError if the port is taken."""
         routes = ScriptedRoutes(self, self._now, self.ballast)
         self.ballast.hold(self.script.memory_mb)
         loop = asyncio.get_running_loop()
@@ -74,7 +74,7 @@ class ScriptedServer:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
-        """Stop listening and cut every connection; returns when all are gone. Twice does nothing."""
+        """Stops listening and cuts every connection; returns when all are gone. A second call does nothing."""
         server, self._server = self._server, None
         if server is None:
             return

@@ -1,7 +1,7 @@
-"""What vLLM and SGLang answer besides inference: their memory verbs, their metrics and what they tell about themselves.
+"""What vLLM and SGLang answer besides inference: sleep and wake, metrics, and facts about themselves.
 
-An imitation with the traps of the originals. A vLLM that slept at level 2 and was woken without its weights being read
-again generates gibberish; an SGLang that is told to release its memory while requests run fails.
+The imitation has the pitfalls of the originals: a vLLM that is woken from level 2 without a reload of its weights
+generates gibberish; an SGLang that releases its memory while requests run fails.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BUSY = {"error": {"message": "the server is asleep", "code": 503}}
 
 
 class EngineSurface:
-    """One engine's state. `answer` gives None for what is not its business; `aborts` ends all requests in flight."""
+    """One engine's state. `answer` returns None for paths that it lacks; `aborts` ends all requests in flight."""
 
     def __init__(self, ballast: Ballast, aborts: Callable[[], None]) -> None:
         self._ballast = ballast
@@ -34,7 +34,7 @@ class EngineSurface:
         self._weights_are_right = True
 
     def is_open(self, script: Script, path: str) -> bool:
-        """Whether a path asks for no key: vLLM guards /v1 alone, SGLang all but its health and metrics."""
+        """Whether a path needs no key: vLLM guards only /v1, SGLang everything except health and metrics."""
         if script.engine == "vllm":
             return not path.startswith("/v1")
         return script.engine == "sglang" and path in ("/health_generate", "/metrics")

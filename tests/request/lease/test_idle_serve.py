@@ -69,6 +69,18 @@ def test_a_request_for_another_model_takes_the_slot_from_the_return() -> None:
     assert waiting in stage.granted
 
 
+def test_a_request_for_the_serve_that_is_being_replaced_takes_the_slot_from_the_return() -> None:
+    stage = stage_of()
+    visit(stage, "b")
+    stage.to(stage.now + 60.0)
+    assert stage.phase("home") == "starting"
+    waiting = stage.request("b")
+    assert stage.cancelled == [stage.swaps[0].swap_id]
+    stage.ready(cancelled=True)
+    stage.ready(1.0)
+    assert waiting in stage.granted
+
+
 @pytest.mark.parametrize("act", ["switch", "unload"])
 def test_what_an_operator_chose_stays(act: str) -> None:
     stage = stage_of()

@@ -53,7 +53,9 @@ class Stories(RuleBasedStateMachine):
             )
             for name in "abcd"
         ]
-        self.slot = Slot("gpu", memory=memory, together=tuple(map(frozenset, together.split())), swap=policy)
+        sets = tuple(map(frozenset, together.split()))
+        idle_serve = data.draw(st.sampled_from([None, None, "a"]))
+        self.slot = Slot("gpu", memory=memory, together=sets, idle_serve=idle_serve, idle_serve_after=10.0, swap=policy)
         self.scheduler = Scheduler([self.slot], serves)
         self.asked: dict[int, str] = {}
         self.waiting: dict[int, float] = {}
@@ -152,6 +154,10 @@ class Stories(RuleBasedStateMachine):
     def restart(self, name: str) -> None:
         self.troubled = True
         self.take(self.scheduler.on_restart(name, self.now, "wedged"))
+
+    @rule(name=NAMES)
+    def preload(self, name: str) -> None:
+        self.take(self.scheduler.on_preload(name, self.now))
 
     @rule(name=NAMES)
     def park(self, name: str) -> None:

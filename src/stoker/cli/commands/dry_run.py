@@ -66,7 +66,7 @@ def down_plan(installation: Installation, name: str | None, drain_timeout: float
     plans = []
     for serve in chosen:
         body = {"serve": serve.name, "drain_timeout": drain_timeout}
-        steps = [] if serve.is_gone else [_leave(serve, drain_timeout)]
+        steps = [] if serve.is_gone else [_leave(status, serve, drain_timeout), *_stay(status, serve)]
         plans.append(DryRunPlan(serve.name, steps or ["nothing: it is already stopped"], _request("unload", body)))
     return plans
 
@@ -162,7 +162,7 @@ def _switch(
     victims = _in_the_way(status, running) if status is not None and running is not None else []
     if configured is not None and configured.base_url is None:  # 2
         steps.append(_check(installation, configured, victims))
-    steps += [_leave(victim, drain_timeout) for victim in victims]
+    steps += [_leave(status, victim, drain_timeout) for victim in victims]
     steps += _stop_conflicts(configured)
     try:
         start, command = _start(installation, configured)  # 3
@@ -171,6 +171,8 @@ def _switch(
     steps += start
     if configured is not None:  # 4
         steps.append(_wait_ready(configured))
+    if status is not None and running is not None:
+        steps += _stay(status, running)
     if victims:
         baseline = _baseline(installation, own, victims)
         steps.append(f"if it does not become ready: start {' and '.join(v.name for v in victims)} again{baseline}")
@@ -278,7 +280,7 @@ def _baseline(installation: Installation, target: str, victims: list[ServeStatus
 def _in_the_way(status: StatusAnswer, target: ServeStatus) -> list[ServeStatus]:
     """Who would have to go; in a slot with a memory budget, these or as few of them as the budget asks for.
 
-    In a slot with `together`: those outside the set that costs the least, in seconds of their swap times.
+    In a slot with `together`: those outside the set that costs the least.
     """
     slot = status.slot(target.slot)
     if slot is None:
@@ -288,7 +290,7 @@ def _in_the_way(status: StatusAnswer, target: ServeStatus) -> list[ServeStatus]:
     if slot.together:
         groups = [group for group in slot.together if target.name in group] or [[]]
         choices = [[s for s in residents if s.name not in group] for group in groups]
-        outside = min(choices, key=lambda found: sum(s.swap_seconds or 0 for s in found))
+        outside = min(choices, key=lambda found: sum(slot.evict_costs.get(s.name, s.swap_seconds or 0) for s in found))
         residents = [s for s in residents if s not in outside]
     if slot.memory is None:
         return outside if slot.together else residents
@@ -296,10 +298,23 @@ def _in_the_way(status: StatusAnswer, target: ServeStatus) -> list[ServeStatus]:
     return outside if (target.memory or 0) <= free else [*outside, *residents]
 
 
-def _leave(serve: ServeStatus, drain_timeout: float | None) -> str:
+def _stay(status: StatusAnswer, serve: ServeStatus) -> list[str]:
+    """An operator's switch or stop cancels the return of a slot to its `idle_serve`."""
+    slot = status.slot(serve.slot)
+    if slot is None or slot.idle_serve in (None, serve.name):
+        return []
+    return [
+        f"stay: {slot.name} does not return to {slot.idle_serve}, its idle_serve, before a request loads another serve"
+    ]
+
+
+def _leave(status: StatusAnswer | None, serve: ServeStatus, drain_timeout: float | None) -> str:
     grace = "its slot's drain_timeout" if drain_timeout is None else figures.seconds(drain_timeout)
     pid = f" (pid {serve.pid})" if serve.pid else ""
-    return f"drain {serve.name} ({serve.in_flight} in flight, at most {grace}), then stop it{pid}"
+    slot = status.slot(serve.slot) if status is not None else None
+    cost = slot.evict_costs.get(serve.name) if slot is not None else None
+    costs = "" if cost is None else f"; evict cost {cost:g}"
+    return f"drain {serve.name} ({serve.in_flight} in flight, at most {grace}), then stop it{pid}{costs}"
 
 
 def _status(installation: Installation) -> StatusAnswer | None:

@@ -27,17 +27,26 @@ def list_(config: options.Config = None, state: options.State = None, json: opti
     if not status.slots:
         terminal.say("there are no slots: no serve shares its device")
         return
-    rows = [
-        (
-            slot.name,
-            ", ".join(slot.devices) or "-",
-            _room(slot),
-            ", ".join(slot.resident) or "empty",
-            ", ".join(s.name for s in status.serves if s.slot == slot.name),
-        )
-        for slot in status.slots
-    ]
-    terminal.table(("SLOT", "DEVICES", "ROOM", "RESIDENT", "SERVES"), rows)
+    columns = {
+        "SLOT": [slot.name for slot in status.slots],
+        "DEVICES": [", ".join(slot.devices) or "-" for slot in status.slots],
+        "ROOM": [_room(slot) for slot in status.slots],
+        "RESIDENT": [", ".join(slot.resident) or "empty" for slot in status.slots],
+        "SERVES": [", ".join(s.name for s in status.serves if s.slot == slot.name) for slot in status.slots],
+    }
+    if any(slot.idle_serve for slot in status.slots):
+        columns["IDLE SERVE"] = [_idle_serve(slot) for slot in status.slots]
+    if any(slot.evict_costs for slot in status.slots):
+        columns["EVICT COSTS"] = [_evict_costs(slot) for slot in status.slots]
+    terminal.table(tuple(columns), list(zip(*columns.values(), strict=True)))
+
+
+def _idle_serve(slot: SlotStatus) -> str:
+    return "-" if slot.idle_serve is None else f"{slot.idle_serve} after {figures.seconds(slot.idle_serve_after)}"
+
+
+def _evict_costs(slot: SlotStatus) -> str:
+    return ", ".join(f"{serve} {cost:g}" for serve, cost in slot.evict_costs.items()) or "-"
 
 
 def _room(slot: SlotStatus) -> str:
@@ -64,6 +73,7 @@ def status(
         terminal.emit([s for s in document.get("slots", []) if slot in (None, s["name"])])
         return
     rows = []
+    has_idle_serve = any(one.idle_serve for one in status.slots if slot in (None, one.name))
     for one in status.slots:
         if slot not in (None, one.name):
             continue
@@ -72,8 +82,10 @@ def status(
             swap = f"{one.swap.phase} -> {one.swap.target or 'nothing'}, {figures.seconds(one.swap.elapsed)}"
             if one.swap.expected:
                 swap += f" of about {figures.seconds(one.swap.expected)}"
-        rows.append((one.name, ", ".join(one.resident) or "empty", swap, str(one.waiting), str(one.swaps)))
-    terminal.table(("SLOT", "RESIDENT", "SWAP", "WAITING", "SWAPS SO FAR"), rows, right=("WAITING", "SWAPS SO FAR"))
+        idle = (_idle_serve(one),) if has_idle_serve else ()
+        rows.append((one.name, ", ".join(one.resident) or "empty", swap, str(one.waiting), str(one.swaps), *idle))
+    header = ("SLOT", "RESIDENT", "SWAP", "WAITING", "SWAPS SO FAR", *(("IDLE SERVE",) if has_idle_serve else ()))
+    terminal.table(header, rows, right=("WAITING", "SWAPS SO FAR"))
 
 
 @app.command()

@@ -48,6 +48,10 @@ class SlotStatus(msgspec.Struct, frozen=True):
     memory: int | None = None
     together: list[list[str]] = []
     """The sets of serves that may be loaded at the same time; empty: its memory alone decides."""
+    idle_serve: str | None = None
+    idle_serve_after: float | None = None
+    evict_costs: dict[str, float] = {}
+    """What stopping each of its serves costs; empty: those unused for longest are stopped."""
     resident: list[str] = []
     swap: SwapStatus | None = None
     swaps: int = 0

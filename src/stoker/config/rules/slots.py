@@ -21,7 +21,7 @@ def check_slots(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> N
         members = [entry for entry in real if entry.table.slot == name]
         _check_slot_name(doc, name)
         _check_baseline(doc, name, slot, members)
-        _check_idle_serve(doc, name, slot, members)
+        _check_idle_serve(doc, name, slot, entries)
         _check_together(doc, name, slot, members)
         if slot.memory is not None:
             _check_budget(doc, name, slot.memory, members)
@@ -68,19 +68,39 @@ def _check_baseline(doc: ConfigDocument, name: str, slot: SlotTable, members: li
         doc.problem(("slots", name, "baseline"), f"there is no serve '{slot.baseline}' in slot '{name}'{hint}")
 
 
-def _check_idle_serve(doc: ConfigDocument, name: str, slot: SlotTable, members: list[ServeEntry]) -> None:
+def _check_idle_serve(doc: ConfigDocument, name: str, slot: SlotTable, entries: list[ServeEntry]) -> None:
     if slot.idle_serve is None:
         return
+    members = [entry for entry in entries if _is_member(entry, name)]
     found = next((entry for entry in members if entry.name == slot.idle_serve), None)
     if found is None:
-        hint = did_you_mean(slot.idle_serve, [entry.name for entry in members])
-        hint = hint or f'; set slot = "{name}" for it, or name another serve'
+        hint = _hint_for_idle_serve(slot.idle_serve, name, entries, members)
         doc.problem(("slots", name, "idle_serve"), f"there is no serve '{slot.idle_serve}' in slot '{name}'{hint}")
     elif found.table.idle_unload is not None:  # it would come and go
         doc.problem(
             found.at(doc, "idle_unload"),
             f"'{found.name}' is the `idle_serve` of slot '{name}', and an idle slot keeps that one; remove one",
         )
+
+
+def _is_member(entry: ServeEntry, slot: str) -> bool:
+    return entry.table.slot == slot and not entry.table.abstract and not entry.is_external
+
+
+def _hint_for_idle_serve(name: str, slot: str, entries: list[ServeEntry], members: list[ServeEntry]) -> str:
+    """1 it is a serve that Stoker cannot start  2 it is in another slot  3 it is an alias  4 it is misspelt"""
+    entry = next((entry for entry in entries if entry.name == name), None)
+    if entry is not None and entry.table.abstract:
+        return f": '{name}' is abstract and never runs; name a serve of slot '{slot}'"  # 1
+    if entry is not None and entry.is_external:
+        return f": '{name}' is external, and Stoker does not start it; name a serve of slot '{slot}'"  # 1
+    if entry is not None and entry.table.slot is not None:
+        return f": it is in slot '{entry.table.slot}'; name a serve of slot '{slot}'"  # 2
+    own = next((member.name for member in members if name in member.table.aliases), None)
+    if own is not None:
+        return f": it is an alias; write '{own}'"  # 3
+    hint = did_you_mean(name, [member.name for member in members])
+    return hint or f'; set slot = "{slot}" for it, or name another serve'  # 4
 
 
 def _check_together(doc: ConfigDocument, name: str, slot: SlotTable, members: list[ServeEntry]) -> None:

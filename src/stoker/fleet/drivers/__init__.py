@@ -10,5 +10,6 @@ container_unit     one running container
 docker       the `docker` command; subcommand: runs one command with limits
 systemd      the systemd driver; systemd_unit: one running unit
 external     a serve that runs elsewhere: its address and its health
+stop_command a serve's own command that ends it
 conflicts    stops containers and units that cannot run beside a serve
 """

@@ -1,4 +1,4 @@
-"""What cannot run beside a serve: the containers and systemd units that its `conflicts` name, stopped for good.
+"""Stops what cannot run beside a serve, for good: the containers and systemd units that its `conflicts` name.
 
 `container:NAME` and `unit:NAME` are stopped here and kept from coming back, so that a reboot starts only one model. Any
 other entry is the name of a program: if it runs, that is an obstacle (`supervision.requirements`); it is not stopped.
@@ -23,7 +23,7 @@ _GONE_FOR_GOOD = ("disabled", "masked", "static", "indirect", "generated", "tran
 
 
 class Conflicts:
-    """Talks to Docker and to systemd. What is not installed here holds nothing, and is no failure."""
+    """Talks to Docker and to systemd. If one of them is not installed, it runs nothing; that is not a failure."""
 
     def __init__(self, ours: Mapping[str, str]) -> None:
         self._docker = Docker(ours)
@@ -36,7 +36,7 @@ class Conflicts:
         return [entry for entry in conflicts if await self._is_present(entry)]
 
     async def disable(self, conflicts: Sequence[str]) -> list[str]:
-        """Stop and disable them; one sentence for each that was. Raises StartFailed for one that lives on."""
+        """Stops and disables the entries; returns a sentence for each. Raises StartFailed if one does not stop."""
         done = []
         for entry in conflicts:
             if not await self._is_present(entry):
@@ -65,7 +65,7 @@ class Conflicts:
         return False
 
     async def _end_container(self, name: str) -> None:
-        """First its policy: a container that is only stopped may be back in between."""
+        """Changes the restart policy first, because a container that is only stopped may start again."""
         try:
             await self._docker.never_restart(name)
             found = await self._docker.inspect(name)
@@ -101,7 +101,7 @@ class Conflicts:
         result = await self._systemctl(f"{_UNIT}{name}", "disable", "--now", "--")
         if result is not None and result.code != 0:
             raise _failed(f"{_UNIT}{name}", last_line(result.err))
-        # A unit that cannot be disabled (static, generated) is left running by that, without a word.
+        # `disable --now` silently leaves a unit running that cannot be disabled (static, generated).
         result = await self._systemctl(f"{_UNIT}{name}", "stop", "--")
         if result is not None and result.code != 0:
             raise _failed(f"{_UNIT}{name}", last_line(result.err))

@@ -1,4 +1,4 @@
-"""The container driver: a serve's `up` (Compose or any other command) makes its container, and Docker keeps it.
+"""The container driver: a serve's `up` (Compose or any other command) creates its container, and Docker runs it.
 
 Reading order: `look` (state, owner and drift of the container; see `inspection`), then `start_problems`, `plan` and
 `launch`, which act on it, then `find` and `attach`, for after a restart of Stoker.
@@ -48,7 +48,7 @@ from stoker.fleet.process.start_records import StartRecord
 
 _UNDO_GRACE = 2.0
 _CLOCKS = 2.0
-"""Seconds by which the daemon's clock may be slow."""
+"""Seconds by which the daemon's clock may be behind."""
 
 
 class ContainerDriver:
@@ -70,7 +70,7 @@ class ContainerDriver:
         return await self._inspector.look(serve)
 
     async def start_problems(self, serve: Serve) -> list[str]:
-        """See `Driver.start_problems`: Docker, the container, the Compose file, the image, the port."""
+        """See `UnitDriver.start_problems`: Docker, the container, the Compose file, the image, the port."""
         seen = await self._inspector.look(serve)
         if seen.obstacle:
             return [seen.obstacle]
@@ -81,7 +81,9 @@ class ContainerDriver:
         return found + await self._up_problems(serve, seen)
 
     async def plan(self, serve: Serve) -> list[list[str]]:
-        """The commands that a start would run now, in order; nothing to do: empty. Raises StartFailed as it would."""
+        """The commands that a start would run now, in order; empty if there is nothing to do. Raises StartFailed if the
+        start would.
+        """
         seen = await self._inspector.look(serve)
         if seen.obstacle:
             raise StartFailed(seen.obstacle, code="cannot_start")
@@ -100,7 +102,7 @@ class ContainerDriver:
             return [*found, f"serve '{serve.name}': {failure.message}"]
 
     async def state(self, record: StartRecord) -> ContainerState:
-        """Of the container of a record, now: what a probe that gets no answer asks next. UNKNOWN: Docker is silent."""
+        """The present state of a record's container, for a probe without an answer. UNKNOWN: Docker does not answer."""
         return await self._docker.state(id_of(record) or record.handle)
 
     async def recent_output(self, record: StartRecord) -> str:
@@ -112,7 +114,7 @@ class ContainerDriver:
     async def launch(
         self, serve: Serve, taken: Taken[int], started_at: float, intend: Callable[[StartRecord], None]
     ) -> Launched:
-        """See `Driver.launch`. A container that runs already is taken as it is, drifted or not; that is logged."""
+        """See `UnitDriver.launch`. A container that already runs is used as it is, drifted or not; that is logged."""
         intent = self._intent(serve, started_at)
         seen = await self._inspector.look(serve)
         if seen.obstacle:
@@ -187,7 +189,7 @@ class ContainerDriver:
         return Launched(record, self._keys.address(serve, record), Path(record.log), log_start)
 
     def _begin_log(self, serve: Serve, seen: Inspection, log: Path) -> int:
-        """Where this start's own output begins. Raises StartFailed."""
+        """Notes this start in the log. Returns the offset at which its own output begins. Raises StartFailed."""
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         what = "; ".join(self._shown(serve, argv) for argv in _steps(serve, seen)) or "runs already"
         try:
@@ -222,7 +224,7 @@ class ContainerDriver:
         )
 
     async def _undo(self, serve: Serve) -> None:
-        """End what a start that failed or was cancelled has brought up, even a moment after its command was killed."""
+        """Ends what a failed or cancelled start created, even if it appears only after its command was killed."""
         name = serve.container or ""
         if await self._docker.state(name) is ContainerState.MISSING:
             return
@@ -256,8 +258,8 @@ class ContainerDriver:
     async def find(self, record: StartRecord) -> StartRecord | None:
         """The record with its container's process of now, if it still holds the GPU; else None.
 
-        Of an interrupted launch: what was started since then is found, and what ran before is left alone. Where Docker
-        does not answer, a process of the record that still lives is found.
+        After an interrupted launch, a container that was started since counts as found; one that ran before is left
+        alone. If Docker does not answer, a living process of the record counts as found.
         """
         try:
             found = await self._docker.inspect(id_of(record) or record.handle)
@@ -283,7 +285,7 @@ def _steps(serve: Serve, seen: Inspection) -> list[list[str]]:
 
 
 def _facts(seen: Inspection, container: Container) -> dict[str, str | int | float]:
-    """What is worth showing beside the engine's own facts; `health` and `drift` only where there is something."""
+    """Facts to show beside the engine's own; `health` and `drift` only if they are known."""
     facts: dict[str, str | int | float] = {"container": container.id[:12], "image": container.image}
     if container.health:
         facts["container_health"] = container.health

@@ -24,9 +24,9 @@ class ContainerRecords:
             return None
 
     def write(self, container: str, made: ContainerRecord) -> None:
-        """Raises OSError. Not synced to disk: after a power cut the container counts as not known."""
+        """Raises OSError. Not synced to disk: after a power cut the container may count as unknown."""
         atomic.write(self._path(container), msgspec.json.encode(made), is_synced=False, make_parents=True)
 
     def _path(self, container: str) -> Path:
-        """Docker allows letters, digits, `_`, `.` and `-` in a name, and the first is no `.`: safe as a file name."""
+        """Names of Docker are safe file names: letters, digits, `_`, `.` and `-`, the first not a `.`."""
         return self._directory / f"{container}.json"

@@ -1,4 +1,4 @@
-"""One running container: watched, its output copied, and ended on request."""
+"""One running container: watches it, copies its output, and ends it on request."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def id_of(record: StartRecord) -> str:
 
 
 def exit_code(container: Container) -> int | None:
-    """As of a process, negative for a signal; None: it runs, or never did."""
+    """The exit code, negative for a signal; None if it runs, or never ran."""
     if container.state not in (ContainerState.EXITED, ContainerState.DEAD, ContainerState.RESTARTING):
         return None
     code = container.exit_code
@@ -57,8 +57,8 @@ class ContainerUnit:
     code and the last output, within two times CODE_LIMIT seconds. Otherwise a `docker wait` notices. A daemon that does
     not answer does not count as an end.
 
-    Raises ProcessLookupError if an adopted container is gone; one that was just launched and is gone has ended, and is
-    reported so.
+    Raises ProcessLookupError if an adopted container is gone. If a container that was just launched is gone, that is
+    reported as its end.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class ContainerUnit:
         self._watch: ExitWatch | None = None
         self._asking: asyncio.Task[None] | None = None
         self._watch_exit()
-        # Of one that is adopted, an earlier control plane has written down the rest.
+        # an earlier run of Stoker has already copied the older output of an adopted container
         since = time.time() if record.ready else record.started_at
         self._listening = asyncio.get_running_loop().create_task(self._listen(since), name=f"log-{self._name}")
 
@@ -94,7 +94,7 @@ class ContainerUnit:
             return
         try:
             self._watch = ExitWatch(self.pid, lambda code: self._ask(self._learn_code()))
-            if self._is_alive():  # asked only now: what is watched cannot change its number any more
+            if self._is_alive():  # asked only now, because a watched process cannot change its number
                 return
             self._watch.close()
         except ProcessLookupError:
@@ -124,7 +124,7 @@ class ContainerUnit:
         self._asking = asyncio.get_running_loop().create_task(question, name=f"exit-{self._name}")
 
     async def _learn_code(self) -> None:
-        """The process is gone; Docker needs a moment to know."""
+        """Waits for the exit code: the process is gone, but Docker needs a moment to notice."""
         found = None
         with contextlib.suppress(DockerFailed, TimeoutError):
             async with asyncio.timeout(CODE_LIMIT):
@@ -147,7 +147,7 @@ class ContainerUnit:
             await asyncio.sleep(RETRY_PAUSE)
 
     async def _tell_last(self, found: Container | None) -> None:
-        """After its last words; why it ended is added where only Docker knows."""
+        """Reports the end after the last output, and adds the reason if only Docker knows it."""
         await asyncio.wait([self._listening], timeout=CODE_LIMIT)
         if found is not None and (why := found.error or ("out of memory" if found.out_of_memory else "")):
             self._write(f"--- stoker: Docker about its exit: {why}\n".encode())
@@ -160,7 +160,7 @@ class ContainerUnit:
             self._log.warning("the log of container %s is no longer written: %s", self._name, failure.message)
 
     def _write(self, data: bytes) -> None:
-        """Opened each time: the log may have been rotated, or deleted. A full disk costs lines, nothing else."""
+        """Opens the log for each write, as it may have been rotated or deleted. A full disk only loses lines."""
         with contextlib.suppress(OSError):
             output = open_log(Path(self._record.log))
             try:
@@ -219,11 +219,11 @@ class ContainerUnit:
         finally:
             stopping.cancel()
             await asyncio.wait([stopping])
-        with contextlib.suppress(DockerFailed):  # what became of it is looked at next
+        with contextlib.suppress(DockerFailed):  # the caller checks the result next
             stopping.result()
 
     def _is_over_without_docker(self, failure: DockerFailed) -> bool:
-        """The daemon is gone, and containers outlive it: signal its process, if it is on this machine and permitted."""
+        """The daemon is gone, and containers outlive it: signals the process itself, if it is local and permitted."""
         now = asyncio.get_running_loop().time()
         if self.pid is None:
             if now >= self._ending.kill_at + ASK_LIMIT:
@@ -233,7 +233,7 @@ class ContainerUnit:
             return True
         number = signal.SIGTERM if now < self._ending.kill_at else signal.SIGKILL
         try:
-            if number is not self._signalled:  # an engine may take a second SIGTERM for impatience
+            if number is not self._signalled:  # to an engine a second SIGTERM may mean "end at once"
                 os.kill(self.pid, number)
                 self._signalled = number
         except ProcessLookupError:

@@ -1,7 +1,7 @@
 """What to do with a container, as tables. Pure: nothing here calls Docker.
 
-Two rules. A running container with the right configuration is left alone; a stopped one with another configuration is
-made again, never started with yesterday's model. A container of another owner is never touched.
+A running container with the right configuration is left alone. A stopped one with another configuration is created
+anew, never started with an old model. A container of another owner is never touched.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 
 class ContainerState(Enum):
-    """As Docker says it, but for MISSING (no such container) and UNKNOWN (the daemon did not answer)."""
+    """Docker's states, with MISSING (no such container) and UNKNOWN (the daemon did not answer)."""
 
     MISSING = "missing"
     CREATED = "created"
@@ -33,7 +33,7 @@ class ContainerMatch(Enum):
     SAME = "same"
     CHANGED = "changed"
     UNKNOWN = "unknown"
-    """It has the right name and image, and how it was created is unknown."""
+    """Its name and image are right, but it is unknown how it was created."""
 
 
 class ContainerAction(Enum):
@@ -53,7 +53,7 @@ TABLE: dict[tuple[ContainerState, ContainerMatch], ContainerAction] = {
     (ContainerState.CREATED, _SAME): ContainerAction.START,
     (ContainerState.CREATED, _CHANGED): ContainerAction.RECREATE,
     (ContainerState.CREATED, _UNKNOWN): ContainerAction.RECREATE,
-    # A running container that drifted may be in use: it is reported, and made again after a `down`.
+    # A running container that drifted may be in use: it is reported, and created anew after a `down`.
     (ContainerState.RUNNING, _SAME): ContainerAction.LEAVE,
     (ContainerState.RUNNING, _CHANGED): ContainerAction.LEAVE,
     (ContainerState.RUNNING, _UNKNOWN): ContainerAction.LEAVE,
@@ -74,7 +74,7 @@ TABLE: dict[tuple[ContainerState, ContainerMatch], ContainerAction] = {
     (ContainerState.REMOVING, _SAME): ContainerAction.REFUSE,
     (ContainerState.REMOVING, _CHANGED): ContainerAction.REFUSE,
     (ContainerState.REMOVING, _UNKNOWN): ContainerAction.REFUSE,
-    # The daemon did not say: nothing is known, nothing is done.
+    # The daemon did not answer: do nothing.
     (ContainerState.UNKNOWN, _SAME): ContainerAction.REFUSE,
     (ContainerState.UNKNOWN, _CHANGED): ContainerAction.REFUSE,
     (ContainerState.UNKNOWN, _UNKNOWN): ContainerAction.REFUSE,
@@ -83,7 +83,7 @@ TABLE: dict[tuple[ContainerState, ContainerMatch], ContainerAction] = {
 STEPS: dict[ContainerState, tuple[str, ...]] = {
     ContainerState.RUNNING: ("stop",),
     ContainerState.PAUSED: ("unpause", "stop"),  # SIGTERM reaches a frozen process only when it thaws
-    ContainerState.RESTARTING: ("stop",),  # which also ends the restarting
+    ContainerState.RESTARTING: ("stop",),  # this also ends the restart loop
     ContainerState.MISSING: (),
     ContainerState.CREATED: (),
     ContainerState.EXITED: (),
@@ -91,10 +91,10 @@ STEPS: dict[ContainerState, tuple[str, ...]] = {
     ContainerState.REMOVING: (),
     ContainerState.UNKNOWN: (),
 }
-"""How each state is ended, in Docker's verbs. No steps: it runs nothing, or cannot be stopped."""
+"""How a container in each state is ended, in Docker's verbs. Empty: nothing runs, or it cannot be stopped."""
 
 HOLDS = frozenset(state for state, steps in STEPS.items() if steps)
-"""States in which it has its memory, or takes it again by itself."""
+"""States in which it holds its memory, or will take it again without Stoker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +105,10 @@ class Container:
     name: str
     state: ContainerState
     pid: int = 0
-    """On the daemon's machine; 0: it does not run."""
+    """Process number on the daemon's machine; 0 if it does not run."""
     image_id: str = ""
     image: str = ""
-    """The name by which the image was asked for."""
+    """The image's name, as `docker run` got it."""
     labels: Mapping[str, str] = field(default_factory=dict)
     restart_policy: str = "no"
     health: str = ""
@@ -127,20 +127,20 @@ class ContainerRecord(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     fingerprint: str
     config_hash: str = ""
-    """Compose's own, as it was then; empty: `up` is not Compose, or the hash could not be had."""
+    """Compose's own hash at that time; empty if `up` is not Compose, or the hash could not be read."""
 
 
 class ContainerSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What it would be made from now. Empty texts: not known, and not compared."""
+    """What the container would be created from now. Empty texts are unknown, and not compared."""
 
     fingerprint: str
     config_hash: str = ""
     image_id: str = ""
-    """What the container's image name means today."""
+    """The id of the image that the container's image name means now."""
 
 
 def parse(entry: Mapping[str, object]) -> Container:
-    """One element of `docker inspect`. Raises msgspec.ValidationError for what is no container."""
+    """Reads one element of `docker inspect`. Raises msgspec.ValidationError for anything but a container."""
     found = msgspec.convert(entry, _Inspected)
     state, config = found.State, found.Config
     return Container(
@@ -167,7 +167,7 @@ def compare(
 
     1. The image's name points to another image now: drifted.
     2. Stoker made it: drifted exactly if Stoker's fingerprint or Compose's hash has changed.
-    3. Compose made it for another owner: drifted exactly if its label is not Compose's hash of today.
+    3. Compose made it for another owner: drifted exactly if its label is not Compose's present hash.
     4. Otherwise unknown.
     """
     if container is None:
@@ -192,8 +192,8 @@ def compare(
 def steps(
     action: ContainerAction, container: Container | None, name: str, up: Sequence[str], only_creates: bool = False
 ) -> list[list[str]]:
-    """The commands of an action, in order. A container is removed by its id: its name may belong to another one by
-    then.
+    """The commands of an action, in order. A container is removed by its id, because its name may belong to another one
+    by then.
     """
     make = [list(up), ["docker", "start", name]] if only_creates else [list(up)]
     if action is ContainerAction.CREATE:
@@ -209,7 +209,7 @@ def steps(
 
 
 def refusal(state: ContainerState, name: str) -> str:
-    """Why a start is left to the operator, with what to type."""
+    """Why the operator has to act, with what to type."""
     return {
         ContainerState.RESTARTING: (
             f"container '{name}' exits and is restarted again and again: see `docker logs {name}`, "

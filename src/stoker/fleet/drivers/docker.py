@@ -1,4 +1,4 @@
-"""The `docker` command: one short-lived child per question, and every failure in a sentence with the next step."""
+"""The `docker` command: one short-lived child per call. Every failure is a sentence with the next step."""
 
 from __future__ import annotations
 
@@ -90,12 +90,12 @@ _COMPILED = tuple(
 
 
 def environment(ours: Mapping[str, str], extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What `docker` and Compose see: what every child sees, where the daemon is, and a serve's own `extra`."""
+    """The environment of `docker` and Compose: that of every child, the daemon's address, and a serve's own `extra`."""
     return child_environment(ours, extra or {}, {name: ours[name] for name in _OURS if name in ours})
 
 
 def explain(argv: Sequence[str], said: str) -> DockerFailed:
-    """What a failed command wrote, as a sentence with the next step."""
+    """The output of a failed command, as a sentence with the next step."""
     last = last_line(said)
     for pattern, fault, advice in _COMPILED:
         found = pattern.search(said)
@@ -116,7 +116,7 @@ def is_compose(argv: Sequence[str]) -> bool:
 
 
 def before_verb(argv: Sequence[str]) -> list[str]:
-    """A Compose command up to its verb: the files and the project that it is about."""
+    """A Compose command up to its verb: its files and its project."""
     length = 1 if os.path.basename(argv[0]) == "docker-compose" else 2
     while length < len(argv) and argv[length].startswith("-"):
         takes_value = argv[length] in _VALUED
@@ -174,7 +174,7 @@ class Docker:
         return ContainerState.MISSING if found is None else found.state
 
     async def images(self, names: Sequence[str]) -> list[str]:
-        """The ids of those that are here; a name that means nothing is left out."""
+        """The ids of the images that exist here; unknown names are left out."""
         result = await self._run(["image", "inspect", "--format", "{{.Id}}", *names], ASK_LIMIT)
         if result.code != 0 and explain(["docker", "image"], result.err).fault in _NOBODY_THERE:
             raise explain(["docker", "image"], result.err)
@@ -187,7 +187,7 @@ class Docker:
         await self._do(["unpause", name])
 
     async def stop(self, name: str, grace: float) -> None:
-        """The image's stop signal, `grace` seconds (rounded up to whole ones), SIGKILL. Not restarted by its policy."""
+        """Sends the image's stop signal, waits `grace` seconds (rounded up), sends SIGKILL. No policy restarts it."""
         seconds = math.ceil(min(max(grace, 0.0), _STOP_LONGEST))
         await self._do(["stop", "--time", str(seconds), name], seconds + ASK_LIMIT)
 
@@ -195,17 +195,17 @@ class Docker:
         await self._do(["kill", name])
 
     async def never_restart(self, name: str) -> None:
-        """Disable automatic restarts, however it was made."""
+        """Disables automatic restarts, however the container was created."""
         await self._do(["update", "--restart=no", name])
 
     async def wait(self, name: str) -> int:
-        """Its exit code, when it has ended; as long as that takes."""
+        """Waits without a limit until the container has ended. Returns its exit code."""
         return int((await self._do(["wait", name], None)).out.strip() or 0)
 
     async def follow(self, name: str, since: float, hear: Callable[[bytes], None]) -> None:
-        """Pass its output since that time (Unix) to `hear`, both streams, and follow it until it ends.
+        """Passes its output since that time (Unix) to `hear`, both streams, and follows it until it ends.
 
-        If Stoker is killed, the command ends, too: its output has no reader any more.
+        If Stoker is killed, the command ends too, because nobody reads its output any more.
         """
         await self._run(["logs", "--follow", "--since", f"{since:.6f}", name], None, hear)
 

@@ -40,7 +40,7 @@ class ExitWatch:
             threading.Thread(target=self._poll, name=f"exit-{pid}", daemon=True).start()
 
     def close(self) -> None:
-        """Stop watching; nothing is called any more. Twice: nothing."""
+        """Stops watching: `on_exit` is not called any more. May be called twice."""
         self._closed.set()
         if self._pidfd is not None:
             self._loop.remove_reader(self._pidfd)
@@ -75,13 +75,13 @@ def exit_code(pid: int) -> int | None:
 
 
 def reap(pid: int) -> None:
-    """Collect a child that has ended. Does nothing for others."""
+    """Collects a child that has ended. Does nothing for other processes."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
 
 
 def is_alive(pid: int) -> bool:
-    """Whether the process exists and is more than a zombie."""
+    """Whether the process exists and is not a zombie."""
     try:
         return psutil.Process(pid).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
     except psutil.NoSuchProcess:

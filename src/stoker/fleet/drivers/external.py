@@ -14,7 +14,7 @@ from stoker.domain.protocols import EdgeTargets
 from stoker.domain.serve import Serve
 
 START_LIMIT = 5.0
-"""Seconds that a start may take at most: either it runs or it does not."""
+"""Seconds that a start may take at most: nothing has to be loaded."""
 FIRST_LOOK = 0.02
 SLOWEST_LOOK = 0.5
 CLOUD_LOOK = 30.0
@@ -23,7 +23,7 @@ FAILURES = 3
 
 
 def address_of(serve: Serve) -> Target:
-    """Where `base_url` points; its trailing `/v1` belongs to the paths that are asked. Raises StartFailed."""
+    """The address in `base_url`, without a trailing `/v1`, which is part of the request paths. Raises StartFailed."""
     url = urlsplit(serve.base_url or "")
     try:
         host, port = url.hostname, url.port
@@ -41,7 +41,7 @@ def address_of(serve: Serve) -> Target:
 
 
 async def locate(serve: Serve, edges: EdgeTargets | None) -> Target:
-    """Where the serve answers; behind an edge: where its worker is now. Raises StartFailed."""
+    """The serve's address; behind an edge, the present address of its worker. Raises StartFailed."""
     name = edge_of(serve)
     if name is None:
         return address_of(serve)
@@ -51,7 +51,7 @@ async def locate(serve: Serve, edges: EdgeTargets | None) -> Target:
 
 
 def edge_of(serve: Serve) -> str | None:
-    """The edge behind which it is; None: it has an address of its own."""
+    """The edge that the serve is behind; None if it has an address of its own."""
     url = serve.base_url or ""
     return url.removeprefix(EDGE_SCHEME) if url.startswith(EDGE_SCHEME) else None
 
@@ -63,9 +63,9 @@ def on_worker(serve: Serve, worker: Target) -> Target:
 
 
 class ExternalWatch:
-    """Asks `is_healthy` again and again, from FIRST_LOOK to SLOWEST_LOOK seconds apart.
+    """Calls `is_healthy` repeatedly, FIRST_LOOK to SLOWEST_LOOK seconds apart.
 
-    After FAILURES noes in a row it calls `on_lost()`, once, and ends.
+    After FAILURES negative answers in a row it calls `on_lost()`, once, and ends.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class ExternalWatch:
         self._task = asyncio.get_running_loop().create_task(self._watch(), name=f"health-{name}")
 
     async def close(self) -> None:
-        """Stop asking; returns when nothing is under way."""
+        """Stops watching; returns when no check is under way."""
         self._task.cancel()
         await asyncio.wait([self._task])
         if not self._task.cancelled() and (failure := self._task.exception()) is not None:

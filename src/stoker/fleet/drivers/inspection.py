@@ -36,12 +36,12 @@ class Inspection:
     why: str = ""
     """What drifted, in words."""
     obstacle: str = ""
-    """Why nothing can be done, with what to type; then `action` is REFUSE."""
+    """Why nothing can be done, with what to type; `action` is then REFUSE."""
     up: tuple[str, ...] = ()
-    """Filled in, with the Compose that is installed here."""
+    """The `up` command with its placeholders filled in, using the installed Compose."""
     wanted: ContainerSpec | None = None
     note: str = ""
-    """That another Compose is used than `up` names."""
+    """A notice if another Compose is used than `up` names."""
 
 
 class Inspector:
@@ -51,7 +51,7 @@ class Inspector:
         self._keys = keys
 
     async def look(self, serve: Serve) -> Inspection:
-        """Changes nothing; raises nothing. Tens of milliseconds, some hundred where Compose has to read its file."""
+        """Changes nothing, never raises. Takes tens of milliseconds; a few hundred if Compose reads its file."""
         name = serve.container or ""
         try:
             up, note = await self._with_installed_compose(up_command.fill(serve))
@@ -90,7 +90,7 @@ class Inspector:
         )
 
     async def lacking(self, serve: Serve, up: Sequence[str]) -> list[str]:
-        """What `up` needs and is not here, before anything makes room for it."""
+        """What `up` needs but is missing here. Asked before another serve stops."""
         who = f"serve '{serve.name}'"
         if find_command(serve, up[0]) is None:
             return [f"the command `{up[0]}` of {who} is not there: install it, or correct `up`"]
@@ -111,7 +111,7 @@ class Inspector:
         return []
 
     async def _with_installed_compose(self, words: list[str]) -> tuple[list[str], str]:
-        """`docker compose` and `docker-compose` stand in for each other where only one of them is installed."""
+        """Replaces `docker compose` by `docker-compose` or the other way, if only one of them is installed."""
         if not is_compose(words):
             return words, ""
         is_plugin = os.path.basename(words[0]) == "docker"
@@ -124,7 +124,7 @@ class Inspector:
         return ["docker", "compose", *words[1:]], f"`{words[0]}` is not installed: `docker compose` is used"
 
     async def _wanted(self, serve: Serve, up: Sequence[str], container: Container | None) -> ContainerSpec:
-        """What the container would be made from now. For a missing one too: it is remembered when it is made."""
+        """What the container would be created from now. Also for a missing one, because it is recorded on creation."""
         fingerprint = self._keys.fingerprint(serve)
         config_hash = image = ""
         if is_compose(up):

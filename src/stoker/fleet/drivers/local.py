@@ -54,16 +54,16 @@ class LocalDriver:
         self._choose_context = choose_context
 
     async def start_problems(self, serve: Serve) -> list[str]:
-        """Nothing beyond `supervision.start_problems`."""
+        """Returns nothing beyond `supervision.start_problems`."""
         return []
 
     async def launch(
         self, serve: Serve, taken: Container[int], started_at: float, intend: Callable[[StartRecord], None]
     ) -> Launched:
-        """Spawn `serve`, on a port outside `taken` unless it has a fixed one. A few milliseconds of blocking, and no
-        await: between the choice of a port and the return nothing else runs.
+        """Spawns `serve`, on a port outside `taken` unless it has a fixed one. Blocks for a few milliseconds without an
+        await, so that nothing else runs between the choice of a port and the return.
 
-        Raises StartFailed, and StokerError for a state directory that cannot be used; nothing runs then.
+        Raises StartFailed, and StokerError for an unusable state directory; nothing runs then.
         """
         serve = self._choose_context(serve)
         nonce = secrets.token_hex(16)
@@ -110,21 +110,21 @@ class LocalDriver:
     def attach(
         self, record: StartRecord, on_exit: Callable[[int | None], None], on_gone: Callable[[], None]
     ) -> LocalProcess:
-        """Raises ProcessLookupError if it is gone, or if its number belongs to another process now."""
+        """Raises ProcessLookupError if the process is gone, or another process has its number now."""
         stop = None
         if record.stop is not None:
             key = self._keys.key(Serve(name=record.name), record.nonce)
             stop = StopCommand(record, record.stop, key, self._log)
         process = LocalProcess(record.pid, on_exit, on_gone, self._log, stop)
-        if not self._is_ours(record):  # asked only now: what is watched cannot change its number any more
+        if not self._is_ours(record):  # asked only now, because a watched process cannot change its number
             process.release()
             self._log.warning("process %d no longer belongs to serve %s: it is left alone", record.pid, record.name)
             raise ProcessLookupError(record.pid)
         return process
 
     async def find(self, record: StartRecord) -> StartRecord | None:
-        """The record itself while its process lives. What an interrupted launch or stop, or a leader, left behind is
-        killed.
+        """The record, if its process lives; else None. Kills processes left behind by an interrupted launch or stop, or
+        by a leader that ended.
         """
         end_leftovers(record, self._log)
         if record.pid and identity.start_mark(record.pid) is not None:
@@ -147,7 +147,7 @@ class LocalDriver:
         return not record.ready or self._keys.command(record.pid) == record.command
 
     async def _sweep(self, record: StartRecord) -> None:
-        """The leader is gone: end only the processes that carry the mark of that start."""
+        """The leader is gone: ends only processes that carry the mark of that start."""
         candidates = (lambda: process_group.members(record.pid)) if record.pid else psutil.pids
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_SWEEP_LIMIT):

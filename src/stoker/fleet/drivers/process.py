@@ -17,9 +17,9 @@ from stoker.fleet.drivers.termination import LOOK, UNKILLABLE_AFTER, Termination
 
 
 def spawn(argv: Sequence[str], environment: Mapping[str, str], directory: str, output: int) -> int:
-    """The pid of a new session leader; both its outputs go to the descriptor `output`. Raises OSError.
+    """Spawns a session leader and returns its pid; both its outputs go to the descriptor `output`. Raises OSError.
 
-    Call it in the loop's thread: a parent-death signal follows the thread that made the child, not the process.
+    Call it in the loop's thread: a parent-death signal is tied to the thread that created the child.
     """
     child = subprocess.Popen(
         argv,
@@ -37,10 +37,10 @@ def spawn(argv: Sequence[str], environment: Mapping[str, str], directory: str, o
 
 
 class Stopper(Protocol):
-    """Another way to end a process than SIGTERM."""
+    """A way to end a process other than SIGTERM."""
 
     async def run(self, exited: asyncio.Event, until: Callable[[], float]) -> None:
-        """Try to end it; returns when it has `exited`, when that fails, or at `until()`. Raises nothing."""
+        """Tries to end the process; returns when it has `exited`, when that fails, or at `until()`. Never raises."""
 
 
 class LocalProcess:
@@ -68,8 +68,8 @@ class LocalProcess:
         self._ending = Termination(f"process group {pid}", self._end, on_gone, log)
 
     async def end(self, grace: float) -> None:
-        """SIGTERM to the group, `grace` seconds, SIGKILL; returns when the group is empty. With a stopper, that goes
-        first, for `grace` seconds at most; without any grace it is left out.
+        """Sends SIGTERM to the group, after `grace` seconds SIGKILL; returns when the group is empty. A stopper runs
+        before that, for at most `grace` seconds; not if `grace` is 0.
 
         A second call joins the first and may shorten its grace. On cancel it goes on, and CancelledError leaves this
         call when everything is gone. Raises StokerError `unkillable` for a process that survives SIGKILL for a minute.
@@ -108,7 +108,7 @@ class LocalProcess:
         reap(self.pid)
 
     async def _stop_by(self, stopper: Stopper) -> None:
-        """What is left of the process then has its grace again, unless somebody shortened it."""
+        """Runs the stopper. If the process survives it, its grace starts again, unless a caller shortened it."""
         loop, kill_at = asyncio.get_running_loop(), self._ending.kill_at
         grace = kill_at - loop.time()
         if grace <= 0 or self.exited.is_set():
@@ -118,7 +118,7 @@ class LocalProcess:
             self._ending.renew(grace)
 
     async def _pause(self, seconds: float) -> None:
-        """At most `seconds`; the leader's end wakes it."""
+        """Waits for at most `seconds`; ends early when the leader ends."""
         if self.exited.is_set():
             await asyncio.sleep(seconds)
             return

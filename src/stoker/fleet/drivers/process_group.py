@@ -1,4 +1,4 @@
-"""A process group, and the session around it: everything that one start has brought into being."""
+"""A process group, and the session around it: all processes of one start."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _belongs(pid: int, leader: int) -> bool:
 
 
 def send(leader: int, number: signal.Signals) -> None:
-    """Signal the whole group, and processes that left it but not its session. An empty group: nothing."""
+    """Signals the whole group, and processes that left it but not its session. Does nothing for an empty group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):  # PermissionError: only zombies are left (macOS)
         os.killpg(leader, number)
     for pid in psutil.pids():

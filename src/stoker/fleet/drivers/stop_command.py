@@ -1,4 +1,4 @@
-"""A serve's own `stop` command: what is run to end it instead of the first SIGTERM."""
+"""A serve's own `stop` command, which runs instead of the first SIGTERM."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ _LOOK = 0.02
 
 
 def stop_words(serve: Serve, place: LaunchPlace) -> StopWords | None:
-    """The serve's stop command for its record: filled in but for the process id, and the key, which no file holds."""
+    """The serve's stop command for its record: filled in, except for the process id and for the key, which is never
+    written to a file.
+    """
     if serve.stop is None:
         return None
     first, *rest = fill(serve, place, serve.stop, but=("key",))
@@ -61,8 +63,8 @@ class StopCommand:
 
     async def run(self, exited: asyncio.Event, until: Callable[[], float]) -> None:
         """Returns when the command and the serve's process (`exited`) have ended, when the command fails, or at
-        `until()`, a time of the loop's clock that may come nearer. No process of the command is left then. Raises
-        nothing: what goes wrong is logged.
+        `until()`, a time of the loop's clock that callers may shorten. No process of the command is left then. Never
+        raises: failures are logged.
         """
         try:
             pid = self._spawn()
@@ -108,7 +110,7 @@ class StopCommand:
             return spawn(words, self._environment(), self._stop.directory, output)
 
     def _environment(self) -> dict[str, str]:
-        """That of the serve's process, which has the `env` of its configuration."""
+        """The environment of the serve's process, with the `env` of its configuration."""
         try:
             found = dict(psutil.Process(self._record.pid).environ())
         except (psutil.Error, OSError):
@@ -118,7 +120,7 @@ class StopCommand:
 
 
 async def _wait(event: asyncio.Event, until: Callable[[], float]) -> None:
-    """Until the event, or `until()`."""
+    """Waits for the event, or until `until()`."""
     loop = asyncio.get_running_loop()
     while not event.is_set() and (left := until() - loop.time()) > 0:
         with contextlib.suppress(TimeoutError):
@@ -127,7 +129,7 @@ async def _wait(event: asyncio.Event, until: Callable[[], float]) -> None:
 
 
 async def _end_session(pid: int) -> None:
-    """Kill what is left of the session. A process in the kernel's hands is left behind after a moment."""
+    """Kills the rest of the session. Gives up after a moment on a process that hangs in the kernel."""
     for _ in range(100):
         process_group.send(pid, signal.SIGKILL)
         if not process_group.members(pid):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from stoker.fleet.drivers.exit_watch import ExitWatch, reap
 
 OUTPUT = 2**20
-"""Bytes kept of each of its two outputs: the last ones."""
+"""How many bytes of each output are kept, from its end."""
 _PIECE = 2**16
 
 
@@ -52,10 +52,10 @@ async def run(
 
 
 class _Child:
-    """Made without an await in between, and so without a half-made one that a cancel could leave.
+    """A child that is created without an await, so that a cancel cannot leave it half created.
 
-    (The event loop's own subprocesses are made in several steps, some of them tasks: cancelled with the others when a
-    loop is closed, they leave one that is waited for without end.)
+    (The event loop's own subprocesses are created in several steps, some of them in tasks. If these are cancelled
+    when a loop is closed, a child is left that is waited for without end.)
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class _Child:
         self._watch = ExitWatch(self._pid, self._left)
 
     def kill(self) -> None:
-        """The whole group: what is left of it holds the outputs open."""
+        """Kills the whole group, because any process left of it holds the outputs open."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._pid, signal.SIGKILL)
 
@@ -141,7 +141,7 @@ class _Child:
 
 
 async def _surely(event: asyncio.Event) -> None:
-    """Wait for what comes in a moment; a cancel is passed on after it."""
+    """Waits for an event that is certain to come soon; a cancel is passed on afterwards."""
     cancelled = False
     while not event.is_set():
         try:

@@ -63,7 +63,7 @@ class SystemdDriver:
     async def launch(
         self, serve: Serve, taken: Container[int], started_at: float, intend: Callable[[StartRecord], None]
     ) -> Launched:
-        """See `Driver.launch`. A unit that runs already, for this configuration, is taken over as it is."""
+        """See `UnitDriver.launch`. A unit that already runs with this configuration is taken over as it is."""
         seen, problems = await self._look(serve)
         if seen is None or problems:
             raise StartFailed(f"serve '{serve.name}' cannot start: {'; '.join(problems)}", code="cannot_start")
@@ -98,13 +98,13 @@ class SystemdDriver:
     ) -> SystemdUnit:
         """Raises ProcessLookupError if its main process is gone already."""
         unit = SystemdUnit(self._asked(record.handle), record.handle, record.pid, on_exit, on_gone, self._log)
-        if record.pid and identity.start_mark(record.pid) != record.mark:  # what is watched cannot change any more
+        if record.pid and identity.start_mark(record.pid) != record.mark:  # a watched process cannot change its number
             unit.release()
             raise ProcessLookupError(record.pid)
         return unit
 
     async def find(self, record: StartRecord) -> StartRecord | None:
-        """The unit while it is up, whoever started it. An interrupted launch has started all of it, or nothing."""
+        """The unit's record if it is up, whoever started it. An interrupted launch has started the unit, or nothing."""
         asked = self._asked(record.handle)
         try:
             seen = await _visible(asked, record.handle)
@@ -124,7 +124,7 @@ class SystemdDriver:
     # -- before a start ------------------------------------------------------------------------------------------------
 
     async def _look(self, serve: Serve) -> tuple[UnitStatus | None, list[str]]:
-        """How the unit is, and what stands in the way of a start."""
+        """The unit's status, and what prevents a start."""
         who = f"serve '{serve.name}'"
         if (missing := systemctl.problem(self._booted)) is not None:
             return None, [
@@ -146,7 +146,7 @@ class SystemdDriver:
         return seen, found
 
     def _differences(self, serve: Serve, seen: UnitStatus, asked: Systemctl) -> list[str]:
-        """What differs between the unit and the configuration; nothing is known against a unit of its owner's."""
+        """How the unit differs from the configuration; nothing for a unit that the operator wrote."""
         if seen.needs_reload:
             return [f"was changed since systemd read it: type `{asked} daemon-reload`"]
         text = _text(seen)
@@ -187,7 +187,7 @@ class SystemdDriver:
         )
 
     def _prepare(self, serve: Serve, record: StartRecord) -> None:
-        """Write the environment of the start that follows. Raises StartFailed."""
+        """Writes the environment for the next start. Raises StartFailed."""
         key = self._keys.key(serve, record.nonce)
         planned = plan(serve, LaunchPlace(record.port, key))
         own = {identity.MARK_VARIABLE: record.nonce, _FINGERPRINT: record.fingerprint}
@@ -220,7 +220,7 @@ class SystemdDriver:
         return f"{how}; `journalctl -u {record.handle} -n 50` shows more"
 
     async def _give_up(self, asked: Systemctl, unit: str) -> None:
-        """End what was started, even if the caller is cancelled."""
+        """Ends what was started, even if the caller is cancelled."""
 
         async def end() -> None:
             try:
@@ -244,7 +244,7 @@ class SystemdDriver:
 
 
 def _complete(record: StartRecord, seen: UnitStatus) -> StartRecord:
-    """With its main process, if that can be seen from here."""
+    """The unit's record with its main process, if that is visible from here."""
     mark = identity.start_mark(seen.pid) if seen.pid else None
     return msgspec.structs.replace(record, pid=seen.pid if mark else 0, mark=mark or record.handle)
 

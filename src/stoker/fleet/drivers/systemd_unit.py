@@ -1,4 +1,4 @@
-"""One start of a unit of systemd: seen to end at once, ended on request."""
+"""One start of a systemd unit: notices its end at once, and ends it on request."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from stoker.fleet.systemd.systemctl import Systemctl, SystemdFailed
 from stoker.fleet.systemd.unit_states import UnitStatus
 
 LOOK = 0.02
-"""Seconds between two questions about a unit whose main process has just ended."""
+"""Seconds between two checks of a unit whose main process has just ended."""
 LEARN_WITHIN = 1.0
 """Seconds that the exit code may take to reach systemd; after that it counts as unknown."""
 POLL = 1.0
-"""Seconds between two questions about a unit whose processes cannot be seen from here."""
+"""Seconds between two checks of a unit whose processes are not visible from here."""
 
 
 class SystemdUnit:
-    """Implements `drivers.unit.Unit` for one start of a unit. `pid` 0: its processes cannot be seen from here."""
+    """Implements `drivers.unit.Unit` for one start of a unit. `pid` 0: its processes are not visible from here."""
 
     def __init__(
         self,
@@ -83,9 +83,7 @@ class SystemdUnit:
         self._following = self._loop.create_task(self._wait_until_down(pause, limit), name=f"follow-{self._unit}")
 
     async def _wait_until_down(self, pause: float, limit: float) -> None:
-        """Ask systemd until it reports that the main process has ended, then call `on_exit`; after `limit` seconds in
-        any case.
-        """
+        """Asks systemd until the main process has ended, at most for `limit` seconds. Then calls `on_exit`."""
         until = self._loop.time() + limit
         seen = UnitStatus()
         while self._loop.time() < until:
@@ -108,7 +106,7 @@ class SystemdUnit:
         try:
             await asyncio.wait([stopping, waiting], return_when=asyncio.FIRST_COMPLETED)
             if not stopping.done():
-                with contextlib.suppress(SystemdFailed):  # nothing there to be killed; what it is shows below
+                with contextlib.suppress(SystemdFailed):  # nothing to kill; the status below tells why
                     await self._asked.kill(self._unit)
                 await asyncio.wait([stopping], timeout=UNKILLABLE_AFTER)
             if not stopping.done():

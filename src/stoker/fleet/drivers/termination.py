@@ -10,13 +10,13 @@ from typing import Any
 LOOK = 0.02
 """Seconds between two checks of a unit that is ending."""
 UNKILLABLE_AFTER = 60.0
-"""Seconds after the first SIGKILL: what still lives then hangs in the kernel (a driver, a dead network disk)."""
+"""Seconds after the first SIGKILL: a process that still lives then hangs in the kernel (a driver, a network disk)."""
 
 
 class Termination:
     """`work` ends the unit and returns when nothing of it is left; then `on_gone` is called, once.
 
-    `work` reads `kill_at`, which may come nearer while it runs. After a failure, the next caller starts it again.
+    `work` reads `kill_at`, which callers may shorten while it runs. After a failure, the next caller starts it again.
     """
 
     def __init__(
@@ -27,7 +27,7 @@ class Termination:
         log: logging.Logger,
     ) -> None:
         self.kill_at = float("inf")
-        """By the loop's clock: its grace is over then."""
+        """When its grace ends, by the loop's clock."""
         self._whose = whose
         self._work = work
         self._on_gone = on_gone
@@ -53,7 +53,7 @@ class Termination:
         return self._task
 
     def renew(self, grace: float) -> None:
-        """For `work`, when it goes on to a harder way: `grace` seconds from now on. A later call may shorten them."""
+        """For `work`, when it turns to a harder method: allows `grace` seconds from now. Later calls may shorten it."""
         self.kill_at = asyncio.get_running_loop().time() + grace
 
     async def _run(self) -> None:
@@ -70,7 +70,7 @@ class Termination:
 
 
 async def finish(task: asyncio.Task[None]) -> None:
-    """Wait for `task` to its end even if the caller is cancelled; then pass on the cancel, or what the task raised."""
+    """Waits for the end of `task` even if the caller is cancelled. Then raises the cancel, or the task's exception."""
     cancelled = False
     while not task.done():
         try:

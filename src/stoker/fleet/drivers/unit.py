@@ -1,4 +1,4 @@
-"""What every driver gives: how a serve is started, found again, watched and ended."""
+"""The protocols of drivers: how a serve is started, found again, watched and ended."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Unit(Protocol):
 
     @property
     def pid(self) -> int | None:
-        """Its leader on this machine; None: not known. Memory is measured by it."""
+        """The leader's process number on this machine, which is used to measure memory; None if unknown."""
 
     @property
     def code(self) -> int | None:
-        """How it ended; None: it runs, or that is unknown."""
+        """The exit code; None if it runs, or the code is unknown."""
 
     async def end(self, grace: float) -> None:
         """Ask it to end, wait `grace` seconds, then force it; returns when nothing is left.
@@ -54,10 +54,10 @@ class Unit(Protocol):
 
 
 class UnitDriver(Protocol):
-    """How serves of one kind are run. Remembers nothing but what `StartRecord` holds."""
+    """How serves of one kind are run. Its only memory is `StartRecord`."""
 
     async def start_problems(self, serve: Serve) -> list[str]:
-        """What stands in the way of a start, one sentence each, with the next step. Changes nothing."""
+        """What prevents a start, one sentence each, with the next step. Changes nothing."""
 
     async def launch(
         self, serve: Serve, taken: Container[int], started_at: float, intend: Callable[[StartRecord], None]
@@ -68,10 +68,10 @@ class UnitDriver(Protocol):
         """
 
     def attach(self, record: StartRecord, on_exit: Callable[[int | None], None], on_gone: Callable[[], None]) -> Unit:
-        """Watch what `record` is about. Raises ProcessLookupError if it is gone already."""
+        """Watches the unit of `record`. Raises ProcessLookupError if it is already gone."""
 
     async def find(self, record: StartRecord) -> StartRecord | None:
-        """The completed record; None: its unit does not exist or is not ours. Ends an interrupted launch."""
+        """The completed record; None if its unit does not exist or is not Stoker's. Ends an interrupted launch."""
 
     async def recent_output(self, record: StartRecord) -> str:
         """The end of its output, for drivers without a log file; empty if it cannot be read."""

@@ -1,4 +1,4 @@
-"""The `up` command of a container serve, read but never run: what it is, and whose container it makes. Pure."""
+"""Reads the `up` command of a container serve, without running it: its kind, and whose container it creates. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SWITCH = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """One service of a Compose file. `image` is empty where it is built on the spot."""
+    """One service of a Compose file. `image` is empty if Compose builds the image."""
 
     name: str
     container: str
@@ -36,7 +36,7 @@ class Service:
 
 
 def fill(serve: Serve) -> list[str]:
-    """`up` with its placeholders filled in, as `cmd` is; `{key}` is the serve's own key. Empty: it has none."""
+    """`up` with its placeholders filled in, as for `cmd`; `{key}` is the serve's own key. Empty: it has no `up`."""
     if not serve.up:
         return []
     key = serve.key.reveal() if serve.key is not None else ""
@@ -44,7 +44,7 @@ def fill(serve: Serve) -> list[str]:
 
 
 def problems(serve: Serve, words: Sequence[str]) -> list[str]:
-    """What is wrong with `up`, by its words alone."""
+    """What is wrong with the text of `up`."""
     if "{key}" in " ".join(serve.up or ()) and serve.key is None:
         return [f"`up` of serve '{serve.name}' has a {{key}}, and the serve has no `key`: give it one"]
     verb = verb_of(words)
@@ -56,7 +56,7 @@ def problems(serve: Serve, words: Sequence[str]) -> list[str]:
 
 
 def verb_of(words: Sequence[str]) -> str:
-    """`run`, `create` or another verb of docker, `up` or another one of Compose; empty: it is neither."""
+    """The verb: `run`, `create` or another one of docker, `up` or another one of Compose; empty if it is neither."""
     if is_compose(words):
         rest = words[len(before_verb(words)) :]
     elif words and os.path.basename(words[0]) == "docker":
@@ -79,14 +79,14 @@ def named_image(words: Sequence[str]) -> str:
 
 
 def only_creates(words: Sequence[str]) -> bool:
-    """Whether the container is still to be started after it."""
+    """Whether the container still has to be started afterwards."""
     return verb_of(words) == "create" or "--no-start" in words
 
 
 def ownership_problem(container: Container, made: ContainerRecord | None, words: Sequence[str], directory: str) -> str:
     """Empty if `up` makes this container; otherwise who seems to have made it.
 
-    1. Stoker remembers making it: ours.
+    1. Stoker has a record of creating it: ours.
     2. Compose made it: ours if `up` is Compose with the same project directory, files and project.
     3. `docker` made it: ours if `up` names its image.
     4. `up` is something else: unknown, so not ours.
@@ -106,22 +106,22 @@ def ownership_problem(container: Container, made: ContainerRecord | None, words:
 
 
 def hash_command(words: Sequence[str], service: str) -> list[str]:
-    """What prints Compose's hash of a service's configuration."""
+    """The command that prints Compose's hash of a service's configuration."""
     return [*before_verb(words), "config", "--hash", service]
 
 
 def config_command(words: Sequence[str]) -> list[str]:
-    """What prints the whole configuration, in one canonical form."""
+    """The command that prints the whole configuration, in a canonical form."""
     return [*before_verb(words), "config"]
 
 
 def service_of(container: Container | None) -> str:
-    """The Compose service that it was made for; empty: none."""
+    """The Compose service that the container was created for; empty if none."""
     return container.labels.get(_SERVICE, "") if container is not None and CONFIG_HASH in container.labels else ""
 
 
 def services(config: str) -> list[Service]:
-    """The services of what `config_command` prints: YAML that Compose wrote itself, block style, two spaces a level."""
+    """The services in the output of `config_command`: YAML from Compose itself, block style, two spaces per level."""
     found: list[Service] = []
     section, service, values = "", "", dict[str, str]()
     for line in [*config.splitlines(), "end:"]:
@@ -143,7 +143,7 @@ def services(config: str) -> list[Service]:
 
 
 def service_for(services: Sequence[Service], container: str) -> Service | None:
-    """The one that makes a container of this name: given as `container_name`, or Compose's own PROJECT-SERVICE-1."""
+    """The service that creates a container of this name: its `container_name`, or Compose's own PROJECT-SERVICE-1."""
     for service in services:
         default = rf".+[-_]{re.escape(service.name)}[-_][0-9]+"
         if service.container == container or (not service.container and re.fullmatch(default, container)):

@@ -8,22 +8,22 @@ from collections.abc import Callable, Sequence
 from stoker.domain.serve import Serve
 from stoker.fleet.engines.launch import find_command
 
-# FlashInfer compiles its kernels when they are first used; what is built upon it does so too.
+# FlashInfer, and what is built on it, compiles kernels on first use.
 _NEEDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("flashinfer", ("nvcc", "ninja")),
     ("trtllm", ("nvcc", "ninja")),
 )
-"""Beginning of a backend's name in small letters, and the commands that it cannot do without."""
+"""Beginning of a backend's name in lower case, and the commands that it needs."""
 _CUDA = "/usr/local/cuda"
 
 
 def needs(backend: str) -> tuple[str, ...]:
-    """The commands that a backend cannot do without; none for those that are not in the table."""
+    """The commands that a backend needs; none for backends that are not in the table."""
     return next((commands for start, commands in _NEEDS if backend.lower().startswith(start)), ())
 
 
 def choose(preference: Sequence[str], has: Callable[[str], bool]) -> str | None:
-    """The first whose commands are there; None: none of them, or no preference. Pure but for `has`."""
+    """The first backend whose commands exist; None if there is none, or no preference. Pure except for `has`."""
     return next((backend for backend in preference if all(has(command) for command in needs(backend))), None)
 
 
@@ -33,7 +33,7 @@ def chosen(serve: Serve) -> str | None:
 
 
 def problems(serve: Serve) -> list[str]:
-    """One sentence where no backend of the preference can run here."""
+    """One sentence if no preferred backend can run here."""
     preference = serve.tuning.attention_backend
     if not preference or chosen(serve) is not None:
         return []

@@ -1,7 +1,7 @@
-"""What an engine that has just become ready can do beyond what its kind says: asked once per start, answered in facts.
+"""What an engine can do that its kind alone does not tell. Probed once per start, and stored as facts.
 
-speaks        the dialects that a translation knows, as far as their paths are there (an older build has fewer)
-system_turns  llama.cpp: whether its template has turns for a system message in mid-conversation: `keep` or `append`
+speaks        the dialects, among those that can be translated, whose paths exist (an older build has fewer)
+system_turns  llama.cpp: `keep` if its template allows a system message in mid-conversation, else `append`
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from stoker.http import client
 from stoker.http.client import NoResponse
 
 TIMEOUT = 0.5
-"""Seconds: a start is not held up by an engine that does not say."""
+"""Seconds that the probe may take, so that a silent engine does not delay its start."""
 _PATHS = {
     Dialect.CHAT: "/v1/chat/completions", Dialect.MESSAGES: "/v1/messages", Dialect.RESPONSES: "/v1/responses",
 }  # fmt: skip
@@ -27,7 +27,7 @@ _ROLES = ("user", "assistant", "system", "user")
 
 
 async def capabilities(serve: Serve, address: Target) -> Facts:
-    """Raises nothing; what does not answer in time is left out."""
+    """The facts. Never raises; a probe without an answer in time is left out."""
     asked: list[Any] = []
     if serve.asks_dialects:
         asked.append(_speaks(serve, address))
@@ -40,7 +40,7 @@ async def capabilities(serve: Serve, address: Target) -> Facts:
 
 
 async def _speaks(serve: Serve, address: Target) -> Facts:
-    """Posts an empty request: an engine that has the path names the missing field, and generates nothing."""
+    """Posts an empty request to each path: an engine that has the path reports a missing field. Generates nothing."""
     statuses = await asyncio.gather(*(_status(address, path) for path in _PATHS.values()))
     found = dict(zip(_PATHS, statuses, strict=True))
     if None in statuses or all(status in _ABSENT for status in statuses):

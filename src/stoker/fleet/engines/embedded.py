@@ -1,7 +1,7 @@
 """The embedded engine: llama.cpp and its HTTP server (the xllamacpp wheel) in a process of its own.
 
-`python -m stoker.fleet.engines.embedded -m MODEL --port PORT ...`; the options are llama-server's, as far as they go.
-Only the standard library is imported before the engine: each import here is paid for at every swap.
+`python -m stoker.fleet.engines.embedded -m MODEL --port PORT ...`; it accepts some of llama-server's options. Only the
+standard library is imported before the engine, because each import slows down every swap.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SAMPLERS: dict[str, tuple[str, str, type[int] | type[float]]] = {
     "--min-p": ("min_p", "MIN_P", float),
     "--repeat-penalty": ("penalty_repeat", "PENALTY_REPEAT", float),
 }
-"""Option -> llama.cpp's field, its mark among what was set on purpose, and its type."""
+"""Option -> llama.cpp's field, its flag for "set by the user", and its type."""
 
 
 class _Refused(Exception):
@@ -169,7 +169,7 @@ def engine_parameters(xllamacpp: Any, options: argparse.Namespace) -> Any:
 
 
 def _set_sampling(xllamacpp: Any, params: Any, options: argparse.Namespace) -> None:
-    """What is not marked as set on purpose, the model's own recommendation replaces."""
+    """Marks options as set by the user: the model's own recommendations replace all others."""
     for option, (field, mark, _) in _SAMPLERS.items():
         value = getattr(options, option.strip("-").replace("-", "_"))
         if value is not None:

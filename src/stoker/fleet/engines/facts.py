@@ -1,4 +1,4 @@
-"""What an engine tells about itself, flattened for `Running.facts`. Anything missing is left out, never 0."""
+"""What an engine reports about itself, flattened for `Running.facts`. Missing values are left out, never 0."""
 
 from __future__ import annotations
 

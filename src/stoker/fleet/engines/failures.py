@@ -1,6 +1,6 @@
-"""Why an engine ended, by its last output: one table of patterns, and advice for each. Pure.
+"""Why an engine ended, by its last output: a table of patterns, with advice for each. Pure.
 
-The table is read from the top and the first row with a matching line wins, so causes stand above their consequences.
+The table is read from the top, and the first row with a matching line wins. So causes come before their consequences.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from stoker.domain.serve import Status
 
 EVIDENCE = 200
-"""Characters of the line that gave it away."""
+"""Characters shown of the line that matched."""
 _LINES, _WIDTH = 400, 2000
 _SIGKILL = frozenset((-9, 137))
 
@@ -39,7 +39,7 @@ class FailureKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EngineFailure:
-    """`evidence` is a line of the engine's, shortened: the caller takes the secrets out of what it passes in."""
+    """`evidence`: a line of the engine's output, shortened. The caller has removed secrets from it."""
 
     kind: FailureKind
     evidence: str
@@ -55,7 +55,7 @@ PROPOSED: Mapping[FailureKind, Status] = {
     FailureKind.DEVICE_LOST: Status.BLOCKED,
     FailureKind.BAD_WEIGHTS: Status.BLOCKED,
 }
-"""The status that a validation proposes: rejected is the serve's fault, blocked the machine's or the weights'."""
+"""The status that a validation proposes: `rejected` blames the serve, `blocked` the machine or the weights."""
 
 
 class FailurePattern(NamedTuple):
@@ -178,10 +178,10 @@ def advice(kind: FailureKind, engine: str = "") -> str:
 
 
 def classify(engine: str, exit_code: int | None, said: str, oom_kills: int | None = None) -> EngineFailure | None:
-    """Why it ended; None: unknown.
+    """Why the engine ended; None if unknown.
 
-    `engine` empty, or an engine without patterns of its own: all patterns are tried. `said`: the last lines of its
-    output. `oom_kills`: how many of its processes the kernel killed to free memory (its control group's `oom_kill`);
+    If `engine` is empty or has no patterns of its own, all patterns are tried. `said`: the last lines of its output.
+    `oom_kills`: how many of its processes the kernel killed to free memory (its control group's `oom_kill`);
     None: not known.
 
     1. the kernel counted a kill

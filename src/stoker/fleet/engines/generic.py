@@ -19,7 +19,7 @@ def launch(serve: Serve, place: LaunchPlace) -> Launch:
     words = serve.cmd or ()
     filled = fill(serve, place, (*words, *serve.extra_args))
     command = find_command(serve, filled[0]) or filled[0]
-    # These engines, however they are wrapped, take their key from here; `{key}` on a command line shows in `ps`.
+    # These engines read their key here, in any wrapper; `{key}` on a command line would be visible in `ps`.
     variable = _KEY_VARIABLES.get(serve.engine)
     environment = {variable: place.key} if variable is not None else {}
     takes_key = bool(variable) or any(found[1] == "key" for word in words for found in _PLACEHOLDER.finditer(word))
@@ -27,8 +27,8 @@ def launch(serve: Serve, place: LaunchPlace) -> Launch:
 
 
 def fill(serve: Serve, place: LaunchPlace, words: Iterable[str], but: Container[str] = ()) -> tuple[str, ...]:
-    """The words with their placeholders filled in, except those of `but`. `{name}` is the served name: what /v1/models
-    has to show. `{{...}}` and other braces stay (templates, JSON).
+    """The words with their placeholders filled in, except those in `but`. `{name}` is the served name, which /v1/models
+    has to list. `{{...}}` and other braces are kept (templates, JSON).
     """
     values = {
         "port": str(place.port),

@@ -20,7 +20,7 @@ _FRAME = re.compile(r"^\s*File \".*\", line \d+")
 _SOURCE = " " * 4
 """Indents the source code that a traceback shows below a frame."""
 _LOG_HEAD = re.compile(r"^(\([\w-]+ pid=\d+\) ?)?([A-Z]+ \d\d-\d\d [\d:]{8} \[[^]]*\] ?)?")
-"""What vLLM puts before a line: process, level, time, place in its source."""
+"""vLLM's prefix of a line: process, level, time, position in its source."""
 _EXCEPTION = re.compile(r"^[\w.]*(Error|Exception): ")
 _CAUSE = 400
 """Characters shown of the first exception."""
@@ -30,27 +30,27 @@ class LastOutput(NamedTuple):
     text: str
     """The last lines, joined by ` | `; at most LENGTH characters; empty if there was no output."""
     hint: str
-    """What to do about it; empty if the failure is not recognised."""
+    """Advice; empty if the failure is not recognised."""
     failure: EngineFailure | None = None
-    """The same, named."""
+    """The failure, if it is recognised."""
 
 
 def last_output(
     path: Path, start: int, secrets: Iterable[str] = (), engine: str = "", code: int | None = None
 ) -> LastOutput:
-    """What this start wrote (from byte `start` of its log) before it ended. `secrets` are replaced by `***`.
+    """The output of this start (from byte `start` of its log). `secrets` are replaced by `***`.
 
-    `engine` and `code`, its exit code, help to tell why; see `failures.classify`.
+    `engine` and `code`, its exit code, help to find the cause; see `failures.classify`.
     """
     return from_text(_tail(path, start), secrets, engine, code)
 
 
 def from_text(said: str, secrets: Iterable[str] = (), engine: str = "", code: int | None = None) -> LastOutput:
-    """As `last_output`, of what was read elsewhere."""
+    """As `last_output`, for output that was read elsewhere."""
     lines = _telling_lines(redact(said, secrets))
     failure = classify(engine, code, "\n".join(lines[-_HINT_LINES:]))
     kept = lines[-LINES:]
-    # What comes last is often only that it ended: the line that says why is shown first.
+    # the last line often says only that the engine ended, so the line that says why is shown first
     why = failure.evidence if failure is not None else _first_exception(lines)
     cause = [why] if why and not any(why in line for line in kept) else []
     while len(kept) > 1 and len(" | ".join([*cause, *kept])) > LENGTH:
@@ -60,7 +60,7 @@ def from_text(said: str, secrets: Iterable[str] = (), engine: str = "", code: in
 
 
 def _telling_lines(said: str) -> list[str]:
-    """Without escapes, vLLM's line heads, tracebacks' frames, and repeats."""
+    """The lines without escapes, vLLM's prefixes, frames of tracebacks, and repetitions."""
     lines: list[str] = []
     in_frame = False
     for raw in _ESCAPE.sub("", said).splitlines():
@@ -74,7 +74,9 @@ def _telling_lines(said: str) -> list[str]:
 
 
 def _first_exception(lines: list[str]) -> str:
-    """Of several processes, or of a chain, the first one is the cause; empty: none was printed."""
+    """The first exception that was printed, which is the cause of later ones (in a chain, or in other processes). Empty
+    if there is none.
+    """
     return next((line[:_CAUSE] for line in lines if _EXCEPTION.match(line)), "")
 
 

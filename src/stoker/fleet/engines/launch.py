@@ -1,4 +1,4 @@
-"""What it takes to start an engine: the one record that every engine fills in, and finding commands."""
+"""What a start of an engine needs: the record that every engine fills in, and the search for commands."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def find_engine(serve: Serve, command: str) -> str | None:
 
 
 def own_address(serve: Serve) -> str | None:
-    """The address by which the parts of an engine on several machines find this one: the one that it listens on.
+    """The address at which the parts of an engine on several machines find this one: the one that it listens on.
 
-    None where there are no such parts, or where it listens on no address that another machine could use.
+    None if there are no such parts, or if no other machine can use that address.
     """
     if serve.tuning.rendezvous is None or serve.host in _NOWHERE or serve.host.startswith("127."):
         return None
@@ -62,7 +62,7 @@ def own_address(serve: Serve) -> str | None:
 
 
 def missing_command(serve: Serve, command: str) -> str:
-    """The sentence for a command that `find_command` does not find."""
+    """The message for a command that `find_command` does not find."""
     if os.sep in command:
         path = os.path.join(serve.directory, command)
         return (

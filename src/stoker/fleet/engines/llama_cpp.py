@@ -1,4 +1,4 @@
-"""llama.cpp: the command line of `llama-server`, or of the embedded engine, which takes the same words."""
+"""llama.cpp: the command line of `llama-server`, or of the embedded engine, which accepts the same options."""
 
 from __future__ import annotations
 
@@ -69,14 +69,20 @@ INSTEAD: Mapping[str, str] = {
 
 
 def launch(serve: Serve, place: LaunchPlace) -> Launch:
-    """`llama-server` where `serve.embedded` allows it and PATH has it, else the embedded engine.
+    """`llama-server` if `serve.embedded` allows it and it is on PATH, else the embedded engine.
 
     The key travels in the environment: a command line can be read by every user of the machine.
     """
     server = None if serve.embedded else find_command(serve, SERVER)
     if server is not None:
         return Launch((server, *_options(serve, place), *serve.extra_args), {"LLAMA_API_KEY": place.key})
-    argv = [sys.executable, "-P", "-m", _MODULE, *_options(serve, place)]  # -P: nothing is imported from the cwd
+    argv = [
+        sys.executable,
+        "-P",
+        "-m",
+        _MODULE,
+        *_options(serve, place),
+    ]  # -P: import nothing from the working directory
     if serve.die_with_parent:
         argv += ["--parent", str(os.getpid())]
     environment = {embedded.KEY_VARIABLE: place.key}
@@ -86,7 +92,7 @@ def launch(serve: Serve, place: LaunchPlace) -> Launch:
 
 
 def problems(serve: Serve) -> list[str]:
-    """What stands in the way of a start: one sentence each. Milliseconds."""
+    """What prevents a start: one sentence each. Takes milliseconds."""
     return [
         *weight_files.problems(serve),
         *([serve.context_problem] if serve.context_problem else []),
@@ -136,7 +142,7 @@ def _conversations(place: LaunchPlace) -> list[str]:
 def _options(serve: Serve, place: LaunchPlace) -> list[str]:
     words = ["-m", serve.model, "--alias", serve.served_name or serve.name]
     words += ["--host", serve.host, "--port", str(place.port)]
-    shared = replace(serve, context=serve.context and serve.context * serve.parallel)  # one for all its sequences
+    shared = replace(serve, context=serve.context and serve.context * serve.parallel)  # one cache for all its sequences
     return [
         *words,
         *options.render(shared, WORDS, next(iter(serve.tuning.attention_backend), None)),

@@ -1,4 +1,4 @@
-"""How much of a model is loaded, as engines print it while they start. Reads the end of the log, and nothing else."""
+"""How much of a model is loaded, as engines print it while they start. Reads only the end of the log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DOTS = re.compile(r"(?:^|\n)(\.{1,100})\Z")
 
 
 def percent(log: Path, start: int) -> int | None:
-    """Of the start whose output begins at byte `start`; None: it does not say. Never raises."""
+    """The progress of the start whose output begins at byte `start`; None if it prints none. Never raises."""
     try:
         with log.open("rb") as file:
             size = file.seek(0, 2)
@@ -24,7 +24,7 @@ def percent(log: Path, start: int) -> int | None:
 
 
 def percent_of(text: str) -> int | None:
-    """The last share that the text tells."""
+    """The last share in the text."""
     if dots := _DOTS.search(text):
         return len(dots[1])
     shares = [int(found) for found in _SHARE.findall(text)]

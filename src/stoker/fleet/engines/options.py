@@ -1,6 +1,7 @@
-"""From configuration keys to an engine's own words: one table per engine says how each key is written.
+"""Configuration keys as an engine's options: a table per engine says how each key is written.
 
-A key that an engine cannot express stands in its other table, with what to do instead; every key is in one of the two.
+A key that an engine does not support is in the engine's other table, with what to do instead. Every key is in one of
+the two.
 """
 
 from __future__ import annotations
@@ -14,19 +15,19 @@ from typing import Any
 from stoker.domain.serve import Serve, Tuning
 
 OptionWriter = Callable[[Any], Sequence[str]]
-"""One key's value in the engine's words; it may take none."""
+"""Writes one key's value as words of a command line, possibly none."""
 OptionTable = Mapping[str, OptionWriter]
 
 KEYS = ("parallel", "context", "threads", "gpu_layers", *(field.name for field in fields(Tuning)))
-"""What goes into a command line, in the order in which it does."""
+"""The keys that become options, in the order of the command line."""
 ON_GPU: Mapping[str, str] = {
     "threads": 'set `env = { OMP_NUM_THREADS = "N" }`',
     "gpu_layers": "it holds all layers on the GPU; leave room for others with `memory_fraction`",
 }
-"""What to do instead, for engines that run on the GPU alone."""
+"""What to do instead, for engines that run only on a GPU."""
 _DEFAULTS = Tuning()
 CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
-"""What llama.cpp can keep its KV cache in."""
+"""llama.cpp's types of KV cache."""
 _ENGINES = {"llama.cpp": "llama.cpp", "vllm": "vLLM", "sglang": "SGLang"}
 
 
@@ -36,7 +37,7 @@ def option(name: str, *before: str) -> OptionWriter:
 
 
 def switch(on: Sequence[str] = (), off: Sequence[str] = ()) -> OptionWriter:
-    """Words for true, words for false. No words: the engine does so by itself."""
+    """Words for true, words for false. No words: the engine's default."""
     return lambda value: tuple(on if value else off)
 
 
@@ -51,7 +52,7 @@ def template_switch(name: str) -> OptionWriter:
 
 
 def number(value: float) -> str:
-    """Without an exponent and without a tail: `0.7`, `20`."""
+    """A number without an exponent and without trailing digits: `0.7`, `20`."""
     return f"{value:.10f}".rstrip("0").rstrip(".")
 
 
@@ -72,7 +73,7 @@ def render(serve: Serve, words: OptionTable, backend: str | None) -> list[str]:
 
 
 def unsupported(serve: Serve, words: OptionTable, instead: Mapping[str, str]) -> list[str]:
-    """One sentence for each key that the serve gives and its engine cannot express. Pure."""
+    """One sentence for each key that the serve sets and its engine does not support. Pure."""
     given = {key for key, value in settings(serve).items() if value != getattr(_DEFAULTS, key, None)}
     return [
         f"serve '{serve.name}': engine {_ENGINES[serve.engine]} has no `{key}`: {instead[key]}"
@@ -90,7 +91,7 @@ def template(serve: Serve) -> str | None:
 
 
 def is_file_name(given: str) -> bool:
-    """Whether a chat template is given as a file, and not by a name that the engine knows."""
+    """Whether a chat template is given as a file, not as a name that the engine knows."""
     return os.sep in given or given.endswith((".jinja", ".jinja2", ".j2", ".json"))
 
 

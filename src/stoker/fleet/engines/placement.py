@@ -1,4 +1,4 @@
-"""Where weights and caches may lie: under the vault root and nowhere else, once that rule is on."""
+"""Where weights and caches may be: only under the vault root, if that rule is on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CACHES: Mapping[str, Mapping[str, str]] = {
 """Engine -> variable -> folder below the serve's own cache folder."""
 _FOLDER = ".cache"
 _ELSEWHERE = (Driver.EXTERNAL, Driver.COMPOSE)
-"""Drivers whose environment Stoker does not set: they have a file system of their own."""
+"""Drivers with a file system of their own, whose environment Stoker does not set."""
 
 
 def caches(engine: str, vault: str, serve_name: str) -> dict[str, str]:
@@ -34,7 +34,7 @@ def caches(engine: str, vault: str, serve_name: str) -> dict[str, str]:
 
 
 def placed(serve: Serve, vault: str) -> Serve:
-    """The serve with its caches under the vault; what its own `env` says stays, and `placement_problems` judges it."""
+    """The serve with its caches under the vault. Its own `env` is kept; `placement_problems` checks that."""
     if serve.driver in _ELSEWHERE:
         return serve
     return replace(serve, env={**caches(serve.engine, vault, serve.name), **serve.env})

@@ -1,4 +1,4 @@
-"""Which engine's command line a serve gets, and what that engine cannot do."""
+"""Which engine's command line a serve gets, and what that engine does not support."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def problems(serve: Serve) -> list[str]:
 
 
 def unsupported(serve: Serve) -> list[str]:
-    """What its configuration asks for and its engine cannot express: one sentence each. Pure: for config time."""
+    """Settings of the serve that its engine does not support: one sentence each. Pure, for `config check`."""
     return _adapter(serve).unsupported(serve)
 
 
 def cautions(serve: Serve) -> list[str]:
-    """What works and is probably not meant: one sentence each. Pure."""
+    """What works but is probably not meant: one sentence each. Pure."""
     is_for_agents = not serve.aliases and not serve.makes_media
     caution = name_caution(serve.served_name or serve.name) if is_for_agents else None
     found = [] if caution is None else [caution]

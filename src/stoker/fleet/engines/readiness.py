@@ -1,7 +1,7 @@
-"""When is an engine ready? Health, then the exact served id, then (where asked) one token.
+"""When is an engine ready? Health, then the exact served id, then (if configured) one token.
 
-Health alone proves little: it may be answered by another model's server, or by an engine that cannot decode. It is all
-that a serve with identity `none` can prove, besides that its process lives: such engines have no list of models.
+Health alone proves little: another model's server may answer, or an engine that cannot decode. For a serve with
+identity `none`, health and a living process are all that can be proved, because such engines have no list of models.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from stoker.http.client import HttpResponse, NoResponse
 INTERVAL = 0.02
 SLOW_INTERVAL = 0.2
 FAST_FOR = 120.0
-"""Seconds of probing at INTERVAL; what takes longer does not notice SLOW_INTERVAL."""
+"""Seconds of probing at INTERVAL, then at SLOW_INTERVAL, which a longer start does not notice."""
 PROPS_TIMEOUT = 0.5
 CANARY_TIMEOUT = 60.0
 WEIGHTS_PROBE_TIMEOUT = 10.0
@@ -34,14 +34,14 @@ _CANARIES: dict[Dialect, tuple[str, dict[str, Any]]] = {
     Dialect.CHAT: ("/v1/chat/completions", {"messages": _MESSAGES, "max_tokens": 1}),
     Dialect.COMPLETIONS: ("/v1/completions", {"prompt": _ASK, "max_tokens": 1}),
     Dialect.MESSAGES: ("/v1/messages", {"messages": _MESSAGES, "max_tokens": 1}),
-    Dialect.RESPONSES: ("/v1/responses", {"input": _ASK, "max_output_tokens": 16}),  # fewer is refused by some
+    Dialect.RESPONSES: ("/v1/responses", {"input": _ASK, "max_output_tokens": 16}),  # some engines refuse fewer
     Dialect.EMBEDDINGS: ("/v1/embeddings", {"input": _ASK}),
     Dialect.RERANK: ("/v1/rerank", {"query": _ASK, "documents": [_ASK]}),
 }
 
 
 class NotReady(Exception):
-    """It will not get ready: it answers, but wrongly. The text completes "serve 'x' ..."."""
+    """The engine will never be ready: it answers, but wrongly. The text completes "serve 'x' ..."."""
 
 
 class EngineEnded(Exception):
@@ -50,7 +50,7 @@ class EngineEnded(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ReadinessProof:
-    """Times are the clock's, facts as in `Running.facts`."""
+    """Times of the clock, and facts as in `Running.facts`."""
 
     health_at: float
     facts: dict[str, str | int | float]
@@ -68,7 +68,7 @@ class Readiness:
         self._ended = ended
 
     async def prove(self, canary: bool | None = None) -> ReadinessProof:
-        """Probe until ready, without a limit: put a timeout around it. Raises NotReady or EngineEnded. Keeps nothing
+        """Probes until ready, without a limit: put a timeout around it. Raises NotReady or EngineEnded. Leaves nothing
         open.
 
         `canary`: whether to ask for a completion, too; None: as the serve is configured.
@@ -106,7 +106,7 @@ class Readiness:
             return None
 
     async def is_healthy(self) -> bool:
-        """1 a list of models without a health path  2 nothing to ask: a connection  3 every path answers 200"""
+        """1. no path, but a list of models: that  2. neither: it accepts a connection  3. every path answers 200"""
         serve = self._serve
         paths = [path for path in (serve.health, serve.probe) if path is not None]
         if not paths and self._lists_models:  # 1
@@ -116,7 +116,7 @@ class Readiness:
         for path in paths:  # 3
             answer = await self._ask(path)
             if answer is not None and answer.status in (404, 405) and serve.base_url is not None and self._lists_models:
-                # An external server need not have a health path; its list of models proves as much.
+                # an external server may lack a health path; its list of models proves as much
                 answer = await self._ask("/v1/models")
             if answer is None or answer.status != 200:
                 return False
@@ -136,7 +136,7 @@ class Readiness:
         return True
 
     async def _models(self) -> list[dict[str, Any]] | None:
-        """The served models, the wanted one among them; None: no answer of use yet. Raises NotReady."""
+        """The served models, the wanted one among them; None if there is no usable answer yet. Raises NotReady."""
         answer = await self._ask("/v1/models")
         if answer is None:
             return None
@@ -159,7 +159,7 @@ class Readiness:
 
     async def _answers_canary(self) -> bool:
         if self._serve.makes_media:
-            return True  # there is no question that is cheap, and that every engine of audio or images answers
+            return True  # no cheap request works for every engine of audio or images
         dialect = next((d for d in _CANARIES if d in self._serve.dialects), Dialect.CHAT)
         path, payload = _CANARIES[dialect]
         answer = await self._ask(path, {"model": self.wanted, **payload}, CANARY_TIMEOUT)
@@ -175,7 +175,7 @@ class Readiness:
         try:
             answer = await client.ask(self._address, "/props", timeout=PROPS_TIMEOUT)
         except NoResponse:
-            return None  # facts are nice to have; readiness does not wait for them
+            return None  # readiness does not wait for facts
         return answer.json() if answer.status == 200 else None
 
     async def _ask(self, path: str, payload: Any = None, timeout: float = client.TIMEOUT) -> HttpResponse | None:
@@ -189,7 +189,7 @@ class Readiness:
         return answer
 
     async def _pause(self, began: float) -> None:
-        """Until the next probe. Raises Ended at once when the process ends."""
+        """Waits until the next probe. Raises EngineEnded as soon as the process ends."""
         interval = INTERVAL if self._clock.now() - began < FAST_FOR else SLOW_INTERVAL
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(interval):

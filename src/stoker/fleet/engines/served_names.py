@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def name_problem(engine: str, served_name: str) -> str | None:
-    """Why the engine would refuse it, with the name to take instead; None if it would not."""
+    """Why the engine would refuse the name, with one to use instead; None if it would not."""
     if engine != "sglang" or ":" not in served_name:
         return None
     return (
@@ -14,7 +14,7 @@ def name_problem(engine: str, served_name: str) -> str | None:
 
 
 def name_caution(served_name: str) -> str | None:
-    """What some client cannot do with it; None: nothing."""
+    """Why some client cannot use the name; None if all can."""
     if "/" not in served_name:
         return None
     return (

@@ -41,7 +41,7 @@ INSTEAD = options.ON_GPU
 
 
 def launch(serve: Serve, place: LaunchPlace) -> Launch:
-    """SGLang takes its key on the command line only, where every user of the machine can read it."""
+    """SGLang accepts its key only on the command line, where every user of the machine can read it."""
     argv = [*(_command(serve) or (COMMAND, "serve")), "--model-path", serve.model]
     argv += ["--served-model-name", serve.served_name or serve.name, "--host", serve.host, "--port", str(place.port)]
     argv += options.render(serve, WORDS, backends.chosen(serve))
@@ -54,7 +54,7 @@ def launch(serve: Serve, place: LaunchPlace) -> Launch:
 
 
 def problems(serve: Serve) -> list[str]:
-    """What stands in the way of a start: one sentence each. Milliseconds."""
+    """What prevents a start: one sentence each. Takes milliseconds."""
     found = [] if _command(serve) else [_missing(serve)]
     refused = name_problem(serve.engine, serve.served_name or serve.name)
     found += [refused] if refused else []

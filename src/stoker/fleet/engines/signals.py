@@ -14,25 +14,25 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 LIMIT = 2**20
-"""Characters of a text that are read; a line cut short there is left out."""
+"""Characters of a text that are read; a line that is cut there is left out."""
 # Possessive quantifiers: no backtracking, whatever the text.
 SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*+)(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*+")*+)\})?+[ \t]++([^\s#]++)')
 LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*+)[ \t]*+=[ \t]*+"((?:[^"\\]|\\.)*+)"')
 _COPIES = frozenset(("tp_rank", "pp_rank", "moe_ep_rank", "pid"))
-"""Labels of who reports, not of what is counted: of samples that differ only in these the largest counts."""
+"""Labels that name the reporter. Of samples that differ only in these, the largest counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """Counts are requests or tokens, shares are 0 to 1. None: the engine does not say."""
+    """Counts are requests or tokens, shares are 0 to 1. None: the engine does not report it."""
 
     queued: float | None = None
-    """Requests that wait for a place in the engine (for memory, where it tells the reasons apart)."""
+    """Requests that wait in the engine (for memory, if it distinguishes the reasons)."""
     running: float | None = None
     kv_use: float | None = None
-    """Share of the KV cache in use, of the fullest engine where there are several."""
+    """Share of the KV cache in use; of several engines, that of the fullest."""
     prompt_tokens: float | None = None
-    """Counted since the engine started, as all below but the last."""
+    """Counted since the engine started, like all fields below except the last."""
     generated_tokens: float | None = None
     steps: float | None = None
     """Decode calls."""
@@ -42,11 +42,11 @@ class Signals:
     """Prompt tokens that were looked up in the prefix cache."""
     prefix_hits: float | None = None
     prefix_hit_share: float | None = None
-    """Of late, where the engine says it so."""
+    """Over the last moments, if the engine reports that."""
 
 
 class MetricName(NamedTuple):
-    """A metric, and which of its samples: those with this label."""
+    """A metric's name, and the label that its samples must have."""
 
     metric: str
     label: tuple[str, str] | None = None
@@ -55,7 +55,7 @@ class MetricName(NamedTuple):
 class MetricRow(NamedTuple):
     names: tuple[MetricName, ...]
     largest: bool = False
-    """Of several engines the largest counts, not their sum."""
+    """Of several engines, the largest value counts, not the sum."""
 
 
 def _row(*metrics: str, largest: bool = False) -> MetricRow:
@@ -72,7 +72,7 @@ TABLES: Mapping[str, Mapping[str, MetricRow]] = {
         "steps": _row("llamacpp:n_decode_total"),
     },
     "vllm": {
-        # A request that is deferred waits for something outside the engine: more room would not help it.
+        # a deferred request waits for something outside the engine: more memory would not help
         "queued": MetricRow((
             MetricName("vllm:num_requests_waiting_by_reason", ("reason", "capacity")),
             MetricName("vllm:num_requests_waiting"),
@@ -97,11 +97,11 @@ TABLES: Mapping[str, Mapping[str, MetricRow]] = {
         "prefix_hit_share": _row("sglang:cache_hit_rate", largest=True),
     },
 }  # fmt: skip
-"""Engine -> signal -> the names that it has had, the newest first."""
+"""Engine -> signal -> its names in all versions, newest first."""
 
 
 def read(engine: str, text: str) -> Signals:
-    """Never raises. Engine `openai` may be any of the others: their names are looked for in turn."""
+    """Never raises. Engine `openai` may be any of the others, so the names of all are tried in turn."""
     tables = [TABLES[engine]] if engine in TABLES else list(TABLES.values())
     samples = _samples(text, {_plain(name.metric) for table in tables for row in table.values() for name in row.names})
     found: dict[str, float] = {}

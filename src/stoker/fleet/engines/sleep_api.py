@@ -22,8 +22,8 @@ Step = tuple[str, dict[str, Any]]
 
 _VLLM_WAKE: dict[int, tuple[Step, ...]] = {
     1: (("/wake_up", {}),),
-    # Level 2 dropped the weights: without the reload in the middle it answers gibberish (vllm-project/vllm#29341). The
-    # KV cache comes last, so that both need not fit beside what the reload takes.
+    # Level 2 dropped the weights: without the reload it answers gibberish (vllm-project/vllm#29341). The KV cache comes
+    # last, so that it need not fit beside the memory that the reload uses.
     2: (
         ("/wake_up?tags=weights", {}),
         ("/collective_rpc", {"method": "reload_weights"}),
@@ -37,20 +37,20 @@ _NEEDS = {
 
 
 class VerbFailed(Exception):
-    """A step was refused, or not answered. The text says which, and what came back."""
+    """A step was refused, or not answered. The text names the step and the answer."""
 
 
 def sleep_steps(engine: str, level: int) -> tuple[Step, ...]:
-    """What `sleep` POSTs, in order. Raises VerbFailed for an engine, or a level, that has no such verb."""
+    """The requests of `sleep`, in order. Raises VerbFailed for an engine or a level without this verb."""
     if engine == "vllm" and level in _VLLM_WAKE:
-        return ((f"/sleep?level={level}&sleep_level={level}", {}),)  # the second one is how early builds spelt it
+        return ((f"/sleep?level={level}&sleep_level={level}", {}),)  # the second is the spelling of early builds
     if engine == "sglang" and level == 1:
         return (("/release_memory_occupation", {}),)  # without tags: all of it, in every version
     raise VerbFailed(f"engine {engine} cannot sleep at level {level}")
 
 
 def wake_steps(engine: str, level: int) -> tuple[Step, ...]:
-    """What `wake` POSTs, in order; `level` is that of the sleep. Raises VerbFailed as `sleep_steps`."""
+    """The requests of `wake`, in order; `level` is that of the sleep. Raises VerbFailed as `sleep_steps`."""
     if engine == "vllm" and level in _VLLM_WAKE:
         return _VLLM_WAKE[level]
     if engine == "sglang" and level == 1:
@@ -59,22 +59,22 @@ def wake_steps(engine: str, level: int) -> tuple[Step, ...]:
 
 
 async def sleep(address: Target, engine: str, level: int) -> None:
-    """Have it give its memory back. Level 1 keeps the weights in host memory, vLLM's level 2 drops them.
+    """Makes the engine release its memory. Level 1 keeps the weights in host memory, vLLM's level 2 drops them.
 
-    Raises VerbFailed. On cancel the connection is closed, and the engine may go on with it.
+    Raises VerbFailed. On cancel the connection is closed, but the engine may continue.
     """
     for path, payload in sleep_steps(engine, level):
         await _post(address, engine, path, payload)
 
 
 async def wake(address: Target, engine: str, level: int) -> None:
-    """Have it take its memory again after a sleep at `level`. As `sleep`; after a failure it is good for nothing."""
+    """Wakes the engine after a sleep at `level`. Raises as `sleep`; after a failure the engine has to be stopped."""
     for path, payload in wake_steps(engine, level):
         await _post(address, engine, path, payload)
 
 
 async def is_asleep(address: Target, engine: str) -> bool | None:
-    """What the engine says of itself; None: it does not say (SGLang never does). Never raises NoResponse."""
+    """What the engine reports; None if it does not (SGLang never does). Never raises NoResponse."""
     path = {"vllm": "/is_sleeping", "llama.cpp": "/props"}.get(engine)
     if path is None:
         return None

@@ -42,7 +42,7 @@ INSTEAD = options.ON_GPU
 
 
 def launch(serve: Serve, place: LaunchPlace) -> Launch:
-    """The key travels in the environment. `sleep_level` opens vLLM's development endpoints, which ask for no key."""
+    """The key is passed in the environment. `sleep_level` opens vLLM's development endpoints, which need no key."""
     argv = [find_engine(serve, COMMAND) or COMMAND, "serve", serve.model]
     argv += ["--served-model-name", serve.served_name or serve.name, "--host", serve.host, "--port", str(place.port)]
     argv += options.render(serve, WORDS, backends.chosen(serve))
@@ -56,7 +56,7 @@ def launch(serve: Serve, place: LaunchPlace) -> Launch:
 
 
 def problems(serve: Serve) -> list[str]:
-    """What stands in the way of a start: one sentence each. Milliseconds."""
+    """What prevents a start: one sentence each. Takes milliseconds."""
     found = [] if find_engine(serve, COMMAND) else [_missing(serve)]
     refused = name_problem(serve.engine, serve.served_name or serve.name)
     found += [refused] if refused else []

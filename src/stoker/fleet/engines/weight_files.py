@@ -1,4 +1,4 @@
-"""Checks the weights on disk, before a running model has to make room for them."""
+"""Checks the weights on disk, before a running model stops for them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _DESCRIPTIONS = ("config.json", "params.json")
 def problems(serve: Serve) -> list[str]:
     """What is wrong with a GGUF model, its parts included: one sentence each. Reads 24 bytes of each file.
 
-    What is missing and has a `source` is no problem here.
+    A missing model with a `source` is not a problem here: it is fetched.
     """
     paths = [path for path in model_files(serve.model) if serve.source is None or os.path.exists(path)]  # else: fetched
     return [problem for path in paths if (problem := _problem(serve, path))]
 
 
 def directory_problems(serve: Serve) -> list[str]:
-    """What is wrong with a model for vLLM or SGLang: a directory as the hub has it, a GGUF file, or a hub id."""
+    """What is wrong with a model for vLLM or SGLang: a directory in the hub's layout, a GGUF file, or a hub id."""
     path = serve.model
     if not os.path.isabs(path):  # a hub id: the engine fetches it
         return []

@@ -8,7 +8,7 @@ from stoker.fleet.memory import drm
 from stoker.fleet.memory.device import Accounting, Device
 
 SMALLEST = 2 * 2**30
-"""Bytes below which it is graphics inside a processor: no place for a model of its own."""
+"""A card with less memory than this is integrated graphics, without room for a model."""
 
 
 class Amd:
@@ -63,7 +63,7 @@ class Amd:
             lines = (drm.word(node / "properties") or "").splitlines()
             facts = {key: int(value) for key, _, value in (line.partition(" ") for line in lines) if value.isdigit()}
             gpu, version = drm.number(node / "gpu_id"), facts.get("gfx_target_version", 0)
-            if gpu and version:  # processors are nodes too, with 0 for both
+            if gpu and version:  # CPUs are nodes, too, with 0 for both
                 place = facts.get("location_id", 0)
                 address = f"{facts.get('domain', 0):04x}:{place >> 8 & 0xFF:02x}:{place >> 3 & 0x1F:02x}.{place & 7:x}"
                 found[address] = (gpu, f"gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}")

@@ -1,4 +1,4 @@
-"""Accelerators with memory of their own, and what a vendor's back end answers about them."""
+"""Accelerators with memory of their own, and the protocol of the vendors' back ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Device:
     """One accelerator with memory of its own. Bytes; None is unknown."""
 
     index: int
-    """In PCI order among its vendor's."""
+    """Position in PCI order among the vendor's devices."""
     uuid: str
     name: str
     vendor: str
@@ -27,27 +27,27 @@ class Device:
     driver: str | None = None
 
     def is_named(self, word: str) -> bool:
-        """Whether a slot's `devices` entry means this one: its index or its uuid."""
+        """Whether an entry of a slot's `devices` means this device: its index or its uuid."""
         return word in (str(self.index), self.uuid)
 
 
 class DeviceProbe(Protocol):
-    """One vendor's devices. Calls take milliseconds and may block when a driver hangs: keep them off the event loop."""
+    """One vendor's devices. Calls take milliseconds and block if a driver hangs: do not call them on the event loop."""
 
     @property
     def source(self) -> str:
-        """How its figures are named: `NVML`, `fdinfo`."""
+        """The name of its source: `NVML`, `fdinfo`."""
 
     def devices(self) -> list[Device]:
-        """Empty if there is no device, or if none can be asked; `notes` says why."""
+        """Empty if there is no device, or no device answers; `notes` says why."""
 
     def by_process(self) -> Accounting | None:
-        """What each process holds. None: this machine does not tell."""
+        """The memory that each process holds. None: this machine does not report it."""
 
     def notes(self) -> list[str]:
-        """Why something that may be there is not shown, one sentence each, with the next step."""
+        """Why devices that may exist are not shown: one sentence each, with the next step."""
 
 
 def chosen(devices: Sequence[Device], words: Sequence[str]) -> list[Device]:
-    """The devices that a slot names; all of them where it names none."""
+    """The devices that a slot names; all of them if it names none."""
     return [d for d in devices if any(d.is_named(word) for word in words)] if words else list(devices)

@@ -1,4 +1,4 @@
-"""What the kernel shows of graphics cards: the cards in sysfs, and per process what its open device files hold."""
+"""What the kernel reports about graphics cards: the cards in sysfs, and the memory of each process in fdinfo."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _clients(process: Path) -> Iterator[dict[str, str]]:
 
 
 def _memory(facts: dict[str, str]) -> int | None:
-    """Bytes over all regions of device memory; of what a driver says, resident before total."""
+    """Bytes in all regions of device memory: resident if the driver reports it, else total."""
     regions: dict[str, dict[str, int]] = {}
     for key, value in facts.items():
         match = _REGION.match(key)
@@ -91,7 +91,7 @@ def _size(text: str) -> int | None:
 
 
 def word(path: Path) -> str | None:
-    """The text of a small kernel file; None where this kernel or driver does not have it."""
+    """The text of a small kernel file; None if this kernel or driver does not have it."""
     try:
         return path.read_text("utf-8", "replace").strip()
     except OSError:

@@ -1,4 +1,4 @@
-"""Between stop and start: a process that is gone may still hold its device's memory for a while."""
+"""Waits between stop and start: the device memory of a process may be freed only some time after its end."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from stoker.fleet.memory.device import Accounting, DeviceProbe
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.25
 SETTLED = 0.05
-"""Seconds between two readings that have to show the same free memory if usage per process is unknown."""
+"""If usage per process is unknown, two readings this many seconds apart have to show the same free memory."""
 SLACK = 64 * 2**20
-"""Bytes per device that may come and go by themselves (a desktop, another serve at work)."""
+"""Bytes per device that may change for other reasons (a desktop, another busy serve)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class Snapshot:
 class Freed:
     seconds: float
     missing: int | None
-    """Bytes that did not become free in time; 0: all is free. None: this machine does not report it."""
+    """Bytes that were not free in time; 0 if all are. None: this machine does not report it."""
     holders: tuple[int, ...] = ()
-    """Stopped processes that still hold some."""
+    """Stopped processes that still hold memory."""
 
     def __str__(self) -> str:
         if self.missing is None and not self.holders:
@@ -44,16 +44,16 @@ class Freed:
 
 
 def snapshot(probe: DeviceProbe) -> Snapshot:
-    """Take one before the stop, while the processes still hold their memory. Blocks for milliseconds."""
+    """Call this before the stop, while the processes still hold their memory. Blocks for milliseconds."""
     devices = probe.devices()
     free = {device.uuid: device.free for device in devices if device.free is not None}
     return Snapshot(free, probe.by_process() if devices else None, bool(devices))
 
 
 def still_missing(before: Snapshot, now: Snapshot, pids: Collection[int]) -> tuple[int | None, tuple[int, ...]]:
-    """Bytes of what `pids` held that are not free yet, and which of them still hold some. Pure.
+    """Bytes held by `pids` that are not free yet, and which of them still hold some. Pure.
 
-    1. no device -> nothing: main memory goes with the process
+    1. no device -> nothing: main memory is freed with the process
     2. a stopped process is still listed -> its listed bytes
     3. free memory did not rise by what they held, less what others took meanwhile -> the difference, above SLACK
     4. no accounting at all -> unknown
@@ -90,8 +90,8 @@ async def wait_until_free(
     """Wait, `limit` seconds at most, until the memory that `pids` held on devices is free.
 
     `needed` (device uuid -> bytes): stop waiting when that much is free. If usage per process is unknown and `needed`
-    is not given, the wait ends once free memory has stopped rising. The probe is asked on a thread, first at once, then
-    after 5 ms and ever longer pauses. On cancel: CancelledError leaves at once; nothing was changed.
+    is not given, the wait ends once free memory has stopped rising. The probe runs in a thread: at once, after 5 ms,
+    then after longer and longer pauses. On cancel CancelledError is raised at once; nothing has changed.
     """
     began = clock.now()
     pause = FIRST_PAUSE

@@ -1,4 +1,4 @@
-"""Main memory: what there is, what a control group allows, what processes hold of it."""
+"""Main memory: its size, the control group's limit, and what processes hold."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class HostMemory:
     """Bytes; None is unknown."""
 
     total: int | None
-    """Of the machine, or what this process's control group allows where that is less."""
+    """The machine's memory, or the limit of this process's control group if that is lower."""
     available: int | None
-    """What can be had without swapping, the page cache included."""
+    """Memory available without swapping, including the page cache."""
     limit: int | None = None
     """The control group's limit; None: no limit."""
 
@@ -29,9 +29,9 @@ class ProcessMemory:
     (proportional set size), else for each of them."""
 
     anonymous: int
-    """KV cache, buffers: gone only with the process."""
+    """KV cache and buffers, which are freed only with the process."""
     file: int
-    """Mapped files, the weights among them: the kernel may drop and read these again."""
+    """Mapped files, including weights, which the kernel may drop and read again."""
 
     @property
     def total(self) -> int:
@@ -39,7 +39,7 @@ class ProcessMemory:
 
 
 def host_memory(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup"), credit: int = 0) -> HostMemory:
-    """This machine's main memory, as far as this process may use it. `credit`: bytes that will have been given back."""
+    """The main memory that this process may use. `credit`: bytes that will be free by then."""
     facts = _table(proc / "meminfo")
     total, available = facts.get("MemTotal"), facts.get("MemAvailable")
     limit, left = _group(proc, groups)
@@ -69,7 +69,7 @@ def _one(process: Path) -> ProcessMemory | None:
 
 
 def _table(path: Path) -> dict[str, int]:
-    """`Name:   123 kB` lines, in bytes."""
+    """Reads lines of the form `Name:   123 kB`, as bytes."""
     found = {}
     for line in (word(path) or "").splitlines():
         parts = line.split()
@@ -79,7 +79,7 @@ def _table(path: Path) -> dict[str, int]:
 
 
 def _group(proc: Path, groups: Path) -> tuple[int | None, int | None]:
-    """The tightest limit above this process, and what is left of it: version 2 of control groups, else version 1."""
+    """The lowest limit that applies to this process, and the rest of it: control groups version 2, else version 1."""
     paths = {line.split(":", 2)[1]: line.split(":", 2)[2] for line in (word(proc / "self/cgroup") or "").splitlines()}
     if (groups / "cgroup.controllers").exists():
         folder, names = groups / paths.get("", "/").lstrip("/"), ("memory.max", "memory.current", "")
@@ -98,11 +98,11 @@ def _group(proc: Path, groups: Path) -> tuple[int | None, int | None]:
 
 
 def _left(place: Path, limit: int, current: str, cache: str) -> int | None:
-    """The page cache of the group is given back before the limit bites."""
+    """The group's page cache, which the kernel frees before the limit is enforced."""
     used = number(place / current)
     if used is None:
         return None
     lines = (line.split() for line in (word(place / "memory.stat") or "").splitlines())
-    files = {f"{cache}active_file", f"{cache}inactive_file"}  # what is not locked, however lately it was used
+    files = {f"{cache}active_file", f"{cache}inactive_file"}  # pages that are not locked, even if recently used
     reclaimable = sum(int(parts[1]) for parts in lines if len(parts) == 2 and parts[0] in files)
     return max(0, limit - max(0, used - reclaimable))

@@ -1,4 +1,4 @@
-"""The memory of one slot: its budget, what each serve holds, and if one more fits. Pure; in bytes; None: unknown."""
+"""The memory of one slot: its budget, what each serve holds, and whether one more fits. Pure. Bytes; None: unknown."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from stoker.domain.serve import Slot
 from stoker.fleet.memory.device import Accounting, Device
 
 AIM = 0.95
-"""Share of a device's memory that is given out: the rest is for the driver and for fragments. Aimed at: 90 to 95 %."""
+"""Share of a device's memory that serves may use. The rest is for the driver and for fragmentation."""
 
 
 class SizeSource(StrEnum):
-    """Where a figure is from."""
+    """Where a figure comes from."""
 
     NVML = "measured (NVML)"
     FDINFO = "measured (fdinfo)"
@@ -27,7 +27,7 @@ class SizeSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MemorySize:
-    """What a serve counts for."""
+    """The memory that a serve counts as."""
 
     bytes: int | None
     source: SizeSource
@@ -35,7 +35,7 @@ class MemorySize:
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """One resident of the slot. `measured` is what it holds now."""
+    """One resident of the slot. `measured`: the memory that it holds now."""
 
     name: str
     declared: int | None = None
@@ -48,12 +48,12 @@ class Tenant:
 
     @property
     def on_devices(self) -> int | None:
-        """What its end gives back to the devices."""
+        """The device memory that its end frees."""
         return 0 if self.measured.source is SizeSource.PROC else self.measured.bytes
 
 
 def best_size(declared: int | None, measured: MemorySize, estimated: int | None) -> MemorySize:
-    """What counts: an explicit setting wins, then what was measured, then what was estimated."""
+    """The figure that counts: the configured one, else the measured, else the estimated one."""
     if declared is not None:
         return MemorySize(declared, SizeSource.DECLARED)
     if measured.bytes is not None:
@@ -65,7 +65,7 @@ def best_size(declared: int | None, measured: MemorySize, estimated: int | None)
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """A process that is not a serve of Stoker's and holds memory of the slot's devices."""
+    """A process that is not one of Stoker's serves but holds memory of the slot's devices."""
 
     pid: int
     command: str
@@ -84,14 +84,14 @@ class Ledger:
     """The slot's `memory`, else `AIM` of its devices."""
     is_declared: bool
     total: int | None
-    """Of its devices together."""
+    """Total memory of the slot's devices."""
     free: int | None
-    """Of its devices together, now."""
+    """Free memory of the slot's devices."""
     tenants: tuple[Tenant, ...] = ()
     foreign: tuple[Foreign, ...] = ()
 
     def room(self, victims: Collection[str] = ()) -> int | None:
-        """What one more may need once `victims` are gone: the lesser of what the budget and what the devices leave."""
+        """Memory for one more serve once `victims` are gone: what budget and devices leave, whichever is less."""
         staying = [tenant for tenant in self.tenants if tenant.name not in victims]
         known = [room for room in (self._by_budget(staying), self._by_devices(victims)) if room is not None]
         return min(known) if known else None
@@ -101,7 +101,7 @@ class Ledger:
         return self.budget - used if self.budget is not None and used is not None else None
 
     def _by_devices(self, victims: Collection[str]) -> int | None:
-        """A victim's own memory is credit, as far as it was measured; declared memory it may not hold at all."""
+        """Free memory once `victims` are gone. Of theirs, only measured memory counts, not what is declared."""
         credit = _sum([tenant.on_devices for tenant in self.tenants if tenant.name in victims])
         if self.free is None or credit is None:
             return None
@@ -111,13 +111,13 @@ class Ledger:
 
 class Fits(NamedTuple):
     left: int
-    """Bytes that stay unused."""
+    """Bytes that are kept free."""
 
 
 class Short(NamedTuple):
     bytes: int
     holders: tuple[str, ...]
-    """Who keeps memory there, largest first: serves, and unrelated processes."""
+    """The holders of the slot's memory, largest first: serves, and unrelated processes."""
 
 
 class Unknown(NamedTuple):
@@ -171,6 +171,6 @@ def open_ledger(
 
 
 def _sum(sizes: Sequence[int | None]) -> int | None:
-    """None as soon as one is."""
+    """The sum; None if any of them is None."""
     known = [size for size in sizes if size is not None]
     return sum(known) if len(known) == len(sizes) else None

@@ -1,4 +1,4 @@
-"""What a running serve holds: process numbers to bytes, and where the figure is from."""
+"""The memory of a running serve: from process numbers to bytes, and how it was measured."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SOURCES = {"nvidia": SizeSource.NVML, "amd": SizeSource.FDINFO, "intel": SizeSo
 
 @dataclass(frozen=True, slots=True)
 class MemoryMeasurement:
-    """`weight` is what counts against the slot; the rest is for people."""
+    """`weight` counts against the slot; the other fields are for people."""
 
     weight: MemorySize
     devices: Mapping[str, int | None] = field(default_factory=dict)
@@ -26,10 +26,10 @@ class MemoryMeasurement:
 def measure(
     pids: Collection[int], devices: Collection[Device], accounting: Accounting | None, proc: Path = Path("/proc")
 ) -> MemoryMeasurement:
-    """What these processes hold of `devices` (a slot's; all of the machine's where it names none).
+    """The memory of `devices` that these processes hold (of a slot's devices; of all devices if it names none).
 
     1. they hold memory of devices     -> that; unknown if one device does not say how much
-    2. the devices do not tell of whom -> unknown: main memory would be the wrong figure
+    2. no accounting per process        -> unknown: main memory would be the wrong figure
     3. they hold none, or there is no device -> main memory
     """
     main = host.process_memory(pids, proc)

@@ -11,7 +11,7 @@ from typing import Any
 from stoker.fleet.memory.device import Accounting, Device
 
 INITIAL_NAMESPACE = "pid:[4026531836]"
-"""The kernel's fixed number of the namespace that NVML's process numbers belong to."""
+"""The kernel's fixed number of the initial process namespace, which NVML's process numbers belong to."""
 
 
 def _import() -> Any:
@@ -72,7 +72,7 @@ class Nvidia:
             return [self._nvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
         except self._nvml.NVMLError as error:
             self._why = f"nvidia: the driver stopped answering ({error}): see `nvidia-smi`, and `dmesg` for Xid errors"
-            self._nvml = None  # a driver that was loaded again is found at the next question
+            self._nvml = None  # finds a driver that was reloaded since the last call
             return []
 
     def _connect(self) -> None:
@@ -107,7 +107,7 @@ class Nvidia:
         )
 
     def _ask(self, name: str, *arguments: Any) -> Any:
-        """None where this device or driver does not have it (unified memory, MIG, an old driver)."""
+        """None if this device or driver does not have it (unified memory, MIG, an old driver)."""
         try:
             return getattr(self._nvml, name)(*arguments)
         except self._nvml.NVMLError:

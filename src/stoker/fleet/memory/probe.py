@@ -1,4 +1,4 @@
-"""The one probe that asks every vendor's back end."""
+"""A probe that combines the back ends of all vendors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stoker.fleet.memory.nvidia import Nvidia
 
 
 class Machine:
-    """Every back end as one probe. Devices keep their vendor's index."""
+    """All back ends as one probe. Devices keep their vendor's index."""
 
     def __init__(self, probes: Sequence[DeviceProbe]) -> None:
         self._probes = tuple(probes)
@@ -25,7 +25,7 @@ class Machine:
         return [device for probe in self._probes for device in probe.devices()]
 
     def by_process(self) -> Accounting | None:
-        """None as soon as one vendor that has devices does not report: a part would look like the whole."""
+        """None if any vendor that has devices does not report: a part would look like the whole."""
         merged: dict[int, dict[str, int | None]] = {}
         for probe in self._probes:
             if not probe.devices():

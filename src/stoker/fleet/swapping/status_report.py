@@ -6,6 +6,8 @@ import time
 from typing import Any
 
 from stoker.fleet.swapping.conductor import Conductor
+from stoker.request.lease.cheapest_victims import evict_cost
+from stoker.request.lease.eviction import cost_decides
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.state import ServeState, SlotState, Swap, SwapKind
 from stoker.request.lease.timing import timing
@@ -42,12 +44,22 @@ def _slot(conductor: Conductor, slot_state: SlotState, now: float) -> dict[str, 
         "devices": list(slot_state.slot.devices),
         "memory": slot_state.slot.memory,
         "together": [sorted(group) for group in slot_state.slot.together],
+        "idle_serve": slot_state.slot.idle_serve,
+        "idle_serve_after": slot_state.slot.idle_serve_after if slot_state.slot.idle_serve is not None else None,
+        "evict_costs": _evict_costs(slot_state),
         "resident": [s.name for s in slot_state.serves if s.phase in (ServePhase.READY, ServePhase.DRAINING)],
         "memory_used": _used(slot_state),
         "swap": _swap(conductor, swap, now) if swap is not None else None,
         "swaps": slot_state.swaps_made,
         "waiting": sum(len(state.queue) for state in slot_state.serves),
     }
+
+
+def _evict_costs(slot_state: SlotState) -> dict[str, float]:
+    """What stopping each serve costs, where that decides who stops: configured, else the seconds of its swaps."""
+    if not cost_decides(slot_state):
+        return {}
+    return {state.name: round(evict_cost(state), 3) for state in slot_state.serves}
 
 
 def _used(slot_state: SlotState) -> int | None:

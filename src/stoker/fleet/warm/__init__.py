@@ -4,7 +4,7 @@ A model is hot (loaded in a slot), warm (its weights are in the page cache, or i
 memory) or cold (on disk only).
 
 pool          which models stay warm: a byte budget, pins, least recently used (pure)
-prediction    which model is likely to be wanted next, and how often the prediction was right (pure)
+prediction    which model is likely to be wanted next, and how often predictions were right (pure)
 keeper        asks both, owns the holder process, and says what kind of start a serve would get
 holder        a program of low priority that reads files into memory and keeps them there
 page_cache    how much of a file is in the page cache; pages: the system calls for it

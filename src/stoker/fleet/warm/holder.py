@@ -6,7 +6,7 @@ progresses (`HoldProgress`). It ends when its input does, so it never outlives i
 
 A file is read window by window, at the lowest priority for the CPU and (if the disk's scheduler has priorities) for the
 disk; nothing is read during a pause, or while memory is short. What was read is locked as far as RLIMIT_MEMLOCK allows;
-the rest is marked as used every half minute, and what the kernel evicted nevertheless is read again. If memory still
+the rest is marked as used every half minute, and pages that the kernel evicted are read again. If memory still
 runs out, the kernel kills this process first, and only warm models are lost. It takes about 10 MB, and page tables of
 up to 0.2 % of what it holds.
 """
@@ -27,32 +27,32 @@ import psutil
 from stoker.fleet.warm import pages
 
 WINDOW = 4 * 2**20
-"""Bytes that are read between two checks of the input: they determine how late a pause takes effect."""
+"""Bytes read between two checks of the input. They determine how quickly a pause takes effect."""
 REFRESH = 30.0
-"""Seconds between two rounds over what is held."""
+"""Seconds between two rounds over the held files."""
 SPARE = 0.05
-"""Share of the machine's memory that must be available beyond what is about to be read."""
+"""Share of the machine's memory that must stay available after a read."""
 SHORT_OF_MEMORY = 1.0
 """Seconds between two checks whether memory is still short."""
 STRIDE = 16 * WINDOW
-"""Bytes after which progress is reported and the machine's memory is checked."""
+"""Progress is reported, and free memory checked, after this many bytes."""
 _PIECE = 2**20
 
 
 class HoldRequest(msgspec.Struct, frozen=True):
-    """A line of its input."""
+    """A line of the holder's input."""
 
     hold: tuple[str, ...] = ()
     pause: bool = False
 
 
 class HoldProgress(msgspec.Struct, frozen=True):
-    """A line of its output. Bytes."""
+    """A line of the holder's output. Sizes in bytes."""
 
     path: str
     size: int
     done: int
-    """Read in so far."""
+    """Bytes read so far."""
     locked: int
     problem: str = ""
     """Why it is not held; empty if it is, or will be."""
@@ -66,7 +66,7 @@ class HeldFile:
         self.done = 0
         self.locked = 0
         self._at = 0
-        """Where this round is; `done` is how far the furthest one came."""
+        """Position of this round; `done` is the furthest position of any round."""
         self._may_lock = True
         self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -83,18 +83,18 @@ class HeldFile:
 
     @property
     def needs_room(self) -> bool:
-        """Whether this is a moment to ask if there is memory for the next `STRIDE` bytes."""
+        """Whether it is time to check that there is memory for the next `STRIDE` bytes."""
         return self._at % STRIDE == 0
 
     def step(self) -> bool:
-        """Read the next window in. Whether there is something to tell. Raises OSError."""
+        """Reads the next window. Returns whether there is progress to report. Raises OSError."""
         length = min(WINDOW, self.size - self._at)
         self._read_in(length)
         if self._may_lock:
             try:
                 self._map.lock(self._at, length)
                 self.locked = self._at + length
-            except OSError:  # the limit; the rest is refreshed instead
+            except OSError:  # RLIMIT_MEMLOCK is reached: the rest is refreshed instead
                 self._may_lock = False
         self._at += length
         if self._at <= self.done:
@@ -110,12 +110,12 @@ class HeldFile:
                 raise
 
     def refresh(self) -> None:
-        """What is locked stays; all else is gone through again."""
+        """Begins another round over the pages that are not locked."""
         self._at = self.locked
         self._may_lock = True
 
     def is_replaced(self) -> bool:
-        """Whether another file has its name now. Raises OSError if none has."""
+        """Whether another file has this name now. Raises OSError if none has."""
         return not os.path.samestat(os.stat(self.path), self._found)
 
     def close(self) -> None:
@@ -124,7 +124,7 @@ class HeldFile:
 
 
 class Holder:
-    """What is held, one `step` at a time. `tell` gets every HoldProgress."""
+    """Reads and holds files, one `step` at a time. `tell` gets every HoldProgress."""
 
     def __init__(self, tell: Callable[[HoldProgress], None], has_room: Callable[[int], bool]) -> None:
         self._tell = tell
@@ -134,14 +134,14 @@ class Holder:
         self._failed: set[str] = set()
 
     def on_wanted(self, wanted: HoldRequest) -> None:
-        """Let go of what is not wanted any more. What failed before is tried again."""
+        """Releases files that are not wanted any more. Files that failed before are tried again."""
         self._wanted = wanted
         self._failed.clear()
         for path in self._held.keys() - set(wanted.hold):
             self._held.pop(path).close()
 
     def step(self) -> float:
-        """Do a little work. Returns the seconds after which there is more: 0 = at once."""
+        """Does a little work. Returns the seconds until there is more to do; 0: at once."""
         if self._wanted.pause:
             return REFRESH
         for path in self._wanted.hold:
@@ -163,7 +163,7 @@ class Holder:
         return REFRESH
 
     def refresh(self) -> None:
-        """Begin another round over what is held; a file that was replaced is opened again."""
+        """Begins another round over the held files; a file that was replaced is opened again."""
         for path, held in list(self._held.items()):
             try:
                 if held.is_replaced():
@@ -186,7 +186,7 @@ class Holder:
 
 
 class LineReader:
-    """JSON lines from a descriptor that is read without waiting."""
+    """JSON lines from a non-blocking descriptor."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -213,7 +213,7 @@ def has_room(length: int, meminfo: str = "/proc/meminfo") -> bool:
 
 
 def _step_aside() -> None:
-    """The lowest priority there is, and first in line should memory run out."""
+    """Gives this process the lowest priority, and makes the kernel kill it first if memory runs out."""
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     with contextlib.suppress(OSError, psutil.Error):
@@ -223,7 +223,7 @@ def _step_aside() -> None:
 
 
 def run(source: int, tell: Callable[[HoldProgress], None]) -> None:
-    """Until the input ends."""
+    """Runs until the input ends."""
     lines, holder = LineReader(source), Holder(tell, has_room)
     refresh_at = time.monotonic() + REFRESH
     seconds = 0.0
@@ -238,7 +238,7 @@ def run(source: int, tell: Callable[[HoldProgress], None]) -> None:
 
 
 def main(words: Sequence[str]) -> int:
-    """0 when its owner is done with it."""
+    """The exit code: 0 when the input ends."""
     if words:
         sys.stderr.write("usage: python -m stoker.fleet.warm.holder <LINES; see its docstring\n")
         return 2

@@ -1,7 +1,7 @@
-"""The warm pool's shell: asks the pool and the predictor, and owns the holder process.
+"""Runs the warm pool: asks the pool and the predictor, and owns the holder process.
 
 Every method but `start_kind` and `close` is synchronous and quick, and belongs to the event loop's thread. Those that
-change what is warm return the names of sleeping serves that have to be ended now: their memory is needed for others.
+change what is warm return the names of sleeping serves that have to be ended now, because others need their memory.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from stoker.fleet.warm.weight_paths import weights_of
 
 COMMAND = (sys.executable, "-P", "-m", "stoker.fleet.warm.holder")
 BREATH = 0.1
-"""Seconds between two words to the holder at least: requests come and go faster than that."""
+"""At least so many seconds pass between two messages to the holder: requests come and go faster."""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
-"""Seconds until a holder that ended by itself is started again: doubled each time."""
+"""Seconds until a holder that ended by itself is started again; doubled each time."""
 
 
 def budget(section: WarmPool) -> int:
-    """Its bytes; `auto` is half of what is available now."""
+    """The budget in bytes; `auto` is half of what is available now."""
     return int(psutil.virtual_memory().available) // 2 if section.memory is None else section.memory
 
 
 class WarmKeeper:
-    """Create it on a running loop. `close` ends the holder; it also ends with this process, however that ends."""
+    """Create it on a running loop. `close` ends the holder, which also ends whenever this process does."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class WarmKeeper:
         return "warm" if found >= page_cache.ENOUGH else "cold"
 
     def on_started(self, serve: Serve) -> tuple[str, ...]:
-        """It is ready in its slot; what is likely to come after it is brought in."""
+        """The serve is ready in its slot: reads in what is likely to follow it."""
         self._hot.add(serve.name)
         commands = self._pool.on_started(serve.name)
         if self._predict and serve.slot is not None:
@@ -94,13 +94,13 @@ class WarmKeeper:
         return self._carry_out(commands)
 
     def foresee(self) -> tuple[str, ...]:
-        """The forecast has changed: read the predicted models in. Reads the directory of each model that is not warm
+        """The forecast has changed: reads the predicted models in. Lists the directory of each model that is not warm
         yet.
         """
         return self._carry_out(self._expect()) if self._predict else ()
 
     def on_stopped(self, serve: Serve, asleep: int | None = None) -> tuple[str, ...]:
-        """It has left its slot. `asleep`: it is about to sleep, and will hold so many bytes of host memory; if the
+        """The serve left its slot. `asleep`: it is about to sleep, and will hold so many bytes of host memory. If the
         result contains its own name, it has to be stopped instead.
         """
         self._hot.discard(serve.name)
@@ -109,22 +109,22 @@ class WarmKeeper:
         return self._carry_out(self._pool.on_left(_model(serve)))
 
     def is_sleeper(self, name: str) -> bool:
-        """Whether it sleeps, or may fall asleep, as far as the pool knows."""
+        """Whether the pool lets the serve sleep."""
         entry = self._pool.entries.get(name)
         return entry is not None and entry.model.how is WarmKind.ASLEEP
 
     def on_gone(self, name: str) -> tuple[str, ...]:
-        """It ended, and nothing of it is kept."""
+        """The serve ended, and none of its memory is kept."""
         self._hot.discard(name)
         return self._carry_out(self._pool.on_gone(name))
 
     def set_busy(self, is_busy: bool) -> None:
-        """Nothing is read while it is busy. Calls are counted: each True wants its False."""
+        """Nothing is read while the machine is busy. Calls are counted: each True needs its False."""
         self._busy = max(0, self._busy + (1 if is_busy else -1))
         self._changed.set()
 
     def reload(self, budget: int, serves: Iterable[Serve], predict: bool) -> tuple[str, ...]:
-        """Apply a new configuration. Changed models go cold; the result names the sleepers among them, to be ended."""
+        """Applies a new configuration. Changed models become cold; the result names the sleepers to be ended."""
         fresh = {serve.name: serve for serve in serves}
         stale = [entry.model for name, entry in self._pool.entries.items() if self._serves.get(name) != fresh.get(name)]
         self._serves, self._predict = fresh, predict
@@ -148,7 +148,7 @@ class WarmKeeper:
         )
 
     async def close(self) -> None:
-        """End the holder. On cancel that goes on, and the call returns when it is gone. A second call does nothing."""
+        """Ends the holder, and returns when it is gone, even on cancel. A second call does nothing."""
         self._is_closed = True
         task, self._task = self._task, None
         if task is None:
@@ -190,7 +190,7 @@ class WarmKeeper:
         return WarmStatus(model.serve, model.how.value, model.size, done, locked, pinned, problem, why)
 
     def _carry_out(self, commands: Iterable[Command]) -> tuple[str, ...]:
-        """Send the holder the complete list of wanted files. Sleepers are ended by the caller."""
+        """Sends the holder the complete list of wanted files. The caller ends sleepers."""
         self._changed.set()
         if self._files() and self._task is None and not self._is_closed:
             self._task = asyncio.get_running_loop().create_task(self._keep(), name="warm-holder")
@@ -203,7 +203,7 @@ class WarmKeeper:
     # -- the holder --------------------------------------------------------------------------------------------------
 
     async def _keep(self) -> None:
-        """One holder after the other, until cancelled; none is left then."""
+        """Runs one holder after the other, until cancelled; none is left then."""
         pause = 0.0
         while True:
             began = asyncio.get_running_loop().time()
@@ -220,8 +220,8 @@ class WarmKeeper:
             await asyncio.sleep(pause)
 
     async def _life(self) -> None:
-        """One holder from start to end. Raises OSError if it cannot be started. On cancel: it is gone first, also one
-        that was only just being started.
+        """Runs one holder from start to end. Raises OSError if it cannot be started. On cancel the holder is ended
+        first, even one that was only being started.
         """
         spawning = asyncio.get_running_loop().create_task(self._spawn(), name="warm-holder-spawn")
         try:
@@ -245,7 +245,7 @@ class WarmKeeper:
             stderr=asyncio.subprocess.DEVNULL,
             env={name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ},
             start_new_session=True,  # Ctrl-C is meant for Stoker
-            cwd=os.sep,  # no file system is kept busy by it
+            cwd=os.sep,  # so that it keeps no file system mounted
         )
 
     async def _write(self, holder: asyncio.subprocess.Process) -> None:
@@ -273,7 +273,7 @@ class WarmKeeper:
 
 
 def next_pause(pause: float, lived: float) -> float:
-    """Seconds until the next holder, after one that lived so long and came `pause` seconds after the one before it."""
+    """Seconds until the next holder, after one that lived for `lived` seconds and was started after `pause` seconds."""
     return FIRST_PAUSE if lived > LONGEST_PAUSE else min(max(FIRST_PAUSE, 2 * pause), LONGEST_PAUSE)
 
 

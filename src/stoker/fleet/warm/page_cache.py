@@ -1,4 +1,4 @@
-"""How much of a file is in the page cache, and getting it out of there. Takes a MiB for files of any size."""
+"""How much of a file is in the page cache, and how to evict it. Needs 1 MiB of memory for files of any size."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from stoker.fleet.warm import pages
 
 WINDOW = 2**30
-"""Bytes of a file that are looked at in one go: 256 KiB of answers with mincore."""
+"""Bytes of a file that are checked at once: mincore fills 256 KiB for them."""
 ENOUGH = 0.95
-"""Share of its weights in the page cache from which a start counts as warm."""
+"""A start counts as warm from this share of its weights in the page cache."""
 
 
 def cached_share(path: str) -> float | None:
@@ -24,7 +24,7 @@ def cached_share(path: str) -> float | None:
 
 
 def cached_share_of(paths: Sequence[str]) -> float | None:
-    """Of all files together, weighted by size. None as for `cached_share`, or without any file. Raises OSError."""
+    """The share of all files together, by size. None as for `cached_share`, or without files. Raises OSError."""
     counted = [found for path in paths if (found := count(path)) is not None]
     return _share(counted) if paths and len(counted) == len(paths) else None
 
@@ -65,15 +65,15 @@ def _by_mincore(file: int, offset: int, length: int) -> int:
 
 
 def _is_told(file: int, found: os.stat_result) -> bool:
-    """About the files of others mincore says that all is cached, whether it is or not."""
+    """Whether mincore may be trusted: for files of other users it always reports that all is cached."""
     return os.geteuid() == found.st_uid or os.access(f"/proc/self/fd/{file}", os.W_OK)
 
 
 def evict(path: str) -> None:
-    """Ask the kernel to evict it; pages that are locked or mapped stay. Raises OSError."""
+    """Asks the kernel to evict the file; pages that are locked or mapped stay. Raises OSError."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.fsync(file)  # a page that is not written yet is not dropped
+        os.fsync(file)  # a page that is not yet written to disk is not dropped
         os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
     finally:
         os.close(file)

@@ -46,7 +46,7 @@ def _checked(result: int) -> None:
 
 
 class Mapping:
-    """A part of a file, mapped for reading. Costs addresses only; use `close`, or it stays mapped."""
+    """A part of a file, mapped for reading. Uses only address space. It stays mapped until `close`."""
 
     def __init__(self, file: int, offset: int, length: int) -> None:
         """`offset` is a multiple of the page size. Raises OSError."""
@@ -57,14 +57,16 @@ class Mapping:
         self._length = length
 
     def read_in(self, offset: int, length: int) -> None:
-        """Bring these bytes in, and mark them as used. Returns when they are there.
+        """Reads these bytes in, and marks them as used. Returns when they are in memory.
 
         Raises OSError: EINVAL on an old kernel, EFAULT for what the file does not have any more.
         """
         _checked(_LIBC.madvise(self._address + offset, length, _POPULATE_READ))
 
     def lock(self, offset: int, length: int) -> None:
-        """They cannot be evicted until `close`. Raises OSError (ENOMEM, EPERM, EAGAIN) beyond RLIMIT_MEMLOCK."""
+        """Locks these bytes: they cannot be evicted until `close`. Raises OSError (ENOMEM, EPERM, EAGAIN) beyond
+        RLIMIT_MEMLOCK.
+        """
         _checked(_LIBC.mlock(self._address + offset, length))
 
     def cached_pages(self) -> int:
@@ -74,7 +76,7 @@ class Mapping:
         return sum(byte & 1 for byte in bytes(seen))
 
     def close(self) -> None:
-        """Unmap and unlock. Twice: nothing."""
+        """Unmaps and unlocks. May be called twice."""
         if self._length:
             _LIBC.munmap(self._address, self._length)
             self._length = 0

@@ -20,17 +20,17 @@ from stoker.domain.serve import Warmth
 
 
 class WarmKind(StrEnum):
-    """What being warm means for a model."""
+    """How a model is kept warm."""
 
     PAGES = "pages"
     """Its engine is stopped, its files are kept in the page cache."""
     ASLEEP = "asleep"
-    """Its engine lives on without its devices, with what it needs in host memory."""
+    """Its engine keeps running without its devices, with its weights in host memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class WarmModel:
-    """A model that could be warm. `parts`: what it takes, path to bytes; a sleeper has one part of its own."""
+    """A model that could be warm. `parts`: the memory that it needs, path to bytes; a sleeper is one part."""
 
     serve: str
     parts: Mapping[str, int]
@@ -75,20 +75,20 @@ Command = Hold | Drop
 
 
 class WarmModels:
-    """See the module's docstring. `entries` is what is warm, by serve."""
+    """See the module's docstring. `entries`: the warm models, by serve."""
 
     def __init__(self, budget: int) -> None:
         """`budget` in bytes."""
         self.budget = budget
         self.entries: dict[str, PoolEntry] = {}
         self._pinned: dict[str, PoolEntry] = {}
-        """Pins that are in no slot, whether they fit or not: they are taken as soon as they do."""
+        """Pinned serves that are in no slot, even if they do not fit: they become warm as soon as they do."""
         self._wanted: tuple[str, ...] = ()
         self._uses = 0
 
     @property
     def size(self) -> int:
-        """Bytes that the warm models take together; shared files once."""
+        """Bytes of all warm models together; shared files count once."""
         return sum(_parts(self.entries.values()).values())
 
     # -- events ----------------------------------------------------------------------------------------------------
@@ -101,20 +101,20 @@ class WarmModels:
         return self._settle({model.serve: PoolEntry(model, self._uses)})
 
     def on_started(self, serve: str) -> list[Command]:
-        """A serve is in a slot: its memory is its own, and not the pool's. A sleeper woke: that is no Drop."""
+        """A serve is in a slot: its memory no longer counts as the pool's. A sleeper that woke causes no Drop."""
         self._pinned.pop(serve, None)
         entry = self.entries.pop(serve, None)
         dropped = [] if entry is None or entry.model.how is WarmKind.ASLEEP else [Drop(serve, WarmKind.PAGES)]
         return [*dropped, *self._settle({})]
 
     def on_wanted(self, models: Sequence[WarmModel]) -> list[Command]:
-        """These are likely to be wanted next, the likeliest first, until the next such event."""
+        """These serves are likely to be wanted next, the likeliest first, until the next such event."""
         self._wanted = tuple(model.serve for model in models)
         known = self._pinned.keys() | self.entries.keys()
         return self._settle({model.serve: PoolEntry(model, 0) for model in models if model.serve not in known})
 
     def on_gone(self, serve: str) -> list[Command]:
-        """It is no longer configured, or its sleeping engine ended by itself."""
+        """The serve is no longer configured, or its sleeping engine ended by itself."""
         return self.on_started(serve)
 
     def on_budget(self, budget: int) -> list[Command]:
@@ -153,7 +153,7 @@ class WarmModels:
         return 3, -entry.used  # 3
 
     def _stays_pinned(self, entry: PoolEntry) -> bool:
-        """A sleeper that was dropped is gone; the files of a pinned model are still there."""
+        """A dropped sleeper is gone; the files of a pinned model still exist."""
         is_there = entry.model.how is WarmKind.PAGES or entry.model.serve in self.entries
         return entry.model.warmth is Warmth.PIN and is_there
 

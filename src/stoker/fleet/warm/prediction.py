@@ -1,10 +1,9 @@
-"""Which model is likely to be wanted next in a slot, from what was wanted before. Pure.
+"""Which model is likely to be wanted next in a slot, judged by the past. Pure.
 
 In this order, each model at most once and the one in the slot never:
 
  1. what routing foresees: the rule for the task class, then what the next class will want
- 2. what came most often after the last three models; where these never came in this order before, after the last two,
-    or the last one
+ 2. what most often followed the last three models; if these never occurred in this order, the last two, or the last one
  3. the most frequent one
 """
 
@@ -63,7 +62,7 @@ def _by_count(serves: Sequence[str]) -> list[str]:
 
 @dataclass(slots=True)
 class PredictionScore:
-    """What became of predictions: one count for each change of model."""
+    """How predictions turned out: one count for each change of model."""
 
     hit: int = 0
     """The next model was among those predicted."""
@@ -73,7 +72,7 @@ class PredictionScore:
 
 
 class Predictor:
-    """The history of one slot, and the prediction that stands."""
+    """The history of one slot, and its current prediction."""
 
     def __init__(self, score: PredictionScore) -> None:
         """`score` may be shared by several slots."""
@@ -87,7 +86,7 @@ class Predictor:
         return len(self._history)
 
     def on_started(self, serve: str) -> None:
-        """It is in the slot now. The same one again changes nothing."""
+        """The model is in the slot now. The same model again changes nothing."""
         if self._history and self._history[-1] == serve:
             return
         if self._history:
@@ -104,14 +103,14 @@ class Predictor:
             self._score.miss += 1
 
     def expect(self, among: Collection[str], foreseen: Sequence[Prediction] = ()) -> list[Prediction]:
-        """What is likely next; it is what the next `on_started` is measured by."""
+        """What is likely next. The next `on_started` is compared with it."""
         found = expect(list(self._history), among, foreseen)
         self._expected = tuple(serve for serve, _ in found)
         return found
 
 
 class Forecast:
-    """What is likely next in all slots together. What a slot is used to says nothing of another one."""
+    """What is likely next in all slots together. Each slot has its own history."""
 
     def __init__(self) -> None:
         self.score = PredictionScore()
@@ -121,7 +120,7 @@ class Forecast:
         self._of(slot).on_started(serve)
 
     def expect(self, slots: Mapping[str, str], foreseen: Sequence[Prediction] = ()) -> list[Prediction]:
-        """`slots`: serve to slot. What routing foresees first, then each slot's own ideas."""
+        """`slots`: serve to slot. Predictions of routing come first, then those of each slot."""
         wanted = {slots[name] for name, _ in foreseen if name in slots}
         found: list[Prediction] = []
         for slot in sorted(self._slots.keys() | wanted):

@@ -14,12 +14,12 @@ class WarmStatus:
     how: str
     size: int
     read: int | None
-    """How much of its files was brought into the page cache. Pages that are not locked may have left it again."""
+    """Bytes of its files that were read into the page cache. Pages that are not locked may have been evicted since."""
     locked: int | None
     pinned: bool
     problem: str = ""
     why: str = ""
-    """What has it expected next: `rule`, `pattern`, `frequency`; empty: nothing, it is there because it was used."""
+    """Why it is expected next: `rule`, `pattern`, `frequency`; empty: it is warm only because it was used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,4 +35,4 @@ class WarmStatistics:
     """How often the holder ended by itself."""
     is_paused: bool
     predictions: Mapping[str, int]
-    """Changes of model by what had been predicted: `hit`, `miss`, `none`."""
+    """Changes of model, by how the prediction turned out: `hit`, `miss`, `none`."""

@@ -1,4 +1,4 @@
-"""Which files a serve's weights are."""
+"""The files that hold a serve's weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ENDINGS = (".safetensors", ".gguf", ".bin", ".pt")
 def weights_of(serve: Serve) -> dict[str, int]:
     """Path to bytes: a GGUF file with all its parts, or the weights in a model's directory.
 
-    Empty if that is unknown: a hub's id, a model elsewhere, a missing part. Blocks while it reads the directory.
+    Empty if unknown: a hub id, a model elsewhere, a missing part. Blocks while it reads the directory.
     """
     if not os.path.isabs(serve.model):
         return {}

@@ -1,7 +1,7 @@
 """Answers the paths of llama-swap and of llama.cpp's router.
 
 Their answers are those of llama-swap v250 (internal/server/api.go, apigroup.go, log.go) and of llama.cpp's router
-(tools/server/server-models.cpp). What is only looked at needs scope observe, what acts on serves needs scope admin.
+(tools/server/server-models.cpp). Reading needs scope observe, acting on serves needs scope admin.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class CompatEndpoints:
 
     @property
     def _passes_to_any_engine(self) -> bool:
-        """Whether llama.cpp's paths are passed on to engines of which it is unknown whether they have them."""
+        """Whether llama.cpp's paths are passed on to engines that may not have them."""
         return self._flow.settings.compat.llama_swap
 
     # -- llama.cpp -----------------------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ def _model_of(body: bytes) -> str:
 
 
 def _router_props() -> dict[str, Any]:
-    """What llama.cpp's router answers without a model: by `role` its clients see that they can load and unload."""
+    """The answer of llama.cpp's router without a model: its `role` tells clients that they can load and unload."""
     return {
         "role": "router", "max_instances": 0, "models_autoload": True, "model_alias": "stoker", "model_path": "none",
         "default_generation_settings": {"params": {}, "n_ctx": 0}, "build_info": f"stoker {__version__}",

@@ -20,7 +20,7 @@ LLAMA_SWAP_STATES = {"starting": "starting", "ready": "ready", "draining": "stop
 LLAMA_CPP_STATES = {"starting": "loading", "ready": "loaded", "draining": "loaded"}
 """A model in any other phase is `unloaded`. Source: llama.cpp, tools/server/server-models.cpp."""
 FAILURE_WITHIN = 0.1
-"""Seconds that a load or unload has to fail in, so that its answer says so."""
+"""A load or unload that fails within so many seconds is reported in the answer."""
 
 
 def llama_cpp_state(phase: str) -> str:
@@ -29,7 +29,7 @@ def llama_cpp_state(phase: str) -> str:
 
 
 class ModelControl:
-    """Acts on serves. What it began goes on when the client has left."""
+    """Acts on serves. Its actions go on even if the client leaves."""
 
     def __init__(self, conductor: Conductor, loop: asyncio.AbstractEventLoop) -> None:
         self._conductor = conductor
@@ -51,12 +51,12 @@ class ModelControl:
         return entries
 
     async def unload(self, serve: Serve) -> None:
-        """Returns when it is gone. Raises ClientError 404 for a serve that Stoker does not start."""
+        """Unloads it; returns when it has stopped. Raises ClientError 404 for a serve that Stoker does not start."""
         _refuse_external(serve, 404)
         await asyncio.shield(self._begin(self._conductor.unload(serve.name, None)))
 
     async def unload_all(self, serves: Iterable[Serve]) -> None:
-        """All at once; returns when they are gone. Raises the first StokerError, after all have ended."""
+        """Unloads all at once; returns when they have stopped. Raises the first StokerError, after all have ended."""
         running = (one for one in serves if one.base_url is None and self._phase(one) != "stopped")
         tasks = [self._begin(self._conductor.unload(one.name, None)) for one in running]
         for ended in await asyncio.shield(asyncio.gather(*tasks, return_exceptions=True)):
@@ -66,20 +66,20 @@ class ModelControl:
     # -- llama.cpp -----------------------------------------------------------------------------------------------
 
     async def begin_load(self, serve: Serve) -> None:
-        """Returns when it loads. Raises ClientError 400 if it runs already, and StokerError if it cannot be started."""
+        """Returns once it is loading. Raises ClientError 400 if it already runs, StokerError if it cannot start."""
         if llama_cpp_state(self._phase(serve)) != "unloaded":
             raise ClientError("model is already running", code="already_running")
         await self._begin_or_fail(self._conductor.switch(serve.name, None, False))
 
     async def begin_unload(self, serve: Serve) -> None:
-        """Returns when it drains. Raises ClientError 400 if it does not run, or if Stoker does not start it."""
+        """Returns once it is draining. Raises ClientError 400 if it does not run, or if Stoker does not start it."""
         _refuse_external(serve, 400)
         if llama_cpp_state(self._phase(serve)) == "unloaded":
             raise ClientError("model is not running", code="not_running")
         await self._begin_or_fail(self._conductor.unload(serve.name, None))
 
     def status_events(self, serves: Iterable[Serve], seen: dict[str, tuple[str, int | None]]) -> bytes:
-        """Server-sent events for what changed since the last call, which `seen` remembers."""
+        """Server-sent events for the changes since the last call; `seen` holds the states of that call."""
         events = []
         for serve in serves:
             state = llama_cpp_state(self._phase(serve)), self._conductor.load_percent(serve.name)

@@ -9,12 +9,12 @@ from stoker.domain.errors import CapacityError
 from stoker.exchange.call import Call
 
 MOST = 32
-"""Streams at once."""
+"""How many streams may be open at once."""
 POLL_EVERY = 0.25
 """Seconds."""
 _HEADERS = [(b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
 PING_EVERY = 15.0
-"""Seconds. A ping finds out that a client is gone."""
+"""Seconds between two pings, which detect that a client is gone."""
 
 
 class OpenStreams:

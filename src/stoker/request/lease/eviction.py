@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from stoker.request.lease.cheapest_victims import cheapest_victims, evict_cost
 from stoker.request.lease.phases import ServePhase
-from stoker.request.lease.state import ServeState
+from stoker.request.lease.state import ServeState, SlotState
 
 
 class Victims(NamedTuple):
@@ -49,6 +49,12 @@ def _may_join(target: ServeState) -> bool:
     return slot_state.slot.allows(loaded | {target.name})
 
 
+def cost_decides(slot_state: SlotState) -> bool:
+    """Whether those stop that cost the least, not those that were unused for longest."""
+    slot = slot_state.slot
+    return bool(slot.together) or any(state.serve.evict_cost is not None for state in slot_state.serves)
+
+
 def victims_for(target: ServeState) -> Victims | Later | Never:
     """The residents that must stop so that `target` fits its slot.
 
@@ -70,7 +76,7 @@ def victims_for(target: ServeState) -> Victims | Later | Never:
         return Never(shortfall, _explain_memory(target, pins, shortfall))  # 2
     if not slot_state.slot.allows({target.name, *(s.name for s in pins)}):
         return Never(0, _explain_sets(target, pins))  # 2
-    if slot_state.slot.together or any(s.serve.evict_cost is not None for s in slot_state.serves):
+    if cost_decides(slot_state):
         chosen = cheapest_victims(target, pins, missing)
         return Later() if chosen is None else Victims(chosen)  # 3, 4
     evictable = [s for s in slot_state.serves if s.phase is ServePhase.READY and s not in pins]

@@ -38,6 +38,7 @@ from stoker.request.lease.timing import idle_serve_retry, timing
 from stoker.request.lease.waiter import Want
 
 FOREVER = float("inf")
+_NOT_LOADED = (ServePhase.STOPPED, ServePhase.STOPPING)
 
 
 class Reconciler(ReplicaSteps):
@@ -98,7 +99,7 @@ class Reconciler(ReplicaSteps):
                 continue
             if swap.run_at is None:
                 self.call_off(swap, now)
-            elif any(s.queue and s.phase is ServePhase.STOPPED for s in slot_state.serves):
+            elif any(s.queue and s.phase in _NOT_LOADED for s in slot_state.serves):
                 swap.cancelled = True
                 commands.append(CancelSwap(swap.swap_id))
         return commands

@@ -20,7 +20,7 @@ class Responses(OpenAI):
         return envelope(terms, _end(terms), [_item(terms, _end(terms), terms.whole())])
 
     def stream(self, ask: ScriptedRequest, terms: Terms) -> Stream:
-        text = "" if terms.text is None else terms.whole()  # an endless text is not sent four times more
+        text = "" if terms.text is None else terms.whole()  # an endless text is not repeated in the closing events
         place = {"item_id": f"msg_{terms.number}", "output_index": 0, "content_index": 0}
         done = _item(terms, _end(terms), text)
         started = envelope(terms, "in_progress", [])

@@ -1,4 +1,4 @@
-"""Which rich reply is whose. The older Completions tell tokens alone."""
+"""The rich reply of each endpoint. The older Completions have only tokens."""
 
 from __future__ import annotations
 

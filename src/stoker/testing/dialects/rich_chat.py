@@ -26,7 +26,7 @@ _FINISH = {
 
 
 class RichChat(OpenAI):
-    """A signature and redacted thinking have no place in this dialect: they are left out."""
+    """This dialect has no signatures or redacted thinking: they are left out."""
 
     def __init__(self, told: Telling) -> None:
         self._told = told
@@ -98,7 +98,7 @@ class RichChat(OpenAI):
     # -- calls -------------------------------------------------------------------------------------------------
 
     def _calls(self) -> Iterator[tuple[int, tuple[int, ScriptedCall, str]]]:
-        """By the block's place: number among the calls, call, id."""
+        """By the index of the block: number among the calls, call, id."""
         found = [(at, block) for at, block in enumerate(self._told.blocks) if isinstance(block, ScriptedCall)]
         for number, (at, call) in enumerate(found):
             yield at, (number, call, self._told.id_of("call", at))

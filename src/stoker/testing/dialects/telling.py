@@ -1,4 +1,4 @@
-"""A rich answer, with the facts of the reply that tells it: what the three dialects render."""
+"""A rich answer with the facts of its reply, as the three dialects render it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from stoker.testing.script.script import Script
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """`terms` are the answer's own: its usage in place of what tokens would have cost."""
+    """`terms`: those of the answer, with its own usage instead of counted tokens."""
 
     terms: Terms
     blocks: tuple[ScriptedBlock, ...]
@@ -36,14 +36,14 @@ class Telling:
     quirks: frozenset[str]
     cut: int
     words: Sequence[str] | None
-    """The pieces of the only text, where tokens are told with quirks."""
+    """The pieces of the only text, for replies of tokens with quirks."""
     written: int
     """Prompt tokens written to the cache."""
     reasoning: int
-    """Completion tokens that were thinking."""
+    """Completion tokens spent on thinking."""
     reasoning_field: str
     matched_field: str | None
-    """Where the engine says which stop sequence it was."""
+    """The field in which the engine reports the stop sequence."""
 
     def pieces(self, text: str) -> Sequence[str]:
         """One per delta."""
@@ -53,7 +53,7 @@ class Telling:
         return [text[at : at + size] for at in range(0, len(text), size)]
 
     def id_of(self, prefix: str, at: int) -> str:
-        """Of the block at that place: the call's own, or made from the number of the request."""
+        """The id of the block at that index: the call's own, or one made from the number of the request."""
         block = self.blocks[at]
         given = block.id if isinstance(block, ScriptedCall) else None
         return given or f"{prefix}_{self.terms.number}_{at}"
@@ -63,7 +63,7 @@ _MATCHED = {"vllm": "stop_reason", "sglang": "matched_stop"}
 
 
 def tell(script: Script, ask: ScriptedRequest, terms: Terms) -> Telling | None:
-    """None: nothing rich is asked for, the reply is tokens alone."""
+    """The rich answer; None if none is asked for, so that the reply has only tokens."""
     answer = choose_answer(cast("tuple[ScriptedAnswer, ...]", script.answers), ask.document)
     if answer is None and script.assistant:
         answer = assistant.answer(ask, script.thinks)
@@ -99,7 +99,7 @@ def tell(script: Script, ask: ScriptedRequest, terms: Terms) -> Telling | None:
 
 
 def text_in(block: ScriptedBlock) -> str:
-    """What is cut into deltas."""
+    """The text that is cut into deltas."""
     match block:
         case ScriptedCall():
             return str(block.arguments)

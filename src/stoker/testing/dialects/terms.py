@@ -1,4 +1,4 @@
-"""What every dialect gets, and what it gives."""
+"""The input and output of every dialect."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Terms:
     """The facts of one reply, the same in each dialect."""
 
     number: int
-    """Of the request, from 1: what ids are made of."""
+    """The number of the request, from 1; ids are made from it."""
     model: str
     created: int
     text: str | None
-    """Before each token's number; None: an endless reply, whose tokens are `BLOCK` bytes each."""
+    """Prefix of each token's number; None: an endless reply, whose tokens are `BLOCK` bytes each."""
     tokens: int
     is_cut: bool
-    """The request's own limit ended it."""
+    """Whether the request's own limit ended the reply."""
     usage: bool
     prompt: int
     cached: int
@@ -44,13 +44,13 @@ class Terms:
         return "".join(self.words())
 
     def pieces(self, encode: Callable[[int, str], bytes]) -> Sequence[bytes]:
-        """Each token's event, less what only this reply has. Kept from reply to reply: see `_encoded`."""
+        """Each token's event, without the parts that only this reply has. Cached between replies: see `_encoded`."""
         return _encoded(encode, self.text, self.tokens)
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A streamed reply. A token's event is `head` plus its piece: so that the pieces can be shared."""
+    """A streamed reply. A token's event is `head` plus its piece, so that pieces can be shared."""
 
     opening: list[bytes]
     head: bytes
@@ -71,7 +71,7 @@ class Voice(Protocol):
 
 
 class StreamingVoice(Voice, Protocol):
-    """An endpoint that understands `"stream": true`."""
+    """An endpoint that accepts `"stream": true`."""
 
     def stream(self, ask: ScriptedRequest, terms: Terms) -> Stream: ...
 

@@ -1,4 +1,4 @@
-"""Embeddings and rerank. What they answer follows from the text alone, so that a test can tell mixed-up replies."""
+"""Embeddings and rerank. Answers follow from the text alone, so that a test can recognise mixed-up replies."""
 
 from __future__ import annotations
 

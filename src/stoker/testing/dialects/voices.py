@@ -1,4 +1,4 @@
-"""Which dialect is whose."""
+"""The dialect of each endpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fault: what is done to what passes by. Hooks change what they are given."""
+"""A fault: how the proxy changes requests and answers. Hooks change their arguments in place."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 Document = dict[str, Any]
 Frames = list[Document | None]
-"""Of a stream of Chat Completions; None is `[DONE]`."""
+"""The chunks of a stream of Chat Completions; None is `[DONE]`."""
 
 
 class ServingFault(NamedTuple):
@@ -17,37 +17,37 @@ class ServingFault(NamedTuple):
     name: str
     description: str
     checks: frozenset[str]
-    """Any of these may name it."""
+    """The checks that may name the fault."""
     request: Callable[[str, Document], None] | None = None
     """Path, document."""
     whole: Callable[[Document, Document], None] | None = None
-    """What was asked, the answer."""
+    """Request, answer."""
     stream: Callable[[Document, Frames], Frames] | None = None
     lines: Callable[[Frames], list[bytes]] | None = None
-    """The data of a stream's events, where JSON cannot say what is sent."""
+    """The data of a stream's events, for faults that JSON cannot express."""
     page: Callable[[str, Any], Any] | None = None
-    """Path, document; gives the document to send, None for 404."""
+    """Path, document; returns the document to send, None for 404."""
     status: Callable[[int], int] | None = None
     shortens: bool = False
-    """What is refused as too long is cut and sent again."""
+    """A request that is refused as too long is cut and sent again."""
     keeps_generating: bool = False
-    """The upstream goes on when the client leaves."""
+    """The upstream continues after the client has left."""
     mixes: bool = False
     """Answers of concurrent requests get each other's text."""
     every: int = 1
-    """Only one chat request in `every` has it."""
+    """Only one chat request in `every` has the fault."""
     share: float = 1.0
-    """The share of chat requests that have it, by chance."""
+    """The share of chat requests that have the fault, by chance."""
     delay: float = 0.0
     """Seconds that a chat request waits."""
     needs_real_engine: bool = False
-    """Only a real engine shows it: one that renders templates, samples, and counts what it runs."""
+    """Only a real engine shows the fault: one that renders templates, samples, and counts its requests."""
     needed_abilities: tuple[str, ...] = ()
-    """Grafts without which it cannot be seen."""
+    """Grafts without which the fault cannot be seen."""
 
 
 class PlayedAbility(NamedTuple):
-    """An ability that the proxy plays. `answer` gives the message instead of the upstream; None: ask the upstream."""
+    """An ability that the proxy imitates. `answer` returns the message; None: ask the upstream."""
 
     name: str
     answer: Callable[[Document], Document | None] | None = None
@@ -90,7 +90,7 @@ def both(change: Callable[[Document, str], str]) -> tuple[Callable[..., None], C
 
 
 def finish(frames: Frames) -> Document:
-    """The choice that tells the finish reason; empty: none does."""
+    """The choice with the finish reason; empty if there is none."""
     for frame in frames:
         for choice in (frame or {}).get("choices") or ():
             if isinstance(choice, dict) and choice.get("finish_reason"):

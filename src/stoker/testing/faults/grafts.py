@@ -1,4 +1,4 @@
-"""What a tiny model lacks, played by the proxy, so that its loss can be measured too."""
+"""Abilities that a tiny model lacks, imitated by the proxy, so that their loss can be measured, too."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _last(document: Document) -> Any:
 
 
 def _sees(document: Document) -> Document | None:
-    """1. a picture: what it shows  2. a question about one that is not there."""
+    """Answers 1. a picture: with what it shows  2. a question about a picture that is missing."""
     found = _last(document)
     if isinstance(found, list):
         for part in found:

@@ -16,12 +16,12 @@ _TEXTS = ("content", "reasoning_content", "reasoning")
 
 
 def _field(frame: Document | None) -> str:
-    """What a frame carries of text or thoughts; empty: nothing."""
+    """The text or thinking in a frame; empty if there is none."""
     return next((name for name in _TEXTS if delta(frame).get(name)), "")
 
 
 def _thin(frames: Frames, name: str = "") -> Frames:
-    """Thoughts that come in one piece are cut, so that there are pieces to lose."""
+    """Cuts thinking that comes in one piece, so that there are pieces to lose."""
     found: Frames = []
     for frame in frames:
         text = delta(frame).get(_field(frame) or "content")

@@ -18,7 +18,7 @@ from stoker.testing.faults.upstream import UpstreamHead
 CHAT = "/v1/chat/completions"
 _MOST = 64 * 2**20
 _WAIT = 0.05
-"""Seconds that an answer waits for another one to be mixed with."""
+"""Seconds that an answer waits for another one to be mixed with it."""
 
 
 class FaultProxy:
@@ -37,7 +37,7 @@ class FaultProxy:
         self._number = 0
         self._dice = random.Random(fault.name)
         self._texts: list[str] = []
-        """Of answers that were given while others were under way."""
+        """Texts of answers that were given while others were under way."""
 
     async def __aenter__(self) -> FaultProxy:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, limit=_MOST)
@@ -45,7 +45,7 @@ class FaultProxy:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        """Whatever is under way is cut."""
+        """Cuts everything that is under way."""
         if self._server is not None:
             self._server.close()
         for task in self._tasks:
@@ -183,7 +183,9 @@ class FaultProxy:
         )
 
     async def _passed(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: str, sent: bytes) -> None:
-        """As it comes. When the client leaves, the upstream's connection is closed, unless the fault is not to."""
+        """Passes the stream on as it comes. If the client leaves, the upstream's connection is closed, unless the fault
+        is to leave it open.
+        """
         async with asyncio.TaskGroup() as group:
             pump = group.create_task(self._pump(writer, path, sent))
             watch = group.create_task(_left(reader))
@@ -197,7 +199,7 @@ class FaultProxy:
         async with aclosing(upstream.ask(self.target, "POST", path, sent)) as coming:
             async for part in coming:
                 if writer.transport.is_closing():
-                    continue  # read on: the upstream is not told
+                    continue  # read on, so that the upstream does not notice
                 with suppress(OSError):
                     writer.write(_head(part) if isinstance(part, UpstreamHead) else part)
 

@@ -8,7 +8,7 @@ from typing import Any
 from stoker.testing.faults.fault import Document, Frames, ServingFault, both, delta, message
 
 LONG = 900
-"""Characters from which on a text is one that gets cut."""
+"""A text of at least so many characters is cut."""
 
 
 def _first_text(document: Document, before: str) -> None:
@@ -61,7 +61,7 @@ def _cut_short(path: str, document: Document) -> None:
 
 
 def _middle_lost(path: str, document: Document) -> None:
-    """As a broken sliding window: the middle is other text of the same length."""
+    """Like a broken sliding window: the middle is replaced by other text of the same length."""
     for turn in document.get("messages") or []:
         text = turn.get("content")
         if isinstance(text, str) and len(text) > LONG:

@@ -50,7 +50,7 @@ def _request(target: Target, method: str, path: str, body: bytes) -> bytes:
 
 
 async def whole(target: Target, method: str, path: str, body: bytes) -> tuple[UpstreamHead, bytes]:
-    """502 where nothing comes."""
+    """The reply's head and body; 502 if no reply comes."""
     head, pieces = UpstreamHead(502, "application/json"), []
     try:
         async with aclosing(ask(target, method, path, body)) as coming:

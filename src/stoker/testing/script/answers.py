@@ -13,13 +13,13 @@ from stoker.testing.script.quirks import checked
 
 
 class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """As in JSON, less nothing: an unknown field is an error."""
+    """The same in JSON, where an unknown field is an error."""
 
 
 class ScriptedThinking(_Record, frozen=True, tag_field="type", tag="thinking"):
     text: str
     signature: str | None = None
-    """None: in Messages the server mints one, elsewhere there is none."""
+    """None: in Messages the server makes one, in other dialects there is none."""
 
 
 class ScriptedRedacted(_Record, frozen=True, tag_field="type", tag="redacted"):
@@ -37,7 +37,7 @@ class ScriptedRefusal(_Record, frozen=True, tag_field="type", tag="refusal"):
 class ScriptedCall(_Record, frozen=True, tag_field="type", tag="call"):
     name: str
     arguments: str | dict[str, Any] = "{}"
-    """Text once it is read, sent as it is. An object is given as JSON with its keys in order."""
+    """Text, sent as it is. An object in a script becomes JSON with its keys in order."""
     id: str | None = None
 
     def __post_init__(self) -> None:
@@ -50,7 +50,7 @@ ScriptedStop = Literal["end", "length", "calls", "sequence", "filtered", "contex
 
 
 class ScriptedUsage(_Record, frozen=True):
-    """Tokens to report; None: what the script says, or what was sent. `input` counts those cached and written."""
+    """Tokens to report; None: as the script says, or as sent. `input` includes those cached and written."""
 
     input: int | None = None
     cached: int | None = None
@@ -67,7 +67,7 @@ class ScriptedAnswer(_Record, frozen=True):
     sequence: str | None = None
     usage: ScriptedUsage = ScriptedUsage()
     cut: Annotated[int, msgspec.Meta(ge=0)] = 8
-    """Characters per delta; 0: all in one."""
+    """Characters per delta; 0: one delta."""
     quirks: tuple[str, ...] = ()
     when: str | None = None
 
@@ -76,11 +76,11 @@ class ScriptedAnswer(_Record, frozen=True):
 
 
 ScriptedAnswers = str | Sequence[ScriptedAnswer | Mapping[str, Any]]
-"""A JSON file's path, the JSON itself, or the list."""
+"""The path of a JSON file, the JSON itself, or a list."""
 
 
 def read_answers(given: ScriptedAnswers) -> tuple[ScriptedAnswer, ...]:
-    """Raises ValueError, saying where, for what is no list of answers."""
+    """Raises ValueError, with the place, for anything but a list of answers."""
     kind = tuple[ScriptedAnswer, ...]
     try:
         if not isinstance(given, str):
@@ -103,8 +103,8 @@ def answers_json(answers: Sequence[ScriptedAnswer]) -> str:
 
 
 def choose_answer(answers: Sequence[ScriptedAnswer], document: Mapping[str, Any]) -> ScriptedAnswer | None:
-    """1. the first whose `when` is in what came since the last assistant turn  2. of those without `when`, the one
-    numbered as many as there were assistant turns, at most the last  3. none."""
+    """The answer to a request: 1. the first whose `when` occurs after the last assistant turn  2. of those without
+    `when`, the one at the number of assistant turns so far, at most the last  3. none."""
     turns, said = _history(document)
     for one in answers:
         if one.when is not None and one.when in said:  # 1

@@ -1,7 +1,7 @@
 """A scripted assistant: it repeats, counts, adds, finds, fills in forms, thinks and calls several tools at once. Pure.
 
-It knows the kinds of question that test suites ask of any assistant, and answers them as a good model would, so that a
-checker of servers has a clean subject. A token is `TOKEN` characters, in prompts and in answers, so all counts agree.
+It answers the kinds of question that test suites ask as a good model would, so that a checker of servers finds no
+fault. A token is `TOKEN` characters, in prompts and in answers, so all counts agree.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from stoker.testing.script.ask import ScriptedRequest, last_user_text, text_of
 TOKEN = 3
 """Characters."""
 _TURN = 4
-"""Tokens that a turn costs besides its text."""
+"""Tokens of a turn in addition to its text."""
 _CAPITALS = {
     "France": "Paris", "Italy": "Rome", "Spain": "Madrid", "Germany": "Berlin", "Norway": "Oslo", "Austria": "Vienna",
     "Greece": "Athens", "Portugal": "Lisbon", "Poland": "Warsaw", "Sweden": "Stockholm",
@@ -47,7 +47,7 @@ _WANTED: Sequence[tuple[re.Pattern[str], str, str]] = (
 
 
 def prompt_tokens(document: Mapping[str, Any]) -> int:
-    """Of a request in any dialect."""
+    """Reads a request in any dialect."""
     texts = [text_of(document.get(name)) for name in ("system", "instructions")]
     turns = document.get("messages", document.get("input"))
     for turn in turns if isinstance(turns, list) else [turns]:
@@ -69,7 +69,7 @@ def refusal(document: Mapping[str, Any], context: int) -> str | None:
 
 
 def answer(ask: ScriptedRequest, thinks: bool) -> ScriptedAnswer:
-    """What it says, cut where the request wants it cut. It thinks unless `enable_thinking` is off."""
+    """The answer, cut at the request's limits. It thinks unless `enable_thinking` is off."""
     document = ask.document
     switch = document.get("chat_template_kwargs")
     is_off = isinstance(switch, dict) and switch.get("enable_thinking") is False
@@ -189,7 +189,7 @@ def _schema(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def instance(schema: Mapping[str, Any]) -> Any:
-    """The plainest value that fits."""
+    """The simplest value that fits the schema."""
     if "anyOf" in schema:
         return instance(schema["anyOf"][0])
     if "enum" in schema:

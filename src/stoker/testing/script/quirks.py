@@ -1,4 +1,4 @@
-"""Habits of real upstreams that are legal, or nearly so, and that translators stumble over."""
+"""Habits of real upstreams that are legal, or nearly so, and that break translators."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def checked(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def named(text: str) -> tuple[str, ...]:
-    """As the script says them: names, commas between. Raises ValueError if one is unknown."""
+    """Reads the names of a script, separated by commas. Raises ValueError if one is unknown."""
     return checked(filter(None, (name.strip() for name in text.split(","))))
 
 

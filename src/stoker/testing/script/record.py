@@ -1,4 +1,4 @@
-"""What came in, and what became of it."""
+"""The requests that came in, and how they ended."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class RecordedRequest:
 
 @dataclass(slots=True)
 class RequestCounters:
-    """Inference requests by what became of them. `started` = `finished` + `disconnected` + `broken` + `in_flight`."""
+    """Inference requests by how they ended. `started` = `finished` + `disconnected` + `broken` + `in_flight`."""
 
     started: int = 0
     finished: int = 0
@@ -47,14 +47,14 @@ class RequestCounters:
     connections: int = 0
     """Open now."""
     paused: int = 0
-    """Connections whose client does not read what is sent to it, now."""
+    """Connections whose client does not read at present."""
     probes: int = 0
     prompt_tokens: int = 0
     generated_tokens: int = 0
 
 
 class RequestLog:
-    """Keeps the counters and the last requests, and wakes who waits for a count."""
+    """Keeps the counters and the last requests, and wakes callers that wait for a count."""
 
     def __init__(self) -> None:
         self.counters = RequestCounters()
@@ -64,7 +64,7 @@ class RequestLog:
 
     @property
     def requests(self) -> list[RecordedRequest]:
-        """Oldest first; all but those to /health and /control."""
+        """Requests, oldest first, except those to /health and /control."""
         return list(self._kept)
 
     def keep(self, request: RecordedRequest, limit: int) -> None:

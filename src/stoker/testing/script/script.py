@@ -1,4 +1,4 @@
-"""What the scripted model server does: one record, which is also its command line and its control body."""
+"""What the scripted model server does: one record, also the source of its command line and of its control body."""
 
 from __future__ import annotations
 
@@ -118,18 +118,18 @@ class Script:
     record: int = _says(512, "requests kept for `requests`; their bodies at most 64 MiB together")
 
     def __post_init__(self) -> None:
-        """Raises ValueError for an unknown quirk and for answers that are none; `answers` are a tuple afterwards."""
+        """Raises ValueError for unknown quirks and for invalid answers; makes `answers` a tuple."""
         if self.quirks:
             named(self.quirks)
         if self.answers and not isinstance(self.answers[0], ScriptedAnswer):
             object.__setattr__(self, "answers", read_answers(self.answers))
 
     def amended(self, changes: Mapping[str, object]) -> Script:
-        """With these fields changed. Text is parsed; raises ValueError for an unknown field or a wrong value."""
+        """A copy with these fields changed. Text is parsed; raises ValueError for an unknown field or a wrong value."""
         return replace(self, **{name: _value(name, given) for name, given in changes.items()}) if changes else self
 
     def flags(self) -> list[str]:
-        """The command line that says the same; only what differs from the defaults."""
+        """The same script as a command line; only values that differ from the defaults."""
         found: list[str] = []
         for one in fields(self):
             given = getattr(self, one.name)
@@ -147,7 +147,7 @@ def flag_name(name: str) -> str:
 
 
 def meaning(one: Field[Any]) -> str:
-    """What a field says of itself, with its choices."""
+    """The description of a field, with its choices."""
     choices = one.metadata["one_of"]
     return f"{one.metadata['meaning']}: {' | '.join(choices)}" if choices else str(one.metadata["meaning"])
 

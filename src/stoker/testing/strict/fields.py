@@ -1,4 +1,4 @@
-"""The fields and blocks that there are, as the official SDKs list them (anthropic 2.12, openai 3.54).
+"""All fields and blocks, as the official SDKs list them (anthropic 2.12, openai 3.54).
 
 `temperature`, `top_k` and `top_p` are the API's, though the SDK names them no more."""
 
@@ -16,7 +16,7 @@ MESSAGES = COUNT | _names(
     "container diagnostics inference_geo max_tokens metadata service_tier stop_sequences stream temperature top_k top_p"
 )
 BETA = _names("billing_policy compaction context_management fallback_credit_token fallbacks mcp_servers thread")
-"""Top-level fields that are there only with a header `anthropic-beta`."""
+"""Top-level fields that exist only with a header `anthropic-beta`."""
 
 ROLES = ("user", "assistant", "system")
 
@@ -43,7 +43,7 @@ BLOCKS: dict[str, tuple[str, str]] = {
 BETA_BLOCKS = _names(
     "advisor_tool_result mcp_tool_use mcp_tool_result compaction tool_addition tool_removal mcp_tool_listing fallback"
 )
-"""Blocks that are there only with a header `anthropic-beta`; their fields are not looked at."""
+"""Blocks that exist only with a header `anthropic-beta`; their fields are not checked."""
 ONLY_IN = {"tool_use": "assistant", "thinking": "assistant", "redacted_thinking": "assistant", "tool_result": "user"}
 IN_RESULTS = ("text", "image", "search_result", "document", "tool_reference")
 IN_SYSTEM = ("text",)

@@ -1,4 +1,4 @@
-"""The media type that an image's bytes have, whatever a label says."""
+"""The media type of an image, from its bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KNOWN = (*dict.fromkeys(_STARTS.values()), "image/webp")
 
 
 def sniffed(data: object) -> str | None:
-    """None for what is no base64, or no image of a known type."""
+    """None for anything but base64 of an image of a known type."""
     try:
         start = base64.b64decode(str(data)[:32], validate=True)  # a multiple of four letters
     except (binascii.Error, ValueError):

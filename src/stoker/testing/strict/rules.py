@@ -1,4 +1,4 @@
-"""Rules are asked in order, and the first that is broken is the answer."""
+"""Rules are checked in order; the first broken one is reported."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class StrictRequest:
 
     @cached_property
     def turns(self) -> list[StrictTurn]:
-        """Only once the form of the messages was looked at."""
+        """Use it only after a rule has checked the form of the messages."""
         return [
             StrictTurn(at, one["role"], blocks_of(one["content"]))
             for at, one in enumerate(self.document.get("messages", ()))
@@ -40,7 +40,7 @@ class StrictRequest:
 
 
 Rule = Callable[[StrictRequest], Iterator[str]]
-"""Says what is wrong; a rule may rely on what those before it looked at."""
+"""Returns what is wrong. A rule may rely on the checks of those before it."""
 
 
 def first(rules: Sequence[Rule], asked: StrictRequest) -> str | None:

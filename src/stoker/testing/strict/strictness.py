@@ -1,4 +1,4 @@
-"""Which rules hold where."""
+"""Which rules apply to which path."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MESSAGES, _COUNT = "/v1/messages", "/v1/messages/count_tokens"
 
 
 def refusal(script: Script, path: str, request: RecordedRequest, ask: ScriptedRequest) -> str | None:
-    """What the API would say to a request that it refuses with 400."""
+    """The message with which the API would refuse a request with 400."""
     if script.strict_messages and path in (_MESSAGES, _COUNT):
         return first(messages.RULES, StrictRequest(ask.document, request, is_count=path == _COUNT))
     if script.strict_chat and path == "/v1/chat/completions":

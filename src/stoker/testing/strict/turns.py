@@ -21,7 +21,7 @@ def ids_are_unique(asked: StrictRequest) -> Iterator[str]:
 
 
 def calls_are_answered(asked: StrictRequest) -> Iterator[str]:
-    """In the very next turn, which is the user's."""
+    """Results have to be in the next turn, which is the user's."""
     for turn, following in pairwise([*asked.turns, _NONE]):
         answered = {block["tool_use_id"] for block in following.of("tool_result")}
         if missing := [block["id"] for block in turn.of("tool_use") if block["id"] not in answered]:
@@ -58,7 +58,7 @@ def results_come_first(asked: StrictRequest) -> Iterator[str]:
 
 
 def signatures_are_ours(asked: StrictRequest) -> Iterator[str]:
-    """One that follows from a text must fit it too: a block comes back as it was."""
+    """A signature that was made from a text must fit that text: a block has to come back unchanged."""
     for turn in asked.turns:
         for at, block in enumerate(turn.blocks):
             if block["type"] == "thinking":
@@ -77,7 +77,7 @@ def last_text_ends(asked: StrictRequest) -> Iterator[str]:
 
 
 def starts_with_thinking(asked: StrictRequest) -> Iterator[str]:
-    """Of the turn whose calls are being answered, when thinking is enabled with a budget."""
+    """Thinking of the turn whose calls are being answered, if thinking is enabled with a budget."""
     last = next((turn for turn in reversed(asked.turns) if turn.role == "assistant"), _NONE)
     if last.of("tool_use") and last.blocks[0]["type"] not in _THINKING:
         yield (
