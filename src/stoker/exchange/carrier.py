@@ -166,6 +166,7 @@ class Carrier:
             switch = partial(wire.switch_protocols, receive=tunnel.from_client, resume=tunnel.resume)
             call.reply.begin_tunnel([*upgrade, *reply_headers(headers)], switch)
             await call.run_cancellable(tunnel.relay(wire))
+            call.reply.finish()
         except StokerError as error:
             if call.reply.is_committed and tunnel.boundary.is_between_frames:
                 wire.write(close_frame(1001 if error.code in ("cut", "stalled") else 1011, error.message))

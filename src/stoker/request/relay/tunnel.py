@@ -59,7 +59,7 @@ class Tunnel(asyncio.Protocol):
                 lines = (await self._reply).split(b"\r\n")
         except TimeoutError:
             text = f"the serve did not answer the WebSocket handshake within {HANDSHAKE_TIMEOUT:g} s"
-            raise UpstreamError(text, code="stalled") from None
+            raise UpstreamError(text, code="stalled", status=504) from None
         try:
             status = int(lines[0].split(b" ", 2)[1])
             pairs = [line.split(b":", 1) for line in lines[1:]]
@@ -159,4 +159,4 @@ class Tunnel(asyncio.Protocol):
             self._timer = self._loop.call_later(left, self._watch)
         else:
             text = f"nothing was sent in either direction for {self._silence:g} s"
-            self._ended.set_exception(UpstreamError(text, code="stalled"))
+            self._ended.set_exception(UpstreamError(text, code="stalled", status=504))
