@@ -1,0 +1,12 @@
+"""The scheduler on a virtual clock, beside other policies and an offline optimum. No process, no model, no waiting.
+
+traces       requests that arrive, and how they are read from our decision log and from Mooncake's files
+synthetic    traces and small instances made from a seed
+fleet        how long requests take, and what a prefix cache saves
+simulation   the virtual clock: carries a policy's actions out and checks that they are possible
+policies     first come, first served; llama-swap's; replicas that never move
+stoker       the real scheduler as one more policy
+metrics      what a run is judged by
+optimum      the least total waiting that anybody who knew the future could reach
+report       the tables and the plot
+"""

@@ -1,0 +1,102 @@
+"""Requests that arrive at known times, and the files that they are read from. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgspec
+
+from stoker.domain.decision import Decision
+
+BLOCK = 512
+"""Tokens of one block of a prompt; Mooncake's traces use it."""
+
+
+class TraceRequest(NamedTuple):
+    """One request. Times are seconds."""
+
+    at: float
+    """When it arrives. With `after`: how long after that request has ended."""
+    serve: str
+    input_tokens: int = 0
+    output_tokens: int = 0
+    blocks: tuple[int, ...] = ()
+    """Hashes of the prompt's blocks: two prompts with the same first ones share that prefix."""
+    key: str = ""
+    after: int | None = None
+    """Position in the trace of the request whose end this one waits for: the client's previous turn."""
+    seconds: float | None = None
+    """How long it is served; None: that follows from its tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Requests, and the fleet that they meet."""
+
+    name: str
+    slots: int
+    swap_times: dict[str, float]
+    """By serve: seconds from the stop of what is loaded to ready."""
+    requests: Sequence[TraceRequest]
+    places: int = 4
+    """How many requests a loaded serve runs at the same time."""
+    replicas: int = 1
+    """In how many slots a serve may be loaded at the same time, where a policy makes use of it."""
+    description: str = field(default="", compare=False)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether all times of arrival are known beforehand: no request follows another one's answer."""
+        return all(request.after is None for request in self.requests)
+
+
+class MooncakeLine(msgspec.Struct):
+    """One line of a trace of Mooncake: `timestamp` is milliseconds, a hash stands for 512 tokens of the prompt."""
+
+    timestamp: float
+    input_length: int
+    output_length: int
+    hash_ids: list[int] = []
+
+
+def from_mooncake(lines: Iterable[str | bytes], serves: Sequence[str]) -> list[TraceRequest]:
+    """Mooncake's traces name no model: a conversation (the first block after the shared one) picks one of `serves`.
+
+    Raises msgspec.ValidationError.
+    """
+    requests = []
+    for line in lines:
+        if not line.strip():
+            continue
+        one = msgspec.json.decode(line, type=MooncakeLine)
+        conversation = next(iter(one.hash_ids[1:2] or one.hash_ids), 0)
+        serve = serves[conversation % len(serves)]
+        blocks = tuple(one.hash_ids)
+        requests.append(TraceRequest(one.timestamp / 1000, serve, one.input_length, one.output_length, blocks))
+    return sorted(requests, key=lambda request: request.at)
+
+
+def to_mooncake(requests: Iterable[TraceRequest]) -> list[bytes]:
+    """Lines without line ends. The serve, the key and what follows what are lost: the format has no field for them."""
+    return [
+        msgspec.json.encode(MooncakeLine(round(r.at * 1000, 3), r.input_tokens, r.output_tokens, list(r.blocks)))
+        for r in requests
+    ]
+
+
+def from_decisions(decisions: Iterable[Decision]) -> list[TraceRequest]:
+    """Of a decision log: the requests that a serve answered, from the first one's arrival on.
+
+    The log holds no content: prompts share no block, and nothing says which request follows another one's answer.
+    """
+    served = sorted((d for d in decisions if d.serve and d.latency is not None), key=lambda d: d.at)
+    start = served[0].at if served else 0.0
+    return [
+        TraceRequest(
+            d.at - start, d.serve, d.input_tokens or 0, d.output_tokens or 0, key=d.key,
+            seconds=max((d.latency or 0.0) - (d.queued or 0.0), 0.0),
+        )
+        for d in served
+    ]  # fmt: skip
