@@ -77,7 +77,7 @@ def convert_model(model: ModelSettings, context: ImportContext) -> ConvertedMode
     if "timeouts" in model.given:
         found.add("timeouts", DROPPED, "", "front_door.stall_timeout limits the silence of an engine, for all models")
     if "compat" in model.given:
-        found.add("compat", DROPPED, "", "Stoker relays no websockets")
+        found.add("compat", DROPPED, "", "Stoker relays the WebSocket of /v1/realtime only")
     return found
 
 
