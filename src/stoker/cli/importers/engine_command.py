@@ -152,8 +152,8 @@ def _count(text: str | None) -> int | None:
 def exact_llama_keys(command: EngineCommand, words: Sequence[str]) -> dict[str, Any] | None:
     """The keys of a `[[serve]]` without `cmd` that start the same engine; None if no keys can.
 
-    Stoker always passes `-np`, and `-c` for all sequences together, to llama.cpp: a command with `-c` needs `-np`, too.
-    The program has to be `llama-server` on PATH: another one can only be named in a `cmd`.
+    Stoker always passes `-np`, and `-c` for all sequences together, to llama.cpp, so the command must have `-np`. The
+    program has to be `llama-server` on PATH: another one can only be named in a `cmd`.
     """
     is_plain = words[0] == LLAMA_SERVER and command.engine == "llama.cpp" and not command.is_container
     if not is_plain or command.model is None or command.parallel is None or command.key is not None:
