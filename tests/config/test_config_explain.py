@@ -281,6 +281,7 @@ class TestShow:
             "variants",
         }
         unwritten |= {"auto_context", "context_problem"}  # both follow from `context`
+        unwritten |= {"replica_of", "replicas"}  # only the scheduler knows places yet
         assert {f.name for f in fields(one)} - known["ServeTable"] == unwritten
         assert {f.name for f in fields(one.tuning)} <= known["ServeTable"]
         for section, table in (

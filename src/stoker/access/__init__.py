@@ -11,6 +11,8 @@ quota           limits of a key or an application, and what one request reserves
 rate_headers    the headers by which clients see what is left
 
 usage           totals by hour, key, application, serve and class
+usage_report    usage added up for people
+key_admin       what operators do with keys; settings_input: checks the settings that they give
 access_file     `STATE/access.db`: keys, overrides, counters, usage
 access_store    keeps that file in step, and applies the changes of operators
 """

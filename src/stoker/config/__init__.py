@@ -9,7 +9,7 @@ inheritance      `extends`: a serve and its parents become one table
 cloud_tiers      tiers with a `base_url` become external serves (local_address: is it a private network?)
 rules/           rules about several keys at once
 secrets          `env:NAME` and `file:PATH`
-build            checked tables to Settings; where files are (paths)
+build            checked tables to Settings; where files are (paths, orchestrator_files)
 
 warnings       what is allowed but probably not meant
 changes        which settings differ between two configurations, and which of them need a restart

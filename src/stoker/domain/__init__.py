@@ -2,15 +2,19 @@
 
 dialect   the API formats that clients and serves speak, and the endpoints of each
 serve     Serve, Slot, SwapPolicy: what may run where, as configured
-access    Settings: the whole configuration; Key, Scope: what a caller may do
+access    Settings: the whole configuration
 lease     Lease, Target: the right to use a serve now, and where it answers
 decision  Decision: the record of one request, without its content
 events    what happened, in the past tense; each part publishes to the `notify` that it was built with
 swap      SwapReport: what a swap did
 errors    errors by fault, each with its HTTP status
 prompt    what a model is asked, whatever the dialect; answer: what it answers
+key       Key, Scope: what a caller may do; runtime_key: keys made while Stoker runs; usage: what requests used
 task      Task: the class of a request; Outline: what routing reads of a request
-tier      Tier: a serve that routing may choose, with its cost; routing: the settings of routing
+tier      Tier: a serve that routing may choose, with its cost; routing: the settings of routing; spending: costs
+alias_choice   aliases for one of several serves; request_parameters: what a serve sets in bodies
+orchestrator   a worker, and the checks of its blocks; prediction: the models that requests will need next
+edge      a worker whose address may change; nearest, printable: names and text as people see them
 run       Run: the result of a measurement; gate: what a serve has to prove before an alias may mean it
 conversation  which conversation a request continues; question: a question of Stoker's own to a model
 protocols Fleet, Leases, Journal, Clock: one protocol for each kind of IO

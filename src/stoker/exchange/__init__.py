@@ -7,5 +7,6 @@ check        verifies an answer                       recorder   records an answ
 first_byte   ends an attempt that stays silent        internal_client  Stoker's own requests: judge, validator, worker
 loading_notes  what a streaming client sees while its model loads
 waiting_bodies  a limit for the bodies of waiting requests
+media           requests of audio and images whose body is not a JSON object
 internal_stream  the streamed answer to one of them
 """

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import msgspec
 
@@ -32,8 +33,9 @@ from stoker.exchange.images import ImageInliner
 from stoker.exchange.media import EncodedMedia, encode_media
 from stoker.request.codec.body_fields import BodyFields
 from stoker.request.codec.upstream_errors import KEY_REFUSED_STATUSES
+from stoker.request.codec.websocket import close_frame, handshake_headers
 from stoker.request.decide.context import may_exceed
-from stoker.request.relay.headers import request_head
+from stoker.request.relay.headers import reply_headers, request_head, tunnel_head
 from stoker.request.relay.image_fetcher import ImageFetcher
 from stoker.request.relay.pool import ConnectionPool
 from stoker.request.relay.relay import Limits, Relay
@@ -144,6 +146,34 @@ class Carrier:
         lease = call.lease_now(self.leases, serve.name, takes_place) or await call.wait_for_lease()
         head = request_head(method.encode(), path, lease.target, call.wire.raw_headers, len(body), plain=False)
         await self._relay(call, lease).send(lease.target, head, body)
+
+    async def tunnel(self, call: Call, serve: Serve, path: Callable[[Target], str]) -> None:
+        """One WebSocket session, from the lease to its end. `path(target)`: the path with the query, at this serve.
+
+        Raises StokerError if it did not come about, or did not end by itself. On cancel both sides are closed.
+        """
+        lease = call.lease_now(self.leases, serve.name) or await call.wait_for_lease()
+        lease.on_cut = call.cut
+        call.decision.attempts += 1
+        target, wire = lease.target, call.wire
+        tunnel = await call.run_cancellable(self._pool.open_tunnel(target, self._limits.stall_timeout))
+        try:
+            head = tunnel_head(path(target), target, handshake_headers(wire.headers))
+            status, headers = await call.run_cancellable(tunnel.handshake(head))
+            if status != 101:
+                raise UpstreamError(f"the serve refused the WebSocket session: HTTP {status}", code="no_session")
+            upgrade = [(b"connection", b"Upgrade"), (b"upgrade", b"websocket")]
+            switch = partial(wire.switch_protocols, receive=tunnel.from_client, resume=tunnel.resume)
+            call.reply.begin_tunnel([*upgrade, *reply_headers(headers)], switch)
+            await call.run_cancellable(tunnel.relay(wire))
+            call.reply.finish()
+        except StokerError as error:
+            if call.reply.is_committed and tunnel.boundary.is_between_frames:
+                wire.write(close_frame(1001 if error.code in ("cut", "stalled") else 1011, error.message))
+            raise
+        finally:
+            self._received[serve.name] = self._received.get(serve.name, 0) + tunnel.received
+            tunnel.abort()
 
     def release(self, call: Call) -> None:
         """Give back what the call holds: the connection, the conversation, then the lease."""

@@ -5,6 +5,7 @@ flow    one inference request from end to end           settings   what a reload
 upstream  requests that go to an engine's own path      compat    the paths of llama-swap and llama.cpp's router
 media    reads requests for audio and images            key_rules  what a key says about one request
 outcome  how it ended, in its decision and for its client
+realtime  WebSocket sessions: /v1/realtime
 admin   POST /admin/VERB                                keys       /admin/keys and /admin/apps
 usage   GET /v1/usage                                   decisions  GET /admin/decisions
 status  /status and /metrics                            models     entries of /v1/models

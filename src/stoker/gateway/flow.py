@@ -35,6 +35,7 @@ from stoker.domain.errors import (
     StokerError,
     UpstreamError,
 )
+from stoker.domain.lease import Target
 from stoker.domain.protocols import Clock
 from stoker.domain.routing import AUTO, is_reserved
 from stoker.domain.serve import FallbackCause, Serve
@@ -129,6 +130,12 @@ class Flow:
     ) -> Coroutine[Any, Any, None]:
         """One request of /upstream/SERVE/PATH, unchanged. Raises nothing but CancelledError."""
         return self._guard(call, caller, self._carrier.pass_through(call, serve, takes_place, method, path, body))
+
+    def tunnel(
+        self, call: Call, caller: Caller, serve: Serve, path: Callable[[Target], str]
+    ) -> Coroutine[Any, Any, None]:
+        """One WebSocket session; see `Carrier.tunnel`. Raises nothing but CancelledError."""
+        return self._guard(call, caller, self._carrier.tunnel(call, serve, path))
 
     async def _infer(self, call: Call, caller: Caller, endpoint: Endpoint) -> None:
         settings = self.settings

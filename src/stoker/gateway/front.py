@@ -35,6 +35,7 @@ from stoker.gateway.hand_over import HandOverRequests
 from stoker.gateway.image_options import DONE, check_options
 from stoker.gateway.models import ModelList
 from stoker.gateway.ollama import OllamaEndpoints
+from stoker.gateway.realtime import RealtimeSessions
 from stoker.gateway.responses import StoredResponses, owner_of
 from stoker.gateway.status import StatusReport
 from stoker.gateway.upstream import UpstreamRequests
@@ -43,6 +44,7 @@ from stoker.request.accept.body import read_body
 from stoker.request.accept.idle_connections import IdleConnections
 from stoker.request.accept.routes import PUBLIC, Route, RouteKind, Routes
 from stoker.request.accept.wire import Wire
+from stoker.request.codec.websocket import subprotocols
 from stoker.request.outbox import Outbox
 from stoker.store.metrics import CONTENT_TYPE
 
@@ -83,6 +85,7 @@ class Front:
         self.hand_over = HandOverRequests(self.idle, lambda: flow.settings.front_door)
         self.routes = Routes(flow.settings.front_door.prefixes)
         self.upstream = UpstreamRequests(flow)
+        self.realtime = RealtimeSessions(flow)
         self._endpoints = endpoints
         self._refusals = Refusals(on_refused, self._loop.time)
 
@@ -101,6 +104,8 @@ class Front:
                 return None
             if wire.method == "OPTIONS" and not wire.is_local and self._cors_preflight(call):
                 return None
+            if wire.offers_websocket:
+                _use_subprotocol_key(wire)
             caller = self.door.admit(wire.headers, wire.is_local, wire.scheme)  # 3
             route = self.routes.match(wire.method, wire.path)  # 4
             if route.has_side_effects and not wire.is_local:
@@ -164,6 +169,8 @@ class Front:
                         owner_of(call, caller), wire.method, route.kind, route.rest, _query(wire), body
                     )
                     call.reply.send_whole(200, JSON, msgspec.json.encode(document))
+                case RouteKind.REALTIME:
+                    await self.realtime.handle(call, caller)
                 case RouteKind.COMPAT if self._endpoints.compat is not None:
                     refuse_unless_offered(route.rest, caller, self.flow.settings.compat)
                     if route.rest == "/models":
@@ -310,6 +317,13 @@ def _check_coding(wire: Wire) -> None:
     if coding is not None and coding.strip().lower() not in (b"", b"identity"):
         text = f"the body's Content-Encoding is {coding[:40].decode('latin-1')!r}: send it uncompressed"
         raise ClientError(text, code="content_encoding", status=415, headers={"accept-encoding": "identity"})
+
+
+def _use_subprotocol_key(wire: Wire) -> None:
+    """A browser's page cannot set Authorization in a handshake."""
+    _, key = subprotocols(wire.headers)
+    if key and b"authorization" not in wire.headers:
+        wire.headers[b"authorization"] = b"Bearer " + key
 
 
 def _require_json(wire: Wire) -> None:

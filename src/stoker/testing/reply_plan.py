@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from stoker.testing.dialects.terms import BLOCK, Stream, StreamingVoice, Terms, Voice
+from stoker.testing.dialects.reply_facts import BLOCK, EndpointWriter, ReplyFacts, Stream, StreamingEndpointWriter
 from stoker.testing.script.ask import ScriptedRequest
 from stoker.testing.script.framing import Wrapper, reply_head
 from stoker.testing.script.script import Script
@@ -37,13 +37,13 @@ class ReplyPlan:
         return after if after is None or self.is_stream else min(after, 1)
 
 
-def reply_terms(script: Script, ask: ScriptedRequest, number: int, created: int) -> Terms:
+def reply_facts(script: Script, ask: ScriptedRequest, number: int, created: int) -> ReplyFacts:
     limit = ask.max_tokens
     is_endless = script.endless_mb > 0
     is_cut = not is_endless and limit is not None and limit < script.tokens
     tokens = script.endless_mb * (2**20 // BLOCK) if is_endless else script.tokens
     tokens = limit if is_cut and limit is not None else tokens
-    return Terms(
+    return ReplyFacts(
         number=number,
         model=script.id,
         created=created,
@@ -59,10 +59,14 @@ def reply_terms(script: Script, ask: ScriptedRequest, number: int, created: int)
 
 
 def streamed_reply(
-    script: Script, voice: StreamingVoice, ask: ScriptedRequest, facts: Terms, headers: list[tuple[str, str]]
+    script: Script,
+    writer: StreamingEndpointWriter,
+    ask: ScriptedRequest,
+    facts: ReplyFacts,
+    headers: list[tuple[str, str]],
 ) -> ReplyPlan:
     """A streamed reply."""
-    stream = voice.stream(ask, facts)
+    stream = writer.stream(ask, facts)
     head, pieces, closing, count = stream.head, stream.pieces, stream.closing, len(stream.pieces)
 
     def unit(at: int) -> bytes:
@@ -121,10 +125,10 @@ def whole_reply(
     )
 
 
-def error_reply(script: Script, voice: Voice, headers: list[tuple[str, str]]) -> ReplyPlan:
+def error_reply(script: Script, writer: EndpointWriter, headers: list[tuple[str, str]]) -> ReplyPlan:
     """The answer that `error_status` asks for."""
     status = script.error_status or 500
-    body = script.error_body.encode() or orjson.dumps(voice.refuse(status, f"scripted error {status}"))
+    body = script.error_body.encode() or orjson.dumps(writer.refuse(status, f"scripted error {status}"))
     if script.retry_after is not None:
         headers = [*headers, ("retry-after", script.retry_after)]
     return whole_reply(script, status, body, "application/json", headers)

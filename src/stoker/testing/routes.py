@@ -14,9 +14,9 @@ from stoker.domain.dialect import ENDPOINTS
 from stoker.testing import reply_plan
 from stoker.testing.ballast import Ballast
 from stoker.testing.connection import ConnectionOwner, ServerConnection
+from stoker.testing.dialects.endpoint_writers import STREAMING_WRITERS, WRITERS
 from stoker.testing.dialects.rich import RICH
-from stoker.testing.dialects.telling import tell
-from stoker.testing.dialects.voices import STREAMING, VOICES
+from stoker.testing.dialects.rich_reply import make_rich_reply
 from stoker.testing.script import assistant
 from stoker.testing.script.ask import read_request, text_of
 from stoker.testing.script.record import RecordedRequest
@@ -57,7 +57,7 @@ class ScriptedRoutes:
             return _error(line, 503, "Loading model", path)
         if script.api_key is not None and not self._is_let_in(request, path):  # 4
             return _error(line, 401, "this server wants its API key, as Bearer token or x-api-key", path)
-        if path in VOICES and request.method == "POST":  # 5
+        if path in WRITERS and request.method == "POST":  # 5
             return self._infer(line, request, path)
         found = self._surface.answer(script, request, self._owner.books.counters)
         if found is not None:  # 6
@@ -87,7 +87,7 @@ class ScriptedRoutes:
     def _infer(self, line: ServerConnection, request: RecordedRequest, path: str) -> None:
         if (refusal := self._surface.refusal()) is not None:
             return _reply(line, refusal)
-        voice, talker = VOICES[path], STREAMING.get(path)
+        writer, streaming = WRITERS[path], STREAMING_WRITERS.get(path)
         try:
             ask = read_request(ENDPOINTS[path].dialect, request.body)
             script = self._surface.spoken(self._owner.script.amended(ask.overrides()))
@@ -99,23 +99,23 @@ class ScriptedRoutes:
         if why is not None:
             return _error(line, 400, why, path)
         self._number += 1
-        facts = reply_plan.reply_terms(script, ask, self._number, int(time.time()))
+        facts = reply_plan.reply_facts(script, ask, self._number, int(time.time()))
         headers = [("x-body-sha256", hashlib.sha256(request.body).hexdigest())] if script.hash_body else []
         if script.error_status is not None:
-            return line.play(reply_plan.error_reply(script, voice, headers), script)
+            return line.play(reply_plan.error_reply(script, writer, headers), script)
         if (
             (script.answers or script.quirks or script.assistant)
             and path in RICH
-            and (told := tell(script, ask, facts)) is not None
+            and (rich := make_rich_reply(script, ask, facts)) is not None
         ):
-            voice = talker = RICH[path](told)
-            facts = told.terms
+            writer = streaming = RICH[path](rich)
+            facts = rich.facts
         counters = self._owner.books.counters
         counters.prompt_tokens += facts.prompt
         counters.generated_tokens += facts.completion
-        if ask.stream and talker is not None:
-            return line.play(reply_plan.streamed_reply(script, talker, ask, facts, headers), script)
-        body = orjson.dumps(voice.whole(ask, facts))
+        if ask.stream and streaming is not None:
+            return line.play(reply_plan.streamed_reply(script, streaming, ask, facts, headers), script)
+        body = orjson.dumps(writer.whole(ask, facts))
         return line.play(reply_plan.whole_reply(script, 200, body, "application/json", headers), script)
 
     def _rest(self, line: ServerConnection, request: RecordedRequest, path: str) -> None:
@@ -167,8 +167,8 @@ class ScriptedRoutes:
 
 
 def _error(line: ServerConnection, status: int, message: str, path: str) -> None:
-    voice = VOICES.get(path, VOICES["/v1/chat/completions"])
-    line.reply(status, orjson.dumps(voice.refuse(status, message)))
+    writer = WRITERS.get(path, WRITERS["/v1/chat/completions"])
+    line.reply(status, orjson.dumps(writer.refuse(status, message)))
 
 
 def _reply(line: ServerConnection, answer: SurfaceAnswer) -> None:

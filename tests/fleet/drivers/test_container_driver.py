@@ -184,10 +184,10 @@ def test_a_changed_compose_hash_recreates_what_is_stopped_with_commands_that_wer
         await bench.launch(serve)
         assert [words[1:] for words in bench.changes()] == [words[1:] for words in planned]
         bench.become("exited")
-        assert (await bench.driver.look(serve)).action is ContainerAction.START
+        assert (await bench.driver.inspect(serve)).action is ContainerAction.START
         bench.answers[f"docker compose -f {bench.directory}/c.yml config --hash"] = [0, "eng hash-2\n", ""]
         bench.answer()
-        seen = await bench.driver.look(serve)
+        seen = await bench.driver.inspect(serve)
         assert (seen.match, seen.action, seen.why) == (
             ContainerMatch.CHANGED,
             ContainerAction.RECREATE,
@@ -198,7 +198,7 @@ def test_a_changed_compose_hash_recreates_what_is_stopped_with_commands_that_wer
         await bench.launch(serve)
         assert [words[1:] for words in bench.changes()] == [words[1:] for words in planned]
         assert planned[0][:2] == ["docker", "rm"]
-        assert (await bench.driver.look(serve)).match is ContainerMatch.SAME
+        assert (await bench.driver.inspect(serve)).match is ContainerMatch.SAME
 
     tell(story)
 
@@ -504,9 +504,9 @@ def test_a_container_whose_memory_is_unreadable_counts_as_unknown(tell: Callable
         await bench.launch(serve)
         bench.become("exited")
         (bench.directory / "state" / "containers" / "fast.json").write_text("{")
-        assert (await bench.driver.look(serve)).match is ContainerMatch.UNKNOWN
+        assert (await bench.driver.inspect(serve)).match is ContainerMatch.UNKNOWN
         other = dataclasses.replace(serve, container="fast")
-        assert (await bench.driver.look(other)).action is ContainerAction.RECREATE
+        assert (await bench.driver.inspect(other)).action is ContainerAction.RECREATE
 
     tell(story)
 
@@ -579,7 +579,7 @@ def test_no_child_outlives_a_question_that_is_cancelled(tell: Callable[[Story], 
         bench.install("docker")
         bench.answer(docker_inspect=[0, "hang", ""])
         before = set(psutil.Process().children())
-        looking = asyncio.get_running_loop().create_task(bench.driver.look(bench.serve(*RUN)))
+        looking = asyncio.get_running_loop().create_task(bench.driver.inspect(bench.serve(*RUN)))
         async with asyncio.timeout(5):
             while not said_so_far(bench):
                 await asyncio.sleep(0.01)

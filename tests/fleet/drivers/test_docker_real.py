@@ -314,7 +314,7 @@ def test_a_stopped_one_that_drifted_is_made_anew_and_a_running_one_is_left_and_r
         unit = await yard.up(serve)
         first = yard.id()
         changed = dataclasses.replace(serve, env={"VERSION": "2"})
-        seen = await yard.driver.look(changed)
+        seen = await yard.driver.inspect(changed)
         assert (seen.match, seen.action) == (ContainerMatch.CHANGED, ContainerAction.LEAVE)
         left = await yard.launch(changed)
         assert yard.id() == first
@@ -324,8 +324,8 @@ def test_a_stopped_one_that_drifted_is_made_anew_and_a_running_one_is_left_and_r
         assert plan[0] == ["docker", "rm", first]
         await yard.launch(changed)
         assert yard.id() != first
-        assert (await yard.driver.look(changed)).match is ContainerMatch.SAME
-        assert (await yard.driver.look(serve)).match is ContainerMatch.CHANGED
+        assert (await yard.driver.inspect(changed)).match is ContainerMatch.SAME
+        assert (await yard.driver.inspect(serve)).match is ContainerMatch.CHANGED
 
     tell(story)
 
@@ -348,9 +348,9 @@ def test_another_image_under_the_same_name_is_drift(tell: Callable[[Story], None
         serve = yard.serve(up=run("fast", *engine("--port", "{port}"), image="moving:1"))
         unit = await yard.up(serve)
         await unit.end(0.0)
-        assert (await yard.driver.look(serve)).action is ContainerAction.START
+        assert (await yard.driver.inspect(serve)).action is ContainerAction.START
         yard.daemon.make_image("moving:1", "two")
-        seen = await yard.driver.look(serve)
+        seen = await yard.driver.inspect(serve)
         assert (seen.action, seen.why) == (ContainerAction.RECREATE, "the image moving:1 has changed")
 
     tell(story)
@@ -362,11 +362,11 @@ def test_what_was_made_from_is_remembered_across_a_restart_of_ours_and_without_i
     async def story(yard: Yard) -> None:
         serve = yard.serve()
         await (await yard.up(serve)).end(0.0)
-        assert (await yard.new_driver().look(serve)).match is ContainerMatch.SAME
+        assert (await yard.new_driver().inspect(serve)).match is ContainerMatch.SAME
         remembered = yard.directory / "state" / "containers" / "fast.json"
         assert remembered.stat().st_mode & 0o777 == 0o600
         remembered.unlink()
-        seen = await yard.new_driver().look(serve)
+        seen = await yard.new_driver().inspect(serve)
         assert (seen.match, seen.action) == (ContainerMatch.UNKNOWN, ContainerAction.RECREATE)
 
     tell(story)
@@ -414,7 +414,7 @@ def test_one_that_was_created_and_never_started_is_started(tell: Callable[[Story
         await unit.end(0.0)
         yard.docker("rm", "fast")
         yard.docker(*(serve.up or ())[1:])  # by hand, and not started
-        assert (await yard.driver.look(serve)).state is ContainerState.CREATED
+        assert (await yard.driver.inspect(serve)).state is ContainerState.CREATED
         await yard.launch(serve)
         assert yard.status() == "running"
 
@@ -428,7 +428,7 @@ def test_one_that_ends_again_and_again_is_left_to_the_operator_and_can_be_ended(
         async with asyncio.timeout(10):
             while yard.status() != "restarting":
                 await asyncio.sleep(0.02)
-        seen = await yard.driver.look(serve)
+        seen = await yard.driver.inspect(serve)
         # Between two restarts it may be seen running for a moment.
         assert seen.state in (ContainerState.RESTARTING, ContainerState.RUNNING)
         record = earlier_start(yard, serve)
@@ -598,9 +598,9 @@ async def a_changed_compose_file(yard: Yard) -> None:
     launched = await yard.launch(serve)
     await yard.prove(serve, launched)
     first = yard.id()
-    assert (await yard.driver.look(serve)).action is ContainerAction.LEAVE
+    assert (await yard.driver.inspect(serve)).action is ContainerAction.LEAVE
     write_compose(yard.directory, port, "--id", "b")
-    seen = await yard.driver.look(serve)
+    seen = await yard.driver.inspect(serve)
     assert (seen.action, seen.why) == (ContainerAction.LEAVE, "the Compose file has changed")
     await yard.attach(launched.record).end(0.0)
     changed = dataclasses.replace(serve, served_name="b")
@@ -631,7 +631,7 @@ def test_what_compose_made_without_us_is_taken_and_another_projects_is_refused(
         write_compose(yard.directory, port)
         serve = yard.serve(up=["docker-compose", "-f", "{dir}/docker-compose.yml", "up", "-d"], port=port)
         await Docker(os.environ).command([str(COMPOSE_1), "up", "-d"], {}, 30.0, str(yard.directory))
-        seen = await yard.driver.look(serve)
+        seen = await yard.driver.inspect(serve)
         assert (seen.match, seen.action) == (ContainerMatch.SAME, ContainerAction.LEAVE)
         other = yard.directory / "other"
         other.mkdir()

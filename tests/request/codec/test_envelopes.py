@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker.request.codec.envelopes import Heard, heard
+from stoker.request.codec.envelopes import UserTurn, read_user_turn
 
 ASKED = "Rename UserProfile to Account everywhere"
 REMINDER = "<system-reminder>\nThe list is empty.\n\nDo not mention it.\n</system-reminder>"
@@ -17,7 +17,7 @@ RULES = "# *SEARCH/REPLACE block* Rules:\n\nEvery block must use this format:\n"
 
 
 def text(*texts: str) -> str:
-    found = heard(texts)
+    found = read_user_turn(texts)
     assert len(found.requests) <= 1
     return found.requests[0] if found.requests else ""
 
@@ -75,7 +75,7 @@ def test_what_the_person_asked_is_left(turn: tuple[str, ...]) -> None:
     ],
 )  # fmt: skip
 def test_a_turn_of_the_harness_alone_asks_for_nothing(turn: str) -> None:
-    assert heard([turn]) == Heard()
+    assert read_user_turn([turn]) == UserTurn()
 
 
 @pytest.mark.parametrize(
@@ -110,12 +110,12 @@ def test_a_tag_that_nothing_closes_swallows_no_other_part(tag: str) -> None:
 def test_an_account_of_earlier_turns_tells_of_their_requests() -> None:
     told = "This session is being continued from a previous conversation that ran out of context.\nSummary:\n"
     listed = f'6. All user messages:\n   - "{ASKED}"\n   - "continue"\n\n7. Pending Tasks:\n   - write a poem'
-    assert heard([f"{told}{listed}"]) == Heard(("Continue", ASKED), is_summary=True)
+    assert read_user_turn([f"{told}{listed}"]) == UserTurn(("Continue", ASKED), is_summary=True)
     asked = "The user asked to rename UserProfile to Account everywhere"
-    assert heard([f"{told}1. Primary Request and Intent:\n   {asked}"]).requests == (ASKED,)
+    assert read_user_turn([f"{told}1. Primary Request and Intent:\n   {asked}"]).requests == (ASKED,)
     goal = f"<state_snapshot>\n  <overall_goal>\n    {ASKED}\n  </overall_goal>\n</state_snapshot>"
-    assert heard([goal]).requests == (ASKED,)
-    assert heard([f"{told}We changed some files."]) == Heard((), is_summary=True)
+    assert read_user_turn([goal]).requests == (ASKED,)
+    assert read_user_turn([f"{told}We changed some files."]) == UserTurn((), is_summary=True)
 
 
 HOSTILE = [
@@ -137,7 +137,7 @@ HOSTILE = [
 @pytest.mark.parametrize("hostile", HOSTILE, ids=lambda hostile: hostile[:20].strip())
 def test_hostile_text_takes_linear_time(hostile: str) -> None:
     began = time.process_time()
-    heard([hostile, ASKED])
+    read_user_turn([hostile, ASKED])
     assert time.process_time() - began < 1.0
 
 
@@ -150,6 +150,6 @@ PIECES = [
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.lists(st.sampled_from(PIECES), max_size=12).map("".join), max_size=3), st.text(max_size=40))
 def test_whatever_a_turn_holds_nothing_is_raised_and_no_other_part_is_lost(turn: list[str], other: str) -> None:
-    heard([*turn, other])
+    read_user_turn([*turn, other])
     if not any(mark in part for part in turn for mark in ("Result:", "state_snapshot")):
-        assert any(ASKED in request for request in heard([*turn, ASKED]).requests)
+        assert any(ASKED in request for request in read_user_turn([*turn, ASKED]).requests)

@@ -7,7 +7,7 @@ import pytest
 from stoker.domain.task import CLASSES, HIGH_RISK, UNKNOWN, Outline, Task
 from stoker.request.decide.classify import MOST_TEXTS
 from stoker.request.decide.continuing import Continues, continues
-from stoker.request.decide.conversation import Own, starts_task
+from stoker.request.decide.conversation import SingleRequest, starts_task
 from stoker.routing.classifier import classifier, classify
 
 RENAME = "Rename OrderItem to OrderLine in every module and fix the imports."
@@ -93,20 +93,20 @@ def test_a_long_and_plainly_different_request_starts_another_task() -> None:
 @pytest.mark.parametrize(
     ("own", "changes_files", "starts"),
     [
-        (Own("creative", 0.6, 0.04, 8, False), True, True),
-        (Own("creative", 0.6, 0.05, 8, False), True, False),
-        (Own("creative", 0.6, 0.04, 8, True), True, False),
-        (Own("creative", 0.6, 0.04, 7, False), True, False),
-        (Own("creative", 0.59, 0.04, 8, False), True, False),
-        (Own("code-write", 0.8, 0.04, 16, True), False, True),
-        (Own("code-write", 0.8, 0.04, 16, True), True, False),
-        (Own("code-write", 0.8, 0.04, 15, True), False, False),
-        (Own("chat", 0.8, 0.04, 16, True), False, False),
-        (Own("chat", 0.79, 0.04, 16, False), False, False),
-        (Own("tool-use", 1.0, 0.0, 99, False), False, False),
+        (SingleRequest("creative", 0.6, 0.04, 8, False), True, True),
+        (SingleRequest("creative", 0.6, 0.05, 8, False), True, False),
+        (SingleRequest("creative", 0.6, 0.04, 8, True), True, False),
+        (SingleRequest("creative", 0.6, 0.04, 7, False), True, False),
+        (SingleRequest("creative", 0.59, 0.04, 8, False), True, False),
+        (SingleRequest("code-write", 0.8, 0.04, 16, True), False, True),
+        (SingleRequest("code-write", 0.8, 0.04, 16, True), True, False),
+        (SingleRequest("code-write", 0.8, 0.04, 15, True), False, False),
+        (SingleRequest("chat", 0.8, 0.04, 16, True), False, False),
+        (SingleRequest("chat", 0.79, 0.04, 16, False), False, False),
+        (SingleRequest("tool-use", 1.0, 0.0, 99, False), False, False),
     ],
 )
-def test_when_another_task_starts(own: Own, changes_files: bool, starts: bool) -> None:
+def test_when_another_task_starts(own: SingleRequest, changes_files: bool, starts: bool) -> None:
     assert starts_task(own, changes_files) is starts
 
 

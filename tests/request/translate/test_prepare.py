@@ -30,7 +30,7 @@ from stoker.request.translate.chat.write_prompt import write_prompt as write_cha
 from stoker.request.translate.neutral.capabilities import Capabilities, capabilities_of
 from stoker.request.translate.neutral.gaps import LOSSY, Losses
 from stoker.request.translate.neutral.thinking import ThinkingSigner
-from stoker.request.translate.prepare import BILLING, PASSES, Fit, Pass, names, prepare
+from stoker.request.translate.prepare import BILLING, PASSES, Pass, PassContext, names, prepare
 from stoker.request.translate.prepare import billing as billing_pass
 from stoker.request.translate.prepare import ids as ids_pass
 from stoker.request.translate.prepare import images as images_pass
@@ -84,7 +84,7 @@ def through(one: Pass, serve: Capabilities, *turns: Turn, **fields: Any) -> tupl
     losses = Losses()
     prompt = Prompt(fields.pop("dialect", Dialect.MESSAGES), "m", list(turns), **fields)
     before = deepcopy(prompt)
-    found = one(prompt, Fit(serve, SIGNER, losses))
+    found = one(prompt, PassContext(serve, SIGNER, losses))
     assert prompt == before
     assert set(losses.codes) <= set(LOSSY)
     return found, list(losses.codes)
@@ -109,7 +109,7 @@ def sealed(text: str = "", signature: str = "", redacted: str = "") -> Thinking:
 
 def test_without_thinking_the_prompt_is_the_same() -> None:
     prompt = Prompt(Dialect.CHAT, "m", [user("a")])
-    assert thinking_pass(prompt, Fit(CHAT, SIGNER, Losses())) is prompt
+    assert thinking_pass(prompt, PassContext(CHAT, SIGNER, Losses())) is prompt
 
 
 def test_a_seal_is_opened() -> None:
@@ -158,7 +158,7 @@ def test_ccr_1041_thinking_stays_with_its_calls_over_a_loop_of_tools(text: str) 
         signed = Thinking(text, SIGNER.sign("m", text))
         turns += [own(signed, call(f"t{at}")), user(result(f"t{at}", "r"))]
     losses = Losses()
-    fitted, _ = prepare(Prompt(Dialect.MESSAGES, "m", turns), Fit(CHAT, SIGNER, losses))
+    fitted, _ = prepare(Prompt(Dialect.MESSAGES, "m", turns), PassContext(CHAT, SIGNER, losses))
     messages = write_chat(fitted, CHAT, losses)["messages"]
     assert [message["reasoning_content"] for message in messages if message["role"] == "assistant"] == [text] * 3
     assert losses.codes == {}
@@ -291,7 +291,7 @@ def test_a_cloud_gets_system_turns_as_they_are() -> None:
 
 def messages_of(serve: Capabilities, *turns: Turn) -> list[dict[str, Any]]:
     losses = Losses()
-    fitted, _ = prepare(Prompt(Dialect.MESSAGES, "m", list(turns)), Fit(serve, SIGNER, losses))
+    fitted, _ = prepare(Prompt(Dialect.MESSAGES, "m", list(turns)), PassContext(serve, SIGNER, losses))
     found: list[dict[str, Any]] = write_chat(fitted, serve, losses)["messages"]
     return found
 
@@ -331,7 +331,7 @@ def test_the_texts_of_a_prompt_begin_those_of_the_next_one_even_without_an_answe
 def test_long_conversations_cost_linear_time(turns: list[Turn]) -> None:
     prompt = Prompt(Dialect.MESSAGES, "m", [user("a"), *turns * 30_000, user("b")])
     began = time.process_time()
-    prepare(prompt, Fit(CHAT, SIGNER, Losses()))
+    prepare(prompt, PassContext(CHAT, SIGNER, Losses()))
     assert time.process_time() - began < 10
 
 
@@ -387,7 +387,7 @@ def test_a_begun_answer_goes_on_only_where_that_can_be_done(
 
 def test_names_that_fit_stay() -> None:
     prompt = Prompt(Dialect.MESSAGES, "m", [own(call("1", "f"))], [Tool("g")])
-    assert names(prompt, Fit(CHAT, SIGNER, Losses())) == (prompt, {})
+    assert names(prompt, PassContext(CHAT, SIGNER, Losses())) == (prompt, {})
 
 
 def test_names_that_are_too_long_or_have_other_letters_are_shortened_everywhere_and_lead_back() -> None:
@@ -401,7 +401,7 @@ def test_names_that_are_too_long_or_have_other_letters_are_shortened_everywhere_
         choice,
     )
     before = deepcopy(prompt)
-    found, back = names(prompt, Fit(CHAT, SIGNER, Losses()))
+    found, back = names(prompt, PassContext(CHAT, SIGNER, Losses()))
     assert prompt == before
     short = {own_: given for given, own_ in back.items()}
     assert set(short) == {long, dotted}
@@ -415,9 +415,9 @@ def test_names_that_are_too_long_or_have_other_letters_are_shortened_everywhere_
 def test_a_choice_without_names_stays(allowed: list[str] | None) -> None:
     choice = ToolChoice(Choice.AUTO, allowed=allowed)
     prompt = Prompt(Dialect.MESSAGES, "m", [], [Tool("a.b")], choice)
-    assert names(prompt, Fit(CHAT, SIGNER, Losses()))[0].tool_choice == choice
+    assert names(prompt, PassContext(CHAT, SIGNER, Losses()))[0].tool_choice == choice
     prompt.tool_choice = None
-    assert names(prompt, Fit(CHAT, SIGNER, Losses()))[0].tool_choice is None
+    assert names(prompt, PassContext(CHAT, SIGNER, Losses()))[0].tool_choice is None
 
 
 @pytest.mark.parametrize(
@@ -437,4 +437,4 @@ def test_a_users_id_that_openai_does_not_take_becomes_its_hash(serve: Capabiliti
 def test_every_pass_takes_an_empty_prompt() -> None:
     prompt = Prompt(Dialect.CHAT, "m", [])
     for one in PASSES:
-        assert one(prompt, Fit(CHAT, SIGNER, Losses())).turns == []
+        assert one(prompt, PassContext(CHAT, SIGNER, Losses())).turns == []

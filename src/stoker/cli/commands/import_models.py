@@ -88,7 +88,7 @@ def ollama(
         raise UsageError(f"Ollama keeps port {port}, because of --through-ollama: give Stoker another one with --port")
     stores = [store] if store is not None else find_stores(os.environ, Path.home())
     if not stores:
-        raise UsageError("no models of Ollama's were found: give their directory with --store, or set OLLAMA_MODELS")
+        raise UsageError("no Ollama models were found: give their directory with --store, or set OLLAMA_MODELS")
     machine = take_stock()
     engine = find_engine(environment, machine.gpus[0].vendor if machine.gpus else "")
     source = importer.OllamaSource(stores, environment, engine, server)
@@ -123,7 +123,7 @@ def lmstudio(
     home = Path.home()
     folders = [folder] if folder is not None else importer.find_folders(home)
     if not folders or not all(one.is_dir() for one in folders):
-        raise UsageError("no models of LM Studio's were found: give their folder, such as ~/.lmstudio/models")
+        raise UsageError("no LM Studio models were found: give their folder, such as ~/.lmstudio/models")
     read = [importer.read_folder(one, importer.find_homes(home)) for one in folders]
     found = [model for models, _ in read for model in models]
     report = [row for _, rows in read for row in rows]

@@ -1,4 +1,4 @@
-"""Reads what other programs are configured with, and what models they own, into a `stoker.toml`.
+"""Turns the configuration of other programs, and the models that they own, into a `stoker.toml`.
 
 Reading order:
 
@@ -8,11 +8,14 @@ Reading order:
     model_folders   gguf_folders: files and their names; lmstudio, hf_cache, llama_presets: where they are
     local_models    all of these places at once, for `stoker init`
     vault_links     hard links to their files, for `--link`
-    ollama          ollama_store: manifests, blobs; ollama_engine: what only Ollama loads; ollama_settings: parameters
+    ollama          all of Ollama's models as serves, with these parts:
+                    ollama_store     manifests and blobs
+                    ollama_settings  a model's parameters (num_ctx, num_predict ...), and Ollama's environment variables
+                    ollama_engine    models that only Ollama's own engine loads
     llama_swap/     llama-swap's config.yaml
     litellm/        LiteLLM's config.yaml
-    engine_command  what the command line of an engine says, for keys of a `[[serve]]`
-    relative_paths  paths of a command that is started in another directory than before
+    engine_command  reads the command line of an engine into keys of a `[[serve]]`
+    relative_paths  corrects relative paths of a command that starts in another directory
     secret_words    keeps secrets of a command out of the configuration
-    yaml_file       YAML as Go programs read it
+    yaml_file       reads YAML as Go programs do
 """

@@ -1,6 +1,6 @@
-"""Recognises the commands of llama.cpp, vLLM and SGLang, and reads from them what Stoker has keys for. Pure.
+"""Recognises the commands of llama.cpp, vLLM and SGLang, and reads the options that Stoker has keys for. Pure.
 
-Options that are not understood stay where they are: a recognised command is never changed by being recognised.
+All other options are kept: recognising a command never changes it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 LLAMA_SERVER = "llama-server"
 _CONTAINERS = ("docker", "podman")
 _IMAGES = {"llama.cpp": "llama.cpp", "vllm": "vllm", "sglang": "sglang"}
-"""By a part of an image's name, its engine."""
+"""Part of an image's name -> engine."""
 _ALONE = frozenset((
     "--rm", "--init", "-d", "--detach", "-i", "-t", "-it", "--interactive", "--tty", "--privileged", "--read-only",
     "-P", "--publish-all", "--no-healthcheck", "--sig-proxy", "--oom-kill-disable", "--replace",
@@ -27,28 +27,28 @@ class EngineWord(NamedTuple):
     option: str
     value: str | None
     at: int
-    """The place of the option among the command's words."""
+    """The index of the option among the command's words."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineCommand:
-    """What a command says of its engine. None: it does not say."""
+    """What a command says about its engine. None: it does not say."""
 
     engine: str
     """`llama.cpp`, `vllm` or `sglang`."""
     first: int
-    """The place of the engine's first argument among the command's words."""
+    """The index of the engine's first argument among the command's words."""
     is_container: bool = False
     model: str | None = None
     served_name: str | None = None
     context: int | None = None
-    """Tokens of all sequences together for llama.cpp, of one for the others."""
+    """Tokens: for llama.cpp of all sequences together, for other engines of one."""
     parallel: int | None = None
     key: EngineWord | None = None
     """The option that holds the engine's API key."""
     words: tuple[EngineWord, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """`embeddings`, `reranking`, `mmproj`: what the options say of what it answers."""
+    """`embeddings`, `reranking`, `mmproj`: what it answers, by its options."""
 
 
 _MODEL = {
@@ -64,11 +64,11 @@ _PARALLEL = {
     "llama.cpp": ("-np", "--parallel"), "vllm": ("--max-num-seqs",), "sglang": ("--max-running-requests",),
 }  # fmt: skip
 _UNITS = {"k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2}
-"""vLLM's: 32k and 32K differ."""
+"""A number in vLLM's notation, where 32k and 32K differ."""
 
 
 def recognise(words: Sequence[str]) -> EngineCommand | None:
-    """What the command starts; None if it is no engine that Stoker knows."""
+    """The engine that the command starts; None if Stoker does not know it."""
     if not words:
         return None
     program = words[0].rsplit("/", 1)[-1]
@@ -86,7 +86,7 @@ def recognise(words: Sequence[str]) -> EngineCommand | None:
 
 
 def _container(words: Sequence[str]) -> EngineCommand | None:
-    """The image's name decides, and its arguments are the engine's."""
+    """A container: its image's name tells the engine, and its arguments are the engine's."""
     place = list(words).index("run") + 1
     while place < len(words) and words[place].startswith("-"):
         option = words[place]
@@ -150,10 +150,10 @@ def _count(text: str | None) -> int | None:
 
 
 def exact_llama_keys(command: EngineCommand, words: Sequence[str]) -> dict[str, Any] | None:
-    """The keys of a `[[serve]]` without a `cmd` that start the same; None if there are none.
+    """The keys of a `[[serve]]` without `cmd` that start the same engine; None if no keys can.
 
-    Stoker always gives llama.cpp `-np` and `-c` for all sequences together, so both have to be there, or neither
-    context. The program has to be `llama-server` on PATH: another one can only be named in a `cmd`.
+    Stoker always passes `-np`, and `-c` for all sequences together, to llama.cpp, so the command must have `-np`. The
+    program has to be `llama-server` on PATH: another one can only be named in a `cmd`.
     """
     is_plain = words[0] == LLAMA_SERVER and command.engine == "llama.cpp" and not command.is_container
     if not is_plain or command.model is None or command.parallel is None or command.key is not None:

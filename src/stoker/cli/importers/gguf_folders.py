@@ -1,4 +1,4 @@
-"""GGUF files in folders: which can be served, what they are called, and which projector belongs to each."""
+"""GGUF files in folders: which can be served, their names, and the projector of each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _QUANTIZATION = re.compile(
 _UNFINISHED = re.compile(r"\.gguf\.(?:part|incomplete|downloadInProgress|crdownload|tmp)$|^downloading_", re.IGNORECASE)
 _DEPTH = 6
 EMBEDDING_BATCH = 2048
-"""Tokens, for an embedding model that does not say how many it was trained for."""
+"""Context in tokens of an embedding model whose header does not give one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class FolderModel:
     """One GGUF model in a folder; of a split one, its first file."""
 
     title: str
-    """As the other program names it."""
+    """The other program's name for it."""
     name: str
     path: Path
     origin: str
@@ -47,7 +47,7 @@ class FolderModel:
 
 
 def gguf_files(folder: Path, depth: int = _DEPTH) -> Iterator[Path]:
-    """Every first or only file of a GGUF model below `folder`, projectors included; hidden folders are passed over."""
+    """The first or only file of each GGUF model below `folder`, projectors included; hidden folders are skipped."""
     for path in _files(folder, depth):
         part = parse_part(path.name)
         if path.name.lower().endswith(".gguf") and (part is None or part.number == 1):
@@ -55,7 +55,7 @@ def gguf_files(folder: Path, depth: int = _DEPTH) -> Iterator[Path]:
 
 
 def unfinished_files(folder: Path, depth: int = _DEPTH) -> Iterator[Path]:
-    """Downloads that were not completed."""
+    """Incomplete downloads."""
     return (path for path in _files(folder, depth) if _UNFINISHED.search(path.name))
 
 
@@ -63,7 +63,7 @@ def _files(folder: Path, depth: int) -> Iterator[Path]:
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError:
-        return  # not there, or not ours to read
+        return  # missing, or not readable
     for entry in entries:
         if entry.is_dir(follow_symlinks=False):
             if depth > 0 and not entry.name.startswith("."):
@@ -73,12 +73,12 @@ def _files(folder: Path, depth: int) -> Iterator[Path]:
 
 
 def is_projector(path: Path) -> bool:
-    """Whether the file is the vision or sound encoder of another one, by its name."""
+    """Whether the file, by its name, is the vision or sound encoder of another one."""
     return "mmproj" in path.name.lower()
 
 
 def projector_beside(path: Path, files: Sequence[Path]) -> Path | None:
-    """The projector in the folder of a model: of several, not the largest (F32)."""
+    """The projector in the folder of a model; of several, not the largest, which is F32."""
     found = [file for file in files if file.parent == path.parent and is_projector(file)]
     return min(found, key=lambda file: ("f32" in file.name.lower(), file.name), default=None)
 
@@ -106,7 +106,7 @@ def model_name(repository: str, path: Path) -> str:
 
 
 def owned_model(model: FolderModel) -> tuple[OwnedModel | None, tuple[KeyReport, ...]]:
-    """How the model is served. None: it cannot be, and the report says why. Reads its header."""
+    """How the model is served; None if it cannot be, and the report says why. Reads its header."""
     try:
         headers = [read_header(str(path)) for path in parts_of(model.path)]
     except UnreadableModel as error:
@@ -149,7 +149,7 @@ def parts_of(path: Path) -> list[Path]:
 
 
 def embedding_context(header: Header, wanted: int | None) -> int:
-    """At most what the model was trained for: it reads its whole input in one batch."""
+    """The context of an embedding model: at most what it was trained for, because it reads its input in one batch."""
     trained = header.facts.get(f"{architecture_of(header)}.context_length")
     given = [number for number in (wanted, trained) if isinstance(number, int) and number > 0]
     return min(given, default=EMBEDDING_BATCH)
@@ -161,7 +161,7 @@ def embedding_arguments(context: int) -> list[tuple[str, ...]]:
 
 
 def read_json(path: Path) -> Any:
-    """A small JSON file of another program; None: there is none, or it cannot be read."""
+    """A small JSON file of another program; None if it is missing or unreadable."""
     try:
         return json.loads(path.read_text(encoding="utf-8-sig", errors="replace"))
     except (OSError, ValueError, RecursionError):

@@ -1,7 +1,7 @@
 """The cache of the Hugging Face hub, and that of llama.cpp: models are served from the snapshot that `main` names.
 
 `models--ORG--REPO/refs/main` holds a commit, `snapshots/COMMIT/` the files of it, each a link to a blob. A model is
-served by the path in its snapshot: the parts of a split one are found by their names, and blobs have none.
+served by its path in the snapshot, because the parts of a split model are found by name, and blobs have no names.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _only_projector(files: Sequence[Path]) -> Path | None:
 
 
 def _hub_model(repository: str, snapshot: Path) -> tuple[HubModel | None, list[KeyReport]]:
-    """A language model with its weights. Other models, and those without weights, have a row."""
+    """A language model with its weights. Other models, and models without weights, get a row in the report."""
     config = read_json(snapshot / "config.json")
     names = config.get("architectures") if isinstance(config, dict) else None
     weights = [file for file in snapshot.glob("*.safetensors") if file.exists()]
@@ -136,7 +136,7 @@ def _hub_model(repository: str, snapshot: Path) -> tuple[HubModel | None, list[K
 
 
 def missing_weights(snapshot: Path) -> list[str]:
-    """Files that the index of a model's weights names, and that are not there."""
+    """Files that the index of a model's weights lists but that are missing."""
     index: Any = read_json(snapshot / "model.safetensors.index.json")
     places = index.get("weight_map") if isinstance(index, dict) else None
     names = sorted({str(name) for name in places.values()}) if isinstance(places, dict) else []
@@ -144,7 +144,7 @@ def missing_weights(snapshot: Path) -> list[str]:
 
 
 def read_llama_cache(cache: Path) -> tuple[list[FolderModel], list[KeyReport]]:
-    """What llama.cpp downloaded itself: `ORG_REPO_FILE.gguf`, with `manifest=ORG=REPO=TAG.json` beside it."""
+    """Models that llama.cpp itself downloaded: `ORG_REPO_FILE.gguf`, with `manifest=ORG=REPO=TAG.json` beside it."""
     files = [path for path in gguf_files(cache, depth=1) if path.exists()]
     repositories = [
         "/".join(parts[1:3]) for path in cache.glob("manifest=*=*=*.json") if len(parts := path.stem.split("=")) == 4

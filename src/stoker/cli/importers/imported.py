@@ -21,7 +21,7 @@ class KeyOutcome(StrEnum):
     IGNORED = "ignored"
     """The other program ignored this key, too: the note says what was probably meant."""
     FAILED = "failed"
-    """Because of this key the model could not be carried."""
+    """This key prevented the import of the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class KeyReport:
     """The key as the other program writes it, dotted: `filters.setParams.top_k`."""
     outcome: KeyOutcome
     became: str = ""
-    """What Stoker calls it: `idle_unload = "300s"`. Never a secret."""
+    """The key and value in Stoker: `idle_unload = "300s"`. Never a secret."""
     note: str = ""
 
 
@@ -74,6 +74,6 @@ class ImportedConfig:
 
     @property
     def failed_models(self) -> tuple[str, ...]:
-        """Models that could not be carried, each once, in the order of the report."""
+        """Models that could not be imported, each once, in the order of the report."""
         failed = (row.model for row in self.report if row.outcome is KeyOutcome.FAILED)
         return tuple(dict.fromkeys(failed))

@@ -1,7 +1,7 @@
 """Presets of llama.cpp's router (`llama-server --models-preset models.ini`), and its folder of models (`--models-dir`).
 
 A section is a model; its keys are options of llama-server without dashes, short or long, or the names of their
-environment variables. `[*]` holds for every model. What stands before the first section is not used.
+environment variables. `[*]` applies to every model. Keys before the first section are not used.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _FLAGS = frozenset((
     "mlock", "embeddings", "reranking", "metrics", "props", "swa-full", "cpu-moe", "check-tensors", "ignore-eos",
     "special", "spm-infill", "no-host", "offline", "verbose", "direct-io",
 ))  # fmt: skip
-"""Options without a value that have none."""
+"""Options without a value and without a `--no-` form."""
 _COUNTS = {"threads": "threads", "batch-size": "batched_tokens", "gpu-layers": "gpu_layers"}
 _SAMPLING = {
     "temp": "temperature", "top-k": "top_k", "top-p": "top_p", "min-p": "min_p", "repeat-penalty": "repetition_penalty",
@@ -55,14 +55,14 @@ _OWN = {
 
 
 class UnreadablePresets(ClientError):
-    """The file is no file of presets; the message says where."""
+    """The file is not a file of presets; the message says where."""
 
     code = "unreadable_presets"
 
 
 @dataclass(slots=True)
 class PresetOptions:
-    """What the options of one section become."""
+    """The result of reading one section's options."""
 
     title: str
     base: Path
@@ -92,7 +92,9 @@ def parse_presets(text: str, shown_as: str) -> dict[str, dict[str, str]]:
         if not line or line[0] in ";#":
             continue
         if header := _SECTION.fullmatch(line):
-            current = sections[header[1]] = {}  # of two sections of one name the later one counts, as in llama.cpp
+            current = sections[
+                header[1]
+            ] = {}  # of two sections with the same name the later one counts, as in llama.cpp
         elif pair := _PAIR.fullmatch(line):
             current[pair[1]] = pair[2]
         else:
@@ -166,7 +168,7 @@ def _carry(options: PresetOptions, option: str, value: str) -> tuple[KeyOutcome,
 
 
 def _carry_key(options: PresetOptions, option: str, value: str) -> str | None:
-    """Branch 1: what it became; None: Stoker has no key for it."""
+    """Branch 1: the resulting key; None if Stoker has no key for the option."""
     if option in ("model", "hf-repo"):
         setattr(options, "model" if option == "model" else "repository", value)
         return ""

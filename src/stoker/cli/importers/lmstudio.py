@@ -107,7 +107,7 @@ def _settings(home: Path, place: Path) -> dict[str, Any]:
 def _carry(title: str, settings: Mapping[str, Any]) -> tuple[dict[str, Any], int | None, list[KeyReport]]:
     """Keys of the serve, its context, and a row for each setting.
 
-    A value may be wrapped: `{"checked": true, "value": 0.9}`; where it is not checked, LM Studio does not use it.
+    A value may be wrapped: `{"checked": true, "value": 0.9}`; if it is not checked, LM Studio does not use it.
     """
     keys: dict[str, Any] = {}
     context = None
@@ -129,7 +129,7 @@ def _carry(title: str, settings: Mapping[str, Any]) -> tuple[dict[str, Any], int
 
 
 def _carry_one(keys: dict[str, Any], key: str, value: Any) -> str:
-    """What the setting became; empty: nothing."""
+    """The resulting key; empty if there is none."""
     if key in _SAMPLING and _is_number(value):
         keys.setdefault("sampling", {})[_SAMPLING[key]] = value
         return shown(f"sampling.{_SAMPLING[key]}", value)

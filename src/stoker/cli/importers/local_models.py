@@ -22,7 +22,7 @@ SEARCH_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class LeftOutModel:
-    """A model that was found and is not offered."""
+    """A model that was found but is not offered."""
 
     title: str
     origin: str
@@ -102,7 +102,7 @@ def _ollama(stores: list[Path]) -> Iterator[ModelFile | LeftOutModel]:
 
 
 def _jan(folder: Path) -> Iterator[ModelFile]:
-    """Jan calls every file `model.gguf`: the folder has the name."""
+    """Jan names every file `model.gguf`, so the folder gives the model's name."""
     for path in gguf_files(folder):
         if not is_projector(path) and has_magic(path):
             name = path.parent.name if path.stem == "model" else ""

@@ -59,7 +59,7 @@ def import_folders(
 
 
 def _is_alike(one: FolderModel, other: FolderModel) -> bool:
-    """Whether they are one serve: the same file, also by another link, and the same settings."""
+    """Whether both are one serve: the same file, even by another link, and the same settings."""
     return one is other or (
         (one.context, one.parallel, one.keys, one.arguments, one.projector)
         == (other.context, other.parallel, other.keys, other.arguments, other.projector)
@@ -70,7 +70,7 @@ def _is_alike(one: FolderModel, other: FolderModel) -> bool:
 def _with_own_aliases(
     models: Sequence[ImportableModel],
 ) -> list[ImportableModel]:
-    """Each alias at the first model that has it: two publishers may call their models alike."""
+    """Gives each alias to the first model that has it: models of two publishers may share a name."""
     taken: set[str] = set()
     kept = []
     for model in models:

@@ -37,15 +37,15 @@ _SHOWN_TEXT = 60
 
 @dataclass(frozen=True, slots=True)
 class OllamaSource:
-    """Where Ollama's models are, and what of Ollama can still be used."""
+    """Where Ollama's models are, and which parts of Ollama can still be used."""
 
     stores: Sequence[Path]
     environment: Mapping[str, str]
-    """Of this process and of Ollama's systemd unit."""
+    """Variables of this process and of Ollama's systemd unit."""
     engine: OllamaEngine | None = None
     """Ollama's own llama-server."""
     server: str | None = None
-    """Ollama's address, `http://127.0.0.1:11434`, if it keeps serving what only it can load."""
+    """Ollama's address, `http://127.0.0.1:11434`, if it keeps serving the models that only it can load."""
 
 
 def import_ollama(
@@ -124,7 +124,7 @@ def _is_named(name: OllamaName, wanted: str) -> bool:
 def _import_model(
     model: StoredModel, source: OllamaSource, server: CarriedSettings
 ) -> tuple[OwnedModel | ExternalModel | None, list[KeyReport]]:
-    """The model, if it can be carried, and further rows of the report.
+    """The model, if it can be imported, and further rows of the report.
 
     1. the manifest is unreadable -> failed
     2. the model runs elsewhere, or its weights are no GGUF file -> Ollama keeps serving it, or failed
@@ -263,7 +263,7 @@ def _carry_corrections(title: str, header: Header, carried: CarriedSettings) -> 
 
 
 def _carry_texts(model: StoredModel, header: Header, carried: CarriedSettings) -> None:
-    """What Ollama puts around a prompt: Stoker leaves prompts to the client, and the template to the file."""
+    """Rows for what Ollama adds to a prompt. Stoker leaves the prompt to the client and the template to the file."""
     title = str(model.name)
     if model.of_kind("template"):
         has_own = isinstance(header.facts.get("tokenizer.chat_template"), str)

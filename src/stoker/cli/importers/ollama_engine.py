@@ -1,8 +1,8 @@
-"""Which of Ollama's models only its own llama.cpp can load, and where that one is installed.
+"""Finds Ollama's models that only its own llama.cpp can load, and where that is installed.
 
 Ollama publishes models in layouts of its own, and translates them while it loads them. Stock llama.cpp refuses such a
-file, or loads it wrongly. They are told apart by the GGUF header alone: by architectures that only Ollama has, by
-settings that only its files carry, and by tensors of pictures and sound inside the file of the language model
+file, or loads it wrongly. The GGUF header alone identifies them: architectures that only Ollama has, settings that only
+its files have, and tensors for images and sound in the file of the language model
 (https://github.com/ollama/ollama, llama/compat and server/create.go).
 """
 
@@ -17,12 +17,12 @@ from pathlib import Path
 from stoker.fleet.memory.fit.gguf import Header, TextCount
 
 _OWN_ARCHITECTURES = frozenset(("deepseekocr", "glm4moelite", "glmocr", "gptoss", "olmo3", "qwen25vl"))
-"""Names that stock llama.cpp does not know: it calls these architectures otherwise."""
+"""Architecture names that stock llama.cpp does not know; it has other names for them."""
 _EMBEDDED_PARTS = {
     "v.": "a vision encoder", "mm.": "a projector", "a.": "an audio encoder", "mtp.": "prediction layers",
     "s.": "a speech decoder",
 }  # fmt: skip
-"""Tensors of these prefixes belong into files of their own."""
+"""Tensors with these prefixes belong in a file of their own."""
 _OWN_KEYS = {
     "gemma3": ("gemma3.mm.tokens_per_image", "gemma3.rope.global.freq_base", "gemma3.rope.local.freq_base",
                "tokenizer.ggml.add_padding_token", "tokenizer.ggml.add_unknown_token"),
@@ -39,7 +39,7 @@ _NEEDED_KEYS = {
     "qwen3vl": "qwen3vl.rope.dimension_sections",
     "qwen3vlmoe": "qwen3vlmoe.rope.dimension_sections",
 }
-"""What stock llama.cpp needs, and Ollama's files do not have."""
+"""Settings that stock llama.cpp needs but Ollama's files lack."""
 _SEES_ITS_OWN_FILE = frozenset(
     ("gemma3", "gemma4", "qwen35", "qwen35moe", "qwen25vl", "qwen3vl", "qwen3vlmoe", "mistral3", "deepseekocr",
      "glmocr", "llama4", "nemotron_h_omni")
@@ -55,7 +55,7 @@ def foreign_layout(header: Header) -> str:
     1. an architecture that only Ollama has
     2. parts that belong into files of their own
     3. settings that only Ollama's files have, or that they lack
-    4. tensors that Ollama names or shapes otherwise
+    4. tensors that Ollama names or shapes in another way
     """
     architecture = architecture_of(header)
     names = {name for name, *_ in header.tensors}
@@ -109,7 +109,7 @@ def architecture_of(header: Header) -> str:
 
 
 def sees_its_own_file(header: Header) -> bool:
-    """Whether Ollama's engine takes this file as its own projector, so that the model sees pictures."""
+    """Whether Ollama's engine can use this file as its own projector, so that the model accepts images."""
     return architecture_of(header) in _SEES_ITS_OWN_FILE and any(name.startswith("v.") for name, *_ in header.tensors)
 
 
@@ -145,7 +145,7 @@ class OllamaEngine:
     backend: Path | None = None
 
     def environment(self, path: str) -> dict[str, str]:
-        """With these variables a serve starts this one. `path`: the PATH that there is otherwise."""
+        """The environment with which a serve starts this `llama-server`. `path`: the PATH without it."""
         libraries = [self.directory] if self.backend is None else [self.directory, self.backend.parent]
         found = {
             "PATH": os.pathsep.join((str(self.directory), path)),

@@ -18,7 +18,7 @@ _REQUEST = {
     "stop": "stop", "seed": "seed", "num_predict": "max_tokens", "presence_penalty": "presence_penalty",
     "frequency_penalty": "frequency_penalty",
 }  # fmt: skip
-"""What a request says, and Stoker fills in where it does not: `[serve.request] default`."""
+"""Parameters of requests, with Stoker's names: `[serve.request] default` fills them in."""
 _KEYS = {"num_thread": "threads", "num_gpu": "gpu_layers", "num_batch": "batched_tokens"}
 _OPTIONS = {
     "typical_p": "--typical", "repeat_last_n": "--repeat-last-n", "main_gpu": "--main-gpu", "num_keep": "--keep",
@@ -32,12 +32,12 @@ _DROPPED = {
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 _WITHOUT_END = (-1, -2)
-"""`num_predict`: no limit, and as much as the context has room for."""
+"""Values of `num_predict` for "no limit" and "as much as the context allows"."""
 
 
 @dataclass(slots=True)
 class CarriedSettings:
-    """What became of a model's parameters."""
+    """The result of reading a model's parameters."""
 
     context: int | None = None
     keys: dict[str, Any] = field(default_factory=dict)
@@ -60,10 +60,10 @@ def carry_parameters(model: str, parameters: Mapping[str, Any]) -> CarriedSettin
 def _carry(carried: CarriedSettings, name: str, value: Any) -> tuple[KeyOutcome, str, str]:
     """Outcome, what it became, note.
 
-    1. sampling, and what a request says
+    1. sampling, and other parameters of requests
     2. keys of the serve, and options of llama-server
-    3. what Stoker or llama.cpp does anyway
-    4. what Ollama ignores, too
+    3. behaviour that Stoker or llama.cpp has anyway
+    4. parameters that Ollama ignores, too
     """
     if name in _SAMPLING and _is_number(value):  # 1
         carried.keys.setdefault("sampling", {})[_SAMPLING[name]] = value
@@ -114,7 +114,7 @@ def _is_count(value: Any) -> bool:
 
 
 def carry_server_settings(environment: Mapping[str, str]) -> CarriedSettings:
-    """What Ollama's own environment variables set for every model. Rows of the report have no model."""
+    """Settings of Ollama's environment variables, which apply to every model. Rows of the report have no model."""
     carried = CarriedSettings()
 
     def row(name: str, became: str, outcome: KeyOutcome = KeyOutcome.CARRIED, note: str = "") -> None:
@@ -150,7 +150,7 @@ def carry_server_settings(environment: Mapping[str, str]) -> CarriedSettings:
 
 
 def _idle_unload(keep: str) -> str:
-    """Ollama takes `1h30m`, seconds without a unit, and a negative number for "for ever"; what it cannot read is 5m."""
+    """A duration as Ollama reads it: `1h30m`, seconds without a unit, negative for "for ever"; anything else is 5m."""
     if keep.startswith("-"):
         return "never"
     if keep.isdigit():

@@ -47,7 +47,7 @@ class OllamaName:
 
     @property
     def spellings(self) -> tuple[str, ...]:
-        """Every name by which Ollama's clients ask for it: without its tag, too, if that is `latest`."""
+        """Every name that Ollama's clients may use for it: also without the tag, if that is `latest`."""
         return (self._untagged, str(self)) if self.tag == _TAG else (str(self),)
 
     @property
@@ -87,7 +87,7 @@ class StoredModel:
     manifest: Path
     layers: tuple[OllamaLayer, ...] = ()
     config: Mapping[str, Any] | None = None
-    """What Ollama notes about the model: `remote_host`, `model_format` and so on."""
+    """Ollama's metadata of the model: `remote_host`, `model_format` and so on."""
     problem: str = ""
 
     def of_kind(self, kind: str) -> tuple[OllamaLayer, ...]:
@@ -115,7 +115,7 @@ def find_stores(environment: Mapping[str, str], home: Path, root: Path = Path("/
 
 
 def _is_hidden(place: Path) -> bool:
-    """Whether it may exist where this user cannot see it: the home directory of Ollama's own user."""
+    """Whether a store may exist that this user cannot see: in the home directory of Ollama's own user."""
     parent = place.parent.parent
     return parent.is_dir() and not os.access(parent, os.X_OK)
 
@@ -140,7 +140,7 @@ def unit_environment(root: Path = Path("/")) -> dict[str, str]:
 def _assignments(text: str) -> Iterator[tuple[str, str]]:
     try:
         words = shlex.split(text)
-    except ValueError:  # a quotation mark without its other half: systemd ignores the line, too
+    except ValueError:  # an unclosed quotation mark: systemd ignores the line, too
         return
     for word in words:
         name, is_set, value = word.partition("=")
@@ -149,7 +149,7 @@ def _assignments(text: str) -> Iterator[tuple[str, str]]:
 
 
 def manifest_files(store: Path) -> list[tuple[OllamaName, Path]]:
-    """Every manifest and its name, by name, `latest` first; hidden files are passed over. Raises UnreadableStore."""
+    """Every manifest and its name, by name, `latest` first; hidden files are skipped. Raises UnreadableStore."""
     found = []
     try:
         for path in _at_depth(store / "manifests", 4):
@@ -180,7 +180,7 @@ def _at_depth(folder: Path, depth: int) -> Iterator[Path]:
 
 
 def read_model(store: Path, name: OllamaName, manifest: Path) -> StoredModel:
-    """One model. What is wrong with its manifest is its `problem`."""
+    """Reads one model. If its manifest is invalid, `problem` says why."""
     try:
         found = _read_json(manifest)
         layers = tuple(_layer(store, row) for row in _rows(found))
@@ -213,7 +213,7 @@ def blob_path(store: Path, digest: str) -> Path:
 
 
 def _config(store: Path, manifest: Any) -> Mapping[str, Any]:
-    """Ollama's notes about the model; none are missed if they are gone."""
+    """Ollama's metadata of the model; empty if it is missing, because nothing depends on it."""
     row = manifest.get("config")
     if not isinstance(row, dict) or not row.get("digest"):
         return {}

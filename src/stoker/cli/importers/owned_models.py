@@ -22,9 +22,9 @@ from stoker.cli.machine.serve_plan import (
 from stoker.fleet.engines import embedded
 
 LONGEST_NAME = 60
-"""Characters of a serve's name, so that a number fits behind it."""
+"""Limit for a serve's name in characters, so that a number can be appended."""
 Progress = Callable[[str, float], None]
-"""Gets what is read now, and the share that is done."""
+"""Called with what is being read, and the share that is done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,11 +34,11 @@ class OwnedModel:
     title: str
     """As the other program names it."""
     name: str
-    """For the serve; it is made plain and unique."""
+    """Proposed name of the serve, which is then made plain and unique."""
     file: ModelFile
     aliases: tuple[str, ...] = ()
     context: int | None = None
-    """Tokens that the other program gives it; None: as many as fit."""
+    """Context in tokens in the other program; None: as many as fit."""
     parallel: int = PARALLEL
     keys: Mapping[str, Any] = field(default_factory=dict)
     """Further keys of its `[[serve]]`."""
@@ -119,7 +119,7 @@ def plain_name(text: str, taken: Collection[str]) -> str:
 
 
 def shown(key: str, value: Any) -> str:
-    """`key = value`, as it stands in the configuration."""
+    """`key = value`, as in the configuration."""
     text = ("true" if value else "false") if isinstance(value, bool) else json.dumps(value, ensure_ascii=False)
     return f"{key} = {text}"
 
@@ -134,7 +134,7 @@ def _managed(planned: PlannedServe, file: ModelFile) -> dict[str, Any]:
 
 
 def _reports(planned: PlannedServe, model: OwnedModel) -> tuple[KeyReport, ...]:
-    """The file and its context; for both the outcome says whether the other program's values stand."""
+    """Rows for the file and its context. Each outcome says whether the other program's value was kept."""
     rows = [
         KeyReport(model.title, "model", KeyOutcome.CARRIED, shown("model", str(model.file.path)), "served in place")
     ]
@@ -156,7 +156,7 @@ def _reports(planned: PlannedServe, model: OwnedModel) -> tuple[KeyReport, ...]:
 
 
 def _arguments(model: OwnedModel, machine: MachineInventory) -> tuple[list[str], tuple[KeyReport, ...]]:
-    """The arguments that the engine of this machine takes, and a report of the others."""
+    """The arguments that this machine's engine accepts, and a report of the others."""
     kept: list[str] = []
     lost: list[KeyReport] = []
     has_server = "embedded" in model.keys or any(engine.name == "llama.cpp" for engine in machine.engines)

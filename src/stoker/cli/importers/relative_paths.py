@@ -1,4 +1,4 @@
-"""Paths of a command that is started in another directory than before."""
+"""Corrects relative paths of a command that is started in another directory than before."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PATH_OPTIONS = frozenset((
 
 @dataclass(frozen=True, slots=True)
 class RelativePaths:
-    """`source`: where commands were started so far. `target`: where Stoker starts them, the configuration's directory.
+    """`source`: where commands were started before. `target`: where Stoker starts them, the configuration's directory.
 
     If both are the same, nothing changes.
     """

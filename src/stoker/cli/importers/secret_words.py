@@ -1,4 +1,4 @@
-"""Keeps secrets of a command and its environment out of the configuration: they go to files, which a shell reads.
+"""Keeps secrets of a command and its environment out of the configuration: a shell reads them from files.
 
 The shell replaces itself with the command, so that the process, its arguments and its id are those of the command.
 """
@@ -17,7 +17,7 @@ _SECRET_NAME = re.compile(r"(KEY|KEYS|TOKEN|SECRET|PASSWORD|CREDENTIALS)$", re.I
 _READABLE = 300
 """Characters of a command that is written as one text."""
 _SHORTEST = 4
-"""Characters; a shorter value of a variable is no secret, and occurs everywhere."""
+"""A shorter value of a variable does not count as a secret: it would occur everywhere."""
 
 
 def is_secret_name(name: str) -> bool:
@@ -55,7 +55,7 @@ class SecretStore:
         return path
 
     def secrets_in(self, words: Sequence[str]) -> list[str]:
-        """Texts within the words that must not be written down: values of options and variables that hold secrets."""
+        """Secret texts within the words: values of options and variables that hold secrets."""
         found: list[str] = []
         for place, word in enumerate(words):
             option, equals, value = word.partition("=")
@@ -80,7 +80,7 @@ def in_shell(words: Sequence[str], secrets: Mapping[str, str], exports: Mapping[
 
 
 def command_text(words: Sequence[str]) -> str | list[str]:
-    """The words as a configuration has them: as one text where that can be read, else as a list."""
+    """The words for a configuration: as one text if that is readable, else as a list."""
     text = " ".join(shlex.quote(word) if not word or re.search(r"[\s'\"\\#]", word) else word for word in words)
     return text if len(text) <= _READABLE and "\n" not in text else list(words)
 

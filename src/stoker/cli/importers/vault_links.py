@@ -17,7 +17,7 @@ from stoker.domain.errors import ClientError
 from stoker.store.files.split_gguf import GgufPart
 
 _FILES = {"--mmproj": "mmproj", "--lora": "lora", "-md": "draft", "--model-draft": "draft"}
-"""Options whose value is a file, and the end of its name in the vault."""
+"""Options whose value is a file, and the suffix of its name in the vault."""
 
 
 class LinkRefused(ClientError):
@@ -61,7 +61,7 @@ def _number(links: dict[Path, Path], name: str, option: str) -> str:
 
 
 def make_links(links: Sequence[FileLink]) -> list[Path]:
-    """Make all links, or none. Those that are there already stay. Raises LinkRefused."""
+    """Makes all links, or none. Existing ones stay. Raises LinkRefused."""
     made: list[Path] = []
     try:
         for link in links:

@@ -5,6 +5,7 @@ keys       keys of callers, and applications
 names      one namespace for serves, their names, and tiers
 serves     what one serve needs, and what it must not have
 edges      workers whose address may change
+orchestrators  workers, validators and their files
 tls        the certificate
 slots      ports, slots and their memory
 gates      gates and aliases

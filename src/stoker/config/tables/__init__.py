@@ -6,6 +6,8 @@ edge          `[edge.NAME]`
 gates         `[gate.NAME]` and `[alias.NAME]`
 keys          `[app.NAME]` and `[[front_door.keys]]`
 media         `[media]`
+orchestrator  `[orchestrator.NAME]`
+request       `[serve.request]` and `[[serve.variant]]`
 responses     `[responses]`
 router        `[router]` and `[[tier]]`
 tls           `[front_door.tls]`

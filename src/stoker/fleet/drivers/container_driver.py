@@ -1,6 +1,6 @@
 """The container driver: a serve's `up` (Compose or any other command) creates its container, and Docker runs it.
 
-Reading order: `look` (state, owner and drift of the container; see `inspection`), then `start_problems`, `plan` and
+Reading order: `inspect` (state, owner and drift of the container; see `inspection`), then `start_problems`, `plan` and
 `launch`, which act on it, then `find` and `attach`, for after a restart of Stoker.
 """
 
@@ -66,12 +66,12 @@ class ContainerDriver:
 
     # -- questions -------------------------------------------------------------------------------------------------
 
-    async def look(self, serve: Serve) -> Inspection:
-        return await self._inspector.look(serve)
+    async def inspect(self, serve: Serve) -> Inspection:
+        return await self._inspector.inspect(serve)
 
     async def start_problems(self, serve: Serve) -> list[str]:
         """See `UnitDriver.start_problems`: Docker, the container, the Compose file, the image, the port."""
-        seen = await self._inspector.look(serve)
+        seen = await self._inspector.inspect(serve)
         if seen.obstacle:
             return [seen.obstacle]
         found: list[str] = []
@@ -84,7 +84,7 @@ class ContainerDriver:
         """The commands that a start would run now, in order; empty if there is nothing to do. Raises StartFailed if the
         start would.
         """
-        seen = await self._inspector.look(serve)
+        seen = await self._inspector.inspect(serve)
         if seen.obstacle:
             raise StartFailed(seen.obstacle, code="cannot_start")
         if problems := await self._up_problems(serve, seen):
@@ -116,7 +116,7 @@ class ContainerDriver:
     ) -> Launched:
         """See `UnitDriver.launch`. A container that already runs is used as it is, drifted or not; that is logged."""
         intent = self._intent(serve, started_at)
-        seen = await self._inspector.look(serve)
+        seen = await self._inspector.inspect(serve)
         if seen.obstacle:
             raise StartFailed(seen.obstacle, code="cannot_start")
         if seen.state not in HOLDS and (problem := port_problem(serve.host, intent.port)) is not None:

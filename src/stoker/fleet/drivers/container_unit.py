@@ -86,7 +86,7 @@ class ContainerUnit:
         self._watch_exit()
         # an earlier run of Stoker has already copied the older output of an adopted container
         since = time.time() if record.ready else record.started_at
-        self._listening = asyncio.get_running_loop().create_task(self._listen(since), name=f"log-{self._name}")
+        self._following = asyncio.get_running_loop().create_task(self._follow_output(since), name=f"log-{self._name}")
 
     def _watch_exit(self) -> None:
         if self.pid is None:
@@ -133,27 +133,27 @@ class ContainerUnit:
                     if found is None or found.pid != self.pid:
                         break
                     await asyncio.sleep(LOOK)
-        await self._tell_last(found)
+        await self._report_end(found)
 
     async def _wait(self) -> None:
         while True:
             with contextlib.suppress(DockerFailed):
                 found = await self._docker.inspect(self._id)
                 if found is None or found.state not in (ContainerState.RUNNING, ContainerState.PAUSED):
-                    await self._tell_last(found)
+                    await self._report_end(found)
                     return
                 await self._docker.wait(self._id)
                 continue
             await asyncio.sleep(RETRY_PAUSE)
 
-    async def _tell_last(self, found: Container | None) -> None:
+    async def _report_end(self, found: Container | None) -> None:
         """Reports the end after the last output, and adds the reason if only Docker knows it."""
-        await asyncio.wait([self._listening], timeout=CODE_LIMIT)
+        await asyncio.wait([self._following], timeout=CODE_LIMIT)
         if found is not None and (why := found.error or ("out of memory" if found.out_of_memory else "")):
             self._write(f"--- stoker: Docker about its exit: {why}\n".encode())
-        self._tell(exit_code(found) if found is not None else None)
+        self._report_exit(exit_code(found) if found is not None else None)
 
-    async def _listen(self, since: float) -> None:
+    async def _follow_output(self, since: float) -> None:
         try:
             await self._docker.follow(self._id, since, self._write)
         except DockerFailed as failure:
@@ -168,7 +168,7 @@ class ContainerUnit:
             finally:
                 os.close(output)
 
-    def _tell(self, code: int | None) -> None:
+    def _report_exit(self, code: int | None) -> None:
         if self._exited.is_set():
             return
         self.code = code
@@ -181,7 +181,7 @@ class ContainerUnit:
         code = await self._until_gone()
         self.release()
         await asyncio.wait(self._tasks())
-        self._tell(code)
+        self._report_exit(code)
 
     async def _until_gone(self) -> int | None:
         """Stop the container, and check until it has stopped. Returns the exit code, if known."""
@@ -258,7 +258,7 @@ class ContainerUnit:
             )
 
     def _tasks(self) -> list[asyncio.Task[None]]:
-        return [self._listening] if self._asking is None else [self._listening, self._asking]
+        return [self._following] if self._asking is None else [self._following, self._asking]
 
     def _is_alive(self) -> bool:
         return self.pid is not None and is_alive(self.pid) and identity.start_mark(self.pid) == self._record.mark

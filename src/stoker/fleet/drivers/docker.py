@@ -145,7 +145,7 @@ class Docker:
 
     async def version(self) -> str:
         """The daemon's version; proves that it runs and may be used."""
-        return (await self._do(["version", "--format", "{{.Server.Version}}"])).out.strip()
+        return (await self._run_checked(["version", "--format", "{{.Server.Version}}"])).out.strip()
 
     async def has_compose(self) -> bool:
         return (await self._run(["compose", "version"], ASK_LIMIT)).code == 0
@@ -181,33 +181,33 @@ class Docker:
         return result.out.split()
 
     async def start(self, name: str) -> None:
-        await self._do(["start", name])
+        await self._run_checked(["start", name])
 
     async def unpause(self, name: str) -> None:
-        await self._do(["unpause", name])
+        await self._run_checked(["unpause", name])
 
     async def stop(self, name: str, grace: float) -> None:
         """Sends the image's stop signal, waits `grace` seconds (rounded up), sends SIGKILL. No policy restarts it."""
         seconds = math.ceil(min(max(grace, 0.0), _STOP_LONGEST))
-        await self._do(["stop", "--time", str(seconds), name], seconds + ASK_LIMIT)
+        await self._run_checked(["stop", "--time", str(seconds), name], seconds + ASK_LIMIT)
 
     async def kill(self, name: str) -> None:
-        await self._do(["kill", name])
+        await self._run_checked(["kill", name])
 
     async def never_restart(self, name: str) -> None:
         """Disables automatic restarts, however the container was created."""
-        await self._do(["update", "--restart=no", name])
+        await self._run_checked(["update", "--restart=no", name])
 
     async def wait(self, name: str) -> int:
         """Waits without a limit until the container has ended. Returns its exit code."""
-        return int((await self._do(["wait", name], None)).out.strip() or 0)
+        return int((await self._run_checked(["wait", name], None)).out.strip() or 0)
 
-    async def follow(self, name: str, since: float, hear: Callable[[bytes], None]) -> None:
-        """Passes its output since that time (Unix) to `hear`, both streams, and follows it until it ends.
+    async def follow(self, name: str, since: float, on_output: Callable[[bytes], None]) -> None:
+        """Passes its output since that time (Unix) to `on_output`, both streams, and follows it until it ends.
 
         If Stoker is killed, the command ends too, because nobody reads its output any more.
         """
-        await self._run(["logs", "--follow", "--since", f"{since:.6f}", name], None, hear)
+        await self._run(["logs", "--follow", "--since", f"{since:.6f}", name], None, on_output)
 
     async def command(
         self, argv: Sequence[str], extra: Mapping[str, str], limit: float, directory: str | None = None
@@ -227,17 +227,17 @@ class Docker:
             raise explain(argv, f"{result.out}\n{result.err}")
         return result
 
-    async def _do(self, words: Sequence[str], limit: float | None = ASK_LIMIT) -> CommandResult:
+    async def _run_checked(self, words: Sequence[str], limit: float | None = ASK_LIMIT) -> CommandResult:
         result = await self._run(words, limit)
         if result.code != 0:
             raise explain(["docker", *words], result.err)
         return result
 
     async def _run(
-        self, words: Sequence[str], limit: float | None, hear: Callable[[bytes], None] | None = None
+        self, words: Sequence[str], limit: float | None, on_output: Callable[[bytes], None] | None = None
     ) -> CommandResult:
         try:
-            return await run(["docker", *words], self._environment, limit, hear=hear)
+            return await run(["docker", *words], self._environment, limit, on_output=on_output)
         except TimeoutError:
             raise DockerFailed(
                 DockerFault.NO_ANSWER,

@@ -50,7 +50,7 @@ class Inspector:
         self._made = made
         self._keys = keys
 
-    async def look(self, serve: Serve) -> Inspection:
+    async def inspect(self, serve: Serve) -> Inspection:
         """Changes nothing, never raises. Takes tens of milliseconds; a few hundred if Compose reads its file."""
         name = serve.container or ""
         try:

@@ -31,15 +31,15 @@ async def run(
     environment: Mapping[str, str],
     limit: float | None,
     directory: str | None = None,
-    hear: Callable[[bytes], None] | None = None,
+    on_output: Callable[[bytes], None] | None = None,
 ) -> CommandResult:
     """Run `argv` for at most `limit` seconds (None: no limit), in its own session. It has ended when its outputs are
     closed, too.
 
-    `hear` gets both outputs as they come, and nothing is kept then. Raises OSError if it cannot be started, and
+    `on_output` gets both outputs as they come, and nothing is kept then. Raises OSError if it cannot be started, and
     TimeoutError; then, and on cancel, its process group is killed before the call returns.
     """
-    child = _Child(argv, environment, directory, hear)
+    child = _Child(argv, environment, directory, on_output)
     try:
         async with asyncio.timeout(limit):
             await child.ended.wait()
@@ -63,12 +63,12 @@ class _Child:
         argv: Sequence[str],
         environment: Mapping[str, str],
         directory: str | None,
-        hear: Callable[[bytes], None] | None,
+        on_output: Callable[[bytes], None] | None,
     ) -> None:
         self.ended = asyncio.Event()
         self.exited = asyncio.Event()
         self.code = 0
-        self._hear = hear
+        self._hear = on_output
         self._loop = asyncio.get_running_loop()
         (self.out, out), (self.err, err) = os.pipe(), os.pipe()
         self._open = {self.out, self.err}

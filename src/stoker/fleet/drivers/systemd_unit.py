@@ -92,9 +92,9 @@ class SystemdUnit:
                 if not seen.is_up or (self.pid is not None and seen.pid != self.pid):
                     break
             await asyncio.sleep(pause)
-        self._tell(seen.code)
+        self._report_exit(seen.code)
 
-    def _tell(self, code: int | None) -> None:
+    def _report_exit(self, code: int | None) -> None:
         if not self._has_told:
             self._has_told = True
             self.code = code
@@ -126,7 +126,7 @@ class SystemdUnit:
         self.release()
         if self._following is not None:
             await asyncio.wait([self._following])
-        self._tell(seen.code)
+        self._report_exit(seen.code)
 
     def _unkillable(self) -> StokerError:
         return StokerError(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from stoker.domain.serve import Slot
 from stoker.fleet.memory.device import Accounting, Device
 
-AIM = 0.95
+USABLE_SHARE = 0.95
 """Share of a device's memory that serves may use. The rest is for the driver and for fragmentation."""
 
 
@@ -81,7 +81,7 @@ class Ledger:
 
     slot: str
     budget: int | None
-    """The slot's `memory`, else `AIM` of its devices."""
+    """The slot's `memory`, else `USABLE_SHARE` of its devices."""
     is_declared: bool
     total: int | None
     """Total memory of the slot's devices."""
@@ -160,7 +160,7 @@ def open_ledger(
     free = _sum([device.free for device in devices]) if devices else None
     budget = slot.memory
     if budget is None and total is not None:
-        budget = int(total * AIM)
+        budget = int(total * USABLE_SHARE)
     uuids = {device.uuid for device in devices}
     foreign = [
         Foreign(pid, commands.get(pid, "unknown command"), _sum([held[uuid] for uuid in held if uuid in uuids]))

@@ -46,7 +46,7 @@ def count(path: str) -> tuple[int, int] | None:
 def count_of(file: int) -> tuple[int, int] | None:
     """As `count`, for an open file."""
     found = os.fstat(file)
-    if not _is_told(file, found):
+    if not _can_trust_mincore(file, found):
         return None
     cached = 0
     for offset in range(0, found.st_size, WINDOW):
@@ -64,7 +64,7 @@ def _by_mincore(file: int, offset: int, length: int) -> int:
         mapping.close()
 
 
-def _is_told(file: int, found: os.stat_result) -> bool:
+def _can_trust_mincore(file: int, found: os.stat_result) -> bool:
     """Whether mincore may be trusted: for files of other users it always reports that all is cached."""
     return os.geteuid() == found.st_uid or os.access(f"/proc/self/fd/{file}", os.W_OK)
 

@@ -1,1 +1,5 @@
-"""Statistics of pass and fail: intervals, the sequential test, drift. Pure."""
+"""Statistics of pass and fail: intervals, the sequential test, drift. Pure.
+
+stats   intervals and tests, each with its source
+drift   whether a model has become worse
+"""

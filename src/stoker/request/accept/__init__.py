@@ -9,4 +9,7 @@ routes          what a method and a path mean (a table; percent-decoded once)
 cors            which web pages may use the API, and the headers for their browsers
 body, budget    the body of one request, and of all requests together, bounded before it is read
 body_worker     a thread for large bodies
+upload, spool   a form with files, kept on disk if it is large
+forwarded       the client's address and scheme, as a trusted proxy reports them
+not_offered     paths of the OpenAI, Anthropic and Ollama APIs that Stoker does not have
 """

@@ -21,6 +21,7 @@ from stoker.request.accept.budget import BodyBudget
 from stoker.request.accept.idle_connections import IdleConnections
 from stoker.request.accept.inline_task import InlineTask
 from stoker.request.accept.wire import STATUS_LINES, Wire
+from stoker.request.codec.websocket import offers_websocket
 from stoker.request.outbox import Outbox
 
 _BAD_REQUEST = b"Invalid HTTP request received."
@@ -31,6 +32,8 @@ extensions.
 
 LARGE_READ = 64 * 1024
 """Bytes of a read that counts as large."""
+TUNNEL_PATH = "/v1/realtime"
+"""The only path, behind whatever prefix, on which an offer of WebSocket is not ignored."""
 MAX_BURST = 512 * 1024
 """Bytes of large reads per turn of the loop before this connection yields to the others: uvloop would read up to 8 MiB
 of one connection.
@@ -106,6 +109,10 @@ class WireProtocol(asyncio.Protocol):
         self._uploaded = 0
         """Bytes of that body at the last check."""
         self._lingering = lingering
+        self._receive: Callable[[bytes], None] | None = None
+        """Gets what comes instead of the parser: the connection only lingers, or is a tunnel."""
+        self._early = b""
+        """What came behind a head that offers WebSocket."""
         self._linger: asyncio.TimerHandle | None = None
         """Ends a connection that only reads what is left of a refused body."""
         self._discarded = 0
@@ -137,8 +144,8 @@ class WireProtocol(asyncio.Protocol):
         self._timer = self.loop.call_later(self._keep_alive, self._check_idle)
 
     def data_received(self, data: bytes) -> None:
-        if self._linger is not None:
-            self._discard(len(data))
+        if self._receive is not None:
+            self._receive(data)
             return
         self._fruitless += len(data)
         try:
@@ -178,7 +185,9 @@ class WireProtocol(asyncio.Protocol):
         for wire in (self._running, *left):
             if wire is not None:
                 wire.mark_lost()
-        self._incoming = self._running = self._parser = None  # leaves no reference cycle for the garbage collector
+        self._incoming = self._running = self._parser = self._receive = (
+            None  # leaves no reference cycle for the garbage collector
+        )
 
     def pause_writing(self) -> None:
         self.is_paused = True
@@ -289,11 +298,13 @@ class WireProtocol(asyncio.Protocol):
         self._end_upload()
         self._incoming = None
         self._linger = self.loop.call_later(self._lingering.seconds, self.transport.close)
+        self._receive = self._discard
         if self.transport.can_write_eof():
             self.transport.write_eof()
         self._read(True)
 
-    def _discard(self, size: int) -> None:
+    def _discard(self, data: bytes) -> None:
+        size = len(data)
         self._discarded += size
         if self._discarded > self._lingering.size:
             self.transport.close()
@@ -352,6 +363,13 @@ class WireProtocol(asyncio.Protocol):
         h2c with every request. llhttp takes what follows such a head, the body, for the other protocol: so it gets the
         head once more, without the offer. False: the connection was refused.
         """
+        wire = self._next[-1]
+        is_alone = len(self._next) == 1 and self._running is None
+        if is_alone and wire.path.endswith(TUNNEL_PATH) and wire.method == "GET" and offers_websocket(wire.headers):
+            wire.expect_tunnel()
+            self._early = data[at:]
+            self._receive = self._hold
+            return True
         while True:
             wire = self._next.pop()
             plain = [(name, value) for name, value in wire.raw_headers if name != b"upgrade"]
@@ -372,6 +390,19 @@ class WireProtocol(asyncio.Protocol):
                 return False
             else:
                 return True
+
+    def _hold(self, data: bytes) -> None:
+        """Keep what comes before the tunnel is open, within a bound: a client need not wait for the 101."""
+        self._early += data
+        if len(self._early) > MAX_HEAD:
+            self.transport.close()
+
+    def begin_tunnel(self, receive: Callable[[bytes], None]) -> None:
+        """The running request got its 101."""
+        early, self._early = self._early, b""
+        self._receive = receive
+        if early:
+            receive(early)
 
     def _refuse(self) -> None:
         if self._running is None or not self._running.is_started:

@@ -13,7 +13,9 @@ OPENAI = (
     "/v1/agents", "/v1/assistants", "/v1/audio", "/v1/batches", "/v1/chat/completions", "/v1/chatkit", "/v1/containers",
     "/v1/content_provenance_checks", "/v1/decisions", "/v1/edits", "/v1/engines", "/v1/evals", "/v1/files",
     "/v1/fine_tuning", "/v1/fine-tunes", "/v1/images", "/v1/live", "/v1/moderations", "/v1/organization",
-    "/v1/projects", "/v1/realtime", "/v1/safety", "/v1/skills", "/v1/threads", "/v1/uploads", "/v1/vaults",
+    "/v1/projects", "/v1/realtime/calls", "/v1/realtime/client_secrets", "/v1/realtime/sessions",
+    "/v1/realtime/transcription_sessions", "/v1/realtime/translations", "/v1/safety", "/v1/skills", "/v1/threads",
+    "/v1/uploads", "/v1/vaults",
     "/v1/vector_stores", "/v1/videos", "/v1/webhook_endpoints", "/v1/webhook_event_types",
 )  # fmt: skip
 ANTHROPIC = (

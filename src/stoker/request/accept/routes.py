@@ -30,6 +30,7 @@ class RouteKind(Enum):
     RESPONSES = "responses"
     CONVERSATIONS = "conversations"
     COMPAT = "compat"
+    REALTIME = "realtime"
     IMAGE_OPTIONS = "image options"
     ROOT = "root"
 
@@ -73,6 +74,7 @@ _PLAIN = {
         path: Route(RouteKind.COMPAT, rest=path, methods=_GET)
         for path in ("/running", "/logs", "/logs/stream", "/models", "/models/sse", "/props")
     },
+    "/v1/realtime": Route(RouteKind.REALTIME, methods=_GET, has_side_effects=True),
     "/unload": Route(RouteKind.COMPAT, rest="/unload", methods=("GET",), has_side_effects=True),
     **{
         path: Route(RouteKind.COMPAT, rest=path, methods=("POST",), has_side_effects=True)

@@ -55,6 +55,8 @@ class ClientConnection(MovableConnection, Protocol):
 
     def on_replied(self, wire: Wire) -> None: ...
 
+    def begin_tunnel(self, receive: Callable[[bytes], None]) -> None: ...
+
 
 class Wire:
     """One request, and its reply, which is written straight to the socket. All methods return at once; writing to a
@@ -84,6 +86,7 @@ class Wire:
         "is_whole",
         "keeps_alive",
         "method",
+        "offers_websocket",
         "on_lost",
         "on_resume",
         "path",
@@ -132,6 +135,8 @@ class Wire:
         self.is_finished = False
         self.is_lost = False
         self.keeps_alive = keeps_alive
+        self.offers_websocket = False
+        """The client waits for a 101, and what follows the head is no request. Any other reply is the last one."""
         self.on_lost: Callable[[], None] | None = None
         self.on_resume: Callable[[], None] | None = None
         self._is_raw = False
@@ -285,6 +290,25 @@ class Wire:
             else:
                 self._transport.write(b"0\r\n\r\n")
         self._complete()
+
+    def expect_tunnel(self) -> None:
+        """The head offers WebSocket."""
+        self.offers_websocket, self.keeps_alive = True, False
+
+    def switch_protocols(
+        self, headers: Iterable[tuple[bytes, bytes]], receive: Callable[[bytes], None], resume: Callable[[], None]
+    ) -> None:
+        """Answer 101: from now on `write` sends bytes as they are, `receive` gets what the client sends, `resume` is
+        called when a slow client reads again.
+        """
+        self.is_started = self._is_raw = True
+        self.on_resume = resume
+        parts = [STATUS_LINES[101]]
+        for name, value in headers:
+            parts += (name, b": ", value, b"\r\n")
+        if not self.is_lost:
+            self._transport.write(b"".join((*parts, b"\r\n")))
+            self._connection.begin_tunnel(receive)
 
     def reply(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
         """Write a complete reply."""

@@ -33,7 +33,7 @@ _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9_.:-]{0,63})([ \t][^<>\n]{0,300})?(/
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
-class Heard(NamedTuple):
+class UserTurn(NamedTuple):
     """`requests`: what the person asked for, newest first; more than one only if the turn is a summary."""
 
     requests: tuple[str, ...] = ()
@@ -71,27 +71,27 @@ class _Text(NamedTuple):
     unclosed: list[_Open]
 
 
-def heard(texts: Iterable[str]) -> Heard:
+def read_user_turn(texts: Iterable[str]) -> UserTurn:
     """Reads the texts of one turn."""
     texts = list(texts)
     if len(texts) == 1 and is_bare(texts[0]):
-        return Heard((texts[0],) if texts[0].strip() else ())
+        return UserTurn((texts[0],) if texts[0].strip() else ())
     parts = [_envelopes(text) for text in texts]
     if any(harness.RESULT.match(part.text.lstrip()) for part in parts):
-        return Heard(_joined(_inside(parts, Tag.SPOKEN)), has_results=True)
+        return UserTurn(_joined(_inside(parts, Tag.SPOKEN)), has_results=True)
     told = _inside(parts, Tag.SUMMARY)
     plain = [_unquoted(_plain(_without(part, True))) for part in parts]
     if len(" ".join(plain).split(maxsplit=FEW_WORDS)) < FEW_WORDS and _has_likely(parts):
         plain = [_unquoted(_plain(_without(part, False))) for part in parts]
     if any(text.startswith(harness.RESET) for text in plain):
-        return Heard(is_reset=True)
+        return UserTurn(is_reset=True)
     if any(text.startswith(harness.RECAP) for text in plain):
-        return Heard(is_recap=True)
+        return UserTurn(is_recap=True)
     told += [text for text in plain if text.startswith(harness.SUMMARIES)]
     said = [text for text in plain if not text.startswith(harness.SUMMARIES)]
     if told:
-        return Heard((*_joined(said), *requests_in(told)), is_summary=True)
-    return Heard(_joined(said))
+        return UserTurn((*_joined(said), *requests_in(told)), is_summary=True)
+    return UserTurn(_joined(said))
 
 
 def is_bare(text: str) -> bool:

@@ -14,7 +14,7 @@ import msgspec
 from stoker.domain.dialect import Dialect
 from stoker.domain.task import MAX_SYSTEM_WORDS, MAX_TEXT, Outline
 from stoker.request.codec import harness
-from stoker.request.codec.envelopes import heard, is_bare
+from stoker.request.codec.envelopes import is_bare, read_user_turn
 from stoker.request.codec.summaries import requests_in
 from stoker.request.codec.toolbox import Toolbox, toolbox
 from stoker.request.codec.turn_content import decoded, first, shortened_text, turn_content
@@ -143,7 +143,7 @@ def _odd_turns(raw: msgspec.Raw) -> list[_Turn]:
 
 def _plain(fields: _Body) -> _Talk:
     one = turn_content(fields.input or fields.prompt)
-    found = heard([shortened_text(text) for text in one.texts])
+    found = read_user_turn([shortened_text(text) for text in one.texts])
     requests = tuple(map(_cut, found.requests))
     return _Talk(requests, found.is_summary and not requests, one.images)
 
@@ -181,7 +181,7 @@ def _talk(turns: list[_Turn]) -> _Talk:
             has_results = has_results or one.results > 0
         if not one.texts:
             continue  # 1
-        found = heard(map(shortened_text, one.texts))
+        found = read_user_turn(map(shortened_text, one.texts))
         has_results = has_results or (not requests and found.has_results)
         if found.is_recap:
             recap = requests_in(map(shortened_text, turn_content(models).texts))

@@ -114,7 +114,7 @@ def closely(text: str, head: int, tail: int) -> str:
     found = between(text, head, tail)
     begin, end = text[:head], text[-tail:]
     if found.machine and found.sentences:
-        begin, end = found.said(begin), found.said(end)
+        begin, end = found.by_person(begin), found.by_person(end)
     return "\n".join((begin, *found.sentences, end))
 
 

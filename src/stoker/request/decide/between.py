@@ -49,19 +49,19 @@ _HOLDS_ASK = re.compile("|".join(dict.fromkeys(" ".join(WITHOUT_BLANKS.values())
 _NONE_ALIKE: Counter[str] = Counter()
 
 
-class Found(NamedTuple):
+class AskingSentences(NamedTuple):
     """`sentences`: at most MOST_ASKED, in their order; `machine`: what surrounds them is machine output."""
 
     sentences: tuple[str, ...]
     machine: bool
     alike: Counter[str]
 
-    def said(self, part: str) -> str:
+    def by_person(self, part: str) -> str:
         """The lines of `part`, a part of the text outside these sentences, that a person wrote."""
         return "\n".join(_sentences(_unlike(_SAID.findall(f"\n{part}"), self.alike)))
 
 
-def between(text: str, head: int, tail: int) -> Found:
+def between(text: str, head: int, tail: int) -> AskingSentences:
     """The sentences that ask for something, between the first `head` and the last `tail` characters."""
     part = f"\n{_from_sentence(text[_line_at(text, head) : -tail])}"
     lines = _SAID.findall(part)
@@ -70,7 +70,7 @@ def between(text: str, head: int, tail: int) -> Found:
     said = _unlike(lines, alike)
     is_machine = _is_machine(part, len(said))
     found = _sentences(said) if is_machine else _asking(said)
-    return Found(tuple([_bounded(sentence) for sentence in islice(found, MOST_ASKED)]), is_machine, alike)
+    return AskingSentences(tuple([_bounded(sentence) for sentence in islice(found, MOST_ASKED)]), is_machine, alike)
 
 
 def _bounded(sentence: str) -> str:

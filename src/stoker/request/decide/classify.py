@@ -18,7 +18,7 @@ import msgspec
 from stoker.domain.task import DEFAULT, HIGH_RISK, UNKNOWN, ClassSource, Outline, Task
 from stoker.request.decide.asks import Reading, read
 from stoker.request.decide.continuing import MOST_CHARACTERS, Continues, continues
-from stoker.request.decide.conversation import Own, is_of_work, starts_task
+from stoker.request.decide.conversation import SingleRequest, is_of_work, starts_task
 from stoker.request.decide.features import features, form
 from stoker.request.decide.weights import Weights
 
@@ -175,7 +175,7 @@ class Classifier:
 
     def _starts(self, seen: _Seen, other: int, sure: float, risk: float, outline: Outline) -> bool:
         """`other`: index of the likeliest class that is not high-risk; `sure`: its probability."""
-        own = Own(self._weights.classes[other], sure, risk, seen.words, seen.is_of_work)
+        own = SingleRequest(self._weights.classes[other], sure, risk, seen.words, seen.is_of_work)
         return starts_task(own, outline.changes_files)
 
     def _without_request(self, outline: Outline, notes: tuple[str, ...]) -> Task:

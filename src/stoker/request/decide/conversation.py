@@ -37,7 +37,7 @@ OF_WORK = words(
 """Words that most likely belong to the current task."""
 
 
-class Own(NamedTuple):
+class SingleRequest(NamedTuple):
     """The classification of one request by itself."""
 
     name: str
@@ -52,7 +52,7 @@ def is_of_work(reading: Reading) -> bool:
     return bool(reading.shapes) or reading.paths > 0 or not OF_WORK.isdisjoint(reading.words)
 
 
-def starts_task(own: Own, changes_files: bool) -> bool:
+def starts_task(own: SingleRequest, changes_files: bool) -> bool:
     if own.risk >= MAY_BE_RISKY:
         return False
     if own.name in APART:

@@ -13,7 +13,7 @@ eviction_time  may these residents be stopped now, and if not, when
 places         which replica of a serve a request joins, where one is started, and when one more
 replica_steps  what the decision function does for serves with several places
 transitions    the elementary steps by which serves and swaps change
-reconcile      the one decision function, in seven numbered steps
+reconcile      the one decision function, in numbered steps
 scheduler      the inputs: each changes one thing, then calls `reconcile`
 refusals       the errors for requests that cannot wait, or have waited too long
 

@@ -48,7 +48,7 @@ class Reconciler(ReplicaSteps):
     closing = False
 
     def reconcile(self, now: float) -> list[Command]:
-        """The decision function. The module's docstring has its seven steps."""
+        """The decision function. The module's docstring has its numbered steps."""
         commands: list[Command] = []
         times: list[float] = []
         for state in self.serves.values():

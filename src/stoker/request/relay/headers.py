@@ -50,6 +50,20 @@ def request_head(
     return b"".join(parts)
 
 
+def tunnel_head(path: str, target: Target, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """The head of the request that opens a WebSocket session at a serve. `headers`: those of the handshake."""
+    parts = [b"GET %b%b HTTP/1.1\r\nhost: %b:%d\r\n" % (
+        target.base_path.encode(), path.encode(), target.host.encode(), target.port,
+    )]  # fmt: skip
+    for name, value in headers:
+        parts += (name, b": ", value, b"\r\n")
+    if target.key is not None:
+        bearer = b"x-api-key: %b\r\n" if target.key_header == "x-api-key" else b"authorization: Bearer %b\r\n"
+        parts.append(bearer % target.key.encode())
+    parts.append(b"\r\n")
+    return b"".join(parts)
+
+
 def reply_headers(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """The headers of the serve's reply that the client gets."""
     return [header for header in _end_to_end(headers, _NOT_RETURNED) if not header[0].startswith(_OURS)]

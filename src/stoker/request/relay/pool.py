@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import defaultdict, deque
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from typing import Protocol, TypeVar
 
 import httptools
 
 from stoker.domain.errors import UpstreamError
 from stoker.domain.lease import Target
 from stoker.request.outbox import Outbox
+from stoker.request.relay.tunnel import Tunnel
 
 MAX_IDLE = 64
 """Idle connections kept per serve."""
@@ -20,6 +21,7 @@ MAX_HEAD = 64 * 1024
 LARGE = 64 * 1024
 """Bytes from which a body is written without copying it behind its head, and from which a read is large."""
 CONNECT_TIMEOUT = 5.0
+Connection = TypeVar("Connection", bound=asyncio.BaseProtocol)
 _LENGTHS = (b"content-length", b"transfer-encoding")
 
 
@@ -273,14 +275,23 @@ class ConnectionPool:
 
     async def open(self, target: Target) -> UpstreamConnection:
         """A new connection. Raises UpstreamError if there is none within five seconds. On cancel nothing stays open."""
-        loop = asyncio.get_running_loop()
         origin = (target.host, target.port)
+        connection = await self._connect(target, lambda: UpstreamConnection(self, origin))
+        self.opened += 1
+        return connection
+
+    async def open_tunnel(self, target: Target, silence: float) -> Tunnel:
+        """A connection for one session, which is never kept. Raises and cancels as `open`."""
+        return await self._connect(target, lambda: Tunnel(self.loop, silence))
+
+    async def _connect(self, target: Target, protocol: Callable[[], Connection]) -> Connection:
+        loop = asyncio.get_running_loop()
         try:
             if target.tls and target.ca_file not in self._tls:
                 self._tls[target.ca_file] = ssl.create_default_context(cafile=target.ca_file or None)
             async with asyncio.timeout(CONNECT_TIMEOUT):
                 _, connection = await loop.create_connection(
-                    lambda: UpstreamConnection(self, origin),
+                    protocol,
                     target.address or target.host,
                     target.port,
                     ssl=self._tls[target.ca_file] if target.tls else None,
@@ -290,7 +301,6 @@ class ConnectionPool:
             why = str(error) or f"no answer within {CONNECT_TIMEOUT:g} s"
             text = f"the serve at {target.host}:{target.port} cannot be reached: {why}"
             raise UpstreamError(text, code="unreachable") from error
-        self.opened += 1
         return connection
 
     def keep(self, connection: UpstreamConnection, origin: tuple[str, int]) -> None:

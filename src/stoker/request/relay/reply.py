@@ -100,6 +100,15 @@ class Reply(msgspec.Struct, eq=False):
         request_id = (b"x-request-id", self.request_id.encode())
         self.wire.start(status, [*headers, *self.headers.items(), request_id])
 
+    def begin_tunnel(
+        self, headers: list[tuple[bytes, bytes]], switch: Callable[[Iterable[tuple[bytes, bytes]]], None]
+    ) -> None:
+        """Answer 101 by `switch`. What follows is no reply: `finish` and `fail` close the connection."""
+        self._disarm()
+        self.is_committed = True
+        self.status = 101
+        switch([*headers, *self.headers.items(), (b"x-request-id", self.request_id.encode())])
+
     def begin(self) -> None:
         """The serve's own bytes follow: stop the pings."""
         self._disarm()

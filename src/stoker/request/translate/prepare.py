@@ -5,6 +5,7 @@ billing      removes the block that differs with each request, for local models
 results      gives every call a result in the user's next turn, and turns results without a call into text
 system       keeps system turns in mid-conversation where they are: as turns, or as text of the user
 images       refuses image URLs that the target must not fetch
+prefill      drops the wish to continue the last turn, for targets that refuse that
 user         makes the user's id one that OpenAI accepts
 names, ids   makes names and ids acceptable to the target
 """
@@ -44,7 +45,7 @@ _USER_LENGTH = 64
 _NO_RESULT = "(no result: the call was not answered)"
 
 
-class Fit(NamedTuple):
+class PassContext(NamedTuple):
     """What the passes work with: the serve's capabilities, the signer of thinking, and the record of losses."""
 
     traits: Capabilities
@@ -52,20 +53,20 @@ class Fit(NamedTuple):
     losses: Losses
 
 
-Pass = Callable[[Prompt, Fit], Prompt]
+Pass = Callable[[Prompt, PassContext], Prompt]
 
 
-def prepare(prompt: Prompt, fit: Fit) -> tuple[Prompt, dict[str, str]]:
+def prepare(prompt: Prompt, context: PassContext) -> tuple[Prompt, dict[str, str]]:
     """The prompt as the serve accepts it, and the tools' original names by their new ones. Raises ClientError 400."""
     for one in PASSES:
-        prompt = one(prompt, fit)
-    return names(prompt, fit)
+        prompt = one(prompt, context)
+    return names(prompt, context)
 
 
 # -- thinking -----------------------------------------------------------------------------------------------------
 
 
-def thinking(prompt: Prompt, fit: Fit) -> Prompt:
+def thinking(prompt: Prompt, context: PassContext) -> Prompt:
     """1. Stoker's own seal is opened  2. Stoker's own signature must fit its text  3. Anthropic accepts only its own
     4. for Messages of other makers Stoker signs all thinking  5. for other dialects a signature means nothing
     """
@@ -73,14 +74,14 @@ def thinking(prompt: Prompt, fit: Fit) -> Prompt:
         return prompt
     turns = []
     for turn in prompt.turns:
-        found = (_thought(block, prompt, fit) if isinstance(block, Thinking | Redacted) else block
+        found = (_thought(block, prompt, context) if isinstance(block, Thinking | Redacted) else block
                  for block in turn.blocks)  # fmt: skip
         turns.append(Turn(turn.role, [block for block in found if block is not None]))
     return replace(prompt, turns=turns)
 
 
-def _thought(block: Thinking | Redacted, prompt: Prompt, fit: Fit) -> Block | None:
-    traits, signer, losses = fit
+def _thought(block: Thinking | Redacted, prompt: Prompt, context: PassContext) -> Block | None:
+    traits, signer, losses = context
     if isinstance(block, Thinking) and block.signature.startswith(OURS):
         opened = signer.open(block.signature)
         if opened is not None:
@@ -118,8 +119,8 @@ def _unsealed(opened: dict[str, str]) -> Thinking | Redacted:
 # -- turns --------------------------------------------------------------------------------------------------------
 
 
-def billing(prompt: Prompt, fit: Fit) -> Prompt:
-    if not fit.traits.local:
+def billing(prompt: Prompt, context: PassContext) -> Prompt:
+    if not context.traits.local:
         return prompt
     turns = []
     for turn in prompt.turns:
@@ -137,7 +138,7 @@ def unbilled(text: str) -> str:
     return text.partition("\n")[2].lstrip("\n") if text.startswith(BILLING) else text
 
 
-def results(prompt: Prompt, fit: Fit) -> Prompt:
+def results(prompt: Prompt, context: PassContext) -> Prompt:
     """1. calls whose next user turn has no result for them get one that says so
     2. a result whose call is not in the turn before becomes text
     3. a system turn between calls and their results is moved behind the results
@@ -151,13 +152,13 @@ def results(prompt: Prompt, fit: Fit) -> Prompt:
             held.append(turn)  # 3
             continue
         if turn.role is Role.USER:
-            turns += (_answered(turn, wanted, fit.losses), *held)
+            turns += (_answered(turn, wanted, context.losses), *held)
         else:
-            turns += (*_unanswered(wanted, fit.losses), *held, turn)
+            turns += (*_unanswered(wanted, context.losses), *held, turn)
         held = []
         wanted = [block for block in turn.blocks if isinstance(block, ToolCall)] if turn.role is Role.ASSISTANT else []
     if wanted:
-        turns += (*_unanswered(wanted, fit.losses), *held)
+        turns += (*_unanswered(wanted, context.losses), *held)
         continues = False
     return replace(prompt, turns=turns, continues=continues)
 
@@ -200,7 +201,7 @@ def _as_text(result: ToolResult) -> list[Block]:
     return [head, *result.content]
 
 
-def system(prompt: Prompt, fit: Fit) -> Prompt:
+def system(prompt: Prompt, context: PassContext) -> Prompt:
     """What becomes of a system turn:
 
     1. at the beginning of the conversation it stays; all of these become one turn if the template allows only one
@@ -212,9 +213,9 @@ def system(prompt: Prompt, fit: Fit) -> Prompt:
     It is never moved to the front: that would change the beginning of the prompt each time, and miss the prefix cache.
     Consecutive turns of the user are joined.
     """
-    if not fit.traits.local:
+    if not context.traits.local:
         return prompt
-    keeps = fit.traits.system_turns == "keep"
+    keeps = context.traits.system_turns == "keep"
     turns: list[Turn] = []
     joined: ToolResult | None = None
     is_opening = True
@@ -223,7 +224,7 @@ def system(prompt: Prompt, fit: Fit) -> Prompt:
         role = turn.role
         is_opening = is_opening and role is Role.SYSTEM
         if role is Role.SYSTEM and not is_opening and (not keeps or (last is not None and last.role is Role.USER)):
-            fit.losses.add("system_turn")
+            context.losses.add("system_turn")
             role = Role.USER
         if last is None or role is not last.role or role is Role.ASSISTANT or (role is Role.SYSTEM and keeps):
             turns.append(Turn(role, [*turn.blocks]))  # 3, 4
@@ -241,9 +242,9 @@ def system(prompt: Prompt, fit: Fit) -> Prompt:
 # -- images, names, ids ---------------------------------------------------------------------------------------------
 
 
-def images(prompt: Prompt, fit: Fit) -> Prompt:
+def images(prompt: Prompt, context: PassContext) -> Prompt:
     """Raises ClientError 400 `image_url_refused`."""
-    if fit.traits.takes_image_urls:
+    if context.traits.takes_image_urls:
         return prompt
     for turn in prompt.turns:
         for block in _flat(turn.blocks):
@@ -265,8 +266,8 @@ def _flat(blocks: list[Block]) -> list[Block]:
     return [inner for block in blocks for inner in (block.content if isinstance(block, ToolResult) else (block,))]
 
 
-def ids(prompt: Prompt, fit: Fit) -> Prompt:
-    if fit.traits.tool_ids != "short":
+def ids(prompt: Prompt, context: PassContext) -> Prompt:
+    if context.traits.tool_ids != "short":
         return prompt
     turns = []
     for turn in prompt.turns:
@@ -276,16 +277,16 @@ def ids(prompt: Prompt, fit: Fit) -> Prompt:
     return replace(prompt, turns=turns)
 
 
-def prefill(prompt: Prompt, fit: Fit) -> Prompt:
-    if prompt.continues and fit.traits.prefill == "refuse":
-        fit.losses.add("prefill")
+def prefill(prompt: Prompt, context: PassContext) -> Prompt:
+    if prompt.continues and context.traits.prefill == "refuse":
+        context.losses.add("prefill")
         return replace(prompt, continues=False)
     return prompt
 
 
-def names(prompt: Prompt, fit: Fit) -> tuple[Prompt, dict[str, str]]:
+def names(prompt: Prompt, context: PassContext) -> tuple[Prompt, dict[str, str]]:
     """Shortens names that the target does not accept. The second value maps the new names to the original ones."""
-    length = fit.traits.name_length
+    length = context.traits.name_length
     used = {tool.name for tool in prompt.tools}
     used |= {block.name for turn in prompt.turns for block in turn.blocks if isinstance(block, ToolCall)}
     shorter = {name: short for name in used if (short := short_name(name, length)) != name}
@@ -304,12 +305,17 @@ def names(prompt: Prompt, fit: Fit) -> tuple[Prompt, dict[str, str]]:
     return replace(prompt, tools=tools, turns=turns, tool_choice=choice), {v: k for k, v in shorter.items()}
 
 
-def user(prompt: Prompt, fit: Fit) -> Prompt:
+def user(prompt: Prompt, context: PassContext) -> Prompt:
     """Makes the user's id one that OpenAI accepts: a long one (Claude Code's has about 200 letters) becomes its hash,
     which still tells users apart (https://github.com/maximhq/bifrost/pull/1000).
     """
     id = prompt.settings.get("user")
-    if fit.traits.local or fit.traits.dialect is Dialect.MESSAGES or not isinstance(id, str) or len(id) <= _USER_LENGTH:
+    if (
+        context.traits.local
+        or context.traits.dialect is Dialect.MESSAGES
+        or not isinstance(id, str)
+        or len(id) <= _USER_LENGTH
+    ):
         return prompt
     short = hashlib.sha256(id.encode("utf-8", "replace")).hexdigest()
     return replace(prompt, settings={**prompt.settings, "user": short})

@@ -57,7 +57,7 @@ from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.request.translate.ollama.read_generate import read_generate
 from stoker.request.translate.ollama.read_prompt import read_prompt as read_ollama_chat
 from stoker.request.translate.ollama.write_answer import OllamaAnswerWriter as OllamaWriter
-from stoker.request.translate.prepare import Fit, prepare
+from stoker.request.translate.prepare import PassContext, prepare
 from stoker.request.translate.responses.read_answer import ResponsesAnswerReader as ResponsesReader
 from stoker.request.translate.responses.read_prompt import read_prompt as read_responses
 from stoker.request.translate.responses.write_answer import ResponsesAnswerWriter as ResponsesWriter
@@ -118,7 +118,7 @@ def write_prompt(prompt: Prompt, read_losses: Losses, traits: Capabilities, sign
     """
     losses = Losses()
     losses.codes.update(read_losses.codes)
-    fitted, names = prepare(prompt, Fit(traits, signer, losses))
+    fitted, names = prepare(prompt, PassContext(traits, signer, losses))
     document = WRITE_PROMPT[traits.dialect](fitted, traits, losses)
     if traits.strict:
         losses.refuse()

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from stoker.testing.dialects.terms import Stream, Terms, data
+from stoker.testing.dialects.reply_facts import ReplyFacts, Stream, data
 from stoker.testing.script.ask import ScriptedRequest
 
 FINGERPRINT = "scripted"
@@ -24,44 +24,44 @@ class OpenAI:
 class Chat(OpenAI):
     """`/v1/chat/completions`."""
 
-    def whole(self, ask: ScriptedRequest, terms: Terms) -> dict[str, Any]:
-        message = {"role": "assistant", "content": terms.whole(), "refusal": None}
-        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(terms)}
-        return frame("chatcmpl", "chat.completion", terms) | {"choices": [choice]} | _usage(terms)
+    def whole(self, ask: ScriptedRequest, facts: ReplyFacts) -> dict[str, Any]:
+        message = {"role": "assistant", "content": facts.whole(), "refusal": None}
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(facts)}
+        return frame("chatcmpl", "chat.completion", facts) | {"choices": [choice]} | _usage(facts)
 
-    def stream(self, ask: ScriptedRequest, terms: Terms) -> Stream:
-        start = frame("chatcmpl", "chat.completion.chunk", terms)
+    def stream(self, ask: ScriptedRequest, facts: ReplyFacts) -> Stream:
+        start = frame("chatcmpl", "chat.completion.chunk", facts)
         usual = start | ({"usage": None} if ask.include_usage else {})
         opening = data(usual | {"choices": [chunk({"role": "assistant", "content": ""})]})
-        finish = data(usual | {"choices": [chunk({}, _finish(terms))]})
+        finish = data(usual | {"choices": [chunk({}, _finish(facts))]})
         error = data(self.refuse(500, "scripted failure"))
-        closing = [finish, *_last_usage(ask, start, terms), b"data: [DONE]\n\n"]
-        return Stream([opening], _head(usual), terms.pieces(_chat_piece), closing, error)
+        closing = [finish, *_last_usage(ask, start, facts), b"data: [DONE]\n\n"]
+        return Stream([opening], _head(usual), facts.pieces(_chat_piece), closing, error)
 
 
 class Completions(OpenAI):
     """`/v1/completions`."""
 
-    def whole(self, ask: ScriptedRequest, terms: Terms) -> dict[str, Any]:
-        start = frame("cmpl", "text_completion", terms)
-        return start | {"choices": [_text(terms.whole(), _finish(terms))]} | _usage(terms)
+    def whole(self, ask: ScriptedRequest, facts: ReplyFacts) -> dict[str, Any]:
+        start = frame("cmpl", "text_completion", facts)
+        return start | {"choices": [_text(facts.whole(), _finish(facts))]} | _usage(facts)
 
-    def stream(self, ask: ScriptedRequest, terms: Terms) -> Stream:
-        start = frame("cmpl", "text_completion", terms)
+    def stream(self, ask: ScriptedRequest, facts: ReplyFacts) -> Stream:
+        start = frame("cmpl", "text_completion", facts)
         usual = start | ({"usage": None} if ask.include_usage else {})
-        finish = data(usual | {"choices": [_text("", _finish(terms))]})
+        finish = data(usual | {"choices": [_text("", _finish(facts))]})
         error = data(self.refuse(500, "scripted failure"))
-        closing = [finish, *_last_usage(ask, start, terms), b"data: [DONE]\n\n"]
-        return Stream([], _head(usual), terms.pieces(_text_piece), closing, error)
+        closing = [finish, *_last_usage(ask, start, facts), b"data: [DONE]\n\n"]
+        return Stream([], _head(usual), facts.pieces(_text_piece), closing, error)
 
 
-def frame(prefix: str, kind: str, terms: Terms) -> dict[str, Any]:
+def frame(prefix: str, kind: str, facts: ReplyFacts) -> dict[str, Any]:
     """What all chunks of a reply have in common."""
     return {
-        "id": f"{prefix}-{terms.number}",
+        "id": f"{prefix}-{facts.number}",
         "object": kind,
-        "created": terms.created,
-        "model": terms.model,
+        "created": facts.created,
+        "model": facts.model,
         "system_fingerprint": FINGERPRINT,
     }
 
@@ -88,21 +88,21 @@ def _text(text: str, finish: str | None = None) -> dict[str, Any]:
     return {"index": 0, "text": text, "logprobs": None, "finish_reason": finish}
 
 
-def _finish(terms: Terms) -> str:
-    return "length" if terms.is_cut else "stop"
+def _finish(facts: ReplyFacts) -> str:
+    return "length" if facts.is_cut else "stop"
 
 
-def _last_usage(ask: ScriptedRequest, start: dict[str, Any], terms: Terms) -> list[bytes]:
-    return [data(start | {"choices": []} | _usage(terms))] if ask.include_usage and terms.usage else []
+def _last_usage(ask: ScriptedRequest, start: dict[str, Any], facts: ReplyFacts) -> list[bytes]:
+    return [data(start | {"choices": []} | _usage(facts))] if ask.include_usage and facts.usage else []
 
 
-def _usage(terms: Terms) -> dict[str, Any]:
-    if not terms.usage:
+def _usage(facts: ReplyFacts) -> dict[str, Any]:
+    if not facts.usage:
         return {}
     usage = {
-        "prompt_tokens": terms.prompt,
-        "completion_tokens": terms.completion,
-        "total_tokens": terms.prompt + terms.completion,
-        "prompt_tokens_details": {"cached_tokens": terms.cached},
+        "prompt_tokens": facts.prompt,
+        "completion_tokens": facts.completion,
+        "total_tokens": facts.prompt + facts.completion,
+        "prompt_tokens_details": {"cached_tokens": facts.cached},
     }
     return {"usage": usage}

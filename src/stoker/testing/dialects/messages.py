@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stoker.testing.dialects.terms import Stream, Terms, named
+from stoker.testing.dialects.reply_facts import ReplyFacts, Stream, named
 from stoker.testing.script.ask import ScriptedRequest
 
 _TYPES = {
@@ -30,23 +30,23 @@ class Anthropic:
 class Messages(Anthropic):
     """`/v1/messages`. Its `input_tokens` are those that were not cached."""
 
-    def whole(self, ask: ScriptedRequest, terms: Terms) -> dict[str, Any]:
-        content = [{"type": "text", "text": terms.whole()}] if terms.tokens else []
-        return envelope(terms, content, _stop(terms), terms.completion)
+    def whole(self, ask: ScriptedRequest, facts: ReplyFacts) -> dict[str, Any]:
+        content = [{"type": "text", "text": facts.whole()}] if facts.tokens else []
+        return envelope(facts, content, _stop(facts), facts.completion)
 
-    def stream(self, ask: ScriptedRequest, terms: Terms) -> Stream:
-        start = {"type": "message_start", "message": envelope(terms, [], None, min(1, terms.completion))}
+    def stream(self, ask: ScriptedRequest, facts: ReplyFacts) -> Stream:
+        start = {"type": "message_start", "message": envelope(facts, [], None, min(1, facts.completion))}
         block = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
         delta: dict[str, Any] = {
             "type": "message_delta",
-            "delta": {"stop_reason": _stop(terms), "stop_sequence": None},
-            "usage": {"output_tokens": terms.completion if terms.usage else 0},
+            "delta": {"stop_reason": _stop(facts), "stop_sequence": None},
+            "usage": {"output_tokens": facts.completion if facts.usage else 0},
         }
         closing = [{"type": "content_block_stop", "index": 0}, delta, {"type": "message_stop"}]
         return Stream(
             [named(start), named(block), named({"type": "ping"})],
             b"",
-            terms.pieces(_piece),
+            facts.pieces(_piece),
             [named(event) for event in closing],
             named(self.refuse(500, "scripted failure")),
         )
@@ -55,28 +55,28 @@ class Messages(Anthropic):
 class Count(Anthropic):
     """`/v1/messages/count_tokens`."""
 
-    def whole(self, ask: ScriptedRequest, terms: Terms) -> dict[str, Any]:
-        return {"input_tokens": terms.prompt}
+    def whole(self, ask: ScriptedRequest, facts: ReplyFacts) -> dict[str, Any]:
+        return {"input_tokens": facts.prompt}
 
 
-def envelope(terms: Terms, content: list[Any], stop: str | None, output: int) -> dict[str, Any]:
+def envelope(facts: ReplyFacts, content: list[Any], stop: str | None, output: int) -> dict[str, Any]:
     """The message object."""
     usage = {
-        "input_tokens": terms.prompt - terms.cached,
+        "input_tokens": facts.prompt - facts.cached,
         "output_tokens": output,
         "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": terms.cached,
+        "cache_read_input_tokens": facts.cached,
     }
     return {
-        "id": f"msg_{terms.number}",
+        "id": f"msg_{facts.number}",
         "type": "message",
         "role": "assistant",
-        "model": terms.model,
+        "model": facts.model,
         "content": content,
         "stop_reason": stop,
         "stop_sequence": None,
         # the dialect's own types want the field: a server that reports no usage reports zeros
-        "usage": usage if terms.usage else dict.fromkeys(usage, 0),
+        "usage": usage if facts.usage else dict.fromkeys(usage, 0),
     }
 
 
@@ -84,5 +84,5 @@ def _piece(at: int, word: str) -> bytes:
     return named({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": word}})
 
 
-def _stop(terms: Terms) -> str:
-    return "max_tokens" if terms.is_cut else "end_turn"
+def _stop(facts: ReplyFacts) -> str:
+    return "max_tokens" if facts.is_cut else "end_turn"

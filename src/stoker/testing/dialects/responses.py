@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from stoker.testing.dialects.chat import OpenAI
-from stoker.testing.dialects.terms import Stream, Terms, named
+from stoker.testing.dialects.reply_facts import ReplyFacts, Stream, named
 from stoker.testing.script.ask import ScriptedRequest
 
 _OPENING = 4
@@ -16,18 +16,18 @@ _OPENING = 4
 class Responses(OpenAI):
     """`/v1/responses`."""
 
-    def whole(self, ask: ScriptedRequest, terms: Terms) -> dict[str, Any]:
-        return envelope(terms, _end(terms), [_item(terms, _end(terms), terms.whole())])
+    def whole(self, ask: ScriptedRequest, facts: ReplyFacts) -> dict[str, Any]:
+        return envelope(facts, _end(facts), [_item(facts, _end(facts), facts.whole())])
 
-    def stream(self, ask: ScriptedRequest, terms: Terms) -> Stream:
-        text = "" if terms.text is None else terms.whole()  # an endless text is not repeated in the closing events
-        place = {"item_id": f"msg_{terms.number}", "output_index": 0, "content_index": 0}
-        done = _item(terms, _end(terms), text)
-        started = envelope(terms, "in_progress", [])
+    def stream(self, ask: ScriptedRequest, facts: ReplyFacts) -> Stream:
+        text = "" if facts.text is None else facts.whole()  # an endless text is not repeated in the closing events
+        place = {"item_id": f"msg_{facts.number}", "output_index": 0, "content_index": 0}
+        done = _item(facts, _end(facts), text)
+        started = envelope(facts, "in_progress", [])
         opening: list[dict[str, Any]] = [
             {"type": "response.created", "response": started},
             {"type": "response.in_progress", "response": started},
-            {"type": "response.output_item.added", "output_index": 0, "item": _item(terms, "in_progress", None)},
+            {"type": "response.output_item.added", "output_index": 0, "item": _item(facts, "in_progress", None)},
             {"type": "response.content_part.added", **place, "part": _part("")},
         ]
         closing: list[dict[str, Any]] = [
@@ -35,20 +35,20 @@ class Responses(OpenAI):
             {"type": "response.content_part.done", **place, "part": _part(text)},
             {"type": "response.output_item.done", "output_index": 0, "item": done},
             {
-                "type": f"response.{_end(terms)}",
-                "response": envelope(terms, _end(terms), [done]),
+                "type": f"response.{_end(facts)}",
+                "response": envelope(facts, _end(facts), [done]),
             },
         ]
         # an error takes the number of the last closing event: whatever came before it, numbers only rise
-        last = _OPENING + terms.tokens + len(closing) - 1
+        last = _OPENING + facts.tokens + len(closing) - 1
         error = {"type": "error", "code": "server_error", "message": "scripted failure", "param": None}
         kind = "response.output_text.delta"
         head = b"event: %b\ndata: %b," % (kind.encode(), orjson.dumps({"type": kind, **place})[:-1])
         return Stream(
             [named(event | {"sequence_number": at}) for at, event in enumerate(opening)],
             head,
-            terms.pieces(_piece),
-            [named(event | {"sequence_number": _OPENING + terms.tokens + at}) for at, event in enumerate(closing)],
+            facts.pieces(_piece),
+            [named(event | {"sequence_number": _OPENING + facts.tokens + at}) for at, event in enumerate(closing)],
             named(error | {"sequence_number": last}),
         )
 
@@ -59,34 +59,34 @@ def _piece(at: int, word: str) -> bytes:
     )
 
 
-def _end(terms: Terms) -> str:
-    return "incomplete" if terms.is_cut else "completed"
+def _end(facts: ReplyFacts) -> str:
+    return "incomplete" if facts.is_cut else "completed"
 
 
 def _part(text: str) -> dict[str, Any]:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def _item(terms: Terms, status: str, text: str | None) -> dict[str, Any]:
+def _item(facts: ReplyFacts, status: str, text: str | None) -> dict[str, Any]:
     content = [] if text is None else [_part(text)]
-    return {"type": "message", "id": f"msg_{terms.number}", "status": status, "role": "assistant", "content": content}
+    return {"type": "message", "id": f"msg_{facts.number}", "status": status, "role": "assistant", "content": content}
 
 
-def envelope(terms: Terms, status: str, output: list[Any]) -> dict[str, Any]:
+def envelope(facts: ReplyFacts, status: str, output: list[Any]) -> dict[str, Any]:
     """The response object."""
     usage = {
-        "input_tokens": terms.prompt,
-        "input_tokens_details": {"cached_tokens": terms.cached, "cache_write_tokens": 0},
-        "output_tokens": terms.completion,
+        "input_tokens": facts.prompt,
+        "input_tokens_details": {"cached_tokens": facts.cached, "cache_write_tokens": 0},
+        "output_tokens": facts.completion,
         "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": terms.prompt + terms.completion,
+        "total_tokens": facts.prompt + facts.completion,
     }
     return {
-        "id": f"resp_{terms.number}",
+        "id": f"resp_{facts.number}",
         "object": "response",
-        "created_at": terms.created,
+        "created_at": facts.created,
         "status": status,
-        "model": terms.model,
+        "model": facts.model,
         "output": output,
         "error": None,
         "incomplete_details": {"reason": "max_output_tokens"} if status == "incomplete" else None,
@@ -97,5 +97,5 @@ def envelope(terms: Terms, status: str, output: list[Any]) -> dict[str, Any]:
         "top_p": 1.0,
         "tool_choice": "auto",
         "tools": [],
-        "usage": usage if terms.usage and status != "in_progress" else None,
+        "usage": usage if facts.usage and status != "in_progress" else None,
     }

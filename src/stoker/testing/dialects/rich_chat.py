@@ -10,8 +10,8 @@ from typing import Any
 import orjson
 
 from stoker.testing.dialects.chat import OpenAI, chunk, frame
-from stoker.testing.dialects.telling import Telling, is_json, text_in
-from stoker.testing.dialects.terms import Stream, Terms, data
+from stoker.testing.dialects.reply_facts import ReplyFacts, Stream, data
+from stoker.testing.dialects.rich_reply import RichReply, is_json, text_in
 from stoker.testing.script.answers import ScriptedBlock, ScriptedCall, ScriptedRefusal, ScriptedText, ScriptedThinking
 from stoker.testing.script.ask import ScriptedRequest
 
@@ -28,10 +28,10 @@ _FINISH = {
 class RichChat(OpenAI):
     """This dialect has no signatures or redacted thinking: they are left out."""
 
-    def __init__(self, told: Telling) -> None:
-        self._told = told
+    def __init__(self, rich: RichReply) -> None:
+        self._told = rich
 
-    def whole(self, ask: ScriptedRequest, terms: Terms) -> dict[str, Any]:
+    def whole(self, ask: ScriptedRequest, facts: ReplyFacts) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": None, "refusal": None}
         for block in self._told.blocks:
             if not isinstance(block, ScriptedCall) and (field := self._field(block)):
@@ -39,11 +39,11 @@ class RichChat(OpenAI):
         if calls := [one for _, one in self._calls()]:
             message["tool_calls"] = [self._whole_call(*one) for one in calls]
         choice = {"index": 0, "message": message, "logprobs": None} | self._finish()
-        return frame("chatcmpl", "chat.completion", terms) | {"choices": [choice]} | self._usage(terms)
+        return frame("chatcmpl", "chat.completion", facts) | {"choices": [choice]} | self._usage(facts)
 
-    def stream(self, ask: ScriptedRequest, terms: Terms) -> Stream:
+    def stream(self, ask: ScriptedRequest, facts: ReplyFacts) -> Stream:
         quirks = self._told.quirks
-        start = frame("chatcmpl", "chat.completion.chunk", terms)
+        start = frame("chatcmpl", "chat.completion.chunk", facts)
         usual = start | ({"usage": None} if ask.include_usage else {})
         opening: dict[str, Any] = {"role": "assistant", "content": ""}
         deltas = list(self._deltas())
@@ -54,12 +54,12 @@ class RichChat(OpenAI):
         choices = [chunk(one) for one in (opening, *deltas)] + [chunk({}) | self._finish()]
         chunks = [usual | {"choices": [one]} for one in choices]
         if "usage_each" in quirks:
-            parts = [terms.completion * at // (len(chunks) - 1) for at in range(len(chunks))]
-            chunks = [one | self._usage(terms, part) for one, part in zip(chunks, parts, strict=True)]
+            parts = [facts.completion * at // (len(chunks) - 1) for at in range(len(chunks))]
+            chunks = [one | self._usage(facts, part) for one, part in zip(chunks, parts, strict=True)]
         first, *rest, finish = map(data, chunks)
         closing = [finish]
-        if ask.include_usage and terms.usage:
-            closing.append(data(start | {"choices": []} | self._usage(terms)))
+        if ask.include_usage and facts.usage:
+            closing.append(data(start | {"choices": []} | self._usage(facts)))
         if "no_done" not in quirks:
             closing.append(b"data: [DONE]\n\n")
         return Stream([first], b"", rest, closing, data(self.refuse(500, "scripted failure")))
@@ -134,20 +134,20 @@ class RichChat(OpenAI):
     # -- the end -----------------------------------------------------------------------------------------------
 
     def _finish(self) -> dict[str, Any]:
-        told = self._told
-        reason = "stop" if told.stop == "calls" and "stop_for_calls" in told.quirks else _FINISH[told.stop]
-        matched = {told.matched_field: told.sequence if told.stop == "sequence" else None} if told.matched_field else {}
+        rich = self._told
+        reason = "stop" if rich.stop == "calls" and "stop_for_calls" in rich.quirks else _FINISH[rich.stop]
+        matched = {rich.matched_field: rich.sequence if rich.stop == "sequence" else None} if rich.matched_field else {}
         return {"finish_reason": reason, **matched}
 
-    def _usage(self, terms: Terms, completion: int | None = None) -> dict[str, Any]:
-        if not terms.usage:
+    def _usage(self, facts: ReplyFacts, completion: int | None = None) -> dict[str, Any]:
+        if not facts.usage:
             return {}
-        sent = terms.completion if completion is None else completion
+        sent = facts.completion if completion is None else completion
         usage = {
-            "prompt_tokens": terms.prompt,
+            "prompt_tokens": facts.prompt,
             "completion_tokens": sent,
-            "total_tokens": terms.prompt + sent,
-            "prompt_tokens_details": {"cached_tokens": terms.cached, "cache_write_tokens": self._told.written},
+            "total_tokens": facts.prompt + sent,
+            "prompt_tokens_details": {"cached_tokens": facts.cached, "cache_write_tokens": self._told.written},
             "completion_tokens_details": {"reasoning_tokens": min(self._told.reasoning, sent)},
         }
         return {"usage": usage}

@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 
 from stoker.testing.dialects.messages import Anthropic, envelope
-from stoker.testing.dialects.telling import Telling, is_json, text_in
-from stoker.testing.dialects.terms import Stream, Terms, named
+from stoker.testing.dialects.reply_facts import ReplyFacts, Stream, named
+from stoker.testing.dialects.rich_reply import RichReply, is_json, text_in
 from stoker.testing.script.answers import (
     ScriptedBlock,
     ScriptedCall,
@@ -40,25 +40,25 @@ def minted(thinking: str) -> str:
 class RichMessages(Anthropic):
     """A refusal is a text whose stop reason is `refusal`, unless the script names another end."""
 
-    def __init__(self, told: Telling) -> None:
-        self._told = told
+    def __init__(self, rich: RichReply) -> None:
+        self._told = rich
 
-    def whole(self, ask: ScriptedRequest, terms: Terms) -> dict[str, Any]:
+    def whole(self, ask: ScriptedRequest, facts: ReplyFacts) -> dict[str, Any]:
         content = [self._content(at, block) for at, block in enumerate(self._told.blocks)]
-        message = envelope(terms, content, None, terms.completion) | self._end()
-        return message | {"usage": self._usage(terms, terms.completion)}
+        message = envelope(facts, content, None, facts.completion) | self._end()
+        return message | {"usage": self._usage(facts, facts.completion)}
 
-    def stream(self, ask: ScriptedRequest, terms: Terms) -> Stream:
-        early = min(1, terms.completion)
-        message = envelope(terms, [], None, early) | {"stop_details": None, "usage": self._usage(terms, early)}
+    def stream(self, ask: ScriptedRequest, facts: ReplyFacts) -> Stream:
+        early = min(1, facts.completion)
+        message = envelope(facts, [], None, early) | {"stop_details": None, "usage": self._usage(facts, early)}
         blocks = [event for at, block in enumerate(self._told.blocks) for event in self._events(at, block)]
         opening = [{"type": "message_start", "message": message}, *blocks[:1]]
         if "no_ping" not in self._told.quirks:
             opening.append({"type": "ping"})
-        closing = [self._delta(self._end(), terms, terms.completion), {"type": "message_stop"}]
+        closing = [self._delta(self._end(), facts, facts.completion), {"type": "message_stop"}]
         if "two_deltas" in self._told.quirks:
             nothing = dict.fromkeys(self._end())
-            closing.insert(0, self._delta(nothing, terms, terms.completion // 2))
+            closing.insert(0, self._delta(nothing, facts, facts.completion // 2))
         return Stream(
             [named(event) for event in opening],
             b"",
@@ -103,27 +103,27 @@ class RichMessages(Anthropic):
             {"type": "content_block_stop", "index": at},
         ]
 
-    def _delta(self, end: dict[str, Any], terms: Terms, output: int) -> dict[str, Any]:
-        return {"type": "message_delta", "delta": end, "usage": self._usage(terms, output)}
+    def _delta(self, end: dict[str, Any], facts: ReplyFacts, output: int) -> dict[str, Any]:
+        return {"type": "message_delta", "delta": end, "usage": self._usage(facts, output)}
 
     def _end(self) -> dict[str, Any]:
-        told = self._told
-        reason = _STOP[told.stop]
-        if told.stop == "end" and any(isinstance(one, ScriptedRefusal) for one in told.blocks):
+        rich = self._told
+        reason = _STOP[rich.stop]
+        if rich.stop == "end" and any(isinstance(one, ScriptedRefusal) for one in rich.blocks):
             reason = "refusal"
         details = {"type": "refusal", "category": None, "explanation": None} if reason == "refusal" else None
-        matched = told.sequence if told.stop == "sequence" else None
+        matched = rich.sequence if rich.stop == "sequence" else None
         return {"stop_reason": reason, "stop_sequence": matched, "stop_details": details}
 
-    def _usage(self, terms: Terms, output: int) -> dict[str, Any]:
+    def _usage(self, facts: ReplyFacts, output: int) -> dict[str, Any]:
         """`input_tokens` are those neither cached nor written; all zero where no usage is reported."""
         usage = {
-            "input_tokens": max(0, terms.prompt - terms.cached - self._told.written),
+            "input_tokens": max(0, facts.prompt - facts.cached - self._told.written),
             "cache_creation_input_tokens": self._told.written,
-            "cache_read_input_tokens": terms.cached,
+            "cache_read_input_tokens": facts.cached,
             "output_tokens": output,
         }
-        if not terms.usage:
+        if not facts.usage:
             return dict.fromkeys(usage, 0)
         return usage | {"output_tokens_details": {"thinking_tokens": min(self._told.reasoning, output)}}
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stoker.testing.dialects.chat import OpenAI
+from stoker.testing.dialects.reply_facts import ReplyFacts, Stream, named
 from stoker.testing.dialects.responses import envelope
-from stoker.testing.dialects.telling import Telling, text_in
-from stoker.testing.dialects.terms import Stream, Terms, named
+from stoker.testing.dialects.rich_reply import RichReply, text_in
 from stoker.testing.script.answers import (
     ScriptedBlock,
     ScriptedCall,
@@ -37,16 +37,16 @@ class RichResponses(OpenAI):
     """Thinking with a signature is a summary with `encrypted_content`, as clouds send it; without one it is
     `reasoning_text`, as open weights do."""
 
-    def __init__(self, told: Telling) -> None:
-        self._told = told
+    def __init__(self, rich: RichReply) -> None:
+        self._told = rich
 
-    def whole(self, ask: ScriptedRequest, terms: Terms) -> dict[str, Any]:
-        return self._response(terms, [one.full for one in self._items()])
+    def whole(self, ask: ScriptedRequest, facts: ReplyFacts) -> dict[str, Any]:
+        return self._response(facts, [one.full for one in self._items()])
 
-    def stream(self, ask: ScriptedRequest, terms: Terms) -> Stream:
+    def stream(self, ask: ScriptedRequest, facts: ReplyFacts) -> Stream:
         items = self._items()
-        started = envelope(terms, "in_progress", [])
-        last = self._response(terms, [one.full for one in items])
+        started = envelope(facts, "in_progress", [])
+        last = self._response(facts, [one.full for one in items])
         opening: list[Event] = [{"type": f"response.{one}", "response": started} for one in ("created", "in_progress")]
         middle = [event for at, item in enumerate(items) for event in self._events(at, item)]
         error: Event = {"type": "error", "code": "server_error", "message": "scripted failure", "param": None}
@@ -130,7 +130,7 @@ class RichResponses(OpenAI):
         )
 
     def _call(self, at: int, call: ScriptedCall, status: str) -> _Item:
-        name, text = f"fc_{self._told.terms.number}_{at}", text_in(call)
+        name, text = f"fc_{self._told.facts.number}_{at}", text_in(call)
         place = {"item_id": name, "output_index": at}
         head = {"type": "function_call", "id": name, "call_id": self._told.id_of("call", at), "name": call.name}
         kind = "response.function_call_arguments"
@@ -141,9 +141,9 @@ class RichResponses(OpenAI):
             closed=[{"type": f"{kind}.done", **place, "name": call.name, "arguments": text}],
         )
 
-    def _response(self, terms: Terms, output: list[Any]) -> dict[str, Any]:
+    def _response(self, facts: ReplyFacts, output: list[Any]) -> dict[str, Any]:
         reason = _INCOMPLETE.get(self._told.stop)
-        found = envelope(terms, "incomplete" if reason else "completed", output)
+        found = envelope(facts, "incomplete" if reason else "completed", output)
         found["incomplete_details"] = {"reason": reason} if reason else None
         if found["usage"] is not None:
             found["usage"]["input_tokens_details"]["cache_write_tokens"] = self._told.written

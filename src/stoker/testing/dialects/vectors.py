@@ -10,36 +10,36 @@ from typing import Any
 import orjson
 
 from stoker.testing.dialects.chat import OpenAI
-from stoker.testing.dialects.terms import Terms
+from stoker.testing.dialects.reply_facts import ReplyFacts
 from stoker.testing.script.ask import ScriptedRequest, text_of
 
 
 class Embeddings(OpenAI):
     """`/v1/embeddings`, as floats or (`encoding_format: base64`) packed."""
 
-    def whole(self, ask: ScriptedRequest, terms: Terms) -> dict[str, Any]:
+    def whole(self, ask: ScriptedRequest, facts: ReplyFacts) -> dict[str, Any]:
         given = ask.document.get("input")
         inputs = given if isinstance(given, list) and not (given and isinstance(given[0], int)) else [given]
         packed = ask.document.get("encoding_format") == "base64"
         found = [
             {"object": "embedding", "index": at, "embedding": _pack(vector) if packed else vector}
-            for at, vector in enumerate(embedding(one, terms.dimensions) for one in inputs)
+            for at, vector in enumerate(embedding(one, facts.dimensions) for one in inputs)
         ]
-        usage = {"usage": {"prompt_tokens": terms.prompt, "total_tokens": terms.prompt}} if terms.usage else {}
-        return {"object": "list", "model": terms.model, "data": found} | usage
+        usage = {"usage": {"prompt_tokens": facts.prompt, "total_tokens": facts.prompt}} if facts.usage else {}
+        return {"object": "list", "model": facts.model, "data": found} | usage
 
 
 class Rerank(OpenAI):
     """`/v1/rerank`: the score is the part of the query's words that the document has."""
 
-    def whole(self, ask: ScriptedRequest, terms: Terms) -> dict[str, Any]:
+    def whole(self, ask: ScriptedRequest, facts: ReplyFacts) -> dict[str, Any]:
         query = set(text_of(ask.document.get("query")).split())
         documents = ask.document.get("documents") or []
         scores = [len(query & set(text_of(one).split())) / max(1, len(query)) for one in documents]
         order = sorted(range(len(scores)), key=lambda at: (-scores[at], at))[: ask.document.get("top_n")]
         results = [{"index": at, "relevance_score": scores[at]} for at in order]
-        usage = {"usage": {"prompt_tokens": terms.prompt, "total_tokens": terms.prompt}} if terms.usage else {}
-        return {"object": "list", "model": terms.model, "results": results} | usage
+        usage = {"usage": {"prompt_tokens": facts.prompt, "total_tokens": facts.prompt}} if facts.usage else {}
+        return {"object": "list", "model": facts.model, "results": results} | usage
 
 
 def embedding(text: object, dimensions: int) -> list[float]:

@@ -73,7 +73,7 @@ def import_litellm(document: Any, name: str, port: int) -> ImportedConfig:
 
 
 def _groups(entries: Sequence[Any], secrets: SecretStore, report: list[KeyReport]) -> list[_Group]:
-    """Entries by their `model_name`, in the order of the file. Those that cannot be carried have a row."""
+    """Entries by their `model_name`, in the order of the file. Those that cannot be imported get a row."""
     groups: dict[str, _Group] = {}
     for place, entry in enumerate(entries, start=1):
         title = entry.get("model_name") if isinstance(entry, dict) else None
@@ -166,7 +166,7 @@ def _target(value: Any) -> Any:
 def _fallbacks(
     groups: Sequence[_Group], rows: dict[str, dict[str, Any]], sections: Mapping[str, Any], report: list[KeyReport]
 ) -> None:
-    """`fallback` of each serve of a group: the first target that there is. A circle is cut at its last step."""
+    """`fallback` of each serve of a group: the first target that exists. A cycle is cut at its last step."""
     by_title = {group.title: group for group in groups}
     for section in ("router_settings", "litellm_settings"):
         for title, targets in _pairs(sections.get(section, {}).get(_FALLBACKS)):

@@ -13,7 +13,7 @@ from stoker.cli.importers.secret_words import SecretStore
 
 _ENVIRONMENT = "os.environ/"
 _NO_KEYS = ("", "none", "null", "empty", "dummy", "fake-key", "fake", "anything", "not-needed", "no-key", "sk-1234")
-"""What people write where a server wants no key, but LiteLLM does."""
+"""Placeholders for a key, written because LiteLLM wants one even if the server does not."""
 _REQUEST = (
     "temperature", "top_p", "top_k", "max_tokens", "max_completion_tokens", "seed", "stop", "presence_penalty",
     "frequency_penalty", "reasoning_effort", "response_format", "n", "logit_bias",
@@ -47,7 +47,7 @@ CLOUD_REQUESTS = 64
 
 @dataclass(slots=True)
 class Deployment:
-    """What one entry becomes. `problem`: why it becomes nothing."""
+    """The result for one entry. `problem`: why it was not imported."""
 
     title: str
     keys: dict[str, Any] = field(default_factory=dict)

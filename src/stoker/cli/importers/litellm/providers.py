@@ -52,7 +52,7 @@ _BARE = {"gpt-": "openai", "o1": "openai", "o3": "openai", "o4": "openai", "chat
 
 
 def split_model(model: str, provider: str | None = None) -> tuple[str, str]:
-    """Provider and the provider's name of the model; the provider is empty where it is not known."""
+    """Provider and the provider's name of the model; the provider is empty if unknown."""
     if provider:
         return provider, model.removeprefix(f"{provider}/")
     first, slash, rest = model.partition("/")

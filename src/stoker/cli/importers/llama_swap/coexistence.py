@@ -2,7 +2,7 @@
 
 llama-swap unloads by rules: a group with `swap` unloads its other members, an `exclusive` one all groups that are not
 `persistent`. Two models *conflict* if loading one unloads the other. Models that conflict, directly or through others,
-share a slot; where all of them conflict the slot holds one at a time, else `together` lists what fits.
+share a slot. If all of them conflict, the slot holds one at a time; else `together` lists the possible sets.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class PlannedSlot:
 
 @dataclass(frozen=True, slots=True)
 class Coexistence:
-    """Slots, and what could not be carried exactly."""
+    """Slots, and rules that could not be imported exactly."""
 
     slots: tuple[PlannedSlot, ...]
     """Models that conflict with no other are in none."""

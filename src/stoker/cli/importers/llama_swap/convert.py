@@ -1,4 +1,4 @@
-"""llama-swap's configuration as Stoker's: the document to write, and what became of every key."""
+"""Converts llama-swap's configuration: the document to write, and a report of every key."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def import_llama_swap(
     """Convert a configuration.
 
     `environment`: the variables that llama-swap sees. `working_directory`: where it was started, which relative paths
-    refer to. `target_directory`: where the configuration will lie. Raises ConfigError where llama-swap itself would
+    refer to. `target_directory`: where the configuration will be. Raises ConfigError where llama-swap itself would
     refuse the files.
     """
     source = read_sources(files, environment)

@@ -27,7 +27,7 @@ LONGEST_NAME = 200
 
 @dataclass
 class ConvertedModel:
-    """A model's serve, and what became of its keys."""
+    """A model's serve, and the report of its keys."""
 
     id: str
     name: str
@@ -77,7 +77,7 @@ def convert_model(model: ModelSettings, context: ImportContext) -> ConvertedMode
     if "timeouts" in model.given:
         found.add("timeouts", DROPPED, "", "front_door.stall_timeout limits the silence of an engine, for all models")
     if "compat" in model.given:
-        found.add("compat", DROPPED, "", "Stoker relays no websockets")
+        found.add("compat", DROPPED, "", "Stoker relays the WebSocket of /v1/realtime only")
     return found
 
 
@@ -384,7 +384,7 @@ def request_table(filters: Filters, found: ConvertedModel, lead: str) -> dict[st
     own = {key: value for key, value in values.items() if not key.endswith("?")}
     defaults = {key.removesuffix("?"): value for key, value in values.items() if key.endswith("?")}
     for key in filters.strip:
-        if key in defaults:  # stripped first, so it is never there
+        if key in defaults:  # stripped first, so it never arrives
             own[key] = defaults.pop(key)
     drop = [key for key in filters.strip if key not in own and key not in _FIXED]
     refused = [key for key in filters.strip if key in _FIXED]

@@ -31,7 +31,7 @@ class SourceFile:
     """One file of a configuration."""
 
     name: str
-    """As messages call it."""
+    """Its name in messages."""
     text: str
 
 

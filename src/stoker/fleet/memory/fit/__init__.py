@@ -5,6 +5,7 @@ gguf       reads the shape from the header of GGUF files
 hf_config  reads the shape from config.json and the headers of safetensors files
 estimate   shape and settings -> bytes per device and of main memory; largest context, largest parallel (pure)
 comparison compares need and room: fits, tight, too large (pure)
+auto_context  `context = "auto"`: the largest context that fits
 rules      which quantisation suits which GPU: dated data in rules.toml
 check      all of it for one serve: for `stoker fit`, and for the fleet before a swap
 """

@@ -18,7 +18,7 @@ from stoker.fleet.memory.fit import check
 from stoker.fleet.memory.fit.estimate import FitPlan, estimate, largest_context
 from stoker.fleet.memory.fit.shape import Shape, UnreadableModel
 from stoker.fleet.memory.host import HostMemory
-from stoker.fleet.memory.ledger import AIM
+from stoker.fleet.memory.ledger import USABLE_SHARE
 
 LEAST = 4096
 """Tokens; less only for a model that was trained for less."""
@@ -77,7 +77,7 @@ def choose_context(
         return ContextChoice(None, problem=f'{name} has `context = "auto"`, and {error.message}')  # 1
     used = check.devices_for(serve, slot, devices)
     plan = replace(check.plan_of(serve, shape, len(used)), context=None)
-    host = int(main.total * AIM) if main.total is not None else None
+    host = int(main.total * USABLE_SHARE) if main.total is not None else None
     declared = _declared(serve, slot)
     room = declared if not plan.devices else _per_device(used, declared)
     if not plan.devices and room is None and host is not None and main.total is not None:
@@ -111,7 +111,7 @@ def _declared(serve: Serve, slot: Slot | None) -> int | None:
 
 def _per_device(devices: Sequence[Device], declared: int | None) -> int | None:
     totals = [device.total for device in devices if device.total is not None]
-    rooms = [int(min(totals) * AIM)] if len(totals) == len(devices) else []
+    rooms = [int(min(totals) * USABLE_SHARE)] if len(totals) == len(devices) else []
     rooms += [declared // len(devices)] if declared is not None else []
     return min(rooms, default=None)
 

@@ -24,7 +24,7 @@ from stoker.fleet.memory.fit.estimate import (
 from stoker.fleet.memory.fit.rules import Remark, RemarkKind
 from stoker.fleet.memory.fit.shape import Shape, UnreadableModel
 from stoker.fleet.memory.host import HostMemory
-from stoker.fleet.memory.ledger import AIM
+from stoker.fleet.memory.ledger import USABLE_SHARE
 
 # Bits per weight of llama.cpp's usual mixtures, largest first.
 _MIXTURES = (("Q8_0", 8.5), ("Q6_K", 6.6), ("Q5_K_M", 5.7), ("Q4_K_M", 4.9), ("Q3_K_M", 3.9), ("Q2_K", 3.0))
@@ -169,7 +169,7 @@ def check_fit(serve: Serve, devices: Sequence[Device], main: HostMemory, shape: 
 
 def _row(device: Device, found: Estimate, fraction: float | None) -> FitRow:
     need = found.device or Need()
-    verdict = judge(need.total, device.total, fraction or AIM)
+    verdict = judge(need.total, device.total, fraction or USABLE_SHARE)
     place = f"{device.vendor} {device.index}: {device.name}" if device.vendor else device.name
     return FitRow(place, need, verdict, device.free, device)
 

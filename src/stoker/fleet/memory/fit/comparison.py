@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from stoker.fleet.memory.ledger import AIM
+from stoker.fleet.memory.ledger import USABLE_SHARE
 
 TIGHT = 0.90
 """Share of the memory from which on a fit counts as tight."""
@@ -33,7 +33,7 @@ class MemoryFit:
         return max(0, self.need - self.room) if self.room is not None else 0
 
 
-def judge(need: int, total: int | None, ceiling: float = AIM, most: int | None = None) -> MemoryFit:
+def judge(need: int, total: int | None, ceiling: float = USABLE_SHARE, most: int | None = None) -> MemoryFit:
     """Whether `need` fits into the share `ceiling` of `total`, and into `most` where that is given.
 
     1. total unknown           -> unknown
@@ -48,7 +48,7 @@ def judge(need: int, total: int | None, ceiling: float = AIM, most: int | None =
         room = min(room, most)
     if need > room:
         return MemoryFit(FitAnswer.TOO_LARGE, need, room, total)  # 2
-    if need > min(total * TIGHT, room * TIGHT / AIM):
+    if need > min(total * TIGHT, room * TIGHT / USABLE_SHARE):
         return MemoryFit(FitAnswer.TIGHT, need, room, total)  # 3
     return MemoryFit(FitAnswer.FITS, need, room, total)  # 4
 

@@ -16,7 +16,7 @@ BLOCK = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class ReplyFacts:
     """The facts of one reply, the same in each dialect."""
 
     number: int
@@ -60,20 +60,20 @@ class Stream:
     """The event that reports a failure mid-stream."""
 
 
-class Voice(Protocol):
+class EndpointWriter(Protocol):
     """How one endpoint answers."""
 
-    def whole(self, ask: ScriptedRequest, terms: Terms) -> dict[str, Any]:
+    def whole(self, ask: ScriptedRequest, facts: ReplyFacts) -> dict[str, Any]:
         """The body of a reply that is not streamed."""
 
     def refuse(self, status: int, message: str) -> dict[str, Any]:
         """The body of an error."""
 
 
-class StreamingVoice(Voice, Protocol):
+class StreamingEndpointWriter(EndpointWriter, Protocol):
     """An endpoint that accepts `"stream": true`."""
 
-    def stream(self, ask: ScriptedRequest, terms: Terms) -> Stream: ...
+    def stream(self, ask: ScriptedRequest, facts: ReplyFacts) -> Stream: ...
 
 
 @lru_cache(maxsize=64)

@@ -8,7 +8,7 @@ from typing import cast
 
 import orjson
 
-from stoker.testing.dialects.terms import Terms
+from stoker.testing.dialects.reply_facts import ReplyFacts
 from stoker.testing.script import assistant
 from stoker.testing.script.answers import (
     ScriptedAnswer,
@@ -26,10 +26,10 @@ from stoker.testing.script.script import Script
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
-    """`terms`: those of the answer, with its own usage instead of counted tokens."""
+class RichReply:
+    """`facts`: those of the answer, with its own usage instead of counted tokens."""
 
-    terms: Terms
+    facts: ReplyFacts
     blocks: tuple[ScriptedBlock, ...]
     stop: ScriptedStop
     sequence: str | None
@@ -56,25 +56,25 @@ class Telling:
         """The id of the block at that index: the call's own, or one made from the number of the request."""
         block = self.blocks[at]
         given = block.id if isinstance(block, ScriptedCall) else None
-        return given or f"{prefix}_{self.terms.number}_{at}"
+        return given or f"{prefix}_{self.facts.number}_{at}"
 
 
 _MATCHED = {"vllm": "stop_reason", "sglang": "matched_stop"}
 
 
-def tell(script: Script, ask: ScriptedRequest, terms: Terms) -> Telling | None:
+def make_rich_reply(script: Script, ask: ScriptedRequest, facts: ReplyFacts) -> RichReply | None:
     """The rich answer; None if none is asked for, so that the reply has only tokens."""
     answer = choose_answer(cast("tuple[ScriptedAnswer, ...]", script.answers), ask.document)
     if answer is None and script.assistant:
         answer = assistant.answer(ask, script.thinks)
-    if terms.text is None or (answer is None and not script.quirks):
+    if facts.text is None or (answer is None and not script.quirks):
         return None
-    words = list(terms.words()) if answer is None else None
+    words = list(facts.words()) if answer is None else None
     if answer is None:
-        answer = ScriptedAnswer(blocks=(ScriptedText(terms.whole()),), stop="length" if terms.is_cut else "end")
+        answer = ScriptedAnswer(blocks=(ScriptedText(facts.whole()),), stop="length" if facts.is_cut else "end")
     given = answer.usage
-    told = Telling(
-        terms=terms,
+    rich = RichReply(
+        facts=facts,
         blocks=answer.blocks,
         stop=answer.stop or ("calls" if any(isinstance(one, ScriptedCall) for one in answer.blocks) else "end"),
         sequence=answer.sequence,
@@ -86,16 +86,16 @@ def tell(script: Script, ask: ScriptedRequest, terms: Terms) -> Telling | None:
         reasoning_field=script.reasoning_field,
         matched_field=_MATCHED.get(script.engine),
     )
-    thought = sum(len(told.pieces(one.text)) for one in answer.blocks if isinstance(one, ScriptedThinking))
-    sent = sum(len(told.pieces(text_in(one))) for one in answer.blocks)
+    thought = sum(len(rich.pieces(one.text)) for one in answer.blocks if isinstance(one, ScriptedThinking))
+    sent = sum(len(rich.pieces(text_in(one))) for one in answer.blocks)
     output = sent if script.completion_tokens is None else script.completion_tokens
     facts = replace(
-        terms,
-        prompt=terms.prompt if given.input is None else given.input,
-        cached=terms.cached if given.cached is None else given.cached,
+        facts,
+        prompt=facts.prompt if given.input is None else given.input,
+        cached=facts.cached if given.cached is None else given.cached,
         completion=output if given.output is None else given.output,
     )
-    return replace(told, terms=facts, reasoning=thought if given.reasoning is None else given.reasoning)
+    return replace(rich, facts=facts, reasoning=thought if given.reasoning is None else given.reasoning)
 
 
 def text_in(block: ScriptedBlock) -> str:
