@@ -31,7 +31,7 @@ SERVES = (
     a_serve("other", engine="openai"),
     a_serve("far", base_url="http://127.0.0.1:9", engine="openai"),
 )
-BOTH = CompatPaths(llama_swap=True, llama_cpp=True)
+BOTH = CompatPaths(llama_swap=True, llama_cpp=True, any_upstream_path=True)
 
 
 class CompatStage(Stage):

@@ -133,9 +133,16 @@ async def test_every_path_below_upstream_is_passed_on_also_for_a_name_with_a_sla
     assert talk.head.startswith(b"GET /some/page/?x=1 HTTP/1.1")
     talk.reply(b"<html>")
     assert (await client.reply()).body == b"<html>"
+    assert stage.decisions[-1].endpoint == "/upstream/a/*"
     redirect = await stage.get("/upstream/a?x=1")
     assert (redirect.status, redirect.header("location")) == (301, "/upstream/a/?x=1")
     assert (await stage.post("/upstream/a")).status == 308
+
+
+@compat_story(CompatPaths(llama_swap=True, llama_cpp=True))
+async def test_unlisted_paths_go_upstream_only_where_the_configuration_says_so(stage: CompatStage) -> None:
+    assert (await stage.get("/upstream/a/some/page")).json()["error"]["code"] == "not_listed"
+    assert (await stage.get("/upstream/a")).status == 404
 
 
 @compat_story(CompatPaths(llama_swap=False, llama_cpp=True))

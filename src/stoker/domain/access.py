@@ -39,6 +39,8 @@ class CompatPaths:
 
     llama_swap: bool = False
     llama_cpp: bool = False
+    any_upstream_path: bool = False
+    """Whether `/upstream/SERVE/PATH` passes on more than the listed paths, for keys of scope admin."""
 
 
 @dataclass(frozen=True, slots=True)

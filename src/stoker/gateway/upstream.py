@@ -37,7 +37,7 @@ class UpstreamRequests:
     async def handle(self, call: Call, caller: Caller, rest: str) -> None:
         """`rest`: the path after `/upstream/`. Raises as `pass_on`, and ClientError 404 for an unknown serve."""
         settings = self._flow.settings
-        is_open = settings.compat.llama_swap and caller.key.scope >= Scope.ADMIN
+        is_open = settings.compat.any_upstream_path and caller.key.scope >= Scope.ADMIN
         name, path = self._split(caller, rest) if is_open else rest.partition("/")[::2]
         serve = settings.names.resolve(name, caller.may_use)
         if is_open and not path and not call.wire.path.endswith("/"):
@@ -83,6 +83,8 @@ class UpstreamRequests:
             require(caller, Scope.OBSERVE)
         if body is None:
             body = await read_body(call.wire, self._flow.settings.front_door.body_limit)
+        if (method, path) not in allowed and is_open:
+            call.decision.endpoint = f"/upstream/{serve.name}/*"  # a path may hold what is nobody's business
         call.decision.candidates = [Candidate(serve.name)]
         call.decision.serve = serve.name
         query = call.wire.query.decode("latin-1")

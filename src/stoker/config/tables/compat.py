@@ -12,13 +12,18 @@ class CompatTable(Section):
 
     llama_swap: bool | None = setting(
         None,
-        "Those of llama-swap: `/running`, `/unload`, `/logs` and others, and every path below `/upstream/SERVE/`. "
-        "Default: only if `front_door.host` is a loopback address.",
+        "Those of llama-swap: `/running`, `/unload`, `/logs` and others. Default: only if `front_door.host` is a "
+        "loopback address.",
     )
     llama_cpp: bool | None = setting(
         None,
         "Those of llama.cpp's router: `/models/load`, `/models/unload`, `/props` and others, and the `status` of each "
         "model in `/v1/models`. Default: as for `llama_swap`.",
+    )
+    any_upstream_path: bool = setting(
+        False,
+        "Keys of scope admin may use every path below `/upstream/SERVE/`, as with llama-swap; else only those that "
+        "change nothing in the engine.",
     )
 
 
@@ -28,4 +33,5 @@ def build_compat(table: CompatTable, host: str) -> CompatPaths:
     return CompatPaths(
         default if table.llama_swap is None else table.llama_swap,
         default if table.llama_cpp is None else table.llama_cpp,
+        table.any_upstream_path,
     )

@@ -77,7 +77,7 @@ async def find_facts(
     entry = _listed(facts, (await look.get("/v1/models")).document)
     for prefix in ("", _upstream(model)):
         props = (await look.get(f"{prefix}/props")).document
-        if isinstance(props, dict):
+        if isinstance(props, dict) and props.get("role") != "router":  # a router's own say nothing of the model
             facts.engine, facts.props = prefix, props
             break
     ours = entry.get("stoker")

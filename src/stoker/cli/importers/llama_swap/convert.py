@@ -66,7 +66,10 @@ def import_llama_swap(
     _refuse_equal_names(models)
     good = [model for model in models if not model.has_failed]
     aliases, alias_rows = _aliases(settings, {model.id: model.name for model in good})
-    document: dict[str, Any] = {"front_door": _front_door(settings, secrets)}
+    document: dict[str, Any] = {
+        "front_door": _front_door(settings, secrets),
+        "compat": {"llama_swap": True, "any_upstream_path": True},
+    }
     if tables := dict(_slot_tables(slots, good, names)):
         document["slots"] = tables
     if aliases:
