@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from stoker.domain.access import Settings
-from stoker.domain.serve import Serve, Slot, on_devices
+from stoker.domain.serve import Serve, Slot, on_devices, replicas_of
 from stoker.fleet.engines.placement import placed
 from stoker.fleet.warm.keeper import budget
 from stoker.request.decide.aliases import with_aliases, with_choices
@@ -73,11 +73,34 @@ class ActiveConfiguration:
 
 
 def placed_serves(settings: Settings) -> list[Serve]:
-    """The serves with their slot's devices in their environment, and with their caches in the vault if it is used."""
+    """The serves for the fleet: each replica by itself, with its slot's devices in its environment, and with its caches
+    in the vault if that is used.
+    """
     slots = {slot.name: slot for slot in settings.slots}
     paths = settings.paths
     serves = [placed(serve, paths.vault) for serve in settings.serves] if paths.placement else settings.serves
-    return [on_devices(serve, slots[serve.slot]) if serve.slot in slots else serve for serve in serves]
+    replicas = (replica for serve in serves for replica in replicas_of(serve))
+    return [on_devices(one, slots[one.slot]) if one.slot in slots else one for one in replicas]
+
+
+def placed_slots(settings: Settings) -> list[Slot]:
+    """The slots for the fleet: where they name a serve with several slots, they mean its replica there."""
+    several = {serve.name for serve in settings.serves if len(serve.slots) > 1}
+    if not several:
+        return list(settings.slots)
+
+    def here(name: str | None, slot: Slot) -> str | None:
+        return f"{name}@{slot.name}" if name in several else name
+
+    return [
+        replace(
+            slot,
+            baseline=here(slot.baseline, slot),
+            idle_serve=here(slot.idle_serve, slot),
+            together=tuple(frozenset(str(here(name, slot)) for name in group) for group in slot.together),
+        )
+        for slot in settings.slots
+    ]
 
 
 def names_of(settings: Settings, serves: Iterable[Serve], states: ServeStates = UNKNOWN_STATES) -> Names:

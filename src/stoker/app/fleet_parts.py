@@ -6,7 +6,7 @@ import asyncio
 import logging
 from dataclasses import dataclass
 
-from stoker.app.configuration import placed_serves
+from stoker.app.configuration import placed_serves, placed_slots
 from stoker.app.context import BuildContext
 from stoker.domain.access import Settings
 from stoker.domain.events import PredictionsChanged
@@ -56,9 +56,9 @@ def build_fleet(context: BuildContext) -> FleetParts:
         warm,
         settings.conversations,
     )
-    supervisor.conversations.reload(settings.conversations, settings.serves)
+    supervisor.conversations.reload(settings.conversations, serves)
     journal = SwapJournal(context.directory / "swaps")
-    conductor = Conductor(settings.slots, serves, supervisor, clock, notify, journal)
+    conductor = Conductor(placed_slots(settings), serves, supervisor, clock, notify, journal)
     conductor.force(context.options.force)
     probe = HttpProbe(counters, supervisor.circumstances)
     return FleetParts(

@@ -6,7 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from stoker.app.configuration import ActiveConfiguration, Configuration, next_configuration, placed_serves
+from stoker.app.configuration import (
+    ActiveConfiguration,
+    Configuration,
+    next_configuration,
+    placed_serves,
+    placed_slots,
+)
 from stoker.app.fleet_parts import follow_edges
 from stoker.app.parts import ProgramParts
 from stoker.config.changes import changed_settings, restart_problems
@@ -83,8 +89,8 @@ class Reloader:
         fleet, gateway = parts.fleet, parts.gateway
         serves = placed_serves(settings)
         parts.store.responses.configure(settings.responses)
-        fleet.conductor.reload(settings.slots, serves)
-        fleet.supervisor.conversations.reload(settings.conversations, settings.serves)
+        fleet.conductor.reload(placed_slots(settings), serves)
+        fleet.supervisor.conversations.reload(settings.conversations, serves)
         parts.promotions.configure(settings.aliases, settings.serves, settings.gates)
         gateway.flow.configure(gateway.setup.settings_for(new, self._active.settings.serves))
         parts.access.store.usage.configure(cloud_prices(settings.router))

@@ -121,6 +121,7 @@ def _serve(serve: Serve) -> dict[str, Any]:
         extends=None,
         abstract=None,
         aliases=[*serve.aliases, *serve.alias_patterns],
+        slot=None if serve.slots else serve.slot,
         model=serve.model or None,
         served_name=serve.served_name or serve.name,
         status=f"{serve.status.value}-{serve.reason}".removesuffix("-") if is_held else serve.status.value,

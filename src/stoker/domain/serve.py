@@ -236,11 +236,13 @@ class Serve:
     alias_patterns: tuple[str, ...] = ()
     """Aliases with wildcards. They are no names: lists of models do not show them."""
     slot: str | None = None
-    """None: the serve shares no slot with another one."""
-    replica_of: str = ""
-    """The declared serve of which this is one replica, in one of its slots; empty: it has one place, and this is it."""
+    """None: the serve shares no slot with another one. With several `slots`: the first."""
+    slots: tuple[str, ...] = ()
+    """The slots that it may run in, if there are several: see `replicas_of`."""
     replicas: int = 1
-    """How many replicas of that serve may be loaded at the same time."""
+    """With several `slots`: how many processes of it may run at the same time."""
+    replica_of: str = ""
+    """The configured serve of which this is the replica in one slot; empty: it is the configured one."""
     context: int | None = None
     """Tokens that one request may use."""
     auto_context: bool = False
@@ -397,6 +399,23 @@ class Serve:
     @property
     def needs_force(self) -> bool:
         return self.status in (Status.REJECTED, Status.BLOCKED)
+
+
+def replicas_of(serve: Serve) -> tuple[Serve, ...]:
+    """What the fleet knows instead of a serve with several slots: one Serve for each, named `NAME@SLOT`.
+
+    Any other serve is returned as it is. With `keep_loaded`, the first `replicas` of them are kept loaded.
+    """
+    if len(serve.slots) < 2:
+        return (serve,)
+    return tuple(
+        replace(
+            serve, name=f"{serve.name}@{slot}", slot=slot, slots=(), replica_of=serve.name,
+            served_name=serve.served_name or serve.name, aliases=(), alias_patterns=(), variants=(),
+            keep_loaded=serve.keep_loaded and place < serve.replicas, preload=False,
+        )
+        for place, slot in enumerate(serve.slots)
+    )  # fmt: skip
 
 
 def on_devices(serve: Serve, slot: Slot) -> Serve:

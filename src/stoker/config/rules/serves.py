@@ -23,9 +23,9 @@ TUNING = (
 )  # fmt: skip
 """Keys that go into an engine's own command line."""
 EXTERNAL_IGNORES = (
-    "cmd", "host", "port", "base_path", "slot", "memory", "keep_loaded", "preload", "evict_cost", "idle_unload", "stop",
-    "stop_grace", "env", "extra_args", "threads", "gpu_layers", "requires", "conflicts", "embedded", "container", "up",
-    "unit", "warm", "sleep_level", "keep_conversations", "source", "sha256", *TUNING,
+    "cmd", "host", "port", "base_path", "slot", "slots", "replicas", "memory", "keep_loaded", "preload", "evict_cost",
+    "idle_unload", "stop", "stop_grace", "env", "extra_args", "threads", "gpu_layers", "requires", "conflicts",
+    "embedded", "container", "up", "unit", "warm", "sleep_level", "keep_conversations", "source", "sha256", *TUNING,
 )  # fmt: skip
 """Keys without effect for an external serve."""
 COMMAND_IGNORES = ("threads", "gpu_layers", "embedded", "extra_args", *TUNING)

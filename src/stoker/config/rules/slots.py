@@ -17,8 +17,13 @@ def check_slots(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> N
     real = [entry for entry in entries if not entry.table.abstract and not entry.is_external]
     _check_ports(doc, file, real)
     _check_slots_exist(doc, file, real)
+    for entry in real:
+        if entry.table.slots:
+            _check_places(doc, file, entry)
+        elif entry.table.replicas > 1:
+            doc.problem(entry.at(doc, "replicas"), 'needs several slots to be in: `slots = ["gpu0", "gpu1"]`')
     for name, slot in file.slots.items():
-        members = [entry for entry in real if entry.table.slot == name]
+        members = [entry for entry in real if name in (entry.table.slot, *entry.table.slots)]
         _check_slot_name(doc, name)
         _check_baseline(doc, name, slot, members)
         _check_idle_serve(doc, name, slot, entries)
@@ -52,6 +57,37 @@ def _check_slots_exist(doc: ConfigDocument, file: File, entries: list[ServeEntry
             continue
         hint = did_you_mean(slot, file.slots) or f"; add a section [slots.{slot}]"
         doc.problem(entry.at(doc, "slot"), f"there is no slot '{slot}'{hint}")
+
+
+def _check_places(doc: ConfigDocument, file: File, entry: ServeEntry) -> None:
+    """1 each slot exists, once  2 not more replicas than slots  3 what belongs to one place only is left out"""
+    table, path = entry.table, entry.at(doc, "slots")
+    for slot in table.slots:
+        if slot not in file.slots and not doc.is_spoiled(("slots", slot)):
+            hint = did_you_mean(slot, file.slots) or f"; add a section [slots.{slot}]"
+            doc.problem(path, f"there is no slot '{slot}'{hint}")  # 1
+    if len(set(table.slots)) < len(table.slots):
+        doc.problem(path, "names a slot twice; each replica has a slot of its own")  # 1
+    if table.replicas > len(table.slots):
+        count = len(table.slots)
+        doc.problem(entry.at(doc, "replicas"), f"is {table.replicas}, but `slots` has {count}; add slots, or lower it")
+    if len(table.slots) < 2:
+        return
+    for key, reason in _ONE_PLACE.items():  # 3
+        if getattr(table, key) and doc.holds(entry.at(doc, key)) and (key != "context" or table.context == "auto"):
+            doc.problem(entry.at(doc, key), f"cannot be used with several `slots`: {reason}")
+    if entry.driver != "process":
+        doc.problem(path, "only processes that Stoker starts may have several slots; give one `slot`")
+
+
+_ONE_PLACE = {
+    "slot": "remove it",
+    "port": "each replica gets a free one; remove it",
+    "context": "give a number that fits each of them",
+    "keep_conversations": "a replica cannot restore what another one saved; remove it, or give one `slot`",
+    "stop": "the command could stop another replica; remove it, or give one `slot`",
+}
+"""Keys that mean one process, and what to do instead."""
 
 
 def _check_slot_name(doc: ConfigDocument, name: str) -> None:

@@ -232,6 +232,14 @@ class ServeTable(Section):
     slot: Name | None = setting(
         None, "The slot that it shares with other serves. Left out: it shares with none, and needs no swap."
     )
+    slots: list[Name] = setting(
+        [], "Instead of `slot`: the slots that it may run in. It is loaded where there is room, or disturbs least."
+    )
+    replicas: Annotated[int, Field(ge=1, le=64)] = setting(
+        1,
+        "With `slots`: how many processes of it may run at the same time. One more is started when its waiting "
+        "requests have waited, all together, `patience` times its swap time.",
+    )
     context: AutoCount | None = setting(
         None,
         "Tokens that one request may use; llama.cpp gets this times `parallel`. `auto` (llama.cpp): as many as fit "

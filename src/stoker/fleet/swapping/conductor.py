@@ -11,7 +11,7 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from stoker.domain.events import (
@@ -35,9 +35,20 @@ from stoker.fleet.swapping.refusals import cannot_start, needs_force
 from stoker.fleet.swapping.residency import Residency
 from stoker.fleet.swapping.swapper import SwapCallbacks, SwapDone, Swapper
 from stoker.fleet.swapping.weight_fetching import WeightFetching
-from stoker.request.lease.commands import CancelSwap, CheckStart, Command, Cut, Grant, Reject, StartSwap, WakeAt
+from stoker.request.lease.commands import (
+    CancelSwap,
+    CheckStart,
+    Command,
+    Cut,
+    Grant,
+    Reassign,
+    Reject,
+    StartSwap,
+    WakeAt,
+)
 from stoker.request.lease.eviction import Never, Victims, victims_for
 from stoker.request.lease.phases import ServePhase
+from stoker.request.lease.places import choose_replica
 from stoker.request.lease.refusals import removed
 from stoker.request.lease.scheduler import Scheduler
 from stoker.request.lease.state import ServeState
@@ -69,7 +80,7 @@ class Conductor:
         journal: Journal | None = None,
     ) -> None:
         self.scheduler = Scheduler(slots, serves)
-        self.residency = Residency(self.scheduler.serves)
+        self.residency = Residency(self.scheduler.serves, self.scheduler.replica_sets)
         self._notify = notify
         self._forced: set[str] = set()
         """Names of rejected and blocked serves that an operator allowed to run."""
@@ -99,8 +110,11 @@ class Conductor:
     # -- requests ------------------------------------------------------------------------------------------------
 
     def target(self, name: str) -> Target | None:
-        """Where a serve answers; None: it is not ready."""
+        """Where a serve, or its first ready replica, answers; None: it is not ready."""
         running = self.running.get(name)
+        if running is None and name in self.scheduler.replica_sets:
+            replicas = self.scheduler.replica_sets[name].replicas
+            running = next((self.running[one.name] for one in replicas if one.name in self.running), None)
         return None if running is None else running.target
 
     def acquire(
@@ -116,14 +130,14 @@ class Conductor:
             self._refuse_hopeless(state)
             if self._fleet.lacks_weights(state.serve):
                 return self._fetching.acquire_after_fetch(
-                    name, timing(state).swap_timeout, lambda: self.acquire(name, takes_place, share, body_bytes)
+                    state.name, timing(state).swap_timeout, lambda: self.acquire(name, takes_place, share, body_bytes)
                 )
         id = next(self._ids)
         now = self._clock.now()
-        commands = self.scheduler.on_request(id, name, now, takes_place, share, body_bytes)
+        commands = self.scheduler.on_request(id, state.name, now, takes_place, share, body_bytes)
         if len(commands) == 1 and type(commands[0]) is Grant:
             return self._lease(id, state, now, 0.0)
-        waiting = self._wait(id, name, now, is_request=True)
+        waiting = self._wait(id, state.name, now, is_request=True)
         self._carry_out(commands)
         if waiting.done():
             lease: Lease = waiting.result()
@@ -146,11 +160,22 @@ class Conductor:
         return future
 
     def _state_of(self, name: str) -> ServeState:
-        """Raises ClientError if the serve was removed from the configuration."""
+        """The serve; of one with several places, the replica that a request joins now. Raises ClientError if the serve
+        was removed from the configuration.
+        """
         state = self.scheduler.serves.get(name)
-        if state is None:
+        return self._replica_of(name) if state is None else state
+
+    def _replica_of(self, name: str) -> ServeState:
+        replicas = self.scheduler.replica_sets.get(name)
+        if replicas is None:
             raise removed(name)
-        return state
+        return choose_replica(replicas.replicas, self._clock.now())
+
+    def _known(self, name: str) -> ServeState | None:
+        """As `_state_of`; None: no such serve."""
+        is_known = name in self.scheduler.serves or name in self.scheduler.replica_sets
+        return self._state_of(name) if is_known else None
 
     def _on_resolved(self, id: int) -> None:
         """A request's Future was resolved, by Grant or Reject or by the request itself."""
@@ -184,9 +209,10 @@ class Conductor:
         """See `Leases`. 1 it is loaded  2 its weights are fetched  3 its turn has not come  4 others still run
         5 it starts
         """
-        state = self.scheduler.serves.get(name)
-        if state is None or (state.phase is ServePhase.READY and name in self.running):  # 1
+        state = self._known(name)
+        if state is None or (state.phase is ServePhase.READY and state.name in self.running):  # 1
             return ""
+        name = state.name
         if self._fetching.is_fetching(name):  # 2
             return f"waits for its weights: {self._fleet.fetch_progress(name)}"
         if state.phase is not ServePhase.STARTING:  # 3
@@ -199,9 +225,10 @@ class Conductor:
 
     def load_percent(self, name: str) -> int | None:
         """How far the start of a serve is, in percent; None: it does not start, or its engine does not say."""
-        state = self.scheduler.serves.get(name)
-        is_starting = state is not None and state.phase is ServePhase.STARTING
-        return self._fleet.load_percent(name) if is_starting else None
+        state = self._known(name)
+        if state is None or state.phase is not ServePhase.STARTING:
+            return None
+        return self._fleet.load_percent(state.name)
 
     @property
     def is_closing(self) -> bool:
@@ -210,7 +237,7 @@ class Conductor:
 
     def failure_code(self, name: str) -> str:
         """The code of a serve's last failure; empty: it is ready, or never failed."""
-        state = self.scheduler.serves.get(name)
+        state = self._known(name)
         return state.last_error.code if state is not None and state.last_error is not None else ""
 
     # -- the operator --------------------------------------------------------------------------------------------
@@ -224,7 +251,8 @@ class Conductor:
 
         Raises StokerError if it does not start; then the previous resident is started again.
         """
-        state = self.scheduler.serves[name]
+        state = self._state_of(name)
+        name = state.name
         self._notify(OperatorActed(name))
         if force:
             self._forced.add(name)
@@ -244,7 +272,13 @@ class Conductor:
         return report
 
     async def unload(self, name: str, drain_timeout: float | None = None) -> None:
-        """Drain and stop a serve; returns when it holds no host memory either. On cancel the unload goes on."""
+        """Drain and stop a serve, all its replicas; returns when it holds no host memory either. On cancel the unload
+        goes on.
+        """
+        if name in self.scheduler.replica_sets:
+            replicas = self.scheduler.replica_sets[name].replicas
+            await asyncio.gather(*(self.unload(state.name, drain_timeout) for state in replicas))
+            return
         id = next(self._ids)
         future = self._wait(id, name, self._clock.now(), is_request=False)
         self._carry_out(self.scheduler.on_unload(id, name, self._clock.now(), drain_timeout))
@@ -256,7 +290,9 @@ class Conductor:
 
     def set_held(self, name: str, is_held: bool) -> None:
         """Admit no new requests for a serve (`stoker serves drain`), or admit them again."""
-        self._carry_out(self.scheduler.on_hold(name, self._clock.now(), is_held))
+        replicas = self.scheduler.replica_sets.get(name)
+        for one in (name,) if replicas is None else [state.name for state in replicas.replicas]:
+            self._carry_out(self.scheduler.on_hold(one, self._clock.now(), is_held))
 
     def restart(self, name: str, reason: str) -> bool:
         """Restart a wedged serve: cut its streams, stop it, start it again. False: it is not ready, so nothing is
@@ -277,7 +313,7 @@ class Conductor:
 
     def preload(self, name: str) -> None:
         """Load a serve as soon as it fits without evicting another one."""
-        self._carry_out(self.scheduler.on_preload(name, self._clock.now()))
+        self._carry_out(self.scheduler.on_preload(self._state_of(name).name, self._clock.now()))
 
     def move(self, running: Running) -> None:
         """A running external serve answers at another address from now on; leases under way keep the old one."""
@@ -362,6 +398,9 @@ class Conductor:
                     waiting = self._waiting.pop(id, None)
                     if waiting is not None and not waiting.future.done():
                         waiting.future.set_exception(error)
+                case Reassign(id, name):
+                    if id in self._waiting:
+                        self._waiting[id] = replace(self._waiting[id], serve=name)
                 case Cut(_, leases, reason):
                     self._cut(leases, reason)
                 case CheckStart(swap_id, target):
@@ -426,7 +465,7 @@ class Conductor:
     def _refuse_hopeless(self, state: ServeState) -> None:
         """Refuse a start that cannot succeed, before any resident is stopped. Raises StokerError."""
         serve = state.serve
-        if serve.needs_force and serve.name not in self._forced:
+        if serve.needs_force and self._forced.isdisjoint((serve.name, serve.replica_of)):
             raise needs_force(serve)
         fit = victims_for(state)
         if isinstance(fit, Never):

@@ -107,6 +107,7 @@ def _serve(conductor: Conductor, state: ServeState, now: float) -> dict[str, Any
         "served_name": serve.served_name or serve.name,
         "aliases": [*serve.aliases, *serve.alias_patterns],
         "slot": serve.slot,
+        "replica_of": serve.replica_of or None,
         "status": serve.status.value,
         "state": _state(state, now),
         "in_flight": len(state.leases),
