@@ -84,6 +84,7 @@ idle_serve = "b"
 idle_serve_after = "90s"
 swap = { linger = "100ms", swap_timeout = "1h" }
 [slots."gpu.1"]
+[slots.gpu2]
 [[serve]]
 name = "a"
 model = "a.gguf"
@@ -119,6 +120,12 @@ stop = "end {pid} {{x}}"
 base_path = "/llm/"
 port = 9001
 env = { PLAIN = "tab\\tdel\\u007f" }
+[[serve]]
+name = "several"
+engine = "openai"
+cmd = ["run", "--port", "{port}"]
+slots = ["gpu.1", "gpu2"]
+replicas = 2
 [[serve]]
 name = "c"
 base_url = "http://far:1/v1"
@@ -281,7 +288,7 @@ class TestShow:
             "variants",
         }
         unwritten |= {"auto_context", "context_problem"}  # both follow from `context`
-        unwritten |= {"replica_of", "replicas"}  # only the scheduler knows places yet
+        unwritten |= {"replica_of"}  # follows from `slots`
         assert {f.name for f in fields(one)} - known["ServeTable"] == unwritten
         assert {f.name for f in fields(one.tuning)} <= known["ServeTable"]
         for section, table in (

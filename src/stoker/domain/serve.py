@@ -411,7 +411,7 @@ def replicas_of(serve: Serve) -> tuple[Serve, ...]:
     return tuple(
         replace(
             serve, name=f"{serve.name}@{slot}", slot=slot, slots=(), replica_of=serve.name,
-            served_name=serve.served_name or serve.name, aliases=(), alias_patterns=(), variants=(),
+            served_name=serve.served_name or serve.name,
             keep_loaded=serve.keep_loaded and place < serve.replicas, preload=False,
         )
         for place, slot in enumerate(serve.slots)

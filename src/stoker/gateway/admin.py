@@ -129,6 +129,9 @@ class Admin:
     def _serve(self, request: AdminRequest) -> Serve:
         if not request.serve:
             raise ClientError("'serve' is missing: send the name of a serve", code="bad_field", param="serve")
+        running = self._conductor.residency.serve(request.serve)
+        if running is not None and running.replica_of and running.name == request.serve:
+            return running
         return self._flow.settings.names.resolve(request.serve, lambda serve: True)
 
     # -- aliases -------------------------------------------------------------------------------------------------------

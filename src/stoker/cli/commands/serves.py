@@ -39,11 +39,11 @@ def status(
     with installation.control() as control:
         document, now = control.read_status()
     if json:
-        terminal.emit([s for s in document.get("serves", []) if name in (None, s["name"])])
+        terminal.emit([s for s in document.get("serves", []) if name in (None, s["name"], s.get("replica_of"))])
         return
     if now.draining:
         terminal.note("draining: no new requests are admitted; `stoker serves undrain` ends this")
-    serves = [s for s in now.serves if name in (None, s.name)]
+    serves = [s for s in now.serves if name in (None, s.name, s.replica_of)]
     if not serves:
         terminal.say("no serves are configured; add one to the configuration, then `stoker reload`")
         return
@@ -211,9 +211,20 @@ def logs(
             return  # how one ends a log that is followed
 
 
+def _log_of_serve(installation: Installation, name: str) -> Path:
+    """That of the replica that is named; of a serve with several the one that was written to last."""
+    named, _, slot = name.partition("@")
+    serve = installation.serve(named if slot else name)
+    if slot in serve.slots or not serve.slots:
+        return installation.logs / f"{name if slot in serve.slots else serve.name}.log"
+    logs = [installation.logs / f"{serve.name}@{one}.log" for one in serve.slots]
+    written = [path for path in logs if path.exists()]
+    return max(written, key=lambda path: path.stat().st_mtime, default=logs[0])
+
+
 def _log_of(installation: Installation, name: str) -> Path:
     if installation.settings is not None:
-        return installation.logs / f"{installation.serve(name).name}.log"
+        return _log_of_serve(installation, name)
     known = [p.name.removesuffix(".log") for p in installation.logs.glob("*.log")]
     if name not in known:
         raise unknown_serve(name, known, str(installation.logs))

@@ -89,6 +89,8 @@ class ServeStatus(msgspec.Struct, frozen=True):
     served_name: str = ""
     aliases: list[str] = []
     slot: str | None = None
+    replica_of: str | None = None
+    """The serve of which this is one replica; None: it has one place."""
     in_flight: int = 0
     queued: int = 0
     max_active: int = 0
@@ -184,9 +186,15 @@ class StatusAnswer(msgspec.Struct, frozen=True):
     edges: list[EdgeStatus] = []
 
     def serve(self, name: str) -> ServeStatus | None:
-        """The serve with this name, served name or alias; a serve's own name goes first."""
+        """The serve with this name, served name or alias, or its first replica; a serve's own name goes first."""
         own = next((s for s in self.serves if s.name == name), None)
         return own or next((s for s in self.serves if name == s.served_name or name in s.aliases), None)
+
+    def replicas(self, name: str) -> list[ServeStatus]:
+        """Every replica of this serve; for any other name at most one serve, as `serve` finds it."""
+        several = [s for s in self.serves if s.replica_of == name]
+        found = None if several else self.serve(name)
+        return several if found is None else [found]
 
     def slot(self, name: str | None) -> SlotStatus | None:
         return next((s for s in self.slots if s.name == name), None)

@@ -48,7 +48,7 @@ class Installation:
         found = status.serve(name)
         if found is None:
             raise unknown_serve(name, [serve.name for serve in status.serves], "the running Stoker")
-        return found.name
+        return found.name if found.name == name else found.replica_of or found.name
 
     def serve(self, name: str) -> Serve:
         """A configured serve by any of its names. Raises UsageError with the nearest one."""

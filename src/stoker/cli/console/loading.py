@@ -37,7 +37,7 @@ class LoadOutcome:
 @dataclass(frozen=True, slots=True)
 class _Step:
     run: Callable[[Control, str], SwitchAnswer | None]
-    is_done: Callable[[ServeStatus], bool]
+    is_done: Callable[[list[ServeStatus]], bool]
     already: str
     """What a serve is that needs no step."""
     watch_with: str
@@ -53,7 +53,7 @@ def load_serves(
     """
     step = _Step(
         run=lambda worker, name: worker.switch(name, force, drain_timeout),
-        is_done=lambda serve: serve.state == "ready",
+        is_done=lambda replicas: any(serve.state == "ready" for serve in replicas),
         already="is already ready",
         watch_with="stoker slot status",
     )
@@ -68,7 +68,10 @@ def unload_serves(
     def unload(worker: Control, name: str) -> None:
         worker.unload(name, drain_timeout)
 
-    step = _Step(unload, lambda serve: serve.is_gone, "is already stopped", "stoker serves status {name}")
+    def is_gone(replicas: list[ServeStatus]) -> bool:
+        return all(serve.is_gone for serve in replicas)
+
+    step = _Step(unload, is_gone, "is already stopped", "stoker serves status {name}")
     return _each(installation, names, step, quiet)
 
 
@@ -76,8 +79,8 @@ def _each(installation: Installation, names: list[str], step: _Step, quiet: bool
     outcome = LoadOutcome()
     control = installation.control()
     for name in names:
-        serve = control.status().serve(name)
-        if serve is not None and step.is_done(serve):
+        replicas = control.status().replicas(name)
+        if replicas and step.is_done(replicas):
             outcome.left_alone.append(name)
             if not quiet:
                 terminal.say(f"{name} {step.already}")

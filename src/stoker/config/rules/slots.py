@@ -120,7 +120,7 @@ def _check_idle_serve(doc: ConfigDocument, name: str, slot: SlotTable, entries: 
 
 
 def _is_member(entry: ServeEntry, slot: str) -> bool:
-    return entry.table.slot == slot and not entry.table.abstract and not entry.is_external
+    return slot in (entry.table.slot, *entry.table.slots) and not entry.table.abstract and not entry.is_external
 
 
 def _hint_for_idle_serve(name: str, slot: str, entries: list[ServeEntry], members: list[ServeEntry]) -> str:

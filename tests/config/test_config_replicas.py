@@ -1,0 +1,69 @@
+"""A serve with several slots: what the file may say, and what the fleet is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from stoker.app.configuration import placed_serves, placed_slots
+from stoker.domain.access import Settings
+from stoker.domain.errors import ConfigError
+
+Loaded = Callable[[str], Settings]
+SLOTS = "[slots.gpu0]\ndevices = [0]\n[slots.gpu1]\ndevices = [1]\n"
+SERVE = '[[serve]]\nname = "fast"\nengine = "openai"\ncmd = "x {port}"\nslots = ["gpu0", "gpu1"]\n'
+
+
+def test_each_slot_gets_a_replica_with_its_devices(loaded: Loaded) -> None:
+    settings = loaded(SLOTS + SERVE + 'aliases = ["gpt-4o"]\nreplicas = 2\n')
+    (serve,) = settings.serves
+    assert (serve.name, serve.slots, serve.replicas) == ("fast", ("gpu0", "gpu1"), 2)
+    replicas = placed_serves(settings)
+    assert [(one.name, one.slot, one.replica_of, one.served_name) for one in replicas] == [
+        ("fast@gpu0", "gpu0", "fast", "fast"), ("fast@gpu1", "gpu1", "fast", "fast"),
+    ]  # fmt: skip
+    assert [one.env["CUDA_VISIBLE_DEVICES"] for one in replicas] == ["0", "1"]
+
+
+def test_one_slot_in_the_list_is_that_slot(loaded: Loaded) -> None:
+    settings = loaded(SLOTS + SERVE.replace(', "gpu1"', ""))
+    assert [(one.name, one.slot) for one in placed_serves(settings)] == [("fast", "gpu0")]
+    assert placed_slots(settings) == list(settings.slots)
+
+
+def test_keep_loaded_holds_as_many_as_may_run(loaded: Loaded) -> None:
+    settings = loaded(SLOTS + SERVE + "keep_loaded = true\n")
+    assert [one.keep_loaded for one in placed_serves(settings)] == [True, False]
+
+
+def test_a_slots_idle_serve_means_the_replica_there(loaded: Loaded) -> None:
+    settings = loaded(SLOTS.replace("devices = [0]", 'devices = [0]\nidle_serve = "fast"') + SERVE)
+    assert [slot.idle_serve for slot in placed_slots(settings)] == ["fast@gpu0", None]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (SERVE.replace("gpu1", "gpu7"), "there is no slot 'gpu7'; did you mean"),
+        (SERVE.replace("gpu1", "gpu0"), "names a slot twice; each replica has a slot of its own"),
+        (SERVE + "replicas = 3\n", "is 3, but `slots` has 2; add slots, or lower it"),
+        (SERVE.replace('slots = ["gpu0", "gpu1"]', "replicas = 2"), 'needs several slots to be in: `slots = ["gpu0"'),
+        (SERVE + 'slot = "gpu0"\n', "cannot be used with several `slots`: remove it"),
+        (SERVE + "port = 4000\n", "cannot be used with several `slots`: each replica gets a free one"),
+        (SERVE + 'stop = "docker stop x"\n', "the command could stop another replica"),
+        (SERVE.replace('cmd = "x {port}"', 'container = "x"'), "only processes that Stoker starts may have several"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_what_to_do(loaded: Loaded, text: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        loaded(SLOTS + text)
+    assert problem in refused.value.message
+
+
+def test_each_slot_with_memory_has_to_hold_it(loaded: Loaded) -> None:
+    budget = SLOTS.replace("devices = [1]", 'devices = [1]\nmemory = "4GiB"')
+    with pytest.raises(ConfigError, match="slot 'gpu1' has a memory budget, so serve 'fast' needs `memory`"):
+        loaded(budget + SERVE)
+    with pytest.raises(ConfigError, match="serve 'fast' needs 8GiB and slot 'gpu1' has 4GiB"):
+        loaded(budget + SERVE + 'memory = "8GiB"\n')
