@@ -52,6 +52,10 @@ def test_a_slots_idle_serve_means_the_replica_there(loaded: Loaded) -> None:
         (SERVE + 'slot = "gpu0"\n', "cannot be used with several `slots`: remove it"),
         (SERVE + "port = 4000\n", "cannot be used with several `slots`: each replica gets a free one"),
         (SERVE + 'stop = "docker stop x"\n', "the command could stop another replica"),
+        (
+            SERVE + '[[tier]]\nname = "t"\nserve = "fast"\n',
+            "has several `slots`, and a tier cannot use such a serve yet",
+        ),
         (SERVE.replace('cmd = "x {port}"', 'container = "x"'), "only processes that Stoker starts may have several"),
     ],
 )

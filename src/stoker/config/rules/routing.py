@@ -46,6 +46,11 @@ def _check_source(
     """1. A serve: it is there, and has its own keys. 2. A cloud: it says which model. 3. Neither."""
     title = f"tier '{(tier.name or '')[:64]}'"
     if tier.serve is not None:  # 1
+        if tier.serve in serves and len(serves[tier.serve].table.slots) > 1:
+            text = (
+                f"serve '{tier.serve}' has several `slots`, and a tier cannot use such a serve yet; give it one `slot`"
+            )
+            doc.problem((*path, "serve"), text)
         if tier.serve not in serves and all_known:
             doc.problem((*path, "serve"), f"there is no serve '{tier.serve[:64]}'{did_you_mean(tier.serve, serves)}")
         for key in _OF_A_CLOUD:
