@@ -54,7 +54,7 @@ def test_a_slots_idle_serve_means_the_replica_there(loaded: Loaded) -> None:
         (SERVE + 'stop = "docker stop x"\n', "the command could stop another replica"),
         (
             SERVE + '[[tier]]\nname = "t"\nserve = "fast"\n',
-            "has several `slots`, and a tier cannot use such a serve yet",
+            "has several `slots`, which a tier cannot use yet",
         ),
         (SERVE.replace('cmd = "x {port}"', 'container = "x"'), "only processes that Stoker starts may have several"),
     ],

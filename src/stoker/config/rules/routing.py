@@ -47,9 +47,7 @@ def _check_source(
     title = f"tier '{(tier.name or '')[:64]}'"
     if tier.serve is not None:  # 1
         if tier.serve in serves and len(serves[tier.serve].table.slots) > 1:
-            text = (
-                f"serve '{tier.serve}' has several `slots`, and a tier cannot use such a serve yet; give it one `slot`"
-            )
+            text = f"serve '{tier.serve}' has several `slots`, which a tier cannot use yet; give it one `slot`"
             doc.problem((*path, "serve"), text)
         if tier.serve not in serves and all_known:
             doc.problem((*path, "serve"), f"there is no serve '{tier.serve[:64]}'{did_you_mean(tier.serve, serves)}")
