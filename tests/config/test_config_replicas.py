@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from stoker.app.configuration import placed_serves, placed_slots
+from stoker.cli.console.errors import UsageError
+from stoker.cli.console.installation import Installation
 from stoker.domain.access import Settings
 from stoker.domain.errors import ConfigError
 
@@ -40,6 +43,13 @@ def test_keep_loaded_holds_as_many_as_may_run(loaded: Loaded) -> None:
 def test_a_slots_idle_serve_means_the_replica_there(loaded: Loaded) -> None:
     settings = loaded(SLOTS.replace("devices = [0]", 'devices = [0]\nidle_serve = "fast"') + SERVE)
     assert [slot.idle_serve for slot in placed_slots(settings)] == ["fast@gpu0", None]
+
+
+def test_a_command_finds_the_serve_by_the_name_of_a_replica(loaded: Loaded, tmp_path: Path) -> None:
+    installation = Installation(tmp_path, tmp_path, "stoker up", loaded(SLOTS + SERVE))
+    assert installation.serve("fast@gpu1").name == "fast"
+    with pytest.raises(UsageError, match="there is no serve 'fast@gpu2'"):
+        installation.serve("fast@gpu2")
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from websockets.frames import OP_BINARY, OP_TEXT, Frame
 from stoker.domain.key import Key
 from stoker.domain.serve import Secret, Slot, SwapPolicy
 from stoker.request.codec.websocket import FrameBoundary, close_frame
+from stoker.request.relay.tunnel import Tunnel
 from stoker.testing.client import compose_request
 from stoker.testing.fleet import FakeFleet
 
@@ -138,6 +139,41 @@ async def test_an_engine_that_closes_ends_the_session_as_it_said(stage: Session)
         assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1000, "done")
     await stage.until(lambda: stage.leases == 0)
     assert stage.decisions[0].outcome == "served"
+
+
+async def die(connection: ServerConnection) -> None:
+    await connection.recv()
+    connection.transport.abort()
+
+
+@session_story(die)
+async def test_an_engine_that_dies_is_no_proper_end(stage: Session) -> None:
+    async with stage.session() as client:
+        await client.send("a")
+        with pytest.raises(ConnectionClosed) as closed:
+            await client.recv()
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 1011
+    await stage.until(lambda: stage.leases == 0)
+    assert stage.decisions[0].outcome == "upstream_failed"
+
+
+@session_story()
+async def test_a_session_ended_in_the_moment_of_its_handshake_gives_its_lease_back(stage: Session) -> None:
+    shake_hands = Tunnel.handshake
+
+    async def shake_hands_and_end(tunnel: Tunnel, head: bytes) -> tuple[int, list[tuple[bytes, bytes]]]:
+        reply = await shake_hands(tunnel, head)
+        (request_id,) = stage.flow.active
+        asyncio.get_running_loop().call_soon(stage.flow.cancel, request_id)  # when the step is done, but not yet seen
+        return reply
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Tunnel, "handshake", shake_hands_and_end)
+        with pytest.raises(InvalidStatus):
+            await connect(stage.url)
+    await stage.until(lambda: stage.leases == 0)
+    assert stage.decisions[0].outcome == "cut"
 
 
 @session_story()

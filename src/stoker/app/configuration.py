@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from stoker.domain.access import Settings
-from stoker.domain.serve import Serve, Slot, on_devices, replicas_of
+from stoker.domain.serve import Serve, Slot, on_devices, replica_name, replicas_of
 from stoker.fleet.engines.placement import placed
 from stoker.fleet.warm.keeper import budget
 from stoker.request.decide.aliases import with_aliases, with_choices
@@ -90,7 +90,7 @@ def placed_slots(settings: Settings) -> list[Slot]:
         return list(settings.slots)
 
     def here(name: str | None, slot: Slot) -> str | None:
-        return f"{name}@{slot.name}" if name in several else name
+        return replica_name(name, slot.name) if name is not None and name in several else name
 
     return [
         replace(

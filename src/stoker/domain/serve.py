@@ -401,6 +401,16 @@ class Serve:
         return self.status in (Status.REJECTED, Status.BLOCKED)
 
 
+def replica_name(serve: str, slot: str) -> str:
+    """The name of a serve's replica in this slot."""
+    return f"{serve}@{slot}"
+
+
+def replica_names(serve: Serve) -> tuple[str, ...]:
+    """The names of its replicas; of a serve with one place, its own name."""
+    return tuple(replica.name for replica in replicas_of(serve))
+
+
 def replicas_of(serve: Serve) -> tuple[Serve, ...]:
     """What the fleet knows instead of a serve with several slots: one Serve for each, named `NAME@SLOT`.
 
@@ -410,7 +420,7 @@ def replicas_of(serve: Serve) -> tuple[Serve, ...]:
         return (serve,)
     return tuple(
         replace(
-            serve, name=f"{serve.name}@{slot}", slot=slot, slots=(), replica_of=serve.name,
+            serve, name=replica_name(serve.name, slot), slot=slot, slots=(), replica_of=serve.name,
             served_name=serve.served_name or serve.name,
             keep_loaded=serve.keep_loaded and place < serve.replicas, preload=False,
         )

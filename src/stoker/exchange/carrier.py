@@ -158,8 +158,10 @@ class Carrier:
         target, wire = lease.target, call.wire
         tunnel = await call.run_cancellable(self._pool.open_tunnel(target, self._limits.stall_timeout))
         try:
+            call.raise_if_ended()  # the request may be ended in the same moment in which a step is done
             head = tunnel_head(path(target), target, handshake_headers(wire.headers))
             status, headers = await call.run_cancellable(tunnel.handshake(head))
+            call.raise_if_ended()
             if status != 101:
                 raise UpstreamError(f"the serve refused the WebSocket session: HTTP {status}", code="no_session")
             upgrade = [(b"connection", b"Upgrade"), (b"upgrade", b"websocket")]

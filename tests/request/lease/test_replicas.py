@@ -118,6 +118,16 @@ def test_one_that_an_operator_drained_gets_nothing_new() -> None:
     assert {stage.where[stage.join("fast")] for _ in range(3)} == {"fast@gpu1"}
 
 
+def test_where_an_operator_drains_the_only_one_loaded_another_takes_its_requests() -> None:
+    stage = two_gpus()
+    stage.load("fast@gpu0")
+    stage.take(stage.scheduler.on_hold("fast@gpu0", stage.now))
+    waiting = stage.join("fast")
+    assert stage.where[waiting] == "fast@gpu1"
+    stage.ready()
+    assert waiting in stage.granted
+
+
 # -- one more --------------------------------------------------------------------------------------------------------
 
 

@@ -213,11 +213,10 @@ def logs(
 
 def _log_of_serve(installation: Installation, name: str) -> Path:
     """That of the replica that is named; of a serve with several the one that was written to last."""
-    named, _, slot = name.partition("@")
-    serve = installation.serve(named if slot else name)
-    if slot in serve.slots or not serve.slots:
-        return installation.logs / f"{name if slot in serve.slots else serve.name}.log"
-    logs = [installation.logs / f"{serve.name}@{one}.log" for one in serve.slots]
+    from stoker.domain.serve import replica_names
+
+    names = replica_names(installation.serve(name))
+    logs = [installation.logs / f"{one}.log" for one in ((name,) if name in names else names)]
     written = [path for path in logs if path.exists()]
     return max(written, key=lambda path: path.stat().st_mtime, default=logs[0])
 

@@ -51,10 +51,14 @@ class Installation:
         return found.name if found.name == name else found.replica_of or found.name
 
     def serve(self, name: str) -> Serve:
-        """A configured serve by any of its names. Raises UsageError with the nearest one."""
+        """A configured serve by any of its names, or by that of a replica. Raises UsageError with the nearest one."""
+        from stoker.domain.serve import replica_names
+
         serves = self.settings.serves if self.settings else ()
-        found = next((s for s in serves if s.name == name), None) or next(
-            (s for s in serves if name in s.names()), None
+        found = (
+            next((serve for serve in serves if serve.name == name), None)
+            or next((serve for serve in serves if name in serve.names()), None)
+            or next((serve for serve in serves if name in replica_names(serve)), None)
         )
         if found is None:
             where = self.settings.source or "the demo" if self.settings else str(self.state)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 KEY_PREFIX = b"openai-insecure-api-key."
 """A browser cannot set Authorization: its key stands behind this in Sec-WebSocket-Protocol (OpenAI, Realtime API)."""
+_CLOSE = 0x8
+"""The opcode of a close frame."""
 _SENT_ON = (b"sec-websocket-key", b"sec-websocket-version", b"sec-websocket-extensions")
 
 
@@ -37,9 +39,14 @@ def close_frame(code: int, reason: str) -> bytes:
 
 
 class FrameBoundary:
-    """Follows one direction of a session, to know whether a frame may be put in. Constant time for each frame."""
+    """Follows one direction of a session, to know whether a frame may be put in, and whether that side has closed.
+
+    Constant time for each frame.
+    """
 
     def __init__(self) -> None:
+        self.has_closed = False
+        """A close frame began: its side ends the session."""
         self._head = b""
         self._payload = 0
 
@@ -61,6 +68,7 @@ class FrameBoundary:
             at += missing
             if len(self._head) >= 2 and len(self._head) == _head_size(self._head):
                 self._payload = _payload_size(self._head)
+                self.has_closed = self.has_closed or self._head[0] & 0x0F == _CLOSE
                 self._head = b""
 
 

@@ -38,6 +38,7 @@ class Tunnel(asyncio.Protocol):
         self.transport: asyncio.Transport = None  # type: ignore[assignment]  # set by connection_made
         self.boundary = FrameBoundary()
         """Of what the serve sends."""
+        self._client_boundary = FrameBoundary()
         self.received = 0
         """Bytes from the serve."""
         self._loop = loop
@@ -71,7 +72,8 @@ class Tunnel(asyncio.Protocol):
         """Pass on what either side sends, until the serve closes. `from_client` and `resume` are what the client's side
         calls.
 
-        Raises UpstreamError `stalled` if both are silent for too long. On cancel the caller aborts.
+        Raises UpstreamError `stalled` if both are silent for too long, `upstream_broke` if the connection ends although
+        neither side has sent a close frame. On cancel the caller aborts.
         """
         self._client = client
         early, self._early = self._early, b""
@@ -83,6 +85,7 @@ class Tunnel(asyncio.Protocol):
 
     def from_client(self, data: bytes) -> None:
         self._last = self._loop.time()
+        self._client_boundary.feed(data)
         if not self.transport.is_closing():
             self.transport.write(data)
 
@@ -121,8 +124,14 @@ class Tunnel(asyncio.Protocol):
         if not self._reply.done():
             self._reply.set_exception(UpstreamError("the serve closed the connection during the WebSocket handshake"))
             self._reply.exception()  # nobody may be waiting any more
-        if not self._ended.done():
+        if self._ended.done():
+            return
+        if self.boundary.has_closed or self._client_boundary.has_closed:
             self._ended.set_result(None)
+        else:
+            text = "the serve closed the connection without ending the WebSocket session"
+            self._ended.set_exception(UpstreamError(text, code="upstream_broke"))
+            self._ended.exception()  # nobody may be waiting any more
 
     def pause_writing(self) -> None:
         if self._client is not None:
