@@ -207,8 +207,8 @@ class ReplicaSet:
     replicas: list[ServeState] = field(default_factory=list)
 
     def is_complete(self) -> bool:
-        """Whether as many have a process as may be loaded at the same time; one that drains or stops counts, one that an
-        operator holds does not: another one takes its requests.
+        """Whether as many have a process as may be loaded at the same time. One that drains or stops counts; one that
+        an operator holds does not: another one takes its requests.
         """
         loaded = sum(state.phase is not ServePhase.STOPPED and not state.is_held for state in self.replicas)
         return loaded >= max((state.serve.replicas for state in self.replicas), default=1)
