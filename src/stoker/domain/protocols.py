@@ -10,6 +10,7 @@ import msgspec
 
 from stoker.domain.key import Priority
 from stoker.domain.lease import NOBODY, FairShare, Lease, PendingLease, Target
+from stoker.domain.prompt_chain import PromptChain
 from stoker.domain.serve import Serve
 
 
@@ -97,10 +98,16 @@ class Leases(Protocol):
     """Grants leases. The conductor implements it. Hold leases through `exchange.leasing`."""
 
     def acquire(
-        self, name: str, takes_place: bool = True, share: FairShare = NOBODY, body_bytes: int = 0
+        self,
+        name: str,
+        takes_place: bool = True,
+        share: FairShare = NOBODY,
+        body_bytes: int = 0,
+        prompt: PromptChain | None = None,
     ) -> Lease | PendingLease:
         """A lease, or a pending one; loads the serve if necessary. `takes_place`: the lease takes one of its places.
-        `share`: whose request it is. `body_bytes`: the size of its body, by which its cost is expected.
+        `share`: whose request it is. `body_bytes`: the size of its body, by which its cost is expected. `prompt`: what
+        it asks, if `has_choice`.
 
         A refusal is a StokerError: raised at once, or later as the exception of the pending lease.
         """
@@ -109,6 +116,9 @@ class Leases(Protocol):
         """Let this lease be cut as soon as a request of a higher priority than this (None: any request) needs its place
         or its serve's memory.
         """
+
+    def has_choice(self, name: str) -> bool:
+        """Whether several replicas of a serve are ready, so that its prompt says which one suits a request."""
 
     def target(self, name: str) -> Target | None:
         """Where a serve answers; None: it is not ready."""

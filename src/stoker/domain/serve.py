@@ -392,6 +392,11 @@ class Serve:
         return self.dialects <= MEDIA
 
     @property
+    def has_replicas(self) -> bool:
+        """Whether it may have several processes at the same time."""
+        return self.replicas > 1
+
+    @property
     def memory_fallback(self) -> str | None:
         """The serve to start instead if this one does not fit on its device."""
         return self.fallback if FallbackCause.MEMORY in self.fallback_on else None

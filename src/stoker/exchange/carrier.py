@@ -23,6 +23,7 @@ from stoker.domain.decision import Candidate
 from stoker.domain.dialect import Dialect, Endpoint, RequestForm
 from stoker.domain.errors import StokerError, UpstreamError
 from stoker.domain.lease import Lease, Target
+from stoker.domain.prompt_chain import PromptChain
 from stoker.domain.protocols import Clock, Leases
 from stoker.domain.serve import Serve
 from stoker.domain.usage import ServeUsage
@@ -32,6 +33,7 @@ from stoker.exchange.formatter import EncodedRequest, Formatter, UpstreamRequest
 from stoker.exchange.images import ImageInliner
 from stoker.exchange.media import EncodedMedia, encode_media
 from stoker.request.codec.body_fields import BodyFields
+from stoker.request.codec.prompt_chain import prompt_chain
 from stoker.request.codec.upstream_errors import KEY_REFUSED_STATUSES
 from stoker.request.codec.websocket import close_frame, handshake_headers
 from stoker.request.decide.context import may_exceed
@@ -121,7 +123,8 @@ class Carrier:
             context, len(request.body), request.fields.output_budget()
         ):  # fmt: skip
             await self.counter.check_context(call, serve, request)
-        lease = call.lease_now(self.leases, serve.name, generates) or await call.wait_for_lease()
+        prompt = await self._prompt(call, serve, request) if serve.has_replicas else None
+        lease = call.lease_now(self.leases, serve.name, generates, prompt) or await call.wait_for_lease()
         if call.may_be_preempted:
             self.leases.allow_preemption(lease, call.share.priority)
         try:
@@ -134,7 +137,7 @@ class Carrier:
             # Nothing was sent. If the serve's process has just exited, a lease taken a moment later starts it again.
             self.release(call)
             await asyncio.sleep(EXIT_NOTICED_WITHIN)
-            lease = call.lease_now(self.leases, serve.name, generates) or await call.wait_for_lease()
+            lease = call.lease_now(self.leases, serve.name, generates, prompt) or await call.wait_for_lease()
             if serve.keep_conversations:
                 await self._attach_conversation(call, serve, lease, request)
             await self._encode_and_relay(call, lease, request)
@@ -213,6 +216,12 @@ class Carrier:
         return self._received.get(serve, 0)
 
     # -- steps -------------------------------------------------------------------------------------------------------
+
+    async def _prompt(self, call: Call, serve: Serve, request: UpstreamRequest) -> PromptChain | None:
+        """By which a replica is chosen; None: there is no choice, or no prompt."""
+        if not request.endpoint.generates or not self.leases.has_choice(serve.name):
+            return None
+        return await call.process(prompt_chain, call.decision.key, request.body)
 
     async def _load(self, call: Call, serve: Serve, request: UpstreamRequest, body: bytes) -> None:
         """An Ollama client wants a model loaded or unloaded. Stoker loads it, but decides itself what is unloaded."""

@@ -27,9 +27,11 @@ from stoker.domain.events import (
 )
 from stoker.domain.key import Priority
 from stoker.domain.lease import NOBODY, FairShare, Lease, Target
+from stoker.domain.prompt_chain import PromptChain
 from stoker.domain.protocols import Clock, Fleet, Journal, Running
 from stoker.domain.serve import Serve, ServeIdentity, Slot
 from stoker.domain.swap import SwapReport
+from stoker.fleet.swapping.prompt_routing import PromptRouting
 from stoker.fleet.swapping.recovery import NoJournal, Recovery
 from stoker.fleet.swapping.refusals import cannot_start, needs_force
 from stoker.fleet.swapping.residency import Residency
@@ -48,7 +50,6 @@ from stoker.request.lease.commands import (
 )
 from stoker.request.lease.eviction import Never, Victims, victims_for
 from stoker.request.lease.phases import ServePhase
-from stoker.request.lease.places import choose_replica
 from stoker.request.lease.refusals import removed
 from stoker.request.lease.scheduler import Scheduler
 from stoker.request.lease.state import ServeState
@@ -65,6 +66,7 @@ class _Waiting:
     future: asyncio.Future[Any]
     since: float
     is_request: bool = True
+    prompt: PromptChain | None = None
 
 
 class Conductor:
@@ -103,11 +105,17 @@ class Conductor:
         self.last_swap = self._swapper.last
         self._waiting: dict[int, _Waiting] = {}
         self._leases: dict[int, Lease] = {}
+        self._prompts = PromptRouting()
         self._timer: asyncio.TimerHandle | None = None
         self._closing = False
         self._released = asyncio.Event()
 
     # -- requests ------------------------------------------------------------------------------------------------
+
+    def has_choice(self, name: str) -> bool:
+        """Whether several replicas of a serve are ready."""
+        replicas = self.scheduler.replica_sets.get(name)
+        return replicas is not None and sum(one.phase is ServePhase.READY for one in replicas.replicas) > 1
 
     def target(self, name: str) -> Target | None:
         """Where a serve, or its first ready replica, answers; None: it is not ready."""
@@ -118,26 +126,32 @@ class Conductor:
         return None if running is None else running.target
 
     def acquire(
-        self, name: str, takes_place: bool = True, share: FairShare = NOBODY, body_bytes: int = 0
+        self,
+        name: str,
+        takes_place: bool = True,
+        share: FairShare = NOBODY,
+        body_bytes: int = 0,
+        prompt: PromptChain | None = None,
     ) -> Lease | asyncio.Future[Lease]:
         """A lease, or a Future of one. Raises StokerError if the request is refused at once. See `Leases`.
 
         The caller may cancel the Future or set an exception: then its position in the queue is free, and a lease that
         is granted at the same moment is released.
         """
-        state = self._state_of(name)
+        state = self._state_of(name, prompt)
         if state.phase is ServePhase.STOPPED and not self.scheduler.closing:
             self._refuse_hopeless(state)
             if self._fleet.lacks_weights(state.serve):
+                details = name, takes_place, share, body_bytes, prompt
                 return self._fetching.acquire_after_fetch(
-                    state.name, timing(state).swap_timeout, lambda: self.acquire(name, takes_place, share, body_bytes)
+                    state.name, timing(state).swap_timeout, lambda: self.acquire(*details)
                 )
         id = next(self._ids)
         now = self._clock.now()
         commands = self.scheduler.on_request(id, state.name, now, takes_place, share, body_bytes)
         if len(commands) == 1 and type(commands[0]) is Grant:
-            return self._lease(id, state, now, 0.0)
-        waiting = self._wait(id, state.name, now, is_request=True)
+            return self._lease(id, state, now, 0.0, prompt)
+        waiting = self._wait(id, state.name, now, is_request=True, prompt=prompt)
         self._carry_out(commands)
         if waiting.done():
             lease: Lease = waiting.result()
@@ -150,27 +164,29 @@ class Conductor:
         """
         self._carry_out(self.scheduler.on_preemption_allowed(lease.id, lease.serve, self._clock.now(), priority))
 
-    def _wait(self, id: int, name: str, now: float, is_request: bool) -> asyncio.Future[Any]:
+    def _wait(
+        self, id: int, name: str, now: float, is_request: bool, prompt: PromptChain | None = None
+    ) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = self._loop.create_future()
-        self._waiting[id] = _Waiting(name, future, now, is_request)
+        self._waiting[id] = _Waiting(name, future, now, is_request, prompt)
         if is_request:
             future.add_done_callback(lambda _: self._on_resolved(id))
         else:
             future.add_done_callback(lambda done: done.cancelled() or done.exception())  # the operator may have left
         return future
 
-    def _state_of(self, name: str) -> ServeState:
+    def _state_of(self, name: str, prompt: PromptChain | None = None) -> ServeState:
         """The serve; of one with several places, the replica that a request joins now. Raises ClientError if the serve
         was removed from the configuration.
         """
         state = self.scheduler.serves.get(name)
-        return self._replica_of(name) if state is None else state
+        return self._replica_of(name, prompt) if state is None else state
 
-    def _replica_of(self, name: str) -> ServeState:
+    def _replica_of(self, name: str, prompt: PromptChain | None) -> ServeState:
         replicas = self.scheduler.replica_sets.get(name)
         if replicas is None:
             raise removed(name)
-        return choose_replica(replicas.replicas, self._clock.now())
+        return self._prompts.choose(replicas, self._clock.now(), prompt)
 
     def _known(self, name: str) -> ServeState | None:
         """As `_state_of`; None: no such serve."""
@@ -183,13 +199,15 @@ class Conductor:
         if waiting is not None:  # the request left before it was granted
             self._carry_out(self.scheduler.on_cancel(id, waiting.serve, self._clock.now()))
 
-    def _lease(self, id: int, state: ServeState, now: float, waited: float) -> Lease:
+    def _lease(self, id: int, state: ServeState, now: float, waited: float, prompt: PromptChain | None = None) -> Lease:
         if not self._leases:
             self._fleet.set_busy(True)
         name = state.serve.name
         entered = state.slot_state.time.enter(now)
         lease = Lease(id, name, self.running[name].target, now, waited, self._release, state, entered)
         self._leases[id] = lease
+        if prompt is not None:
+            self._prompts.granted(id, state, prompt)
         return lease
 
     def _release(self, lease: Lease) -> None:
@@ -199,6 +217,8 @@ class Conductor:
                 lease.meter.end(lease, now)
             if not self._leases:
                 self._fleet.set_busy(False)
+        if self._prompts.answered:
+            self._prompts.ended(lease.id, lease.usage)
         if self._closing:
             self._released.set()
         commands = self.scheduler.on_release(lease.id, lease.serve, now)
@@ -328,6 +348,7 @@ class Conductor:
     def reload(self, slots: Iterable[Slot], serves: Iterable[Serve]) -> None:
         """Change to a new configuration; only what changed is touched."""
         self._carry_out(self.scheduler.on_reload(slots, serves, self._clock.now()))
+        self._prompts.keep(self.scheduler.serves)
 
     # -- life ----------------------------------------------------------------------------------------------------
 
@@ -423,12 +444,14 @@ class Conductor:
         elif waiting.future.done():  # the request left at the same moment
             self._carry_out(self.scheduler.on_release(id, waiting.serve, now))
         else:
-            lease = self._lease(id, self.scheduler.serves[waiting.serve], now, now - waiting.since)
+            state = self.scheduler.serves[waiting.serve]
+            lease = self._lease(id, state, now, now - waiting.since, waiting.prompt)
             waiting.future.set_result(lease)
 
     def _cut(self, leases: tuple[int, ...], reason: str) -> None:
         for id in leases:
             lease = self._leases.pop(id, None)
+            self._prompts.ended(id)
             if lease is not None and lease.meter is not None:
                 lease.meter.end(lease, self._clock.now())
             if lease is not None and not self._leases:

@@ -13,6 +13,7 @@ context_overflow   a prompt that does not fit: recognises an engine's message, a
 request_parameters what a serve sets in its requests' bodies; request_defaults: what a key sets
 multipart          finds the model in a form with files; model_query: finds it in a URL
 media_units        the images, characters or seconds that a media request uses; media_answers: checks its answer
+prompt_chain       a prompt as a chain of hashes, by which a replica is chosen
 websocket          the handshake's headers, where frames end, a close frame
 outline            what routing looks at in a request (with turn_content, harness, envelopes, summaries, toolbox)
 """

@@ -12,6 +12,7 @@ cheapest_victims  of several such choices, the one with the least total cost
 eviction_time  may these residents be stopped now, and if not, when
 places         which replica of a serve a request joins, where one is started, and when one more
 replica_steps  what the decision function does for serves with several places
+prefix_memory  which replica has which beginnings of prompts in its cache
 transitions    the elementary steps by which serves and swaps change
 reconcile      the one decision function, in numbered steps
 scheduler      the inputs: each changes one thing, then calls `reconcile`
