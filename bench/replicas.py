@@ -1,4 +1,4 @@
-"""How much of the prompts two replicas find in their caches: `python -m bench.replicas [--conversations N] [--turns N]`.
+"""How much of the prompts two replicas find in their caches: `python -m bench.replicas [--turns N]`.
 
 Two llama.cpp engines with one thread each, and conversations of about 4,000 tokens that begin with the same system
 prompt and go on in random order, some at the same time. The same conversations go

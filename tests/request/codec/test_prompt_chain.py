@@ -1,4 +1,4 @@
-"""Two prompts have as many equal hashes as they have equal blocks at their beginning; a body of any size costs little."""
+"""Two prompts have as many equal hashes as they have equal blocks at their beginning, and any body costs little."""
 
 from __future__ import annotations
 
