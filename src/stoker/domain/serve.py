@@ -406,6 +406,26 @@ class Serve:
         return self.status in (Status.REJECTED, Status.BLOCKED)
 
 
+def slots_of(place: str) -> tuple[str, ...]:
+    """The slots of a place: `gpu0`, or `gpu0+gpu1` for a serve that takes both."""
+    return tuple(place.split("+"))
+
+
+def joined_slot(place: str, slots: Mapping[str, Slot]) -> Slot | None:
+    """A place as one slot: all devices of its slots, and their memory together, if each has a `memory`. Everything else
+    is that of the first one. None: one of them does not exist.
+    """
+    parts = [slots.get(name) for name in slots_of(place)]
+    found = [part for part in parts if part is not None]
+    if len(found) < len(parts):
+        return None
+    if len(found) == 1:
+        return found[0]
+    memory = [part.memory for part in found if part.memory is not None]
+    devices = tuple(device for part in found for device in part.devices)
+    return replace(found[0], name=place, devices=devices, memory=sum(memory) if len(memory) == len(found) else None)
+
+
 def replica_name(serve: str, slot: str) -> str:
     """The name of a serve's replica in this slot."""
     return f"{serve}@{slot}"

@@ -23,9 +23,10 @@ from stoker.request.lease.scheduler import Scheduler
 from stoker.request.lease.timing import measured_swap_time
 
 SLOTS = ("gpu0", "gpu1", "gpu2")
-PLACES = {"fast": "gpu0 gpu1 gpu2", "wide": "gpu0 gpu1"}
-ASKED = st.sampled_from(["fast", "wide", "a", "b"])
-ALL = st.sampled_from([f"{name}@{slot}" for name, slots in PLACES.items() for slot in slots.split()] + ["a", "b"])
+PLACES = {"fast": "gpu0 gpu1 gpu2", "wide": "gpu0 gpu1", "pair": "gpu0+gpu1 gpu1+gpu2"}
+ALONE = ["a", "b", "huge"]
+ASKED = st.sampled_from([*PLACES, *ALONE])
+ALL = st.sampled_from([f"{name}@{slot}" for name, slots in PLACES.items() for slot in slots.split()] + ALONE)
 START = 3.0
 
 
@@ -41,7 +42,9 @@ class ReplicaStories(RuleBasedStateMachine):
         self.slots = [Slot(name, memory=memory, swap=SwapPolicy(drain_timeout=5.0)) for name in SLOTS]
         self.serves: list[Serve] = [
             *replicated("fast", PLACES["fast"], most, **limits), *replicated("wide", PLACES["wide"], 1, **limits),
+            *replicated("pair", PLACES["pair"], 1, **{**limits, "memory": 2}),
             serve("a", slot="gpu0", **limits), serve("b", slot="gpu1", **limits),
+            serve("huge", slot="gpu2+gpu0+gpu1", **{**limits, "memory": 3 * (memory or 1)}),
         ]  # fmt: skip
         self.scheduler, self.twin = Scheduler(self.slots, self.serves), Scheduler(self.slots, self.serves)
         self.now = 0.0
@@ -55,6 +58,7 @@ class ReplicaStories(RuleBasedStateMachine):
         self.alive: set[str] = set()
         self.wake: float | None = None
         self.was_switched = False
+        self.was_admitted_again = False
         self.next = 0
 
     # -- carrying out ----------------------------------------------------------------------------------------
@@ -107,8 +111,8 @@ class ReplicaStories(RuleBasedStateMachine):
         assert state.replica_set is not None
         waited = sum(self.now - w.since for s in state.replica_set.replicas for w in s.queue.values())
         assert waited + 1e-3 >= state.slot_state.slot.swap.patience * measured_swap_time(state)
-        others = [s for s in state.slot_state.serves if s.phase is ServePhase.STOPPED and s.replica_set is None]
-        assert not any(s.queue for s in others)
+        others = [s for slot_state in state.slot_states for s in slot_state.serves if s.replica_set is None]
+        assert not any(s.queue for s in others if s.phase is ServePhase.STOPPED)
 
     def has_ready_sibling(self, name: str) -> bool:
         replicas = self.scheduler.serves[name].replica_set if name in self.scheduler.serves else None
@@ -174,6 +178,7 @@ class ReplicaStories(RuleBasedStateMachine):
 
     @rule(name=ALL, is_held=st.booleans())
     def hold(self, name: str, is_held: bool) -> None:
+        self.was_admitted_again |= not is_held
         self.tell("on_hold", name, self.now, is_held)
 
     @rule(name=ALL)
@@ -223,7 +228,9 @@ class ReplicaStories(RuleBasedStateMachine):
     @invariant()
     def no_slot_is_over_its_budget(self) -> None:
         for slot_state in self.scheduler.slots.values():
-            assert sum(state.size for state in slot_state.serves if state.name in self.alive) <= slot_state.budget
+            assert (
+                slot_state.sizes(state for state in slot_state.serves if state.name in self.alive) <= slot_state.budget
+            )
 
     @invariant()
     def no_waiter_is_lost(self) -> None:
@@ -238,10 +245,24 @@ class ReplicaStories(RuleBasedStateMachine):
 
     @invariant()
     def no_more_replicas_than_allowed(self) -> None:
-        if not self.was_switched:
-            for name, most in (("fast", self.most), ("wide", 1)):
+        """Where an operator holds one, another one may start in its stead."""
+        if not (self.was_switched or self.was_admitted_again):
+            for name, most in (("fast", self.most), ("wide", 1), ("pair", 1)):
                 replicas = self.scheduler.replica_sets[name].replicas
-                assert sum(state.phase is not ServePhase.STOPPED for state in replicas) <= most
+                assert sum(state.phase is not ServePhase.STOPPED and not state.is_held for state in replicas) <= most
+
+    @invariant()
+    def a_place_of_several_slots_is_taken_as_a_whole(self) -> None:
+        for state in self.scheduler.serves.values():
+            swaps = [set(slot_state.swaps) for slot_state in state.slot_states]
+            own = {
+                swap.swap_id
+                for slot_state in state.slot_states
+                for swap in slot_state.swaps.values()
+                if swap.target is state
+            }
+            assert all(own <= here for here in swaps)
+            assert all(state in slot_state.serves for slot_state in state.slot_states)
 
     @invariant()
     def waiters_stand_in_order_of_arrival(self) -> None:

@@ -244,7 +244,9 @@ class Stories(RuleBasedStateMachine):
     @invariant()
     def never_over_budget(self) -> None:
         for slot_state in self.scheduler.slots.values():
-            assert sum(state.size for state in slot_state.serves if state.name in self.alive) <= slot_state.budget
+            assert (
+                slot_state.sizes(state for state in slot_state.serves if state.name in self.alive) <= slot_state.budget
+            )
 
     @invariant()
     def what_is_loaded_is_within_one_set(self) -> None:

@@ -160,7 +160,7 @@ def slots(draw: st.DrawFn) -> SlotState:
 
 
 def is_allowed(slot_state: SlotState, names: set[str]) -> bool:
-    sizes = sum(state.size for state in slot_state.serves if state.name in names)
+    sizes = slot_state.sizes(state for state in slot_state.serves if state.name in names)
     return slot_state.slot.allows(names) and (slot_state.slot.memory is None or sizes <= slot_state.slot.memory)
 
 
@@ -199,7 +199,7 @@ def test_sizes_add_up_at_the_least_cost(slot_state: SlotState, needed: int) -> N
         sum(map(evict_cost, some))
         for count in range(len(states) + 1)
         for some in combinations(states, count)
-        if sum(state.size for state in some) >= needed
+        if slot_state.sizes(some) >= needed
     ]
-    chosen = least_total(states, needed)
+    chosen = least_total(slot_state, states, needed)
     assert (None if chosen is None else sum(map(evict_cost, chosen))) == min(sums, default=None)

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from stoker.request.lease.phases import ServePhase
-from stoker.request.lease.state import ServeState
+from stoker.request.lease.state import ServeState, SlotState
 from stoker.request.lease.timing import measured_swap_time
 
 LEAVING = (ServePhase.DRAINING, ServePhase.STOPPING)
@@ -19,15 +19,22 @@ def evict_cost(state: ServeState) -> float:
     return measured_swap_time(state) if configured is None else configured
 
 
-def cheapest_victims(target: ServeState, pins: Collection[ServeState], missing: int) -> tuple[ServeState, ...] | None:
-    """Who must stop, so that what stays loaded and `target` are within one set of `together`, and their sizes within
-    the slot's budget, of which `missing` is taken at the moment. None: only when a start or stop under way has ended.
+def cheapest_victims(
+    slot_state: SlotState,
+    target: ServeState,
+    pins: Collection[ServeState],
+    gone: Collection[ServeState],
+    missing: int,
+) -> tuple[ServeState, ...] | None:
+    """Who else than `gone` must stop, so that what stays loaded and `target` are within one set of `together`, and
+    their sizes within the slot's budget, of which `missing` is taken at the moment. None: only when a start or stop
+    under way has ended.
 
     Of all choices: idle residents before busy ones, then the least total cost, then the longest unused. Serves that
     stop already cost nothing; if the best choice depends on them, the answer is None. `pins` are never chosen.
     """
-    loaded = [s for s in target.slot_state.serves if s is not target and s.phase is not ServePhase.STOPPED]
-    choices = (_choice(loaded, pins, group, missing) for group in _groups(target, pins))
+    loaded = [s for s in slot_state.serves if s is not target and s.phase is not ServePhase.STOPPED and s not in gone]
+    choices = (_choice(slot_state, loaded, pins, group, missing) for group in _groups(slot_state, target, pins))
     best = min((choice for choice in choices if choice is not None), default=None, key=_rank)
     return None if best is None or best.is_later else tuple(sorted(best.victims, key=evict_cost))
 
@@ -47,9 +54,8 @@ def _rank(choice: _Choice) -> tuple[bool, float, float]:
     )
 
 
-def _groups(target: ServeState, pins: Collection[ServeState]) -> Iterable[Collection[str]]:
+def _groups(slot_state: SlotState, target: ServeState, pins: Collection[ServeState]) -> Iterable[Collection[str]]:
     """The sets within which the slot may be afterwards."""
-    slot_state = target.slot_state
     if not slot_state.slot.together:
         return [{state.name for state in slot_state.serves}]
     stay = {target.name, *(pin.name for pin in pins)}
@@ -58,7 +64,11 @@ def _groups(target: ServeState, pins: Collection[ServeState]) -> Iterable[Collec
 
 
 def _choice(
-    loaded: Sequence[ServeState], pins: Collection[ServeState], group: Collection[str], missing: int
+    slot_state: SlotState,
+    loaded: Sequence[ServeState],
+    pins: Collection[ServeState],
+    group: Collection[str],
+    missing: int,
 ) -> _Choice | None:
     """The cheapest victims if what stays is to be within `group`; None: a start that is under way prevents it."""
     outside = [state for state in loaded if state.name not in group]
@@ -67,14 +77,15 @@ def _choice(
     forced = tuple(state for state in outside if state.phase is ServePhase.READY)
     evictable = [s for s in loaded if s.phase is ServePhase.READY and s not in forced and s not in pins]
     leaving = [state for state in loaded if state.phase in LEAVING]
-    needed = missing - _sizes(leaving) - _sizes(forced)
-    more = least_total(sorted((s for s in evictable if not s.is_used()), key=attrgetter("unused_since")), needed)
+    needed = missing - slot_state.sizes(leaving) - slot_state.sizes(forced)
+    by_use = sorted(evictable, key=attrgetter("unused_since"))
+    more = least_total(slot_state, [state for state in by_use if not state.is_used()], needed)
     if more is None:
-        more = least_total(sorted(evictable, key=attrgetter("unused_since")), needed)
+        more = least_total(slot_state, by_use, needed)
     if more is None:
         return None
     victims = (*forced, *more)
-    is_later = any(state in outside for state in leaving) or missing > _sizes(victims)
+    is_later = any(state in outside for state in leaving) or missing > slot_state.sizes(victims)
     return _Choice(victims, is_later)
 
 
@@ -84,8 +95,9 @@ class _Partial(NamedTuple):
     victims: tuple[ServeState, ...]
 
 
-def least_total(states: Sequence[ServeState], needed: int) -> tuple[ServeState, ...] | None:
-    """Of these, those with the least total cost whose sizes add up to `needed`; None: all together are too small.
+def least_total(slot_state: SlotState, states: Sequence[ServeState], needed: int) -> tuple[ServeState, ...] | None:
+    """Of these, those with the least total cost whose sizes in the slot add up to `needed`; None: all together are too
+    small.
 
     Exact: Nemhauser and Ullmann, "Discrete Dynamic Programming and Capital Allocation" (1969). A choice that frees no
     more than a cheaper one is dropped, so few are left. Of equal ones the first in the order of `states` wins.
@@ -94,7 +106,7 @@ def least_total(states: Sequence[ServeState], needed: int) -> tuple[ServeState, 
         return ()
     best = [_Partial(0, 0.0, ())]
     for state in states:
-        size, cost = state.size, evict_cost(state)
+        size, cost = state.size_in(slot_state), evict_cost(state)
         grown = [
             _Partial(min(one.freed + size, needed), one.cost + cost, (*one.victims, state))
             for one in best
@@ -106,7 +118,3 @@ def least_total(states: Sequence[ServeState], needed: int) -> tuple[ServeState, 
             if not best or one.freed > best[-1].freed:
                 best.append(one)
     return best[-1].victims if best[-1].freed >= needed else None
-
-
-def _sizes(states: Iterable[ServeState]) -> int:
-    return sum(state.size for state in states)

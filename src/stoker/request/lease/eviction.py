@@ -5,6 +5,7 @@ Two rules say what fits: the slot's `memory`, and the sets of `together`. Where 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from stoker.request.lease.cheapest_victims import cheapest_victims, evict_cost
@@ -33,19 +34,22 @@ class Never(NamedTuple):
 
 def fits(target: ServeState) -> bool:
     """Whether the target can run beside everything that is loaded."""
-    return _missing(target) <= 0 and _may_join(target)
+    return all(_fits_in(slot_state, target, ()) for slot_state in target.slot_states)
 
 
-def _missing(target: ServeState) -> int:
-    slot_state = target.slot_state
-    return slot_state.used + target.size - slot_state.budget
+def _fits_in(slot_state: SlotState, target: ServeState, gone: Collection[ServeState]) -> bool:
+    return _missing(slot_state, target, gone) <= 0 and _may_join(slot_state, target, gone)
 
 
-def _may_join(target: ServeState) -> bool:
-    slot_state = target.slot_state
+def _missing(slot_state: SlotState, target: ServeState, gone: Collection[ServeState]) -> int:
+    freed = slot_state.sizes(state for state in gone if slot_state in state.slot_states)
+    return slot_state.used - freed + target.size_in(slot_state) - slot_state.budget
+
+
+def _may_join(slot_state: SlotState, target: ServeState, gone: Collection[ServeState]) -> bool:
     if not slot_state.slot.together:
         return True
-    loaded = {state.name for state in slot_state.serves if state.phase is not ServePhase.STOPPED}
+    loaded = {s.name for s in slot_state.serves if s.phase is not ServePhase.STOPPED and s not in gone}
     return slot_state.slot.allows(loaded | {target.name})
 
 
@@ -56,7 +60,7 @@ def cost_decides(slot_state: SlotState) -> bool:
 
 
 def victims_for(target: ServeState) -> Victims | Later | Never:
-    """The residents that must stop so that `target` fits its slot.
+    """The residents that must stop so that `target` fits its place. In each slot of it:
 
     1. it fits beside everything that is loaded  -> nobody
     2. it does not fit beside the pins           -> Never (other residents count as free)
@@ -64,38 +68,58 @@ def victims_for(target: ServeState) -> Victims | Later | Never:
                                                     least total cost; else idle ones before busy ones, then the longest
                                                     unused
     4. otherwise something is starting or stopping -> Later
+
+    If its place has several slots, the answer is for all of them at once: nobody stops before all of them can be had.
+    A victim that is in several of them is counted once.
     """
-    slot_state, missing = target.slot_state, _missing(target)
-    if missing <= 0 and _may_join(target):
+    if not target.more_slots:
+        return _victims_in(target.slot_state, target, ())
+    gone: tuple[ServeState, ...] = ()
+    is_later = False
+    for slot_state in target.slot_states:
+        found = _victims_in(slot_state, target, gone)
+        if isinstance(found, Never):
+            return found
+        if isinstance(found, Later):
+            is_later = True
+        else:
+            gone = (*gone, *found.serves)
+    return Later() if is_later else Victims(gone)
+
+
+def _victims_in(slot_state: SlotState, target: ServeState, gone: Collection[ServeState]) -> Victims | Later | Never:
+    """As `victims_for`, in one slot. `gone`: those that stop for it anyway."""
+    missing = _missing(slot_state, target, gone)
+    if missing <= 0 and _may_join(slot_state, target, gone):
         return Victims(())  # 1
     pins = [
         s for s in slot_state.serves if s.serve.keep_loaded and s is not target and s.phase is not ServePhase.STOPPED
     ]
-    shortfall = sum(s.size for s in pins) + target.size - slot_state.budget
+    shortfall = slot_state.sizes(pins) + target.size_in(slot_state) - slot_state.budget
     if shortfall > 0:
-        return Never(shortfall, _explain_memory(target, pins, shortfall))  # 2
+        return Never(shortfall, _explain_memory(slot_state, target, pins, shortfall))  # 2
     if not slot_state.slot.allows({target.name, *(s.name for s in pins)}):
-        return Never(0, _explain_sets(target, pins))  # 2
+        return Never(0, _explain_sets(slot_state, target, pins))  # 2
     if cost_decides(slot_state):
-        chosen = cheapest_victims(target, pins, missing)
+        chosen = cheapest_victims(slot_state, target, pins, gone, missing)
         return Later() if chosen is None else Victims(chosen)  # 3, 4
-    evictable = [s for s in slot_state.serves if s.phase is ServePhase.READY and s not in pins]
-    if sum(s.size for s in evictable) < missing:
+    evictable = [s for s in slot_state.serves if s.phase is ServePhase.READY and s not in pins and s not in gone]
+    if slot_state.sizes(evictable) < missing:
         return Later()  # 4
-    return Victims(_longest_unused(evictable, missing))  # 3
+    return Victims(_longest_unused(slot_state, evictable, missing))  # 3
 
 
-def _longest_unused(evictable: list[ServeState], missing: int) -> tuple[ServeState, ...]:
+def _longest_unused(slot_state: SlotState, evictable: list[ServeState], missing: int) -> tuple[ServeState, ...]:
     chosen: list[ServeState] = []
     for state in sorted(evictable, key=_by_use):
         if missing <= 0:
             break
         chosen.append(state)
-        missing -= state.size
-    for state in sorted(chosen, key=lambda s: s.size):  # an early small choice may no longer be needed
-        if missing + state.size <= 0:
+        missing -= state.size_in(slot_state)
+    for state in sorted(chosen, key=lambda s: s.size_in(slot_state)):  # an early small choice may no longer be needed
+        if missing + state.size_in(slot_state) <= 0:
             chosen.remove(state)
-            missing += state.size
+            missing += state.size_in(slot_state)
     return tuple(chosen)
 
 
@@ -104,20 +128,20 @@ def _by_use(state: ServeState) -> tuple[bool, bool, float, float, str]:
     return (state.is_used(), not state.is_extra(), state.unused_since, evict_cost(state), state.name)
 
 
-def _explain_memory(target: ServeState, pins: list[ServeState], shortfall: int) -> str:
-    slot = target.slot_state.slot
+def _explain_memory(slot_state: SlotState, target: ServeState, pins: list[ServeState], shortfall: int) -> str:
+    slot = slot_state.slot
     if slot.memory is None:
         return f"serve '{target.name}' does not fit slot '{slot.name}'{_beside(pins)}"
     return (
-        f"serve '{target.name}' needs {_size(target.size)} of slot '{slot.name}' ({_size(slot.memory)})"
+        f"serve '{target.name}' needs {_size(target.size_in(slot_state))} of slot '{slot.name}' ({_size(slot.memory)})"
         f"{_beside(pins)}: {_size(shortfall)} short"
     )
 
 
-def _explain_sets(target: ServeState, pins: list[ServeState]) -> str:
+def _explain_sets(slot_state: SlotState, target: ServeState, pins: list[ServeState]) -> str:
     return (
         f"serve '{target.name}' cannot be loaded{_beside(pins)}: "
-        f"no set of `together` of slot '{target.slot_state.slot.name}' has them all"
+        f"no set of `together` of slot '{slot_state.slot.name}' has them all"
     )
 
 

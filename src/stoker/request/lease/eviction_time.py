@@ -46,7 +46,7 @@ def may_evict(target: ServeState, victims: tuple[ServeState, ...], now: float) -
     limits = timing(target)
     foreground = target.foreground()
     if not foreground:
-        if any(v.is_used() for v in victims) or any(state.foreground() for state in target.slot_state.serves):
+        if any(v.is_used() for v in victims) or _has_foreground(target):
             return EvictionTime(False, float("inf"), "background")  # 2
         overdue_at = float("inf")
     else:
@@ -65,3 +65,8 @@ def may_evict(target: ServeState, victims: tuple[ServeState, ...], now: float) -
     if now < idle_at:
         return EvictionTime(False, min(idle_at, overdue_at), "linger")  # 7
     return EvictionTime(True, now, "idle")  # 8
+
+
+def _has_foreground(target: ServeState) -> bool:
+    """Whether a request that is no background request waits in a slot of the target."""
+    return any(state.foreground() for slot_state in target.slot_states for state in slot_state.serves)

@@ -165,8 +165,7 @@ def extra_replica(replicas: ReplicaSet, now: float) -> ExtraReplica:
 
 
 def _is_open_to_extra(state: ServeState, now: float) -> bool:
-    slot_state = state.slot_state
-    if slot_state.has_foreground_waiting_for_load() or slot_state.is_clearing():
+    if state.gives_way() or state.is_clearing():
         return False
     return place(state, now).suitability <= Suitability.IDLE_VICTIMS
 

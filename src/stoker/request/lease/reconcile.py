@@ -111,7 +111,7 @@ class Reconciler(ReplicaSteps):
                 continue
             if not state.queue:
                 continue
-            gives_way = slot_state.has_foreground_waiting_for_load()
+            gives_way = state.gives_way()
             for waiter in state.waiting_order():
                 if gives_way and waiter.is_background:
                     continue
@@ -147,12 +147,14 @@ class Reconciler(ReplicaSteps):
                 state.wanted = False
             elif isinstance(fit, Victims):
                 times.append(self._start(state, fit.serves, now))
+            if state.more_slots and state.phase is ServePhase.STOPPED and _is_overdue(state, now):
+                break  # nobody else may clear one of its slots again and again while another one is being cleared
         return commands
 
     def _start(self, state: ServeState, victims: tuple[ServeState, ...], now: float) -> float:
         """Decide the swap if it may happen now. Returns the time at which to ask again."""
         if victims:
-            if state.slot_state.is_clearing():
+            if state.is_clearing():
                 return FOREVER
             eviction = may_evict(state, victims, now)
             if not eviction.now:
@@ -160,7 +162,8 @@ class Reconciler(ReplicaSteps):
         state.loaded_for = state.load_reason()
         is_switch = any(w.want is Want.SWITCH for w in state.queue.values())
         slot = state.slot_state.slot
-        state.slot_state.has_left_idle_serve = slot.idle_serve not in (None, state.name) and not is_switch
+        for slot_state in state.slot_states:
+            slot_state.has_left_idle_serve = slot_state.slot.idle_serve not in (None, state.name) and not is_switch
         own = (w.drain_timeout for w in state.queue.values() if w.drain_timeout is not None)
         drain = min(own, default=slot.swap.drain_timeout)
         self.open_swap(SwapKind.DEMAND, state, victims, now, drain, key=_first_key(state))
@@ -238,13 +241,18 @@ def _is_stale_preload(state: ServeState, now: float) -> bool:
     return any(other is not state and other.was_used_since(asked_at) for other in state.slot_state.serves)
 
 
+def _is_overdue(state: ServeState, now: float) -> bool:
+    """Whether a request has waited `max_wait` for it."""
+    oldest = min((waiter.since for waiter in state.foreground()), default=FOREVER)
+    return oldest + timing(state).max_wait <= now
+
+
 def _start_order(now: float) -> Callable[[ServeState], tuple[bool, bool, float, float, str]]:
     """Switches, then models past `max_wait`, oldest first; then by oldest waiter; background, then preloads last."""
 
     def key(state: ServeState) -> tuple[bool, bool, float, float, str]:
         is_switch = any(w.want is Want.SWITCH for w in state.queue.values())
         oldest = min((waiter.since for waiter in state.foreground()), default=FOREVER)
-        is_overdue = oldest + timing(state).max_wait <= now
-        return (not is_switch, not is_overdue, oldest, state.oldest, state.name)
+        return (not is_switch, not _is_overdue(state, now), oldest, state.oldest, state.name)
 
     return key

@@ -56,7 +56,7 @@ class Scheduler(Reconciler):
         """
         state = self.serves[name]
         is_open = state.phase is ServePhase.READY and not state.is_held and not self.closing
-        if share.priority is Priority.BACKGROUND and state.slot_state.has_foreground_waiting_for_load():
+        if share.priority is Priority.BACKGROUND and state.gives_way():
             is_open = False
         if is_open and (not takes_place or (not state.queue and state.active < state.serve.max_active)):
             self.add_lease(state, id, takes_place, share, body_bytes)
@@ -100,7 +100,7 @@ class Scheduler(Reconciler):
             del state.preemptible[id]
         else:
             state.last_used = now
-        is_quiet = state.slot_state.is_quiet() and not (self.replica_sets and state.slot_state.has_replica_waited_for())
+        is_quiet = state.is_quiet() and not (self.replica_sets and state.has_replica_waited_for())
         if state.phase is ServePhase.READY and is_quiet:
             idle = state.serve.idle_unload
             if state.slot_state.has_left_idle_serve:
@@ -136,10 +136,10 @@ class Scheduler(Reconciler):
         The victims are gone, unless `victims_untouched`: the swap failed, or was cancelled, before it stopped the
         first one.
         """
-        slot_state, swap = self.find_swap(swap_id)
-        if slot_state is None or swap is None:
+        swap = self.find_swap(swap_id)
+        if swap is None:
             return []
-        del slot_state.swaps[swap_id]
+        self.close_swap(swap)
         commands: list[Command] = []
         if victims_untouched:
             commands += self.spare_victims(swap, now)
@@ -259,7 +259,8 @@ class Scheduler(Reconciler):
         """Drain and stop. Grant(id) once it is gone. A start under way is cancelled, its waiters are refused."""
         state = self.serves[name]
         state.wanted = False
-        state.slot_state.has_left_idle_serve = False
+        for slot_state in state.slot_states:
+            slot_state.has_left_idle_serve = False
         if state.phase is ServePhase.STOPPED:
             return [Grant(id)]
         state.unloads.append(id)

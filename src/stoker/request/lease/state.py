@@ -51,6 +51,7 @@ class ServeState:
 
     serve: Serve
     slot_state: SlotState
+    """Its slot; if its place has several, the first."""
     phase: ServePhase = ServePhase.STOPPED
     leases: dict[int, HeldPlace] = field(default_factory=dict)
     """By lease id, in the order in which they were granted."""
@@ -96,6 +97,8 @@ class ServeState:
     """Ids of the unloads (an operator's) that wait for its stop."""
     replica_set: ReplicaSet | None = None
     """All replicas of its serve; None: it has one place."""
+    more_slots: tuple[SlotState, ...] = ()
+    """The other slots of its place."""
 
     def end(self, lease: Lease, now: float) -> None:
         """A lease ends: give it its seconds of the slot, and charge its key what it really used."""
@@ -127,9 +130,39 @@ class ServeState:
         return self.serve.name
 
     @property
-    def size(self) -> int:
-        """Its share of the slot's budget: the declared size, or the measured one if that is larger."""
-        return self.slot_state.size_of(self.serve, self.measured)
+    def slot_states(self) -> tuple[SlotState, ...]:
+        """All slots of its place."""
+        return (self.slot_state, *self.more_slots)
+
+    @property
+    def place(self) -> str:
+        """The name of its place: `gpu0`, or `gpu0+gpu1` if it takes both."""
+        return "+".join(slot_state.slot.name for slot_state in self.slot_states)
+
+    def size_in(self, slot_state: SlotState) -> int:
+        """Its share of a slot's budget: the declared size, or the measured one if that is larger. Slots of one place
+        have equal parts of it.
+        """
+        size = slot_state.size_of(self.serve, self.measured)
+        return -(-size // (1 + len(self.more_slots))) if self.more_slots else size
+
+    def gives_way(self) -> bool:
+        """Whether a background request for it waits, because another request waits for a load in a slot of its."""
+        return any(slot_state.has_foreground_waiting_for_load() for slot_state in self.slot_states)
+
+    def is_quiet(self) -> bool:
+        """Whether in its slots no swap is under way and no request waits."""
+        if self.more_slots:
+            return all(slot_state.is_quiet() for slot_state in self.slot_states)
+        return self.slot_state.is_quiet()
+
+    def has_replica_waited_for(self) -> bool:
+        """Whether requests wait for a serve that has one of its places in a slot of its."""
+        return any(slot_state.has_replica_waited_for() for slot_state in self.slot_states)
+
+    def is_clearing(self) -> bool:
+        """Whether in a slot of its a swap that stops residents for a target is under way."""
+        return any(slot_state.is_clearing() for slot_state in self.slot_states)
 
     @property
     def oldest(self) -> float:
@@ -222,6 +255,8 @@ class Swap:
     kind: SwapKind
     target: ServeState | None
     victims: tuple[ServeState, ...]
+    slots: tuple[SlotState, ...]
+    """Where it stands: in the slots of its target; of an unload, in those of its victim."""
     decided_at: float
     drain_deadline: float
     run_at: float | None = None
@@ -263,7 +298,11 @@ class SlotState:
     @property
     def used(self) -> int:
         """The sizes of the residents and of the targets that are starting; a victim counts until it is gone."""
-        return sum(state.size for state in self.serves if state.phase is not ServePhase.STOPPED)
+        return self.sizes(state for state in self.serves if state.phase is not ServePhase.STOPPED)
+
+    def sizes(self, states: Iterable[ServeState]) -> int:
+        """What these take of the budget."""
+        return sum(state.size_in(self) for state in states)
 
     def has_foreground_waiting_for_load(self) -> bool:
         """Whether a request that is no background request waits for a serve that is not ready."""

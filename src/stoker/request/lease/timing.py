@@ -6,6 +6,7 @@ victims to ready; until it was measured, max(1 s, declared memory / 1 GB/s).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from statistics import median
 from typing import NamedTuple
 
@@ -63,7 +64,10 @@ def timing(state: ServeState) -> Timing:
 def _contention(state: ServeState) -> float:
     """Seconds that draining, stopping and starting every serve of the slot can take, one after the other."""
     drain = state.slot_state.slot.swap.drain_timeout
-    return sum(drain + s.serve.longest_stop + s.serve.ready_timeout for s in state.slot_state.serves)
+    others: Iterable[ServeState] = state.slot_state.serves
+    if state.more_slots:
+        others = dict.fromkeys(other for slot_state in state.slot_states for other in slot_state.serves)
+    return sum(drain + s.serve.longest_stop + s.serve.ready_timeout for s in others)
 
 
 def idle_serve_retry(state: ServeState) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from stoker.domain.errors import StokerError
 from stoker.domain.key import Priority
 from stoker.domain.lease import NOBODY, FairShare
-from stoker.domain.serve import Serve, Slot
+from stoker.domain.serve import Serve, Slot, slots_of
 from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Reject, StartSwap
 from stoker.request.lease.eviction import Victims, victims_for
 from stoker.request.lease.phases import PhaseEvent, ServePhase
@@ -29,19 +29,18 @@ class Transitions:
             self.add_serve(serve)
 
     def add_serve(self, serve: Serve) -> None:
-        name = serve.slot or f"~{serve.name}"
-        slot_state = self.slots.get(name)
-        if slot_state is None:
-            slot_state = self.slots[name] = SlotState(Slot(name))
-        state = ServeState(serve, slot_state, wanted=serve.keep_loaded)
-        slot_state.serves.append(state)
+        first, *more = [self._slot_state(name) for name in _slots(serve)]
+        state = ServeState(serve, first, wanted=serve.keep_loaded, more_slots=tuple(more))
+        for slot_state in state.slot_states:
+            slot_state.serves.append(state)
         self.serves[serve.name] = state
         if serve.replica_of:
             state.replica_set = self.replica_sets.setdefault(serve.replica_of, ReplicaSet(serve.replica_of))
             state.replica_set.replicas.append(state)
 
     def remove_serve(self, state: ServeState) -> None:
-        state.slot_state.serves.remove(state)
+        for slot_state in state.slot_states:
+            slot_state.serves.remove(state)
         self.serves.pop(state.name, None)
         if state.replica_set is not None:
             state.replica_set.replicas.remove(state)
@@ -51,7 +50,7 @@ class Transitions:
     def apply_configuration(self, state: ServeState, serve: Serve) -> None:
         """Give a stopped serve its new configuration. Its queue stays."""
         state.pending = None
-        if (serve.slot or f"~{serve.name}") == state.slot_state.slot.name:
+        if _slots(serve) == tuple(slot_state.slot.name for slot_state in state.slot_states):
             state.serve = serve
             return
         self.remove_serve(state)
@@ -60,11 +59,22 @@ class Transitions:
         moved.queue, moved.wanted, moved.is_held = state.queue, state.wanted or serve.keep_loaded, state.is_held
         moved.preload_asked_at = state.preload_asked_at
 
-    def find_swap(self, swap_id: int) -> tuple[SlotState | None, Swap | None]:
+    def find_swap(self, swap_id: int) -> Swap | None:
         for slot_state in self.slots.values():
             if swap_id in slot_state.swaps:
-                return slot_state, slot_state.swaps[swap_id]
-        return None, None
+                return slot_state.swaps[swap_id]
+        return None
+
+    def close_swap(self, swap: Swap) -> None:
+        """It is over, or called off."""
+        for slot_state in swap.slots:
+            del slot_state.swaps[swap.swap_id]
+
+    def _slot_state(self, name: str) -> SlotState:
+        """A slot that is not configured belongs to one serve alone."""
+        if name not in self.slots:
+            self.slots[name] = SlotState(Slot(name))
+        return self.slots[name]
 
     def add_lease(
         self, state: ServeState, id: int, takes_place: bool, share: FairShare = NOBODY, body_bytes: int = 0
@@ -119,14 +129,14 @@ class Transitions:
         key: str = "",
     ) -> None:
         """Record a decided swap. It runs in step 6 of `reconcile`: at once if its victims hold no lease."""
-        slot_state = victims[0].slot_state if target is None else target.slot_state
+        slots = (victims[0] if target is None else target).slot_states
         self.last_swap_id += 1
-        slot_state.swaps[self.last_swap_id] = Swap(
-            self.last_swap_id, kind, target, victims, now, now + drain, reason=reason, key=key
-        )
+        swap = Swap(self.last_swap_id, kind, target, victims, slots, now, now + drain, reason=reason, key=key)
+        for slot_state in slots:
+            slot_state.swaps[swap.swap_id] = swap
+            slot_state.swaps_made += target is not None
         if target is not None:
             target.apply(PhaseEvent.START_DECIDED)
-            slot_state.swaps_made += 1
         for victim in victims:
             victim.apply(PhaseEvent.STOP_DECIDED)
 
@@ -142,8 +152,9 @@ class Transitions:
         target = swap.target
         if target is None:
             raise ValueError("an unload cannot be called off")
-        del target.slot_state.swaps[swap.swap_id]
-        target.slot_state.swaps_made -= 1
+        self.close_swap(swap)
+        for slot_state in swap.slots:
+            slot_state.swaps_made -= 1
         target.apply(PhaseEvent.CALLED_OFF)
         for victim in swap.victims:
             victim.apply(PhaseEvent.CALLED_OFF)
@@ -212,3 +223,8 @@ class Transitions:
         if isinstance(fit, Victims) and not fit.serves:
             state.loaded_for = state.load_reason()
             self.open_swap(kind, state, (), now, 0.0)
+
+
+def _slots(serve: Serve) -> tuple[str, ...]:
+    """The slots of its place; a serve without one has a slot of its own."""
+    return (f"~{serve.name}",) if serve.slot is None else slots_of(serve.slot)
