@@ -12,7 +12,7 @@ from stoker.domain.serve import Serve, Slot
 from stoker.request.lease.scheduler import Scheduler
 
 SLOTS = (Slot("gpu"), Slot("cpu"))
-SERVES = (Serve("a", slot="gpu"), Serve("b", slot="gpu"), Serve("c", slot="cpu"))
+SERVES = (Serve("a", slot="gpu"), Serve("b", slot="gpu"), Serve("c", slot="cpu"), Serve("both", slot="gpu+cpu"))
 
 
 @pytest.mark.parametrize(
@@ -23,8 +23,20 @@ SERVES = (Serve("a", slot="gpu"), Serve("b", slot="gpu"), Serve("c", slot="cpu")
         ({"gpu": "a", "cpu": "c"}, ("gpu",), [("cpu", "c")]),
         ({"gpu": "c"}, (), []),
         ({"gone": "a", "gpu": "gone"}, (), []),
+        ({"gpu": "both", "cpu": "both"}, (), [("gpu+cpu", "both")]),
+        ({"gpu": "a", "cpu": "both"}, (), [("gpu", "a")]),
+        ({"gpu": "both", "cpu": "both"}, ("cpu",), []),
     ],
-    ids=["nothing ran", "each slot", "an interrupted swap goes first", "the serve moved", "not configured any more"],
+    ids=[
+        "nothing ran",
+        "each slot",
+        "an interrupted swap goes first",
+        "the serve moved",
+        "not configured any more",
+        "one that takes two slots",
+        "another one was in one of them last",
+        "one of them has an interrupted swap",
+    ],
 )
 def test_who_is_started(last: dict[str, str], recovering: tuple[str, ...], expected: list[tuple[str, str]]) -> None:
     assert to_resume(last, Scheduler(SLOTS, SERVES).slots, recovering) == expected
@@ -42,7 +54,8 @@ def test_who_ran_is_remembered_on_disk_but_for_serves_without_a_slot(tmp_path: P
         residents.remember("gpu", "a")
         residents.remember("gpu", "b")
         residents.remember("~c", "c")
-    assert Residents(tmp_path, writer).last() == {"gpu": "b"}
+        residents.remember("cpu+disk", "both")
+    assert Residents(tmp_path, writer).last() == {"gpu": "b", "cpu": "both", "disk": "both"}
 
 
 def test_a_disk_that_is_full_is_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

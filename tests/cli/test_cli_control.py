@@ -24,7 +24,7 @@ def test_status_is_typed_and_unknown_fields_do_not_matter(stoker: FakeStoker, cl
     status = client.status()
     assert status.pid == 4242
     assert [s.state for s in status.serves] == ["ready", "stopped"]
-    assert status.slot("gpu0") is not None
+    assert [slot.name for slot in status.slots] == ["gpu0"]
     stoker.answer("GET /status", {"version": "9", "pid": 1, "news": [1], "serves": [{"name": "a", "state": "x"}]})
     assert client.status().serves[0].name == "a"
 

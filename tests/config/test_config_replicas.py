@@ -52,9 +52,62 @@ def test_a_command_finds_the_serve_by_the_name_of_a_replica(loaded: Loaded, tmp_
         installation.serve("fast@gpu2")
 
 
+HUGE = SERVE.replace('"fast"', '"huge"').replace('slots = ["gpu0", "gpu1"]', 'slot = "gpu0 + gpu1"')
+
+
+def test_a_place_may_have_several_slots_and_all_their_devices(loaded: Loaded) -> None:
+    settings = loaded(SLOTS + HUGE)
+    (huge,) = placed_serves(settings)
+    assert (huge.name, huge.slot, huge.env["CUDA_VISIBLE_DEVICES"]) == ("huge", "gpu0+gpu1", "0,1")
+    slot = settings.slot("gpu0+gpu1")
+    assert slot is not None
+    assert (slot.name, slot.devices, slot.memory) == ("gpu0+gpu1", ("0", "1"), None)
+
+
+def test_so_may_each_place_of_several(loaded: Loaded) -> None:
+    settings = loaded(SLOTS + "[slots.gpu2]\n" + SERVE.replace('"gpu1"]', '"gpu1+gpu2"]'))
+    assert [(one.name, one.slot) for one in placed_serves(settings)] == [
+        ("fast@gpu0", "gpu0"), ("fast@gpu1+gpu2", "gpu1+gpu2"),
+    ]  # fmt: skip
+
+
+def test_its_memory_is_that_of_its_slots_together_and_each_bears_a_part(loaded: Loaded) -> None:
+    roomy = SLOTS.replace("devices", 'memory = "24GiB"\ndevices')
+    settings = loaded(roomy + HUGE + 'memory = "40GiB"\n')
+    slot = settings.slot("gpu0+gpu1")
+    assert slot is not None
+    assert slot.memory == 48 * 2**30
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
+        (HUGE.replace("gpu1", "gpu7"), "there is no slot 'gpu7'; did you mean"),
+        (HUGE.replace("+ gpu1", "+ gpu0"), "'gpu0+gpu0' names a slot twice; name each slot of a place once"),
+        (HUGE.replace("+ gpu1", "+"), "is not a valid name"),
+        (
+            SERVE.replace('["gpu0", "gpu1"]', '["gpu0+gpu1", "gpu1+gpu0"]'),
+            "names a slot twice; each replica has a slot",
+        ),
+        (
+            '[slots.gpu2]\nbaseline = "huge"\n' + HUGE.replace("gpu1", "gpu2"),
+            "'gpu0+gpu2'; name a serve that takes slot",
+        ),
+        (
+            '[slots.gpu2]\nidle_serve = "huge"\n' + HUGE.replace("gpu1", "gpu2"),
+            "'huge' takes several slots, 'gpu0+gpu2'; name a serve that takes slot 'gpu2' alone",
+        ),
+        (
+            '[slots.gpu2]\nmemory = "8GiB"\n' + HUGE.replace("gpu1", "gpu2") + 'memory = "20GiB"\n',
+            "serve 'huge' needs 10GiB of its 20GiB and slot 'gpu2' has 8GiB",
+        ),
+        (
+            HUGE
+            + "keep_loaded = true\n"
+            + HUGE.replace("huge", "small").replace(" + gpu1", "")
+            + "keep_loaded = true\n",
+            "serves 'huge' and 'small' have `keep_loaded` in slot 'gpu0'",
+        ),
         (SERVE.replace("gpu1", "gpu7"), "there is no slot 'gpu7'; did you mean"),
         (SERVE.replace("gpu1", "gpu0"), "names a slot twice; each replica has a slot of its own"),
         (SERVE + "replicas = 3\n", "is 3, but `slots` has 2; add slots, or lower it"),

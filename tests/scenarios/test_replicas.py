@@ -83,3 +83,21 @@ async def test_a_slot_that_is_taken_away_leaves_the_other_replica_alone() -> Non
         assert plane.serve("fast@gpu1")["pid"] == pid
         assert sorted(states(plane)) == ["fast@gpu1", "fast@gpu2"]
         assert (await ask(plane, "fast")).status == 200
+
+
+@story
+async def test_one_that_takes_two_slots_clears_both_in_one_swap_and_gives_way_to_small_ones() -> None:
+    huge = serve("huge", Script(), slot="gpu0+gpu1")
+    with running(huge, serve("a", slot="gpu0"), serve("b", slot="gpu1"), slots=TWO, swap=SWAP) as plane:
+        assert (await ask(plane, "a")).status == (await ask(plane, "b")).status == 200
+        shown = plane.run("serves", "up", "huge", "--dry-run").stdout
+        assert "a" in shown
+        assert "drain b" in shown
+        assert (await ask(plane, "huge")).status == 200
+        assert states(plane) == {"huge": "ready", "a": "stopped", "b": "stopped"}
+        assert [slot["resident"] for slot in plane.status()["slots"]] == [["huge"], ["huge"]]
+        assert [slot["swaps"] for slot in plane.status()["slots"]] == [2, 2]
+        assert (await ask(plane, "b")).status == 200
+        assert states(plane) == {"huge": "stopped", "a": "stopped", "b": "ready"}
+        assert plane.run("slot", "status", "gpu0").returncode == 0
+        assert "gpu0+gpu1" in plane.run("serves", "status").stdout

@@ -68,19 +68,18 @@ class ActiveConfiguration:
         self._current = configuration
 
     def slot(self, name: str | None) -> Slot | None:
-        """The slot of that name; None: there is none."""
-        return next((slot for slot in self.settings.slots if slot.name == name), None)
+        """See `Settings.slot`."""
+        return self.settings.slot(name)
 
 
 def placed_serves(settings: Settings) -> list[Serve]:
     """The serves for the fleet: each replica by itself, with its slot's devices in its environment, and with its caches
     in the vault if that is used.
     """
-    slots = {slot.name: slot for slot in settings.slots}
     paths = settings.paths
     serves = [placed(serve, paths.vault) for serve in settings.serves] if paths.placement else settings.serves
     replicas = (replica for serve in serves for replica in replicas_of(serve))
-    return [on_devices(one, slots[one.slot]) if one.slot in slots else one for one in replicas]
+    return [on_devices(one, settings.slot(one.slot)) for one in replicas]
 
 
 def placed_slots(settings: Settings) -> list[Slot]:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from concurrent.futures import Executor
 from pathlib import Path
 
+from stoker.domain.serve import slots_of
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.state import SlotState
 from stoker.store.active_residents import ActiveResidents
@@ -21,10 +22,11 @@ class Residents:
         self._file = ActiveResidents(state / "active.json")
         self._writer = writer
 
-    def remember(self, slot: str, serve: str) -> None:
+    def remember(self, place: str, serve: str) -> None:
         """Returns at once; the disk is written on a thread. Serves without a slot are not remembered."""
-        if not slot.startswith("~"):
-            self._writer.submit(self._write, slot, serve)
+        if not place.startswith("~"):
+            for slot in slots_of(place):
+                self._writer.submit(self._write, slot, serve)
 
     def last(self) -> dict[str, str]:
         """By slot, the serve that was ready there last."""
@@ -40,15 +42,19 @@ class Residents:
 def to_resume(
     last: Mapping[str, str], slots: Mapping[str, SlotState], recovering: Collection[str]
 ) -> list[tuple[str, str]]:
-    """Slots and the serves to start in them.
+    """Places and the serves to start in them.
 
-    Left out: slots in which something runs or an interrupted swap is `recovering`, and serves that moved or are gone.
+    Left out: slots in which something runs or an interrupted swap is `recovering`, serves that moved or are gone, and
+    those that take several slots, if another serve was in one of them last.
     """
-    return [
-        (slot, serve)
-        for slot, serve in last.items()
-        if (state := slots.get(slot)) is not None
-        and slot not in recovering
-        and serve in {one.name for one in state.serves}
-        and all(one.phase is ServePhase.STOPPED for one in state.serves)
-    ]
+    found: list[tuple[str, str]] = []
+    for slot, name in last.items():
+        here = slots[slot].serves if slot in slots else []
+        state = next((one for one in here if one.name == name), None)
+        if state is None or any(name == serve for _, serve in found):
+            continue
+        places = [slot_state.slot.name for slot_state in state.slot_states]
+        is_free = all(one.phase is ServePhase.STOPPED for slot_state in state.slot_states for one in slot_state.serves)
+        if is_free and all(place not in recovering and last.get(place) == name for place in places):
+            found.append((state.place, name))
+    return found

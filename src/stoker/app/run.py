@@ -28,6 +28,7 @@ from stoker.app.resume import to_resume
 from stoker.app.take_over import take_over
 from stoker.domain.access import FrontDoor, Settings
 from stoker.domain.errors import StokerError
+from stoker.domain.serve import slots_of
 from stoker.gateway.front import Front
 from stoker.gateway.log_file import logging_to
 from stoker.gateway.server import BACKLOG, Server, ServerOptions, close, event_loop, listen
@@ -151,7 +152,7 @@ async def _serve(
 ) -> None:
     # The doors are bound but not read yet: clients that connect meanwhile wait, and meet what was adopted.
     fleet = parts.fleet
-    recovering = {swap.slot for swap in fleet.journal.unfinished()}
+    recovering = {name for swap in fleet.journal.unfinished() for name in slots_of(swap.slot)}
     await fleet.conductor.begin()
     if options.resume:
         for slot, serve in to_resume(parts.store.residents.last(), fleet.conductor.scheduler.slots, recovering):

@@ -16,7 +16,7 @@ from stoker.domain.access import Settings
 from stoker.domain.edge import EDGE_SCHEME, Edge
 from stoker.domain.nearest import nearest
 from stoker.domain.routing import RouterSettings
-from stoker.domain.serve import Driver, FallbackCause, Secret, Serve, ServeIdentity, Slot
+from stoker.domain.serve import Driver, FallbackCause, Secret, Serve, ServeIdentity, Slot, share_slot
 from stoker.domain.task import CLASSES
 from stoker.domain.tier import Cost, Tier
 from stoker.request.accept.tls import WARN_DAYS, load_certificate
@@ -148,7 +148,7 @@ def _slots(settings: Settings) -> Iterator[str]:
                 "neither knows what the other has loaded"
             )
     for slot in settings.slots:
-        members = [serve for serve in settings.serves if serve.slot == slot.name]
+        members = [serve for serve in settings.serves if share_slot(serve.slot, slot.name)]
         yield from _idle_serve(slot, members)
         if slot.together:
             yield from _together(slot, members)
@@ -215,17 +215,22 @@ def _quoted(names: Iterable[str]) -> str:
 
 
 def _fallbacks(settings: Settings) -> Iterator[str]:
-    slots = {slot.name: slot for slot in settings.slots}
     by_name = {serve.name: serve for serve in settings.serves}
     for serve in settings.serves:
-        is_swapped = serve.slot in slots and serve.fallback in by_name and by_name[serve.fallback].slot == serve.slot
-        if not is_swapped or slots[str(serve.slot)].can_hold((serve.name, str(serve.fallback))):
+        fallback = by_name.get(serve.fallback or "")
+        shared = [slot for slot in settings.slots if fallback is not None and _are_in(slot, serve, fallback)]
+        slot = next((slot for slot in shared if not slot.can_hold((serve.name, str(serve.fallback)))), None)
+        if slot is None:
             continue
         if FallbackCause.BUSY in serve.fallback_on:
             yield (
                 f"serve '{serve.name}': when it is busy, its fallback '{serve.fallback}' has to swap it out, because "
-                f"slot '{serve.slot}' holds one serve at a time; give the slot `memory`, or another one to the fallback"
+                f"slot '{slot.name}' holds one serve at a time; give the slot `memory`, or another one to the fallback"
             )
+
+
+def _are_in(slot: Slot, *serves: Serve) -> bool:
+    return all(share_slot(serve.slot, slot.name) for serve in serves)
 
 
 def _serve(serve: Serve) -> Iterator[str]:

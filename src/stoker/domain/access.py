@@ -10,7 +10,7 @@ from stoker.domain.gate import Alias, Gate
 from stoker.domain.key import App, Key
 from stoker.domain.orchestrator import Orchestrator
 from stoker.domain.routing import RouterSettings
-from stoker.domain.serve import Serve, Slot
+from stoker.domain.serve import Serve, Slot, joined_slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,3 +191,7 @@ class Settings:
     """None: no tier is configured, so nothing is routed."""
     renamed_keys: tuple[str, ...] = field(default=(), compare=False)
     """A warning for each key that the file gives under its old name."""
+
+    def slot(self, place: str | None) -> Slot | None:
+        """A serve's place as one slot, see `joined_slot`; None: it has none."""
+        return None if place is None else joined_slot(place, {slot.name: slot for slot in self.slots})

@@ -411,6 +411,11 @@ def slots_of(place: str) -> tuple[str, ...]:
     return tuple(place.split("+"))
 
 
+def share_slot(one: str | None, other: str | None) -> bool:
+    """Whether two places have a slot in common."""
+    return one is not None and other is not None and not set(slots_of(one)).isdisjoint(slots_of(other))
+
+
 def joined_slot(place: str, slots: Mapping[str, Slot]) -> Slot | None:
     """A place as one slot: all devices of its slots, and their memory together, if each has a `memory`. Everything else
     is that of the first one. None: one of them does not exist.
@@ -453,12 +458,12 @@ def replicas_of(serve: Serve) -> tuple[Serve, ...]:
     )  # fmt: skip
 
 
-def on_devices(serve: Serve, slot: Slot) -> Serve:
+def on_devices(serve: Serve, slot: Slot | None) -> Serve:
     """The serve, restricted to its slot's devices by environment variables, unless its own `env` sets them.
 
-    A slot without devices changes nothing.
+    No slot, and one without devices, changes nothing.
     """
-    if not slot.devices:
+    if slot is None or not slot.devices:
         return serve
     listed = ",".join(slot.devices)
     visible = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": listed, "HIP_VISIBLE_DEVICES": listed}

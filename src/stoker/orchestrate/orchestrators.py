@@ -22,7 +22,7 @@ from stoker.domain.orchestrator import CheckLayer, Orchestrator, Policy
 from stoker.domain.prompt import Prompt
 from stoker.domain.protocols import Leases
 from stoker.domain.routing import AUTO
-from stoker.domain.serve import Serve, Slot
+from stoker.domain.serve import Serve, Slot, share_slot, slots_of
 from stoker.domain.task import CLASSES
 from stoker.domain.usage import ServeUsage
 from stoker.exchange.call import Call
@@ -334,10 +334,11 @@ class Orchestrators:
 
     def _must_swap(self, worker: Serve, validator: Serve | None) -> bool:
         """Whether worker and validator can never be loaded together."""
-        if validator is None or worker.slot is None or worker.name == validator.name:
+        if validator is None or worker.name == validator.name or not share_slot(worker.slot, validator.slot):
             return False
-        slot = self._context.slots.get(worker.slot)
-        return worker.slot == validator.slot and (slot is None or not slot.can_hold({worker.name, validator.name}))
+        shared = set(slots_of(str(worker.slot))) & set(slots_of(str(validator.slot)))
+        slots = [self._context.slots.get(name) for name in shared]
+        return any(slot is None or not slot.can_hold({worker.name, validator.name}) for slot in slots)
 
     def _checker(self, orchestrator: Orchestrator, call: Call, task: str, serve: Serve | None) -> LayeredChecker:
         validator = None

@@ -15,7 +15,7 @@ from stoker.domain.dialect import Dialect
 from stoker.domain.errors import ClientError
 from stoker.domain.nearest import nearest
 from stoker.domain.routing import AUTO, RouterSettings
-from stoker.domain.serve import Serve, Status
+from stoker.domain.serve import Serve, Status, share_slot
 from stoker.domain.tier import Tier
 from stoker.request.decide.aliases import with_aliases
 from stoker.request.decide.names import Names
@@ -171,13 +171,13 @@ def helper_serve(settings: Settings, main: Serve, helper_name: str) -> Serve | N
     if settings.router is None:
         return None
     serves = {serve.name: serve for serve in settings.serves}
-    slots = {slot.name: slot for slot in settings.slots}
     tiers = [serves[tier.serve] for tier in settings.router.tiers if not tier.cloud and tier.serve in serves]
     cheapest = next((serve for serve in tiers if not _CONVERSES.isdisjoint(serve.dialects)), None)
     if cheapest is None or cheapest == main or cheapest.needs_force:
         return None
-    is_shared = main.slot is not None and cheapest.slot == main.slot
-    is_roomy = is_shared and main.slot in slots and slots[main.slot].memory is not None
+    is_shared = share_slot(main.slot, cheapest.slot)
+    slot = settings.slot(main.slot)
+    is_roomy = is_shared and slot is not None and slot.memory is not None
     return None if is_shared and not is_roomy else cheapest
 
 

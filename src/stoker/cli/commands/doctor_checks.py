@@ -271,6 +271,8 @@ def identities(serves: Sequence[Serve]) -> DoctorFinding | None:
 
 def devices(settings: Settings, found: Sequence[discover.Gpu]) -> DoctorFinding:
     """Slots with devices that do not exist, and slots without serves."""
+    from stoker.domain.serve import slots_of
+
     known = {str(gpu.index) for gpu in found} | {gpu.uuid for gpu in found}
     seen = ", ".join(f"{gpu.index}: {gpu.name}" for gpu in found) or "no GPU"
     absent = [f"{slot.name}: {device}" for slot in settings.slots for device in slot.devices if device not in known]
@@ -279,7 +281,9 @@ def devices(settings: Settings, found: Sequence[discover.Gpu]) -> DoctorFinding:
             "slots", DoctorHealth.WARN, f"found {seen}; not found: {', '.join(absent)}",
             "correct `devices` of the slot, or install the driver", "nvidia-smi --list-gpus",
         )  # fmt: skip
-    unused = [slot.name for slot in settings.slots if all(serve.slot != slot.name for serve in settings.serves)]
+    places = [place for serve in settings.serves for place in (serve.slot, *serve.slots) if place is not None]
+    used = {name for place in places for name in slots_of(place)}
+    unused = [slot.name for slot in settings.slots if slot.name not in used]
     if unused and settings.serves:
         return DoctorFinding(
             "slots", DoctorHealth.WARN, f"no serve uses: {', '.join(unused)}",

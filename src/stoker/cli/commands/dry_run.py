@@ -17,7 +17,7 @@ from stoker.cli.console.loading import serves_to_load
 from stoker.domain.serve import IDENTITY_NOT_PROVED, ServeIdentity
 
 if TYPE_CHECKING:
-    from stoker.cli.console.answers import ServeStatus, StatusAnswer
+    from stoker.cli.console.answers import ServeStatus, SlotStatus, StatusAnswer
     from stoker.domain.access import Paths
     from stoker.domain.serve import Serve
 
@@ -258,11 +258,9 @@ def _memory(installation: Installation, serve: Serve) -> str:
     from stoker.fleet.memory.host import host_memory
     from stoker.fleet.memory.probe import machine
 
-    slots = {slot.name: slot for slot in installation.settings.slots} if installation.settings is not None else {}
+    slot = installation.settings.slot(serve.slot) if installation.settings is not None else None
     try:
-        report = check.check_fit(
-            serve, check.devices_for(serve, slots.get(serve.slot or ""), machine().devices()), host_memory()
-        )
+        report = check.check_fit(serve, check.devices_for(serve, slot, machine().devices()), host_memory())
     except (UnreadableModel, OSError):
         return "memory (what it needs is unknown)"
     chosen = f', with context "auto" = {serve.context} tokens' if serve.auto_context and serve.context else ""
@@ -270,21 +268,24 @@ def _memory(installation: Installation, serve: Serve) -> str:
 
 
 def _baseline(installation: Installation, target: str, victims: list[ServeStatus]) -> str:
-    slots = {slot.name: slot for slot in installation.settings.slots} if installation.settings is not None else {}
-    known_good = slots[victims[0].slot].baseline if victims[0].slot in slots else None
+    slot = installation.settings.slot(victims[0].slot) if installation.settings is not None else None
+    known_good = slot.baseline if slot is not None else None
     if known_good is None or known_good in (target, *(v.name for v in victims)):
         return ""
     return f", and if that fails too: {known_good}, the baseline"
 
 
 def _in_the_way(status: StatusAnswer, target: ServeStatus) -> list[ServeStatus]:
-    """Who would have to go; in a slot with a memory budget, these or as few of them as the budget asks for.
+    """Who would have to go from the slots of its place."""
+    found = [one for slot in status.slots_of(target) for one in _in_the_way_in(status, slot, target)]
+    return list({one.name: one for one in found}.values())
+
+
+def _in_the_way_in(status: StatusAnswer, slot: SlotStatus, target: ServeStatus) -> list[ServeStatus]:
+    """In a slot with a memory budget, these or as few of them as the budget asks for.
 
     In a slot with `together`: those outside the set that costs the least.
     """
-    slot = status.slot(target.slot)
-    if slot is None:
-        return []
     residents = [s for s in status.serves if s.name in slot.resident and s.name != target.name]
     outside: list[ServeStatus] = []
     if slot.together:
@@ -300,19 +301,18 @@ def _in_the_way(status: StatusAnswer, target: ServeStatus) -> list[ServeStatus]:
 
 def _stay(status: StatusAnswer, serve: ServeStatus) -> list[str]:
     """An operator's switch or stop cancels the return of a slot to its `idle_serve`."""
-    slot = status.slot(serve.slot)
-    if slot is None or slot.idle_serve in (None, serve.name):
-        return []
     return [
         f"stay: {slot.name} does not return to {slot.idle_serve}, its idle_serve, before a request loads another serve"
+        for slot in status.slots_of(serve)
+        if slot.idle_serve not in (None, serve.name)
     ]
 
 
 def _leave(status: StatusAnswer | None, serve: ServeStatus, drain_timeout: float | None) -> str:
     grace = "its slot's drain_timeout" if drain_timeout is None else figures.seconds(drain_timeout)
     pid = f" (pid {serve.pid})" if serve.pid else ""
-    slot = status.slot(serve.slot) if status is not None else None
-    cost = slot.evict_costs.get(serve.name) if slot is not None else None
+    slots = status.slots_of(serve) if status is not None else []
+    cost = next((slot.evict_costs[serve.name] for slot in slots if serve.name in slot.evict_costs), None)
     costs = "" if cost is None else f"; evict cost {cost:g}"
     return f"drain {serve.name} ({serve.in_flight} in flight, at most {grace}), then stop it{pid}{costs}"
 

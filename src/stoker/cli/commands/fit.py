@@ -106,11 +106,10 @@ def _configured(target: str | None, config: str | None) -> list[tuple[Serve, Slo
         raise ConfigError([*error.problems, "or name a model: stoker fit PATH/TO/MODEL.gguf"]) from error
     settings = installation.settings
     serves = settings.serves if settings is not None else ()
-    slots = {slot.name: slot for slot in settings.slots} if settings is not None else {}
     wanted = (
         [installation.serve(target)] if target is not None else [s for s in serves if s.driver is not Driver.EXTERNAL]
     )
-    return [(serve, slots.get(serve.slot or "")) for serve in wanted]
+    return [(serve, settings.slot(serve.slot) if settings is not None else None) for serve in wanted]
 
 
 def _changed(serve: Serve, context: int | None, parallel: int | None, cache_type: str | None) -> Serve:

@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from stoker.domain.serve import slots_of
+
 
 class WatchdogFinding(msgspec.Struct, frozen=True):
     """One assertion about a serve. `ok` None: not known."""
@@ -196,8 +198,10 @@ class StatusAnswer(msgspec.Struct, frozen=True):
         found = None if several else self.serve(name)
         return several if found is None else [found]
 
-    def slot(self, name: str | None) -> SlotStatus | None:
-        return next((s for s in self.slots if s.name == name), None)
+    def slots_of(self, serve: ServeStatus) -> list[SlotStatus]:
+        """The slots of its place: one, several if it takes several at once, or none."""
+        names = [] if serve.slot is None else slots_of(serve.slot)
+        return [slot for slot in self.slots if slot.name in names]
 
 
 class SwitchAnswer(msgspec.Struct, frozen=True):

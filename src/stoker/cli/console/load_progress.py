@@ -42,8 +42,8 @@ class PhaseDisplay(Protocol):
 def phase_of(status: StatusAnswer, name: str, waited: float) -> LoadPhase:
     """The phase of loading (or stopping) serve `name`; `waited` is how long this command has waited so far."""
     serve = status.serve(name)
-    slot = status.slot(serve.slot) if serve else None
-    swap = slot.swap if slot else None
+    swaps = (slot.swap for slot in status.slots_of(serve) if slot.swap is not None) if serve else iter(())
+    swap = next(swaps, None)
     if serve is None or swap is None:
         words = f"{serve.state} {name}" if serve and serve.state in ("starting", "draining", "stopping") else "asking"
         expected = serve.load_seconds if serve and serve.state == "starting" else None

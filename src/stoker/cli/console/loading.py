@@ -15,6 +15,7 @@ from stoker.cli.console.installation import Installation
 from stoker.domain.access import Settings
 from stoker.domain.errors import StokerError
 from stoker.domain.serve import Status as Standing
+from stoker.domain.serve import slots_of
 
 INTERRUPTED = 130
 
@@ -115,13 +116,16 @@ def serves_to_load(settings: Settings | None, status: StatusAnswer) -> list[str]
     baselines = {s.name: s.baseline for s in settings.slots} if settings else {}
     willing = [s for s in status.serves if s.status not in (Standing.REJECTED, Standing.BLOCKED)]
     names = [s.name for s in willing if s.slot is None or s.name in kept]
+    taken = {slot.name for slot in status.slots if slot.resident or slot.swap}
+    taken.update(name for s in willing if s.slot is not None and s.name in kept for name in slots_of(s.slot))
     for slot in status.slots:
-        here = [s for s in willing if s.slot == slot.name]
-        if slot.resident or slot.swap or any(s.name in kept for s in here):
-            continue
-        first = [s.name for s in here if s.name == baselines.get(slot.name)]
-        first += [s.name for s in here if s.status == Standing.PRODUCTION]
-        names += first[:1]
+        here = [s for s in willing if s.slot is not None and slot.name in slots_of(s.slot)]
+        free = [s for s in here if taken.isdisjoint(slots_of(str(s.slot)))]
+        first = [s for s in free if s.name == baselines.get(slot.name)]
+        first += [s for s in free if s.status == Standing.PRODUCTION]
+        for chosen in first[:1]:
+            names.append(chosen.name)
+            taken.update(slots_of(str(chosen.slot)))
     return names
 
 

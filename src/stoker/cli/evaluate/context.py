@@ -63,12 +63,13 @@ def serve_on_its_devices(installation: Installation, settings: Settings, name: s
         names = ", ".join(one.name for one in settings.serves) or "none is configured"
         raise UsageError(f"which serve? name one of them: {names}")
     serve = installation.serve(name) if name is not None else settings.serves[0]
-    slot = next((one for one in settings.slots if one.name == serve.slot), None)
-    return on_devices(serve, slot) if slot is not None else serve
+    return on_devices(serve, settings.slot(serve.slot))
 
 
 def _require_empty(installation: Installation, serve: Serve) -> None:
     """What lives on the same devices would take the memory that is searched for."""
+    from stoker.domain.serve import share_slot
+
     try:
         with installation.control() as control:
             status = control.status()
@@ -77,7 +78,7 @@ def _require_empty(installation: Installation, serve: Serve) -> None:
     there = [
         one.name
         for one in status.serves
-        if not one.is_gone and (one.name == serve.name or (serve.slot is not None and one.slot == serve.slot))
+        if not one.is_gone and (one.name == serve.name or share_slot(one.slot, serve.slot))
     ]
     if there:
         raise UsageError(

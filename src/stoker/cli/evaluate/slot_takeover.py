@@ -37,12 +37,14 @@ class SlotTenants(NamedTuple):
 
 def slot_tenants(installation: Installation, serve: Serve) -> SlotTenants | None:
     """None: no Stoker runs here."""
+    from stoker.domain.serve import share_slot
+
     try:
         with installation.control() as control:
             status = control.status()
     except NotRunning:
         return None
-    there = [one for one in status.serves if one.name == serve.name or (serve.slot and one.slot == serve.slot)]
+    there = [one for one in status.serves if one.name == serve.name or share_slot(one.slot, serve.slot)]
     return SlotTenants(
         tuple(one.name for one in there if not one.is_gone), tuple(one.name for one in there), serve.slot or ""
     )

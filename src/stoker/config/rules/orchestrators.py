@@ -16,6 +16,7 @@ from stoker.config.tables.file import File
 from stoker.config.tables.orchestrator import OrchestratorTable
 from stoker.domain.nearest import did_you_mean
 from stoker.domain.routing import AUTO, is_reserved
+from stoker.domain.serve import share_slot, slots_of
 
 
 def check_orchestrators(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> None:
@@ -73,9 +74,14 @@ def _check_slots(
     variants = {one.name: entry.name for entry in real for one in entry.table.variant}
     worker = _serve_of(file, variants.get(table.worker, table.worker), slots)
     validator = _serve_of(file, table.validator, slots)
-    slot = slots.get(worker)
-    if slot is None or slot != slots.get(validator) or worker == validator:
+    if not share_slot(slots.get(worker), slots.get(validator)) or worker == validator:
         return
+    shared = [name for name in slots_of(str(slots[worker])) if name in slots_of(str(slots[validator]))]
+    for slot in shared[:1]:
+        _check_slot(doc, file, path, slot, worker, validator)
+
+
+def _check_slot(doc: ConfigDocument, file: File, path: KeyPath, slot: str, worker: str, validator: str) -> None:
     configured = file.slots.get(slot)
     if configured is not None and configured.together:
         if not any({worker, validator}.issubset(group) for group in configured.together):

@@ -10,20 +10,22 @@ from stoker.config.tables import value_checks
 from stoker.config.tables.file import File, SlotTable
 from stoker.config.units import show_size
 from stoker.domain.nearest import did_you_mean
+from stoker.domain.serve import slots_of
 
 
 def check_slots(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> None:
     """Ports used twice, slots that do not exist, budgets that are too small, baselines of other slots."""
     real = [entry for entry in entries if not entry.table.abstract and not entry.is_external]
     _check_ports(doc, file, real)
-    _check_slots_exist(doc, file, real)
     for entry in real:
+        if entry.table.slot is not None:
+            _check_place(doc, file, entry, entry.table.slot, "slot")
         if entry.table.slots:
             _check_places(doc, file, entry)
         elif entry.table.replicas > 1:
             doc.problem(entry.at(doc, "replicas"), 'needs several slots to be in: `slots = ["gpu0", "gpu1"]`')
     for name, slot in file.slots.items():
-        members = [entry for entry in real if name in (entry.table.slot, *entry.table.slots)]
+        members = [entry for entry in real if name in _slots_of(entry)]
         _check_slot_name(doc, name)
         _check_baseline(doc, name, slot, members)
         _check_idle_serve(doc, name, slot, entries)
@@ -50,30 +52,42 @@ def _check_ports(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> 
             takers[port] = f"serve '{entry.name}' (line {doc.line(path)})"
 
 
-def _check_slots_exist(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> None:
-    for entry in entries:
-        slot = entry.table.slot
-        if slot is None or slot in file.slots or doc.is_spoiled(("slots", slot)):
-            continue
-        hint = did_you_mean(slot, file.slots) or f"; add a section [slots.{slot}]"
-        doc.problem(entry.at(doc, "slot"), f"there is no slot '{slot}'{hint}")
+def _places_of(entry: ServeEntry) -> list[str]:
+    return [place for place in (entry.table.slot, *entry.table.slots) if place is not None]
+
+
+def _slots_of(entry: ServeEntry) -> set[str]:
+    """Every slot that the serve may take."""
+    return {slot for place in _places_of(entry) for slot in slots_of(place)}
+
+
+def _check_place(doc: ConfigDocument, file: File, entry: ServeEntry, place: str, key: str) -> None:
+    """Each slot of a place exists, and is named once. `gpu0+gpu1` takes both."""
+    names = slots_of(place)
+    for slot in dict.fromkeys(names):
+        if slot not in file.slots and not doc.is_spoiled(("slots", slot)):
+            hint = did_you_mean(slot, file.slots) or (f"; add a section [slots.{slot}]" if slot else ": remove the '+'")
+            doc.problem(entry.at(doc, key), f"there is no slot '{slot}'{hint}")
+    if len(set(names)) < len(names):
+        doc.problem(entry.at(doc, key), f"'{place}' names a slot twice; name each slot of a place once")
 
 
 def _check_places(doc: ConfigDocument, file: File, entry: ServeEntry) -> None:
-    """1 each slot exists, once  2 not more replicas than slots  3 what belongs to one place only is left out"""
+    """1 each slot exists  2 no place twice  3 not more replicas than places  4 what belongs to one place only is left
+    out
+    """
     table, path = entry.table, entry.at(doc, "slots")
-    for slot in table.slots:
-        if slot not in file.slots and not doc.is_spoiled(("slots", slot)):
-            hint = did_you_mean(slot, file.slots) or f"; add a section [slots.{slot}]"
-            doc.problem(path, f"there is no slot '{slot}'{hint}")  # 1
-    if len(set(table.slots)) < len(table.slots):
-        doc.problem(path, "names a slot twice; each replica has a slot of its own")  # 1
+    for place in dict.fromkeys(table.slots):
+        _check_place(doc, file, entry, place, "slots")  # 1
+    if len({frozenset(slots_of(place)) for place in table.slots}) < len(table.slots):
+        doc.problem(path, "names a slot twice; each replica has a slot of its own")  # 2
     if table.replicas > len(table.slots):
         count = len(table.slots)
-        doc.problem(entry.at(doc, "replicas"), f"is {table.replicas}, but `slots` has {count}; add slots, or lower it")
+        text = f"is {table.replicas}, but `slots` has {count}; add slots, or lower it"
+        doc.problem(entry.at(doc, "replicas"), text)  # 3
     if len(table.slots) < 2:
         return
-    for key, reason in _ONE_PLACE.items():  # 3
+    for key, reason in _ONE_PLACE.items():  # 4
         if getattr(table, key) and doc.holds(entry.at(doc, key)) and (key != "context" or table.context == "auto"):
             doc.problem(entry.at(doc, key), f"cannot be used with several `slots`: {reason}")
     if entry.driver != "process":
@@ -99,7 +113,9 @@ def _check_slot_name(doc: ConfigDocument, name: str) -> None:
 
 def _check_baseline(doc: ConfigDocument, name: str, slot: SlotTable, members: list[ServeEntry]) -> None:
     names = [entry.name for entry in members]
-    if slot.baseline is not None and slot.baseline not in names:
+    if slot.baseline in names:
+        _check_takes_one_slot(doc, (name, "baseline"), next(entry for entry in members if entry.name == slot.baseline))
+    elif slot.baseline is not None:
         hint = did_you_mean(slot.baseline, names) or f'; set slot = "{name}" for it, or name another serve'
         doc.problem(("slots", name, "baseline"), f"there is no serve '{slot.baseline}' in slot '{name}'{hint}")
 
@@ -112,15 +128,25 @@ def _check_idle_serve(doc: ConfigDocument, name: str, slot: SlotTable, entries: 
     if found is None:
         hint = _hint_for_idle_serve(slot.idle_serve, name, entries, members)
         doc.problem(("slots", name, "idle_serve"), f"there is no serve '{slot.idle_serve}' in slot '{name}'{hint}")
-    elif found.table.idle_unload is not None:  # it would come and go
+    else:
+        _check_takes_one_slot(doc, (name, "idle_serve"), found)
+    if found is not None and found.table.idle_unload is not None:  # it would come and go
         doc.problem(
             found.at(doc, "idle_unload"),
             f"'{found.name}' is the `idle_serve` of slot '{name}', and an idle slot keeps that one; remove one",
         )
 
 
+def _check_takes_one_slot(doc: ConfigDocument, where: tuple[str, str], entry: ServeEntry) -> None:
+    slot, key = where
+    place = next((place for place in _places_of(entry) if slot in slots_of(place) and place != slot), None)
+    if place is not None:
+        text = f"'{entry.name}' takes several slots, '{place}'; name a serve that takes slot '{slot}' alone"
+        doc.problem(("slots", slot, key), text)
+
+
 def _is_member(entry: ServeEntry, slot: str) -> bool:
-    return slot in (entry.table.slot, *entry.table.slots) and not entry.table.abstract and not entry.is_external
+    return slot in _slots_of(entry) and not entry.table.abstract and not entry.is_external
 
 
 def _hint_for_idle_serve(name: str, slot: str, entries: list[ServeEntry], members: list[ServeEntry]) -> str:
@@ -173,19 +199,27 @@ def _check_budget(doc: ConfigDocument, name: str, budget: int, members: list[Ser
                     entry.at(doc, "slot"),
                     f"slot '{name}' has a memory budget, so serve '{entry.name}' needs `memory`",
                 )
-        elif memory > budget:
+        elif (part := _part(entry, name)) > budget:
+            of = f" of its {show_size(memory)}" if part < memory else ""
             doc.problem(
                 entry.at(doc, "memory"),
-                f"serve '{entry.name}' needs {show_size(memory)} and slot '{name}' has {show_size(budget)}",
+                f"serve '{entry.name}' needs {show_size(part)}{of} and slot '{name}' has {show_size(budget)}",
             )
     pinned = [entry for entry in members if entry.table.keep_loaded]
-    total = sum(entry.table.memory or 0 for entry in pinned)
+    total = sum(_part(entry, name) for entry in pinned)
     if len(pinned) > 1 and total > budget:
         doc.problem(
             pinned[-1].at(doc, "keep_loaded"),
             f"{_all(pinned)} have `keep_loaded` and need {show_size(total)} together in slot '{name}'; "
             f"it has {show_size(budget)}",
         )
+
+
+def _part(entry: ServeEntry, slot: str) -> int:
+    """The most of its memory that it takes in this slot: those of one place have equal parts of it."""
+    memory = entry.table.memory or 0
+    counts = [len(slots_of(place)) for place in _places_of(entry) if slot in slots_of(place)]
+    return -(-memory // min(counts))
 
 
 def _check_single(doc: ConfigDocument, name: str, members: list[ServeEntry]) -> None:

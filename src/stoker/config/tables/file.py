@@ -45,6 +45,7 @@ from stoker.config.tables.value_types import (
     OllamaWord,
     Origin,
     PathPrefix,
+    Place,
     Port,
     ProxyNetwork,
     Rendezvous,
@@ -229,10 +230,12 @@ class ServeTable(Section):
     aliases: list[ServedName] = setting(
         [], "Further model names that mean this serve, blanks, `:` and `/` included; `*` and `?` are wildcards."
     )
-    slot: Name | None = setting(
-        None, "The slot that it shares with other serves. Left out: it shares with none, and needs no swap."
+    slot: Place | None = setting(
+        None,
+        'The slot that it shares with other serves; `"gpu0+gpu1"`: it takes both at the same time. Left out: it shares '
+        "with none, and needs no swap.",
     )
-    slots: list[Name] = setting(
+    slots: list[Place] = setting(
         [], "Instead of `slot`: the slots that it may run in. It is loaded where there is room, or disturbs least."
     )
     replicas: Annotated[int, Field(ge=1, le=64)] = setting(

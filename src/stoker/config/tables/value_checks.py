@@ -106,6 +106,11 @@ def name(value: object) -> str:
     return text
 
 
+def place(value: object) -> str:
+    """A slot, or several that a serve takes at the same time: `gpu0+gpu1`."""
+    return "+".join(name(part.strip()) for part in text_of(value).split("+"))
+
+
 def served_name(value: object) -> str:
     """A model name of clients: blanks inside are allowed, as are `:` and `/`."""
     text = text_of(value)

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from stoker.domain.serve import Serve, Slot
+from stoker.domain.serve import Serve, Slot, joined_slot
 from stoker.fleet.memory import host as memory_of_host
 from stoker.fleet.memory.device import Device, DeviceProbe
 from stoker.fleet.memory.fit import check
@@ -47,7 +47,7 @@ def with_contexts(serves: Iterable[Serve], slots: Iterable[Slot], probe: DeviceP
     by_name = {slot.name: slot for slot in slots}
     devices, main = probe.devices(), memory_of_host.host_memory()
     return tuple(
-        with_context(serve, by_name.get(serve.slot or ""), devices, main) if serve.auto_context else serve
+        with_context(serve, joined_slot(serve.slot or "", by_name), devices, main) if serve.auto_context else serve
         for serve in serves
     )
 
