@@ -56,5 +56,5 @@ def to_resume(
         places = [slot_state.slot.name for slot_state in state.slot_states]
         is_free = all(one.phase is ServePhase.STOPPED for slot_state in state.slot_states for one in slot_state.serves)
         if is_free and all(place not in recovering and last.get(place) == name for place in places):
-            found.append((state.place, name))
+            found.append((state.slot_name, name))
     return found

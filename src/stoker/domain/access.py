@@ -192,6 +192,6 @@ class Settings:
     renamed_keys: tuple[str, ...] = field(default=(), compare=False)
     """A warning for each key that the file gives under its old name."""
 
-    def slot(self, place: str | None) -> Slot | None:
-        """A serve's place as one slot, see `joined_slot`; None: it has none."""
-        return None if place is None else joined_slot(place, {slot.name: slot for slot in self.slots})
+    def slot(self, slot: str | None) -> Slot | None:
+        """What a serve's `slot` names, as one slot: see `joined_slot`. None: it has none."""
+        return None if slot is None else joined_slot(slot, {one.name: one for one in self.slots})

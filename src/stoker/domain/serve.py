@@ -406,21 +406,21 @@ class Serve:
         return self.status in (Status.REJECTED, Status.BLOCKED)
 
 
-def slots_of(place: str) -> tuple[str, ...]:
-    """The slots of a place: `gpu0`, or `gpu0+gpu1` for a serve that takes both."""
-    return tuple(place.split("+"))
+def slots_of(slot: str) -> tuple[str, ...]:
+    """The slots that a serve's `slot` names: one, or several that it takes at the same time (`gpu0+gpu1`)."""
+    return tuple(slot.split("+"))
 
 
 def share_slot(one: str | None, other: str | None) -> bool:
-    """Whether two places have a slot in common."""
+    """Whether two serves have a slot in common, by their `slot`."""
     return one is not None and other is not None and not set(slots_of(one)).isdisjoint(slots_of(other))
 
 
-def joined_slot(place: str, slots: Mapping[str, Slot]) -> Slot | None:
-    """A place as one slot: all devices of its slots, and their memory together, if each has a `memory`. Everything else
-    is that of the first one. None: one of them does not exist.
+def joined_slot(slot: str, slots: Mapping[str, Slot]) -> Slot | None:
+    """What a serve's `slot` names, as one slot: all their devices, and their memory together, if each has a `memory`.
+    Everything else is that of the first one. None: one of them does not exist.
     """
-    parts = [slots.get(name) for name in slots_of(place)]
+    parts = [slots.get(name) for name in slots_of(slot)]
     found = [part for part in parts if part is not None]
     if len(found) < len(parts):
         return None
@@ -428,7 +428,7 @@ def joined_slot(place: str, slots: Mapping[str, Slot]) -> Slot | None:
         return found[0]
     memory = [part.memory for part in found if part.memory is not None]
     devices = tuple(device for part in found for device in part.devices)
-    return replace(found[0], name=place, devices=devices, memory=sum(memory) if len(memory) == len(found) else None)
+    return replace(found[0], name=slot, devices=devices, memory=sum(memory) if len(memory) == len(found) else None)
 
 
 def replica_name(serve: str, slot: str) -> str:

@@ -288,7 +288,7 @@ class Conductor:
         await asyncio.shield(future)
         report = self.last_swap.get(name)
         if report is None or report is before:
-            return SwapReport(0, state.name, state.place, (), "ready")  # it was resident already
+            return SwapReport(0, state.name, state.slot_name, (), "ready")  # it was resident already
         return report
 
     async def unload(self, name: str, drain_timeout: float | None = None) -> None:

@@ -66,7 +66,7 @@ class Swapper:
         name = command.target or command.victims[0]
         state = self._scheduler.serves[name]
         swap = state.slot_state.swaps[command.swap_id]
-        report = SwapReport(command.swap_id, command.target, state.place, command.victims, key=swap.key)
+        report = SwapReport(command.swap_id, command.target, state.slot_name, command.victims, key=swap.key)
         report.phases["drain"] = (swap.run_at or swap.decided_at) - swap.decided_at
         graces = {victim: self._scheduler.serves[victim].serve.stop_grace for victim in command.victims}
         serve = state.serve if command.target is not None else None
@@ -174,7 +174,7 @@ class Swapper:
         except StokerError as error:
             swap = self._scheduler.find_swap(swap_id)
             if swap is not None and swap.run_at is None:
-                place = self._scheduler.serves[serve.name].place
+                place = self._scheduler.serves[serve.name].slot_name
                 report = SwapReport(swap_id, serve.name, place, victims, "failed", error=error.message)
                 self.last[serve.name] = report
                 self._callbacks.on_done(SwapDone(report, error, victims_untouched=True))

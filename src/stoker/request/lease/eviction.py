@@ -60,7 +60,7 @@ def cost_decides(slot_state: SlotState) -> bool:
 
 
 def victims_for(target: ServeState) -> Victims | Later | Never:
-    """The residents that must stop so that `target` fits its place. In each slot of it:
+    """The residents that must stop so that `target` fits. In each slot that it takes:
 
     1. it fits beside everything that is loaded  -> nobody
     2. it does not fit beside the pins           -> Never (other residents count as free)
@@ -69,7 +69,7 @@ def victims_for(target: ServeState) -> Victims | Later | Never:
                                                     unused
     4. otherwise something is starting or stopping -> Later
 
-    If its place has several slots, the answer is for all of them at once: nobody stops before all of them can be had.
+    If it takes several slots, the answer is for all of them at once: nobody stops before all of them can be had.
     A victim that is in several of them is counted once.
     """
     if not target.more_slots:

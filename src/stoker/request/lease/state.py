@@ -51,7 +51,7 @@ class ServeState:
 
     serve: Serve
     slot_state: SlotState
-    """Its slot; if its place has several, the first."""
+    """Its slot; if it takes several, the first."""
     phase: ServePhase = ServePhase.STOPPED
     leases: dict[int, HeldPlace] = field(default_factory=dict)
     """By lease id, in the order in which they were granted."""
@@ -98,7 +98,7 @@ class ServeState:
     replica_set: ReplicaSet | None = None
     """All replicas of its serve; None: it has one place."""
     more_slots: tuple[SlotState, ...] = ()
-    """The other slots of its place."""
+    """The other slots that it takes."""
 
     def end(self, lease: Lease, now: float) -> None:
         """A lease ends: give it its seconds of the slot, and charge its key what it really used."""
@@ -131,17 +131,17 @@ class ServeState:
 
     @property
     def slot_states(self) -> tuple[SlotState, ...]:
-        """All slots of its place."""
+        """All slots that it takes."""
         return (self.slot_state, *self.more_slots)
 
     @property
-    def place(self) -> str:
-        """The name of its place: `gpu0`, or `gpu0+gpu1` if it takes both."""
+    def slot_name(self) -> str:
+        """`gpu0`, or `gpu0+gpu1` if it takes both."""
         return "+".join(slot_state.slot.name for slot_state in self.slot_states)
 
     def size_in(self, slot_state: SlotState) -> int:
-        """Its share of a slot's budget: the declared size, or the measured one if that is larger. Slots of one place
-        have equal parts of it.
+        """Its share of a slot's budget: the declared size, or the measured one if that is larger. Where it takes
+        several slots, each bears an equal part.
         """
         size = slot_state.size_of(self.serve, self.measured)
         return -(-size // (1 + len(self.more_slots))) if self.more_slots else size

@@ -226,5 +226,5 @@ class Transitions:
 
 
 def _slots(serve: Serve) -> tuple[str, ...]:
-    """The slots of its place; a serve without one has a slot of its own."""
+    """The slots that it takes; a serve without one has a slot of its own."""
     return (f"~{serve.name}",) if serve.slot is None else slots_of(serve.slot)
