@@ -85,6 +85,13 @@ idle_serve_after = "90s"
 swap = { linger = "100ms", swap_timeout = "1h" }
 [slots."gpu.1"]
 [slots.gpu2]
+[clusters.lab]
+address = "http://head:8265"
+token = "env:STOKER_TEST_KEY"
+[slots.lab-a]
+cluster = "lab"
+gpus = 2
+node = { box = "alpha" }
 [[serve]]
 name = "a"
 model = "a.gguf"
@@ -250,7 +257,7 @@ class TestShow:
     def test_a_secret_is_shown_as_its_source(self, full: Settings) -> None:
         text = to_toml(full)
         assert SECRET not in text + repr(full)
-        assert text.count('"env:STOKER_TEST_KEY"') == 3
+        assert text.count('"env:STOKER_TEST_KEY"') == 4
         assert '"file:me.key"' in text
 
     def test_what_looks_like_a_secret_is_hidden_and_warned_about(self, loaded: Loaded) -> None:
@@ -288,7 +295,7 @@ class TestShow:
             "variants",
         }
         unwritten |= {"auto_context", "context_problem"}  # both follow from `context`
-        unwritten |= {"replica_of"}  # follows from `slots`
+        unwritten |= {"replica_of", "job_place"}  # both follow from `slots`
         assert {f.name for f in fields(one)} - known["ServeTable"] == unwritten
         assert {f.name for f in fields(one.tuning)} <= known["ServeTable"]
         for section, table in (
@@ -488,6 +495,7 @@ class TestInStep:
             ("## [app.NAME]", "AppTable"),
             ("## [paths]", "PathsTable"),
             ("## [slots.NAME]", "SlotTable"),
+            ("## [clusters.NAME]", "ClusterTable"),
             ("## [swap], and [slots.NAME.swap]", "SwapTable"),
             ("## [[serve]]", "ServeTable"),
             ("### `requires`", "RequiresTable"),

@@ -113,7 +113,7 @@ def test_a_file_with_twelve_mistakes_reports_all_twelve_with_their_lines(problem
         ("[slots.g]\ndevices = [0, '0']", "2: key 'slots.g.devices': names a device twice"),
         ("[slots.g]\ndevices = [true]", "2: key 'slots.g.devices': contains something that is not a device"),
         # keys that are somewhere else, or later
-        ("port = 1", "1: key 'port': unknown key; known here: alias, app, compat, conversations, edge, front_door"),
+        ("port = 1", "1: key 'port': unknown key; known here: alias, app, clusters, compat, conversations, edge"),
         ("[warm]\nmemory = 'all'", "2: key 'warm.memory': 'all' is not a size"),
         ("[media]\nhosts = ['https://a']", "2: key 'media.hosts[#1]': is not a host name; write one like"),
         ("[media]\nhosts = ['a.*']", "2: key 'media.hosts[#1]': is not a host name; write one like"),
@@ -145,7 +145,7 @@ def test_a_wrong_value_is_the_one_problem(problems: Problems, text: str, expecte
     ("line", "expected"),
     [
         ('driver = "systemd"', "serve 'fast' runs as a systemd unit and needs a fixed `port`: set one"),
-        ('driver = "ray"', "'ray' is not supported in this version"),
+        ('driver = "ray"', "'ray' is not written here: give the serve a slot with a `cluster`"),
         ('driver = "proces"', "'proces' is not accepted; use process, compose, systemd or external; did you"),
         ('engine = "lama.cpp"', "'lama.cpp' is not accepted; use llama.cpp, vllm, sglang or openai; did you mean"),
         ('container = "x"', "serve 'fast' needs the `port` at which its container answers on this machine"),

@@ -12,6 +12,7 @@ import time
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--id", default="a")
     parser.add_argument("--key", default="")
     parser.add_argument("--health", type=int, default=200)
@@ -52,7 +53,7 @@ def answer(o: argparse.Namespace, head: str) -> tuple[int, object]:
 def serve(o: argparse.Namespace) -> None:
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("127.0.0.1", o.port))
+        listener.bind((o.host, o.port))
         listener.listen()
         while True:
             connection, _ = listener.accept()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from stoker.domain.access import Settings
+from stoker.domain.cluster import Cluster, on_cluster
 from stoker.domain.serve import Serve, Slot, on_devices, replica_name, replicas_of
 from stoker.fleet.engines.placement import placed
 from stoker.fleet.warm.keeper import budget
@@ -71,15 +72,30 @@ class ActiveConfiguration:
         """See `Settings.slot`."""
         return self.settings.slot(name)
 
+    def cluster(self, name: str) -> Cluster | None:
+        """The cluster of that name; None: there is none."""
+        return next((cluster for cluster in self.settings.clusters if cluster.name == name), None)
+
 
 def placed_serves(settings: Settings) -> list[Serve]:
-    """The serves for the fleet: each replica by itself, with its slot's devices in its environment, and with its caches
-    in the vault if that is used.
-    """
+    """The serves for the fleet: each replica by itself, as its slot wants it; see `_in_slot`."""
+    clusters = {cluster.name: cluster for cluster in settings.clusters}
     paths = settings.paths
-    serves = [placed(serve, paths.vault) for serve in settings.serves] if paths.placement else settings.serves
-    replicas = (replica for serve in serves for replica in replicas_of(serve))
-    return [on_devices(one, settings.slot(one.slot)) for one in replicas]
+    found = []
+    for serve in settings.serves:
+        here = placed(serve, paths.vault) if paths.placement else serve
+        for plain, local in zip(replicas_of(serve), replicas_of(here), strict=True):
+            found.append(_in_slot(plain, local, settings.slot(plain.slot), clusters))
+    return found
+
+
+def _in_slot(plain: Serve, local: Serve, slot: Slot | None, clusters: Mapping[str, Cluster]) -> Serve:
+    """One replica: in a cluster it is a job; here it gets its slot's devices in its environment, and its caches in the
+    vault if that is used (`local`).
+    """
+    if slot is not None and slot.cluster is not None:
+        return on_cluster(plain, slot, clusters[slot.cluster])
+    return on_devices(local, slot)
 
 
 def placed_slots(settings: Settings) -> list[Slot]:

@@ -52,7 +52,16 @@ def build_fleet(context: BuildContext) -> FleetParts:
     warm = WarmKeeper(budget, serves, log, predict, predictions=prewarmer.predictions)
     edges = EdgeFollower(clock)
     supervisor = Supervisor(
-        FleetContext(settings.paths, clock, log, context.state.signing_key, context.active.slot, notify, edges=edges),
+        FleetContext(
+            settings.paths,
+            clock,
+            log,
+            context.state.signing_key,
+            context.active.slot,
+            notify,
+            edges=edges,
+            cluster_of=context.active.cluster,
+        ),
         warm,
         settings.conversations,
     )

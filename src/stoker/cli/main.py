@@ -13,6 +13,7 @@ import typer.main
 from stoker import __version__
 from stoker.cli.commands import (
     client,
+    cluster,
     config,
     decisions,
     doctor,
@@ -57,6 +58,7 @@ app = typer.Typer(
 app.command()(up.up)
 app.add_typer(serves.app, name="serves")
 app.add_typer(slot.app, name="slot")
+app.add_typer(cluster.app, name="cluster")
 app.command()(gate.gate)
 app.command()(promote.promote)
 app.command()(top.top)

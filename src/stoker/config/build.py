@@ -13,6 +13,7 @@ from stoker.config.line_numbers import KeyPath as KeyPath
 from stoker.config.orchestrator_files import OrchestratorFiles
 from stoker.config.paths import VAULT, absolute, default_state, default_vault, in_vault
 from stoker.config.secrets import UnreadableSecret, key_weakness, read_secret
+from stoker.config.tables.cluster import build_clusters
 from stoker.config.tables.compat import build_compat
 from stoker.config.tables.edge import build_edges
 from stoker.config.tables.file import File, PathsTable, RequiresTable, ServeTable, SlotTable, SwapTable
@@ -70,6 +71,9 @@ def read_secrets(
         for which in ("key", "route_key"):
             if (origin := getattr(edge, which)) is not None:
                 wanted["edge", name, which] = origin
+    for name, cluster in file.clusters.items():
+        if cluster.token is not None:
+            wanted["clusters", name, "token"] = cluster.token
     secrets: Secrets = {}
     for path, source in wanted.items():
         try:
@@ -129,6 +133,9 @@ def build(
         alias_choices=build_choices(file.alias),
         orchestrators=build_orchestrators(file.orchestrator, *orchestrator_files),
         edges=build_edges(file.edge, _edge_keys(secrets), directory),
+        clusters=build_clusters(
+            file.clusters, {str(path[1]): secret for path, secret in secrets.items() if path[0] == "clusters"}
+        ),
         compat=build_compat(file.compat, file.front_door.host),
         media=build_media(file.media),
         responses=ResponseStorage(**file.responses.model_dump()),
@@ -204,6 +211,9 @@ def _slot(doc: ConfigDocument, common: SwapTable, name: str, table: SlotTable) -
     return Slot(
         name=name,
         devices=tuple(table.devices),
+        cluster=table.cluster,
+        gpus=table.gpus,
+        node=dict(table.node),
         memory=table.memory,
         together=tuple(map(frozenset, table.together)),
         baseline=table.baseline,

@@ -87,6 +87,10 @@ def _secrets(old: Settings, new: Settings) -> Iterator[str]:
     for serve in new.serves:
         if (before := serves.get(serve.name)) is not None:
             yield from _serve_secrets(before, serve)
+    tokens = {cluster.name: cluster.token for cluster in old.clusters}
+    for cluster in new.clusters:
+        if tokens.get(cluster.name, cluster.token) != cluster.token:
+            yield f"clusters.{cluster.name}.token"
     edges = {edge.name: edge for edge in old.edges}
     for edge in new.edges:
         if _edge_keys(edges.get(edge.name, edge)) != _edge_keys(edge):

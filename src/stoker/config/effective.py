@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from stoker.config.rules.clusters import CLUSTER_SLOT_IGNORES
 from stoker.config.rules.serves import COMMAND_IGNORES, CONTAINER_IGNORES, EXTERNAL_IGNORES
+from stoker.config.tables.cluster import show_cluster
 from stoker.config.tables.compat import CompatTable
 from stoker.config.tables.edge import show_edge
 from stoker.config.tables.file import (
@@ -62,6 +64,7 @@ def show(settings: Settings) -> dict[str, object]:
         | {name: {"serve": meant} for name, meant in (router.aliases if router is not None else {}).items()},
         "orchestrator": {one.name: show_orchestrator(one) for one in settings.orchestrators},
         "edge": {edge.name: show_edge(edge) for edge in settings.edges},
+        "clusters": {cluster.name: show_cluster(cluster) for cluster in settings.clusters},
         "compat": CompatTable.show(settings.compat),
         "media": MediaTable.show(settings.media),
         "responses": ResponsesTable.show(settings.responses),
@@ -72,7 +75,11 @@ def show(settings: Settings) -> dict[str, object]:
 
 
 def _slot(slot: Slot) -> dict[str, Any]:
-    return SlotTable.show(slot, swap=SwapTable.show(slot.swap), together=[sorted(group) for group in slot.together])
+    """Without the keys that have no effect for this slot."""
+    together = [sorted(group) for group in slot.together]
+    shown = SlotTable.show(slot, swap=SwapTable.show(slot.swap), together=together)
+    hidden = ("gpus", "node") if slot.cluster is None else CLUSTER_SLOT_IGNORES
+    return {key: value for key, value in shown.items() if key not in hidden}
 
 
 def to_toml(settings: Settings) -> str:

@@ -13,6 +13,7 @@ from stoker.config.local_address import is_loopback
 from stoker.config.paths import absolute
 from stoker.config.units import show_size
 from stoker.domain.access import Settings
+from stoker.domain.cluster import runs_here
 from stoker.domain.edge import EDGE_SCHEME, Edge
 from stoker.domain.nearest import nearest
 from stoker.domain.routing import RouterSettings
@@ -31,7 +32,7 @@ def warnings(settings: Settings) -> list[str]:
     found = [*settings.renamed_keys, *_door(settings), *_secret_files(settings), *_certificate(settings)]
     found += _slots(settings)
     for serve in settings.serves:
-        found += [f"serve '{serve.name}': {text}" for text in _serve(serve)]
+        found += [f"serve '{serve.name}': {text}" for text in _serve(serve, settings.slots)]
     found += _fallbacks(settings)
     if settings.router is not None:
         found += _routing(settings.router, settings.serves)
@@ -121,7 +122,7 @@ def _edges(settings: Settings) -> Iterator[str]:
 def _secret_files(settings: Settings) -> Iterator[str]:
     secrets: list[Secret] = [key.value for key in settings.front_door.keys]
     secrets += [serve.key for serve in settings.serves if serve.key]
-    secrets += edge_secrets(settings.edges)
+    secrets += [*edge_secrets(settings.edges), *(cluster.token for cluster in settings.clusters)]
     directory = Path(settings.source).parent
     for source in dict.fromkeys(secret.source for secret in secrets):
         path = absolute(source.removeprefix("file:"), directory)
@@ -233,7 +234,7 @@ def _are_in(slot: Slot, *serves: Serve) -> bool:
     return all(share_slot(serve.slot, slot.name) for serve in serves)
 
 
-def _serve(serve: Serve) -> Iterator[str]:
+def _serve(serve: Serve, slots: Sequence[Slot]) -> Iterator[str]:
     if serve.max_active > serve.parallel:
         yield (
             f"max_active {serve.max_active} is above parallel {serve.parallel}: "
@@ -241,7 +242,7 @@ def _serve(serve: Serve) -> Iterator[str]:
         )
     if serve.driver is Driver.EXTERNAL:
         return
-    if _needs_weights(serve) and not Path(serve.model).exists():
+    if _needs_weights(serve) and runs_here(serve, slots) and not Path(serve.model).exists():
         yield f"the weights {serve.model} do not exist; switching to it is refused until they do"
     if serve.keep_loaded and serve.idle_unload is not None:
         yield "keep_loaded overrides idle_unload: it is never unloaded"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from stoker.domain.alias_choice import AliasChoice
+from stoker.domain.cluster import Cluster
 from stoker.domain.edge import Edge
 from stoker.domain.gate import Alias, Gate
 from stoker.domain.key import App, Key
@@ -184,6 +185,7 @@ class Settings:
     alias_choices: tuple[AliasChoice, ...] = ()
     orchestrators: tuple[Orchestrator, ...] = ()
     edges: tuple[Edge, ...] = ()
+    clusters: tuple[Cluster, ...] = ()
     compat: CompatPaths = CompatPaths()
     media: Media = Media()
     responses: ResponseStorage = ResponseStorage()

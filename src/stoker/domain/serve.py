@@ -18,6 +18,8 @@ class Driver(StrEnum):
     COMPOSE = "compose"
     """A container, with or without Compose: the serve's own `up` command creates it."""
     SYSTEMD = "systemd"
+    RAY = "ray"
+    """A job of a Ray cluster: what a process serve becomes in a slot with a cluster."""
     EXTERNAL = "external"
 
 
@@ -173,10 +175,18 @@ class SwapPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A set of devices. Holds one serve at a time; with `memory` as many as fit, with `together` those of one set."""
+    """A set of devices, or a share of a cluster. Holds one serve at a time; with `memory` as many as fit, with
+    `together` those of one set.
+    """
 
     name: str
     devices: tuple[str, ...] = ()
+    cluster: str | None = None
+    """The cluster whose GPUs it is; None: this machine's."""
+    gpus: int = 1
+    """How many GPUs of one node, in a cluster."""
+    node: Mapping[str, str] = field(default_factory=dict)
+    """Labels that this node has, in a cluster; empty: any node."""
     memory: int | None = None
     together: tuple[frozenset[str], ...] = ()
     """The sets of serves that may be loaded at the same time, in whole or in part; empty: `memory` alone decides."""
@@ -204,6 +214,17 @@ IN_PLACE = frozenset(
      "evict_cost", "request", "variants")
 )  # fmt: skip
 """Fields of a Serve that may change while it runs: a reload does not restart it for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobPlace:
+    """Where a serve runs as a job: so many GPUs of one node, which has these labels."""
+
+    cluster: str
+    address: str
+    """`http://HOST:PORT` of the cluster's head."""
+    gpus: int = 1
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,6 +343,8 @@ class Serve:
     """Driver `compose`: the command that creates the container; `{dir}`, `{port}`, `{model}` are filled in."""
     unit: str | None = None
     """Driver `systemd`: the unit's name."""
+    job_place: JobPlace | None = None
+    """Driver `ray`: where its job runs."""
     fallback: str | None = None
     """The serve that answers if this one cannot, for one of the causes in `fallback_on`."""
     fallback_on: tuple[FallbackCause, ...] = (FallbackCause.MEMORY,)

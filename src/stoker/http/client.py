@@ -19,7 +19,7 @@ BODY_LIMIT = 2**20
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """A response. `body` is cut at BODY_LIMIT."""
+    """A response. `body` is cut at the limit."""
 
     status: int
     body: bytes
@@ -35,11 +35,27 @@ class HttpResponse:
 
 
 class NoResponse(Exception):
-    """No HTTP response: refused, reset, too late, or not HTTP. The text says which."""
+    """No HTTP response: refused, reset, too late, or not HTTP. The text says which.
+
+    `is_refusal`: the machine answered, and nothing listens on that port.
+    """
+
+    def __init__(self, text: str, is_refusal: bool = False) -> None:
+        super().__init__(text)
+        self.is_refusal = is_refusal
 
 
-async def ask(target: Target, path: str, payload: Any = None, timeout: float = TIMEOUT) -> HttpResponse:
-    """GET `path`, or POST `payload` as JSON. Raises NoResponse. On cancel the connection is closed."""
+async def ask(
+    target: Target,
+    path: str,
+    payload: Any = None,
+    timeout: float = TIMEOUT,
+    method: str | None = None,
+    limit: int | None = None,
+) -> HttpResponse:
+    """GET `path`, or POST `payload` as JSON, or what `method` says. Raises NoResponse. On cancel the connection is
+    closed. `limit`: bytes of the body; None: BODY_LIMIT.
+    """
     writer: asyncio.StreamWriter | None = None
     response = ResponseReader()
     try:
@@ -48,12 +64,12 @@ async def ask(target: Target, path: str, payload: Any = None, timeout: float = T
             name = target.host if target.tls else None
             host = target.address or target.host
             reader, writer = await asyncio.open_connection(host, target.port, ssl=context, server_hostname=name)
-            writer.write(_request(target, path, payload))
-            await response.read(reader, BODY_LIMIT)
+            writer.write(_request(target, path, payload, method))
+            await response.read(reader, BODY_LIMIT if limit is None else limit)
     except TimeoutError:
         raise NoResponse(f"no answer within {timeout:.1f} s") from None
     except ConnectionRefusedError:
-        raise NoResponse(f"nothing listens on port {target.port}") from None
+        raise NoResponse(f"nothing listens on port {target.port}", is_refusal=True) from None
     except OSError as error:
         raise NoResponse(f"connection failed ({error.strerror or error})") from error
     except ValueError as error:
@@ -76,7 +92,7 @@ async def connect(target: Target, timeout: float = TIMEOUT) -> None:
     except TimeoutError:
         raise NoResponse(f"no connection within {timeout:.1f} s") from None
     except ConnectionRefusedError:
-        raise NoResponse(f"nothing listens on port {target.port}") from None
+        raise NoResponse(f"nothing listens on port {target.port}", is_refusal=True) from None
     except OSError as error:
         raise NoResponse(f"connection failed ({error.strerror or error})") from error
     finally:
@@ -86,11 +102,11 @@ async def connect(target: Target, timeout: float = TIMEOUT) -> None:
                 await writer.wait_closed()
 
 
-def _request(target: Target, path: str, payload: Any) -> bytes:
+def _request(target: Target, path: str, payload: Any, method: str | None) -> bytes:
     body = b"" if payload is None else json.dumps(payload).encode()
     host = f"[{target.host}]" if ":" in target.host else target.host
     lines = [
-        f"{'GET' if payload is None else 'POST'} {target.base_path}{path} HTTP/1.1",
+        f"{method or ('GET' if payload is None else 'POST')} {target.base_path}{path} HTTP/1.1",
         f"Host: {host}:{target.port}",
         "Connection: close",
         "Accept: application/json",

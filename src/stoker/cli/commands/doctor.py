@@ -69,23 +69,26 @@ def examine(config: str | None) -> list[DoctorFinding]:
 
 
 def _configured(settings: Settings, engines: list[InstalledEngine]) -> list[DoctorFinding]:
-    from stoker.cli.commands import doctor_checks
+    from stoker.cli.commands import doctor_checks, doctor_clusters
     from stoker.cli.machine import discover
+    from stoker.domain.cluster import runs_here
     from stoker.domain.serve import Driver
 
     state = Path(settings.paths.state)
     running = _running(state)
-    own = [s for s in settings.serves if s.engine == "llama.cpp" and s.driver is Driver.PROCESS]
+    here = [serve for serve in settings.serves if runs_here(serve, settings.slots)]
+    own = [s for s in here if s.engine == "llama.cpp" and s.driver is Driver.PROCESS]
     return [
         doctor_checks.state_directory(state, running),
         doctor_checks.port(settings.front_door, running),
         doctor_checks.access(settings.front_door),
-        doctor_checks.engines(settings.serves, engines),
+        doctor_checks.engines(here, engines),
         *(doctor_checks.weights(serve) for serve in own),
-        *(finding for serve in settings.serves if (finding := doctor_checks.serve(serve, settings.paths)) is not None),
+        *(finding for serve in here if (finding := doctor_checks.serve(serve, settings.paths)) is not None),
         *([found] if (found := doctor_checks.images(settings.serves, settings.media)) is not None else []),
         *([found] if (found := doctor_checks.identities(settings.serves)) is not None else []),
         doctor_checks.devices(settings, discover.gpus()),
+        *doctor_clusters.clusters(settings),
     ]
 
 

@@ -98,6 +98,7 @@ def _of_path(target: str) -> list[tuple[Serve, Slot | None]]:
 
 def _configured(target: str | None, config: str | None) -> list[tuple[Serve, Slot | None]]:
     from stoker.cli.console.installation import find_installation
+    from stoker.domain.cluster import runs_here
     from stoker.domain.serve import Driver
 
     try:
@@ -107,7 +108,13 @@ def _configured(target: str | None, config: str | None) -> list[tuple[Serve, Slo
     settings = installation.settings
     serves = settings.serves if settings is not None else ()
     wanted = (
-        [installation.serve(target)] if target is not None else [s for s in serves if s.driver is not Driver.EXTERNAL]
+        [installation.serve(target)]
+        if target is not None
+        else [
+            s
+            for s in serves
+            if s.driver is not Driver.EXTERNAL and runs_here(s, settings.slots if settings is not None else ())
+        ]
     )
     return [(serve, settings.slot(serve.slot) if settings is not None else None) for serve in wanted]
 

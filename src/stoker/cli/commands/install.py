@@ -168,7 +168,7 @@ def _require_secrets(settings: Settings, site: InstallSite) -> None:
     from stoker.config.warnings import edge_secrets
 
     keys = [key.value for key in settings.front_door.keys] + [s.key for s in settings.serves if s.key is not None]
-    keys += edge_secrets(settings.edges)
+    keys += [*edge_secrets(settings.edges), *(cluster.token for cluster in settings.clusters)]
     names = sorted({key.source.removeprefix("env:") for key in keys if key.source.startswith("env:")})
     if not names:
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -57,13 +58,16 @@ def context(
 
 def serve_on_its_devices(installation: Installation, settings: Settings, name: str | None) -> Serve:
     """Seeing only the devices of its slot, as it does when Stoker runs it."""
-    from stoker.domain.serve import on_devices
+    from stoker.domain.serve import Driver, on_devices
 
     if name is None and len(settings.serves) != 1:
         names = ", ".join(one.name for one in settings.serves) or "none is configured"
         raise UsageError(f"which serve? name one of them: {names}")
     serve = installation.serve(name) if name is not None else settings.serves[0]
-    return on_devices(serve, settings.slot(serve.slot))
+    slot = settings.slot(serve.slot)
+    if slot is not None and slot.cluster is not None:
+        return replace(serve, driver=Driver.RAY)
+    return on_devices(serve, slot)
 
 
 def _require_empty(installation: Installation, serve: Serve) -> None:

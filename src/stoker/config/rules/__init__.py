@@ -8,6 +8,7 @@ edges      workers whose address may change
 orchestrators  workers, validators and their files
 tls        the certificate
 slots      ports, slots and their memory
+clusters   clusters, and what a job there cannot do
 gates      gates and aliases
 routing    tiers and classes
 """

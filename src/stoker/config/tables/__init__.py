@@ -1,6 +1,7 @@
 """The tables of the file as pydantic models: every key with its type, its default and its description.
 
 file          the whole file, and the tables that have no module of their own
+cluster       `[clusters.NAME]`
 compat        `[compat]`
 edge          `[edge.NAME]`
 gates         `[gate.NAME]` and `[alias.NAME]`

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from stoker.config.tables.cluster import ClusterTable
 from stoker.config.tables.compat import CompatTable
 from stoker.config.tables.edge import EdgeTable
 from stoker.config.tables.gates import AliasRow, GateTable
@@ -175,9 +176,16 @@ class SwapTable(Section):
 
 
 class SlotTable(Section):
-    """A set of devices that serves share."""
+    """A set of devices that serves share, or a share of a cluster."""
 
     devices: Devices = setting([], "Numbers or ids of the devices that serves in this slot may use.")
+    cluster: Name | None = setting(
+        None, "The cluster whose GPUs this slot is: a process serve runs there as a job. Left out: this machine."
+    )
+    gpus: Count = setting(1, "With `cluster`: how many GPUs of one node are reserved for the serve in this slot.")
+    node: dict[str, Text] = setting(
+        {}, 'With `cluster`: labels that this node has, all of them: `{ box = "alpha" }`. Left out: any node.'
+    )
     memory: Size | None = setting(
         None, "Memory of the slot: as many serves as fit run at once. Left out: one serve at a time, or `together`."
     )
@@ -470,6 +478,7 @@ class File(Section):
     edge: dict[str, EdgeTable] = setting(
         {}, "Workers whose address may change, and the ingress that leads to them: `[edge.NAME]`."
     )
+    clusters: dict[str, ClusterTable] = setting({}, "Ray clusters whose GPUs slots may name: `[clusters.NAME]`.")
     compat: CompatTable = setting(CompatTable(), "Paths of other programs that are answered.")
     media: MediaTable = setting(MediaTable(), "Images that requests give by URL.")
     responses: ResponsesTable = setting(

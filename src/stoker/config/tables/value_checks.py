@@ -51,14 +51,14 @@ def kind(value: object) -> str:
             return "a date or time"
 
 
-def one_of(words: Iterable[str], not_yet: Mapping[str, str] | None = None) -> Callable[[object], str]:
-    """Text that is one of `words`; `not_yet` are words of a later version and what to do until then."""
+def one_of(words: Iterable[str], implied: Mapping[str, str] | None = None) -> Callable[[object], str]:
+    """Text that is one of `words`; `implied` are words that follow from other keys, and what to write instead."""
     words = tuple(words)
 
     def check(value: object) -> str:
         word = text_of(value)
-        if not_yet and word in not_yet:
-            raise ValueError(f"'{word}' is not supported in this version: {not_yet[word]}")
+        if implied and word in implied:
+            raise ValueError(f"'{word}' is not written here: {implied[word]}")
         if word not in words:
             raise ValueError(f"{word[:40]!r} is not accepted; use {listed(words)}{did_you_mean(word, words)}")
         return word
@@ -187,6 +187,14 @@ def url(value: object) -> str:
     if parts.query or parts.fragment:
         raise ValueError(f"must not have a '?' or '#' part; {form}")
     return text.rstrip("/")
+
+
+def cluster_url(value: object) -> str:
+    text = plain(value)
+    try:
+        return url(text)
+    except ValueError as error:
+        raise ValueError(str(error).replace("10.0.0.7:30000/v1", "head:8265").replace("`key`", "`token`")) from None
 
 
 def serve_url(value: object) -> str:

@@ -16,8 +16,8 @@ from stoker.domain.tier import Verify
 
 ENGINES = ("llama.cpp", "vllm", "sglang", "openai")
 DRIVERS = ("process", "compose", "systemd", "external")
-LATER_DRIVERS = {"ray": "start the deployment yourself and give its base_url"}
-"""Drivers that this version does not have, and what to do instead."""
+IMPLIED_DRIVERS = {"ray": "give the serve a slot with a `cluster`: a process serve runs there as a job"}
+"""Drivers that the file does not name, and what to do instead."""
 WARMTH = ("auto", "pin", "never")
 SCOPES = ("inference", "observe", "admin")
 PRIORITIES = ("interactive", "normal", "background")
@@ -50,7 +50,7 @@ def _lists(item: dict[str, Any]) -> dict[str, Any]:
 
 
 Engine = Annotated[str, BeforeValidator(value_checks.one_of(ENGINES)), _schema(enum=list(ENGINES))]
-DriverWord = Annotated[str, BeforeValidator(value_checks.one_of(DRIVERS, LATER_DRIVERS)), _schema(enum=list(DRIVERS))]
+DriverWord = Annotated[str, BeforeValidator(value_checks.one_of(DRIVERS, IMPLIED_DRIVERS)), _schema(enum=list(DRIVERS))]
 DialectWord = Annotated[str, BeforeValidator(value_checks.one_of(DIALECTS)), _schema(enum=list(DIALECTS))]
 ScopeWord = Annotated[str, BeforeValidator(value_checks.one_of(SCOPES)), _schema(enum=list(SCOPES))]
 PriorityWord = Annotated[str, BeforeValidator(value_checks.one_of(PRIORITIES)), _schema(enum=list(PRIORITIES))]

@@ -61,6 +61,8 @@ class ContainerUnit:
     reported as its end.
     """
 
+    ended_how = ""
+
     def __init__(
         self,
         docker: Docker,
@@ -102,6 +104,9 @@ class ContainerUnit:
         if self._record.ready:
             raise ProcessLookupError(self.pid)
         self._ask(self._learn_code())
+
+    def on_ready(self) -> None:
+        """Nothing changes: its process is watched."""
 
     async def end(self, grace: float) -> None:
         """See `Unit.end`. Raises StokerError `unkillable`, or DockerFailed if it cannot be stopped."""

@@ -51,6 +51,8 @@ class LocalProcess:
     ProcessLookupError if it is gone already.
     """
 
+    ended_how = ""
+
     def __init__(
         self,
         pid: int,
@@ -66,6 +68,9 @@ class LocalProcess:
         self._on_exit = on_exit
         self._watch = ExitWatch(pid, self._ended)
         self._ending = Termination(f"process group {pid}", self._end, on_gone, log)
+
+    def on_ready(self) -> None:
+        """Nothing changes: its process is watched."""
 
     async def end(self, grace: float) -> None:
         """Sends SIGTERM to the group, after `grace` seconds SIGKILL; returns when the group is empty. A stopper runs

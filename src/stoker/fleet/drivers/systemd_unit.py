@@ -25,6 +25,8 @@ POLL = 1.0
 class SystemdUnit:
     """Implements `drivers.unit.Unit` for one start of a unit. `pid` 0: its processes are not visible from here."""
 
+    ended_how = ""
+
     def __init__(
         self,
         asked: Systemctl,
@@ -50,6 +52,9 @@ class SystemdUnit:
             self._watch = ExitWatch(pid, lambda _: self._follow(LOOK, LEARN_WITHIN))
         else:
             self._follow(POLL, float("inf"))
+
+    def on_ready(self) -> None:
+        """Nothing changes: its process is watched."""
 
     async def end(self, grace: float) -> None:
         """`systemctl stop`, `grace` seconds, SIGKILL to all of it; returns when systemd reports that nothing is left.

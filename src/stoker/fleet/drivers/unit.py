@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from stoker.domain.errors import StokerError
 from stoker.domain.lease import Target
 from stoker.domain.serve import Serve
 from stoker.fleet.process.start_records import StartRecord
@@ -22,6 +23,13 @@ class Launched:
     log: Path | None
     """None: its output is kept elsewhere, and the driver's `recent_output` fetches it."""
     log_start: int = 0
+
+
+class NotGone(StokerError):
+    """What was started may still run somewhere else, and its place stays used until it is known to be gone."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code="still_used", status=503)
 
 
 class Unit(Protocol):
@@ -39,11 +47,18 @@ class Unit(Protocol):
     def code(self) -> int | None:
         """The exit code; None if it runs, or the code is unknown."""
 
+    @property
+    def ended_how(self) -> str:
+        """How it ended, if that is more than its code says: the rest of a sentence. Usually empty."""
+
+    def on_ready(self) -> None:
+        """It was proved ready: from now on it has to answer."""
+
     async def end(self, grace: float) -> None:
         """Ask it to end, wait `grace` seconds, then force it; returns when nothing is left.
 
         A second call joins the first. On cancel it goes on, and CancelledError leaves this call when everything is
-        gone.
+        gone. Raises `NotGone` if it may be a while until that is known; the end goes on, and `on_gone` tells of it.
         """
 
     def begin_end(self, grace: float) -> asyncio.Task[None] | None:

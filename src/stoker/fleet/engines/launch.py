@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from stoker.domain.serve import Serve
+from stoker.domain.serve import Driver, Serve
 
 _NOWHERE = ("0.0.0.0", "::", "::1", "localhost")
 
@@ -35,8 +35,11 @@ class Launch:
 
 def find_command(serve: Serve, command: str) -> str | None:
     """The absolute path of an executable, as the child would find it; None: not found. A name is looked up on PATH (the
-    serve's own, if its `env` sets one), a path is relative to the serve's directory.
+    serve's own, if its `env` sets one), a path is relative to the serve's directory. For a job it is returned as it is:
+    the node looks for it.
     """
+    if serve.driver is Driver.RAY:
+        return command
     if os.sep in command:
         path = os.path.join(serve.directory, command)
         return path if os.path.isfile(path) and os.access(path, os.X_OK) else None
@@ -47,6 +50,8 @@ def find_engine(serve: Serve, command: str) -> str | None:
     """As `find_command` for a name; after PATH, it also searches beside Stoker's own interpreter, where `pip install`
     puts it.
     """
+    if serve.driver is Driver.RAY:
+        return command
     beside = os.path.join(os.path.dirname(sys.executable), command)
     return find_command(serve, command) or find_command(serve, beside)
 

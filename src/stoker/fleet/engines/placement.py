@@ -23,7 +23,7 @@ _CACHES: Mapping[str, Mapping[str, str]] = {
 }
 """Engine -> variable -> folder below the serve's own cache folder."""
 _FOLDER = ".cache"
-_ELSEWHERE = (Driver.EXTERNAL, Driver.COMPOSE)
+_ELSEWHERE = (Driver.EXTERNAL, Driver.COMPOSE, Driver.RAY)
 """Drivers with a file system of their own, whose environment Stoker does not set."""
 
 

@@ -6,7 +6,7 @@ import os
 import sys
 from importlib.util import find_spec
 
-from stoker.domain.serve import Serve
+from stoker.domain.serve import Driver, Serve
 from stoker.fleet.engines import backends, options, weight_files
 from stoker.fleet.engines.launch import Launch, LaunchPlace, find_command, find_engine, own_address
 from stoker.fleet.engines.options import OptionTable, document, option, switch, template_switch
@@ -75,6 +75,8 @@ def _command(serve: Serve) -> tuple[str, ...] | None:
 
     `sglang serve` also handles other kinds of models, and asks the hub about each; the module does not.
     """
+    if serve.driver is Driver.RAY:
+        return (COMMAND, "serve")
     script = find_engine(serve, COMMAND)
     if script is not None:
         python = os.path.join(os.path.dirname(os.path.realpath(script)), "python3")

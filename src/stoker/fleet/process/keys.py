@@ -24,7 +24,8 @@ class Keys:
     def address(self, serve: Serve, record: StartRecord) -> Target:
         """Where the start of `record` answers, and with which key."""
         key = self.key(serve, record.nonce) if record.takes_key or serve.key is not None else None
-        return Target(reachable(serve.host), record.port, serve.base_path, serve.served_name or serve.name, key)
+        host = reachable(serve.host) if record.job is None else record.job.host
+        return Target(host, record.port, serve.base_path, serve.served_name or serve.name, key)
 
     def command(self, pid: int) -> str:
         """A keyed digest of a process's command line, which may hold a key; empty if the process is gone."""

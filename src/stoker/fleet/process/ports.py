@@ -23,14 +23,22 @@ def free_port(host: str, taken: Container[int]) -> int:
     Chosen below the range that the kernel gives to outgoing connections: a port of that range can be lost to any
     connection before the engine binds it, and a probe of it may even meet itself (TCP's simultaneous open).
     """
-    highest = _first_ephemeral()
-    if highest - _LOWEST < _TRIES:
-        highest = 65_536
     for _ in range(_TRIES):
-        port = _LOWEST + secrets.randbelow(highest - _LOWEST)
+        port = any_port()
         if port not in taken and _bind(host, port) is None:
             return port
-    raise StartFailed(f"no free port on {host} between {_LOWEST} and {highest}: give the serve a fixed `port`")
+    text = f"no free port on {host} between {_LOWEST} and {_highest()}: give the serve a fixed `port`"
+    raise StartFailed(text)
+
+
+def any_port() -> int:
+    """A port of the same range, without a look at who has it: for other machines."""
+    return _LOWEST + secrets.randbelow(_highest() - _LOWEST)
+
+
+def _highest() -> int:
+    highest = _first_ephemeral()
+    return highest if highest - _LOWEST >= _TRIES else 65_536
 
 
 def port_problem(host: str, port: int) -> str | None:

@@ -17,6 +17,20 @@ class StopWords(msgspec.Struct, frozen=True, kw_only=True):
     directory: str
 
 
+class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a job was submitted, and what it holds there."""
+
+    cluster: str
+    address: str
+    """Of the cluster's head, at that time."""
+    slot: str
+    node: str
+    """Ray's id of the node."""
+    host: str
+    """The node's address."""
+    gpus: int
+
+
 class StartRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One start. It holds no secret: the engine's key is derived from `nonce` and the state directory's key."""
 
@@ -45,6 +59,8 @@ class StartRecord(msgspec.Struct, frozen=True, kw_only=True):
     facts: dict[str, str | int | float] = {}
     stop: StopWords | None = None
     """How its process is stopped, if not by SIGTERM."""
+    job: JobRecord | None = None
+    """Driver `ray`; `handle` is the id of its job."""
 
 
 class StartRecords:

@@ -18,6 +18,8 @@ def ended_while_starting(managed: ManagedServe, now: float) -> StartFailed:
     code = managed.unit.code if managed.unit is not None else None
     output = managed.last_output()
     after = now - managed.launched_at
+    if how := _ended_how(managed):
+        return StartFailed(f"serve '{name}' {how}" + (f": {output.text}" if output.text else ""), code="cannot_start")
     text = f"serve '{name}' {describe_exit(code)} after {after:.1f} s: {output.text or 'it printed nothing'}"
     advice = output.hint or (_killed(code) if not output.text or code == -9 else "")
     kind = output.failure.kind.value if output.failure is not None else None
@@ -52,8 +54,12 @@ def wrong_answer(managed: ManagedServe, what: str) -> StartFailed:
 def exit_text(managed: ManagedServe, code: int | None, now: float) -> str:
     """How a ready serve exited, and its last output: the `detail` of `on_exit`."""
     output = managed.last_output()
-    text = f"{describe_exit(code)} after {now - managed.launched_at:.0f} s"
+    text = f"{_ended_how(managed) or describe_exit(code)} after {now - managed.launched_at:.0f} s"
     return f"{text}: {output.text[-_DETAIL:]}" if output.text else text
+
+
+def _ended_how(managed: ManagedServe) -> str:
+    return managed.unit.ended_how if managed.unit is not None else ""
 
 
 def _log(managed: ManagedServe) -> str:

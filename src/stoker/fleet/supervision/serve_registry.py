@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from stoker.domain.access import Paths
+from stoker.domain.cluster import Cluster
 from stoker.domain.errors import StartFailed
 from stoker.domain.events import MemoryMeasured, Notify, ignore
 from stoker.domain.protocols import Clock, EdgeTargets, Running
@@ -77,6 +78,8 @@ class FleetContext:
     probe: DeviceProbe = field(default_factory=machine)
     edges: EdgeTargets | None = None
     """Where serves behind edges answer; None: there are none."""
+    cluster_of: Callable[[str], Cluster | None] = lambda name: None
+    """The cluster of that name, as configured now; None: no cluster has that name."""
 
 
 class ServeRegistry:
@@ -258,6 +261,13 @@ class ServeRegistry:
             managed.unit.release()
         self._drop(managed)
 
+    def release_rest(self) -> None:
+        """Stop watching what is told to end and not known to be gone. Its record stays for the next run of Stoker."""
+        for managed in list(self.serves.values()):
+            if managed.unit is not None:
+                managed.unit.release()
+                self._drop(managed)
+
     def hurry(self, stays: Callable[[ManagedServe], bool]) -> None:
         """Kill every serve that does not `stay`. From now on every stop is without grace and does not wait for
         memory.
@@ -328,6 +338,10 @@ class ServeRegistry:
             from stoker.fleet.drivers.container_driver import ContainerDriver
 
             return ContainerDriver(self._context.paths, self._keys, self._log, self.ports)
+        if driver is Driver.RAY:
+            from stoker.fleet.drivers.ray_driver import RayDriver
+
+            return RayDriver(self._context.paths, self._keys, self._log, self._context.cluster_of)
         if driver is Driver.SYSTEMD:
             from stoker.fleet.drivers.systemd import SystemdDriver
 

@@ -27,6 +27,8 @@ def problems(serve: Serve, ports: Collection[int], pids: Collection[int], with_c
         except StartFailed as failure:
             return [failure.message]
         return []
+    if serve.driver is Driver.RAY:
+        return []  # what a node has can be seen only there; the driver looks for GPUs
     found = [] if serve.driver is Driver.COMPOSE else plan.problems(serve)  # a container has its own command
     if not os.path.isdir(serve.directory):
         found.append(f"the directory {serve.directory} of serve '{serve.name}' does not exist: create it")

@@ -17,7 +17,7 @@ from stoker.domain.protocols import Running
 from stoker.domain.serve import Driver, Serve
 from stoker.fleet.conversations.keeper import ConversationKeeper
 from stoker.fleet.drivers.external import CLOUD_LOOK, SLOWEST_LOOK, START_LIMIT, ExternalWatch, locate, on_worker
-from stoker.fleet.drivers.unit import Launched
+from stoker.fleet.drivers.unit import Launched, NotGone
 from stoker.fleet.engines.failures import FailureKind
 from stoker.fleet.engines.readiness import EngineEnded, NotReady, Readiness
 from stoker.fleet.process.keys import Keys
@@ -241,6 +241,8 @@ class Supervisor:
             return False
         if failure.code == FailureKind.PORT_TAKEN:
             return True
+        if serve.driver is Driver.RAY:
+            return False  # who has the port of another machine cannot be seen from here
         is_late = self._clock.wall() - record.started_at >= serve.ready_timeout
         return not is_late and port_problem(serve.host, record.port) is not None
 
@@ -277,8 +279,13 @@ class Supervisor:
                 managed, msgspec.structs.replace(record, command=command, ready=True, facts=facts)
             )
             managed.apply(LifecycleEvent.PROVED)
+            if managed.unit is not None:
+                managed.unit.on_ready()
         except BaseException:
-            await self._registry.stop(managed, _abort_grace(serve))
+            try:
+                await self._registry.stop(managed, _abort_grace(serve))
+            except NotGone as failure:  # its place stays used; why the start failed is still what matters
+                self._log.warning("serve %s: %s", serve.name, failure.message)
             raise
         self._registry.measure_later(managed)
         self.conversations.started(serve, managed.target, facts, is_fresh=True)
@@ -397,6 +404,7 @@ class Supervisor:
                 if isinstance(failure, Exception):
                     self._log.error("a serve could not be stopped: %s", failure)
         finally:
+            self._registry.release_rest()
             await self._registry.close()
             await self.conversations.close()
 

@@ -1,0 +1,42 @@
+"""The log of a serve that runs as a job: what Stoker notes about it, and the end of its output."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from pathlib import Path
+
+from stoker.domain.errors import StartFailed
+from stoker.fleet.process.logs import open_log, rotate_if_full
+
+_MOST = 64 * 2**10
+
+
+def begin(log: Path, limit: int, serve: str, what: str) -> int:
+    """Notes a start in the log. Returns the offset at which its own output begins. Raises StartFailed."""
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    try:
+        rotate_if_full(log, limit)
+        output = open_log(log)
+        try:
+            os.write(output, f"--- stoker {now}: serve '{serve}' {what}\n".encode())
+            return os.lseek(output, 0, os.SEEK_END)
+        finally:
+            os.close(output)
+    except OSError as error:
+        text = f"serve '{serve}' was not started: {log} cannot be written ({error.strerror}): make room"
+        raise StartFailed(text, code="cannot_start") from error
+
+
+def add(log: str, text: str) -> None:
+    """Adds the end of an output. A full disk only loses it."""
+    data = text.encode("utf-8", "replace")[-_MOST:]
+    if not log or not data:
+        return
+    with contextlib.suppress(OSError):
+        output = open_log(Path(log))
+        try:
+            os.write(output, data if data.endswith(b"\n") else data + b"\n")
+        finally:
+            os.close(output)

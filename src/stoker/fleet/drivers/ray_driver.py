@@ -1,0 +1,324 @@
+"""The Ray driver: a serve in a slot with a cluster runs as a job there, by the REST API of the cluster's head.
+
+Reading order: `start_problems`, `launch`, then `find` and `attach`, for after a restart of Stoker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+import re
+import secrets
+import shlex
+from collections.abc import Callable, Container
+from dataclasses import replace
+
+from stoker.domain.access import Paths
+from stoker.domain.cluster import Cluster
+from stoker.domain.errors import ConfigError, StartFailed
+from stoker.domain.lease import Target
+from stoker.domain.serve import Driver, JobPlace, Serve
+from stoker.fleet.cluster import nodes
+from stoker.fleet.cluster.examine import unfit_reason
+from stoker.fleet.cluster.jobs_api import ClusterRefused, ClusterUnreachable, Job, JobRequest, JobsApi, Node
+from stoker.fleet.cluster.nodes import NoRoom
+from stoker.fleet.drivers import job_output
+from stoker.fleet.drivers.job_unit import CONNECT_LIMIT, JobUnit
+from stoker.fleet.drivers.job_watch import APPEARS_WITHIN
+from stoker.fleet.drivers.termination import finish
+from stoker.fleet.drivers.unit import Launched
+from stoker.fleet.engines.last_output import redact
+from stoker.fleet.engines.launch import Launch, LaunchPlace
+from stoker.fleet.engines.plan import plan
+from stoker.fleet.process import identity
+from stoker.fleet.process.keys import Keys
+from stoker.fleet.process.logs import log_path
+from stoker.fleet.process.ports import any_port
+from stoker.fleet.process.start_records import JobRecord, StartRecord
+from stoker.http import client
+from stoker.http.client import NoResponse
+
+REPORT_LAG = 15.0
+"""Seconds for which Ray's report of used GPUs may still count a job that is over."""
+_PORT_TRIES = 20
+_LOOK = 0.5
+_NO_WEIGHTS = 66
+
+
+class RayDriver:
+    """Implements `drivers.unit.UnitDriver`. `cluster_of(name)`: the cluster as configured now; None: there is none."""
+
+    def __init__(
+        self, paths: Paths, keys: Keys, log: logging.Logger, cluster_of: Callable[[str], Cluster | None]
+    ) -> None:
+        self._paths = paths
+        self._keys = keys
+        self._log = log
+        self._cluster_of = cluster_of
+        self._units: dict[str, JobUnit] = {}
+        """By job, until each is known to be gone."""
+        self._records: dict[str, JobRecord] = {}
+        self._ended: list[tuple[float, JobRecord]] = []
+        self._doubts: dict[str, str] = {}
+        self._placing = asyncio.Lock()
+        """Held from the look at free GPUs to the submit, so that two starts do not count on the same GPU."""
+
+    # -- before a start ----------------------------------------------------------------------------------------------
+
+    async def start_problems(self, serve: Serve) -> list[str]:
+        """See `UnitDriver.start_problems`: the cluster, its token, its version, a node with free GPUs.
+
+        What runs in the same slot counts as free: it is stopped before the start.
+        """
+        place = _place_of(serve)
+        if (busy := self._busy(serve, place, only_ending=True)) is not None:
+            return [f"serve '{serve.name}': {busy}"]
+        here = [job for job, record in self._records.items() if (record.cluster, record.slot) == _slot(serve, place)]
+        try:
+            api = self._api(place.cluster, place.address)
+            found = await unfit_reason(api) or await self._node(api, place, here)
+        except (ClusterUnreachable, ClusterRefused, ConfigError) as failure:
+            return [f"serve '{serve.name}': {failure.message}"]
+        if isinstance(found, Node):
+            return []
+        return [f"serve '{serve.name}': {found.reason if isinstance(found, NoRoom) else found}"]
+
+    async def _node(self, api: JobsApi, place: JobPlace, leaving: Container[str] = ()) -> Node | NoRoom:
+        """The node for a job. `leaving`: jobs that will have ended. Raises as `JobsApi`."""
+        all_nodes, reported, jobs = await asyncio.gather(api.nodes(), api.used_gpus(), api.jobs())
+        now = asyncio.get_running_loop().time()
+        self._ended = [(at, record) for at, record in self._ended if now - at < REPORT_LAG]
+        own = nodes.own_gpus(job for job in jobs if job.id not in leaving)
+        ended: dict[str, float] = {}
+        for record in [record for _, record in self._ended] + [r for job, r in self._records.items() if job in leaving]:
+            ended[record.node] = ended.get(record.node, 0.0) + record.gpus
+        free = {node.id: nodes.free_gpus(node, reported, own, ended) for node in all_nodes}
+        return nodes.choose_node(place, all_nodes, free)
+
+    def _busy(self, serve: Serve, place: JobPlace, only_ending: bool = False) -> str | None:
+        """Why the slot cannot take a job: another one there is not known to be gone."""
+        for id, unit in self._units.items():
+            if unit.slot == _slot(serve, place) and (unit.is_ending or not only_ending):
+                return f"slot '{serve.slot}' is still used by job {id}: {unit.why_not_gone}; it is tried again later"
+        return None
+
+    # -- start -------------------------------------------------------------------------------------------------------
+
+    async def launch(
+        self, serve: Serve, taken: Container[int], started_at: float, intend: Callable[[StartRecord], None]
+    ) -> Launched:
+        """See `UnitDriver.launch`. The id is written down before the submit, which is never repeated: if nobody knows
+        what became of it, the unit looks for the job.
+        """
+        place = _place_of(serve)
+        if (busy := self._busy(serve, place)) is not None:
+            raise StartFailed(f"serve '{serve.name}': {busy}", code="still_used", retry_after=5.0)
+        try:
+            api = self._api(place.cluster, place.address)
+            async with self._placing:
+                return await self._submit(api, serve, place, taken, started_at, intend)
+        except (ClusterUnreachable, ClusterRefused, ConfigError) as failure:
+            text = f"serve '{serve.name}' was not started: {failure.message}"
+            raise StartFailed(text, code="cannot_start") from failure
+
+    async def _submit(
+        self,
+        api: JobsApi,
+        serve: Serve,
+        place: JobPlace,
+        taken: Container[int],
+        started_at: float,
+        intend: Callable[[StartRecord], None],
+    ) -> Launched:
+        node = await self._node(api, place)
+        if isinstance(node, NoRoom):
+            raise StartFailed(f"serve '{serve.name}' was not started: {node.reason}", code="cannot_start")
+        nonce = secrets.token_hex(16)
+        port = await _free_port(serve, node, taken)
+        there = replace(serve, host=node.ip)
+        start = LaunchPlace(port, self._keys.key(serve, nonce))
+        planned = plan(there, start)
+        log = log_path(self._paths.logs, serve.name)
+        record = StartRecord(
+            name=serve.name,
+            pid=0,
+            mark="",
+            command="",
+            fingerprint=self._keys.fingerprint(serve),
+            port=port,
+            nonce=nonce,
+            takes_key=planned.takes_key,
+            started_at=started_at,
+            log=str(log),
+            grace=serve.stop_grace,
+            driver=Driver.RAY,
+            handle=_job_id(serve, nonce),
+            facts={"node": node.ip},
+            job=JobRecord(
+                cluster=place.cluster, address=place.address, slot=serve.slot or "", node=node.id, host=node.ip,
+                gpus=place.gpus,
+            ),
+        )  # fmt: skip
+        shown = redact(" ".join(planned.argv), [start.key])
+        what = f"is job {record.handle} of cluster '{place.cluster}' on node {node.ip}, port {port}: {shown}"
+        log_start = job_output.begin(log, self._paths.log_bytes, serve.name, what)
+        intend(record)
+        await self._ask_for(api, _request(there, planned, record, node, place))
+        return Launched(record, self._keys.address(serve, record), log, log_start)
+
+    async def _ask_for(self, api: JobsApi, request: JobRequest) -> None:
+        """Submits. A cancel comes through after it: only then it is known what has to be ended."""
+        submit = asyncio.get_running_loop().create_task(self._try(api, request), name=f"submit-{request.id}")
+        try:
+            await finish(submit)
+        except asyncio.CancelledError as cancel:
+            if isinstance(cancel.__cause__, ClusterRefused):
+                raise
+            task = asyncio.current_task()
+            assert task is not None
+            task.uncancel()
+            task.cancel()  # it is raised at the caller's next await, when the unit is there to be ended
+
+    async def _try(self, api: JobsApi, request: JobRequest) -> None:
+        try:
+            await api.submit(request)
+        except ClusterUnreachable as failure:
+            self._doubts[request.id] = failure.message
+            self._log.warning("job %s: whether it was submitted is unknown: %s", request.id, failure.message)
+
+    # -- afterwards --------------------------------------------------------------------------------------------------
+
+    def attach(
+        self, record: StartRecord, on_exit: Callable[[int | None], None], on_gone: Callable[[], None]
+    ) -> JobUnit:
+        """See `UnitDriver.attach`. Never raises: a job that is gone is reported as ended."""
+        job = record.job
+        if job is None:
+            raise ProcessLookupError(record.handle)
+
+        def gone() -> None:
+            self._units.pop(record.handle, None)
+            self._records.pop(record.handle, None)
+            self._ended.append((asyncio.get_running_loop().time(), job))
+            on_gone()
+
+        api = self._api(job.cluster, job.address)
+        doubt = self._doubts.pop(record.handle, "")
+        unit = JobUnit(api, record, job, on_exit, gone, self._log, doubt)
+        self._units[record.handle] = unit
+        self._records[record.handle] = job
+        return unit
+
+    async def find(self, record: StartRecord) -> StartRecord | None:
+        """The record, unless its job is known not to run. A head that does not answer proves nothing.
+
+        1. its cluster is not configured any more -> nobody can look after it   2. no answer -> perhaps
+        3. unknown to Ray -> no, unless its submit is so recent that it may still appear
+        4. another start's -> no   5. over -> no; it is forgotten
+        """
+        job = record.job
+        if job is None:
+            return None
+        if self._cluster_of(job.cluster) is None:  # 1
+            self._log.warning(
+                "serve %s: cluster '%s' is not configured any more, so job %s is not looked after: if it runs, end it "
+                "with `ray job stop %s --address %s`",
+                record.name, job.cluster, record.handle, record.handle, job.address,
+            )  # fmt: skip
+            return None
+        api = self._api(job.cluster, job.address)
+        try:
+            found = await self._look_for(api, record)
+            if found is None or found.metadata.get(nodes.NONCE) != record.nonce:  # 3, 4
+                return None
+            if found.status.is_over:  # 5
+                await api.delete(found.id)
+                return None
+        except (ClusterUnreachable, ClusterRefused, ConfigError) as failure:  # 2
+            self._log.warning("serve %s: job %s may still run: %s", record.name, record.handle, failure.message)
+        return record
+
+    async def _look_for(self, api: JobsApi, record: StartRecord) -> Job | None:
+        """The job; one whose start was interrupted gets the time in which it may still appear."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + (0.0 if record.ready else APPEARS_WITHIN / 2)
+        while True:
+            found = await api.job(record.handle)
+            if found is not None or loop.time() >= until:
+                return found
+            await asyncio.sleep(_LOOK)
+
+    async def recent_output(self, record: StartRecord) -> str:
+        """Nothing: the output is in a log file."""
+        return ""
+
+    def _api(self, cluster: str, address: str) -> JobsApi:
+        return JobsApi(address, lambda: self._token(cluster))
+
+    def _token(self, name: str) -> str:
+        cluster = self._cluster_of(name)
+        if cluster is None:
+            raise ClusterRefused(f"cluster '{name}' is not configured any more")
+        return cluster.token.reveal()
+
+
+def _place_of(serve: Serve) -> JobPlace:
+    if serve.job_place is None:
+        raise StartFailed(f"serve '{serve.name}' is in no cluster", code="cannot_start")
+    return serve.job_place
+
+
+def _slot(serve: Serve, place: JobPlace) -> tuple[str, str]:
+    return place.cluster, serve.slot or ""
+
+
+def _job_id(serve: Serve, nonce: str) -> str:
+    name = re.sub(r"[^A-Za-z0-9]+", "-", serve.name).strip("-")[:40]
+    return f"stoker-{name}-{nonce[:12]}"
+
+
+async def _free_port(serve: Serve, node: Node, taken: Container[int]) -> int:
+    """A port of the node at which nothing listens. Raises StartFailed for a fixed one that is taken."""
+    if serve.port is not None:
+        if await _listens(node.ip, serve.port):
+            text = f"serve '{serve.name}' was not started: port {serve.port} of node {node.ip} is taken; remove `port`"
+            raise StartFailed(text, code="cannot_start")
+        return serve.port
+    for _ in range(_PORT_TRIES):
+        port = any_port()
+        if port not in taken and not await _listens(node.ip, port):
+            return port
+    raise StartFailed(f"serve '{serve.name}' was not started: node {node.ip} has no free port", code="cannot_start")
+
+
+async def _listens(ip: str, port: int) -> bool:
+    try:
+        await client.connect(Target(ip, port), CONNECT_LIMIT)
+    except NoResponse:
+        return False
+    return True
+
+
+def _request(serve: Serve, planned: Launch, record: StartRecord, node: Node, place: JobPlace) -> JobRequest:
+    environment = {
+        **serve.env,
+        **planned.environment,
+        identity.MARK_VARIABLE: record.nonce,
+        "RAY_JOB_STOP_WAIT_TIME_S": str(math.ceil(serve.stop_grace)),
+    }
+    metadata = {
+        nodes.NONCE: record.nonce, nodes.SERVE: serve.name, nodes.NODE: node.id, nodes.GPUS: str(place.gpus),
+        nodes.SLOT: serve.slot or "",
+    }  # fmt: skip
+    return JobRequest(record.handle, _entrypoint(serve, planned), node.id, place.gpus, environment, metadata)
+
+
+def _entrypoint(serve: Serve, planned: Launch) -> str:
+    """For the node's shell, which becomes the engine. Weights that are not there are said to be missing at once."""
+    words = f"exec {shlex.join(planned.argv)}"
+    if not os.path.isabs(serve.model) or serve.model not in planned.argv:
+        return words
+    missing = shlex.quote(f"stoker: {serve.model} does not exist on this node: put it there, or on a shared path")
+    return f"test -e {shlex.quote(serve.model)} || {{ echo {missing} >&2; exit {_NO_WEIGHTS}; }}; {words}"
