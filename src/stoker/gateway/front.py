@@ -42,6 +42,7 @@ from stoker.gateway.upstream import UpstreamRequests
 from stoker.gateway.usage import UsagePages
 from stoker.request.accept.body import read_body
 from stoker.request.accept.idle_connections import IdleConnections
+from stoker.request.accept.read_turns import ReadTurns
 from stoker.request.accept.routes import PUBLIC, Route, RouteKind, Routes
 from stoker.request.accept.wire import Wire
 from stoker.request.codec.websocket import subprotocols
@@ -82,6 +83,7 @@ class Front:
         self.outbox = Outbox(self._loop)
         self.bodies = flow.bodies
         self.idle = IdleConnections()
+        self.read_turns = ReadTurns(self._loop)
         self.hand_over = HandOverRequests(self.idle, lambda: flow.settings.front_door)
         self.routes = Routes(flow.settings.front_door.prefixes)
         self.upstream = UpstreamRequests(flow)

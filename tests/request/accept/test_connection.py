@@ -18,6 +18,7 @@ from uvicorn.server import Server, ServerState
 from stoker.request.accept.budget import BodyBudget
 from stoker.request.accept.connection import WireProtocol
 from stoker.request.accept.idle_connections import IdleConnections
+from stoker.request.accept.read_turns import LARGE_READ, MAX_BURST, ReadTurns
 from stoker.request.accept.wire import Wire
 from stoker.request.outbox import Outbox
 
@@ -70,13 +71,19 @@ class House:
         self.outbox = Outbox(asyncio.get_running_loop())
         self.bodies = BodyBudget()
         self.idle = IdleConnections()
+        self.read_turns = ReadTurns(asyncio.get_running_loop())
         self.asked: list[Wire] = []
         self.works: Callable[[Wire], Coroutine[Any, Any, None] | None] = lambda wire: None
         config = uvicorn.Config(self, timeout_keep_alive=75)  # type: ignore[arg-type]
         self.state = ServerState()
-        self.line = WireProtocol(config, self.state, {})
-        self.paper = Paper()
-        self.line.connection_made(self.paper)  # type: ignore[arg-type]
+        self._config = config
+        self.line, self.paper = self.another()
+
+    def another(self) -> tuple[WireProtocol, Paper]:
+        """A connection of another client."""
+        line, paper = WireProtocol(self._config, self.state, {}), Paper()
+        line.connection_made(paper)  # type: ignore[arg-type]
+        return line, paper
 
     def handle(self, wire: Wire) -> Coroutine[Any, Any, None] | None:
         self.asked.append(wire)
@@ -434,6 +441,31 @@ async def test_what_is_kept_for_small_bodies_is_theirs(house: House) -> None:
     assert (house.asked[0].body_error, house.bodies.held) == (None, 1_501_000)
     house.line.connection_lost(None)
     assert house.bodies.held == 1_500_000
+
+
+@story
+async def test_uploads_of_several_clients_share_what_a_turn_reads(house: House) -> None:
+    """The one that comes when enough was read in this turn waits, however little it sent itself."""
+    other, paper = house.another()
+    for line in (house.line, other):
+        line.data_received(POST)
+    house.line.data_received(b"x" * MAX_BURST)
+    other.data_received(b"x" * LARGE_READ)
+    assert (house.paper.log, paper.log) == (["pause"], ["pause"])
+    await asyncio.sleep(0)
+    assert (house.paper.log, paper.log) == (["pause", "resume"], ["pause"]), "one in each turn"
+    await asyncio.sleep(0)
+    assert paper.log == ["pause", "resume"]
+    other.connection_lost(None)
+
+
+@story
+async def test_a_client_that_left_while_its_upload_waited_is_not_read_again(house: House) -> None:
+    house.line.data_received(POST + b"x" * MAX_BURST)
+    house.paper.close()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert "resume" not in house.paper.log
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -93,6 +93,17 @@ def test_base64_has_no_blanks_and_is_padded(data: str, is_so: bool) -> None:
     assert media.is_base64(data) is is_so
 
 
+@pytest.mark.parametrize("size", [256 * 1024, 256 * 1024 + 4, 512 * 1024, 1024 * 1024])
+@pytest.mark.parametrize("place", ["first", "middle", "last"])
+def test_base64_of_any_size_is_looked_at_whole(size: int, place: str) -> None:
+    data = "A" * size
+    at = {"first": 0, "middle": size // 2, "last": size - 1}[place]
+    assert media.is_base64(data)
+    assert media.is_base64(f"{data[:-2]}==")
+    assert not media.is_base64(f"{data[:at]} {data[at + 1 :]}")
+    assert not media.is_base64(f"{data[: at - 4]}===={data[at:]}" if at else f"===={data[4:]}")
+
+
 @pytest.mark.parametrize(
     ("document", "text"),
     [

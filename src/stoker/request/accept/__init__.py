@@ -2,6 +2,7 @@
 
 connection      one client connection: parsing, the order of its requests, how long it is kept; uvicorn hosts it
 idle_connections  what happens to a connection between two requests
+read_turns      how much of all uploads one turn of the event loop reads
 tls             the certificate of the front door, and the watch over its files
 wire            one request on a connection, and writing its reply straight to the socket
 inline_task     runs a request's coroutine inside the callbacks that it waits for

@@ -20,6 +20,7 @@ from stoker.domain.errors import ClientError
 from stoker.request.accept.budget import BodyBudget
 from stoker.request.accept.idle_connections import IdleConnections
 from stoker.request.accept.inline_task import InlineTask
+from stoker.request.accept.read_turns import LARGE_READ, ReadTurns
 from stoker.request.accept.wire import STATUS_LINES, Wire
 from stoker.request.codec.websocket import offers_websocket
 from stoker.request.outbox import Outbox
@@ -29,15 +30,8 @@ MAX_HEAD = 64 * 1024
 """Bytes accepted without progress (a complete head, body data, or the end of a message): heads, trailers, chunk
 extensions.
 """
-
-LARGE_READ = 64 * 1024
-"""Bytes of a read that counts as large."""
 TUNNEL_PATH = "/v1/realtime"
 """The only path, behind whatever prefix, on which an offer of WebSocket is not ignored."""
-MAX_BURST = 512 * 1024
-"""Bytes of large reads per turn of the loop before this connection yields to the others: uvloop would read up to 8 MiB
-of one connection.
-"""
 
 
 class UploadPace(NamedTuple):
@@ -71,6 +65,7 @@ class RequestHandler(Protocol):
     outbox: Outbox
     bodies: BodyBudget
     idle: IdleConnections
+    read_turns: ReadTurns
 
     def handle(self, wire: Wire) -> Coroutine[Any, Any, None] | None:
         """Answer at once, or return the coroutine that will. Raises nothing."""
@@ -99,6 +94,7 @@ class WireProtocol(asyncio.Protocol):
         self.outbox = self._handler.outbox
         self.bodies = self._handler.bodies
         self._idle = self._handler.idle
+        self._read_turns = self._handler.read_turns
         self._parser = _parser(self)
         self._keep_alive = config.timeout_keep_alive
         self._idle_since = 0.0
@@ -122,8 +118,6 @@ class WireProtocol(asyncio.Protocol):
         self._unsent = 0
         """Bytes that a closing connection still had to send at the last check."""
         self._is_reading = True
-        self._burst = 0
-        """Bytes that came in large reads in this turn of the loop."""
         self._is_throttled = False
         """Reading is paused until other connections had their turn."""
         self._url = b""
@@ -169,7 +163,7 @@ class WireProtocol(asyncio.Protocol):
         if self._running is None and self._next:
             self._start()
         if len(data) >= LARGE_READ:
-            self._count_burst(len(data))
+            self._count_large(len(data))
 
     def eof_received(self) -> None:
         return None
@@ -309,7 +303,7 @@ class WireProtocol(asyncio.Protocol):
         if self._discarded > self._lingering.size:
             self.transport.close()
         elif size >= LARGE_READ:
-            self._count_burst(size)
+            self._count_large(size)
 
     def stop_reading(self) -> None:
         self._read(False)
@@ -343,20 +337,16 @@ class WireProtocol(asyncio.Protocol):
             else:
                 self.transport.pause_reading()
 
-    def _count_burst(self, size: int) -> None:
-        if not self._burst:
-            self.loop.call_soon(self._end_turn)
-        self._burst += size
-        if self._burst >= MAX_BURST and self._is_reading and not self._is_throttled:
+    def _count_large(self, size: int) -> None:
+        if self._read_turns.must_wait(size) and self._is_reading and not self._is_throttled:
             self._is_throttled = True
             self.transport.pause_reading()
+            self._read_turns.wait(self._read_on)
 
-    def _end_turn(self) -> None:
-        self._burst = 0
-        if self._is_throttled:
-            self._is_throttled = False
-            if self._is_reading and not self.transport.is_closing():
-                self.transport.resume_reading()
+    def _read_on(self) -> None:
+        self._is_throttled = False
+        if self._is_reading and not self.transport.is_closing():
+            self.transport.resume_reading()
 
     def _ignore_upgrade(self, at: int, data: bytes) -> bool:
         """The head offers to speak another protocol, which a server may ignore (RFC 9110, 7.8); Java's client offers
