@@ -133,6 +133,10 @@ engine = "openai"
 cmd = ["run", "--port", "{port}"]
 slots = ["gpu.1", "gpu2"]
 replicas = 2
+also = [
+  { base_url = "http://box2:8000/v1", name = "far", model = "q", key = "file:me.key", max_active = 3 },
+  { base_url = "http://box3/v1" },
+]
 [[serve]]
 name = "c"
 base_url = "http://far:1/v1"
@@ -295,7 +299,7 @@ class TestShow:
             "variants",
         }
         unwritten |= {"auto_context", "context_problem"}  # both follow from `context`
-        unwritten |= {"replica_of", "job_place"}  # both follow from `slots`
+        unwritten |= {"replica_of", "job_place"}  # follow from `slots` and `also`
         assert {f.name for f in fields(one)} - known["ServeTable"] == unwritten
         assert {f.name for f in fields(one.tuning)} <= known["ServeTable"]
         for section, table in (
@@ -502,6 +506,7 @@ class TestInStep:
             ("### `translation`", "TranslationTable"),
             ("### `request`", "RequestTable"),
             ("### `variant`", "VariantTable"),
+            ("### `also`", "AlsoTable"),
             ("## [gate.NAME]", "GateTable"),
             ("## [alias.NAME]", "AliasTable"),
             ("## [media]", "MediaTable"),

@@ -99,6 +99,6 @@ class Reloader:
             parts.watchdog.forget(name)
         parts.watchdog.configure(settings.watchdog)
         follow_edges(fleet.edges, settings)
-        fleet.external.configure(settings.serves)
+        fleet.external.configure(serves)
         fleet.supervisor.end_sleepers(fleet.warm.reload(new.warm_budget, serves, settings.warm.predict))
         self._active.replace(new)

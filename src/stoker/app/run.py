@@ -20,7 +20,7 @@ from typing import NamedTuple
 import uvicorn
 
 from stoker.app.build import build, close_parts
-from stoker.app.configuration import ActiveConfiguration, Configuration, first_configuration
+from stoker.app.configuration import ActiveConfiguration, Configuration, first_configuration, placed_serves
 from stoker.app.context import Announce, RunOptions
 from stoker.app.fleet_parts import follow_edges
 from stoker.app.inherited_sockets import inherited_socket
@@ -169,7 +169,7 @@ async def _serve(
             fleet.conductor.preload(one.name)
     loop = asyncio.get_running_loop()
     follow_edges(fleet.edges, active.settings)
-    fleet.external.configure(active.settings.serves)
+    fleet.external.configure(placed_serves(active.settings))
     watching = [
         loop.create_task(parts.watchdog.run(), name="watchdog"),
         loop.create_task(fleet.external.run(), name="external"),

@@ -13,6 +13,7 @@ from stoker.config.line_numbers import KeyPath as KeyPath
 from stoker.config.orchestrator_files import OrchestratorFiles
 from stoker.config.paths import VAULT, absolute, default_state, default_vault, in_vault
 from stoker.config.secrets import UnreadableSecret, key_weakness, read_secret
+from stoker.config.tables.also import build_also
 from stoker.config.tables.cluster import build_clusters
 from stoker.config.tables.compat import build_compat
 from stoker.config.tables.edge import build_edges
@@ -67,6 +68,9 @@ def read_secrets(
     for entry in entries:
         if entry.table.key is not None:
             wanted.setdefault(entry.at(doc, "key"), entry.table.key)
+        for position, also in enumerate(entry.table.also):
+            if also.key is not None:
+                wanted.setdefault((*entry.at(doc, "also"), position, "key"), also.key)
     for name, edge in file.edge.items():
         for which in ("key", "route_key"):
             if (origin := getattr(edge, which)) is not None:
@@ -115,7 +119,7 @@ def build(
     directory = source.parent
     paths = _paths(file.paths, directory)
     real = [entry for entry in entries if not entry.table.abstract]
-    serves = tuple(_serve(entry, secrets.get(entry.at(doc, "key")), directory, Path(paths.vault)) for entry in real)
+    serves = tuple(_serve(doc, entry, secrets, directory, Path(paths.vault)) for entry in real)
     profile = None if file.router.profile_path is None else str(absolute(file.router.profile_path, directory))
     clouds = {serve.name for serve in serves if serve.translation.cloud}
     return Settings(
@@ -242,8 +246,10 @@ def _model(entry: ServeEntry, directory: Path, vault: Path) -> str:
     return str(absolute(text, directory)) if is_path else text
 
 
-def _serve(entry: ServeEntry, key: Secret | None, directory: Path, vault: Path) -> Serve:
+def _serve(doc: ConfigDocument, entry: ServeEntry, secrets: Secrets, directory: Path, vault: Path) -> Serve:
     table: ServeTable = entry.table
+    key, also = secrets.get(entry.at(doc, "key")), entry.at(doc, "also")
+    also_keys = {int(path[-2]): secret for path, secret in secrets.items() if path[:-2] == also}
     status, why = split_status(table.status)
     dialects = SPOKEN[entry.engine] if table.dialects is None else frozenset(map(Dialect, table.dialects))
     return Serve(
@@ -256,6 +262,7 @@ def _serve(entry: ServeEntry, key: Secret | None, directory: Path, vault: Path) 
         slot=table.slots[0] if table.slots else table.slot,
         slots=tuple(table.slots) if len(table.slots) > 1 else (),
         replicas=table.replicas,
+        also=build_also(table.also, also_keys),
         context=None if table.context == "auto" else table.context,
         auto_context=table.context == "auto",
         parallel=table.parallel,

@@ -8,6 +8,7 @@ from typing import Any
 
 from stoker.config.rules.clusters import CLUSTER_SLOT_IGNORES
 from stoker.config.rules.serves import COMMAND_IGNORES, CONTAINER_IGNORES, EXTERNAL_IGNORES
+from stoker.config.tables.also import show_also
 from stoker.config.tables.cluster import show_cluster
 from stoker.config.tables.compat import CompatTable
 from stoker.config.tables.edge import show_edge
@@ -138,6 +139,7 @@ def _serve(serve: Serve) -> dict[str, Any]:
         description=serve.description or None,
         fallback_on=None if serve.fallback is None else list(serve.fallback_on),
         request=show_request(serve.request),
+        also=[show_also(one) for one in serve.also],
         variant=[show_variant(variant) for variant in serve.variants],
         dialects=None if serve.asks_dialects else sorted(serve.dialects),  # the engine is asked once it is ready
         key=serve.key.source if serve.key else None,

@@ -90,6 +90,8 @@ class Decision(msgspec.Struct):
     key: str = ""
     """The key's name, never its value."""
     serve: str = ""
+    replica: str = ""
+    """The replica that was asked last, if the serve has several."""
     candidates: list[Candidate] = []
     attempts: int = 0
     stream: bool = False

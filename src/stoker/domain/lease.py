@@ -32,6 +32,8 @@ class Target:
     """Which header carries the key: `authorization` (as a bearer) or `x-api-key`."""
     address: str = ""
     """IP address to connect to; `host` stays the name that is asked for, in TLS and in `Host`. Empty: look it up."""
+    is_replica_elsewhere: bool = False
+    """It is an `also` of a serve: maybe another Stoker, which must not forward the request again."""
     ca_file: str = ""
     """File with the certificates to trust; empty: those of this machine."""
 

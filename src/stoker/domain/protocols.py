@@ -10,7 +10,7 @@ import msgspec
 
 from stoker.domain.key import Priority
 from stoker.domain.lease import NOBODY, FairShare, Lease, PendingLease, Target
-from stoker.domain.prompt_chain import PromptChain
+from stoker.domain.replica_wish import NO_WISH, ReplicaWish
 from stoker.domain.serve import Serve
 
 
@@ -103,11 +103,11 @@ class Leases(Protocol):
         takes_place: bool = True,
         share: FairShare = NOBODY,
         body_bytes: int = 0,
-        prompt: PromptChain | None = None,
+        wish: ReplicaWish = NO_WISH,
     ) -> Lease | PendingLease:
         """A lease, or a pending one; loads the serve if necessary. `takes_place`: the lease takes one of its places.
-        `share`: whose request it is. `body_bytes`: the size of its body, by which its cost is expected. `prompt`: what
-        it asks, if `has_choice`.
+        `share`: whose request it is. `body_bytes`: the size of its body, by which its cost is expected. `wish`:
+        which replica suits it.
 
         A refusal is a StokerError: raised at once, or later as the exception of the pending lease.
         """
@@ -119,6 +119,9 @@ class Leases(Protocol):
 
     def has_choice(self, name: str) -> bool:
         """Whether several replicas of a serve are ready, so that its prompt says which one suits a request."""
+
+    def has_another(self, name: str, wish: ReplicaWish) -> bool:
+        """Whether a replica of a serve that `wish` allows is ready or can be started."""
 
     def target(self, name: str) -> Target | None:
         """Where a serve answers; None: it is not ready."""

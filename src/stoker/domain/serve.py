@@ -44,6 +44,23 @@ class ServeIdentity(StrEnum):
 IDENTITY_NOT_PROVED = 'which model answers is not proved (identity = "none")'
 
 
+@dataclass(frozen=True, slots=True)
+class AlsoServed:
+    """An endpoint elsewhere that serves the same model: another Stoker, or any with a compatible API."""
+
+    base_url: str
+    name: str
+    """Its replica is named `SERVE@NAME`."""
+    model: str = ""
+    """The model's name there; empty: the serve's `served_name`."""
+    key: Secret | None = None
+    key_header: str = "authorization"
+    max_active: int | None = None
+    """Most requests that Stoker sends there at the same time; None: as the serve."""
+    is_cloud: bool = False
+    """It counts every request, so it is not asked whether it is there before it is needed."""
+
+
 class FallbackCause(StrEnum):
     """Why a serve's fallback answers."""
 
@@ -262,8 +279,10 @@ class Serve:
     """The slots that it may run in, if there are several: see `replicas_of`."""
     replicas: int = 1
     """With several `slots`: how many processes of it may run at the same time."""
+    also: tuple[AlsoServed, ...] = ()
+    """Where else it is served."""
     replica_of: str = ""
-    """The configured serve of which this is the replica in one slot; empty: it is the configured one."""
+    """The configured serve of which this is one replica; empty: it is the configured one."""
     context: int | None = None
     """Tokens that one request may use."""
     auto_context: bool = False
@@ -417,7 +436,7 @@ class Serve:
     @property
     def has_replicas(self) -> bool:
         """Whether it may have several processes at the same time."""
-        return self.replicas > 1
+        return self.replicas > 1 or bool(self.also)
 
     @property
     def memory_fallback(self) -> str | None:
@@ -454,6 +473,10 @@ def joined_slot(slot: str, slots: Mapping[str, Slot]) -> Slot | None:
     return replace(found[0], name=slot, devices=devices, memory=sum(memory) if len(memory) == len(found) else None)
 
 
+MAIN = "main"
+"""Stands for the slot in the name of a replica that has none: that of the serve's own entry."""
+
+
 def replica_name(serve: str, slot: str) -> str:
     """The name of a serve's replica in this slot."""
     return f"{serve}@{slot}"
@@ -465,19 +488,32 @@ def replica_names(serve: Serve) -> tuple[str, ...]:
 
 
 def replicas_of(serve: Serve) -> tuple[Serve, ...]:
-    """What the fleet knows instead of a serve with several slots: one Serve for each, named `NAME@SLOT`.
+    """What the fleet knows instead of a serve with several slots, or with `also`: one Serve for each, named
+    `NAME@SLOT`. Outside any slot it is `NAME@main`; elsewhere `NAME@` and the name of the endpoint.
 
     Any other serve is returned as it is. With `keep_loaded`, the first `replicas` of them are kept loaded.
     """
-    if len(serve.slots) < 2:
+    if len(serve.slots) < 2 and not serve.also:
         return (serve,)
-    return tuple(
+    own = replace(serve, slots=(), also=(), replica_of=serve.name, served_name=serve.served_name or serve.name)
+    here = [
         replace(
-            serve, name=replica_name(serve.name, slot), slot=slot, slots=(), replica_of=serve.name,
-            served_name=serve.served_name or serve.name,
-            keep_loaded=serve.keep_loaded and place < serve.replicas, preload=False,
+            own, name=replica_name(serve.name, slot or MAIN), slot=slot,
+            keep_loaded=serve.keep_loaded and place < serve.replicas, preload=serve.preload and not serve.slots,
         )
-        for place, slot in enumerate(serve.slots)
+        for place, slot in enumerate(serve.slots or (serve.slot,))
+    ]  # fmt: skip
+    return (*here, *(_elsewhere(own, serve.name, one) for one in serve.also))
+
+
+def _elsewhere(own: Serve, name: str, there: AlsoServed) -> Serve:
+    """The replica at an endpoint. What it shows in `/v1/models` is all that is asked of it."""
+    return Serve(
+        name=replica_name(name, there.name), engine="openai", served_name=there.model or own.served_name,
+        driver=Driver.EXTERNAL, base_url=there.base_url, key=there.key, key_header=there.key_header, health=None,
+        replica_of=name, max_active=there.max_active or own.max_active, queue=own.queue, dialects=own.dialects,
+        queue_timeout=own.queue_timeout, context=own.context, replicas=own.replicas, status=own.status,
+        reason=own.reason, translation=replace(own.translation, cloud=there.is_cloud), modalities=own.modalities,
     )  # fmt: skip
 
 

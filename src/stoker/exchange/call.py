@@ -13,8 +13,8 @@ from stoker.domain.conversation import SequenceLease
 from stoker.domain.decision import Decision
 from stoker.domain.errors import CapacityError, ClientLeft, StokerError
 from stoker.domain.lease import NOBODY, FairShare, Lease, PendingLease
-from stoker.domain.prompt_chain import PromptChain
 from stoker.domain.protocols import Leases
+from stoker.domain.replica_wish import NO_WISH, ReplicaWish
 from stoker.domain.usage import MediaUnits, ServeUsage
 from stoker.exchange.first_byte import FirstByteTimer
 from stoker.exchange.leasing import granted
@@ -127,11 +127,11 @@ class Call(msgspec.Struct, eq=False):
             self.subtask = None
 
     def lease_now(
-        self, leases: Leases, serve: str, takes_place: bool = True, prompt: PromptChain | None = None
+        self, leases: Leases, serve: str, takes_place: bool = True, wish: ReplicaWish = NO_WISH
     ) -> Lease | None:
         """Acquire a lease if one is free; else queue for one and return None: `wait_for_lease` waits for it."""
         self.raise_if_ended()
-        acquired = leases.acquire(serve, takes_place, self.share, self._body_bytes, prompt)
+        acquired = leases.acquire(serve, takes_place, self.share, self._body_bytes, wish)
         if isinstance(acquired, Lease):
             self.lease = acquired
             return acquired

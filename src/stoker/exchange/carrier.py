@@ -25,6 +25,7 @@ from stoker.domain.errors import StokerError, UpstreamError
 from stoker.domain.lease import Lease, Target
 from stoker.domain.prompt_chain import PromptChain
 from stoker.domain.protocols import Clock, Leases
+from stoker.domain.replica_wish import ReplicaWish
 from stoker.domain.serve import Serve
 from stoker.domain.usage import ServeUsage
 from stoker.exchange.call import Call
@@ -34,10 +35,11 @@ from stoker.exchange.images import ImageInliner
 from stoker.exchange.media import EncodedMedia, encode_media
 from stoker.request.codec.body_fields import BodyFields
 from stoker.request.codec.prompt_chain import prompt_chain
-from stoker.request.codec.upstream_errors import KEY_REFUSED_STATUSES
+from stoker.request.codec.upstream_errors import KEY_REFUSED_STATUSES, recorded_code
 from stoker.request.codec.websocket import close_frame, handshake_headers
 from stoker.request.decide.context import may_exceed
-from stoker.request.relay.headers import reply_headers, request_head, tunnel_head
+from stoker.request.decide.failover import rule_for
+from stoker.request.relay.headers import FORWARDED, reply_headers, request_head, tunnel_head
 from stoker.request.relay.image_fetcher import ImageFetcher
 from stoker.request.relay.pool import ConnectionPool
 from stoker.request.relay.relay import Limits, Relay
@@ -123,8 +125,10 @@ class Carrier:
             context, len(request.body), request.fields.output_budget()
         ):  # fmt: skip
             await self.counter.check_context(call, serve, request)
-        prompt = await self._prompt(call, serve, request) if serve.has_replicas else None
-        lease = call.lease_now(self.leases, serve.name, generates, prompt) or await call.wait_for_lease()
+        if serve.has_replicas:
+            await self._send_to_a_replica(call, serve, request)
+            return
+        lease = call.lease_now(self.leases, serve.name, generates) or await call.wait_for_lease()
         if call.may_be_preempted:
             self.leases.allow_preemption(lease, call.share.priority)
         try:
@@ -137,7 +141,7 @@ class Carrier:
             # Nothing was sent. If the serve's process has just exited, a lease taken a moment later starts it again.
             self.release(call)
             await asyncio.sleep(EXIT_NOTICED_WITHIN)
-            lease = call.lease_now(self.leases, serve.name, generates, prompt) or await call.wait_for_lease()
+            lease = call.lease_now(self.leases, serve.name, generates) or await call.wait_for_lease()
             if serve.keep_conversations:
                 await self._attach_conversation(call, serve, lease, request)
             await self._encode_and_relay(call, lease, request)
@@ -217,6 +221,34 @@ class Carrier:
 
     # -- steps -------------------------------------------------------------------------------------------------------
 
+    async def _send_to_a_replica(self, call: Call, serve: Serve, request: UpstreamRequest) -> None:
+        """As `lease_and_send`. Where a replica fails before the first byte of its answer, the next one is asked. Which
+        failures move on: `request.decide.failover`.
+        """
+        generates, may_escalate = request.endpoint.generates, call.may_escalate
+        wish = ReplicaWish(await self._prompt(call, serve, request), is_forwarded=FORWARDED in call.wire.headers)
+        failed: list[Candidate] = []
+        while True:
+            lease = call.lease_now(self.leases, serve.name, generates, wish) or await call.wait_for_lease()
+            if call.may_be_preempted:
+                self.leases.allow_preemption(lease, call.share.priority)
+            call.decision.replica = lease.serve
+            wish = wish._replace(avoid=wish.avoid | {lease.serve})
+            has_another = self.leases.has_another(serve.name, wish)
+            call.may_escalate = moves_on if has_another else may_escalate
+            try:
+                await self._encode_and_relay(call, lease, request)
+                return
+            except StokerError as error:
+                if not has_another or not moves_on(error) or call.reply.first_byte_at is not None:
+                    raise
+                failed.append(Candidate(lease.serve, recorded_code(error)))
+                call.decision.candidates = [*failed, Candidate(serve.name)]
+                call.raise_if_ended()
+                self.release(call)
+            finally:
+                call.may_escalate = may_escalate
+
     async def _prompt(self, call: Call, serve: Serve, request: UpstreamRequest) -> PromptChain | None:
         """By which a replica is chosen; None: there is no choice, or no prompt."""
         if not request.endpoint.generates or not self.leases.has_choice(serve.name):
@@ -286,3 +318,8 @@ def _tokens(relay: Relay) -> int | None:
     """Tokens of prompt and answer; None: the serve did not report them."""
     usage = relay.usage
     return None if usage.input is None or usage.output is None else usage.input + usage.output
+
+
+def moves_on(error: StokerError) -> bool:
+    """Whether another replica may be asked after this error."""
+    return rule_for(error).moves_on

@@ -38,4 +38,5 @@ class FlowSettings:
 def keys_of(front_door: FrontDoor, serves: Iterable[Serve]) -> list[str]:
     """Every key that is configured."""
     keys = [key.value for key in front_door.keys] + [serve.key for serve in serves if serve.key is not None]
+    keys += [one.key for serve in serves for one in serve.also if one.key is not None]
     return [key.reveal() for key in keys]

@@ -30,6 +30,16 @@ class ServeSeries:
         self.rate: float | None = None
 
 
+class ReplicaTotals:
+    """What the requests add up to that one replica answered."""
+
+    __slots__ = ("output", "rate", "requests")
+
+    def __init__(self) -> None:
+        self.requests = self.output = 0
+        self.rate: float | None = None
+
+
 class MetricsCell:
     """Requests with the same serve, endpoint, status and outcome."""
 
@@ -60,6 +70,8 @@ class Metrics:
         self.load_failures: dict[str, int] = {}
         self.legacy: dict[tuple[str, str, str], int] = {}
         self.refusals: dict[tuple[str, str], int] = {}
+        self.replicas: dict[str, ReplicaTotals] = {}
+        """Their names are configured, so they are few."""
         self.media: dict[tuple[str, str], float] = {}
         """By serve and unit."""
         self.routed = RoutedCounts()
@@ -82,14 +94,16 @@ class Metrics:
             series.ttft.observe(d.ttft)
         if d.queued is not None:
             series.queued.observe(d.queued)
-        output = d.output_tokens
+        output, rate = d.output_tokens, None
         if output is not None:
             series.output += output
             is_timed = d.stream and d.orchestrated is None  # blocks are sent whole: their times are not the worker's
             if is_timed and output > 1 and latency is not None and d.ttft is not None and d.outcome == "served":
                 seconds = latency - d.ttft
                 if seconds >= SHORTEST_RATE:
-                    series.rate = (output - 1) / seconds
+                    series.rate = rate = (output - 1) / seconds
+        if d.replica:
+            self._observe_replica(d.replica, output or 0, rate)
         if d.input_tokens is not None:
             series.input += d.input_tokens
         if d.cached_tokens is not None:
@@ -139,6 +153,12 @@ class Metrics:
         cell = (self._codes.label(reason), origin)
         self.refusals[cell] = self.refusals.get(cell, 0) + 1
 
+    def _observe_replica(self, name: str, output: int, rate: float | None) -> None:
+        totals = self.replicas.setdefault(name, ReplicaTotals())
+        totals.requests += 1
+        totals.output += output
+        totals.rate = rate or totals.rate
+
     def _observe_media(self, serve: str, units: MediaUnits) -> None:
         name = self._names.label(serve or labels.NONE)
         for unit in MediaUnits.__struct_fields__:
@@ -147,7 +167,10 @@ class Metrics:
                 self.media[name, unit] = self.media.get((name, unit), 0) + amount
 
     def totals(self, serve: str) -> dict[str, int | float | None]:
-        """Requests and output tokens of one serve so far, and tokens per second of its last streamed reply."""
+        """Of a serve or a replica so far: requests, output tokens, and tokens per second of its last streamed reply."""
+        replica = self.replicas.get(serve)
+        if replica is not None:
+            return {"requests": replica.requests, "output_tokens": replica.output, "tokens_per_second": replica.rate}
         requests = sum(cell.count for (name, *_), cell in self.cells.items() if name == serve)
         series = self.series.get(serve)
         output, rate = (series.output, series.rate) if series is not None else (0, None)

@@ -8,6 +8,7 @@ from typing import Any
 
 from stoker.domain.lease import Lease
 from stoker.domain.prompt_chain import PromptChain
+from stoker.domain.replica_wish import ReplicaWish
 from stoker.domain.serve import Serve, Slot, SwapPolicy, replicas_of
 from stoker.domain.usage import ServeUsage
 from stoker.fleet.swapping.conductor import Conductor
@@ -20,7 +21,7 @@ POLICY = SwapPolicy(min_residency=0.0, linger=0.0)
 
 def prompt(*blocks: str) -> PromptChain:
     hashes = tuple(hash(blocks[: n + 1]) for n in range(len(blocks)))
-    return PromptChain(hashes, tuple(100 * (n + 1) for n in range(len(blocks))))
+    return PromptChain(hashes, tuple(10_000 * (n + 1) for n in range(len(blocks))))
 
 
 async def both_ready() -> Conductor:
@@ -34,7 +35,7 @@ async def both_ready() -> Conductor:
 
 
 async def asked(conductor: Conductor, chain: PromptChain | None) -> Lease:
-    got = conductor.acquire("fast", prompt=chain)
+    got = conductor.acquire("fast", wish=ReplicaWish(chain))
     return got if isinstance(got, Lease) else await got
 
 
@@ -105,7 +106,7 @@ async def test_an_engine_that_says_it_had_nothing_in_its_cache_is_believed() -> 
 async def test_nothing_is_left_of_a_request_that_leaves_or_is_cut() -> None:
     conductor = await both_ready()
     leases = [await asked(conductor, prompt(str(number))) for number in range(8)]
-    waiting = conductor.acquire("fast", prompt=prompt("waits"))
+    waiting = conductor.acquire("fast", wish=ReplicaWish(prompt("waits")))
     assert isinstance(waiting, asyncio.Future)
     waiting.cancel()
     await asyncio.sleep(0)

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.request.lease.stage import replicated, serve
 
 from stoker.domain.errors import StartFailed
-from stoker.domain.serve import Serve, Slot, SwapPolicy
+from stoker.domain.serve import Driver, Serve, Slot, SwapPolicy
 from stoker.request.lease.commands import Command, Cut, Grant, Reassign, Reject, StartSwap, WakeAt
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.places import choose_replica
@@ -25,8 +25,11 @@ from stoker.request.lease.timing import measured_swap_time
 SLOTS = ("gpu0", "gpu1", "gpu2")
 PLACES = {"fast": "gpu0 gpu1 gpu2", "wide": "gpu0 gpu1", "pair": "gpu0+gpu1 gpu1+gpu2"}
 ALONE = ["a", "b", "huge"]
+ELSEWHERE = "wide@box"
 ASKED = st.sampled_from([*PLACES, *ALONE])
-ALL = st.sampled_from([f"{name}@{slot}" for name, slots in PLACES.items() for slot in slots.split()] + ALONE)
+ALL = st.sampled_from(
+    [f"{name}@{slot}" for name, slots in PLACES.items() for slot in slots.split()] + [*ALONE, ELSEWHERE]
+)
 START = 3.0
 
 
@@ -43,6 +46,7 @@ class ReplicaStories(RuleBasedStateMachine):
         self.serves: list[Serve] = [
             *replicated("fast", PLACES["fast"], most, **limits), *replicated("wide", PLACES["wide"], 1, **limits),
             *replicated("pair", PLACES["pair"], 1, **{**limits, "memory": 2}),
+            serve(ELSEWHERE, slot=None, replica_of="wide", driver=Driver.EXTERNAL, **limits),
             serve("a", slot="gpu0", **limits), serve("b", slot="gpu1", **limits),
             serve("huge", slot="gpu2+gpu0+gpu1", **{**limits, "memory": 3 * (memory or 1)}),
         ]  # fmt: skip
@@ -248,7 +252,7 @@ class ReplicaStories(RuleBasedStateMachine):
         """Where an operator holds one, another one may start in its stead."""
         if not (self.was_switched or self.was_admitted_again):
             for name, most in (("fast", self.most), ("wide", 1), ("pair", 1)):
-                replicas = self.scheduler.replica_sets[name].replicas
+                replicas = [one for one in self.scheduler.replica_sets[name].replicas if not one.is_elsewhere]
                 assert sum(state.phase is not ServePhase.STOPPED and not state.is_held for state in replicas) <= most
 
     @invariant()

@@ -99,15 +99,21 @@ def test_requests_join_the_replica_with_the_least_to_do() -> None:
 
 def test_a_conversation_stays_where_its_prompt_is_known_until_that_one_is_too_busy() -> None:
     stage = both_ready(max_active=8)
-    known = {"fast@gpu0": 100, "fast@gpu1": 400}
+    known = {"fast@gpu0": 10_000, "fast@gpu1": 40_000}
     joined = [stage.where[stage.join("fast", known)] for _ in range(5)]
     assert joined == ["fast@gpu0"] * 3 + ["fast@gpu1", "fast@gpu0"]
 
 
+def test_a_short_prompt_goes_where_less_is_under_way() -> None:
+    stage = both_ready(max_active=8)
+    joined = [stage.where[stage.join("fast", {"fast@gpu0": 0, "fast@gpu1": 1000})] for _ in range(4)]
+    assert joined == ["fast@gpu0", "fast@gpu1", "fast@gpu0", "fast@gpu1"]
+
+
 def test_one_that_would_refuse_is_passed_over() -> None:
     stage = both_ready(max_active=1, queue_timeout=0.0)
-    first = stage.join("fast", {"fast@gpu0": 1, "fast@gpu1": 1000})
-    second = stage.join("fast", {"fast@gpu0": 1, "fast@gpu1": 1000})
+    first = stage.join("fast", {"fast@gpu0": 1, "fast@gpu1": 100_000})
+    second = stage.join("fast", {"fast@gpu0": 1, "fast@gpu1": 100_000})
     assert (stage.where[first], stage.where[second]) == ("fast@gpu0", "fast@gpu1")
     assert stage.granted[-2:] == [first, second]
 

@@ -7,8 +7,8 @@ serves     what one serve needs, and what it must not have
 edges      workers whose address may change
 orchestrators  workers, validators and their files
 tls        the certificate
-slots      ports, slots and their memory
 clusters   clusters, and what a job there cannot do
+slots      ports, slots and their memory; also: the same model elsewhere
 gates      gates and aliases
 routing    tiers and classes
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
 from stoker.config.local_address import is_loopback
+from stoker.config.rules.also import check_also
 from stoker.config.rules.clusters import check_clusters
 from stoker.config.rules.edges import check_edges
 from stoker.config.rules.gates import check_gates
@@ -26,6 +27,7 @@ def check_rules(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> N
     check_serves(doc, entries)
     check_slots(doc, file, entries)
     check_clusters(doc, file, entries)
+    check_also(doc, file, entries)
     check_gates(doc, file, entries)
     check_routing(doc, file, entries)
     check_orchestrators(doc, file, entries)

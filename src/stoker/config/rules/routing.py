@@ -46,9 +46,10 @@ def _check_source(
     """1. A serve: it is there, and has its own keys. 2. A cloud: it says which model. 3. Neither."""
     title = f"tier '{(tier.name or '')[:64]}'"
     if tier.serve is not None:  # 1
-        if tier.serve in serves and len(serves[tier.serve].table.slots) > 1:
-            text = f"serve '{tier.serve}' has several `slots`, which a tier cannot use yet; give it one `slot`"
-            doc.problem((*path, "serve"), text)
+        own = serves[tier.serve].table if tier.serve in serves else None
+        if own is not None and (len(own.slots) > 1 or own.also):
+            key, advice = ("`also`", "remove it") if own.also else ("several `slots`", "give it one `slot`")
+            doc.problem((*path, "serve"), f"serve '{tier.serve}' has {key}, which a tier cannot use yet; {advice}")
         if tier.serve not in serves and all_known:
             doc.problem((*path, "serve"), f"there is no serve '{tier.serve[:64]}'{did_you_mean(tier.serve, serves)}")
         for key in _OF_A_CLOUD:

@@ -2,6 +2,7 @@
 
 file          the whole file, and the tables that have no module of their own
 cluster       `[clusters.NAME]`
+also          `[[serve]] also`
 compat        `[compat]`
 edge          `[edge.NAME]`
 gates         `[gate.NAME]` and `[alias.NAME]`

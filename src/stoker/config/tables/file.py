@@ -9,6 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from stoker.config.tables.also import AlsoTable
 from stoker.config.tables.cluster import ClusterTable
 from stoker.config.tables.compat import CompatTable
 from stoker.config.tables.edge import EdgeTable
@@ -250,6 +251,9 @@ class ServeTable(Section):
         1,
         "With `slots`: how many processes of it may run at the same time. One more is started when its waiting "
         "requests have waited, all together, `patience` times its swap time.",
+    )
+    also: list[AlsoTable] = setting(
+        [], "Endpoints elsewhere that serve the same model, as further replicas: another Stoker, or any compatible one."
     )
     context: AutoCount | None = setting(
         None,

@@ -37,7 +37,10 @@ def address_of(serve: Serve) -> Target:
     tls = url.scheme == "https"
     key = serve.key.reveal() if serve.key else None
     name = serve.served_name or serve.name
-    return Target(host, port or (443 if tls else 80), path, name, key, tls, key_header=serve.key_header)
+    return Target(
+        host, port or (443 if tls else 80), path, name, key, tls, key_header=serve.key_header,
+        is_replica_elsewhere=bool(serve.replica_of),
+    )  # fmt: skip
 
 
 async def locate(serve: Serve, edges: EdgeTargets | None) -> Target:

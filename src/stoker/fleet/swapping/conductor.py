@@ -29,6 +29,7 @@ from stoker.domain.key import Priority
 from stoker.domain.lease import NOBODY, FairShare, Lease, Target
 from stoker.domain.prompt_chain import PromptChain
 from stoker.domain.protocols import Clock, Fleet, Journal, Running
+from stoker.domain.replica_wish import NO_WISH, ReplicaWish
 from stoker.domain.serve import Serve, ServeIdentity, Slot
 from stoker.domain.swap import SwapReport
 from stoker.fleet.swapping.prompt_routing import PromptRouting
@@ -50,7 +51,8 @@ from stoker.request.lease.commands import (
 )
 from stoker.request.lease.eviction import Never, Victims, victims_for
 from stoker.request.lease.phases import ServePhase
-from stoker.request.lease.refusals import removed
+from stoker.request.lease.places import can_answer
+from stoker.request.lease.refusals import forwarded_twice, removed
 from stoker.request.lease.scheduler import Scheduler
 from stoker.request.lease.state import ServeState
 from stoker.request.lease.timing import timing
@@ -117,6 +119,14 @@ class Conductor:
         replicas = self.scheduler.replica_sets.get(name)
         return replicas is not None and sum(one.phase is ServePhase.READY for one in replicas.replicas) > 1
 
+    def has_another(self, name: str, wish: ReplicaWish) -> bool:
+        """Whether a replica of a serve that `wish` allows is ready or can be started."""
+        replicas = self.scheduler.replica_sets.get(name)
+        if replicas is None:
+            return False
+        closed, now = replicas.closed_to(wish), self._clock.now()
+        return any(state.name not in closed and can_answer(state, now) for state in replicas.replicas)
+
     def target(self, name: str) -> Target | None:
         """Where a serve, or its first ready replica, answers; None: it is not ready."""
         running = self.running.get(name)
@@ -131,27 +141,28 @@ class Conductor:
         takes_place: bool = True,
         share: FairShare = NOBODY,
         body_bytes: int = 0,
-        prompt: PromptChain | None = None,
+        wish: ReplicaWish = NO_WISH,
     ) -> Lease | asyncio.Future[Lease]:
         """A lease, or a Future of one. Raises StokerError if the request is refused at once. See `Leases`.
 
         The caller may cancel the Future or set an exception: then its position in the queue is free, and a lease that
         is granted at the same moment is released.
         """
-        state = self._state_of(name, prompt)
+        state = self._state_of(name, wish)
         if state.phase is ServePhase.STOPPED and not self.scheduler.closing:
             self._refuse_hopeless(state)
             if self._fleet.lacks_weights(state.serve):
-                details = name, takes_place, share, body_bytes, prompt
+                details = name, takes_place, share, body_bytes, wish
                 return self._fetching.acquire_after_fetch(
                     state.name, timing(state).swap_timeout, lambda: self.acquire(*details)
                 )
         id = next(self._ids)
         now = self._clock.now()
-        commands = self.scheduler.on_request(id, state.name, now, takes_place, share, body_bytes)
+        closed = wish.avoid if state.replica_set is None else state.replica_set.closed_to(wish)
+        commands = self.scheduler.on_request(id, state.name, now, takes_place, share, body_bytes, closed)
         if len(commands) == 1 and type(commands[0]) is Grant:
-            return self._lease(id, state, now, 0.0, prompt)
-        waiting = self._wait(id, state.name, now, is_request=True, prompt=prompt)
+            return self._lease(id, state, now, 0.0, wish.prompt)
+        waiting = self._wait(id, state.name, now, is_request=True, prompt=wish.prompt)
         self._carry_out(commands)
         if waiting.done():
             lease: Lease = waiting.result()
@@ -175,18 +186,22 @@ class Conductor:
             future.add_done_callback(lambda done: done.cancelled() or done.exception())  # the operator may have left
         return future
 
-    def _state_of(self, name: str, prompt: PromptChain | None = None) -> ServeState:
+    def _state_of(self, name: str, wish: ReplicaWish = NO_WISH) -> ServeState:
         """The serve; of one with several places, the replica that a request joins now. Raises ClientError if the serve
         was removed from the configuration.
         """
         state = self.scheduler.serves.get(name)
-        return self._replica_of(name, prompt) if state is None else state
+        return self._replica_of(name, wish) if state is None else state
 
-    def _replica_of(self, name: str, prompt: PromptChain | None) -> ServeState:
+    def _replica_of(self, name: str, wish: ReplicaWish) -> ServeState:
         replicas = self.scheduler.replica_sets.get(name)
         if replicas is None:
             raise removed(name)
-        return self._prompts.choose(replicas, self._clock.now(), prompt)
+        closed = replicas.closed_to(wish)
+        open = [state for state in replicas.replicas if state.name not in closed]
+        if not open:
+            raise forwarded_twice(name) if wish.is_forwarded else removed(name)
+        return self._prompts.choose(open, self._clock.now(), wish.prompt)
 
     def _known(self, name: str) -> ServeState | None:
         """As `_state_of`; None: no such serve."""

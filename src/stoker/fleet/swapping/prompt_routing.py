@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from stoker.domain.prompt_chain import PromptChain
@@ -10,7 +10,7 @@ from stoker.domain.usage import ServeUsage
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.places import choose_replica
 from stoker.request.lease.prefix_memory import CLEARLY_LESS, PrefixMemory
-from stoker.request.lease.state import ReplicaSet, ServeState
+from stoker.request.lease.state import ServeState
 
 
 class _Sent(NamedTuple):
@@ -33,14 +33,14 @@ class PromptRouting:
         self._ready_since: dict[str, float] = {}
         """By replica, the start to which the memory belongs."""
 
-    def choose(self, replicas: ReplicaSet, now: float, chain: PromptChain | None) -> ServeState:
-        """The replica that a request joins: see `choose_replica`."""
-        ready = [state for state in replicas.replicas if state.phase is ServePhase.READY]
+    def choose(self, replicas: Sequence[ServeState], now: float, chain: PromptChain | None) -> ServeState:
+        """The one of these replicas that a request joins: see `choose_replica`."""
+        ready = [state for state in replicas if state.phase is ServePhase.READY]
         if chain is None or len(ready) < 2:
-            return choose_replica(replicas.replicas, now)
+            return choose_replica(replicas, now)
         for state in ready:
             self._notice_start(state)
-        return choose_replica(replicas.replicas, now, self._memory.missing(chain, [state.name for state in ready]))
+        return choose_replica(replicas, now, self._memory.missing(chain, [state.name for state in ready]))
 
     def granted(self, id: int, state: ServeState, chain: PromptChain) -> None:
         """The prompt is sent to this replica now. `ended` follows."""

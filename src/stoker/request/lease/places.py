@@ -14,6 +14,9 @@ from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.state import LoadReason, ReplicaSet, ServeState
 from stoker.request.lease.timing import measured_swap_time, timing
 
+LEAST_MISSING = 1024
+"""Bytes of a prompt, about 250 tokens. To save reading less than this is not worth a wait behind others."""
+
 
 class Suitability(IntEnum):
     """How well a place suits a start, the best first."""
@@ -25,9 +28,11 @@ class Suitability(IntEnum):
     BUSY_VICTIMS = 2
     LATER = 3
     """Something starts or stops there."""
-    BACKS_OFF = 4
+    ELSEWHERE = 4
+    """Something else would have to start it, and it was not there when it was last looked for."""
+    BACKS_OFF = 5
     """Its last start failed."""
-    NEVER = 5
+    NEVER = 6
     """It does not fit, or an operator holds it, or it is parked."""
 
 
@@ -60,7 +65,9 @@ def choose_replica(replicas: Sequence[ServeState], now: float, missing: Mapping[
         return ready[0]
     if ready:
         known = missing or {}
-        return min(ready, key=lambda s: (_is_full(s), max(known.get(s.name, 1), 1) * (_load(s) + 1), _load(s)))  # 1
+        return min(
+            ready, key=lambda s: (_is_full(s), max(known.get(s.name, 0), LEAST_MISSING) * (_load(s) + 1), _load(s))
+        )  # 1
     starting = [state for state in taking if state.phase is ServePhase.STARTING]
     if starting:
         return min(starting, key=lambda state: len(state.queue))  # 2
@@ -77,6 +84,8 @@ def place(state: ServeState, now: float) -> Place:
         return Place(Suitability.BACKS_OFF, False, state.backoff_until, swap_time)
     if state.phase is not ServePhase.STOPPED:
         return Place(Suitability.LATER, False, 0.0, swap_time)
+    if state.is_elsewhere:
+        return Place(Suitability.ELSEWHERE, False, 0.0, swap_time)
     fit = victims_for(state)
     if isinstance(fit, Never):
         return Place(Suitability.NEVER, False, 0.0, swap_time)
@@ -101,9 +110,7 @@ def sibling_for_waiting(state: ServeState, now: float) -> ServeState | None:
     if not others:
         return None
     other = choose_replica(others, now)
-    if other.phase in (ServePhase.READY, ServePhase.STARTING):
-        return other if other.takes_requests() else None
-    return other if place(other, now).suitability < Suitability.BACKS_OFF else None
+    return other if can_answer(other, now) else None
 
 
 def better_replica(state: ServeState, now: float) -> ServeState | None:
@@ -116,6 +123,13 @@ def better_replica(state: ServeState, now: float) -> ServeState | None:
     if other is None or other.phase in (ServePhase.READY, ServePhase.STARTING):
         return other
     return other if place(other, now).suitability < place(state, now).suitability else None
+
+
+def can_answer(state: ServeState, now: float) -> bool:
+    """Whether a replica takes requests, and is ready, starts, or may be started."""
+    if state.phase in (ServePhase.READY, ServePhase.STARTING):
+        return state.takes_requests()
+    return place(state, now).suitability < Suitability.BACKS_OFF
 
 
 class ExtraReplica(NamedTuple):

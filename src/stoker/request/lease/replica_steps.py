@@ -23,7 +23,7 @@ class ReplicaSteps(Transitions):
         commands: list[Command] = []
         for state in replicas.replicas:
             if state.queue and (other := better_replica(state, now)) is not None:
-                commands += self._move(state, other, _requests(state), now)
+                commands += self._move(state, other, _requests(state, other), now)
         for state in replicas.replicas:
             if state.phase is ServePhase.READY and state.ready_since == now and state.takes_requests():
                 commands += self._take_over(state, replicas, now)
@@ -34,14 +34,16 @@ class ReplicaSteps(Transitions):
         all others are refused with `error`.
         """
         other = sibling_for_waiting(state, now)
-        moved = [] if other is None else self._move(state, other, _requests(state), now)
+        moved = [] if other is None else self._move(state, other, _requests(state, other), now)
         return [*moved, *self.refuse_all(state, error)]
 
     def is_surplus(self, state: ServeState, replicas: ReplicaSet) -> bool:
         """Whether a stopped replica is not started, because as many as allowed are loaded without it. An operator's
         switch starts it nevertheless.
         """
-        if not replicas.is_complete() or any(waiter.want is Want.SWITCH for waiter in state.queue.values()):
+        if state.is_elsewhere or not replicas.is_complete():
+            return False
+        if any(waiter.want is Want.SWITCH for waiter in state.queue.values()):
             return False
         state.wanted = state.serve.keep_loaded
         return True
@@ -63,7 +65,7 @@ class ReplicaSteps(Transitions):
     def _take_over(self, state: ServeState, replicas: ReplicaSet, now: float) -> list[Command]:
         places = state.serve.max_active - state.active - len(state.queue)
         siblings = [other for other in replicas.replicas if other is not state]
-        waiting = [(waiter.since, waiter.id, other) for other in siblings for waiter in _requests(other)]
+        waiting = [(waiter.since, waiter.id, other) for other in siblings for waiter in _requests(other, state)]
         commands: list[Command] = []
         for _, id, other in sorted(waiting, key=lambda one: one[:2])[: max(places, 0)]:
             commands += self._move(other, state, [other.queue[id]], now)
@@ -82,6 +84,6 @@ class ReplicaSteps(Transitions):
         return commands
 
 
-def _requests(state: ServeState) -> list[Waiter]:
-    """An operator's switch waits for the replica that it named."""
-    return [waiter for waiter in state.queue.values() if waiter.want is Want.REQUEST]
+def _requests(state: ServeState, other: ServeState) -> list[Waiter]:
+    """Those that may join the other one. An operator's switch waits for the replica that it named."""
+    return [w for w in state.queue.values() if w.want is Want.REQUEST and other.name not in w.avoid]

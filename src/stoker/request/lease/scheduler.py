@@ -41,6 +41,7 @@ class Scheduler(Reconciler):
         takes_place: bool = True,
         share: FairShare = NOBODY,
         body_bytes: int = 0,
+        avoid: frozenset[str] = frozenset(),
     ) -> list[Command]:
         """A request for a serve that exists. It is granted, refused, or waits.
 
@@ -75,7 +76,15 @@ class Scheduler(Reconciler):
         patience = state.serve.queue_timeout if waits_for_place else timing(state).swap_timeout
         deadline = now + patience
         state.queue[id] = Waiter(
-            id, Want.REQUEST, now, deadline, takes_place, waits_for_place, share=share, body_bytes=body_bytes
+            id,
+            Want.REQUEST,
+            now,
+            deadline,
+            takes_place,
+            waits_for_place,
+            share=share,
+            body_bytes=body_bytes,
+            avoid=avoid,
         )
         return [*cut, *self.reconcile(now)]
 

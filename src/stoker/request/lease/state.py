@@ -10,7 +10,8 @@ from enum import Enum
 from stoker.domain.errors import StokerError
 from stoker.domain.key import Priority
 from stoker.domain.lease import FairShare, Lease
-from stoker.domain.serve import Serve, Slot
+from stoker.domain.replica_wish import ReplicaWish
+from stoker.domain.serve import Driver, Serve, Slot
 from stoker.domain.usage import ServeUsage
 from stoker.request.lease.fair_queue import FairQueue, expected_tokens, used_tokens
 from stoker.request.lease.phases import PhaseEvent, ServePhase, next_phase
@@ -226,6 +227,11 @@ class ServeState:
         """Whether an operator lets it, and it need not stop."""
         return not self.is_held and not self.must_stop()
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether something else runs it: Stoker only asks whether it is there."""
+        return self.serve.driver is Driver.EXTERNAL
+
     def is_extra(self) -> bool:
         """Whether its serve answers without it: another replica is ready."""
         replicas = () if self.replica_set is None else self.replica_set.replicas
@@ -239,12 +245,19 @@ class ReplicaSet:
     name: str
     replicas: list[ServeState] = field(default_factory=list)
 
+    def closed_to(self, wish: ReplicaWish) -> frozenset[str]:
+        """The names of those that a request may not join: they failed it. One that was forwarded stays here."""
+        if not wish.is_forwarded:
+            return wish.avoid
+        return wish.avoid | {state.name for state in self.replicas if state.is_elsewhere}
+
     def is_complete(self) -> bool:
-        """Whether as many have a process as may be loaded at the same time. One that drains or stops counts; one that
-        an operator holds does not: another one takes its requests.
+        """Whether as many have a process here as may be loaded at the same time. One that drains or stops counts; one
+        that an operator holds does not: another one takes its requests.
         """
-        loaded = sum(state.phase is not ServePhase.STOPPED and not state.is_held for state in self.replicas)
-        return loaded >= max((state.serve.replicas for state in self.replicas), default=1)
+        here = [state for state in self.replicas if not state.is_elsewhere]
+        loaded = sum(state.phase is not ServePhase.STOPPED and not state.is_held for state in here)
+        return loaded >= max((state.serve.replicas for state in here), default=1)
 
 
 @dataclass(slots=True, eq=False)

@@ -212,7 +212,7 @@ class Transitions:
     def restore(self, state: ServeState, kind: SwapKind, now: float) -> None:
         """Start it again if it is stopped, may run, and fits without another stop; else do nothing."""
         if (
-            (state.replica_set is not None and state.replica_set.is_complete())
+            (state.replica_set is not None and not state.is_elsewhere and state.replica_set.is_complete())
             or self.serves.get(state.name) is not state
             or state.phase is not ServePhase.STOPPED
             or state.is_held

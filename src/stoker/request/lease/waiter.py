@@ -32,6 +32,8 @@ class Waiter:
     """The drain timeout that this switch asks for; None: the slot's."""
     share: FairShare = NOBODY
     body_bytes: int = 0
+    avoid: frozenset[str] = frozenset()
+    """Names of replicas that it may not join."""
 
     @property
     def is_background(self) -> bool:

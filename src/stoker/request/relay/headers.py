@@ -14,6 +14,8 @@ from stoker.domain.lease import Target
 LONGEST_PAUSE = 3600.0
 """Seconds: a longer Retry-After counts as this."""
 _SECONDS = re.compile(rb"[0-9]++(\.[0-9]++)?")
+FORWARDED = b"x-stoker-forwarded"
+"""In a request: another Stoker sends it to an `also` of its serve."""
 _HOP = {
     b"connection", b"keep-alive", b"proxy-connection", b"proxy-authenticate", b"proxy-authentication-info",
     b"proxy-authorization", b"transfer-encoding", b"te", b"trailer", b"upgrade", b"content-length", b"expect",
@@ -21,6 +23,7 @@ _HOP = {
 _NOT_FORWARDED = _HOP | {
     b"host", b"authorization", b"x-api-key", b"api-key", b"cookie", b"origin", b"referer",
     b"x-request-id", b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip",
+    FORWARDED,
 }  # fmt: skip
 _UNENCODED = _NOT_FORWARDED | {b"accept-encoding"}
 _NOT_RETURNED = _HOP | {
@@ -46,6 +49,8 @@ def request_head(
     if target.key is not None:
         bearer = b"x-api-key: %b\r\n" if target.key_header == "x-api-key" else b"authorization: Bearer %b\r\n"
         parts.append(bearer % target.key.encode())
+    if target.is_replica_elsewhere:
+        parts.append(b"%b: 1\r\n" % FORWARDED)
     parts.append(b"content-length: %d\r\n\r\n" % length)
     return b"".join(parts)
 
