@@ -39,6 +39,11 @@ class ReplicaTotals:
         self.requests = self.output = 0
         self.rate: float | None = None
 
+    def add(self, output: int, rate: float | None) -> None:
+        self.requests += 1
+        self.output += output
+        self.rate = rate or self.rate
+
 
 class MetricsCell:
     """Requests with the same serve, endpoint, status and outcome."""
@@ -103,7 +108,7 @@ class Metrics:
                 if seconds >= SHORTEST_RATE:
                     series.rate = rate = (output - 1) / seconds
         if d.replica:
-            self._observe_replica(d.replica, output or 0, rate)
+            self.replicas.setdefault(d.replica, ReplicaTotals()).add(output or 0, rate)
         if d.input_tokens is not None:
             series.input += d.input_tokens
         if d.cached_tokens is not None:
@@ -152,12 +157,6 @@ class Metrics:
         """Count a request that came no further than the front door. `origin`: `loopback`, `private`, `public`, ..."""
         cell = (self._codes.label(reason), origin)
         self.refusals[cell] = self.refusals.get(cell, 0) + 1
-
-    def _observe_replica(self, name: str, output: int, rate: float | None) -> None:
-        totals = self.replicas.setdefault(name, ReplicaTotals())
-        totals.requests += 1
-        totals.output += output
-        totals.rate = rate or totals.rate
 
     def _observe_media(self, serve: str, units: MediaUnits) -> None:
         name = self._names.label(serve or labels.NONE)
