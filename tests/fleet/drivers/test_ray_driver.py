@@ -25,10 +25,14 @@ from stoker.fleet.supervision.supervisor import Supervisor
 Tell = Callable[[Story], None]
 
 
-def in_cluster(shop: Workshop, ray: ScriptedRay, *options: str, slot: str = "lab-a", **fields: Any) -> Serve:
+def in_cluster(shop: Workshop, ray: ScriptedRay, *options: str, **fields: Any) -> Serve:
+    return in_lab(shop, ray.cluster.address, *options, **fields)
+
+
+def in_lab(shop: Workshop, address: str, *options: str, slot: str = "lab-a", **fields: Any) -> Serve:
     gpus, labels = fields.pop("gpus", 1), fields.pop("labels", {})
     name = fields.setdefault("name", "a")
-    place = JobPlace("lab", ray.cluster.address, gpus, labels)
+    place = JobPlace("lab", address, gpus, labels)
     serve = shop.serve("--host", "{host}", "--id", name, *options, stop_grace=1.0, **fields)
     return dataclasses.replace(serve, driver=Driver.RAY, job_place=place, slot=slot)
 

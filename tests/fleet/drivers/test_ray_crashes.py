@@ -1,0 +1,84 @@
+"""Stoker is killed at each step of a start and a stop: a start is one job at most, and the next run finds it.
+
+The head is scripted, the control plane that is killed is a process of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.fleet.conftest import Story, Workshop
+from tests.fleet.drivers.scripted_ray import ScriptedRay, scripted_ray
+from tests.fleet.drivers.test_ray_driver import fleet, in_lab
+
+STORY = Path(__file__).with_name("ray_crash_story.py")
+JOB = "/api/jobs/stoker-a-"
+STEPS = {
+    "before it looks for a node": ("GET", "/api/v0/nodes", "drop"),
+    "before the submit arrives": ("POST", "/api/jobs/", "drop"),
+    "after the submit, before its answer": ("POST", "/api/jobs/", "lose"),
+    "at its first look at the job": ("GET", JOB, "drop"),
+    "before the stop arrives": ("POST", "/stop", "drop"),
+    "after the stop, before its answer": ("POST", "/stop", "lose"),
+    "before the job is forgotten": ("DELETE", JOB, "drop"),
+    "after the job is forgotten": ("DELETE", JOB, "lose"),
+}
+
+
+@pytest.mark.parametrize("step", [*STEPS, "when it is ready"])
+def test_a_start_is_one_job_at_most_wherever_stoker_is_killed(tell: Callable[[Story], None], step: str) -> None:
+    async def story(shop: Workshop) -> None:
+        async with scripted_ray() as ray:
+            await run_until_killed(shop, ray, step)
+            assert len(ray.submissions()) <= 1
+            assert len(ray.jobs) <= 1
+            second = fleet(shop, ray)
+            serve = in_lab(shop, ray.cluster.address)
+            adopted = await second.adopt([serve], shop.on_exit)
+            assert [running.serve.name for running in adopted] == (["a"] if step in LIVES else [])
+            assert len(ray.alive()) == len(adopted), "what is not adopted is gone, or was told to end and has ended"
+            if not adopted:
+                assert not shop.record().exists()
+                await second.start(serve, shop.on_exit)
+            assert len(ray.alive()) == 1
+            await second.stop("a", 1.0)
+            assert ray.jobs == {}
+            await second.close(leave_running=False)
+
+    tell(story)
+
+
+LIVES = ("when it is ready", "before the stop arrives")
+"""The engine is ready, and nobody told Ray to stop it: it is adopted."""
+
+
+async def run_until_killed(shop: Workshop, ray: ScriptedRay, step: str) -> None:
+    root = Path(__file__).parents[3]
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.fleet.drivers.ray_crash_story", str(shop.directory), ray.cluster.address,
+        cwd=root, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert child.stdout is not None
+    assert child.stdin is not None
+
+    def kill(verb: str, path: str) -> str | None:
+        wanted, part, fault = STEPS[step]
+        if verb != wanted or (part not in path if part != "/api/jobs/" else part != path):
+            return None
+        child.kill()
+        return fault
+
+    if step in STEPS:
+        ray.on_call = kill
+    if (await child.stdout.readline()) == b"ready\n":
+        if step == "when it is ready":
+            child.kill()
+        child.stdin.write(b"stop\n")
+    child.stdin.close()
+    await asyncio.wait_for(child.wait(), 20)
+    assert child.returncode == -9, "it was killed, and did not end by itself"
+    ray.on_call = lambda verb, path: None
