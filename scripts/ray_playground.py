@@ -112,7 +112,9 @@ class Playground:
     def close(self) -> None:
         """Ends all of it: nodes first, each asked politely for a few seconds."""
         for name in reversed(list(self.groups)):
-            end_group(self.groups.pop(name).pid)
+            process = self.groups.pop(name)
+            end_group(process.pid)
+            process.wait()
         shutil.rmtree(self.place, ignore_errors=True)
 
     def config(self) -> str:
@@ -136,7 +138,8 @@ class Playground:
     def _write_note(self) -> None:
         if self._note is not None:
             groups = [[one.pid, started_at(one.pid)] for one in self.groups.values()]
-            self._note.write_text(json.dumps({"groups": groups, "place": str(self.place)}))
+            own = [os.getpid(), started_at(os.getpid())]
+            self._note.write_text(json.dumps({"own": own, "groups": groups, "place": str(self.place)}))
 
     def _environment(self) -> dict[str, str]:
         return {
@@ -232,6 +235,12 @@ def stop(note: Path) -> int:
         print("no playground runs")
         return 0
     found = json.loads(note.read_text())
+    own, mark = found["own"]
+    if started_at(own) == mark:
+        os.kill(own, signal.SIGTERM)  # it ends the cluster
+        until = time.monotonic() + 60
+        while started_at(own) == mark and time.monotonic() < until:
+            time.sleep(0.1)
     for group, mark in reversed(found["groups"]):
         if started_at(group) == mark:  # else its number belongs to another process by now
             end_group(group)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.fleet.drivers.scripted_ray import TOKEN, ScriptedRay, scripted_ray
+from tests.fleet.drivers.scripted_ray import TOKEN, ScriptedRay, ray_in_thread
 
 from stoker.cli.main import run
 
@@ -18,23 +16,8 @@ Captured = pytest.CaptureFixture[str]
 
 @pytest.fixture
 def ray() -> Iterator[ScriptedRay]:
-    """A scripted head on a loop of its own, in a thread."""
-    started: list[ScriptedRay] = []
-    is_up, ends = threading.Event(), threading.Event()
-
-    async def live() -> None:
-        async with scripted_ray() as head:
-            started.append(head)
-            is_up.set()
-            while not ends.is_set():
-                await asyncio.sleep(0.01)
-
-    thread = threading.Thread(target=lambda: asyncio.run(live()))
-    thread.start()
-    is_up.wait()
-    yield started[0]
-    ends.set()
-    thread.join()
+    with ray_in_thread() as head:
+        yield head
 
 
 @pytest.fixture

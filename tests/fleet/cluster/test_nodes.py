@@ -33,7 +33,8 @@ def test_what_is_missing_is_said_with_what_there_is() -> None:
         "no node of cluster 'lab' has 8 GPUs: 10.0.0.1 has 2; 10.0.0.2 has 4"
     )
     assert choose_node(place(2, box="beta"), ALL, free) == NoRoom(
-        "no node with box=beta of cluster 'lab' has 2 GPUs free: 1 of 4 on 10.0.0.2"
+        "no node with box=beta of cluster 'lab' has 2 GPUs free: 1 of 4 on 10.0.0.2 (what others use was reported "
+        "up to 5 s ago)"
     )
     assert choose_node(place(1), [DEAD], free) == NoRoom("cluster 'lab' has no node that lives")
 

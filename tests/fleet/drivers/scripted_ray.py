@@ -13,7 +13,8 @@ import contextlib
 import json
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -251,3 +252,26 @@ async def scripted_ray() -> AsyncIterator[ScriptedRay]:
         yield ray
     finally:
         await ray.close()
+
+
+@contextlib.contextmanager
+def ray_in_thread() -> Iterator[ScriptedRay]:
+    """On a loop of its own, in a thread: for a Stoker that is called, or runs in a process of its own."""
+    started: list[ScriptedRay] = []
+    is_up, ends = threading.Event(), threading.Event()
+
+    async def live() -> None:
+        async with scripted_ray() as head:
+            started.append(head)
+            is_up.set()
+            while not ends.is_set():
+                await asyncio.sleep(0.01)
+
+    thread = threading.Thread(target=lambda: asyncio.run(live()))
+    thread.start()
+    is_up.wait()
+    try:
+        yield started[0]
+    finally:
+        ends.set()
+        thread.join()

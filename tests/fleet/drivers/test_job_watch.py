@@ -107,7 +107,9 @@ def test_a_submit_of_which_nothing_is_ever_heard_ends_as_unknown() -> None:
 @pytest.mark.parametrize(
     ("sight", "is_node_dead", "age", "was_seen", "gone"),
     [
-        (known(Job("j", JobStatus.STOPPED), UP), False, 99, True, True),
+        (known(Job("j", JobStatus.STOPPED)), False, 99, True, True),
+        (known(Job("j", JobStatus.FAILED, exit_code=1), UP), False, 99, True, True),
+        (known(Job("j", JobStatus.FAILED), UP), False, 99, True, False),
         (known(RUNNING), False, 99, True, False),
         (known(PENDING), False, 99, True, False),
         (known(RUNNING, MUTE), True, 99, True, True),

@@ -15,6 +15,8 @@ SERVE = "stoker_serve"
 SLOT = "stoker_slot"
 """Keys of the metadata that Stoker gives its jobs."""
 
+_LAG = "what others use was reported up to 5 s ago"
+
 
 @dataclass(frozen=True, slots=True)
 class NoRoom:
@@ -64,7 +66,7 @@ def choose_node(place: JobPlace, nodes: Sequence[Node], free: Mapping[str, float
     fitting = [node for node in large if free.get(node.id, 0.0) >= place.gpus]
     if not fitting:  # 3
         seen = "; ".join(f"{free.get(node.id, 0.0):g} of {node.gpus:g} on {node.ip}" for node in _sorted(large))
-        return NoRoom(f"{_which(place)} has {_number(place.gpus)} free: {seen}")
+        return NoRoom(f"{_which(place)} has {_number(place.gpus)} free: {seen} ({_LAG})")
     return min(fitting, key=lambda node: (free[node.id], node.ip))
 
 

@@ -1,0 +1,129 @@
+"""A serve with slots in a Ray cluster, in the running program: it loads, survives, is adopted, moves.
+
+The first part has a scripted head; the last, which is heavy, a real Ray.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from scripts.ray_playground import Playground
+from tests.fleet.drivers import ray_real
+from tests.fleet.drivers.scripted_ray import TOKEN, ScriptedRay, ray_in_thread
+from tests.scenarios.caller import ask, story
+from tests.scenarios.plane import Plane, running, serve, until
+
+from stoker.testing.script.script import Script
+
+SWAP = 'min_residency = "0s"\nlinger = "0s"\nmax_wait = "5s"\npatience = 0.1'
+
+
+def fast(slots: list[str], **keys: object) -> str:
+    """A scripted engine that listens where it is told."""
+    command = [*replace(Script(), id="fast").command("{port}"), "--host", "{host}"]
+    return serve("fast", slot=None, slots=slots, replicas=2, parallel=1, cmd=command, **keys)
+
+
+def lab(address: str, token: Path) -> str:
+    head = f'[clusters.lab]\naddress = "{address}"\ntoken = "file:{token}"\n'
+    return head + "".join(
+        f'[slots.{name}]\ncluster = "lab"\nnode = {{ box = "{name}" }}\n' for name in ("alpha", "beta")
+    )
+
+
+def states(plane: Plane) -> dict[str, str]:
+    return {one["name"]: one["state"] for one in plane.status()["serves"]}
+
+
+async def load_both(plane: Plane) -> None:
+    replies = await asyncio.gather(*(ask(plane, "fast", "script: first_event_after=0.7") for _ in range(8)))
+    assert {reply.status for reply in replies} == {200}
+    assert set(states(plane).values()) == {"ready"}
+
+
+@pytest.fixture
+def ray(tmp_path: Path) -> Iterator[ScriptedRay]:
+    (tmp_path / "token").write_text(TOKEN)
+    (tmp_path / "token").chmod(0o600)
+    with ray_in_thread() as head:
+        yield head
+
+
+@story
+async def test_one_slot_here_and_one_in_a_cluster(ray: ScriptedRay, tmp_path: Path) -> None:
+    slots = "[slots.here]\n" + lab(ray.cluster.address, tmp_path / "token")
+    with running(fast(["here", "beta"]), slots=slots, swap=SWAP) as plane:
+        await load_both(plane)
+        [id] = ray.alive()
+        assert ray.jobs[id].body["entrypoint_label_selector"] == {"ray.io/node-id": "b" * 56}
+        os.kill(plane.serve("fast@here")["pid"], signal.SIGKILL)
+        await until(lambda: states(plane)["fast@here"] != "ready", "its death is seen")
+        assert (await ask(plane, "fast")).status == 200
+        assert plane.run("serves", "down", "fast").returncode == 0
+        assert ray.jobs == {}
+
+
+@story
+async def test_after_sigkill_of_stoker_the_next_one_goes_on_with_the_job(ray: ScriptedRay, tmp_path: Path) -> None:
+    with running(fast(["alpha", "beta"]), slots=lab(ray.cluster.address, tmp_path / "token"), swap=SWAP) as plane:
+        assert (await ask(plane, "fast")).status == 200
+        before = list(ray.jobs)
+        plane.signal(signal.SIGKILL)
+        plane.exit_code()
+        plane.start()
+        assert "adopted fast@alpha, which was still running" in plane.said()
+        assert (await ask(plane, "fast")).status == 200
+        assert list(ray.jobs) == before
+        assert plane.run("serves", "down", "fast").returncode == 0
+
+
+@story
+async def test_without_a_free_gpu_there_the_other_slot_is_taken(ray: ScriptedRay, tmp_path: Path) -> None:
+    for node in ray.nodes:
+        node.foreign = 1
+    slots = lab(ray.cluster.address, tmp_path / "token") + "[slots.here]\n"
+    with running(fast(["alpha", "here"]), slots=slots, swap=SWAP) as plane:
+        assert (await ask(plane, "fast")).status == 200
+        assert states(plane)["fast@here"] == "ready"
+        assert "has 1 GPU free: 0 of 1 on 127.0.0.1" in plane.run("serves", "status").stdout
+
+
+@pytest.fixture(scope="module")
+def real() -> Iterator[Playground]:
+    yield from ray_real.started()
+
+
+@pytest.mark.heavy
+@pytest.mark.timeout(180)
+@story
+async def test_a_real_node_that_dies_costs_its_own_requests_and_a_sibling_answers(real: Playground) -> None:
+    with running(fast(["alpha", "beta"]), slots=lab(real.address, real.token_file), swap=SWAP) as plane:
+        began = time.monotonic()
+        assert (await ask(plane, "fast")).status == 200
+        print(f"cold, from the request to its answer: {time.monotonic() - began:.2f} s")
+        await load_both(plane)
+        under_way = [
+            asyncio.get_running_loop().create_task(ask(plane, "fast", "script: first_event_after=30")) for _ in range(2)
+        ]
+        await asyncio.sleep(1)
+        real.kill("alpha")
+        began = time.monotonic()
+        done, _ = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED, timeout=20)
+        print(f"its request failed after {time.monotonic() - began:.2f} s")
+        assert [task.result().status for task in done] == [502]
+        await until(lambda: states(plane)["fast@alpha"] != "ready", "its death is seen")
+        print(f"its death was seen after {time.monotonic() - began:.2f} s")
+        for task in under_way:
+            task.cancel()
+        await asyncio.wait(under_way)
+        began = time.monotonic()
+        assert (await ask(plane, "fast")).status == 200
+        print(f"the sibling answered in {time.monotonic() - began:.2f} s")
+        assert plane.run("serves", "down", "fast@beta").returncode == 0
