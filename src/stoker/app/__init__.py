@@ -2,7 +2,7 @@
 
 run                lock, sockets, log; build, open, serve until a signal, close
 take_over          replaces a running Stoker; inherited_sockets  the socket that systemd keeps
-build              the parts, from the bottom up: store_parts, access_parts, fleet_parts, quality_parts, then the rest
+build              the parts, from the bottom up: store_parts, access_parts, fleet_parts, quality_parts, event_parts
 parts              all of them, as one frozen record per room
 context            what every part may be built with; the options of the command line
 configuration      the configuration in effect, and what follows from it alone

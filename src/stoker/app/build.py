@@ -18,6 +18,7 @@ from stoker.app.clock import SystemClock
 from stoker.app.configuration import ActiveConfiguration
 from stoker.app.context import BuildContext, RunOptions
 from stoker.app.event_bus import EventBus
+from stoker.app.event_parts import build_events
 from stoker.app.fleet_parts import FleetParts, build_fleet
 from stoker.app.flow_setup import ExchangeParts, FlowSetup
 from stoker.app.observers import DecisionObserver, Observer
@@ -36,6 +37,7 @@ from stoker.fleet.watchdog.watchdog import WatchdogLoop
 from stoker.gateway.admin import Admin
 from stoker.gateway.compat.endpoints import CompatEndpoints
 from stoker.gateway.decisions import DecisionPages
+from stoker.gateway.events.topics import SwapTopic
 from stoker.gateway.flow import Flow
 from stoker.gateway.front import Endpoints, Front
 from stoker.gateway.keys import KeyPages
@@ -82,8 +84,10 @@ def build(active: ActiveConfiguration, state: StateDir, options: RunOptions) -> 
         context.settings.watchdog, view, fleet.probe, fleet.conductor, context.clock, logging.getLogger("stoker.fleet")
     )
     parts = ProgramParts(store, access, fleet, promotions, quality, gateway, watchdog)
-    front = _build_front(context, parts)
+    swaps = SwapTopic(context.clock.wall)
+    front = _build_front(context, parts, swaps)
     bus.subscribe(Observer(parts, active, options.announce).on_event)
+    bus.subscribe(swaps.on_event)
     return Program(parts, front)
 
 
@@ -150,7 +154,7 @@ def _watch_certificate(context: BuildContext, store: StoreParts) -> CertificateW
         raise ConfigError([f"front_door.tls.{error.setting}: {error}"]) from None
 
 
-def _build_front(context: BuildContext, parts: ProgramParts) -> Front:
+def _build_front(context: BuildContext, parts: ProgramParts, swaps: SwapTopic) -> Front:
     store, quality, flow = parts.store, parts.quality, parts.gateway.flow
     conversations = parts.fleet.supervisor.conversations
     sources = StatusSources(
@@ -171,14 +175,16 @@ def _build_front(context: BuildContext, parts: ProgramParts) -> Front:
     decisions = DecisionPages(store.decisions, quality.grader.grade_of)
     scratchpads = ScratchpadPages(parts.gateway.pads)
     keys = KeyPages(KeyAdmin(parts.access.store, clock.wall), flow, store.responses.forget)
+    status = StatusReport(conductor, flow, store.decisions, store.metrics, clock, sources)
     endpoints = Endpoints(
         Admin(conductor, flow, clock, decisions, reloader.reload, parts.promotions, scratchpads, keys),
-        StatusReport(conductor, flow, store.decisions, store.metrics, clock, sources),
+        status,
         ModelList(conductor),
         OllamaEndpoints(store.metrics.observe_legacy),
         UsagePages(parts.access.store, clock.wall),
         parts.gateway.responses,
         CompatEndpoints(flow, conductor, UpstreamRequests(flow), Path(context.settings.paths.logs)),
+        build_events(context, parts, status, swaps),
     )
     return Front(flow, parts.access.control, endpoints, store.metrics.observe_refusal)
 

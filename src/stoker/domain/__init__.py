@@ -15,7 +15,7 @@ tier      Tier: a serve that routing may choose, with its cost; routing: the set
 alias_choice   aliases for one of several serves; request_parameters: what a serve sets in bodies
 orchestrator   a worker, and the checks of its blocks; prediction: the models that requests will need next
 edge      a worker whose address may change; cluster: machines that run serves as jobs
-nearest   names that resemble each other; printable: text as people see it
+nearest   names that resemble each other; printable: text as people see it; merge_patch: what changed in a document
 run       Run: the result of a measurement; gate: what a serve has to prove before an alias may mean it
 conversation  which conversation a request continues; question: a question of Stoker's own to a model
 protocols Fleet, Leases, Journal, Clock: one protocol for each kind of IO

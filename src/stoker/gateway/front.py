@@ -30,6 +30,7 @@ from stoker.domain.serve import Serve
 from stoker.exchange.call import Call
 from stoker.gateway.admin import Admin
 from stoker.gateway.compat.endpoints import CompatEndpoints, refuse_unless_offered
+from stoker.gateway.events.streams import EventStreams
 from stoker.gateway.flow import Flow
 from stoker.gateway.hand_over import HandOverRequests
 from stoker.gateway.image_options import DONE, check_options
@@ -64,6 +65,7 @@ class Endpoints:
     usage: UsagePages | None = None
     responses: StoredResponses | None = None
     compat: CompatEndpoints | None = None
+    events: EventStreams | None = None
 
 
 class Front:
@@ -185,6 +187,8 @@ class Front:
                 case RouteKind.STATUS:
                     require(caller, Scope.OBSERVE)
                     self._json(call, self._endpoints.status.document())
+                case RouteKind.EVENTS if self._endpoints.events is not None:
+                    await self._endpoints.events.handle(call, caller, _query(wire))
                 case RouteKind.USAGE if self._endpoints.usage is not None:
                     self._json(call, await self._endpoints.usage.report(caller, _query(wire)))
                 case RouteKind.METRICS:

@@ -90,6 +90,21 @@ class DecisionLog:
         known = {(decision.id, decision.at) for decision in newest}
         return (newest + [decision for decision in older if (decision.id, decision.at) not in known])[:limit]
 
+    def newest(self) -> Decision | None:
+        """The last record in memory; None: there is none."""
+        return self._ring[-1] if self._ring else None
+
+    def after(self, seen: Decision | None) -> list[Decision] | None:
+        """What was recorded after `seen`, the oldest first; None: `seen` is no longer in memory. `seen` None: all that
+        is in memory. Call it from the thread that calls `record`.
+        """
+        found: list[Decision] = []
+        for decision in reversed(self._ring):
+            if decision is seen:
+                return found[::-1]
+            found.append(decision)
+        return found[::-1] if seen is None else None
+
     def statistics(self) -> DecisionStatistics:
         writer = self._writer
         dropped = self._dropped + writer.discarded

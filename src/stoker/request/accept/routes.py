@@ -23,6 +23,7 @@ class RouteKind(Enum):
     HEALTH = "healthz"
     READY = "readyz"
     STATUS = "status"
+    EVENTS = "events"
     METRICS = "metrics"
     USAGE = "usage"
     ADMIN = "admin"
@@ -60,6 +61,7 @@ _PLAIN = {
     **dict.fromkeys(HEALTH_PATHS, Route(RouteKind.HEALTH, methods=_GET)),
     "/readyz": Route(RouteKind.READY, methods=_GET),
     "/status": Route(RouteKind.STATUS, methods=_GET),
+    "/events": Route(RouteKind.EVENTS, methods=("GET",)),
     "/metrics": Route(RouteKind.METRICS, methods=_GET),
     "/v1/usage": Route(RouteKind.USAGE, methods=_GET),
     "/v1/models": Route(RouteKind.MODELS, methods=_GET),

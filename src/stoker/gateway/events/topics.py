@@ -1,0 +1,188 @@
+"""What each topic looks at. A topic is asked only while somebody reads it; between two looks it remembers the last one.
+
+No part of Stoker reports to a topic, so a request costs the same whether anybody watches or not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import deque
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from stoker.domain.decision import Decision
+from stoker.domain.events import Event, SwapEnded
+from stoker.domain.merge_patch import NoPatch, merge_patch
+from stoker.store.decisions import DecisionLog
+from stoker.store.results import Results
+
+SHOWN = 50
+"""Entries of a snapshot."""
+CLOCKS = frozenset({"uptime", "elapsed", "drain_wait", "backoff", "evict_costs", "retry_in"})
+"""Fields of /status that change by themselves. On their own they are sent once a second."""
+CLOCKS_EVERY = 1.0
+"""Seconds."""
+
+
+class Happening(NamedTuple):
+    """One event, without its id."""
+
+    kind: str
+    data: Any
+
+
+class Topic(Protocol):
+    """All methods belong to one task."""
+
+    name: str
+    every: float
+    """Seconds between two looks."""
+
+    async def poll(self) -> list[Happening] | None:
+        """What happened since the last call, or since `snapshot`. None: that is not known, so readers need a new
+        snapshot. Raises StokerError.
+        """
+
+    async def snapshot(self) -> dict[str, Any]:
+        """What the events up to the last `poll` have led to; before the first `poll`, what is now."""
+
+
+class StatusTopic:
+    """The document of /status, and what changes in it."""
+
+    name, every = "status", 0.25
+
+    def __init__(self, document: Callable[[], Mapping[str, Any]], now: Callable[[], float]) -> None:
+        self._document = document
+        self._now = now
+        self._encoded = b""
+        self._last: dict[str, Any] = {}
+        self._sent_at = 0.0
+
+    async def poll(self) -> list[Happening] | None:
+        encoded = msgspec.json.encode(self._document())
+        if encoded == self._encoded:
+            return []
+        document = msgspec.json.decode(encoded)
+        try:
+            patch = merge_patch(self._last, document)
+        except NoPatch:
+            self._keep(encoded, document)
+            return None
+        if _only_clocks(patch) and self._now() - self._sent_at < CLOCKS_EVERY:
+            return []
+        self._keep(encoded, document)
+        return [Happening("delta", {"topic": self.name, "patch": patch})]
+
+    async def snapshot(self) -> dict[str, Any]:
+        if not self._last:
+            encoded = msgspec.json.encode(self._document())
+            self._keep(encoded, msgspec.json.decode(encoded))
+        return self._last
+
+    def _keep(self, encoded: bytes, document: dict[str, Any]) -> None:
+        self._encoded, self._last, self._sent_at = encoded, document, self._now()
+
+
+def _only_clocks(patch: Mapping[str, Any]) -> bool:
+    changes = ((name, change) for name, change in patch.items() if name not in CLOCKS)
+    return all(isinstance(change, dict) and _only_clocks(change) for _, change in changes)
+
+
+class SwapTopic:
+    """The swaps that ended. It keeps the last ones, so it subscribes to the event bus."""
+
+    name, every = "swaps", 0.1
+
+    def __init__(self, wall: Callable[[], float]) -> None:
+        self._wall = wall
+        self._ended: deque[dict[str, Any]] = deque(maxlen=SHOWN)
+        self._count = 0
+        self._seen = 0
+
+    def on_event(self, event: Event) -> None:
+        if not isinstance(event, SwapEnded):
+            return
+        report = event.report
+        self._count += 1
+        self._ended.append({
+            "at": self._wall(), "swap": report.swap_id, "serve": report.serve, "slot": report.slot,
+            "victims": report.victims, "outcome": report.outcome, "phases": report.phases,
+            "start_kind": report.start_kind, "error": report.error or None, "key": report.key or None,
+        })  # fmt: skip
+
+    async def poll(self) -> list[Happening] | None:
+        new, self._seen = self._count - self._seen, self._count
+        if new > len(self._ended):
+            return None
+        return [Happening("swap", one) for one in itertools.islice(self._ended, len(self._ended) - new, None)]
+
+    async def snapshot(self) -> dict[str, Any]:
+        """The newest first."""
+        self._seen = self._count
+        return {"swaps": list(self._ended)[::-1]}
+
+
+class DecisionTopic:
+    """The records of requests, as they end."""
+
+    name, every = "decisions", 0.1
+
+    def __init__(self, log: DecisionLog) -> None:
+        self._log = log
+        self._last: Decision | None = None
+
+    async def poll(self) -> list[Happening] | None:
+        new = self._log.after(self._last)
+        if new:
+            self._last = new[-1]
+        return None if new is None else [Happening("decision", one) for one in new]
+
+    async def snapshot(self) -> dict[str, Any]:
+        """The newest first."""
+        found = self._log.recent(SHOWN)
+        self._last = self._log.newest()
+        return {"decisions": found}
+
+
+class ResultTopic:
+    """The results of benchmarks, suites, gates and canaries, as they are written, by whatever process."""
+
+    name, every = "results", 1.0
+
+    def __init__(self, state: Path) -> None:
+        self._results = Results(state)
+        self._changed_at = -1
+        self._known: set[str] = set()
+        self._entries: list[dict[str, Any]] = []
+
+    async def poll(self) -> list[Happening] | None:
+        return await asyncio.to_thread(self._look)
+
+    async def snapshot(self) -> dict[str, Any]:
+        """The newest first."""
+        if self._changed_at < 0:
+            await self.poll()
+        return {"results": self._entries[:SHOWN]}
+
+    def _look(self) -> list[Happening]:
+        changed_at = self._directory_changed_at()
+        if changed_at == self._changed_at:
+            return []
+        self._results.sync()
+        self._entries = [one._asdict() for one in self._results.select(limit=5000)]
+        new = [one for one in self._entries[::-1] if one["id"] not in self._known]
+        self._known = {one["id"] for one in self._entries}
+        self._changed_at = changed_at
+        return [Happening("result", one) for one in new]
+
+    def _directory_changed_at(self) -> int:
+        """Nanoseconds; 0: there is no result yet."""
+        try:
+            return self._results.directory.stat().st_mtime_ns
+        except OSError:
+            return 0

@@ -1,0 +1,26 @@
+"""Which topics a request asks for. Pure."""
+
+from __future__ import annotations
+
+from stoker.domain.errors import ClientError
+
+TOPICS = ("status", "swaps", "decisions", "results")
+LOGS = "logs:"
+DEFAULT = "status,swaps,decisions"
+MOST = 16
+_SHOWN = 80
+
+
+def wanted_topics(given: str) -> list[str]:
+    """The value of `?topics=`, each topic once. Raises ClientError 400 for an unknown one, or too many."""
+    names = list(dict.fromkeys(name.strip() for name in given.split(",", MOST + 1)))
+    if len(names) > MOST:
+        raise _refusal(f"topics: at most {MOST} in one request")
+    for name in names:
+        if name not in TOPICS and not (name.startswith(LOGS) and name != LOGS):
+            raise _refusal(f"there is no topic {name[:_SHOWN]!r}; the topics are {', '.join(TOPICS)} and {LOGS}SERVE")
+    return names
+
+
+def _refusal(text: str) -> ClientError:
+    return ClientError(text, code="bad_field", param="topics")
