@@ -20,6 +20,8 @@ from stoker.exchange.call import Call
 from stoker.gateway.events.ring import EventRing, frame
 from stoker.gateway.events.topics import Topic
 from stoker.gateway.events.wanted import DEFAULT, LOGS, wanted_topics
+from stoker.request.accept.wire import Wire
+from stoker.request.relay.reply import Reply
 
 log = logging.getLogger("stoker.front")
 MOST = 128
@@ -46,7 +48,8 @@ class Patience:
 
 @dataclass(slots=True, eq=False)
 class _Reader:
-    call: Call
+    wire: Wire
+    reply: Reply
     topics: tuple[str, ...]
     after: int | None
     """The number of the last event that it knows; None: it knows none that counts."""
@@ -122,8 +125,8 @@ class EventStreams:
         if self.count >= MOST:
             raise CapacityError(f"{MOST} pages and programs read events: close one", code="too_many_streams")
         known = self._ring.number_of(call.wire.headers.get(b"last-event-id", b"").decode("latin-1"))
-        reader = _Reader(call, tuple(names), known, self._loop.create_future())
-        call.wire.on_lost = reader.end
+        reader = _Reader(call.wire, call.reply, tuple(names), known, self._loop.create_future())
+        reader.wire.on_lost = reader.end
         self._joining.append(reader)
         self._start()
         try:
@@ -220,9 +223,9 @@ class EventStreams:
                 self._joining.remove(reader)
 
     def _begin(self, reader: _Reader, first: bytes) -> None:
-        reader.call.wire.close_after()  # the request may have a body, which is not read
-        reader.call.reply.commit(200, _HEADERS)
-        reader.call.wire.write(first)
+        reader.wire.close_after()  # the request may have a body, which is not read
+        reader.reply.commit(200, _HEADERS)
+        reader.wire.write(first)
         reader.heard_at = self._loop.time()
         self._readers.append(reader)
 
@@ -252,7 +255,7 @@ class EventStreams:
         now = self._loop.time()
         joined: dict[tuple[int, tuple[str, ...]], bytes | None] = {}
         for reader in self._readers:
-            wire, position = reader.call.wire, reader.after or 0
+            wire, position = reader.wire, reader.after or 0
             if wire.is_paused:
                 if now - reader.heard_at > self._patience.unread_limit:
                     reader.end(in_order=False)
