@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import resource
@@ -13,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fleet.conversations.desk import LONG
+from tests.fleet.conversations.desk import LONG, PATHS, PATIENT, payload_of
 
 from stoker.domain.dialect import Dialect
 from stoker.fleet.conversations.store import ConversationStore, SavedConversation
+from stoker.http import client
 
 pytestmark = pytest.mark.llama
 Tell = Callable[..., None]
@@ -225,11 +225,9 @@ def test_an_engine_that_does_not_answer_delays_the_stop_by_the_bound_and_leaves_
         engine.process.send_signal(signal.SIGSTOP)
         await desk.keeper.save("tiny")
         assert desk.files() == []
-        # It wakes up and writes after all; then it is killed.
+        # It wakes up and writes after all, unless it notices that nobody waits; then it is killed.
         engine.process.send_signal(signal.SIGCONT)
-        async with asyncio.timeout(10):
-            while not desk.files():
-                await asyncio.sleep(0.01)
+        await client.ask(engine.address, PATHS[Dialect.COMPLETIONS], payload_of(Dialect.COMPLETIONS, "ann"), PATIENT)
         engine.end(signal.SIGKILL)
         left = desk.files()
         await desk.start()
