@@ -3,6 +3,7 @@
 access_control  Host and Origin, then the key behind a request
 keyring         all keys, of the file and made at run time, with the settings in effect
 caller          a key at run time
+sessions        cookies that stand for a key, for the web page
 refusals        counts and logs refused requests, and slows down guesses of keys
 
 windows         the minutes, days and months in which limits count        steady_time  what they count by

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
+import time
 from collections.abc import Iterable, Mapping
 
 from stoker.access.caller import Caller
 from stoker.access.keyring import Keyring
+from stoker.access.sessions import Sessions
 from stoker.domain.access import FrontDoor
 from stoker.domain.errors import ClientError
 from stoker.domain.key import App, Key, Scope
@@ -51,12 +53,15 @@ class AccessControl:
 
     def __init__(self, front_door: FrontDoor, keyring: Keyring | None = None, apps: Iterable[App] = ()) -> None:
         self.keyring = keyring or Keyring()
+        self.sessions = Sessions(self.keyring.find_digest, time.monotonic)
         self.configure(front_door, apps)
 
     def configure(self, front_door: FrontDoor, apps: Iterable[App] = ()) -> None:
         """Apply to the next request. What keys have used, and their requests under way, go on counting."""
         self.keyring.configure(front_door.keys, apps)
         self._auth = front_door.auth
+        self.session_cookie = b"stoker_%d" % front_door.port
+        """Its name. Browsers send cookies to every port of a host, so each Stoker has a name of its own."""
         self._open = Caller(OPEN)
         self._local = Caller(LOCAL)
         self._hosts = {name.lower() for name in (*LOOPBACK, *front_door.allowed_hosts)}
@@ -102,8 +107,11 @@ class AccessControl:
                 return known
         if not self.asks_for_keys:
             return self._open
-        presented = _presented(headers)
-        found = self.keyring.find(presented) if presented else None
+        presented = presented_key(headers)
+        if presented:
+            found = self.keyring.find(presented)
+        else:
+            found = self.sessions.caller(headers, self.session_cookie) if b"cookie" in headers else None
         if found is None:
             raise BadKey(presented[:4].decode("latin-1"))
         return found
@@ -148,7 +156,7 @@ def refuse_repeated(given: Iterable[tuple[bytes, bytes]]) -> None:
             raise ClientError(text, code="repeated_header")
 
 
-def _presented(headers: Mapping[bytes, bytes]) -> bytes:
+def presented_key(headers: Mapping[bytes, bytes]) -> bytes:
     """The bearer token; without one, the value of x-api-key."""
     scheme, _, bearer = headers.get(b"authorization", b"").partition(b" ")
     key = bearer.strip() if scheme.lower() == b"bearer" else b""

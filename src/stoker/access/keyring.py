@@ -149,6 +149,18 @@ class Keyring:
     def find(self, presented: bytes) -> Caller | None:
         """The caller with this key; None: nobody has it. Raises ClientError 401: it is disabled or has expired."""
         digest = self.digest(presented)
+        found = self.find_digest(digest)
+        if found is not None and self._may_be_remembered(digest):
+            self.bearers[b"Bearer " + presented] = found
+        return found
+
+    def _may_be_remembered(self, digest: bytes) -> bool:
+        """Whether only a change of keys can refuse it: it does not expire."""
+        key = self._by_digest[digest].runtime_key
+        return key is None or (key.expires_at is None and digest.hex() != key.previous_digest)
+
+    def find_digest(self, digest: bytes) -> Caller | None:
+        """As `find`, for the key with this hash."""
         entry = self._by_digest.get(digest)
         if entry is None:
             return None
@@ -160,8 +172,6 @@ class Keyring:
             is_previous = key.previous_digest and digest.hex() == key.previous_digest
             if (key.expires_at is not None and now >= key.expires_at) or (is_previous and now >= key.previous_until):
                 raise ClientError("this API key has expired", code="key_expired", status=401)
-        if key is None or (key.expires_at is None and not is_previous):
-            self.bearers[b"Bearer " + presented] = entry.caller
         return entry.caller
 
     def digest(self, key: bytes) -> bytes:

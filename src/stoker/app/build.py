@@ -49,6 +49,7 @@ from stoker.gateway.scratchpads import ScratchpadPages
 from stoker.gateway.status import StatusReport, StatusSources
 from stoker.gateway.upstream import UpstreamRequests
 from stoker.gateway.usage import UsagePages
+from stoker.gateway.web.page import WebPage
 from stoker.orchestrate.memory.pads import Scratchpads
 from stoker.orchestrate.orchestrators import OrchestratorContext
 from stoker.quality.promotion.promotions import Promotions
@@ -185,6 +186,7 @@ def _build_front(context: BuildContext, parts: ProgramParts, swaps: SwapTopic) -
         parts.gateway.responses,
         CompatEndpoints(flow, conductor, UpstreamRequests(flow), Path(context.settings.paths.logs)),
         build_events(context, parts, status, swaps),
+        WebPage(parts.access.control, lambda: flow.settings.front_door.tls is not None),
     )
     return Front(flow, parts.access.control, endpoints, store.metrics.observe_refusal)
 

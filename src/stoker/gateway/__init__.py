@@ -12,6 +12,7 @@ status  /status and /metrics                            models     entries of /v
 response_turns  requests that refer to stored responses, or are stored       responses  pages of what is stored
 image_options  POST /sdapi/v1/options
 events  GET /events: what happens, live
+web     the web page at /ui/
 ollama  the read-only endpoints of Ollama               log_file   Stoker's own log
 hand_over  gives sockets and connections to the process that replaces this one; socket_channel  how they travel
 server  sockets, event loop, signals                      scratchpads  GET /admin/orchestrator/REQUEST

@@ -41,6 +41,7 @@ from stoker.gateway.responses import StoredResponses, owner_of
 from stoker.gateway.status import StatusReport
 from stoker.gateway.upstream import UpstreamRequests
 from stoker.gateway.usage import UsagePages
+from stoker.gateway.web.page import WebPage, redirect
 from stoker.request.accept.body import read_body
 from stoker.request.accept.idle_connections import IdleConnections
 from stoker.request.accept.read_turns import ReadTurns
@@ -66,6 +67,7 @@ class Endpoints:
     responses: StoredResponses | None = None
     compat: CompatEndpoints | None = None
     events: EventStreams | None = None
+    page: WebPage | None = None
 
 
 class Front:
@@ -92,6 +94,8 @@ class Front:
         self.realtime = RealtimeSessions(flow)
         self._endpoints = endpoints
         self._refusals = Refusals(on_refused, self._loop.time)
+        page = () if endpoints.page is None else endpoints.page.paths
+        self._public = {**PUBLIC, **dict.fromkeys(page, self.routes.match("GET", "/ui"))}
 
     def handle(self, wire: Wire) -> Coroutine[Any, Any, None] | None:
         """Answer now, or return the coroutine that will. Raises nothing."""
@@ -103,8 +107,8 @@ class Front:
             pages = self.door.pages
             if pages.has_allowed_origins and not wire.is_local:
                 call.reply.headers.update(pages.reply_headers(wire.headers))
-            if wire.path in PUBLIC and wire.method in ("GET", "HEAD"):  # 2
-                self._simple(call, PUBLIC[wire.path])
+            if wire.path in self._public and wire.method in ("GET", "HEAD"):  # 2
+                self._simple(call, self._public[wire.path])
                 return None
             if wire.method == "OPTIONS" and not wire.is_local and self._cors_preflight(call):
                 return None
@@ -189,6 +193,11 @@ class Front:
                     self._json(call, self._endpoints.status.document())
                 case RouteKind.EVENTS if self._endpoints.events is not None:
                     await self._endpoints.events.handle(call, caller, _query(wire))
+                case RouteKind.SESSION if self._endpoints.page is not None:
+                    body = await read_body(wire, 1 << 20)
+                    _require_json(wire)
+                    session = self._endpoints.page.session(wire, caller, body)
+                    call.reply.send_whole(200, [*JSON, *session.headers], msgspec.json.encode(session.document))
                 case RouteKind.USAGE if self._endpoints.usage is not None:
                     self._json(call, await self._endpoints.usage.report(caller, _query(wire)))
                 case RouteKind.METRICS:
@@ -234,7 +243,11 @@ class Front:
 
     def _simple(self, call: Call, route: Route) -> None:
         draining = self.flow.is_draining
-        if route.kind is RouteKind.ROOT:
+        if route.kind is RouteKind.PAGE and self._endpoints.page is not None:
+            self._whole(call, *self._endpoints.page.file(call.wire))
+        elif route.kind is RouteKind.ROOT and self._endpoints.page is not None and _is_browser(call.wire):
+            self._whole(call, *redirect())
+        elif route.kind is RouteKind.ROOT:
             self._json(call, {"name": "stoker", "models": "/v1/models", "status": "/status"})
         elif route.kind is RouteKind.READY and draining:
             self._whole(call, 503, JSON, b'{"status":"draining"}')
@@ -303,6 +316,10 @@ class Front:
         if _has_body(call.wire):  # the body of a GET is never read: it must not be parsed as the next request
             call.wire.close_after()
         call.reply.send_whole(status, kind, body)
+
+
+def _is_browser(wire: Wire) -> bool:
+    return b"text/html" in wire.headers.get(b"accept", b"")
 
 
 def _has_body(wire: Wire) -> bool:

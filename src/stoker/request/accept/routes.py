@@ -34,6 +34,10 @@ class RouteKind(Enum):
     REALTIME = "realtime"
     IMAGE_OPTIONS = "image options"
     ROOT = "root"
+    PAGE = "page"
+    """A file of the web page."""
+    SESSION = "session"
+    """Signing in to the web page."""
 
 
 class Route(NamedTuple):
@@ -66,6 +70,8 @@ _PLAIN = {
     "/v1/usage": Route(RouteKind.USAGE, methods=_GET),
     "/v1/models": Route(RouteKind.MODELS, methods=_GET),
     "/": Route(RouteKind.ROOT, methods=_GET),
+    "/ui": Route(RouteKind.PAGE, methods=_GET),
+    "/ui/session": Route(RouteKind.SESSION, methods=(*_GET, "POST", "DELETE"), has_side_effects=True),
     "/v1/conversations": Route(RouteKind.CONVERSATIONS, has_side_effects=True),
     "/api/tags": Route(RouteKind.OLLAMA, rest="/api/tags", methods=_GET),
     "/api/ps": Route(RouteKind.OLLAMA, rest="/api/ps", methods=_GET),
@@ -96,6 +102,7 @@ _TREES = {
     "/admin/": Route(RouteKind.ADMIN, has_side_effects=True),
     "/api/models/unload/": Route(RouteKind.COMPAT, methods=("POST",), has_side_effects=True),
     "/logs/stream/": Route(RouteKind.COMPAT, methods=_GET),
+    "/ui/": _PLAIN["/ui"],
     "/v1/models/": _PLAIN["/v1/models"],
     "/v1/responses/": Route(RouteKind.RESPONSES, has_side_effects=True),
     "/v1/conversations/": _PLAIN["/v1/conversations"],

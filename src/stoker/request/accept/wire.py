@@ -262,7 +262,7 @@ class Wire:
             parts += (name, b": ", value, b"\r\n")
         for name, value in headers:
             parts += (name, b": ", value, b"\r\n")
-        if status == 204:
+        if status in (204, 304):
             pass  # it has neither a body nor a content-length (RFC 9110, 8.6)
         elif length is not None:
             parts.append(b"content-length: %d\r\n" % length)

@@ -1,0 +1,45 @@
+// Requests to Stoker. Every one carries the header that a session's cookie counts with.
+
+/** Where the API is: the page's folder is `ui/` below it, whatever prefix a proxy puts in front. */
+export const base = new URL("../", document.baseURI);
+
+/** An answer that is no success, or no answer at all (status 0). */
+export class Refused extends Error {
+  constructor(status, code, message) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+export function send(path, { method = "GET", body, key, signal } = {}) {
+  const headers = { "x-stoker-page": "1" };
+  if (method !== "GET") headers["content-type"] = "application/json";
+  if (key) headers.authorization = `Bearer ${key}`;
+  const text = method === "GET" ? undefined : JSON.stringify(body ?? {});
+  return fetch(new URL(path, base), { method, headers, body: text, signal, cache: "no-store" });
+}
+
+/** The answer's JSON. Throws Refused. */
+export async function ask(path, options) {
+  let reply;
+  try {
+    reply = await send(path, options);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Refused(0, "no_answer", "Stoker does not answer. Is it still running? `stoker up` starts it.");
+  }
+  if (!reply.ok) throw await refusal(reply);
+  return reply.json();
+}
+
+export async function refusal(reply) {
+  let found;
+  try {
+    found = (await reply.json()).error;
+  } catch {
+    found = null;
+  }
+  const text = typeof found === "string" ? found : found?.message;
+  return new Refused(reply.status, found?.code ?? "", text ?? `the answer was ${reply.status} ${reply.statusText}`);
+}

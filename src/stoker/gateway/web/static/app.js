@@ -1,0 +1,110 @@
+// The frame around the pages: sign-in, navigation, the connection's state.
+import { effect, html, render, signal, useEffect, useRef } from "./kit.js";
+import { link, start as follow, status } from "./live.js";
+import { look, mayLook, signOut, who } from "./session.js";
+import { Problem } from "./parts.js";
+import { SignIn } from "./sign_in.js";
+import { Overview } from "./overview.js";
+import { Serves } from "./serves.js";
+
+const PAGES = [
+  { path: "", title: "Overview", show: Overview },
+  { path: "serves", title: "Serves", show: Serves },
+];
+
+const place = signal(read());
+const broken = signal(null);
+
+/** `#/serves/NAME` → `{ path: "serves", rest: "NAME" }` */
+function read() {
+  const [path = "", ...rest] = location.hash.replace(/^#\/?/, "").split("/");
+  return { path, rest: rest.map(decoded).join("/") };
+}
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+const STATES = { connecting: "connecting", live: "live", lost: "no connection" };
+
+function Link() {
+  return html`<p class=${`link ${link.value}`} role="status">${STATES[link.value]}</p>`;
+}
+
+function Frame() {
+  const { path, rest } = place.value;
+  const page = PAGES.find((one) => one.path === path) ?? PAGES[0];
+  const main = useRef(null);
+  const isFirst = useRef(true);
+  useEffect(() => {
+    document.title = `${rest || page.title} · Stoker`;
+    if (!isFirst.current) main.current?.focus();
+    isFirst.current = false;
+  }, [page.path, rest]);
+  return html`
+    <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); main.current.focus(); }}>To the content</a>
+    <header class="top">
+      <a class="mark" href="#/"><img src="icon.svg" alt="" width="24" height="24" />Stoker</a>
+      <nav aria-label="Pages">
+        ${PAGES.map((one) => html`<a href=${`#/${one.path}`} aria-current=${one === page ? "page" : null}>${one.title}</a>`)}
+      </nav>
+      <div class="side">
+        <${Link} />
+        ${who.value?.asks_for_keys && html`<button class="quiet" onClick=${leave}>Sign out ${who.value.key}</button>`}
+      </div>
+    </header>
+    <main id="main" tabindex="-1" ref=${main}>
+      ${link.value === "lost" && html`<${Lost} />`}
+      ${status.value?.draining && html`<p class="note warn">Stoker is draining: it takes no new requests. <code>stoker undrain</code> ends that.</p>`}
+      ${status.value ? html`<${page.show} rest=${rest} />` : html`<p class="dim">Waiting for the first answer …</p>`}
+    </main>`;
+}
+
+function Lost() {
+  return html`<p class="note warn" role="alert">
+    <strong>Stoker does not answer.</strong> What you see may be old. It is tried again by itself;
+    if Stoker has ended, <code>stoker up</code> starts it.</p>`;
+}
+
+function leave() {
+  signOut().catch((error) => { broken.value = error; });
+}
+
+function App() {
+  if (broken.value) return html`<main class="alone"><${Problem} error=${broken.value} /></main>`;
+  if (!who.value) return html`<p class="boot">Stoker</p>`;
+  if (who.value.needed) return html`<${SignIn} />`;
+  if (!mayLook.value) {
+    return html`<main class="alone"><h1>Not with this key</h1>
+      <p>Key “${who.value.key}” has scope ${who.value.scope}. This page needs <code>observe</code> to look and
+      <code>admin</code> to act.</p></main>`;
+  }
+  return html`<${Frame} />`;
+}
+
+addEventListener("hashchange", () => { place.value = read(); });
+
+let isFollowing = false;
+effect(() => {
+  if (mayLook.value && !isFollowing) {
+    isFollowing = true;
+    follow();
+  }
+});
+
+async function begin() {
+  try {
+    await look();
+    broken.value = null;
+  } catch (error) {
+    broken.value = error;
+    setTimeout(begin, 2000);
+  }
+}
+
+render(html`<${App} />`, document.getElementById("app"));
+begin();

@@ -1,0 +1,109 @@
+// What is loaded, what waits, and for what.
+import { computed, html, signal, useEffect } from "./kit.js";
+import { bytes, clock, list, number, seconds } from "./format.js";
+import { Lane } from "./lane.js";
+import { decisions, now, serves, status, watchDecisions } from "./live.js";
+import { slotsOf } from "./plan.js";
+
+const SPANS = [[5, "5 min"], [15, "15 min"], [60, "1 h"]];
+const minutes = signal(15);
+
+const recent = computed(() => {
+  const from = now.value - 300;
+  const found = [];
+  for (const one of decisions.value) {
+    if (one.at < from - 600) break;
+    const ended = one.at + (one.latency ?? 0);
+    if (ended >= from) found.push({ ...one, ended });
+  }
+  return found;
+});
+const FAILED = ["upstream_failed", "cut", "stalled", "bug"];
+
+export function Overview() {
+  useEffect(watchDecisions, []);
+  const slots = status.value.slots;
+  const loose = serves.value.filter((one) => one.slot == null);
+  return html`
+    <div class="head"><h1>Overview</h1>
+      <div class="choice" role="group" aria-label="Time shown">
+        ${SPANS.map(([span, word]) => html`<button aria-pressed=${minutes.value === span} onClick=${() => { minutes.value = span; }}>${word}</button>`)}
+      </div>
+    </div>
+    <${Figures} />
+    ${slots.map((slot) => html`<${Slot} key=${slot.name} slot=${slot} />`)}
+    ${loose.length > 0 && html`<${Loose} found=${loose} />`}
+    <${Happened} />`;
+}
+
+function Figures() {
+  const inFlight = status.value.frontdoor.in_flight;
+  const waiting = serves.value.reduce((sum, one) => sum + one.queued, 0);
+  const loaded = serves.value.filter((one) => ["ready", "draining", "held"].includes(one.state)).length;
+  const minute = recent.value.filter((one) => one.ended >= now.value - 60);
+  const tokens = minute.reduce((sum, one) => sum + (one.output_tokens ?? 0), 0) / 60;
+  const failed = recent.value.filter((one) => FAILED.includes(one.outcome)).length;
+  const figures = [
+    ["In flight", inFlight], ["Waiting", waiting], ["Loaded", html`${loaded}<span class="dim"> of ${serves.value.length}</span>`],
+    ["Tokens/s", tokens < 10 ? tokens.toFixed(1) : number(Math.round(tokens)), "in a minute"],
+    ["Failed", failed, "in five minutes"],
+  ];
+  return html`<dl class="figures">${figures.map(([name, value, when]) => html`
+    <div class=${name === "Failed" && failed ? "bad" : ""}><dt>${name}${when && html`<span class="dim"> ${when}</span>`}</dt><dd>${value}</dd></div>`)}</dl>`;
+}
+
+function Slot({ slot }) {
+  const members = serves.value.filter((one) => slotsOf(one).includes(slot.name));
+  return html`
+    <section class="slot" aria-label=${`Slot ${slot.name}`}>
+      <div class="slot-head"><h2>${slot.name}</h2>
+        ${slot.devices.length > 0 && html`<span class="dim">${slot.devices.join(", ")}</span>`}
+        <${Memory} slot=${slot} /></div>
+      ${slot.swap && html`<${Swap} swap=${slot.swap} />`}
+      <${Lane} slot=${slot} members=${members} minutes=${minutes.value} />
+    </section>`;
+}
+
+function Memory({ slot }) {
+  if (slot.memory_used == null && slot.memory == null) return null;
+  const used = slot.memory_used == null ? "unknown" : bytes(slot.memory_used);
+  if (slot.memory == null) return html`<span class="memory dim">${used} in use</span>`;
+  return html`<span class="memory"><meter min="0" max=${slot.memory} value=${slot.memory_used ?? 0} aria-label=${`Memory of ${slot.name}`} /> ${used}<span class="dim"> of ${bytes(slot.memory)}</span></span>`;
+}
+
+/** What a swap does now. */
+function headline({ phase, target, stopping }) {
+  switch (phase) {
+    case "draining": return `Making room${target ? ` for ${target}` : ""}`;
+    case "checking": return `Checking ${target}`;
+    case "restoring": return `Bringing ${target} back`;
+    case "stopping": return `Stopping ${stopping.join(", ")}`;
+    default: return `Loading ${target}`;
+  }
+}
+
+function Swap({ swap }) {
+  const isLoading = ["starting", "restoring"].includes(swap.phase);
+  const words = [];
+  if (swap.phase === "draining" && swap.stopping.length) {
+    words.push(`${list(swap.stopping)} ${swap.stopping.length === 1 ? "ends its" : "end their"} requests, at most ${seconds(swap.drain_wait)} more`);
+  }
+  if (isLoading) words.push(`${seconds(swap.elapsed)}${swap.expected ? ` of usually ${seconds(swap.expected)}` : ""}`);
+  return html`<div class="swap">
+    <p><strong>${headline(swap)}</strong>${words.length > 0 && html`<span class="dim"> · ${words.join(" · ")}</span>`}</p>
+    ${isLoading && swap.expected > 0 && html`<progress max="1" value=${Math.min(1, swap.elapsed / swap.expected)} aria-label=${headline(swap)} />`}</div>`;
+}
+
+function Loose({ found }) {
+  const none = { name: "those without a slot", resident: [], swap: null };
+  return html`<section class="slot" aria-label="Serves without a slot"><div class="slot-head"><h2>Without a slot</h2></div>
+    <${Lane} slot=${none} members=${found} minutes=${minutes.value} /></section>`;
+}
+
+function Happened() {
+  const events = status.value.events.slice(0, 12);
+  if (!events.length) return null;
+  return html`<section class="happened"><h2>What happened</h2><ol>${events.map((one) => html`
+    <li class=${one.kind === "failed" ? "bad" : ""} key=${`${one.at} ${one.serve}`}><time class="dim" datetime=${new Date(one.at * 1000).toISOString()}>${clock(one.at)}</time>
+      <span><a href=${`#/serves/${encodeURIComponent(one.serve)}`}>${one.serve}</a> ${one.kind}</span> <span class="what">${one.text}</span></li>`)}</ol></section>`;
+}

@@ -1,0 +1,77 @@
+// What an action would do, in steps, from what /status says. Pure.
+import { bytes, list, seconds } from "./format.js";
+
+/** The slots of a serve: it may take several at the same time. */
+export function slotsOf(serve) {
+  return serve.slot == null ? [] : serve.slot.split("+");
+}
+
+/** Steps of making `name` resident. */
+export function loadPlan(status, name) {
+  const serve = status.serves.find((one) => one.name === name);
+  if (serve.state === "ready") return ["Nothing: it is already ready."];
+  const victims = inTheWay(status, serve);
+  const steps = [];
+  const needed = serve.memory ?? null;
+  const looked = ["its command", ...(serve.model ? ["its weights"] : []), needed ? `memory for ${bytes(needed)}` : "memory"];
+  const before = victims.length ? `, before ${list(victims.map((one) => one.name))} is stopped` : "";
+  steps.push(`Check whether it can start${before}: ${list(looked)}.`);
+  for (const victim of victims) steps.push(leaving(victim));
+  const usual = serve.swap_seconds_assumed ? "how long that takes is not measured yet" : `it took ${seconds(serve.swap_seconds)} before`;
+  steps.push(`Start ${name} and wait until it proves itself (${usual}).`);
+  if (victims.length) steps.push(`If it does not become ready: start ${list(victims.map((one) => one.name))} again.`);
+  return steps;
+}
+
+/** Steps of stopping `name`. */
+export function unloadPlan(status, name) {
+  const serve = status.serves.find((one) => one.name === name);
+  if (["stopped", "backoff", "parked"].includes(serve.state)) return ["Nothing: it is already stopped."];
+  const waiting = serve.queued ? ` ${serve.queued} waiting will load it again.` : "";
+  return [leaving(serve) + waiting, "A request for it loads it again."];
+}
+
+export function drainPlan(status, name) {
+  const serve = status.serves.find((one) => one.name === name);
+  return [
+    `Admit no new request to ${name}; ${working(serve)}.`,
+    "It stays loaded until somebody admits requests again.",
+  ];
+}
+
+export function undrainPlan(status, name) {
+  return [`Admit requests to ${name} again.`];
+}
+
+function working(serve) {
+  if (!serve.in_flight) return "none is in flight";
+  return serve.in_flight === 1 ? "the one in flight ends as usual" : `the ${serve.in_flight} in flight end as usual`;
+}
+
+function leaving(serve) {
+  const flight = serve.in_flight ? `${serve.in_flight} in flight, at most its slot's drain_timeout` : "nothing in flight";
+  return `Drain ${serve.name} (${flight}), then stop it.`;
+}
+
+/** Who would have to go, in every slot that the serve takes. */
+function inTheWay(status, serve) {
+  const slots = status.slots.filter((slot) => slotsOf(serve).includes(slot.name));
+  return [...new Set(slots.flatMap((slot) => inTheWayIn(status, slot, serve)))];
+}
+
+/** In a slot with a memory budget: these or as few of them as the budget asks for. */
+function inTheWayIn(status, slot, serve) {
+  let residents = status.serves.filter((one) => slot.resident.includes(one.name) && one.name !== serve.name);
+  let outside = [];
+  if (slot.together.length) {
+    const groups = slot.together.filter((group) => group.includes(serve.name));
+    const cost = (one) => slot.evict_costs[one.name] ?? one.swap_seconds ?? 0;
+    const sum = (found) => found.reduce((total, one) => total + cost(one), 0);
+    const choices = (groups.length ? groups : [[]]).map((group) => residents.filter((one) => !group.includes(one.name)));
+    outside = choices.reduce((best, one) => (sum(one) < sum(best) ? one : best));
+    residents = residents.filter((one) => !outside.includes(one));
+  }
+  if (slot.memory == null) return slot.together.length ? outside : residents;
+  const free = slot.memory - residents.reduce((total, one) => total + (one.memory ?? 0), 0);
+  return (serve.memory ?? 0) <= free ? outside : [...outside, ...residents];
+}

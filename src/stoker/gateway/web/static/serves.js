@@ -1,0 +1,101 @@
+// All serves, and one of them in full.
+import { html, useState } from "./kit.js";
+import { bytes, number, seconds } from "./format.js";
+import { serves, status } from "./live.js";
+import { Ago, Facts, Places, State } from "./parts.js";
+import { Actions } from "./actions.js";
+
+export function Serves({ rest }) {
+  if (!rest) return html`<${Table} />`;
+  const serve = serves.value.find((one) => one.name === rest);
+  return serve ? html`<${One} key=${rest} serve=${serve} />` : html`<h1>No serve “${rest}”</h1>
+    <p>It is not in the configuration that runs. <a href="#/serves">All serves</a></p>`;
+}
+
+function Table() {
+  const [text, setText] = useState("");
+  const found = serves.value.filter((one) => [one.name, one.model, ...one.aliases].some((word) => word.toLowerCase().includes(text.toLowerCase())));
+  return html`
+    <div class="head"><h1>Serves</h1>
+      ${serves.value.length > 8 && html`<input type="search" aria-label="Find a serve" placeholder="Find" value=${text} onInput=${(event) => setText(event.target.value)} />`}
+    </div>
+    <div class="scroll" tabindex="0" role="region" aria-label="Serves">
+      <table class="serves">
+        <thead><tr><th scope="col">Serve</th><th scope="col">State</th><th scope="col">Slot</th><th scope="col">In flight</th>
+          <th scope="col" class="num">Waiting</th><th scope="col" class="num">Memory</th><th scope="col" class="num">Tokens/s</th><th scope="col">Proved</th></tr></thead>
+        <tbody>${found.map((one) => html`<tr key=${one.name}>
+          <th scope="row"><a href=${`#/serves/${encodeURIComponent(one.name)}`}>${one.name}</a></th>
+          <td><${State} of=${one.state} /></td><td>${one.slot ?? "–"}</td><td><${Places} serve=${one} /></td>
+          <td class="num">${one.queued || html`<span class="dim">0</span>`}</td><td class="num">${bytes(one.measured ?? one.memory)}</td>
+          <td class="num">${one.totals.tokens_per_second == null ? "–" : one.totals.tokens_per_second.toFixed(1)}</td>
+          <td>${one.watchdog.verified_at == null ? html`<span class="dim">–</span>` : html`<${Ago} at=${one.watchdog.verified_at} />`}</td></tr>`)}</tbody>
+      </table>
+    </div>
+    ${found.length === 0 && html`<p class="dim">${serves.value.length ? `No name contains “${text}”.` : "No serve is configured: add a [[serve]] to stoker.toml, then `stoker reload`."}</p>`}`;
+}
+
+function One({ serve }) {
+  const rows = [
+    ["Model", serve.model || html`<span class="dim">not named</span>`],
+    serve.aliases.length && ["Also answers to", serve.aliases.join(", ")],
+    ["Engine", `${serve.engine}${serve.driver === "process" ? "" : `, ${serve.driver}`}`],
+    ["Slot", serve.slot ?? "none"],
+    ["Places", html`<${Places} serve=${serve} />`],
+    ["Waiting", number(serve.queued)],
+    ["Memory", memoryOf(serve)],
+    ["Context", contextOf(serve)],
+    ["In memory", serve.temperature ?? "on its way"],
+    serve.uptime != null && ["Loaded for", seconds(serve.uptime)],
+    ["A load takes", serve.swap_seconds_assumed ? "not measured yet" : seconds(serve.swap_seconds)],
+    ["Dialects", serve.dialects.join(", ")],
+    serve.fallback && ["Fallback", serve.fallback],
+    serve.status !== "production" && ["Status", serve.status],
+    serve.pid != null && ["Process", `${serve.pid}${serve.port ? `, port ${serve.port}` : ""}`],
+    ["Answered", `${number(serve.totals.requests)} requests, ${number(serve.totals.output_tokens)} tokens${serve.totals.tokens_per_second ? `, ${serve.totals.tokens_per_second.toFixed(1)} tokens/s` : ""}`],
+  ];
+  return html`
+    <p class="crumb"><a href="#/serves">Serves</a></p>
+    <div class="head"><h1>${serve.name}</h1><${State} of=${serve.state} /></div>
+    <${Actions} serve=${serve} status=${status.value} />
+    ${serve.parked && html`<p class="note bad"><strong>Parked.</strong> ${serve.parked} It is not started again before somebody loads it.</p>`}
+    ${!serve.parked && serve.last_error && html`<p class="note bad"><strong>The last failure.</strong> ${serve.last_error}</p>`}
+    ${serve.backoff != null && html`<p class="note warn">The next try is possible in ${seconds(serve.backoff)}.</p>`}
+    ${serve.context_problem && html`<p class="note warn">${serve.context_problem}</p>`}
+    <div class="columns"><section><h2>Now</h2><${Facts} rows=${rows} /></section>
+      <div><${Start} serve=${serve} /><${Proof} serve=${serve} /></div></div>`;
+}
+
+function memoryOf(serve) {
+  if (serve.measured != null) return `${bytes(serve.measured)}, ${serve.measured_by ?? "measured"}`;
+  return serve.memory == null ? "unknown until it runs" : `${bytes(serve.memory)}, as configured`;
+}
+
+function contextOf(serve) {
+  const size = serve.context ?? serve.facts.n_ctx;
+  return size == null ? "unknown until it runs" : `${number(size)} tokens${serve.auto_context ? ", chosen by Stoker" : ""}`;
+}
+
+const PHASES = [["spawn_s", "process started"], ["health_s", "healthy"], ["ready_s", "proved, takes requests"]];
+
+function Start({ serve }) {
+  const marks = PHASES.map(([field, word]) => [word, serve.facts[field]]).filter(([, value]) => value != null);
+  if (!marks.length) return null;
+  const whole = marks.at(-1)[1] || 1;
+  return html`<section><h2>Last start</h2><table class="phases"><caption class="hidden">Seconds from the start</caption>
+    <tbody>${marks.map(([word, value]) => html`<tr><th scope="row">${word}</th><td class="num">${seconds(value)}</td>
+      <td class="meter" aria-hidden="true"><i style=${{ width: `${Math.max(1, (value / whole) * 100)}%` }} /></td></tr>`)}</tbody></table></section>`;
+}
+
+const ASSERTIONS = {
+  answers: "Answers", exact_id: "Exact id", devices: "Devices", dependencies: "Dependencies", profile: "Settings",
+  context: "Context", progress: "Progress",
+};
+
+function Proof({ serve }) {
+  const { health, verified_at: at, findings, restarts } = serve.watchdog;
+  if (!findings.length) return html`<section><h2>Proof</h2><p class="dim">It is looked at while it is loaded.</p></section>`;
+  return html`<section><h2>Proof</h2>
+    <p><strong>${health}</strong>, <${Ago} at=${at} />${restarts ? ` · restarted ${restarts} times by the watchdog` : ""}</p>
+    <ul class="checks">${findings.map((one) => html`<li class=${one.ok === false ? "bad" : ""}><span class="sign" aria-hidden="true">${one.ok === false ? "✕" : one.ok ? "✓" : "–"}</span>
+      <span><b>${ASSERTIONS[one.assertion] ?? one.assertion}</b><span class="hidden"> ${one.ok === false ? "failed" : one.ok ? "holds" : "unknown"}</span> <span class="dim">${one.detail}</span></span></li>`)}</ul></section>`;
+}

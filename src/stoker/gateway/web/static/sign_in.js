@@ -1,0 +1,31 @@
+import { html, useState } from "./kit.js";
+import { Problem } from "./parts.js";
+import { signIn } from "./session.js";
+
+export function SignIn() {
+  const [error, setError] = useState(null);
+  const [isBusy, setBusy] = useState(false);
+  const submit = async (event) => {
+    event.preventDefault();
+    setBusy(true);
+    try {
+      await signIn(new FormData(event.target).get("key").trim());
+    } catch (problem) {
+      setError(problem);
+      setBusy(false);
+    }
+  };
+  return html`
+    <main class="alone">
+      <h1>Stoker</h1>
+      <form onSubmit=${submit}>
+        <label for="key">Key</label>
+        <input id="key" name="key" type="password" autocomplete="current-password" required autofocus
+          aria-describedby="key-hint" />
+        <p id="key-hint" class="dim">With scope <code>observe</code> to look, <code>admin</code> to act.
+          <code>stoker keys create NAME</code> makes one. It is not kept in the browser.</p>
+        ${error && html`<${Problem} error=${error} />`}
+        <button disabled=${isBusy}>Sign in</button>
+      </form>
+    </main>`;
+}

@@ -1,0 +1,171 @@
+"""The web page in a real browser: what it shows, what it lets people do, and what it keeps out."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Route, expect
+from tests.scenarios.plane import Plane, running, serve
+from tests.scenarios.web_page import LOOKS, browsing, faults, needs_browser, opened
+
+from stoker.testing.script.script import Script
+
+pytestmark = needs_browser
+
+MARKUP = '<img src="x" onerror="document.title=1"><script>document.title=2</script>'
+LOOK_KEY, ACT_KEY = "key-that-may-only-look", "key-that-may-act-too"
+APP_KEY = "key-of-an-application"
+KEYS = """
+keys = [{ name = "looker", value = "env:LOOK", scope = "observe" },
+  { name = "boss", value = "env:ACT", scope = "admin" }, { name = "app", value = "env:APP" }]
+"""
+PAGES = ["", "serves", "serves/a"]
+TITLES = {"": "Overview", "serves": "Serves", "serves/a": "a"}
+
+
+def serves() -> list[str]:
+    return [
+        serve("a", model="Qwen/Qwen3-8B"),
+        serve("b"),
+        serve("bad", Script(exit_code=3, last_words=f"no {MARKUP} here"), model=MARKUP),
+    ]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with browsing() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[Plane]:
+    with running(*serves()) as found:
+        assert found.admin("switch", serve="a")[0] == 200
+        yield found
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Plane]:
+    with running(*serves(), front_door=KEYS, environment={"LOOK": LOOK_KEY, "ACT": ACT_KEY, "APP": APP_KEY}) as found:
+        yield found
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_every_page_is_accessible_fits_and_says_nothing_on_the_console(
+    browser: Browser, plane: Plane, look: str
+) -> None:
+    with opened(browser, plane, look=look, bypass_csp=True) as page:
+        for route in PAGES:
+            page.goto(f"http://127.0.0.1:{plane.port}/ui/#/{route}")
+            expect(page.get_by_role("heading", level=1)).to_have_text(TITLES[route])
+            assert faults(page) == [], route
+            assert page.evaluate("document.documentElement.scrollWidth") <= page.evaluate("innerWidth"), route
+
+
+def test_a_model_is_loaded_and_unloaded_with_the_keyboard_alone(browser: Browser, plane: Plane) -> None:
+    with opened(browser, plane, "serves") as page:
+        page.get_by_role("link", name="b", exact=True).focus()
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("main")).to_be_focused()
+        page.get_by_role("button", name="Load").wait_for()
+        for _ in range(2):  # the way back to all serves, then the button
+            page.keyboard.press("Tab")
+        expect(page.get_by_role("button", name="Load")).to_be_focused()
+        page.keyboard.press("Enter")
+        dialog = page.get_by_role("dialog")
+        expect(dialog.get_by_role("listitem").nth(1)).to_contain_text("Drain a")
+        page.keyboard.press("Enter")
+        expect(dialog).to_contain_text("b is ready")
+        page.keyboard.press("Escape")
+        expect(dialog).to_have_count(0)
+        expect(page.locator(".head .state")).to_contain_text("ready")
+        assert plane.serve("b")["state"] == "ready"
+        assert plane.serve("a")["state"] == "stopped"
+    assert plane.admin("switch", serve="a")[0] == 200
+
+
+def test_what_happens_is_shown_without_loading_the_page_again(browser: Browser, plane: Plane) -> None:
+    with opened(browser, plane, "serves") as page:
+        row = page.get_by_role("row").filter(has=page.get_by_role("link", name="b", exact=True))
+        expect(row).to_contain_text("not loaded")
+        assert plane.admin("switch", serve="b")[0] == 200
+        expect(row).to_contain_text("ready")
+        assert plane.admin("switch", serve="a")[0] == 200
+        expect(row).to_contain_text("not loaded")
+
+
+def test_markup_in_names_and_last_words_stays_text(browser: Browser, plane: Plane) -> None:
+    assert plane.admin("switch", serve="bad")[0] >= 400
+    with opened(browser, plane, "serves/bad") as page:
+        expect(page.locator(".note.bad")).to_contain_text("<img src=")
+        expect(page.locator(".facts")).to_contain_text(MARKUP)
+        page.get_by_role("link", name="Overview").click()
+        expect(page.locator(".happened")).to_contain_text("<img src=")
+        assert page.locator("main img, main script").count() == 0
+        assert page.title() == "Overview · Stoker"
+
+
+def test_injected_code_does_not_run(browser: Browser, plane: Plane) -> None:
+    def inject(route: Route) -> None:
+        reply = route.fetch()
+        code = "<script>window.ran = 1</script><b onclick='window.ran = 2' id=bait>bait</b>"
+        route.fulfill(response=reply, body=reply.text().replace("<noscript>", code + "<noscript>"))
+
+    with opened(
+        browser, plane, may_say="Content Security Policy", before=lambda page: page.route("**/ui/", inject)
+    ) as page:
+        expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+        page.locator("#bait").dispatch_event("click")
+        assert page.evaluate("window.ran") is None
+        for code in ("document.body.innerHTML = '<b>x</b>'", "document.createElement('script').text = '1'"):
+            tried = f"() => {{ try {{ {code}; return 'done'; }} catch (error) {{ return error.name; }} }}"
+            assert page.evaluate(tried) == "TypeError", code
+
+
+def test_the_page_comes_back_by_itself_after_stoker_was_killed(browser: Browser) -> None:
+    with running(serve("a")) as plane, opened(browser, plane) as page:
+        expect(page.locator(".link")).to_have_text("live")
+        plane.signal(signal.SIGKILL)
+        plane.exit_code()
+        expect(page.get_by_role("alert")).to_contain_text("Stoker does not answer")
+        plane.start()
+        expect(page.locator(".link")).to_have_text("live")
+        expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_who_signs_in_with_a_key_to_look_sees_everything_and_can_do_nothing(browser: Browser, guarded: Plane) -> None:
+    with opened(browser, guarded, "serves/a") as page:
+        for key, problem in (("no such key", "not accepted"), (APP_KEY, "Not allowed")):
+            page.get_by_label("Key", exact=True).fill(key)
+            page.get_by_role("button", name="Sign in").click()
+            expect(page.get_by_role("alert")).to_contain_text(problem)
+        page.get_by_label("Key", exact=True).fill(LOOK_KEY)
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.locator(".facts")).to_contain_text("Qwen/Qwen3-8B")
+        assert page.get_by_role("button", name="Load").count() == 0
+        (cookie,) = page.context.cookies()
+        assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
+        assert LOOK_KEY not in str(page.context.storage_state())
+        page.reload()
+        expect(page.locator(".facts")).to_contain_text("Qwen/Qwen3-8B")
+        page.get_by_role("button", name="Sign out looker").click()
+        expect(page.get_by_label("Key", exact=True)).to_be_visible()
+        assert page.context.cookies() == []
+
+
+def test_who_signs_in_with_a_key_to_act_can_act_by_the_page_alone(browser: Browser, guarded: Plane) -> None:
+    with opened(browser, guarded, "serves/a") as page:
+        page.get_by_label("Key", exact=True).fill(ACT_KEY)
+        page.get_by_role("button", name="Sign in").click()
+        page.get_by_role("button", name="Load").wait_for()
+        without = "async () => (await fetch('../status')).status"
+        assert page.evaluate(without) == 401, "the cookie counts for the page's own requests only"
+
+
+def test_a_keyless_loopback_sets_no_cookie(browser: Browser, plane: Plane) -> None:
+    with opened(browser, plane) as page:
+        expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+        assert page.context.cookies() == []
+        assert page.get_by_role("button", name="Sign out").count() == 0

@@ -1,0 +1,77 @@
+"""A real browser on the web page of a Stoker, for stories about it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from tests.scenarios.plane import PATIENCE, Plane
+
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next((found for name in NAMES if (found := shutil.which(name))), None)
+AXE = Path(__file__).resolve().parents[1] / "gateway" / "web" / "vendor" / "axe.min.js"
+LOOKS = {
+    "light": {"color_scheme": "light", "viewport": {"width": 1280, "height": 860}},
+    "dark": {"color_scheme": "dark", "viewport": {"width": 1280, "height": 860}},
+    "phone": {"color_scheme": "light", "viewport": {"width": 360, "height": 740}},
+}
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium-headless-shell")
+expect.set_options(timeout=PATIENCE * 1000)
+
+
+@contextlib.contextmanager
+def browsing() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextlib.contextmanager
+def opened(
+    browser: Browser,
+    plane: Plane,
+    route: str = "",
+    look: str = "light",
+    may_say: str = "ERR_CONNECTION_REFUSED",
+    before: Callable[[Page], object] = lambda page: None,
+    **options: Any,
+) -> Iterator[Page]:
+    """The page, shown in a browser that has never seen it. At the end its console has to be empty, but for refused keys
+    and lines that contain `may_say`. `before` is called with the page while it is empty.
+    """
+    context: BrowserContext = browser.new_context(**{**LOOKS[look], "reduced_motion": "reduce", **options})
+    context.set_default_timeout(PATIENCE * 1000)
+    page = context.new_page()
+    said: list[str] = []
+    page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: said.append(f"error: {error}"))
+    try:
+        before(page)
+        page.goto(f"http://127.0.0.1:{plane.port}/ui/#/{route}")
+        yield page
+        assert [line for line in said if may_say not in line and " 401 " not in line and " 403 " not in line] == []
+    finally:
+        context.close()
+
+
+def faults(page: Page) -> list[str]:
+    """What axe-core finds wrong."""
+    if not page.evaluate("() => 'axe' in window"):
+        page.evaluate(_axe())
+    found = page.evaluate("async () => (await axe.run()).violations")
+    return [f"{one['id']}: {json.dumps([node['target'] for node in one['nodes']][:5])}" for one in found]
+
+
+@functools.cache
+def _axe() -> str:
+    return AXE.read_text()
