@@ -26,7 +26,7 @@ from stoker.testing.script.script import Script  # noqa: E402
 
 PICTURES = ROOT / "docs" / "pictures"
 PAGES = {"overview": "", "serve": "serves/qwen3-8b"}
-WARM_UP = 150.0
+WARM_UP = 100.0
 """Seconds of traffic before the first picture."""
 SWAP = 'min_residency = "6s"\nlinger = "2s"\nmax_wait = "12s"\ndrain_timeout = "10s"'
 CLIENTS = {
@@ -76,7 +76,7 @@ def work(port: int, models: tuple[str, ...], rest: float, end: threading.Event) 
 def prepare(page: Page, name: str) -> None:
     """Wait for a view that is worth a picture."""
     if name == "overview":
-        page.get_by_role("button", name="5 min").click()
+        page.get_by_role("button", name="5 min", exact=True).click()
         page.locator(".slot", has_text="Loading").first.wait_for(timeout=60_000)
     else:
         page.locator(".checks").wait_for(timeout=60_000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 from collections.abc import Iterator
 
@@ -10,6 +11,7 @@ from playwright.sync_api import Browser, Route, expect
 from tests.scenarios.plane import Plane, running, serve
 from tests.scenarios.web_page import LOOKS, browsing, faults, needs_browser, opened
 
+from stoker.domain.merge_patch import merge_patch
 from stoker.testing.script.script import Script
 
 pytestmark = needs_browser
@@ -96,6 +98,33 @@ def test_what_happens_is_shown_without_loading_the_page_again(browser: Browser, 
         expect(row).to_contain_text("not loaded")
 
 
+def test_an_open_page_reads_the_events_and_asks_for_nothing_again_and_again(browser: Browser, plane: Plane) -> None:
+    asked: list[str] = []
+    with opened(browser, plane, before=lambda page: page.on("request", lambda one: asked.append(one.url))) as page:
+        expect(page.locator(".link")).to_have_text("live")
+        before = len(asked)
+        for name in ("b", "a"):
+            assert plane.admin("switch", serve=name)[0] == 200
+            lane = page.locator(".lane li").filter(has=page.get_by_role("link", name=name, exact=True))
+            expect(lane.locator(".state")).to_contain_text("ready")
+        assert asked[before:] == []
+        assert [url.rpartition("/")[2] for url in asked if "/events" in url] == ["events?topics=status,decisions"]
+
+
+def test_the_page_applies_changes_of_the_status_as_stoker_makes_them(browser: Browser, plane: Plane) -> None:
+    documents: list[dict[str, object]] = [
+        {"serves": [{"name": "a", "state": "ready"}, {"name": "b", "facts": {"n_ctx": 1}}], "swap": None, "x": [1]},
+        {"serves": [{"name": "a", "state": "stopped"}, {"name": "b", "facts": {}}], "swap": {"at": 2.5}, "x": [2, 3]},
+        {"serves": [{"name": "a", "state": "ready"}, {"name": "b", "facts": {"n_ctx": 2}}], "swap": {"at": 3}},
+        {"serves": [{"name": "a", "state": "ready"}, {"name": "b"}], "swap": {"at": 3}, "draining": True},
+    ]
+    with opened(browser, plane) as page:
+        for old, new in itertools.pairwise(documents):
+            follow = "async ([old, patch]) => (await import('/ui/patch.js')).patched(old, patch)"
+            found = page.evaluate(follow, [old, merge_patch(old, new)])
+            assert found == {name: value for name, value in new.items() if value is not None}
+
+
 def test_markup_in_names_and_last_words_stays_text(browser: Browser, plane: Plane) -> None:
     assert plane.admin("switch", serve="bad")[0] >= 400
     with opened(browser, plane, "serves/bad") as page:
@@ -114,7 +143,7 @@ def test_injected_code_does_not_run(browser: Browser, plane: Plane) -> None:
         route.fulfill(response=reply, body=reply.text().replace("<noscript>", code + "<noscript>"))
 
     with opened(
-        browser, plane, may_say="Content Security Policy", before=lambda page: page.route("**/ui/", inject)
+        browser, plane, may_say="Security Policy|requires 'Trusted", before=lambda page: page.route("**/ui/", inject)
     ) as page:
         expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
         page.locator("#bait").dispatch_event("click")

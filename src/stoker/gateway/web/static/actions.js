@@ -1,7 +1,6 @@
 // What can be done to a serve: shown only to those who may.
 import { html, useState } from "./kit.js";
 import { ask } from "./api.js";
-import { refresh } from "./live.js";
 import { seconds } from "./format.js";
 import { Confirm } from "./parts.js";
 import { drainPlan, loadPlan, undrainPlan, unloadPlan } from "./plan.js";
@@ -30,7 +29,6 @@ function Doing({ action, name, status, close }) {
   const body = { serve: name };
   const act = async () => {
     const answer = await ask(action.path, { method: "POST", body });
-    refresh();
     return action.said(answer, name);
   };
   return html`<${Confirm} title=${`${action.verb} ${name}?`} steps=${steps} verb=${action.verb} act=${act} close=${close}

@@ -12,8 +12,8 @@ export class Refused extends Error {
   }
 }
 
-export function send(path, { method = "GET", body, key, signal } = {}) {
-  const headers = { "x-stoker-page": "1" };
+export function send(path, { method = "GET", body, key, signal, headers: more = {} } = {}) {
+  const headers = { "x-stoker-page": "1", ...more };
   if (method !== "GET") headers["content-type"] = "application/json";
   if (key) headers.authorization = `Bearer ${key}`;
   const text = method === "GET" ? undefined : JSON.stringify(body ?? {});

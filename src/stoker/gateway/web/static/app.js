@@ -1,6 +1,6 @@
 // The frame around the pages: sign-in, navigation, the connection's state.
-import { effect, html, render, signal, useEffect, useRef } from "./kit.js";
-import { link, start as follow, status } from "./live.js";
+import { computed, effect, html, render, signal, useEffect, useRef } from "./kit.js";
+import { link, start as follow, status, trouble, want } from "./live.js";
 import { look, mayLook, signOut, who } from "./session.js";
 import { Problem } from "./parts.js";
 import { SignIn } from "./sign_in.js";
@@ -8,11 +8,12 @@ import { Overview } from "./overview.js";
 import { Serves } from "./serves.js";
 
 const PAGES = [
-  { path: "", title: "Overview", show: Overview },
-  { path: "serves", title: "Serves", show: Serves },
+  { path: "", title: "Overview", show: Overview, topics: ["decisions"] },
+  { path: "serves", title: "Serves", show: Serves, topics: [] },
 ];
 
 const place = signal(read());
+const shown = computed(() => PAGES.find((one) => one.path === place.value.path) ?? PAGES[0]);
 const broken = signal(null);
 
 /** `#/serves/NAME` → `{ path: "serves", rest: "NAME" }` */
@@ -36,8 +37,8 @@ function Link() {
 }
 
 function Frame() {
-  const { path, rest } = place.value;
-  const page = PAGES.find((one) => one.path === path) ?? PAGES[0];
+  const { rest } = place.value;
+  const page = shown.value;
   const main = useRef(null);
   const isFirst = useRef(true);
   useEffect(() => {
@@ -65,6 +66,7 @@ function Frame() {
 }
 
 function Lost() {
+  if (trouble.value) return html`<${Problem} error=${trouble.value} />`;
   return html`<p class="note warn" role="alert">
     <strong>Stoker does not answer.</strong> What you see may be old. It is tried again by itself;
     if Stoker has ended, <code>stoker up</code> starts it.</p>`;
@@ -87,6 +89,8 @@ function App() {
 }
 
 addEventListener("hashchange", () => { place.value = read(); });
+
+effect(() => want(shown.value.topics));
 
 let isFollowing = false;
 effect(() => {

@@ -1,6 +1,6 @@
 // What each slot did since the page was opened, for the lanes. Residents' earlier time is known from their uptime.
 import { effect, signal } from "./kit.js";
-import { status } from "./live.js";
+import { link, now, status } from "./live.js";
 
 const LONGEST = 3600;
 /** By serve: `{state, from, to}`, the oldest first. Unix seconds; `to` of the last one is when it was last seen. */
@@ -8,7 +8,7 @@ export const segments = signal(new Map());
 
 effect(() => {
   const found = status.value;
-  if (found) segments.value = extended(segments.peek(), found.serves, Date.now() / 1000);
+  if (found && link.value === "live") segments.value = extended(segments.peek(), found.serves, Math.max(now.value, Date.now() / 1000));
 });
 
 /** `before` with one more look at the serves. Pure. */

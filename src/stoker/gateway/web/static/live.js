@@ -1,77 +1,114 @@
-// What Stoker does now: the only module that knows how the page hears of it.
+// What Stoker does now: one stream of GET /events while the page is in view, and what it has told.
 import { ask } from "./api.js";
 import { batch, computed, signal } from "./kit.js";
+import { patched } from "./patch.js";
 import { who } from "./session.js";
+import { readEvents } from "./stream.js";
 
-const EVERY = 1000;
+const SHORTEST_PAUSE = 1000;
 const LONGEST_PAUSE = 10_000;
 const KEPT = 10_000;
+/** Records asked for when a page opens. */
+const FIRST = 2000;
 
 /** The document of /status; null: none yet. */
 export const status = signal(null);
 /** `connecting`, `live`, or `lost`: Stoker does not answer. */
 export const link = signal("connecting");
+/** Why the last try was refused, if Stoker did answer. */
+export const trouble = signal(null);
 /** Decision records, the newest first. */
 export const decisions = signal([]);
+/** Swaps that ended, the newest first. */
+export const swaps = signal([]);
 /** Unix seconds by this machine's clock, once a second. */
 export const now = signal(Date.now() / 1000);
-/** How many parts of the page show decisions. */
-const watching = signal(0);
 export const serves = computed(() => status.value?.serves ?? []);
 
-let timer = 0;
+/** What the page that is shown wants to hear, besides the status. */
+const topics = signal("status");
+
+let aborter = null;
+let lastId = "";
 let failures = 0;
-let isAsking = false;
+let timer = 0;
 
 export function start() {
   setInterval(() => { now.value = Date.now() / 1000; }, 1000);
-  document.addEventListener("visibilitychange", () => { if (!document.hidden) again(0); });
-  again(0);
+  document.addEventListener("visibilitychange", connect);
+  topics.subscribe(() => {
+    lastId = ""; // an id counts for the same topics only
+    connect();
+  });
 }
 
-/** Look again now: something was changed. */
-export function refresh() {
-  again(0);
+/** Topics that the page that is shown needs, besides the status. */
+export function want(names) {
+  topics.value = ["status", ...names].join(",");
 }
 
-/** Call when a part that shows decisions appears; the result, when it goes. */
-export function watchDecisions() {
-  watching.value += 1;
-  again(0);
-  return () => { watching.value -= 1; };
-}
-
-function again(pause) {
+/** Begin to read anew; a page that is out of view reads nothing. */
+function connect() {
   clearTimeout(timer);
-  timer = setTimeout(look, pause);
+  aborter?.abort();
+  aborter = null;
+  if (!document.hidden) follow(new AbortController());
 }
 
-async function look() {
-  if (isAsking || document.hidden) return;
-  isAsking = true;
+async function follow(mine) {
+  aborter = mine;
   try {
-    const wantsAll = watching.value > 0 && decisions.value.length === 0;
-    const wanted = watching.value > 0 ? ask(`admin/decisions?limit=${wantsAll ? KEPT : 200}`) : null;
-    const [found, recent] = await Promise.all([ask("status"), wanted]);
-    failures = 0;
-    batch(() => {
-      status.value = found;
-      link.value = "live";
-      if (recent) decisions.value = merge(recent.decisions, decisions.value);
-    });
+    await readEvents(topics.peek().split(","), lastId, mine, (events) => { if (aborter === mine) hear(events); });
   } catch (error) {
+    if (aborter !== mine) return;
     if (error.status === 401) who.value = { needed: true };
-    failures += 1;
+    trouble.value = error.status > 0 ? error : null;
     link.value = "lost";
-  } finally {
-    isAsking = false;
-    again(failures ? Math.min(LONGEST_PAUSE, EVERY * 2 ** (failures - 1)) : EVERY);
   }
+  if (aborter !== mine) return;
+  if (failures) link.value = "lost";
+  failures += 1;
+  timer = setTimeout(connect, Math.min(LONGEST_PAUSE, SHORTEST_PAUSE * 2 ** (failures - 1)));
 }
 
-function merge(recent, before) {
-  if (!before.length) return recent;
-  if (recent[0]?.id === before[0].id) return before;
-  const known = new Set(before.slice(0, 400).map((one) => one.id));
-  return [...recent.filter((one) => !known.has(one.id)), ...before].slice(0, KEPT);
+function hear(events) {
+  failures = 0;
+  const added = { decision: [], swap: [] };
+  batch(() => {
+    link.value = "live";
+    for (const { kind, data, id } of events) {
+      if (id) lastId = id;
+      if (kind === "snapshot") take(data);
+      else if (kind === "delta") status.value = patched(status.peek(), data.patch);
+      else added[kind]?.unshift(data);
+    }
+    if (added.decision.length) decisions.value = [...added.decision, ...decisions.peek()].slice(0, KEPT);
+    if (added.swap.length) swaps.value = [...added.swap, ...swaps.peek()].slice(0, KEPT);
+  });
+}
+
+function take(snapshot) {
+  if (snapshot.topic === "status") status.value = snapshot;
+  else if (snapshot.topic === "swaps") swaps.value = snapshot.swaps;
+  else if (snapshot.topic === "decisions") takeDecisions(snapshot.decisions);
+}
+
+/** A snapshot has the last ones only: if it does not reach back to what is known, all are asked for. */
+function takeDecisions(recent) {
+  const known = new Set(decisions.peek().slice(0, 1000).map((one) => one.id));
+  const reaches = recent.some((one) => known.has(one.id));
+  decisions.value = [...recent.filter((one) => !known.has(one.id)), ...decisions.peek()].slice(0, KEPT);
+  if (!reaches && recent.length) fill();
+}
+
+/** Ask for the last `most` records. */
+export async function fill(most = FIRST) {
+  try {
+    const found = (await ask(`admin/decisions?limit=${most}`)).decisions;
+    const known = new Set(found.map((one) => one.id));
+    const newer = decisions.peek().filter((one) => !known.has(one.id) && one.at >= (found[0]?.at ?? 0));
+    decisions.value = [...newer, ...found].slice(0, KEPT);
+  } catch {
+    // the ones that the stream told of stay
+  }
 }

@@ -1,8 +1,8 @@
 // What is loaded, what waits, and for what.
-import { computed, html, signal, useEffect } from "./kit.js";
+import { computed, html, signal } from "./kit.js";
 import { bytes, clock, list, number, seconds } from "./format.js";
 import { Lane } from "./lane.js";
-import { decisions, now, serves, status, watchDecisions } from "./live.js";
+import { decisions, now, serves, status } from "./live.js";
 import { slotsOf } from "./plan.js";
 
 const SPANS = [[5, "5 min"], [15, "15 min"], [60, "1 h"]];
@@ -21,7 +21,6 @@ const recent = computed(() => {
 const FAILED = ["upstream_failed", "cut", "stalled", "bug"];
 
 export function Overview() {
-  useEffect(watchDecisions, []);
   const slots = status.value.slots;
   const loose = serves.value.filter((one) => one.slot == null);
   return html`
