@@ -17,14 +17,14 @@ from bench.schedule.synthetic import relaxed, small_instance, trace_of
 from bench.schedule.traces import Trace
 
 Maker = Callable[[Trace, Simulation], Policy]
-STOKER, REPLICATED, RESTLESS = "Stoker", "Stoker, replicas", "Stoker, min_residency = 0"
+STOKER, REPLICATED, RESTLESS = "Stoker", "Stoker, replicas", "Stoker, unprotected"
 OWN = (STOKER, REPLICATED, RESTLESS)
 FIRST_COME, LLAMA_SWAP = "first come, first served", "llama-swap's rule"
 MEDIAN_GOAL, WORST_GOAL, OTHERS_GOAL = 1.5, 2.0, 1.05
 POLICIES: dict[str, Maker] = {
     STOKER: lambda trace, fleet: StokerPolicy(trace, fleet),
     REPLICATED: lambda trace, fleet: StokerPolicy(trace, fleet, trace.replicas),
-    RESTLESS: lambda trace, fleet: StokerPolicy(trace, fleet, min_residency=0.0),
+    RESTLESS: lambda trace, fleet: StokerPolicy(trace, fleet, is_protected=False),
     FIRST_COME: lambda trace, _: FirstComeFirstServed(trace),
     LLAMA_SWAP: lambda trace, _: LlamaSwap(trace),
     "one fixed replica": lambda trace, _: FixedReplicas(trace),

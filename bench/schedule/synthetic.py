@@ -14,7 +14,8 @@ SYSTEM_PROMPT = tuple(range(20))
 def all_traces(quick: bool) -> list[Trace]:
     length = 300.0 if quick else 1800.0
     return [
-        blips(1, length), bursts(1, length), alternating(1, 10 if quick else 40), even(1, length),
+        blips(1, length), bursts(1, length), alternating(1, 10 if quick else 40), thinking(1, 10 if quick else 40),
+        even(1, length),
         conversations(1, 4 if quick else 12),
     ]  # fmt: skip
 
@@ -57,6 +58,16 @@ def alternating(seed: int, turns: int) -> Trace:
         _add_conversation(random, requests, name, name, 0.0 if name == "coder" else 0.5, turns, block, 1.0)
     return Trace("alternating", 1, {"coder": 10.0, "writer": 10.0}, requests, 4,
                  description="one slot, two agents in turns, each with its own model")  # fmt: skip
+
+
+def thinking(seed: int, turns: int) -> Trace:
+    """One slot, two agents with a model each, which is slow to load: between two turns each runs its tools for 5 s."""
+    random = Random(seed)
+    requests: list[TraceRequest] = []
+    for name, block in (("coder", 1000), ("writer", 100_000)):
+        _add_conversation(random, requests, name, name, 0.0 if name == "coder" else 0.5, turns, block, 5.0)
+    return Trace("thinking", 1, {"coder": 30.0, "writer": 30.0}, requests, 4,
+                 description="one slot, two agents in turns with a model each, 5 s of tools between turns")  # fmt: skip
 
 
 def conversations(seed: int, turns: int) -> Trace:

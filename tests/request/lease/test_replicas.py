@@ -54,6 +54,26 @@ def test_of_two_idle_models_the_one_whose_residency_ends_first_leaves() -> None:
     assert [(swap.target, swap.victims) for swap in stage.swaps] == [("fast@gpu0", ("old",))]
 
 
+def test_of_two_that_may_leave_the_one_that_is_worth_the_least_does() -> None:
+    """Worth: what bringing it back costs, by the time since it was used."""
+
+    def who_leaves(old_took: float, new_took: float) -> str:
+        stage = Stage(
+            *replicated("fast", "gpu0 gpu1"), serve("old", slot="gpu0"), serve("new", slot="gpu1"),
+            slots="gpu0 gpu1", min_residency=0.0, linger=0.0,
+        )  # fmt: skip
+        stage.load("old", took=old_took)
+        stage.to(30)
+        stage.load("new", took=new_took)
+        stage.to(60)
+        stage.join("fast")
+        return stage.swaps[0].victims[0]
+
+    assert who_leaves(3.0, 3.0) == "old"
+    assert who_leaves(20.0, 3.0) == "new"
+    assert who_leaves(3.0, 20.0) == "old"
+
+
 def test_a_waiting_request_goes_to_another_place_that_becomes_free_first() -> None:
     stage = two_gpus("big@gpu0", "other@gpu1")
     stage.load("big")

@@ -160,9 +160,13 @@ class SwapTable(Section):
     patience: Annotated[float, Field(ge=0, le=1000)] = setting(
         2.0, "Dial between throughput (higher) and short waits (lower), in units of the measured swap time S."
     )
-    min_residency: AutoDuration = setting("auto", "How long a resident stays at least. Auto: patience × S.")
+    min_residency: AutoDuration = setting(
+        "auto", "How long a resident stays at least. Auto: while it is in use, patience × S; an idle one only lingers."
+    )
     linger: AutoDuration = setting(
-        "auto", "How long an idle resident is kept before another serve may replace it. Auto: S/4, at most 2 s."
+        "auto",
+        "How long an idle resident is kept before another serve may replace it. Auto: as long as that costs the "
+        "waiting requests less than bringing it back.",
     )
     max_wait: AutoDuration = setting(
         "auto", "Waiting time of a request that overrides both. Auto: 2 × patience × S, at least 15 s."

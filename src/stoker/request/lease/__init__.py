@@ -5,6 +5,7 @@ phases         the states of a serve in its slot, as one table
 state          what the scheduler remembers: ServeState, SlotState, Swap
 waiter         a request, or an operator's switch, that still waits
 fair_queue     in which order waiting requests get places: by priority, then fairly among keys
+usual_gap      for how long a serve is usually unused between two requests
 slot_time      the busy time of a slot, divided among its leases
 timing         how long things may take: everything follows the measured swap time
 eviction       which residents must stop so that a serve fits

@@ -19,6 +19,14 @@ def evict_cost(state: ServeState) -> float:
     return measured_swap_time(state) if configured is None else configured
 
 
+def worth(state: ServeState, now: float) -> float:
+    """What keeping a resident is worth: what stopping it costs, per second since it was used. One that was not used for
+    twice as long is expected to stay unused for twice as long.
+    """
+    unused = 0.0 if state.is_used() else now - state.unused_since
+    return evict_cost(state) / (unused + 1.0)
+
+
 def cheapest_victims(
     slot_state: SlotState,
     target: ServeState,

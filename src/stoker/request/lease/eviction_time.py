@@ -1,9 +1,8 @@
 """May these residents be stopped now for another model, and if not, when? Only answers the question; changes nothing.
 
 An `idle_serve` that came back to an idle slot, and was not used yet, is not protected. Any other resident stays loaded
-for at least `min_residency`, so that one swap serves many requests. After that it stays while requests use it, and for
-`linger` seconds more. `swap_after` waiting requests end both. A request that has waited `max_wait` ends every
-protection.
+while requests use it, and for `linger` seconds more; at least for `min_residency`, so that one swap serves many
+requests. `swap_after` waiting requests end the first two. A request that has waited `max_wait` ends every protection.
 """
 
 from __future__ import annotations
@@ -11,8 +10,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from stoker.request.lease.state import LoadReason, ServeState
-from stoker.request.lease.timing import timing
+from stoker.request.lease.timing import measured_swap_time, timing
 from stoker.request.lease.waiter import Want
+
+LEAST_LINGER = 0.5
+"""Seconds that a resident is kept beyond its usual gaps: they vary."""
 
 
 class EvictionTime(NamedTuple):
@@ -33,38 +35,68 @@ def may_evict(target: ServeState, victims: tuple[ServeState, ...], now: float) -
        only background requests wait   -> never while a victim is busy, or another request waits in the slot;
                                           else as from 4 on
     3. the oldest waited `max_wait`    -> now, even inside `min_residency`
-    4. a victim is inside its residency -> when that ends. In 4 and 7, an unused idle serve does not count
+    4. a victim is inside its residency -> when that ends; see `has_residency`. In 4 and 7, an unused idle serve
+                                          does not count
     5. `swap_after` requests wait      -> now, even if the victims are busy
     6. a victim is busy                -> when it is idle, or at `max_wait`
-    7. a victim was idle less than `linger` -> when that ends
+    7. a victim was idle less than `linger` -> when that ends, see `linger`
     8. otherwise                       -> now
     """
     if any(w.want is Want.SWITCH for w in target.queue.values()):
         return EvictionTime(True, now, "switch")  # 1
     if not target.queue:
         return EvictionTime(False, float("inf"), "nobody waits")  # 2
-    limits = timing(target)
     foreground = target.foreground()
     if not foreground:
         if any(v.is_used() for v in victims) or _has_foreground(target):
             return EvictionTime(False, float("inf"), "background")  # 2
         overdue_at = float("inf")
     else:
-        overdue_at = foreground[0].since + limits.max_wait
+        overdue_at = foreground[0].since + timing(target).max_wait
     if now >= overdue_at:
         return EvictionTime(True, now, "max_wait")  # 3
     protected = [v for v in victims if not v.is_unused(LoadReason.IDLE)]
-    settled_at = max((v.ready_since + timing(v).min_residency for v in protected), default=now)
+    settled_at = max((residency_ends(v) for v in protected if not foreground or has_residency(v)), default=now)
     if now < settled_at:
         return EvictionTime(False, min(settled_at, overdue_at), "min_residency")  # 4
     if len(foreground) >= target.slot_state.slot.swap.swap_after:
         return EvictionTime(True, now, "swap_after")  # 5
     if any(v.is_used_by_foreground() for v in victims):
         return EvictionTime(False, overdue_at, "busy")  # 6
-    idle_at = max((v.unused_since + limits.linger for v in protected), default=now)
+    idle_at = max((v.unused_since + linger(v, target, len(foreground)) for v in protected), default=now)
     if now < idle_at:
         return EvictionTime(False, min(idle_at, overdue_at), "linger")  # 7
     return EvictionTime(True, now, "idle")  # 8
+
+
+def has_residency(victim: ServeState) -> bool:
+    """Whether `min_residency` protects a resident from requests: an idle one only if the configuration sets it."""
+    return victim.slot_state.slot.swap.min_residency is not None or victim.is_used_by_foreground()
+
+
+def residency_ends(victim: ServeState) -> float:
+    """When a resident has been loaded for `min_residency`."""
+    return victim.ready_since + timing(victim).min_residency
+
+
+def linger(victim: ServeState, target: ServeState, waiting: int) -> float:
+    """For how many seconds after its last request a resident is kept, while so many requests wait for `target`.
+
+    Keeping it costs each of them the time that it is idle; stopping it costs its swap time, once it is needed again.
+    The price of a swap is `patience` times that, as for one more replica. If `linger` is auto:
+
+    1. as many requests as wait, times its usual gap between two requests, are above the price -> 0 s
+    2. its usual gap is unknown -> until their waiting in that time reaches the price (the ski-rental rule)
+    3. otherwise -> the same, but at most three times its usual gap: then it comes later than usual, or never
+    """
+    policy = target.slot_state.slot.swap
+    if policy.linger is not None:
+        return policy.linger
+    price = policy.patience * measured_swap_time(victim)
+    affordable, gap = price / max(1, waiting), victim.usual_gap
+    if gap is None:
+        return affordable
+    return min(affordable, 3 * gap + LEAST_LINGER) if gap < affordable else 0.0
 
 
 def _has_foreground(target: ServeState) -> bool:

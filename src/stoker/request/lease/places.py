@@ -9,10 +9,12 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
+from stoker.request.lease.cheapest_victims import worth
 from stoker.request.lease.eviction import Never, Victims, victims_for
+from stoker.request.lease.eviction_time import has_residency, linger, residency_ends
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.state import LoadReason, ReplicaSet, ServeState
-from stoker.request.lease.timing import measured_swap_time, timing
+from stoker.request.lease.timing import measured_swap_time
 
 LEAST_MISSING = 1024
 """Bytes of a prompt, about 250 tokens. To save reading less than this is not worth a wait behind others."""
@@ -44,6 +46,8 @@ class Place(NamedTuple):
     """Whether a victim is the only replica of its serve that is ready."""
     evictable_at: float
     """From when on its victims may be stopped; `now`, if that is over."""
+    victims_worth: float
+    """The sum of `cheapest_victims.worth`."""
     swap_time: float
 
 
@@ -79,25 +83,26 @@ def place(state: ServeState, now: float) -> Place:
     """How a start of this replica would disturb others."""
     swap_time = measured_swap_time(state)
     if not state.takes_requests():
-        return Place(Suitability.NEVER, False, 0.0, swap_time)
+        return Place(Suitability.NEVER, False, 0.0, 0.0, swap_time)
     if now < state.backoff_until:
-        return Place(Suitability.BACKS_OFF, False, state.backoff_until, swap_time)
+        return Place(Suitability.BACKS_OFF, False, state.backoff_until, 0.0, swap_time)
     if state.phase is not ServePhase.STOPPED:
-        return Place(Suitability.LATER, False, 0.0, swap_time)
+        return Place(Suitability.LATER, False, 0.0, 0.0, swap_time)
     if state.is_elsewhere:
-        return Place(Suitability.ELSEWHERE, False, 0.0, swap_time)
+        return Place(Suitability.ELSEWHERE, False, 0.0, 0.0, swap_time)
     fit = victims_for(state)
     if isinstance(fit, Never):
-        return Place(Suitability.NEVER, False, 0.0, swap_time)
+        return Place(Suitability.NEVER, False, 0.0, 0.0, swap_time)
     if not isinstance(fit, Victims):
-        return Place(Suitability.LATER, False, 0.0, swap_time)
+        return Place(Suitability.LATER, False, 0.0, 0.0, swap_time)
     if not fit.serves:
-        return Place(Suitability.FITS, False, 0.0, swap_time)
+        return Place(Suitability.FITS, False, 0.0, 0.0, swap_time)
     is_busy = any(victim.is_used() for victim in fit.serves)
     return Place(
         Suitability.BUSY_VICTIMS if is_busy else Suitability.IDLE_VICTIMS,
         not all(victim.is_extra() for victim in fit.serves),
         max(now, *(_evictable_at(victim, state) for victim in fit.serves)),
+        sum(worth(victim, now) for victim in fit.serves),
         swap_time,
     )
 
@@ -187,8 +192,8 @@ def _is_open_to_extra(state: ServeState, now: float) -> bool:
 def _evictable_at(victim: ServeState, target: ServeState) -> float:
     if victim.is_unused(LoadReason.IDLE):
         return 0.0
-    residency_ends = victim.ready_since + timing(victim).min_residency
-    return max(residency_ends, victim.unused_since + timing(target).linger)
+    idle_at = victim.unused_since + linger(victim, target, 1)
+    return max(residency_ends(victim), idle_at) if has_residency(victim) else idle_at
 
 
 def _is_full(state: ServeState) -> bool:

@@ -57,6 +57,7 @@ class Scheduler(Reconciler):
         """
         state = self.serves[name]
         is_open = state.phase is ServePhase.READY and not state.is_held and not self.closing
+        state.note_arrival(now)
         if share.priority is Priority.BACKGROUND and state.gives_way():
             is_open = False
         if is_open and (not takes_place or (not state.queue and state.active < state.serve.max_active)):

@@ -16,8 +16,10 @@ from stoker.domain.usage import ServeUsage
 from stoker.request.lease.fair_queue import FairQueue, expected_tokens, used_tokens
 from stoker.request.lease.phases import PhaseEvent, ServePhase, next_phase
 from stoker.request.lease.slot_time import SlotTime
+from stoker.request.lease.usual_gap import UsualGap
 from stoker.request.lease.waiter import Waiter
 
+NEVER = float("-inf")
 HeldPlace = tuple[FairShare, int] | tuple[()]
 """What a lease holds: a place, with whose it is and the size of its request in bytes; empty: no place."""
 
@@ -67,8 +69,10 @@ class ServeState:
     fair_queue: FairQueue | None = None
     """In which order they get places; None: no request has waited since one was granted at once."""
     ready_since: float = 0.0
-    last_used: float = float("-inf")
+    last_used: float = NEVER
     """When the last lease ended that could not be preempted."""
+    gap: UsualGap = field(default_factory=UsualGap)
+    """Of its own requests. See `usual_gap`."""
     loaded_for: LoadReason = LoadReason.REQUEST
     """At its last start."""
     swap_times: deque[float] = field(default_factory=lambda: deque(maxlen=5))
@@ -196,6 +200,20 @@ class ServeState:
         """When it became ready or, if that is later, when it was last used."""
         return max(self.ready_since, self.last_used)
 
+    @property
+    def usual_gap(self) -> float | None:
+        """For how many seconds its serve is usually unused between two requests; None: unknown."""
+        return self.gap.seconds if self.replica_set is None else self.replica_set.gap.seconds
+
+    def note_arrival(self, now: float) -> None:
+        """A request for it comes. If nobody used its serve, that gap is over."""
+        if self.leases or self.queue:
+            return
+        if self.replica_set is not None:
+            self.replica_set.note_arrival(now)
+        elif self.last_used > NEVER:
+            self.gap.add(now - self.last_used)
+
     def was_used_since(self, at: float) -> bool:
         """Whether a lease that cannot be preempted ended since then, or is held now."""
         return self.last_used >= at or len(self.leases) > len(self.preemptible)
@@ -244,6 +262,14 @@ class ReplicaSet:
 
     name: str
     replicas: list[ServeState] = field(default_factory=list)
+    gap: UsualGap = field(default_factory=UsualGap)
+    """Between times in which any of them was used."""
+
+    def note_arrival(self, now: float) -> None:
+        """A request for the serve comes. If none of its replicas was used, that gap is over."""
+        last_used = max(state.last_used for state in self.replicas)
+        if last_used > NEVER and not any(state.leases or state.queue for state in self.replicas):
+            self.gap.add(now - last_used)
 
     def closed_to(self, wish: ReplicaWish) -> frozenset[str]:
         """The names of those that a request may not join: they failed it. One that was forwarded stays here."""

@@ -15,7 +15,6 @@ from stoker.request.lease.state import ServeState
 
 ASSUMED_BYTES_PER_SECOND = 1e9
 ASSUMED_MINIMUM = 1.0
-MAX_LINGER = 2.0
 MIN_MAX_WAIT = 15.0
 BACKOFF_BASE = 1.0
 BACKOFF_CAP = 60.0
@@ -33,7 +32,6 @@ class Timing(NamedTuple):
     swap_time: float
     assumed: bool
     min_residency: float
-    linger: float
     max_wait: float
     swap_timeout: float
 
@@ -55,7 +53,6 @@ def timing(state: ServeState) -> Timing:
         swap_time=swap_time,
         assumed=not state.swap_times,
         min_residency=policy.patience * swap_time if policy.min_residency is None else policy.min_residency,
-        linger=min(swap_time / 4, MAX_LINGER) if policy.linger is None else policy.linger,
         max_wait=max_wait,
         swap_timeout=max_wait + _contention(state) if policy.swap_timeout is None else policy.swap_timeout,
     )
