@@ -43,7 +43,9 @@ def states(plane: Plane) -> dict[str, str]:
 
 
 async def load_both(plane: Plane) -> None:
-    replies = await asyncio.gather(*(ask(plane, "fast", "script: first_event_after=0.7") for _ in range(8)))
+    replies = await asyncio.gather(
+        *(ask(plane, "fast", f"script: first_event_after=0.7{number}") for number in range(8))
+    )
     assert {reply.status for reply in replies} == {200}
     assert set(states(plane).values()) == {"ready"}
 
@@ -92,6 +94,10 @@ async def test_without_a_free_gpu_there_the_other_slot_is_taken(ray: ScriptedRay
     with running(fast(["alpha", "here"]), slots=slots, swap=SWAP) as plane:
         assert (await ask(plane, "fast")).status == 200
         assert states(plane)["fast@here"] == "ready"
+        assert "lab: 1 GPU, box=alpha" in plane.run("slot", "list").stdout
+        planned = plane.run("serves", "up", "fast@alpha", "--dry-run").stdout
+        assert "submit to cluster 'lab', as a job with 1 GPU of a node with box=alpha: " in planned
+        assert "--host NODE" in planned
         assert "has 1 GPU free: 0 of 1 on 127.0.0.1" in plane.run("serves", "status").stdout
 
 
@@ -110,7 +116,8 @@ async def test_a_real_node_that_dies_costs_its_own_requests_and_a_sibling_answer
         print(f"cold, from the request to its answer: {time.monotonic() - began:.2f} s")
         await load_both(plane)
         under_way = [
-            asyncio.get_running_loop().create_task(ask(plane, "fast", "script: first_event_after=30")) for _ in range(2)
+            asyncio.get_running_loop().create_task(ask(plane, "fast", f"script: first_event_after=3{number}"))
+            for _ in range(2)
         ]
         await asyncio.sleep(1)
         real.kill("alpha")

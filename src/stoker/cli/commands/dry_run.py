@@ -19,7 +19,7 @@ from stoker.domain.serve import IDENTITY_NOT_PROVED, ServeIdentity
 if TYPE_CHECKING:
     from stoker.cli.console.answers import ServeStatus, SlotStatus, StatusAnswer
     from stoker.domain.access import Paths
-    from stoker.domain.serve import Serve
+    from stoker.domain.serve import JobPlace, Serve
 
 HIDDEN = "***"
 KEY = "{key}"
@@ -101,7 +101,7 @@ def command_line(serve: Serve) -> str:
     from stoker.fleet.engines.launch import LaunchPlace as Start
     from stoker.fleet.engines.plan import plan, problems
 
-    missing = problems(serve)
+    missing = [] if serve.job_place is not None else problems(serve)  # its node has what it needs, or has not
     if missing:
         raise RequestRefused("; ".join(missing), code="not_startable")
     launch = plan(serve, Start(serve.port or free_port(), KEY))
@@ -228,8 +228,16 @@ def _start(installation: Installation, serve: Serve | None) -> tuple[list[str], 
     if serve.unit is not None:
         command = f"systemctl start {serve.unit}"
         return [f"run: {command}"], command
+    if (place := serve.job_place) is not None:
+        command = command_line(replace(serve, host="NODE"))
+        return [f"submit to cluster '{place.cluster}', as a job with {_gpus(place)}: {command}"], command
     command = command_line(serve)
     return [f"start: {command}"], command
+
+
+def _gpus(place: JobPlace) -> str:
+    labels = ", ".join(f"{key}={value}" for key, value in sorted(place.labels.items()))
+    return f"{place.gpus} GPU{'' if place.gpus == 1 else 's'} of {f'a node with {labels}' if labels else 'any node'}"
 
 
 def _wait_ready(serve: Serve) -> str:
@@ -245,10 +253,12 @@ def _wait_ready(serve: Serve) -> str:
 
 def _check(installation: Installation, serve: Serve, victims: list[ServeStatus]) -> str:
     """The checks before a swap, with what is already known."""
+    before = f", before {' and '.join(v.name for v in victims)} is stopped" if victims else ""
+    if (place := serve.job_place) is not None:
+        return f"check whether it can start{before}: cluster '{place.cluster}' and its token, {_gpus(place)}"
     looked = ["its command", "its weights"] if serve.model else ["its command"]
     looked += ["their sha256"] if serve.sha256 else []
     looked += ["what it `requires`"] if serve.requires != type(serve.requires)() else []
-    before = f", before {' and '.join(v.name for v in victims)} is stopped" if victims else ""
     return f"check whether it can start{before}: {', '.join([*looked, _memory(installation, serve)])}"
 
 

@@ -29,7 +29,7 @@ def list_(config: options.Config = None, state: options.State = None, json: opti
         return
     columns = {
         "SLOT": [slot.name for slot in status.slots],
-        "DEVICES": [", ".join(slot.devices) or "-" for slot in status.slots],
+        "DEVICES": [_devices(slot) for slot in status.slots],
         "ROOM": [_room(slot) for slot in status.slots],
         "RESIDENT": [", ".join(slot.resident) or "empty" for slot in status.slots],
         "SERVES": [", ".join(s.name for s in status.serves if s.slot == slot.name) for slot in status.slots],
@@ -39,6 +39,14 @@ def list_(config: options.Config = None, state: options.State = None, json: opti
     if any(slot.evict_costs for slot in status.slots):
         columns["EVICT COSTS"] = [_evict_costs(slot) for slot in status.slots]
     terminal.table(tuple(columns), list(zip(*columns.values(), strict=True)))
+
+
+def _devices(slot: SlotStatus) -> str:
+    """`0, 1` of this machine, or `lab: 2 GPUs, box=alpha` in a cluster."""
+    if slot.cluster is None:
+        return ", ".join(slot.devices) or "-"
+    gpus = f"{slot.gpus} GPU{'' if slot.gpus == 1 else 's'}"
+    return ", ".join([f"{slot.cluster}: {gpus}", *(f"{key}={value}" for key, value in sorted(slot.node.items()))])
 
 
 def _idle_serve(slot: SlotStatus) -> str:

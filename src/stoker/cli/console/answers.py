@@ -47,6 +47,11 @@ class SlotStatus(msgspec.Struct, frozen=True):
 
     name: str
     devices: list[str] = []
+    cluster: str | None = None
+    """The cluster of which it is a share; None: it is on this machine."""
+    gpus: int | None = None
+    node: dict[str, str] = {}
+    """Labels of its node in the cluster; empty: any node."""
     memory: int | None = None
     together: list[list[str]] = []
     """The sets of serves that may be loaded at the same time; empty: its memory alone decides."""
