@@ -117,7 +117,7 @@ async def test_a_real_node_that_dies_costs_its_own_requests_and_a_sibling_answer
         await load_both(plane)
         under_way = [
             asyncio.get_running_loop().create_task(ask(plane, "fast", f"script: first_event_after=3{number}"))
-            for _ in range(2)
+            for number in range(2)
         ]
         await asyncio.sleep(1)
         real.kill("alpha")
