@@ -30,7 +30,8 @@ MOST_ALIKE = 3
 WRITTEN_WITHOUT_BLANKS = "\u3000"
 """Scripts without blanks have letters beyond this character."""
 _ENDS = re.compile(r"(?<=[.!?:;。！？])\s+")
-_SAID = re.compile(r"\n((?:(?:[^\W\d_][\w'\u2019-]*[,:]? ){3}|[\u3041-\U0010ffff]{6})[^\n]*)")
+_WORD = r"[^\W\d_][\w'\u2019-]*+[,:]?+ "
+_SAID = re.compile(rf"\n((?:{3 * _WORD}|[\u3041-\U0010ffff]{{6}})[^\n]*)")
 """A line that begins with three words in a row, or with six letters of a script without blanks."""
 _MACHINE_SHARE = 0.5
 _POLITE = s.words("please pls plz bitte kannst konntest puedes podrias peux pouvez puoi pode could can пожалуйста")
@@ -40,8 +41,7 @@ _STOPS = bytes.maketrans(b"!?:ABCDEFGHIJKLMNOPQRSTUVWXYZ", b"...abcdefghijklmnop
 """Maps every mark that ends a sentence to a stop, and letters to lower case."""
 _OPENING = re.compile(rb"\. \s*([^ .]*)")
 """The word with which a sentence begins."""
-_WIDE_STOP, _WIDE = "。".encode(), "！".encode()[:2]
-_WIDE_STOPS = tuple(mark.encode() for mark in "。！？：；")
+_WIDE_STOPS = "。！？：；"
 """Marks that end a sentence without a blank after them."""
 _HOLDS_ASK = re.compile("|".join(dict.fromkeys(" ".join(WITHOUT_BLANKS.values()).split())))
 
@@ -105,10 +105,10 @@ def _sentences(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _asking(lines: Sequence[str]) -> Iterator[str]:
-    block = ". ".join(lines).encode(errors="replace")
-    if not block.isascii() and (_WIDE_STOP in block or _WIDE in block):
-        for mark in _WIDE_STOPS:
-            block = block.replace(mark, b". ")
+    said = ". ".join(lines)
+    for mark in "" if said.isascii() else _WIDE_STOPS:
+        said = said.replace(mark, ". ")
+    block = said.encode(errors="replace")
     plain = b". " + block.translate(_STOPS)
     for found in _OPENING.finditer(plain):
         opening = found[1]
