@@ -18,8 +18,9 @@ from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Driver, Serve, Slot, SwapPolicy
 from stoker.request.lease.commands import Command, Cut, Grant, Reassign, Reject, StartSwap, WakeAt
 from stoker.request.lease.phases import ServePhase
-from stoker.request.lease.places import choose_replica
+from stoker.request.lease.places import can_answer, choose_replica
 from stoker.request.lease.scheduler import Scheduler
+from stoker.request.lease.state import ServeState
 from stoker.request.lease.timing import measured_swap_time
 
 SLOTS = ("gpu0", "gpu1", "gpu2")
@@ -61,9 +62,10 @@ class ReplicaStories(RuleBasedStateMachine):
         self.begun: dict[int, float] = {}
         self.alive: set[str] = set()
         self.wake: float | None = None
-        self.was_switched = False
-        self.was_admitted_again = False
+        self.exempt: set[str] = set()
+        """Serves of which an operator may have had one more replica loaded than allowed."""
         self.next = 0
+        self.removed: set[str] = set()
 
     # -- carrying out ----------------------------------------------------------------------------------------
 
@@ -82,7 +84,7 @@ class ReplicaStories(RuleBasedStateMachine):
                 case Reject(id, error):
                     self.waiting.remove(id)
                     assert error.message
-                    assert not (is_failure and id > 0 and self.has_ready_sibling(self.asked[id]))
+                    assert not (is_failure and id > 0 and self.siblings_can_answer(self.asked[id]))
                 case Reassign(id, name):
                     assert id in self.waiting
                     assert id > 0
@@ -107,7 +109,7 @@ class ReplicaStories(RuleBasedStateMachine):
         if target is not None:
             self.alive.add(target)
             state = self.scheduler.serves[target]
-            if not state.queue and not state.wanted and self.has_ready_sibling(target) and not self.was_switched:
+            if not state.queue and not state.wanted and self.has_ready_sibling(target) and not self.is_exempt(target):
                 self.is_paid_for(target)
 
     def is_paid_for(self, target: str) -> None:
@@ -118,10 +120,18 @@ class ReplicaStories(RuleBasedStateMachine):
         others = [s for slot_state in state.slot_states for s in slot_state.serves if s.replica_set is None]
         assert not any(s.queue for s in others if s.phase is ServePhase.STOPPED)
 
+    def is_exempt(self, name: str) -> bool:
+        return name.partition("@")[0] in self.exempt
+
     def has_ready_sibling(self, name: str) -> bool:
+        return any(s.phase is ServePhase.READY and s.takes_requests() for s in self.siblings(name))
+
+    def siblings_can_answer(self, name: str) -> bool:
+        return any(can_answer(state, self.now) for state in self.siblings(name))
+
+    def siblings(self, name: str) -> list[ServeState]:
         replicas = self.scheduler.serves[name].replica_set if name in self.scheduler.serves else None
-        siblings = [] if replicas is None else replicas.replicas
-        return any(s.name != name and s.phase is ServePhase.READY and s.takes_requests() for s in siblings)
+        return [] if replicas is None else [s for s in replicas.replicas if s.name != name]
 
     # -- what may happen ---------------------------------------------------------------------------------------
 
@@ -135,6 +145,11 @@ class ReplicaStories(RuleBasedStateMachine):
         self.asked[self.next] = name
         self.waiting.add(self.next)
         self.tell("on_request", self.next, name, self.now)
+
+    @rule(data=st.data())
+    def burst(self, data: st.DataObject) -> None:
+        for _ in range(4):
+            self.request("fast", data)
 
     @precondition(lambda self: self.holding)
     @rule(data=st.data())
@@ -178,31 +193,56 @@ class ReplicaStories(RuleBasedStateMachine):
 
     @rule(name=ALL)
     def park(self, name: str) -> None:
+        if name not in self.scheduler.serves:
+            return
         self.tell("on_park", name, self.now, "it flaps", is_failure=True)
 
     @rule(name=ALL, is_held=st.booleans())
     def hold(self, name: str, is_held: bool) -> None:
-        self.was_admitted_again |= not is_held
+        if name not in self.scheduler.serves:
+            return
+        if not is_held:
+            self.exempt.add(name.partition("@")[0])
         self.tell("on_hold", name, self.now, is_held)
 
     @rule(name=ALL)
     def restart(self, name: str) -> None:
+        if name not in self.scheduler.serves:
+            return
         self.tell("on_restart", name, self.now, "wedged")
 
     @rule(name=ALL)
     def switch(self, name: str) -> None:
+        if name not in self.scheduler.serves:
+            return
         self.next += 1
-        self.was_switched = True
+        self.exempt.add(name.partition("@")[0])
         self.asked[-self.next] = name
         self.waiting.add(-self.next)
         self.tell("on_switch", -self.next, name, self.now)
 
     @rule(name=ALL)
     def unload(self, name: str) -> None:
+        if name not in self.scheduler.serves:
+            return
         self.next += 1
         self.asked[-self.next] = name
         self.waiting.add(-self.next)
         self.tell("on_unload", -self.next, name, self.now)
+
+    @rule(name=st.sampled_from(["fast@gpu2", "wide@gpu1"]))
+    def reload(self, name: str) -> None:
+        """A place of a serve is removed, or added again. Its other replicas and their streams go on."""
+        self.removed ^= {name}
+        loaded = (ServePhase.READY, ServePhase.STARTING)
+        others = [s for s in self.scheduler.serves.values() if s.name != name and s.phase in loaded]
+        streams = {s.name: tuple(s.leases) for s in others}
+        self.tell("on_reload", self.slots, [s for s in self.serves if s.name not in self.removed], self.now)
+        assert streams == {s.name: tuple(s.leases) for s in others}
+        left = {s for s in others if s.phase not in loaded}
+        assert left <= {
+            v for s in self.scheduler.slots.values() for w in s.swaps.values() if w.target for v in w.victims
+        }
 
     @rule(seconds=st.sampled_from([0.1, 1.0, 5.0, 20.0]))
     def time_passes(self, seconds: float) -> None:
@@ -250,8 +290,8 @@ class ReplicaStories(RuleBasedStateMachine):
     @invariant()
     def no_more_replicas_than_allowed(self) -> None:
         """Where an operator holds one, another one may start in its stead."""
-        if not (self.was_switched or self.was_admitted_again):
-            for name, most in (("fast", self.most), ("wide", 1), ("pair", 1)):
+        for name, most in (("fast", self.most), ("wide", 1), ("pair", 1)):
+            if not self.is_exempt(name):
                 replicas = [one for one in self.scheduler.replica_sets[name].replicas if not one.is_elsewhere]
                 assert sum(state.phase is not ServePhase.STOPPED and not state.is_held for state in replicas) <= most
 

@@ -610,6 +610,14 @@ def test_a_serve_that_a_reload_removed_is_refused_as_removed_while_it_drains() -
     assert "removed from the configuration" in refusal.message
 
 
+def test_nobody_can_switch_to_a_serve_that_a_reload_removed() -> None:
+    stage = Stage(serve("a"), serve("b"))
+    stage.load("a")
+    stage.request("a")
+    stage.take(stage.scheduler.on_reload([Slot("gpu")], [serve("b")], stage.now))
+    assert stage.refused[stage.switch("a")].code == "unknown_model"
+
+
 def test_shutdown_refuses_who_waits_and_lets_leases_end() -> None:
     stage = Stage(serve("a"), serve("b"))
     stage.load("a")

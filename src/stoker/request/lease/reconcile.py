@@ -16,9 +16,9 @@
     7. waiters whose serve has to stop wait for its load from now on; the next time at which any of this can change
        without an event becomes WakeAt
 
-Serves of a slot start in this order: switches; models past `max_wait`, the oldest first; then by oldest waiter; those
-that only background requests wait for; preloads last. At most one swap that stops residents for another model is under
-way in a slot. A victim's memory counts until it is free.
+Slots that a serve takes together are decided together. Serves start in this order: switches; models past `max_wait`,
+the oldest first; then by oldest waiter; those that only background requests wait for; preloads last. At most one swap
+that stops residents for another model is under way in a slot. A victim's memory counts until it is free.
 
 Background requests give way: while another request waits for a serve of the slot that is not ready, none is granted.
 """
@@ -33,7 +33,7 @@ from stoker.request.lease.eviction import Never, Victims, victims_for
 from stoker.request.lease.eviction_time import may_evict
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.replica_steps import ReplicaSteps
-from stoker.request.lease.state import LoadReason, ServeState, SlotState, SwapKind
+from stoker.request.lease.state import LoadReason, ServeState, SlotGroup, SlotState, SwapKind
 from stoker.request.lease.timing import idle_serve_retry, timing
 from stoker.request.lease.waiter import Want
 
@@ -56,11 +56,12 @@ class Reconciler(ReplicaSteps):
                 commands += self._expire(state, now)  # 1
         for replicas in self.replica_sets.values():
             commands += self.move_waiting(replicas, now)  # 0
-        for slot_state in self.slots.values():
-            if slot_state.serves:
+        for group in self.slot_groups():
+            for slot_state in group:
                 commands += self._call_off_unwanted(slot_state, now)  # 2
                 commands += self._grant_waiters(slot_state)  # 3
-                commands += self._start_needed(slot_state, now, times)  # 4
+            commands += self._start_needed(group, now, times)  # 4
+            for slot_state in group:
                 self._stop_idle(slot_state, now, times)  # 5
                 if slot_state.has_left_idle_serve:
                     self._return_to_idle_serve(slot_state, now, times)  # 5
@@ -127,12 +128,16 @@ class Reconciler(ReplicaSteps):
                 del state.queue[waiter.id]
         return commands
 
-    def _start_needed(self, slot_state: SlotState, now: float, times: list[float]) -> list[Command]:
+    def _start_needed(self, group: SlotGroup, now: float, times: list[float]) -> list[Command]:
         commands: list[Command] = []
         if self.closing:
             return commands
-        needed = [s for s in slot_state.serves if s.phase is ServePhase.STOPPED and _is_needed(s)]
+        serves = group[0].serves if len(group) == 1 else dict.fromkeys(s for one in group for s in one.serves)
+        needed = [s for s in serves if s.phase is ServePhase.STOPPED and _is_needed(s)]
+        reserved: list[SlotState] = []
         for state in sorted(needed, key=_start_order(now)):
+            if reserved and any(slot_state in reserved for slot_state in state.slot_states):
+                continue
             if _is_stale_preload(state, now):
                 state.wanted = False
                 continue
@@ -148,7 +153,7 @@ class Reconciler(ReplicaSteps):
             elif isinstance(fit, Victims):
                 times.append(self._start(state, fit.serves, now))
             if state.more_slots and state.phase is ServePhase.STOPPED and _is_overdue(state, now):
-                break  # nobody else may clear one of its slots again and again while another one is being cleared
+                reserved += state.slot_states  # nobody else may clear one of them while another one is being cleared
         return commands
 
     def _start(self, state: ServeState, victims: tuple[ServeState, ...], now: float) -> float:

@@ -245,6 +245,8 @@ class Scheduler(Reconciler):
         state = self.serves[name]
         if self.closing:
             return [Reject(id, refusals.shutting_down())]
+        if state.removed:
+            return [Reject(id, refusals.removed(name))]
         if state.phase is ServePhase.READY:
             return [Grant(id)]
         fit = victims_for(state) if state.phase is ServePhase.STOPPED else None

@@ -308,6 +308,10 @@ class Swap:
     """The key whose request caused it; empty: none did."""
 
 
+SlotGroup = tuple["SlotState", ...]
+"""Slots that serves take together, directly or by way of other slots; most slots are alone."""
+
+
 @dataclass(slots=True, eq=False)
 class SlotState:
     """A slot at run time. Sizes are bytes. In a slot without `memory` each serve's size is 1, and the budget is how

@@ -11,7 +11,7 @@ from stoker.domain.serve import Serve, Slot, slots_of
 from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Reject, StartSwap
 from stoker.request.lease.eviction import Victims, victims_for
 from stoker.request.lease.phases import PhaseEvent, ServePhase
-from stoker.request.lease.state import ReplicaSet, ServeState, SlotState, Swap, SwapKind
+from stoker.request.lease.state import ReplicaSet, ServeState, SlotGroup, SlotState, Swap, SwapKind
 from stoker.request.lease.timing import timing
 from stoker.request.lease.waiter import Waiter, Want
 
@@ -25,6 +25,7 @@ class Transitions:
         self.replica_sets: dict[str, ReplicaSet] = {}
         """The serves with several places, by the name that clients use; each replica is in `serves`, too."""
         self.last_swap_id = 0
+        self._groups: list[SlotGroup] | None = None
         for serve in serves:
             self.add_serve(serve)
 
@@ -34,6 +35,7 @@ class Transitions:
         for slot_state in state.slot_states:
             slot_state.serves.append(state)
         self.serves[serve.name] = state
+        self._groups = None
         if serve.replica_of:
             state.replica_set = self.replica_sets.setdefault(serve.replica_of, ReplicaSet(serve.replica_of))
             state.replica_set.replicas.append(state)
@@ -42,6 +44,7 @@ class Transitions:
         for slot_state in state.slot_states:
             slot_state.serves.remove(state)
         self.serves.pop(state.name, None)
+        self._groups = None
         if state.replica_set is not None:
             state.replica_set.replicas.remove(state)
             if not state.replica_set.replicas:
@@ -58,6 +61,12 @@ class Transitions:
         moved = self.serves[serve.name]
         moved.queue, moved.wanted, moved.is_held = state.queue, state.wanted or serve.keep_loaded, state.is_held
         moved.preload_asked_at = state.preload_asked_at
+
+    def slot_groups(self) -> list[SlotGroup]:
+        """The slots in which there are serves, in the order of the configuration."""
+        if self._groups is None:
+            self._groups = _grouped([slot_state for slot_state in self.slots.values() if slot_state.serves])
+        return self._groups
 
     def find_swap(self, swap_id: int) -> Swap | None:
         for slot_state in self.slots.values():
@@ -228,3 +237,15 @@ class Transitions:
 def _slots(serve: Serve) -> tuple[str, ...]:
     """The slots that it takes; a serve without one has a slot of its own."""
     return (f"~{serve.name}",) if serve.slot is None else slots_of(serve.slot)
+
+
+def _grouped(slots: list[SlotState]) -> list[SlotGroup]:
+    group_of = {slot_state.slot.name: [slot_state] for slot_state in slots}
+    for state in [state for slot_state in slots for state in slot_state.serves if state.more_slots]:
+        group = group_of[state.slot_state.slot.name]
+        for slot_state in state.more_slots:
+            other = group_of[slot_state.slot.name]
+            if other is not group:
+                group += other
+                group_of.update((joined.slot.name, group) for joined in other)
+    return [tuple(group) for group in {id(group): group for group in group_of.values()}.values()]
