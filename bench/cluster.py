@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     warm: dict[str, list[float]] = {"process": [], "job": []}
     try:
         playground.start()
-        with tempfile.TemporaryDirectory() as folder, Up(Path(folder), configuration, port, {"STOKER_STATE": folder}):
+        with tempfile.TemporaryDirectory() as folder, Up(Path(folder), configuration, port, {"XDG_STATE_HOME": folder}):
             for name in cold:  # the first job starts Ray's worker processes, the first process reads the files
                 _ask(port, name)
             for name in list(cold) * options.starts:

@@ -169,7 +169,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             write_model(Path(folder) / "model.gguf")
             port = free_port()
             front = f"[front_door]\nport = {port}\n\n"
-            with Up(Path(folder), front + arm.serves, port, {"STOKER_STATE": folder}):
+            with Up(Path(folder), front + arm.serves, port, {"XDG_STATE_HOME": folder}):
                 _ready(port, time.monotonic() + 60)
                 began = time.perf_counter()
                 count = Conversations(port, arm.choose, options.conversations, options.turns).run()

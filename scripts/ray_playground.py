@@ -1,7 +1,8 @@
 """A Ray cluster on this machine, to try `[clusters.NAME]` with: a head, two nodes with one pretended GPU each, and
 token authentication.
 
-    scripts/ray-playground          installs Ray into .ray-playground/venv (once), starts the cluster, ends it at Ctrl-C
+    scripts/ray-playground          installs Ray into .ray-playground/venv (once), starts the cluster, writes a
+                                    configuration for it, and ends the cluster at Ctrl-C
     scripts/ray-playground stop     ends one that was left running
 
 All of it listens on loopback addresses of its own. Ends only what it has started: never `ray stop`, which ends every
@@ -25,10 +26,28 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-HOME = Path(__file__).resolve().parent.parent / ".ray-playground"
+ROOT = Path(__file__).resolve().parent.parent
+HOME = ROOT / ".ray-playground"
 PYTHON = HOME / "venv" / "bin" / "python"
 INSTALL_LIMIT = 900
 START_LIMIT = 90
+ENGINE = "-m stoker.fleet.engines.embedded -m {model} --host {host} --port {port} --alias {name}"
+SERVE = f"""
+[[serve]]
+name = "fast"
+model = "{ROOT}/src/stoker/models/spark.gguf"
+cmd = "{ROOT}/.venv/bin/python {ENGINE}"
+slots = ["alpha", "beta"]
+replicas = 2
+"""
+NEXT = """
+Next, in another terminal, in this folder:
+
+. .venv/bin/activate
+export STOKER_CONFIG=$PWD/.ray-playground/stoker.toml
+stoker up
+
+Ctrl-C ends the cluster."""
 HEAD = """\
 # `ray start --head` refuses while a node of the same cluster runs on this machine, which here they always do.
 import functools
@@ -46,11 +65,13 @@ def install() -> str:
         return ""
     HOME.mkdir(exist_ok=True)
     try:
-        subprocess.run([sys.executable, "-m", "venv", str(HOME / "venv")], check=True, capture_output=True, timeout=120)
-        command = [str(PYTHON), "-m", "pip", "install", "--quiet", "ray[default]>=2.60"]
-        subprocess.run(command, check=True, capture_output=True, text=True, timeout=INSTALL_LIMIT)
+        for command in (
+            [sys.executable, "-m", "venv", str(HOME / "venv")],
+            [str(PYTHON), "-m", "pip", "install", "--quiet", "ray[default]>=2.60"],
+        ):
+            subprocess.run(command, check=True, capture_output=True, text=True, timeout=INSTALL_LIMIT)
     except subprocess.CalledProcessError as failure:
-        lines = str(failure.stderr).strip().splitlines()
+        lines = (failure.stderr or failure.stdout).strip().splitlines()
         return f"Ray cannot be installed: {lines[-1] if lines else failure}"
     except (OSError, subprocess.TimeoutExpired) as failure:
         return f"Ray cannot be installed: {failure}"
@@ -61,10 +82,9 @@ def install() -> str:
 class Playground:
     """A head at 127.0.0.FIRST and nodes at the next addresses: `alpha` and `beta`, by their label `box`."""
 
-    def __init__(self, first: int = 2, note: Path | None = None) -> None:
-        """`note`: where to write what was started, for `stop`."""
-        self._note = note
-        self.token = secrets.token_hex(32)
+    def __init__(self, first: int = 2, home: Path | None = None) -> None:
+        """`home`: a folder that keeps its token from one start to the next, and the note for `stop`."""
+        self._note = home / "running.json" if home is not None else None
         self.head_ip = f"127.0.0.{first}"
         self.address = f"http://{self.head_ip}:8265"
         self.nodes = {"alpha": f"127.0.0.{first + 1}", "beta": f"127.0.0.{first + 2}"}
@@ -72,9 +92,11 @@ class Playground:
         """Each in a process group of its own, by `head` and the nodes' names."""
         self.place = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))  # sockets need a short path
         self._first = first
-        self.token_file = self.place / "token"
-        self.token_file.write_text(self.token)
-        self.token_file.chmod(0o600)
+        self.token_file = (home or self.place) / "token"
+        if not self.token_file.exists():
+            self.token_file.touch(0o600)
+            self.token_file.write_text(secrets.token_hex(32))
+        self.token = self.token_file.read_text()
         (self.place / "head.py").write_text(HEAD)
 
     def start(self) -> None:
@@ -206,27 +228,35 @@ def main(words: list[str]) -> int:
     if note.exists():
         print("a playground runs already, or was left behind: scripts/ray-playground stop", file=sys.stderr)
         return 1
-    print(
-        "installing Ray (once; about 400 MB) ..." if not (HOME / "installed").exists() else "starting ...", flush=True
-    )
-    if problem := install():
-        print(problem, file=sys.stderr)
-        return 1
+    is_installed = (HOME / "installed").exists()
+    print("starting ..." if is_installed else "installing Ray (once; about 400 MB) ...", flush=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    playground = Playground(note=note)
     try:
-        playground.start()
-        print(f"\nThe cluster runs. In stoker.toml:\n\n{playground.config()}\nCtrl-C ends it.", flush=True)
-        signal.pause()
+        return run()
     except (KeyboardInterrupt, SystemExit):
         print("\nending ...", flush=True)
     except RuntimeError as failure:
         print(failure, file=sys.stderr)
         return 1
+    return 0
+
+
+def run() -> int:
+    """Until it is interrupted. Returns the exit code if it cannot start."""
+    if problem := install():
+        print(problem, file=sys.stderr)
+        return 1
+    playground = Playground(home=HOME)
+    try:
+        playground.start()
+        config = playground.config() + SERVE
+        (HOME / "stoker.toml").write_text(config)
+        print(f"\nThe cluster runs. Its configuration, in .ray-playground/stoker.toml:\n\n{config}{NEXT}", flush=True)
+        while True:
+            signal.pause()
     finally:
         playground.close()
-        note.unlink(missing_ok=True)
-    return 0
+        (HOME / "running.json").unlink(missing_ok=True)
 
 
 def stop(note: Path) -> int:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.fleet.drivers.scripted_ray import TOKEN, ScriptedRay, ray_in_thread
+from tests.fleet.drivers.scripted_ray import TOKEN, ScriptedJob, ScriptedRay, ray_in_thread
 
 from stoker.cli.main import run
+from stoker.fleet.cluster.nodes import NODE, NONCE, SERVE, SLOT
 
 Captured = pytest.CaptureFixture[str]
 
@@ -54,8 +55,44 @@ def test_a_cluster_that_does_not_answer_or_is_unknown_is_an_error_with_its_addre
     assert run(["cluster", "status"]) == 1
     out = capsys.readouterr().out
     assert "the head at http://127.0.0.1:1 cannot be reached: nothing listens on port 1" in out
+    assert "correct `address` of [clusters.lab]" in out
+    assert "next: stoker cluster up-example" in out
     assert run(["cluster", "status", "lap"]) == 2
-    assert "there is no cluster 'lap': lab" in capsys.readouterr().err
+    assert "there is no cluster 'lap'; there is lab: stoker cluster status lab" in capsys.readouterr().err
+    lab.write_text("")
+    assert run(["cluster", "status", "lap"]) == 2
+    assert "see stoker cluster up-example" in capsys.readouterr().err
+
+
+def test_what_answers_there_but_is_not_ray_is_not_called_an_open_cluster(
+    lab: Path, ray: ScriptedRay, capsys: Captured
+) -> None:
+    lab.write_text(lab.read_text().replace(str(ray.cluster.address), f"{ray.cluster.address}/other"))
+    vars(ray)["is_open"] = True
+    assert run(["cluster", "status", "--json"]) == 1
+    [document] = json.loads(capsys.readouterr().out)
+    assert "does not answer as Ray does: it answered 404" in document["problem"]
+    assert document["next"] == "stoker cluster up-example"
+
+
+def test_a_slot_that_no_node_could_serve_is_named_and_a_job_on_a_dead_node_shows_it(
+    lab: Path, ray: ScriptedRay, capsys: Captured
+) -> None:
+    alpha = ray.nodes[0]
+    body = {
+        "submission_id": "job-1", "runtime_env": {}, "entrypoint_num_gpus": 1,
+        "metadata": {NONCE: "n", SERVE: "fast@lab-a", SLOT: "lab-a", NODE: alpha.id},
+    }  # fmt: skip
+    ray.jobs["job-1"] = ScriptedJob(body, "RUNNING", alpha)
+    vars(alpha)["state"] = "DEAD"
+    assert run(["cluster", "status"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert ["job-1", "fast@lab-a", "lab-a", alpha.ip, "(dead)", "RUNNING"] in [line.split() for line in lines]
+    assert "slot 'lab-a': no node of cluster 'lab' has the labels box=alpha" in lines[-1]
+    assert run(["cluster", "status", "--json"]) == 0
+    [document] = json.loads(capsys.readouterr().out)
+    assert [job["is_node_dead"] for job in document["jobs"]] == [True]
+    assert [slot["name"] for slot in document["slots_without_node"]] == ["lab-a"]
 
 
 def test_a_wrong_token_is_said_without_showing_it(lab: Path, capsys: Captured) -> None:
@@ -63,6 +100,7 @@ def test_a_wrong_token_is_said_without_showing_it(lab: Path, capsys: Captured) -
     assert run(["cluster", "status"]) == 1
     said = capsys.readouterr()
     assert "refuses the token (401): correct `token` of the cluster" in said.out
+    assert "must be what RAY_AUTH_TOKEN_PATH on the head names" in said.out
     assert "wrong-token-wrong" not in said.out + said.err
 
 

@@ -142,6 +142,9 @@ class ScriptedRay:
         if job.is_stopped:
             os.killpg(job.process.pid, signal.SIGTERM)
         assert job.process.stdout is not None
+        id, command = job.body["submission_id"], job.body["entrypoint"]
+        job.output = b"2026-11-24 04:45:40,558\tINFO job_manager.py:581 -- Runtime env is setting up.\n"
+        job.output += f"Running entrypoint for job {id}: {command}\n".encode()
         while data := await job.process.stdout.read(4096):
             job.output += data
         code = await job.process.wait()
@@ -235,7 +238,8 @@ class ScriptedRay:
     def _job(self, id: str, job: ScriptedJob) -> dict[str, Any]:
         return {
             "type": "SUBMISSION", "submission_id": id, "status": job.status, "message": job.message,
-            "metadata": job.body["metadata"], "runtime_env": job.body["runtime_env"],
+            "metadata": job.body["metadata"],
+            "entrypoint": job.body.get("entrypoint", ""), "runtime_env": job.body["runtime_env"],
             "driver_node_id": job.node.id if job.node is not None else None, "driver_exit_code": job.exit_code,
         }  # fmt: skip
 

@@ -72,12 +72,14 @@ def test_a_job_is_submitted_proved_used_at_its_nodes_address_stopped_and_forgott
     tell(story)
 
 
-def test_the_clusters_token_is_in_no_log_record_or_error(tell: Tell, caplog: pytest.LogCaptureFixture) -> None:
+def test_token_and_key_are_in_no_log_record_or_error(tell: Tell, caplog: pytest.LogCaptureFixture) -> None:
     async def story(shop: Workshop) -> None:
         async with scripted_ray() as ray:
             supervisor = fleet(shop, ray)
             with caplog.at_level(logging.DEBUG):
-                running = await supervisor.start(in_cluster(shop, ray, "--key", "{key}"), shop.on_exit)
+                running = await supervisor.start(
+                    in_cluster(shop, ray, "--say", "two\nlines", "--key", "{key}"), shop.on_exit
+                )
                 await supervisor.stop("a", 1.0)
             assert running.target.key is not None
             everything = caplog.text + shop.log()
@@ -297,6 +299,8 @@ def test_an_engine_that_fails_is_reported_with_its_code_and_last_output(tell: Te
                 await supervisor.start(serve, shop.on_exit)
             assert failure.value.code == "out_of_memory"
             assert "CUDA error" in shop.log()
+            assert "job_manager" not in shop.log()
+            assert "Running entrypoint" not in failure.value.message
             await supervisor.close(leave_running=False)
 
     tell(story)

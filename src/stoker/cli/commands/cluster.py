@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from stoker.cli.console import options, terminal
 from stoker.cli.console.errors import FAILED, UsageError
 from stoker.cli.console.installation import load_settings
-from stoker.domain.errors import StokerError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
     from stoker.domain.cluster import Cluster
-    from stoker.fleet.cluster.examine import ClusterView
+    from stoker.domain.serve import Slot
+    from stoker.fleet.cluster.examine import ClusterProblem, ClusterView
 
 app = typer.Typer(help="Ray clusters: their nodes, GPUs and jobs.", no_args_is_help=True)
 
@@ -52,20 +54,19 @@ def status(
     json: options.Json = False,
 ) -> None:
     """Show nodes, their GPUs and labels, and the jobs that Stoker runs there. It need not run."""
-    configured = load_settings(config, needs_secrets=False).clusters
-    chosen = [cluster for cluster in configured if name in (None, cluster.name)]
+    settings = load_settings(config, needs_secrets=False)
+    chosen = [cluster for cluster in settings.clusters if name in (None, cluster.name)]
     if name is not None and not chosen:
-        known = ", ".join(cluster.name for cluster in configured) or "none is configured"
-        raise UsageError(f"there is no cluster '{name}': {known}")
-    found = [(cluster, _view(cluster)) for cluster in chosen]
+        raise UsageError(_unknown(name, [cluster.name for cluster in settings.clusters]))
+    found = [_seen(cluster, settings.slots) for cluster in chosen]
     if json:
-        terminal.emit([_document(cluster, view) for cluster, view in found])
+        terminal.emit([_document(one) for one in found])
     elif not found:
         terminal.say("there is no [clusters.NAME] in the configuration; how one is started: stoker cluster up-example")
     else:
-        for cluster, view in found:
-            _show(cluster, view)
-    if any(isinstance(view, str) for _, view in found):
+        for one in found:
+            _show(one)
+    if any(isinstance(one, _Unseen) for one in found):
         raise typer.Exit(FAILED)
 
 
@@ -79,27 +80,41 @@ def up_example(
     terminal.say(EXAMPLE.format(head=head).rstrip())
 
 
-def _view(cluster: Cluster) -> ClusterView | str:
-    """What is in the cluster; or why that is unknown."""
+class _Seen(NamedTuple):
+    cluster: Cluster
+    view: ClusterView
+    unmet: Mapping[str, str]
+    """Slots that no node could serve, and why."""
+
+
+class _Unseen(NamedTuple):
+    cluster: Cluster
+    problem: ClusterProblem
+
+
+def _seen(cluster: Cluster, slots: Iterable[Slot]) -> _Seen | _Unseen:
     import asyncio
 
-    from stoker.fleet.cluster.examine import unfit_reason, view
-    from stoker.fleet.cluster.jobs_api import JobsApi
+    from stoker.fleet.cluster.examine import ClusterProblem, examine, slots_without_node
 
-    async def ask() -> ClusterView | str:
-        api = JobsApi(cluster.address, cluster.token.reveal)
-        return await unfit_reason(api) or await view(api)
-
-    try:
-        return asyncio.run(ask())
-    except StokerError as failure:
-        return failure.message
+    found = asyncio.run(examine(cluster))
+    if isinstance(found, ClusterProblem):
+        return _Unseen(cluster, found)
+    return _Seen(cluster, found, slots_without_node(cluster, slots, found))
 
 
-def _show(cluster: Cluster, view: ClusterView | str) -> None:
-    if isinstance(view, str):
-        terminal.say(f"{cluster.name}: {view}\n")
+def _unknown(name: str, known: Sequence[str]) -> str:
+    if not known:
+        return f"there is no cluster '{name}': the configuration has no [clusters.NAME]; see stoker cluster up-example"
+    return f"there is no cluster '{name}'; there is {', '.join(known)}: stoker cluster status {known[0]}"
+
+
+def _show(one: _Seen | _Unseen) -> None:
+    if isinstance(one, _Unseen):
+        problem = one.problem
+        terminal.say(f"{one.cluster.name}: {problem.message}\n  {problem.fix}\n  next: {problem.next}\n")
         return
+    cluster, view, unmet = one
     used = sum(view.used.values())
     terminal.say(f"{cluster.name}: Ray {view.version} at {cluster.address}, {used:g} of {view.gpus:g} GPUs in use\n")
     rows = [
@@ -111,33 +126,39 @@ def _show(cluster: Cluster, view: ClusterView | str) -> None:
     terminal.say()
     jobs = _jobs(view)
     if jobs:
+        hosts = [f"{job['node'] or '?'}{' (dead)' if job['is_node_dead'] else ''}" for job in jobs]
         terminal.table(
             ("JOB", "SERVE", "SLOT", "NODE", "STATE"),
-            [(job["id"], job["serve"], job["slot"], job["node"] or "-", job["state"]) for job in jobs],
+            [(job["id"], job["serve"], job["slot"], host, job["state"]) for job, host in zip(jobs, hosts, strict=True)],
         )
     else:
         terminal.say("no jobs of Stoker")
     terminal.say()
+    for slot, reason in unmet.items():
+        terminal.say(f"slot '{slot}': {reason}")
 
 
 def _jobs(view: ClusterView) -> list[dict[str, Any]]:
     from stoker.fleet.cluster.nodes import NODE, SERVE, SLOT
 
-    ip = {node.id: node.ip for node in view.nodes}
     return [
         {"id": job.id, "serve": job.metadata.get(SERVE, "?"), "slot": job.metadata.get(SLOT, "?"),
-         "node": ip.get(job.metadata.get(NODE, "")), "state": job.status.value}
+         "node": view.host_of(job), "is_node_dead": job.metadata.get(NODE) in view.dead, "state": job.status.value}
         for job in view.jobs
     ]  # fmt: skip
 
 
-def _document(cluster: Cluster, view: ClusterView | str) -> dict[str, Any]:
-    document: dict[str, Any] = {"name": cluster.name, "address": cluster.address}
-    if isinstance(view, str):
-        return document | {"problem": view}
+def _document(one: _Seen | _Unseen) -> dict[str, Any]:
+    document: dict[str, Any] = {"name": one.cluster.name, "address": one.cluster.address}
+    if isinstance(one, _Unseen):
+        return document | {"problem": one.problem.message, "fix": one.problem.fix, "next": one.problem.next}
+    view = one.view
     nodes = [
         {"id": node.id, "address": node.ip, "is_head": node.is_head, "gpus": node.gpus,
          "gpus_in_use": view.used.get(node.id, 0.0), "labels": dict(node.labels)}
         for node in view.nodes
     ]  # fmt: skip
-    return document | {"ray_version": view.version, "nodes": nodes, "jobs": _jobs(view)}
+    slots = [{"name": slot, "problem": reason} for slot, reason in one.unmet.items()]
+    return document | {
+        "ray_version": view.version, "nodes": nodes, "jobs": _jobs(view), "slots_without_node": slots,
+    }  # fmt: skip

@@ -64,6 +64,8 @@ class Job:
     message: str = ""
     """What Ray says about its state; after a failure, with the end of its output."""
     metadata: Mapping[str, str] = field(default_factory=dict)
+    entrypoint: str = field(default="", repr=False)
+    """Its command, with the engine's key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +111,10 @@ class JobsApi:
     async def is_open(self) -> bool:
         """Whether the head lists its jobs for somebody without a token."""
         try:
-            answer = await client.ask(self._target(None), "/api/jobs/", timeout=ASK_LIMIT)
+            answer = await client.ask(self._target(None), "/api/jobs/", timeout=ASK_LIMIT, limit=_LIST_BYTES)
         except NoResponse as failure:
             raise self._unreachable(failure) from None
-        return answer.status not in (401, 403)
+        return answer.status not in (401, 403) and isinstance(self._json(answer), list)
 
     async def nodes(self) -> list[Node]:
         """Dead ones too, as long as the head remembers them."""
@@ -235,6 +237,7 @@ def _job(row: Mapping[str, Any]) -> Job:
         exit_code=code if isinstance(code, int) else None,
         message=str(row.get("message") or ""),
         metadata={str(key): str(value) for key, value in metadata.items()} if isinstance(metadata, dict) else {},
+        entrypoint=str(row.get("entrypoint") or ""),
     )
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import time
 from pathlib import Path
 
 from stoker.domain.errors import StartFailed
+from stoker.fleet.cluster.jobs_api import Job
 from stoker.fleet.process.logs import open_log, rotate_if_full
 
 _MOST = 64 * 2**10
@@ -27,6 +29,13 @@ def begin(log: Path, limit: int, serve: str, what: str) -> int:
     except OSError as error:
         text = f"serve '{serve}' was not started: {log} cannot be written ({error.strerror}): make room"
         raise StartFailed(text, code="cannot_start") from error
+
+
+def without_rays_lines(text: str, job: Job) -> str:
+    """The output without what Ray writes into it: lines of its job manager, and the command, which holds a key."""
+    for command in (re.escape(job.entrypoint), "[^\\n]*"):
+        text = re.sub(rf"(?m)^Running entrypoint for job {re.escape(job.id)}: {command}(?:\n|\Z)", "", text)
+    return re.sub(r"(?m)^[^\n]*job_manager\.py:\d+ -- [^\n]*(?:\n|\Z)", "", text)
 
 
 def add(log: str, text: str) -> None:

@@ -135,7 +135,8 @@ class JobUnit:
         text = ""
         with contextlib.suppress(StokerError):
             text = await self._api.output(self._last)
-        job_output.add(self._record.log, text or (self._last.message if self._last.status.is_over else ""))
+        text = text or (self._last.message if self._last.status.is_over else "")
+        job_output.add(self._record.log, job_output.without_rays_lines(text, self._last))
 
     def _tell(self, end: JobEnd) -> None:
         if not self._has_told:
