@@ -296,6 +296,12 @@ class ReplicaStories(RuleBasedStateMachine):
                 assert sum(state.phase is not ServePhase.STOPPED and not state.is_held for state in replicas) <= most
 
     @invariant()
+    def every_serve_with_something_to_decide_is_live(self) -> None:
+        for state in self.scheduler.serves.values():
+            if state.queue or state.wanted or state.phase is not ServePhase.STOPPED:
+                assert all(state in slot_state.live for slot_state in state.slot_states)
+
+    @invariant()
     def a_place_of_several_slots_is_taken_as_a_whole(self) -> None:
         for state in self.scheduler.serves.values():
             swaps = [set(slot_state.swaps) for slot_state in state.slot_states]

@@ -153,6 +153,7 @@ def slots(draw: st.DrawFn) -> SlotState:
         state.swap_times.append(float(draw(st.integers(1, 5))))
         state.last_used = float(draw(st.integers(0, 3)))
         slot_state.serves.append(state)
+        state.join_live()
     for state in slot_state.serves[1:]:
         if draw(st.booleans()) and fits(state):
             state.phase = ServePhase.READY

@@ -55,7 +55,7 @@ from stoker.request.lease.places import can_answer
 from stoker.request.lease.refusals import forwarded_twice, removed
 from stoker.request.lease.scheduler import Scheduler
 from stoker.request.lease.state import ServeState
-from stoker.request.lease.timing import timing
+from stoker.request.lease.timing import swap_timeout
 
 log = logging.getLogger("stoker.fleet")
 
@@ -154,7 +154,7 @@ class Conductor:
             if self._fleet.lacks_weights(state.serve):
                 details = name, takes_place, share, body_bytes, wish
                 return self._fetching.acquire_after_fetch(
-                    state.name, timing(state).swap_timeout, lambda: self.acquire(*details)
+                    state.name, swap_timeout(state), lambda: self.acquire(*details)
                 )
         id = next(self._ids)
         now = self._clock.now()

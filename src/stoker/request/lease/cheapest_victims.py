@@ -41,7 +41,7 @@ def cheapest_victims(
     Of all choices: idle residents before busy ones, then the least total cost, then the longest unused. Serves that
     stop already cost nothing; if the best choice depends on them, the answer is None. `pins` are never chosen.
     """
-    loaded = [s for s in slot_state.serves if s is not target and s.phase is not ServePhase.STOPPED and s not in gone]
+    loaded = [s for s in slot_state.live if s is not target and s.phase is not ServePhase.STOPPED and s not in gone]
     choices = (_choice(slot_state, loaded, pins, group, missing) for group in _groups(slot_state, target, pins))
     best = min((choice for choice in choices if choice is not None), default=None, key=_rank)
     return None if best is None or best.is_later else tuple(sorted(best.victims, key=evict_cost))

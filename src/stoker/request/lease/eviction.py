@@ -49,14 +49,18 @@ def _missing(slot_state: SlotState, target: ServeState, gone: Collection[ServeSt
 def _may_join(slot_state: SlotState, target: ServeState, gone: Collection[ServeState]) -> bool:
     if not slot_state.slot.together:
         return True
-    loaded = {s.name for s in slot_state.serves if s.phase is not ServePhase.STOPPED and s not in gone}
+    loaded = {s.name for s in slot_state.live if s.phase is not ServePhase.STOPPED and s not in gone}
     return slot_state.slot.allows(loaded | {target.name})
 
 
 def cost_decides(slot_state: SlotState) -> bool:
     """Whether those stop that cost the least, not those that were unused for longest."""
-    slot = slot_state.slot
-    return bool(slot.together) or any(state.serve.evict_cost is not None for state in slot_state.serves)
+    if slot_state.slot.together:
+        return True
+    for state in slot_state.serves:  # noqa: SIM110 - hot: a generator costs more than what it looks at
+        if state.serve.evict_cost is not None:
+            return True
+    return False
 
 
 def victims_for(target: ServeState) -> Victims | Later | Never:
@@ -92,9 +96,7 @@ def _victims_in(slot_state: SlotState, target: ServeState, gone: Collection[Serv
     missing = _missing(slot_state, target, gone)
     if missing <= 0 and _may_join(slot_state, target, gone):
         return Victims(())  # 1
-    pins = [
-        s for s in slot_state.serves if s.serve.keep_loaded and s is not target and s.phase is not ServePhase.STOPPED
-    ]
+    pins = [s for s in slot_state.live if s.serve.keep_loaded and s is not target and s.phase is not ServePhase.STOPPED]
     shortfall = slot_state.sizes(pins) + target.size_in(slot_state) - slot_state.budget
     if shortfall > 0:
         return Never(shortfall, _explain_memory(slot_state, target, pins, shortfall))  # 2
@@ -103,7 +105,7 @@ def _victims_in(slot_state: SlotState, target: ServeState, gone: Collection[Serv
     if cost_decides(slot_state):
         chosen = cheapest_victims(slot_state, target, pins, gone, missing)
         return Later() if chosen is None else Victims(chosen)  # 3, 4
-    evictable = [s for s in slot_state.serves if s.phase is ServePhase.READY and s not in pins and s not in gone]
+    evictable = [s for s in slot_state.live if s.phase is ServePhase.READY and s not in pins and s not in gone]
     if slot_state.sizes(evictable) < missing:
         return Later()  # 4
     return Victims(_longest_unused(slot_state, evictable, missing))  # 3

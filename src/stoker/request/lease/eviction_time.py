@@ -101,4 +101,4 @@ def linger(victim: ServeState, target: ServeState, waiting: int) -> float:
 
 def _has_foreground(target: ServeState) -> bool:
     """Whether a request that is no background request waits in a slot of the target."""
-    return any(state.foreground() for slot_state in target.slot_states for state in slot_state.serves)
+    return any(state.foreground() for slot_state in target.slot_states for state in slot_state.live)

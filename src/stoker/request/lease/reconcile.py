@@ -51,10 +51,12 @@ class Reconciler(ReplicaSteps):
         """The decision function. The module's docstring has its numbered steps."""
         commands: list[Command] = []
         times: list[float] = []
-        for state in self.serves.values():
-            if state.queue:
-                commands += self._expire(state, now)  # 1
-        for replicas in self.replica_sets.values():
+        for group in self.slot_groups():
+            for slot_state in group:
+                slot_state.forget_stopped()
+        for state in self.waited_for():
+            commands += self._expire(state, now)  # 1
+        for replicas in self.replicas_waited_for():
             commands += self.move_waiting(replicas, now)  # 0
         for group in self.slot_groups():
             for slot_state in group:
@@ -66,13 +68,13 @@ class Reconciler(ReplicaSteps):
                 if slot_state.has_left_idle_serve:
                     self._return_to_idle_serve(slot_state, now, times)  # 5
                 commands += self._advance_drains(slot_state, now, times)  # 6
-        moved = [one for replicas in self.replica_sets.values() for one in self.move_waiting(replicas, now)]
+        moved = [one for replicas in self.replicas_waited_for() for one in self.move_waiting(replicas, now)]
         if moved:  # an eviction was called off, or a start given up
             return [*commands, *moved, *self.reconcile(now)]
-        for replicas in () if self.closing else self.replica_sets.values():
+        for replicas in () if self.closing else self.replicas_waited_for():
             slot = self.start_extra(replicas, now, times)  # 4
             commands += [] if slot is None else self._advance_drains(slot, now, times)  # 6
-        for state in self.serves.values():
+        for state in self.waited_for():
             for waiter in state.queue.values():  # 7
                 self.update_wait(state, waiter, now)
                 if waiter.deadline < FOREVER:
@@ -100,17 +102,15 @@ class Reconciler(ReplicaSteps):
                 continue
             if swap.run_at is None:
                 self.call_off(swap, now)
-            elif any(s.queue and s.phase in _NOT_LOADED for s in slot_state.serves):
+            elif any(s.queue and s.phase in _NOT_LOADED for s in slot_state.live):
                 swap.cancelled = True
                 commands.append(CancelSwap(swap.swap_id))
         return commands
 
     def _grant_waiters(self, slot_state: SlotState) -> list[Command]:
         commands: list[Command] = []
-        for state in slot_state.serves:
-            if state.phase is not ServePhase.READY:
-                continue
-            if not state.queue:
+        for state in slot_state.live:
+            if state.phase is not ServePhase.READY or not state.queue:
                 continue
             gives_way = state.gives_way()
             for waiter in state.waiting_order():
@@ -132,7 +132,7 @@ class Reconciler(ReplicaSteps):
         commands: list[Command] = []
         if self.closing:
             return commands
-        serves = group[0].serves if len(group) == 1 else dict.fromkeys(s for one in group for s in one.serves)
+        serves = dict.fromkeys(state for slot_state in group for state in slot_state.live)
         needed = [s for s in serves if s.phase is ServePhase.STOPPED and _is_needed(s)]
         reserved: list[SlotState] = []
         for state in sorted(needed, key=_start_order(now)):
@@ -175,7 +175,7 @@ class Reconciler(ReplicaSteps):
         return FOREVER
 
     def _stop_idle(self, slot_state: SlotState, now: float, times: list[float]) -> None:
-        for state in slot_state.serves:
+        for state in slot_state.live:
             idle = state.serve.idle_unload
             if idle is None or state.phase is not ServePhase.READY or state.is_used() or state.wanted:
                 continue
@@ -196,7 +196,7 @@ class Reconciler(ReplicaSteps):
             return
         if target.parked or target.is_held or target.serve.needs_force:
             return  # 2
-        if slot_state.swaps or any(state.is_used() for state in slot_state.serves):
+        if slot_state.swaps or any(state.is_used() for state in slot_state.live):
             return  # 3
         last = max(state.unused_since for state in slot_state.serves)
         due = max(last + slot_state.slot.idle_serve_after, target.backoff_until, idle_serve_retry(target))

@@ -73,6 +73,7 @@ class ReplicaSteps(Transitions):
 
     def _move(self, state: ServeState, other: ServeState, waiters: Iterable[Waiter], now: float) -> list[Command]:
         commands: list[Command] = []
+        other.join_live()
         for waiter in waiters:
             del state.queue[waiter.id]
             other.queue[waiter.id] = waiter

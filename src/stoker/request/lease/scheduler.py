@@ -21,7 +21,7 @@ from stoker.request.lease.eviction import Never, victims_for
 from stoker.request.lease.phases import PhaseEvent, ServePhase
 from stoker.request.lease.reconcile import FOREVER, Reconciler
 from stoker.request.lease.state import ServeState, SlotState, Swap, SwapKind
-from stoker.request.lease.timing import BACKOFF_CAP, BACKOFF_WAIT, STEADY_AFTER, backoff, timing
+from stoker.request.lease.timing import BACKOFF_CAP, BACKOFF_WAIT, STEADY_AFTER, backoff, swap_timeout
 from stoker.request.lease.waiter import Waiter, Want
 
 
@@ -74,7 +74,8 @@ class Scheduler(Reconciler):
             error, waits_for_place = self._refusal(state, now)
         if error is not None:
             return [*cut, Reject(id, error)]
-        patience = state.serve.queue_timeout if waits_for_place else timing(state).swap_timeout
+        state.join_live()
+        patience = state.serve.queue_timeout if waits_for_place else swap_timeout(state)
         deadline = now + patience
         state.queue[id] = Waiter(
             id,
@@ -254,6 +255,7 @@ class Scheduler(Reconciler):
             return [Reject(id, refusals.no_fit(fit))]
         state.backoff_until = 0.0
         state.parked = ""
+        state.join_live()
         state.queue[id] = Waiter(id, Want.SWITCH, now, FOREVER, takes_place=False, drain_timeout=drain_timeout)
         return self.reconcile(now)
 
@@ -264,6 +266,7 @@ class Scheduler(Reconciler):
         state = self.serves[name]
         if not state.wanted:
             state.wanted = True
+            state.join_live()
             state.preload_asked_at = now
         return self.reconcile(now)
 

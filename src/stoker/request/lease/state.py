@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
+from operator import attrgetter
 
 from stoker.domain.errors import StokerError
 from stoker.domain.key import Priority
@@ -104,6 +105,8 @@ class ServeState:
     """All replicas of its serve; None: it has one place."""
     more_slots: tuple[SlotState, ...] = ()
     """The other slots that it takes."""
+    number: int = 0
+    """In the order of the configuration."""
 
     def end(self, lease: Lease, now: float) -> None:
         """A lease ends: give it its seconds of the slot, and charge its key what it really used."""
@@ -181,6 +184,16 @@ class ServeState:
     def apply(self, event: PhaseEvent) -> None:
         """Raises IllegalPhaseEvent."""
         self.phase = next_phase(self.phase, event)
+        self.join_live()
+
+    def is_live(self) -> bool:
+        """Whether it is loaded, waited for, or wanted: there may be something to decide."""
+        return bool(self.queue) or self.wanted or self.phase is not ServePhase.STOPPED
+
+    def join_live(self) -> None:
+        """From now on it may be live."""
+        for slot_state in self.slot_states:
+            slot_state.live[self] = None
 
     def end_leases(self, ids: Iterable[int]) -> tuple[int, ...]:
         """Remove these leases, and return their ids."""
@@ -320,6 +333,8 @@ class SlotState:
 
     slot: Slot
     serves: list[ServeState] = field(default_factory=list)
+    live: dict[ServeState, None] = field(default_factory=dict)
+    """All serves that are live, and some that were. Of hundreds of serves few are."""
     swaps: dict[int, Swap] = field(default_factory=dict)
     swaps_made: int = 0
     has_left_idle_serve: bool = False
@@ -328,6 +343,12 @@ class SlotState:
     """
     time: SlotTime = field(default_factory=SlotTime)
     """Its busy time, divided among leases."""
+
+    def forget_stopped(self) -> None:
+        """Forget the serves that are not live any more, and put the others into the order of the configuration."""
+        live = [state for state in self.live if state.is_live()]
+        live.sort(key=_number)
+        self.live = dict.fromkeys(live)
 
     @property
     def budget(self) -> int:
@@ -341,7 +362,7 @@ class SlotState:
     @property
     def used(self) -> int:
         """The sizes of the residents and of the targets that are starting; a victim counts until it is gone."""
-        return self.sizes(state for state in self.serves if state.phase is not ServePhase.STOPPED)
+        return self.sizes(state for state in self.live if state.phase is not ServePhase.STOPPED)
 
     def sizes(self, states: Iterable[ServeState]) -> int:
         """What these take of the budget."""
@@ -351,7 +372,7 @@ class SlotState:
         """Whether a request that is no background request waits for a serve that is not ready."""
         return any(
             state.phase is not ServePhase.READY and not all(waiter.is_background for waiter in state.queue.values())
-            for state in self.serves
+            for state in self.live
             if state.queue
         )
 
@@ -359,7 +380,7 @@ class SlotState:
         """Whether no swap is under way and no request waits."""
         if self.swaps:
             return False
-        for state in self.serves:  # noqa: SIM110 - hot: a generator costs more than what it looks at
+        for state in self.live:  # noqa: SIM110 - hot: a generator costs more than what it looks at
             if state.queue:
                 return False
         return True
@@ -372,3 +393,6 @@ class SlotState:
     def is_clearing(self) -> bool:
         """Whether a swap that stops residents for a target is under way, its drain included."""
         return any(swap.victims and swap.target for swap in self.swaps.values())
+
+
+_number = attrgetter("number")

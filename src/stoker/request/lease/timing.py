@@ -33,7 +33,6 @@ class Timing(NamedTuple):
     assumed: bool
     min_residency: float
     max_wait: float
-    swap_timeout: float
 
 
 def measured_swap_time(state: ServeState) -> float:
@@ -54,8 +53,13 @@ def timing(state: ServeState) -> Timing:
         assumed=not state.swap_times,
         min_residency=policy.patience * swap_time if policy.min_residency is None else policy.min_residency,
         max_wait=max_wait,
-        swap_timeout=max_wait + _contention(state) if policy.swap_timeout is None else policy.swap_timeout,
     )
+
+
+def swap_timeout(state: ServeState) -> float:
+    """Seconds that a request waits for a load at most."""
+    configured = state.slot_state.slot.swap.swap_timeout
+    return timing(state).max_wait + _contention(state) if configured is None else configured
 
 
 def _contention(state: ServeState) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 
 from stoker.domain.errors import StokerError
 from stoker.domain.key import Priority
@@ -12,7 +13,7 @@ from stoker.request.lease.commands import CancelSwap, Command, Cut, Grant, Rejec
 from stoker.request.lease.eviction import Victims, victims_for
 from stoker.request.lease.phases import PhaseEvent, ServePhase
 from stoker.request.lease.state import ReplicaSet, ServeState, SlotGroup, SlotState, Swap, SwapKind
-from stoker.request.lease.timing import timing
+from stoker.request.lease.timing import swap_timeout
 from stoker.request.lease.waiter import Waiter, Want
 
 
@@ -26,12 +27,15 @@ class Transitions:
         """The serves with several places, by the name that clients use; each replica is in `serves`, too."""
         self.last_swap_id = 0
         self._groups: list[SlotGroup] | None = None
+        self._next_number = 0
         for serve in serves:
             self.add_serve(serve)
 
     def add_serve(self, serve: Serve) -> None:
         first, *more = [self._slot_state(name) for name in _slots(serve)]
-        state = ServeState(serve, first, wanted=serve.keep_loaded, more_slots=tuple(more))
+        state = ServeState(serve, first, wanted=serve.keep_loaded, more_slots=tuple(more), number=self._next_number)
+        self._next_number += 1
+        state.join_live()
         for slot_state in state.slot_states:
             slot_state.serves.append(state)
         self.serves[serve.name] = state
@@ -43,6 +47,7 @@ class Transitions:
     def remove_serve(self, state: ServeState) -> None:
         for slot_state in state.slot_states:
             slot_state.serves.remove(state)
+            slot_state.live.pop(state, None)
         self.serves.pop(state.name, None)
         self._groups = None
         if state.replica_set is not None:
@@ -61,12 +66,24 @@ class Transitions:
         moved = self.serves[serve.name]
         moved.queue, moved.wanted, moved.is_held = state.queue, state.wanted or serve.keep_loaded, state.is_held
         moved.preload_asked_at = state.preload_asked_at
+        moved.join_live()
 
     def slot_groups(self) -> list[SlotGroup]:
         """The slots in which there are serves, in the order of the configuration."""
         if self._groups is None:
             self._groups = _grouped([slot_state for slot_state in self.slots.values() if slot_state.serves])
         return self._groups
+
+    def waited_for(self) -> list[ServeState]:
+        """The serves that requests wait for, in the order of the configuration."""
+        found = [
+            state for group in self.slot_groups() for slot_state in group for state in slot_state.live if state.queue
+        ]
+        return sorted(dict.fromkeys(found), key=attrgetter("number")) if len(found) > 1 else found
+
+    def replicas_waited_for(self) -> Iterable[ReplicaSet]:
+        """The serves with several places that requests wait for."""
+        return dict.fromkeys(state.replica_set for state in self.waited_for() if state.replica_set is not None)
 
     def find_swap(self, swap_id: int) -> Swap | None:
         for slot_state in self.slots.values():
@@ -125,7 +142,7 @@ class Transitions:
         if is_ready:
             waiter.deadline = max(waiter.deadline, now + state.serve.queue_timeout)
         else:
-            waiter.deadline = now + timing(state).swap_timeout
+            waiter.deadline = now + swap_timeout(state)
 
     def open_swap(
         self,
