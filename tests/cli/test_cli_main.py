@@ -35,7 +35,8 @@ def test_help_imports_nothing_heavy() -> None:
     [("status", "stoker serves status"), ("ps", "stoker serves status"), ("logs", "stoker serves logs NAME"),
      ("models", "stoker serves status"), ("list", "stoker serves status"), ("pull", "stoker stage SOURCE"),
      ("serve", "stoker up"), ("restart", "stoker up --replace"), ("chat", "stoker client NAME"),
-     ("serves list", "stoker serves status"), ("serves stop", "stoker serves down NAME")],
+     ("drain", "stoker serves drain"), ("serves list", "stoker serves status"),
+     ("serves stop", "stoker serves down NAME")],
 )  # fmt: skip
 def test_a_command_of_other_programs_is_answered_with_the_one_to_type(
     command: str, instead: str, capsys: pytest.CaptureFixture[str]

@@ -53,10 +53,15 @@ class CommandsWithHints(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         known = _INSTEAD_OF_SERVES if ctx.info_name == "serves" else _INSTEAD
-        instead = known.get(args[0]) if args else None
+        instead = (known.get(args[0]) or self._in_groups(args[0])) if args else None
         if instead is not None and self.get_command(ctx, args[0]) is None:
             ctx.fail(f"No such command '{args[0]}'. Use: {instead}")
         return super().resolve_command(ctx, args)
+
+    def _in_groups(self, name: str) -> str | None:
+        """The commands of this name in its groups; None: there is none."""
+        groups = [group for group, one in self.commands.items() if isinstance(one, TyperGroup) and name in one.commands]
+        return ", ".join(f"stoker {group} {name}" for group in groups) or None
 
 
 class CommandWithSettings(TyperCommand):
