@@ -14,6 +14,7 @@ import pytest
 from tests.cli.fake_stoker import FakeStoker
 
 from stoker.cli.commands import decisions_follow
+from stoker.cli.console.control import ServerEvent
 from stoker.cli.console.errors import NotRunning
 from stoker.cli.main import run
 from stoker.domain.decision import Attempt, Decision, Routed
@@ -47,7 +48,11 @@ def made(number: int, *attempts: Attempt, task: str = "chat", **more: Any) -> De
 
 
 class FakeControl:
-    """A Stoker whose log grows by `steps`, one at each pause; an error in their place is its answer then."""
+    """A Stoker whose log grows by `steps`; an error in their place is its answer then. Each new stream of events begins
+    with a snapshot of the newest `SHOWN`, unless it can go on after `last_id`; each pause is one step.
+    """
+
+    SHOWN = 50
 
     def __init__(self, *steps: list[Decision] | Exception) -> None:
         self.steps = list(steps)
@@ -68,6 +73,18 @@ class FakeControl:
         if self.now is not None:
             raise self.now
         return self.log[::-1][:limit]
+
+    def events(self, topics: str, after: str = "") -> Iterator[ServerEvent]:
+        assert topics == "decisions"
+        if self.now is not None:
+            raise self.now
+        new = self.log[int(after) :] if after else []
+        if after and len(new) <= self.SHOWN:
+            for number, decision in enumerate(new, int(after) + 1):
+                yield ServerEvent("decision", msgspec.to_builtins(decision), str(number))
+        else:
+            shown = msgspec.to_builtins(self.log[::-1][: self.SHOWN])
+            yield ServerEvent("snapshot", {"topic": "decisions", "decisions": shown}, str(len(self.log)))
 
 
 def followed(control: FakeControl, limit: int = 20) -> tuple[list[str], list[str]]:
@@ -96,11 +113,11 @@ def test_an_id_that_was_used_before_is_told_again() -> None:
     assert followed(FakeControl([made(1)], [again]))[0] == ["req-1", "req-1"]
 
 
-def test_more_than_one_look_holds_are_asked_for_in_a_wider_one() -> None:
-    many = [made(n) for n in range(2, decisions_follow.WINDOW + 50)]
-    control = FakeControl([made(1)], many)
-    assert followed(control)[0] == [f"req-{n}" for n in range(1, decisions_follow.WINDOW + 50)]
-    assert control.asked == [20, decisions_follow.WINDOW, decisions_follow.WIDEST]
+def test_more_than_a_snapshot_holds_are_asked_for() -> None:
+    many = [made(n) for n in range(2, FakeControl.SHOWN + 50)]
+    control = FakeControl([made(1)], [], many)
+    assert followed(control)[0] == [f"req-{n}" for n in range(1, FakeControl.SHOWN + 50)]
+    assert control.asked == [20, decisions_follow.WIDEST]
 
 
 def test_a_stoker_that_is_restarted_is_waited_for_and_said_once() -> None:
@@ -123,6 +140,8 @@ def test_ctrl_c_ends_it_with_0_and_json_is_one_document_a_line(
     monkeypatch.setattr(decisions_follow, "follow", partial(decisions_follow.follow, pause=stop))
     records = [msgspec.to_builtins(made(n, Attempt("cheap", "served"))) for n in (2, 1)]
     stoker.answer("GET /admin/decisions?limit=2", {"decisions": records})
+    snapshot = json.dumps({"topic": "decisions", "decisions": records})
+    stoker.answer("GET /events?topics=decisions", f"event: snapshot\ndata: {snapshot}\nid: 7\n\n".encode())
     assert run(["decisions", "-f", "-n", "2", "--json"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [json.loads(line) for line in lines] == records[::-1]

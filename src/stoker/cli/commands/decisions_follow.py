@@ -7,17 +7,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from stoker.cli.console import figures
-from stoker.cli.console.errors import NotRunning, UnreadableAnswer
+from stoker.cli.console.control import parse
+from stoker.cli.console.live_events import live_events
+from stoker.domain.decision import Decision
 from stoker.domain.printable import one_line
 
 if TYPE_CHECKING:
     from stoker.cli.console.control import Control
-    from stoker.domain.decision import Decision
 
-POLL_INTERVAL = 0.5
-"""Seconds between two polls."""
-WINDOW, WIDEST = 100, 10_000
-"""Records that one look asks for, and those it asks for when more than that have come."""
+WIDEST = 10_000
+"""Records that are asked for if more were missed than a snapshot holds."""
 Mark = tuple[str, float]
 """Id and time: callers may send one id twice."""
 
@@ -30,23 +29,17 @@ def follow(
 ) -> Iterator[Decision]:
     """The newest `limit`, then each one as it comes, the oldest first; for ever.
 
-    Raises NotRunning and UnreadableAnswer only for the first request. If Stoker restarts later, this waits for it,
+    Raises NotRunning and UnreadableAnswer only before the first one. If Stoker restarts later, this waits for it,
     and calls `waits` once with the reason.
     """
     seen = control.decisions(limit)
     yield from reversed(seen)
     last = _mark(seen[0]) if seen else None
-    is_gone = False
-    while True:
-        pause(POLL_INTERVAL)
-        try:
-            new = _since(control, last)
-        except (NotRunning, UnreadableAnswer) as error:
-            if not is_gone:
-                waits(error.message)
-            is_gone = True
-            continue
-        is_gone = False
+    for event in live_events(control, "decisions", waits, pause):
+        if event.kind == "snapshot":
+            new = _since(control, parse(event.data.get("decisions"), list[Decision]), last)
+        else:
+            new = [parse(event.data, Decision)]
         yield from new
         last = _mark(new[-1]) if new else last
 
@@ -87,9 +80,9 @@ def _route(decision: Decision) -> str:
     return f"{routed.task}: {', '.join(tried) or 'no tier'}"
 
 
-def _since(control: Control, last: Mark | None) -> list[Decision]:
-    new, is_whole = since(control.decisions(WINDOW), last)
-    return new if is_whole or len(new) < WINDOW else since(control.decisions(WIDEST), last)[0]
+def _since(control: Control, newest_first: Sequence[Decision], last: Mark | None) -> list[Decision]:
+    new, is_whole = since(newest_first, last)
+    return new if is_whole else since(control.decisions(WIDEST), last)[0]
 
 
 def _mark(decision: Decision) -> Mark:

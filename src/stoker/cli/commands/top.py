@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import UsageError
 from stoker.cli.console.installation import find_installation
+from stoker.cli.console.live_events import live_events
 from stoker.domain.printable import one_line
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from stoker.cli.console.answers import RecentEvent, ServeStatus, SlotStatus, StatusAnswer
+    from stoker.cli.console.control import Control, ServerEvent
 
 EVENTS = 8
 NARROW = 110
@@ -48,19 +51,41 @@ def top(
             out = terminal.console()
             out.print(frame(control.status(), None, 0.0, time.time(), out.width))
             return
-        from rich.live import Live
+        try:
+            _watch(control, seconds)
+        except KeyboardInterrupt:
+            return
 
-        before, looked = control.status(), time.monotonic()
-        out = terminal.console()
-        with Live(frame(before, None, 0.0, time.time(), out.width), console=out, screen=True) as live:
-            try:
-                while True:
-                    time.sleep(seconds)
-                    now, moment = control.status(), time.monotonic()
-                    live.update(frame(now, before, moment - looked, time.time(), out.width))
-                    before, looked = now, moment
-            except KeyboardInterrupt:
-                pass
+
+def _watch(control: Control, interval: float) -> None:
+    """A new frame when something changes, at most one every `interval` seconds."""
+    from rich.live import Live
+    from rich.text import Text
+
+    before, looked = control.status(), time.monotonic()
+    out = terminal.console()
+    with Live(frame(before, None, 0.0, time.time(), out.width), console=out, screen=True) as live:
+
+        def waits(why: str) -> None:
+            live.update(Text(f"stoker: {why}; waiting for it"))
+
+        for now in statuses(live_events(control, "status", waits)):
+            moment = time.monotonic()
+            if moment - looked >= interval:
+                live.update(frame(now, before, moment - looked, time.time(), out.width))
+                before, looked = now, moment
+
+
+def statuses(events: Iterable[ServerEvent]) -> Iterator[StatusAnswer]:
+    """The status after each event of its topic."""
+    from stoker.cli.console.answers import StatusAnswer
+    from stoker.cli.console.control import parse
+    from stoker.domain.merge_patch import apply_patch
+
+    document: dict[str, Any] = {}
+    for event in events:
+        document = event.data if event.kind == "snapshot" else apply_patch(document, event.data["patch"])
+        yield parse(document, StatusAnswer)
 
 
 def frame(now: StatusAnswer, before: StatusAnswer | None, elapsed: float, wall: float, width: int) -> Group:

@@ -8,6 +8,7 @@ hints              what to type instead of a command or option that does not exi
 installation       which configuration, state directory and socket a command uses
 control            HTTP to a running `stoker up` over its unix socket; `answers` has the typed results
 answer_stream      one streamed chat answer over that socket
+live_events        the events of the running Stoker, over its restarts
 loading            loads and unloads serves, with progress (load_progress)
 download_progress  progress of downloads
 """

@@ -7,9 +7,11 @@ import http.client
 import json
 import socket
 import urllib.parse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -18,8 +20,18 @@ from stoker.cli.console.errors import NotRunning, RequestRefused, UnreadableAnsw
 from stoker.domain.decision import Decision
 
 T = TypeVar("T")
+SILENCE = 40.0
+"""Seconds after which events that stay away mean that Stoker does not answer: it sends a comment every 15."""
 ANSWER_TIMEOUT = 10.0
 """Seconds that an answer may take which needs no model to load."""
+
+
+class ServerEvent(NamedTuple):
+    """One event of GET /events. `id`: empty if it has none."""
+
+    kind: str
+    data: Any
+    id: str
 
 
 class UnixConnection(http.client.HTTPConnection):
@@ -149,13 +161,54 @@ class Control:
         path = f"/admin/orchestrator/{urllib.parse.quote(request_id, safe=':')}?offset={offset}"
         return self.document(path)
 
+    def events(self, topics: str, after: str = "") -> Iterator[ServerEvent]:
+        """What happens, as it happens, until Stoker ends the stream. `after`: the id of the last event that is known.
+
+        `close` does not end it; leaving the iteration does.
+        """
+        asked = f"GET /events?topics={topics}"
+        connection = UnixConnection(self.path, SILENCE)
+        try:
+            with self._clear_errors(asked, SILENCE):
+                connection.request("GET", f"/events?topics={topics}", headers={"last-event-id": after} if after else {})
+                response = connection.getresponse()
+                if response.status != 200:
+                    _read(response.status, response.read(), asked)
+            fields: dict[str, str] = {}
+            while True:
+                with self._clear_errors(asked, SILENCE):
+                    raw = response.readline()
+                if not raw:
+                    return
+                if line := raw.decode().rstrip("\n"):
+                    name, _, value = line.partition(": ")
+                    fields[name] = value
+                elif "data" in fields:
+                    yield ServerEvent(fields.get("event", ""), json.loads(fields["data"]), fields.get("id", ""))
+                    fields.clear()
+                else:
+                    fields.clear()
+        finally:
+            connection.close()
+
     def _ask(self, method: str, path: str, body: object, timeout: float | None) -> dict[str, Any]:
         connection = self._connection = UnixConnection(self.path, timeout)
         headers = {"content-type": "application/json"} if body is not None else {}
+        asked = f"{method} {path}"
         try:
-            connection.request(method, path, None if body is None else json.dumps(body), headers)
-            response = connection.getresponse()
-            status, payload = response.status, response.read()
+            with self._clear_errors(asked, timeout):
+                connection.request(method, path, None if body is None else json.dumps(body), headers)
+                response = connection.getresponse()
+                status, payload = response.status, response.read()
+        finally:
+            self.close()
+        return _read(status, payload, asked)
+
+    @contextmanager
+    def _clear_errors(self, asked: str, timeout: float | None) -> Iterator[None]:
+        """Errors of the connection become those that say what to do."""
+        try:
+            yield
         except (FileNotFoundError, ConnectionRefusedError) as error:
             raise NotRunning(
                 f"Stoker does not run here (nothing listens on {self.path}); start it: {self.start_hint}"
@@ -166,18 +219,15 @@ class Control:
             ) from error
         except TimeoutError as error:
             raise UnreadableAnswer(
-                f"Stoker did not answer {method} {path} on {self.path} within {timeout:g} s; check whether its "
+                f"Stoker did not answer {asked} on {self.path} within {timeout:g} s; check whether its "
                 "process is suspended"
             ) from error
         except (http.client.HTTPException, OSError) as error:
             raise UnreadableAnswer(
-                f"Stoker closed the connection while answering {method} {path} on {self.path} "
+                f"Stoker closed the connection while answering {asked} on {self.path} "
                 f"({type(error).__name__}); "
                 "see the terminal or journal of `stoker up`"
             ) from error
-        finally:
-            self.close()
-        return _read(status, payload, f"{method} {path}")
 
 
 def cut_off(connection: http.client.HTTPConnection) -> None:
