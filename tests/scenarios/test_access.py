@@ -26,7 +26,7 @@ DOOR = """keys = [
   { name = "few", value = "env:K_FEW", models = ["a"] },
 ]"""
 PATHS_WITHOUT_KEY = ["/v1/models", "/status", "/metrics", "/readyz", "/nothing", "/admin/decisions",
-                     "/upstream/a/health", "/ui", "/v1/models/a"]  # fmt: skip
+                     "/upstream/a/health", "/events", "/v1/models/a"]  # fmt: skip
 TRICKS = [
     "/upstream/open/%2e%2e/slots/0?action=save",
     "/upstream/open/../slots/0?action=save",
@@ -77,13 +77,13 @@ async def fetch(plane: Plane, method: str, path: str, given: object = None, **he
 
 @pytest.mark.parametrize("path", PATHS_WITHOUT_KEY)
 @story
-async def test_every_path_but_liveness_wants_a_key_unknown_ones_included(guarded: Plane, path: str) -> None:
+async def test_every_path_but_liveness_and_the_page_wants_a_key(guarded: Plane, path: str) -> None:
     """Behaviour 37."""
     for headers in ({}, {"authorization": "Bearer key-wrong"}, {"x_api_key": "key-admin-"}):
         reply = await fetch(guarded, "GET", path, **headers)
         assert (reply.status, reply.json()["error"]["code"]) == (401, "bad_key")
         assert reply.header("www-authenticate") is not None
-    for public in ("/", "/healthz"):
+    for public in ("/", "/healthz", "/ui/"):
         assert (await fetch(guarded, "GET", public)).status == 200
 
 

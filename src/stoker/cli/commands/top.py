@@ -11,7 +11,6 @@ import typer
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import UsageError
 from stoker.cli.console.installation import find_installation
-from stoker.cli.console.live_events import live_events
 from stoker.domain.printable import one_line
 
 if TYPE_CHECKING:
@@ -61,6 +60,8 @@ def _watch(control: Control, interval: float) -> None:
     """A new frame when something changes, at most one every `interval` seconds."""
     from rich.live import Live
     from rich.text import Text
+
+    from stoker.cli.console.live_events import live_events
 
     before, looked = control.status(), time.monotonic()
     out = terminal.console()
