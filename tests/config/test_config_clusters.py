@@ -20,6 +20,11 @@ LAB = '[clusters.lab]\naddress = "http://head:8265/"\ntoken = "file:token"\n'
 SLOT = '[slots.lab-a]\ncluster = "lab"\ngpus = 2\nnode = { box = "alpha" }\n'
 SERVE = '[[serve]]\nname = "fast"\nengine = "openai"\ncmd = "x {port}"\nslot = "lab-a"\n'
 BOTH = SERVE.replace('slot = "lab-a"', 'slots = ["gpu0", "lab-a"]')
+SECOND = '[slots.lab-b]\ncluster = "lab"\ngpus = 2\n'
+HUGE = (
+    '[[serve]]\nname = "huge"\nengine = "vllm"\nmodel = "o/m"\nslot = "lab-a+lab-b"\n'
+    "tensor_parallel = 2\npipeline_parallel = 2\n"
+)
 GPU = "[slots.gpu0]\ndevices = [0]\n"
 SECRET = "t0k3n-of-the-cluster"
 
@@ -47,6 +52,54 @@ def test_the_driver_follows_the_slot_not_the_serve(loaded: Loaded) -> None:
     assert runs_here(settings.serves[0], settings.slots)
 
 
+def test_a_place_of_several_slots_of_a_cluster_is_one_engine_with_a_rank_in_each(loaded: Loaded) -> None:
+    settings = loaded(LAB + SLOT + SECOND + HUGE)
+    [serve] = placed_serves(settings)
+    assert serve.job_place is not None
+    first, second = serve.job_place.ranks()
+    assert (serve.slot, serve.driver) == ("lab-a+lab-b", Driver.RAY)
+    assert first == JobPlace("lab", "http://head:8265", 2, {"box": "alpha"})
+    assert second == JobPlace("lab", "http://head:8265", 2)
+    assert not runs_here(settings.serves[0], settings.slots)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            SLOT + SECOND.replace('"lab"', '"far"') + LAB.replace(".lab", ".far") + HUGE,
+            "'lab-a+lab-b': slot 'lab-b' is in another cluster than slot 'lab-a': take slots of one only",
+        ),
+        (
+            SLOT + SECOND.replace("gpus = 2", "gpus = 1") + HUGE,
+            "its ranks need the same number of GPUs each, and `gpus` of these slots are 2 and 1",
+        ),
+        (
+            SLOT + SECOND + HUGE.replace("pipeline_parallel = 2\n", ""),
+            "these slots reserve 4 GPUs, and the engine is spread over 2: set `tensor_parallel = 2` and "
+            "`pipeline_parallel = 2`, or two others whose product is 4",
+        ),
+        (
+            SLOT + SECOND + '[[serve]]\nname = "a"\nmodel = "/m.gguf"\nslot = "lab-a+lab-b"\n',
+            "engine llama.cpp runs on one machine, and vllm and sglang on several: make one slot with more `gpus`",
+        ),
+        (
+            SLOT + SECOND + SERVE.replace("lab-a", "lab-a+lab-b"),
+            "its command runs once per slot, as one rank of the engine; it has to use {rank}, {rendezvous_host}, "
+            "{rendezvous_port}",
+        ),
+        (
+            SLOT + SERVE.replace("{port}", "{port} {rank}"),
+            "{rank} is for a place of several slots in a cluster (\"lab-a+lab-b\"), and slot 'lab-a' is a single one",
+        ),
+        (SLOT + SECOND + HUGE + 'rendezvous = "h:1"\n', "Stoker tells the ranks of an engine where they meet; remove"),
+    ],
+)
+def test_a_place_that_cannot_hold_ranks_is_named_with_what_to_do(problems: Problems, text: str, expected: str) -> None:
+    [problem] = problems(LAB + text)
+    assert expected in problem
+
+
 def test_the_token_is_shown_as_its_source_and_its_change_is_named(loaded: Loaded, tmp_path: Path) -> None:
     settings = loaded(LAB + SLOT + SERVE)
     assert SECRET not in to_toml(settings) + repr(settings)
@@ -70,7 +123,7 @@ def test_the_token_is_shown_as_its_source_and_its_change_is_named(loaded: Loaded
         (LAB + SLOT + "devices = [0]\n" + SERVE, "cannot be used with `cluster`: a cluster chooses the"),
         (LAB + SLOT + 'memory = "8GiB"\n', "Ray reserves whole GPUs, so such a slot holds one serve at a time"),
         (LAB + SLOT + SERVE.replace('cmd = "x {port}"', 'container = "c"\nport = 1'), "where only processes run"),
-        (LAB + SLOT + GPU + SERVE.replace("lab-a", "gpu0+lab-a"), "'lab-a' is in a cluster: make one slot with more"),
+        (LAB + SLOT + GPU + SERVE.replace("lab-a", "gpu0+lab-a"), "'gpu0+lab-a': slot 'gpu0' is on this machine, and"),
         (LAB + SLOT + SERVE + 'source = "/weights"\n', "Stoker does not see the files of a node"),
         (LAB + SLOT + SERVE + 'memory = "8GiB"\n', "Stoker does not see the memory of a node; remove it"),
         (LAB + SLOT + SERVE + 'warm = "pin"\n', "weights are kept in memory on this machine only"),

@@ -27,6 +27,9 @@ def options() -> argparse.Namespace:
     parser.add_argument("--flood", type=int, default=0, help="bytes to write to stdout")
     parser.add_argument("--environment", default="", help="a file to write the environment to")
     parser.add_argument("--canary", default="", help="a JSON answer to POSTs; empty: 500")
+    parser.add_argument("--rank", type=int, default=0, help="any but 0 serves nothing: it stays until it is ended")
+    parser.add_argument("--rendezvous", default="", help="HOST:PORT where rank 0 waits until another rank connects")
+    parser.add_argument("--fail-rank", type=int, default=None, help="this rank exits with code 3 once all have met")
     return parser.parse_args()
 
 
@@ -66,6 +69,25 @@ def serve(o: argparse.Namespace) -> None:
                 connection.sendall(b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n%s" % (status, len(body), body))
 
 
+def meet(o: argparse.Namespace) -> None:
+    """As the two ranks of an engine: rank 0 is up only when rank 1 has found it."""
+    host, _, port = o.rendezvous.rpartition(":")
+    if not o.rank:
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((host, int(port)))
+            listener.listen()
+            listener.accept()[0].close()
+        return
+    while True:
+        try:
+            socket.create_connection((host, int(port)), 1).close()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return
+
+
 def main() -> None:
     o = options()
     if o.ignore_term:
@@ -86,7 +108,14 @@ def main() -> None:
         if child:
             os.waitpid(child, 0)
             return
+    if o.rendezvous:
+        meet(o)
+    if o.fail_rank == o.rank:
+        print("NCCL error: the other side is gone", flush=True)
+        sys.exit(3)
     time.sleep(o.delay)
+    if o.rank:
+        time.sleep(600)
     serve(o)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import signal
 import time
 from collections.abc import Iterator
@@ -29,6 +30,14 @@ def fast(slots: list[str], **keys: object) -> str:
     """A scripted engine that listens where it is told."""
     command = [*replace(Script(), id="fast").command("{port}"), "--host", "{host}"]
     return serve("fast", slot=None, slots=slots, replicas=2, parallel=1, cmd=command, **keys)
+
+
+def huge() -> str:
+    """The same, as rank 0 of two; rank 1 is a script that stays."""
+    command = shlex.join(replace(Script(), id="huge").command("{port}"))
+    ranks = f"test {{rank}} = 1 && exec sleep 600; exec {command} --host {{host}}"
+    meet = "{rendezvous_host}:{rendezvous_port}"
+    return serve("huge", slot="alpha+beta", cmd=["/bin/sh", "-c", ranks, meet])
 
 
 def lab(address: str, token: Path) -> str:
@@ -105,6 +114,30 @@ async def test_without_a_free_gpu_there_the_other_slot_is_taken(ray: ScriptedRay
         assert "submit to cluster 'lab', as a job with 1 GPU of a node with box=alpha: " in planned
         assert "--host NODE" in planned
         assert "has 1 GPU free: 0 of 1 on 127.0.0.1" in plane.run("serves", "status").stdout
+
+
+@story
+async def test_an_engine_on_two_machines_clears_both_slots_and_gives_them_back(
+    ray: ScriptedRay, tmp_path: Path
+) -> None:
+    models = fast(["alpha", "beta"]) + "\n" + huge()
+    with running(models, slots=lab(ray.cluster.address, tmp_path / "token"), swap=SWAP) as plane:
+        assert (await ask(plane, "fast")).status == 200
+        planned = plane.run("serves", "up", "huge", "--dry-run").stdout
+        assert "submit to cluster 'lab', as rank 0 with 1 GPU of a node with box=alpha: " in planned
+        assert "submit to cluster 'lab', as rank 1 with 1 GPU of a node with box=beta: " in planned
+        assert (await ask(plane, "huge")).status == 200
+        assert states(plane) == {"fast@alpha": "stopped", "fast@beta": "stopped", "huge": "ready"}
+        first, second = ray.alive()
+        assert second == f"{first}-1"
+        assert ray.jobs[second].process is not None
+        ray.jobs[second].process.send_signal(signal.SIGTERM)
+        await until(lambda: ray.alive() == [], "the other rank is ended")
+        assert "lost rank 1 on node 127.0.0.5: it was ended by SIGTERM" in plane.run("serves", "status").stdout
+        assert (await ask(plane, "huge")).status == 200
+        assert len(ray.alive()) == 2
+        assert (await ask(plane, "fast")).status == 200
+        assert states(plane)["huge"] == "stopped"
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from stoker.domain.access import Settings
 from stoker.domain.cluster import Cluster, on_cluster
-from stoker.domain.serve import Serve, Slot, on_devices, replica_name, replicas_of
+from stoker.domain.serve import Serve, Slot, on_devices, replica_name, replicas_of, slots_of
 from stoker.fleet.engines.placement import placed
 from stoker.fleet.warm.keeper import budget
 from stoker.request.decide.aliases import with_aliases, with_choices
@@ -85,16 +85,18 @@ def placed_serves(settings: Settings) -> list[Serve]:
     for serve in settings.serves:
         here = placed(serve, paths.vault) if paths.placement else serve
         for plain, local in zip(replicas_of(serve), replicas_of(here), strict=True):
-            found.append(_in_slot(plain, local, settings.slot(plain.slot), clusters))
+            found.append(_in_slot(plain, local, settings, clusters))
     return found
 
 
-def _in_slot(plain: Serve, local: Serve, slot: Slot | None, clusters: Mapping[str, Cluster]) -> Serve:
+def _in_slot(plain: Serve, local: Serve, settings: Settings, clusters: Mapping[str, Cluster]) -> Serve:
     """One replica: in a cluster it is a job; here it gets its slot's devices in its environment, and its caches in the
     vault if that is used (`local`).
     """
+    slot = settings.slot(plain.slot)
     if slot is not None and slot.cluster is not None:
-        return on_cluster(plain, slot, clusters[slot.cluster])
+        parts = [settings.slot(name) for name in slots_of(slot.name)]
+        return on_cluster(plain, [part for part in parts if part is not None], clusters[slot.cluster])
     return on_devices(local, slot)
 
 

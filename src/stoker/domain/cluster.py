@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from stoker.domain.serve import Driver, JobPlace, Secret, Serve, Slot
+from stoker.domain.serve import Driver, JobPlace, Secret, Serve, Slot, slots_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,13 +16,14 @@ class Cluster:
     token: Secret
 
 
-def on_cluster(serve: Serve, slot: Slot, cluster: Cluster) -> Serve:
-    """The serve as a job in this slot, which is a share of the cluster."""
-    place = JobPlace(cluster.name, cluster.address, slot.gpus, dict(slot.node))
-    return replace(serve, driver=Driver.RAY, job_place=place)
+def on_cluster(serve: Serve, slots: Iterable[Slot], cluster: Cluster) -> Serve:
+    """The serve as a job in this slot, which is a share of the cluster; or as one rank in each of several."""
+    first, *others = [JobPlace(cluster.name, cluster.address, slot.gpus, dict(slot.node)) for slot in slots]
+    return replace(serve, driver=Driver.RAY, job_place=replace(first, others=tuple(others)))
 
 
 def runs_here(serve: Serve, slots: Iterable[Slot]) -> bool:
     """Whether a serve that Stoker starts may run on this machine: not all its slots are in clusters."""
     remote = {slot.name for slot in slots if slot.cluster is not None}
-    return not remote.issuperset(serve.slots or (serve.slot or "",))
+    named = serve.slots or (serve.slot or "",)
+    return not remote.issuperset(name for one in named for name in slots_of(one))

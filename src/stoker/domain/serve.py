@@ -235,13 +235,22 @@ IN_PLACE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class JobPlace:
-    """Where a serve runs as a job: so many GPUs of one node, which has these labels."""
+    """Where a serve runs as a job: so many GPUs of one node, which has these labels.
+
+    An engine on several machines has a job, a **rank**, in each of several such places. This is the one of rank 0.
+    """
 
     cluster: str
     address: str
     """`http://HOST:PORT` of the cluster's head."""
     gpus: int = 1
     labels: Mapping[str, str] = field(default_factory=dict)
+    others: tuple[JobPlace, ...] = ()
+    """Those of the ranks after rank 0, which have no others themselves."""
+
+    def ranks(self) -> tuple[JobPlace, ...]:
+        """The place of each rank."""
+        return (replace(self, others=()), *self.others)
 
 
 @dataclass(frozen=True, slots=True)

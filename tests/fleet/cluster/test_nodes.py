@@ -5,7 +5,7 @@ from __future__ import annotations
 from stoker.domain.serve import JobPlace
 from stoker.fleet.cluster.examine import is_too_old
 from stoker.fleet.cluster.jobs_api import Job, JobStatus, Node
-from stoker.fleet.cluster.nodes import NoRoom, choose_node, free_gpus, own_gpus
+from stoker.fleet.cluster.nodes import NoRoom, choose_node, choose_nodes, free_gpus, own_gpus
 
 ALPHA = Node("a", "10.0.0.1", gpus=2, labels={"box": "alpha"})
 BETA = Node("b", "10.0.0.2", gpus=4, labels={"box": "beta"})
@@ -37,6 +37,19 @@ def test_what_is_missing_is_said_with_what_there_is() -> None:
         "up to 5 s ago)"
     )
     assert choose_node(place(1), [DEAD], free) == NoRoom("cluster 'lab' has no node that lives")
+
+
+def test_each_rank_gets_a_node_of_its_own_or_none_does() -> None:
+    free = {"a": 2.0, "b": 4.0, "c": 8.0}
+    assert choose_nodes([place(2), place(2)], ALL, free) == (ALPHA, BETA)
+    assert choose_nodes([place(2), place(2, box="alpha")], ALL, free) == (BETA, ALPHA), "the first one makes room"
+    assert choose_nodes([place(2, box="beta"), place(2, box="beta")], ALL, free) == NoRoom(
+        "rank 1: each rank needs a node of its own, and other ranks need 10.0.0.2"
+    )
+    assert choose_nodes([place(2), place(4)], ALL, {"a": 2.0, "b": 2.0, "c": 8.0}) == NoRoom(
+        "rank 1: no node of cluster 'lab' has 4 GPUs free: 2 of 4 on 10.0.0.2 (what others use was reported up to 5 s "
+        "ago)"
+    )
 
 
 def job(id: str, status: JobStatus, gpus: str = "1", node: str = "a") -> Job:

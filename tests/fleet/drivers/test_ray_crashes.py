@@ -6,26 +6,28 @@ The head is scripted, the control plane that is killed is a process of its own.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.fleet.conftest import Story, Workshop
-from tests.fleet.drivers.scripted_ray import ScriptedRay, scripted_ray
-from tests.fleet.drivers.test_ray_driver import fleet, in_lab
+from tests.fleet.drivers.ray_ranks import on_two_nodes
+from tests.fleet.drivers.scripted_ray import TOKEN, ScriptedRay, scripted_ray
+from tests.fleet.drivers.test_ray_driver import fleet, in_lab, until
 
 STORY = Path(__file__).with_name("ray_crash_story.py")
 JOB = "/api/jobs/stoker-a-"
 STEPS = {
-    "before it looks for a node": ("GET", "/api/v0/nodes", "drop"),
-    "before the submit arrives": ("POST", "/api/jobs/", "drop"),
-    "after the submit, before its answer": ("POST", "/api/jobs/", "lose"),
-    "at its first look at the job": ("GET", JOB, "drop"),
-    "before the stop arrives": ("POST", "/stop", "drop"),
-    "after the stop, before its answer": ("POST", "/stop", "lose"),
-    "before the job is forgotten": ("DELETE", JOB, "drop"),
-    "after the job is forgotten": ("DELETE", JOB, "lose"),
+    "before it looks for a node": ("GET", "/api/v0/nodes", 1, "drop"),
+    "before the submit arrives": ("POST", "/api/jobs/", 1, "drop"),
+    "after the submit, before its answer": ("POST", "/api/jobs/", 1, "lose"),
+    "at its first look at the job": ("GET", JOB, 1, "drop"),
+    "before the stop arrives": ("POST", "/stop", 1, "drop"),
+    "after the stop, before its answer": ("POST", "/stop", 1, "lose"),
+    "before the job is forgotten": ("DELETE", JOB, 1, "drop"),
+    "after the job is forgotten": ("DELETE", JOB, 1, "lose"),
 }
 
 
@@ -56,23 +58,63 @@ LIVES = ("when it is ready", "before the stop arrives")
 """The engine is ready, and nobody told Ray to stop it: it is adopted."""
 
 
-async def run_until_killed(shop: Workshop, ray: ScriptedRay, step: str) -> None:
+STEPS_OF_RANKS = {
+    "before rank 0 is submitted": ("POST", "/api/jobs/", 1, "drop"),
+    "after rank 0, before its answer": ("POST", "/api/jobs/", 1, "lose"),
+    "before rank 1 is submitted": ("POST", "/api/jobs/", 2, "drop"),
+    "after rank 1, before its answer": ("POST", "/api/jobs/", 2, "lose"),
+    "at a first look": ("GET", JOB, 1, "drop"),
+    "after the first stop": ("POST", "/stop", 1, "lose"),
+    "before the second stop": ("POST", "/stop", 2, "drop"),
+    "after a first one is forgotten": ("DELETE", JOB, 1, "lose"),
+}
+
+
+@pytest.mark.parametrize("step", [*STEPS_OF_RANKS, "when it is ready"])
+def test_all_ranks_are_found_again_or_all_are_ended_wherever_stoker_is_killed(
+    tell: Callable[[Story], None], step: str
+) -> None:
+    async def story(shop: Workshop) -> None:
+        async with scripted_ray() as ray:
+            await run_until_killed(shop, ray, step, "ranks")
+            assert len(ray.submissions()) <= 2
+            second = fleet(shop, ray)
+            serve = on_two_nodes(shop, ray.cluster.address)
+            adopted = await second.adopt([serve], shop.on_exit)
+            if step == "when it is ready":
+                assert [running.serve.name for running in adopted] == ["a"]
+                assert len(ray.alive()) == 2
+            else:
+                await until(lambda: not shop.record().exists(), 20)
+                assert ray.alive() == []
+                await second.start(serve, shop.on_exit)
+            await second.stop("a", 1.0)
+            assert ray.jobs == {}
+            await second.close(leave_running=False)
+
+    tell(story)
+
+
+async def run_until_killed(shop: Workshop, ray: ScriptedRay, step: str, kind: str = "one") -> None:
     root = Path(__file__).parents[3]
     child = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.fleet.drivers.ray_crash_story", str(shop.directory), ray.cluster.address,
-        cwd=root, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        sys.executable, "-m", "tests.fleet.drivers.ray_crash_story", str(shop.directory), ray.cluster.address, kind,
+        TOKEN, cwd=root, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert child.stdout is not None
     assert child.stdin is not None
 
+    steps = STEPS_OF_RANKS if kind == "ranks" else STEPS
+    seen = itertools.count(1)
+
     def kill(verb: str, path: str) -> str | None:
-        wanted, part, fault = STEPS[step]
-        if verb != wanted or (part not in path if part != "/api/jobs/" else part != path):
+        wanted, part, nth, fault = steps[step]
+        if verb != wanted or (part not in path if part != "/api/jobs/" else part != path) or next(seen) < nth:
             return None
         child.kill()
         return fault
 
-    if step in STEPS:
+    if step in steps:
         ray.on_call = kill
     if (await child.stdout.readline()) == b"ready\n":
         if step == "when it is ready":

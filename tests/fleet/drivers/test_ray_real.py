@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import os
 import signal
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -15,6 +17,7 @@ import pytest
 from scripts.ray_playground import Playground
 from tests.fleet.conftest import Story, Workshop
 from tests.fleet.drivers import ray_real
+from tests.fleet.drivers.ray_ranks import on_two_nodes
 from tests.fleet.drivers.test_ray_driver import in_lab, until
 
 from stoker.domain.errors import StartFailed
@@ -227,3 +230,114 @@ def test_a_node_that_dies_is_noticed_at_once_and_its_slot_stays_used_until_ray_k
         await supervisor.close(leave_running=False)
 
     tell(story)
+
+
+def ranks(shop: Workshop) -> dict[int, psutil.Process]:
+    """The engines of this story by their rank."""
+    found = [(process, process.cmdline()) for process in engines(shop)]
+    return {int(words[words.index("--rank") + 1]): process for process, words in found if "--rank" in words}
+
+
+def test_two_ranks_meet_are_adopted_after_a_restart_and_leave_nothing(lab: Playground, tell: Tell) -> None:
+    async def story(shop: Workshop) -> None:
+        serve = on_two_nodes(shop, lab.address, "--key", "{key}")
+        first = fleet(shop, lab)
+        assert await first.full_check(serve) == []
+        running = await first.start(serve, shop.on_exit)
+        assert running.target.host == lab.nodes["alpha"]
+        assert sorted(ranks(shop)) == [0, 1]
+        await first.close(leave_running=True)
+        second = fleet(shop, lab)
+        [adopted] = await second.adopt([serve], shop.on_exit)
+        assert adopted.target == running.target
+        await second.stop("a", 1.0)
+        assert engines(shop) == []
+        assert (await view(api(lab))).jobs == []
+        await second.close(leave_running=False)
+
+    tell(story)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_killed_rank_ends_all(lab: Playground, tell: Tell, rank: int) -> None:
+    async def story(shop: Workshop) -> None:
+        supervisor = fleet(shop, lab)
+        await supervisor.start(on_two_nodes(shop, lab.address), shop.on_exit)
+        ranks(shop)[rank].kill()
+        began = time.monotonic()
+        await asyncio.wait_for(shop.exited.wait(), 10)
+        print(f"noticed after {time.monotonic() - began:.1f} s: {shop.exits[0][1]}")
+        assert shop.exits[0][1].startswith(f"lost rank {rank} on node ")
+        await until(lambda: not shop.record().exists(), 30)
+        assert engines(shop) == []
+        assert (await view(api(lab))).jobs == []
+        await supervisor.close(leave_running=False)
+
+    tell(story)
+
+
+def test_a_killed_node_of_another_rank_ends_all(lab: Playground, tell: Tell) -> None:
+    async def story(shop: Workshop) -> None:
+        supervisor = fleet(shop, lab)
+        await supervisor.start(on_two_nodes(shop, lab.address), shop.on_exit)
+        lab.kill("beta")
+        began = time.monotonic()
+        await asyncio.wait_for(shop.exited.wait(), 60)
+        print(f"noticed after {time.monotonic() - began:.1f} s: {shop.exits[0][1]}")
+        assert shop.exits[0][1].startswith(f"lost rank 1 on node {lab.nodes['beta']}: it ")
+        await until(lambda: not shop.record().exists(), 60)
+        print(f"free after {time.monotonic() - began:.1f} s")
+        assert engines(shop) == []
+        await supervisor.close(leave_running=False)
+
+    tell(story)
+
+
+def test_stoker_killed_between_the_submits_of_two_ranks_leaves_nothing_behind(lab: Playground, tell: Tell) -> None:
+    async def story(shop: Workshop) -> None:
+        async with in_front_of(lab) as (port, second_submit):
+            child = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "tests.fleet.drivers.ray_crash_story", str(shop.directory),
+                f"http://127.0.0.1:{port}", "ranks", lab.token, cwd=Path(__file__).parents[3],
+            )  # fmt: skip
+            await asyncio.wait_for(second_submit.wait(), 30)
+            child.kill()
+            await child.wait()
+            await until(lambda: sorted(ranks(shop)) == [0], 20)
+            supervisor = fleet(shop, lab)
+            serve = on_two_nodes(shop, lab.address)
+            assert await supervisor.adopt([serve], shop.on_exit) == []
+            await until(lambda: not shop.record().exists(), 30)
+            assert engines(shop) == []
+            assert (await view(api(lab))).jobs == []
+            await supervisor.start(serve, shop.on_exit)
+            await supervisor.close(leave_running=False)
+
+    tell(story)
+
+
+@contextlib.asynccontextmanager
+async def in_front_of(lab: Playground) -> AsyncIterator[tuple[int, asyncio.Event]]:
+    """A port that leads to the head, until a second job is submitted: that one is not passed on."""
+    submits, second_submit = 0, asyncio.Event()
+
+    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal submits
+        asked = await reader.readuntil(b"\r\n\r\n")
+        submits += asked.startswith(b"POST /api/jobs/ ")
+        if submits == 2 and asked.startswith(b"POST /api/jobs/ "):
+            second_submit.set()
+            await asyncio.sleep(1)
+            writer.transport.abort()
+            return
+        there, back = await asyncio.open_connection(lab.head_ip, 8265)
+        back.write(asked.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        body = next((line for line in asked.lower().split(b"\r\n") if line.startswith(b"content-length:")), b":0")
+        back.write(await reader.readexactly(int(body.split(b":")[1])))
+        writer.write(await there.read())
+        back.close()
+        writer.close()
+
+    server = await asyncio.start_server(pass_on, "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1], second_submit

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from stoker.cli.console.answers import ServeStatus, SlotStatus, StatusAnswer
     from stoker.domain.access import Paths
     from stoker.domain.serve import JobPlace, Serve
+    from stoker.fleet.engines.launch import Rank
 
 HIDDEN = "***"
 KEY = "{key}"
@@ -90,7 +91,7 @@ def _print_plans(plans: list[DryRunPlan]) -> None:
             terminal.say(f"  {number}. {step}")
 
 
-def command_line(serve: Serve) -> str:
+def command_line(serve: Serve, rank: Rank | None = None) -> str:
     """The command that the fleet would start, as a shell line with its environment in front; secrets are `***`.
 
     A serve without a fixed port gets a free one at each start: the one shown is an example. Raises RequestRefused,
@@ -104,7 +105,7 @@ def command_line(serve: Serve) -> str:
     missing = [] if serve.job_place is not None else problems(serve)  # its node has what it needs, or has not
     if missing:
         raise RequestRefused("; ".join(missing), code="not_startable")
-    launch = plan(serve, Start(serve.port or free_port(), KEY))
+    launch = plan(serve, Start(serve.port or free_port(), KEY, rank=rank))
     environment = {**serve.env, **launch.environment}
     words = [
         f"{name}={HIDDEN if is_secret_variable(name) else shlex.quote(value)}" for name, value in environment.items()
@@ -229,10 +230,26 @@ def _start(installation: Installation, serve: Serve | None) -> tuple[list[str], 
         command = f"systemctl start {serve.unit}"
         return [f"run: {command}"], command
     if (place := serve.job_place) is not None:
-        command = command_line(replace(serve, host="NODE"))
-        return [f"submit to cluster '{place.cluster}', as a job with {_gpus(place)}: {command}"], command
+        return _submits(serve, place)
     command = command_line(serve)
     return [f"start: {command}"], command
+
+
+def _submits(serve: Serve, place: JobPlace) -> tuple[list[str], str]:
+    """One step per rank, and the command of rank 0."""
+    from stoker.cli.machine.ports import free_port
+    from stoker.fleet.engines.launch import Rank
+
+    if not place.others:
+        command = command_line(replace(serve, host="NODE"))
+        return [f"submit to cluster '{place.cluster}', as a job with {_gpus(place)}: {command}"], command
+    meets_at, ports = free_port(), serve.port or free_port()
+    steps, commands = [], []
+    for number, one in enumerate(place.ranks()):
+        on_node = replace(serve, host=f"NODE{number}", port=ports)
+        commands.append(command_line(on_node, Rank(number, len(place.ranks()), "NODE0", meets_at)))
+        steps.append(f"submit to cluster '{place.cluster}', as rank {number} with {_gpus(one)}: {commands[-1]}")
+    return steps, commands[0]
 
 
 def _gpus(place: JobPlace) -> str:
@@ -255,7 +272,8 @@ def _check(installation: Installation, serve: Serve, victims: list[ServeStatus])
     """The checks before a swap, with what is already known."""
     before = f", before {' and '.join(v.name for v in victims)} is stopped" if victims else ""
     if (place := serve.job_place) is not None:
-        return f"check whether it can start{before}: cluster '{place.cluster}' and its token, {_gpus(place)}"
+        gpus = " and ".join(_gpus(one) for one in place.ranks())
+        return f"check whether it can start{before}: cluster '{place.cluster}' and its token, {gpus}"
     looked = ["its command", "its weights"] if serve.model else ["its command"]
     looked += ["their sha256"] if serve.sha256 else []
     looked += ["what it `requires`"] if serve.requires != type(serve.requires)() else []

@@ -3,14 +3,18 @@
 1. address and token are given         4. what belongs to devices of this machine is left out, and the other way
 2. the name can be used                5. a serve in such a slot is a process without what only this machine can do
 3. a slot's cluster exists             6. its engine is not spread over more GPUs than the slot reserves
-7. it takes no other slot together with it
+7. it takes several of them together only in one cluster, with an engine that has ranks, on the same number of GPUs each
+8. a command without such a place has no use for the words about ranks
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import ServeEntry
 from stoker.config.line_numbers import KeyPath
+from stoker.config.rules.serves import OF_RANKS
 from stoker.config.tables import value_checks
 from stoker.config.tables.file import File
 from stoker.domain.nearest import did_you_mean
@@ -39,9 +43,11 @@ NOT_IN_A_JOB = {
     "conflicts": "they are looked for on this machine, and the engine runs on a node; remove it",
     "embedded": "it is installed on this machine; remove it: `llama-server` has to be on the node's PATH",
     "host": "a job listens on the address of its node; remove it",
-    "rendezvous": "an engine runs on one node; remove it",
+    "rendezvous": "Stoker tells the ranks of an engine where they meet; remove it",
 }
 """Keys of a serve that a job in a cluster cannot have, and why."""
+WITH_RANKS = ("vllm", "sglang")
+"""Engines that run on several machines by ranks of their own."""
 
 
 def check_clusters(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> None:
@@ -79,17 +85,15 @@ def _check_slot(doc: ConfigDocument, file: File, name: str) -> None:
 
 def _check_serve(doc: ConfigDocument, file: File, entry: ServeEntry) -> None:
     table = entry.table
-    remote = []
-    for named in (table.slot, *table.slots):
-        parts = slots_of(named) if named is not None else ()
-        found = [name for name in parts if name in file.slots and file.slots[name].cluster is not None]
-        if found and len(parts) > 1:  # 7
-            text = f"'{named}' takes several slots, and '{found[0]}' is in a cluster: make one slot with more `gpus`"
-            doc.problem(entry.at(doc, "slots" if table.slots else "slot"), text)
-        remote += found
+    places = [slots_of(named) for named in (table.slot, *table.slots) if named is not None]
+    remote = [place for place in places if any(_cluster_of(file, name) is not None for name in place)]
+    is_known = all(name in file.slots for place in places for name in place)
+    if is_known and (not remote or any(len(place) == 1 or place not in remote for place in places)):  # 8
+        _check_no_rank_words(doc, entry, places)
     if not remote:
         return
-    where = f"slot '{remote[0]}' is in cluster '{file.slots[remote[0]].cluster}'"
+    name = next(name for name in remote[0] if _cluster_of(file, name) is not None)
+    where = f"slot '{name}' is in cluster '{_cluster_of(file, name)}'"
     if entry.driver != "process":  # 5
         text = f"{where}, where only processes run as jobs, and serve '{entry.name}' has driver {entry.driver}; "
         doc.problem(entry.at(doc, "slot"), f"{text}give it a slot of this machine")
@@ -98,10 +102,71 @@ def _check_serve(doc: ConfigDocument, file: File, entry: ServeEntry) -> None:
         is_meant = key != "context" or table.context == "auto"
         if is_meant and entry.gives(doc, key) and (key != "warm" or table.warm != "never"):
             doc.problem(entry.at(doc, key), f"cannot be used here: {where}: {reason}")
-    wanted = (table.tensor_parallel or 1) * (table.pipeline_parallel or 1)  # 6
-    for name in remote:
-        reserved = file.slots[name].gpus
-        if wanted > reserved:
-            text = f"needs {wanted} GPUs, and slot '{name}' reserves {reserved}: set `gpus = {wanted}` there"
-            key = "tensor_parallel" if (table.tensor_parallel or 1) > 1 else "pipeline_parallel"
-            doc.problem(entry.at(doc, key), text)
+    for place in remote:
+        if len(place) == 1:
+            _check_gpus(doc, file, entry, place[0])
+        elif all(one in file.slots for one in place) and (problem := _ranks_problem(doc, file, entry, place)):  # 7
+            doc.problem(entry.at(doc, "slots" if table.slots else "slot"), f"'{'+'.join(place)}': {problem}")
+
+
+def _cluster_of(file: File, slot: str) -> str | None:
+    return file.slots[slot].cluster if slot in file.slots else None
+
+
+def _check_gpus(doc: ConfigDocument, file: File, entry: ServeEntry, slot: str) -> None:
+    wanted, reserved = _gpus_of(entry), file.slots[slot].gpus
+    if wanted > reserved:  # 6
+        text = f"needs {wanted} GPUs, and slot '{slot}' reserves {reserved}: set `gpus = {wanted}` there"
+        key = "tensor_parallel" if (entry.table.tensor_parallel or 1) > 1 else "pipeline_parallel"
+        doc.problem(entry.at(doc, key), text)
+
+
+def _gpus_of(entry: ServeEntry) -> int:
+    return (entry.table.tensor_parallel or 1) * (entry.table.pipeline_parallel or 1)
+
+
+def _ranks_problem(doc: ConfigDocument, file: File, entry: ServeEntry, place: tuple[str, ...]) -> str:
+    """Why an engine cannot have one rank in each of these slots; empty: it can."""
+    for slot in place:
+        if _cluster_of(file, slot) is None:
+            return f"slot '{slot}' is on this machine, and an engine's ranks run in one cluster: take slots of one only"
+        if _cluster_of(file, slot) != _cluster_of(file, place[0]):
+            return f"slot '{slot}' is in another cluster than slot '{place[0]}': take slots of one only"
+    if entry.table.cmd is not None:
+        missing = [word for word in OF_RANKS if word != "ranks" and not _uses(entry.table.cmd, word)]
+        needed = ", ".join(f"{{{word}}}" for word in missing)
+        return f"its command runs once per slot, as one rank of the engine; it has to use {needed}" if missing else ""
+    if entry.engine not in WITH_RANKS:
+        if doc.is_spoiled(entry.at(doc, "engine")):
+            return ""
+        return (
+            f"engine {entry.engine} runs on one machine, and {' and '.join(WITH_RANKS)} on several: make one slot with "
+            "more `gpus`"
+        )
+    gpus = [file.slots[slot].gpus for slot in place]
+    if len(set(gpus)) > 1:
+        return f"its ranks need the same number of GPUs each, and `gpus` of these slots are {_listed(gpus)}"
+    if _gpus_of(entry) != sum(gpus):
+        return (
+            f"these slots reserve {sum(gpus)} GPUs, and the engine is spread over {_gpus_of(entry)}: set "
+            f"`tensor_parallel = {gpus[0]}` and `pipeline_parallel = {len(gpus)}`, or two others whose product is "
+            f"{sum(gpus)}"
+        )
+    return ""
+
+
+def _check_no_rank_words(doc: ConfigDocument, entry: ServeEntry, places: list[tuple[str, ...]]) -> None:
+    used = [word for word in OF_RANKS if _uses(entry.table.cmd or [], word)]
+    if used:
+        alone = next(("+".join(place) for place in places if len(place) == 1), None)
+        which = f"slot '{alone}' is a single one" if alone is not None else "the serve has no such place"
+        text = f'{{{used[0]}}} is for a place of several slots in a cluster ("lab-a+lab-b"), and {which}'
+        doc.problem(entry.at(doc, "cmd"), text)
+
+
+def _uses(cmd: Iterable[str], word: str) -> bool:
+    return any(f"{{{word}}}" in part.replace("{{", "") for part in cmd)
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return " and ".join(str(number) for number in numbers)

@@ -14,6 +14,8 @@ from stoker.domain.nearest import did_you_mean
 from stoker.domain.serve import ServeIdentity
 
 FILLED_IN = ("port", "model", "dir", "host", "name", "key")
+OF_RANKS = ("rank", "ranks", "rendezvous_host", "rendezvous_port")
+"""Filled in only in the `cmd` of an engine with one rank in each of several slots."""
 _PLACEHOLDER = re.compile(r"(?<!\{)\{([a-zA-Z_]+)\}(?!\})")
 
 TUNING = (
@@ -209,7 +211,7 @@ def _check_stop(doc: ConfigDocument, entry: ServeEntry, stop: list[str]) -> None
 
 
 def _check_words(
-    doc: ConfigDocument, entry: ServeEntry, key: str, cmd: list[str], known: tuple[str, ...] = FILLED_IN
+    doc: ConfigDocument, entry: ServeEntry, key: str, cmd: list[str], known: tuple[str, ...] = (*FILLED_IN, *OF_RANKS)
 ) -> bool:
     """Whether a placeholder looks misspelt; it is then reported."""
     path = entry.at(doc, key)

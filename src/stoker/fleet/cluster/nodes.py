@@ -63,11 +63,50 @@ def choose_node(place: JobPlace, nodes: Sequence[Node], free: Mapping[str, float
     if not large:  # 2
         seen = "; ".join(f"{node.ip} has {node.gpus:g}" for node in _sorted(labelled))
         return NoRoom(f"{_which(place)} has {_number(place.gpus)}: {seen}")
-    fitting = [node for node in large if free.get(node.id, 0.0) >= place.gpus]
+    fitting = _fitting(place, large, free)
     if not fitting:  # 3
         seen = "; ".join(f"{free.get(node.id, 0.0):g} of {node.gpus:g} on {node.ip}" for node in _sorted(large))
         return NoRoom(f"{_which(place)} has {_number(place.gpus)} free: {seen} ({_LAG})")
-    return min(fitting, key=lambda node: (free[node.id], node.ip))
+    return fitting[0]
+
+
+def choose_nodes(
+    places: Sequence[JobPlace], nodes: Sequence[Node], free: Mapping[str, float]
+) -> tuple[Node, ...] | NoRoom:
+    """A node of its own for the rank in each place, if there is any way to share them out. All or nothing."""
+    first = [choose_node(place, nodes, free) for place in places]
+    for number, node in enumerate(first):
+        if isinstance(node, NoRoom):
+            return node if len(places) == 1 else NoRoom(f"rank {number}: {node.reason}")
+    fitting = [_fitting(place, nodes, free) for place in places]
+    rank_on: dict[str, int] = {}
+    for number in range(len(places)):
+        if not _place_rank(number, fitting, rank_on, set()):
+            seen = ", ".join(node.ip for node in _sorted(fitting[number]))
+            return NoRoom(f"rank {number}: each rank needs a node of its own, and other ranks need {seen}")
+    node_of = {number: id for id, number in rank_on.items()}
+    return tuple(next(node for node in nodes if node.id == node_of[number]) for number in range(len(places)))
+
+
+def _place_rank(number: int, fitting: Sequence[Sequence[Node]], rank_on: dict[str, int], tried: set[str]) -> bool:
+    """Whether this rank gets a node, for which others may change theirs (a matching by augmenting paths)."""
+    for node in sorted(fitting[number], key=lambda node: node.id in rank_on):
+        if node.id not in tried:
+            tried.add(node.id)
+            other = rank_on.get(node.id)
+            if other is None or _place_rank(other, fitting, rank_on, tried):
+                rank_on[node.id] = number
+                return True
+    return False
+
+
+def _fitting(place: JobPlace, nodes: Sequence[Node], free: Mapping[str, float]) -> list[Node]:
+    """The nodes that would do, the best one first: see `choose_node`."""
+    found = [
+        node for node in nodes
+        if node.is_alive and place.labels.items() <= node.labels.items() and free.get(node.id, 0.0) >= place.gpus
+    ]  # fmt: skip
+    return sorted(found, key=lambda node: (free[node.id], node.ip))
 
 
 def _which(place: JobPlace) -> str:

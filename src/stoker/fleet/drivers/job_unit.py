@@ -50,7 +50,9 @@ class JobUnit:
         on_gone: Callable[[], None],
         log: logging.Logger,
         doubt: str,
+        title: str = "",
     ) -> None:
+        """`title`: a line before its output in the log. A record without a port: it does not listen."""
         self.pid: int | None = None
         self.code: int | None = None
         self.ended_how = ""
@@ -62,6 +64,7 @@ class JobUnit:
         self._on_exit = on_exit
         self._on_gone = on_gone
         self._log = log
+        self._title = title
         self._loop = asyncio.get_running_loop()
         self._began = self._told_at = self._loop.time()
         self._watch = JobWatch(record.handle, job.host, self._began, doubt, was_running=record.ready)
@@ -92,7 +95,8 @@ class JobUnit:
             if (end := self._watch.on_look(sight, self._loop.time())) is not None:
                 break
             is_new = self._loop.time() - self._began < SOON_FOR and not self._record.ready
-            await asyncio.sleep(SOON if is_new or sight.reach is not Reach.ACCEPTS else LOOK)
+            is_well = sight.reach in (Reach.ACCEPTS, Reach.NONE)
+            await asyncio.sleep(SOON if is_new or not is_well else LOOK)
         await self._keep_output()
         self._follows = None
         self._tell(end)
@@ -121,6 +125,8 @@ class JobUnit:
         return True, job
 
     async def _reach(self) -> Reach:
+        if not self._record.port:
+            return Reach.NONE
         target = Target(self._job.host, self._record.port)
         try:
             await client.connect(target, CONNECT_LIMIT)
@@ -136,7 +142,8 @@ class JobUnit:
         with contextlib.suppress(StokerError):
             text = await self._api.output(self._last)
         text = text or (self._last.message if self._last.status.is_over else "")
-        job_output.add(self._record.log, job_output.without_rays_lines(text, self._last))
+        text = job_output.without_rays_lines(text, self._last)
+        job_output.add(self._record.log, f"--- stoker: {self._title}\n{text}" if text and self._title else text)
 
     def _tell(self, end: JobEnd) -> None:
         if not self._has_told:

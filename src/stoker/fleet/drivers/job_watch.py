@@ -27,6 +27,8 @@ class Reach(Enum):
     REFUSES = "refuses"
     SILENT = "silent"
     """Neither, within a second: the node, or the way to it, is gone."""
+    NONE = "none"
+    """It has no port: only rank 0 of an engine on several machines listens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ class JobWatch:
             self._silent_since = now
         if reach is Reach.ACCEPTS:
             self._has_listened = True
-        if not self._has_listened:
+        if not self._has_listened or reach is Reach.NONE:
             return None
         if self._refused >= REFUSED_LOOKS:
             return JobEnd(None, f"does not listen on node {self._node} any more")

@@ -7,32 +7,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
-import os
 import re
 import secrets
-import shlex
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 
 from stoker.domain.access import Paths
 from stoker.domain.cluster import Cluster
 from stoker.domain.errors import ConfigError, StartFailed
 from stoker.domain.lease import Target
-from stoker.domain.serve import Driver, JobPlace, Serve
+from stoker.domain.serve import Driver, JobPlace, Serve, share_slot
 from stoker.fleet.cluster import nodes
 from stoker.fleet.cluster.examine import unfit_reason
 from stoker.fleet.cluster.jobs_api import ClusterRefused, ClusterUnreachable, Job, JobRequest, JobsApi, Node
 from stoker.fleet.cluster.nodes import NoRoom
-from stoker.fleet.drivers import job_output
+from stoker.fleet.drivers import job_output, ranks
 from stoker.fleet.drivers.job_unit import CONNECT_LIMIT, JobUnit
 from stoker.fleet.drivers.job_watch import APPEARS_WITHIN
+from stoker.fleet.drivers.rank_group import RankGroup, RankStart
 from stoker.fleet.drivers.termination import finish
 from stoker.fleet.drivers.unit import Launched
 from stoker.fleet.engines.last_output import redact
-from stoker.fleet.engines.launch import Launch, LaunchPlace
-from stoker.fleet.engines.plan import plan
-from stoker.fleet.process import identity
+from stoker.fleet.engines.launch import LaunchPlace
 from stoker.fleet.process.keys import Keys
 from stoker.fleet.process.logs import log_path
 from stoker.fleet.process.ports import any_port
@@ -44,7 +40,6 @@ REPORT_LAG = 15.0
 """Seconds for which Ray's report of used GPUs may still count a job that is over."""
 _PORT_TRIES = 20
 _LOOK = 0.5
-_NO_WEIGHTS = 66
 
 
 class RayDriver:
@@ -57,7 +52,7 @@ class RayDriver:
         self._keys = keys
         self._log = log
         self._cluster_of = cluster_of
-        self._units: dict[str, JobUnit] = {}
+        self._units: dict[str, JobUnit | RankGroup] = {}
         """By job, until each is known to be gone."""
         self._records: dict[str, JobRecord] = {}
         self._ended: list[tuple[float, JobRecord]] = []
@@ -75,32 +70,40 @@ class RayDriver:
         place = _place_of(serve)
         if (busy := self._busy(serve, place, only_ending=True)) is not None:
             return [f"serve '{serve.name}': {busy}"]
-        here = [job for job, record in self._records.items() if (record.cluster, record.slot) == _slot(serve, place)]
+        here = [
+            ranks.job_id(job, number)
+            for job, record in self._records.items()
+            if record.cluster == place.cluster and share_slot(record.slot, serve.slot)
+            for number in range(len(record.ranks()))
+        ]
         try:
             api = self._api(place.cluster, place.address)
-            found = await unfit_reason(api) or await self._node(api, place, here)
+            found = await unfit_reason(api) or await self._nodes(api, place, here)
         except (ClusterUnreachable, ClusterRefused, ConfigError) as failure:
             return [f"serve '{serve.name}': {failure.message}"]
-        if isinstance(found, Node):
+        if isinstance(found, tuple):
             return []
         return [f"serve '{serve.name}': {found.reason if isinstance(found, NoRoom) else found}"]
 
-    async def _node(self, api: JobsApi, place: JobPlace, leaving: Container[str] = ()) -> Node | NoRoom:
-        """The node for a job. `leaving`: jobs that will have ended. Raises as `JobsApi`."""
+    async def _nodes(self, api: JobsApi, place: JobPlace, leaving: Container[str] = ()) -> tuple[Node, ...] | NoRoom:
+        """The node of each rank. `leaving`: jobs that will have ended. Raises as `JobsApi`."""
         all_nodes, reported, jobs = await asyncio.gather(api.nodes(), api.used_gpus(), api.jobs())
         now = asyncio.get_running_loop().time()
         self._ended = [(at, record) for at, record in self._ended if now - at < REPORT_LAG]
         own = nodes.own_gpus(job for job in jobs if job.id not in leaving)
         ended: dict[str, float] = {}
         for record in [record for _, record in self._ended] + [r for job, r in self._records.items() if job in leaving]:
-            ended[record.node] = ended.get(record.node, 0.0) + record.gpus
+            for rank in record.ranks():
+                ended[rank.node] = ended.get(rank.node, 0.0) + rank.gpus
         free = {node.id: nodes.free_gpus(node, reported, own, ended) for node in all_nodes}
-        return nodes.choose_node(place, all_nodes, free)
+        return nodes.choose_nodes(place.ranks(), all_nodes, free)
 
     def _busy(self, serve: Serve, place: JobPlace, only_ending: bool = False) -> str | None:
         """Why the slot cannot take a job: another one there is not known to be gone."""
         for id, unit in self._units.items():
-            if unit.slot == _slot(serve, place) and (unit.is_ending or not only_ending):
+            cluster, slot = unit.slot
+            is_here = cluster == place.cluster and share_slot(slot, serve.slot)
+            if is_here and (unit.is_ending or not only_ending):
                 return f"slot '{serve.slot}' is still used by job {id}: {unit.why_not_gone}; it is tried again later"
         return None
 
@@ -132,14 +135,14 @@ class RayDriver:
         started_at: float,
         intend: Callable[[StartRecord], None],
     ) -> Launched:
-        node = await self._node(api, place)
-        if isinstance(node, NoRoom):
-            raise StartFailed(f"serve '{serve.name}' was not started: {node.reason}", code="cannot_start")
+        chosen = await self._nodes(api, place)
+        if isinstance(chosen, NoRoom):
+            raise StartFailed(f"serve '{serve.name}' was not started: {chosen.reason}", code="cannot_start")
         nonce = secrets.token_hex(16)
-        port = await _free_port(serve, node, taken)
-        there = replace(serve, host=node.ip)
+        port = await _free_port(serve, chosen, taken)
+        meets_at = await _free_port(replace(serve, port=None), chosen[:1], {port}) if len(chosen) > 1 else 0
         start = LaunchPlace(port, self._keys.key(serve, nonce))
-        planned = plan(there, start)
+        planned = ranks.plans(serve, start, chosen, meets_at)
         log = log_path(self._paths.logs, serve.name)
         record = StartRecord(
             name=serve.name,
@@ -149,28 +152,25 @@ class RayDriver:
             fingerprint=self._keys.fingerprint(serve),
             port=port,
             nonce=nonce,
-            takes_key=planned.takes_key,
+            takes_key=planned[0].takes_key,
             started_at=started_at,
             log=str(log),
             grace=serve.stop_grace,
             driver=Driver.RAY,
             handle=_job_id(serve, nonce),
-            facts={"node": node.ip},
-            job=JobRecord(
-                cluster=place.cluster, address=place.address, slot=serve.slot or "", node=node.id, host=node.ip,
-                gpus=place.gpus,
-            ),
-        )  # fmt: skip
-        shown = redact(" ".join(planned.argv), [start.key])
-        what = f"is job {record.handle} of cluster '{place.cluster}' on node {node.ip}, port {port}: {shown}"
+            facts={"node": ", ".join(node.ip for node in chosen)},
+            job=ranks.job_record(place, serve.slot or "", chosen),
+        )
+        shown = [redact(" ".join(launch.argv), [start.key]) for launch in planned]
+        what = ranks.described(record, place.cluster, shown)
         log_start = job_output.begin(log, self._paths.log_bytes, serve.name, what)
         intend(record)
-        await self._ask_for(api, _request(there, planned, record, node, place))
+        await self._ask_for(api, ranks.requests(serve, planned, record, chosen))
         return Launched(record, self._keys.address(serve, record), log, log_start)
 
-    async def _ask_for(self, api: JobsApi, request: JobRequest) -> None:
+    async def _ask_for(self, api: JobsApi, requests: Sequence[JobRequest]) -> None:
         """Submits. A cancel comes through after it: only then it is known what has to be ended."""
-        submit = asyncio.get_running_loop().create_task(self._try(api, request), name=f"submit-{request.id}")
+        submit = asyncio.get_running_loop().create_task(self._try(api, requests), name=f"submit-{requests[0].id}")
         try:
             await finish(submit)
         except asyncio.CancelledError as cancel:
@@ -181,18 +181,27 @@ class RayDriver:
             task.uncancel()
             task.cancel()  # it is raised at the caller's next await, when the unit is there to be ended
 
-    async def _try(self, api: JobsApi, request: JobRequest) -> None:
-        try:
-            await api.submit(request)
-        except ClusterUnreachable as failure:
-            self._doubts[request.id] = failure.message
-            self._log.warning("job %s: whether it was submitted is unknown: %s", request.id, failure.message)
+    async def _try(self, api: JobsApi, requests: Sequence[JobRequest]) -> None:
+        """Each rank after the other. Raises ClusterRefused if there is none; else the ranks that there are have to be
+        ended, which follows from the doubt about the one that is missing.
+        """
+        for number, request in enumerate(requests):
+            try:
+                await api.submit(request)
+            except ClusterUnreachable as failure:
+                self._doubts[request.id] = failure.message
+                self._log.warning("job %s: whether it was submitted is unknown: %s", request.id, failure.message)
+            except ClusterRefused as failure:
+                if number == 0:
+                    raise
+                self._doubts[request.id] = failure.message
+                return
 
     # -- afterwards --------------------------------------------------------------------------------------------------
 
     def attach(
         self, record: StartRecord, on_exit: Callable[[int | None], None], on_gone: Callable[[], None]
-    ) -> JobUnit:
+    ) -> JobUnit | RankGroup:
         """See `UnitDriver.attach`. Never raises: a job that is gone is reported as ended."""
         job = record.job
         if job is None:
@@ -204,15 +213,30 @@ class RayDriver:
             self._ended.append((asyncio.get_running_loop().time(), job))
             on_gone()
 
-        api = self._api(job.cluster, job.address)
-        doubt = self._doubts.pop(record.handle, "")
-        unit = JobUnit(api, record, job, on_exit, gone, self._log, doubt)
+        unit = self._unit(record, job, on_exit, gone)
         self._units[record.handle] = unit
         self._records[record.handle] = job
         return unit
 
+    def _unit(
+        self, record: StartRecord, job: JobRecord, on_exit: Callable[[int | None], None], gone: Callable[[], None]
+    ) -> JobUnit | RankGroup:
+        api = self._api(job.cluster, job.address)
+
+        def rank(number: int, of: JobRecord, title: str = "") -> RankStart:
+            own = ranks.record_of(record, number)
+            doubt = self._doubts.pop(own.handle, "")
+            return lambda exited, left: JobUnit(api, own, of, exited, left, self._log, doubt, title)
+
+        if not job.others:
+            return rank(0, job)(on_exit, gone)
+        all_ranks = job.ranks()
+        starts = [rank(number, of, f"rank {number} on node {of.host}:") for number, of in enumerate(all_ranks)]
+        return RankGroup(starts, [of.host for of in all_ranks], on_exit, gone)
+
     async def find(self, record: StartRecord) -> StartRecord | None:
-        """The record, unless its job is known not to run. A head that does not answer proves nothing.
+        """The record, unless its job is known not to run. A head that does not answer proves nothing. Of several ranks,
+        one that may run is enough: if another one is gone, all have to be ended.
 
         1. its cluster is not configured any more -> nobody can look after it   2. no answer -> perhaps
         3. unknown to Ray -> no, unless its submit is so recent that it may still appear
@@ -229,25 +253,27 @@ class RayDriver:
             )  # fmt: skip
             return None
         api = self._api(job.cluster, job.address)
+        own = [ranks.record_of(record, number) for number in range(len(job.ranks()))]
         try:
-            found = await self._look_for(api, record)
-            if found is None or found.metadata.get(nodes.NONCE) != record.nonce:  # 3, 4
-                return None
-            if found.status.is_over:  # 5
-                await api.delete(found.id)
-                return None
+            found = await asyncio.gather(*(self._look_for(api, one) for one in own))
+            if not all(one is None or one.status.is_over for one in found):
+                return record
+            for over in found:
+                if over is not None:  # 5
+                    await api.delete(over.id)
         except (ClusterUnreachable, ClusterRefused, ConfigError) as failure:  # 2
             self._log.warning("serve %s: job %s may still run: %s", record.name, record.handle, failure.message)
-        return record
+            return record
+        return None
 
     async def _look_for(self, api: JobsApi, record: StartRecord) -> Job | None:
-        """The job; one whose start was interrupted gets the time in which it may still appear."""
+        """Its job; one whose start was interrupted gets the time in which it may still appear. Not that of another."""
         loop = asyncio.get_running_loop()
         until = loop.time() + (0.0 if record.ready else APPEARS_WITHIN / 2)
         while True:
             found = await api.job(record.handle)
             if found is not None or loop.time() >= until:
-                return found
+                return found if found is not None and found.metadata.get(nodes.NONCE) == record.nonce else None  # 3, 4
             await asyncio.sleep(_LOOK)
 
     async def recent_output(self, record: StartRecord) -> str:
@@ -270,27 +296,30 @@ def _place_of(serve: Serve) -> JobPlace:
     return serve.job_place
 
 
-def _slot(serve: Serve, place: JobPlace) -> tuple[str, str]:
-    return place.cluster, serve.slot or ""
-
-
 def _job_id(serve: Serve, nonce: str) -> str:
     name = re.sub(r"[^A-Za-z0-9]+", "-", serve.name).strip("-")[:40]
     return f"stoker-{name}-{nonce[:12]}"
 
 
-async def _free_port(serve: Serve, node: Node, taken: Container[int]) -> int:
-    """A port of the node at which nothing listens. Raises StartFailed for a fixed one that is taken."""
+async def _free_port(serve: Serve, chosen: Sequence[Node], taken: Container[int]) -> int:
+    """A port at which nothing listens on these nodes. Raises StartFailed for a fixed one that is taken."""
     if serve.port is not None:
-        if await _listens(node.ip, serve.port):
+        if (node := await _listening(chosen, serve.port)) is not None:
             text = f"serve '{serve.name}' was not started: port {serve.port} of node {node.ip} is taken; remove `port`"
             raise StartFailed(text, code="cannot_start")
         return serve.port
     for _ in range(_PORT_TRIES):
         port = any_port()
-        if port not in taken and not await _listens(node.ip, port):
+        if port not in taken and await _listening(chosen, port) is None:
             return port
-    raise StartFailed(f"serve '{serve.name}' was not started: node {node.ip} has no free port", code="cannot_start")
+    ips = ", ".join(node.ip for node in chosen)
+    raise StartFailed(f"serve '{serve.name}' was not started: {ips}: no free port was found", code="cannot_start")
+
+
+async def _listening(chosen: Sequence[Node], port: int) -> Node | None:
+    """The first node on which something listens there."""
+    answers = await asyncio.gather(*(_listens(node.ip, port) for node in chosen))
+    return next((node for node, listens in zip(chosen, answers, strict=True) if listens), None)
 
 
 async def _listens(ip: str, port: int) -> bool:
@@ -299,26 +328,3 @@ async def _listens(ip: str, port: int) -> bool:
     except NoResponse:
         return False
     return True
-
-
-def _request(serve: Serve, planned: Launch, record: StartRecord, node: Node, place: JobPlace) -> JobRequest:
-    environment = {
-        **serve.env,
-        **planned.environment,
-        identity.MARK_VARIABLE: record.nonce,
-        "RAY_JOB_STOP_WAIT_TIME_S": str(math.ceil(serve.stop_grace)),
-    }
-    metadata = {
-        nodes.NONCE: record.nonce, nodes.SERVE: serve.name, nodes.NODE: node.id, nodes.GPUS: str(place.gpus),
-        nodes.SLOT: serve.slot or "",
-    }  # fmt: skip
-    return JobRequest(record.handle, _entrypoint(serve, planned), node.id, place.gpus, environment, metadata)
-
-
-def _entrypoint(serve: Serve, planned: Launch) -> str:
-    """For the node's shell, which becomes the engine. Weights that are not there are said to be missing at once."""
-    words = f"exec {shlex.join(planned.argv)}"
-    if not os.path.isabs(serve.model) or serve.model not in planned.argv:
-        return words
-    missing = shlex.quote(f"stoker: {serve.model} does not exist on this node: put it there, or on a shared path")
-    return f"test -e {shlex.quote(serve.model)} || {{ echo {missing} >&2; exit {_NO_WEIGHTS}; }}; {words}"

@@ -10,7 +10,7 @@ from stoker.domain.serve import Serve
 from stoker.fleet.engines import weight_files
 from stoker.fleet.engines.launch import Launch, LaunchPlace, find_command, missing_command
 
-_PLACEHOLDER = re.compile(r"(?<!\{)\{(port|model|dir|host|name|key)\}")
+_PLACEHOLDER = re.compile(r"(?<!\{)\{(port|model|dir|host|name|key|rank|ranks|rendezvous_host|rendezvous_port)\}")
 
 _KEY_VARIABLES = {"llama.cpp": "LLAMA_API_KEY", "vllm": "VLLM_API_KEY"}
 
@@ -38,9 +38,14 @@ def fill(serve: Serve, place: LaunchPlace, words: Iterable[str], but: Container[
         "name": serve.served_name or serve.name,
         "key": place.key,
     }
+    if (rank := place.rank) is not None:
+        values |= {
+            "rank": str(rank.number), "ranks": str(rank.count),
+            "rendezvous_host": rank.host, "rendezvous_port": str(rank.port),
+        }  # fmt: skip
 
     def value(found: re.Match[str]) -> str:
-        return found[0] if found[1] in but else values[found[1]]
+        return found[0] if found[1] in but else values.get(found[1], found[0])
 
     return tuple(_PLACEHOLDER.sub(value, word) for word in words)
 

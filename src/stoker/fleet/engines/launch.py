@@ -14,6 +14,16 @@ _NOWHERE = ("0.0.0.0", "::", "::1", "localhost")
 
 
 @dataclass(frozen=True, slots=True)
+class Rank:
+    """Which part of an engine on several machines this is, and where all of them find rank 0."""
+
+    number: int
+    count: int
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchPlace:
     """The values of one start. The engine asks for `key`; only Stoker knows it."""
 
@@ -21,6 +31,8 @@ class LaunchPlace:
     key: str = field(repr=False)
     conversations: str | None = None
     """The directory for saved KV caches, with a slash at its end; None: none are saved."""
+    rank: Rank | None = None
+    """None: the engine has one part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +68,13 @@ def find_engine(serve: Serve, command: str) -> str | None:
     return find_command(serve, command) or find_command(serve, beside)
 
 
-def own_address(serve: Serve) -> str | None:
+def own_address(serve: Serve, place: LaunchPlace) -> str | None:
     """The address at which the parts of an engine on several machines find this one: the one that it listens on.
 
     None if there are no such parts, or if no other machine can use that address.
     """
+    if place.rank is not None:
+        return serve.host
     if serve.tuning.rendezvous is None or serve.host in _NOWHERE or serve.host.startswith("127."):
         return None
     return serve.host

@@ -48,8 +48,11 @@ def launch(serve: Serve, place: LaunchPlace) -> Launch:
     if serve.sleep_level is not None:
         # Without the copy in host memory, the weights are garbage after a release.
         argv += ["--enable-memory-saver", "--enable-weights-cpu-backup"]
-    address = own_address(serve)  # otherwise the engine picks one, possibly a public one
+    address = own_address(serve, place)  # otherwise the engine picks one, possibly a public one
     environment = {"SGLANG_HOST_IP": address} if address is not None else {}
+    if (rank := place.rank) is not None:
+        argv += ["--nnodes", str(rank.count), "--node-rank", str(rank.number)]
+        argv += ["--dist-init-addr", f"{rank.host}:{rank.port}"]
     return Launch((*argv, "--api-key", place.key, *serve.extra_args), environment)
 
 

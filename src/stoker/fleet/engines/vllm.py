@@ -47,12 +47,19 @@ def launch(serve: Serve, place: LaunchPlace) -> Launch:
     argv += ["--served-model-name", serve.served_name or serve.name, "--host", serve.host, "--port", str(place.port)]
     argv += options.render(serve, WORDS, backends.chosen(serve))
     environment = {"VLLM_API_KEY": place.key}
-    if (address := own_address(serve)) is not None:  # otherwise the engine picks one, possibly a public one
+    if (address := own_address(serve, place)) is not None:  # otherwise the engine picks one, possibly a public one
         environment["VLLM_HOST_IP"] = address
     if serve.sleep_level is not None:
         argv.append("--enable-sleep-mode")
         environment["VLLM_SERVER_DEV_MODE"] = "1"
-    return Launch((*argv, *serve.extra_args), environment)
+    return Launch((*argv, *_rank(place), *serve.extra_args), environment)
+
+
+def _rank(place: LaunchPlace) -> tuple[str, ...]:
+    if (rank := place.rank) is None:
+        return ()
+    words = ("--distributed-executor-backend", "mp", "--nnodes", str(rank.count), "--node-rank", str(rank.number))
+    return (*words, *_rendezvous(f"{rank.host}:{rank.port}"), *(("--headless",) if rank.number > 0 else ()))
 
 
 def problems(serve: Serve) -> list[str]:

@@ -29,6 +29,12 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     """The node's address."""
     gpus: int
+    others: list[JobRecord] = []
+    """Those of the ranks after rank 0, for an engine on several machines."""
+
+    def ranks(self) -> list[JobRecord]:
+        """Of each rank."""
+        return [self, *self.others]
 
 
 class StartRecord(msgspec.Struct, frozen=True, kw_only=True):

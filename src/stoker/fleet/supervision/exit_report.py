@@ -18,9 +18,10 @@ def ended_while_starting(managed: ManagedServe, now: float) -> StartFailed:
     code = managed.unit.code if managed.unit is not None else None
     output = managed.last_output()
     after = now - managed.launched_at
-    if how := _ended_how(managed):
+    how = _ended_how(managed)
+    if how and code is None:
         return StartFailed(f"serve '{name}' {how}" + (f": {output.text}" if output.text else ""), code="cannot_start")
-    text = f"serve '{name}' {describe_exit(code)} after {after:.1f} s: {output.text or 'it printed nothing'}"
+    text = f"serve '{name}' {how or describe_exit(code)} after {after:.1f} s: {output.text or 'it printed nothing'}"
     advice = output.hint or (_killed(code) if not output.text or code == -9 else "")
     kind = output.failure.kind.value if output.failure is not None else None
     return StartFailed(f"{text}; {advice}" if advice else f"{text}; {_log(managed)}", code=kind)
