@@ -139,11 +139,12 @@ def is_gone(sight: JobSight, is_node_dead: bool, since_submit: float, was_seen: 
 
     1. Ray says that its node is dead
     2. Ray says that it is over; without an exit code, its engine must not answer any more either: Ray's own process
-       beside it may have died first
+       beside it may have died first. Silence proves that only if Ray has stopped it
     3. Ray does not know it, its engine does not answer, and it cannot appear any more
     """
     if sight.job is not None:
-        has_ended = sight.job.exit_code is not None or sight.reach is not Reach.ACCEPTS
+        doubts = (Reach.ACCEPTS,) if sight.job.status is JobStatus.STOPPED else (Reach.ACCEPTS, Reach.SILENT)
+        has_ended = sight.job.exit_code is not None or sight.reach not in doubts
         return is_node_dead or (sight.job.status.is_over and has_ended)
     may_appear = not was_seen and since_submit < APPEARS_WITHIN
     return sight.is_known and sight.reach is not Reach.ACCEPTS and not may_appear
