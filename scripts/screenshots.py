@@ -1,4 +1,4 @@
-"""Make the pictures of the web page in docs/pictures: `python scripts/screenshots.py`.
+"""Make the pictures of the web page in docs/pictures: `python scripts/screenshots.py [NAME...]`. No name: all.
 
 Runs a Stoker with scripted serves under names of well-known models, and asks it for two minutes, so that the pictures
 show a page at work. Needs Chromium (`apt-get install chromium-headless-shell`).
@@ -13,6 +13,7 @@ import shutil
 import sys
 import threading
 import time
+from collections.abc import Set
 from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
@@ -25,7 +26,19 @@ from tests.scenarios.plane import Plane, running, serve  # noqa: E402
 from stoker.testing.script.script import Script  # noqa: E402
 
 PICTURES = ROOT / "docs" / "pictures"
-PAGES = {"overview": "", "serve": "serves/qwen3-8b"}
+PAGES = {"overview": "", "serve": "serves/qwen3-8b", "results": "results", "compare": "results"}
+IN_DARK = ("overview", "compare")
+MEASURED = {"results", "compare"}
+"""Pictures of what is measured before the traffic begins."""
+GATES = """
+[gate.default]
+conditions = ["c4.ttft_p50 < 1s", "c4.output_rate > 80", "canary"]
+
+[alias.chat]
+serve = "qwen3-8b"
+gate = "default"
+watch = "1h"
+"""
 WARM_UP = 100.0
 """Seconds of traffic before the first picture."""
 SWAP = 'min_residency = "6s"\nlinger = "2s"\nmax_wait = "12s"\ndrain_timeout = "10s"'
@@ -39,15 +52,15 @@ CLIENTS = {
 """Who asks for which models, and how long each client rests at most."""
 
 
-def scripted(name: str, slot: str, model: str, ready_after: float, megabytes: int) -> str:
-    script = Script(ready_after=ready_after, gap=0.04, tokens=70, memory_mb=megabytes)
+def scripted(name: str, slot: str, model: str, ready_after: float, megabytes: int, gap: float = 0.04) -> str:
+    script = Script(ready_after=ready_after, gap=gap, tokens=70, memory_mb=megabytes)
     return serve(name, script, slot=slot, model=model, parallel=4)
 
 
 def serves() -> list[str]:
     return [
         scripted("qwen3-8b", "gpu0", "Qwen/Qwen3-8B", 3.0, 60),
-        scripted("gemma-3-12b", "gpu0", "google/gemma-3-12b-it", 4.0, 80),
+        scripted("gemma-3-12b", "gpu0", "google/gemma-3-12b-it", 4.0, 80, gap=0.055),
         scripted("coder-14b", "gpu0", "Qwen/Qwen2.5-Coder-14B", 6.0, 90),
         scripted("bge-m3", "gpu1", "BAAI/bge-m3", 1.0, 30),
         scripted("reranker", "gpu1", "BAAI/bge-reranker-v2-m3", 1.0, 30),
@@ -75,7 +88,15 @@ def work(port: int, models: tuple[str, ...], rest: float, end: threading.Event) 
 
 def prepare(page: Page, name: str) -> None:
     """Wait for a view that is worth a picture."""
-    if name == "overview":
+    if name in ("results", "compare"):
+        page.locator(".results tbody tr").first.wait_for(timeout=60_000)
+        if name == "compare":
+            page.get_by_label("Kind").select_option("benchmark")
+            for serve_name in ("qwen3-8b", "gemma-3-12b"):
+                page.get_by_role("row", name=f"Benchmark of {serve_name}").get_by_role("checkbox").last.check()
+            page.get_by_role("link", name="Compare").click()
+            page.locator(".plot").first.wait_for(timeout=60_000)
+    elif name == "overview":
         page.get_by_role("button", name="5 min", exact=True).click()
         page.locator(".slot", has_text="Loading").first.wait_for(timeout=60_000)
     else:
@@ -83,32 +104,47 @@ def prepare(page: Page, name: str) -> None:
     page.evaluate("scrollTo(0, 0)")
 
 
-def take(plane: Plane) -> None:
+def take(plane: Plane, chosen: Set[str]) -> None:
     chromium = shutil.which("chromium-headless-shell") or shutil.which("chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         for scheme in ("light", "dark"):
             page = browser.new_page(viewport={"width": 1120, "height": 780}, color_scheme=scheme)
             page.goto(f"http://127.0.0.1:{plane.port}/ui/")
-            if scheme == "light":
+            if scheme == "light" and not chosen <= MEASURED:
                 time.sleep(WARM_UP)
             for name, route in PAGES.items():
+                if name not in chosen:
+                    continue
                 page.goto(f"http://127.0.0.1:{plane.port}/ui/#/{route}")
                 prepare(page, name)
-                if name == "overview" or scheme == "light":
+                if name in IN_DARK or scheme == "light":
                     page.screenshot(path=PICTURES / f"web-{name}{'-dark' if scheme == 'dark' else ''}.png")
         browser.close()
 
 
+def measure(plane: Plane) -> None:
+    """Two benchmarks, two judgements by a gate, and a promotion that is watched."""
+    short = ("--seconds", "0", "--requests", "6", "--repeats", "3", "--output-tokens", "20")
+    for name in ("qwen3-8b", "gemma-3-12b"):
+        plane.run("serves", "up", name)
+        plane.run("eval", "benchmark", name, "--concurrency", "1,2,4,8", *short, timeout=300)
+        plane.run("gate", name, "--gate", "default", "--unknown-ok", timeout=300)
+    plane.admin("promote", alias="chat", serve="gemma-3-12b", force=True, reason="answers in more languages")
+
+
 def main() -> None:
     PICTURES.mkdir(exist_ok=True)
+    chosen = set(sys.argv[1:] or PAGES)
     end = threading.Event()
-    with running(*serves(), slots="[slots.gpu0]\n[slots.gpu1]", swap=SWAP) as plane:
+    with running(*serves(), GATES, slots="[slots.gpu0]\n[slots.gpu1]", swap=SWAP) as plane:
+        if chosen & MEASURED:
+            measure(plane)
         clients = [threading.Thread(target=work, args=(plane.port, *one, end)) for one in CLIENTS.items()]
         for client in clients:
             client.start()
         try:
-            take(plane)
+            take(plane, chosen)
         finally:
             end.set()
             for client in clients:

@@ -13,7 +13,8 @@ import pytest
 
 from stoker.domain.errors import StokerError
 from stoker.domain.run import Finding, Fingerprint, Outcome, Run, RunKind, Subject
-from stoker.store.results import VERSION, Results
+from stoker.measure.artifacts import result_file
+from stoker.store.results import HEAD, VERSION, Results
 
 
 @pytest.fixture
@@ -151,3 +152,24 @@ def test_without_an_index_the_files_are_read_and_what_cannot_be_entered_is_said(
     with pytest.raises(StokerError, match=r"results\.db") as caught:
         results.record(made(1))
     assert caught.value.code == "results_unusable"
+
+
+def test_samples_of_any_size_are_not_read_where_they_are_not_wanted(state: Path, results: Results) -> None:
+    run = made(1)
+    run.raw = msgspec.Raw(b'["' + b"x" * (2 * HEAD) + b'"]')
+    run.findings[0].seen = '\n "raw": in a text is no end'
+    result_file.save(run, state / "results")
+    found = results.load_without_samples(run.id)
+    assert (found.findings, found.settings, bytes(found.raw)) == (run.findings, run.settings, b"null")
+    path = put(state, made(2))
+    assert results.load_without_samples(path.stem).numbers == {"n": 2}, "written by something else: on one line"
+
+
+def test_a_result_that_is_too_large_before_its_samples_is_an_error(state: Path, results: Results) -> None:
+    run = made(1)
+    run.findings[0].seen = "x" * (2 * HEAD)
+    result_file.save(run, state / "results")
+    for wanted in (run.id, "20261121T175901Z-canary-none"):
+        with pytest.raises(StokerError) as caught:
+            results.load_without_samples(wanted)
+        assert caught.value.code == "no_result"

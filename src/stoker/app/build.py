@@ -45,6 +45,7 @@ from stoker.gateway.models import ModelList
 from stoker.gateway.ollama import OllamaEndpoints
 from stoker.gateway.response_turns import ResponseTurns, SummarySeals
 from stoker.gateway.responses import StoredResponses
+from stoker.gateway.results import ResultPages
 from stoker.gateway.scratchpads import ScratchpadPages
 from stoker.gateway.status import StatusReport, StatusSources
 from stoker.gateway.upstream import UpstreamRequests
@@ -57,6 +58,7 @@ from stoker.request.accept.tls import CertificateWatcher, UnusableCertificate
 from stoker.request.relay.pool import ConnectionPool
 from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.store.overrides import Overrides
+from stoker.store.results import Results
 from stoker.store.state import StateDir
 
 log = logging.getLogger("stoker.app")
@@ -176,9 +178,10 @@ def _build_front(context: BuildContext, parts: ProgramParts, swaps: SwapTopic) -
     decisions = DecisionPages(store.decisions, quality.grader.grade_of)
     scratchpads = ScratchpadPages(parts.gateway.pads)
     keys = KeyPages(KeyAdmin(parts.access.store, clock.wall), flow, store.responses.forget)
+    results = ResultPages(Results(context.directory), lambda: context.active.settings.gates)
     status = StatusReport(conductor, flow, store.decisions, store.metrics, clock, sources)
     endpoints = Endpoints(
-        Admin(conductor, flow, clock, decisions, reloader.reload, parts.promotions, scratchpads, keys),
+        Admin(conductor, flow, clock, decisions, reloader.reload, parts.promotions, scratchpads, keys, results),
         status,
         ModelList(conductor),
         OllamaEndpoints(store.metrics.observe_legacy),

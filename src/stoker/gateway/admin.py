@@ -18,6 +18,7 @@ from stoker.fleet.swapping.conductor import Conductor
 from stoker.gateway.decisions import DecisionPages
 from stoker.gateway.flow import Flow
 from stoker.gateway.keys import KeyPages
+from stoker.gateway.results import ResultPages
 from stoker.gateway.scratchpads import ScratchpadPages
 from stoker.quality.promotion.promotions import Promotions
 from stoker.request.accept.routes import wrong_method
@@ -60,6 +61,7 @@ class Admin:
         promotions: Promotions | None = None,
         scratchpads: ScratchpadPages | None = None,
         keys: KeyPages | None = None,
+        results: ResultPages | None = None,
     ) -> None:
         self._conductor = conductor
         self._flow = flow
@@ -69,6 +71,7 @@ class Admin:
         self._promotions = promotions
         self._scratchpads = scratchpads
         self._keys = keys
+        self._results = results
         self._verbs: dict[str, Callable[[AdminRequest], Awaitable[dict[str, Any]]]] = {
             "switch": self._switch, "unload": self._unload, "drain": self._drain, "undrain": self._undrain,
             "reload": self._reload_configuration, "cancel": self._cancel, "promote": self._promote,
@@ -81,6 +84,8 @@ class Admin:
         if head == "decisions":
             require(caller, Scope.OBSERVE)
             return AdminReply(self._decisions.one(rest) if rest else self._decisions.newest(query))
+        if head == "results" and self._results is not None:
+            return AdminReply(await self._results.handle(caller, method, rest, query))
         require(caller, Scope.ADMIN)
         if head == "orchestrator" and rest and method == "GET" and self._scratchpads is not None:
             return AdminReply(await asyncio.to_thread(self._scratchpads.records, rest, query))

@@ -21,6 +21,9 @@ from stoker.store.files.directories import make_directory
 
 VERSION = 1
 """`PRAGMA user_version`; a file of another one is made again."""
+HEAD = 4 << 20
+_RAW = b'\n "raw":'
+"""Begins the last member of a file, as `result_file.save` writes it. No text in a file has a line break."""
 _WAIT = 5.0
 _SCHEMA = (
     "CREATE TABLE runs (id TEXT PRIMARY KEY, kind TEXT NOT NULL, serve TEXT NOT NULL, at REAL NOT NULL,"
@@ -103,6 +106,20 @@ class Results:
     def load(self, run_id: str) -> Run:
         """The whole artifact. Raises StokerError `no_result`."""
         return _load(self._file(run_id))
+
+    def load_without_samples(self, run_id: str) -> Run:
+        """The artifact without `raw`, which is not even read.
+
+        Raises StokerError `no_result`, also if what stands before `raw` is larger than HEAD bytes.
+        """
+        path = self._file(run_id)
+        try:
+            with path.open("rb") as file:
+                head = file.read(HEAD)
+        except OSError as error:
+            raise _unreadable(path, error) from error
+        before, found, _ = head.partition(_RAW)
+        return _decode(before.rstrip(b",") + b"}" if found else head, path)
 
     # -- pieces ------------------------------------------------------------------------------------------------------
 
@@ -216,10 +233,21 @@ class Results:
 
 def _load(path: Path) -> Run:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Run)
-    except (OSError, msgspec.DecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        raise StokerError(f"the result {path} cannot be read ({why})", code="no_result") from error
+        return _decode(path.read_bytes(), path)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _decode(body: bytes, path: Path) -> Run:
+    try:
+        return msgspec.json.decode(body, type=Run)
+    except msgspec.DecodeError as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: OSError | msgspec.DecodeError) -> StokerError:
+    why = error.strerror if isinstance(error, OSError) else str(error)
+    return StokerError(f"the result {path} cannot be read ({why})", code="no_result")
 
 
 def _enter(db: sqlite3.Connection, run: Run, stamp: int) -> None:

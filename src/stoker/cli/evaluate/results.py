@@ -146,27 +146,18 @@ def compare(
 ) -> None:
     """Two results of one kind side by side: the twelve numbers that matter, with units, ratio and spreads. What else
     differs is named."""
-    from stoker.measure.comparison.runs import compare_runs as compared
-    from stoker.measure.comparison.runs import most_important
+    from stoker.measure.comparison import runs
 
     store = _store(config, state)
     first, second = _one(store, before), _one(store, after)
     if first.kind is not second.kind:
         kinds = f"{first.id} is a {first.kind} and {second.id} a {second.kind}"
         raise UsageError(f"{kinds}: name two results of the same kind")
-    found = compared(first, second)
-    matters = most_important(found.rows, first.kind)
     if json:
-        rows = [
-            row._asdict()
-            | {"is_apart": row.spreads_are_apart, "unit": row.unit, "ratio": row.ratio, "matters": row in matters}
-            for row in found.rows
-        ]
-        terminal.emit(
-            {"before": first.id, "after": second.id, "different": found.fingerprint_difference._asdict(), "rows": rows}
-        )
+        terminal.emit(runs.comparison_document(first, second))
         return
-    _side_by_side(first, second, found, found.rows if all_ else matters)
+    found = runs.compare_runs(first, second)
+    _side_by_side(first, second, found, found.rows if all_ else runs.most_important(found.rows, first.kind))
 
 
 def _side_by_side(first: Run, second: Run, found: RunComparison, rows: Sequence[ComparedNumber]) -> None:

@@ -22,7 +22,7 @@ from stoker.store.results import Results
 
 SHOWN = 50
 """Entries of a snapshot."""
-CLOCKS = frozenset({"uptime", "elapsed", "drain_wait", "backoff", "evict_costs", "retry_in"})
+CLOCKS = frozenset({"uptime", "elapsed", "drain_wait", "backoff", "evict_costs", "retry_in", "watched_for"})
 """Fields of /status that change by themselves. On their own they are sent once a second."""
 CLOCKS_EVERY = 1.0
 """Seconds."""

@@ -6,7 +6,7 @@ Nothing is rated: which way a number is better depends on the kind. `benchmarks`
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from stoker.domain.run import Number, Run, RunKind
 from stoker.measure.artifacts.fingerprint import FingerprintDifference, difference
@@ -74,6 +74,20 @@ def compare_runs(before: Run, after: Run) -> RunComparison:
     ends |= {name.rpartition(".")[0] + ".n" for name in names if name.endswith(".passed")}
     rows = [_row(name, before.numbers, after.numbers) for name in names if name not in ends]
     return RunComparison(difference(before.subject.fingerprint, after.subject.fingerprint), rows)
+
+
+def comparison_document(before: Run, after: Run) -> dict[str, Any]:
+    """What `stoker results compare --json` prints: the rows that matter first, then the others by name."""
+    found = compare_runs(before, after)
+    matters = most_important(found.rows, before.kind)
+    rest = [row for row in found.rows if row not in matters]
+    rows = [
+        row._asdict()
+        | {"is_apart": row.spreads_are_apart, "unit": row.unit, "ratio": row.ratio, "matters": row in matters}
+        for row in (*matters, *rest)
+    ]
+    different = found.fingerprint_difference._asdict()
+    return {"before": before.id, "after": after.id, "different": different, "rows": rows}
 
 
 def most_important(rows: Sequence[ComparedNumber], kind: RunKind) -> list[ComparedNumber]:

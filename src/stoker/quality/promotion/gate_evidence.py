@@ -21,13 +21,13 @@ def check_evidence(alias: Alias, gate: Gate | None, serve: str, run_id: str, run
     if problem:
         text = f"no evidence that serve '{serve}' meets gate '{gate.name}': {problem}; run {command}"
         raise ClientError(text, code="no_evidence", status=409)
-    if run is not None and _changed(gate, run):
+    if run is not None and has_gate_changed(gate, run):
         text = f"no evidence that serve '{serve}' meets gate '{gate.name}': "
         text += f"the gate changed since it was run: run it again: {command}"
         raise ClientError(text, code="no_evidence", status=409)
 
 
-def _changed(gate: Gate, run: Run) -> bool:
+def has_gate_changed(gate: Gate, run: Run) -> bool:
     """Whether the gate demands something else now than when it was run."""
     tested = run.setting("conditions")
     if not isinstance(tested, list) or run.setting("max_age") != gate.max_age:

@@ -6,10 +6,12 @@ import { Problem } from "./parts.js";
 import { SignIn } from "./sign_in.js";
 import { Overview } from "./overview.js";
 import { Serves } from "./serves.js";
+import { Results } from "./results.js";
 
 const PAGES = [
   { path: "", title: "Overview", show: Overview, topics: ["decisions"] },
   { path: "serves", title: "Serves", show: Serves, topics: [] },
+  { path: "results", title: "Results", show: Results, topics: ["results"] },
 ];
 
 const place = signal(read());

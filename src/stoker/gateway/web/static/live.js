@@ -23,6 +23,8 @@ export const decisions = signal([]);
 export const swaps = signal([]);
 /** Unix seconds by this machine's clock, once a second. */
 export const now = signal(Date.now() / 1000);
+/** Grows with each result that is written, by whatever process. */
+export const resultsHeard = signal(0);
 export const serves = computed(() => status.value?.serves ?? []);
 
 /** What the page that is shown wants to hear, besides the status. */
@@ -78,6 +80,7 @@ function hear(events) {
     link.value = "live";
     for (const { kind, data, id } of events) {
       if (id) lastId = id;
+      if (kind === "result") resultsHeard.value += 1;
       if (kind === "snapshot") take(data);
       else if (kind === "delta") status.value = patched(status.peek(), data.patch);
       else added[kind]?.unshift(data);
@@ -91,6 +94,7 @@ function take(snapshot) {
   if (snapshot.topic === "status") status.value = snapshot;
   else if (snapshot.topic === "swaps") swaps.value = snapshot.swaps;
   else if (snapshot.topic === "decisions") takeDecisions(snapshot.decisions);
+  else if (snapshot.topic === "results") resultsHeard.value += 1;
 }
 
 /** A snapshot has the last ones only: if it does not reach back to what is known, all are asked for. */

@@ -85,9 +85,9 @@ export function Confirm({ title, steps, request, verb, act, close }) {
 }
 
 /** A list that is a picture has its table next to it, for everybody. */
-export function Twin({ label, heads, rows }) {
+export function Twin({ label, heads, rows, summary = "As a table" }) {
   return html`
-    <details class="twin"><summary>As a table<span class="hidden">: ${label}</span></summary>
+    <details class="twin"><summary>${summary}<span class="hidden">: ${label}</span></summary>
       <div class="scroll" tabindex="0" role="region" aria-label=${label}>
         <table><caption class="hidden">${label}</caption>
           <thead><tr>${heads.map((head) => html`<th scope="col">${head}</th>`)}</tr></thead>
