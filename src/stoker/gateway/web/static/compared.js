@@ -42,7 +42,19 @@ function Different({ found }) {
 }
 
 function Parts({ found }) {
-  return html`<ul class="small parts">${found.map((line) => html`<li>${line.replace(" -> ", " → ")}</li>`)}</ul>`;
+  return html`<ul class="small parts">${found.map((line) => html`<li>${shortened(line)}</li>`)}</ul>`;
+}
+
+/** "name: before → after", of long values only the words between those that both have. */
+function shortened(line) {
+  const [, name, before, after] = line.match(/^(.*?): (.*) -> (.*)$/s) ?? [];
+  if (name == null) return line;
+  const [old, recent] = [before.split(" "), after.split(" ")];
+  let [start, end] = [0, 0];
+  while (start < Math.min(old.length, recent.length) - 1 && old[start] === recent[start]) start += 1;
+  while (end < Math.min(old.length, recent.length) - start - 1 && old.at(-1 - end) === recent.at(-1 - end)) end += 1;
+  const cut = (words) => [start && "…", ...words.slice(start, words.length - end), end && "…"].filter(Boolean).join(" ");
+  return `${name}: ${cut(old)} → ${cut(recent)}`;
 }
 
 function Rows({ label, rows }) {
