@@ -1,7 +1,7 @@
-"""The tables of docs/reference that are made from the code.   scripts/reference.py [--write]
+"""The tables of docs/reference, and share: what is made from the code.   scripts/reference.py [--write]
 
-Fills what stands between `<!-- generated: NAME -->` and `<!-- end generated -->`. Without --write it says which pages
-are not in step, and exits 1 if one is not.
+Fills what stands between `<!-- generated: NAME -->` and `<!-- end generated -->`, and writes the manual page and the
+completions. Without --write it says which files are not in step, and exits 1 if one is not.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import man_page
 import typer.main
 
 from stoker.cli.main import app
@@ -20,7 +21,8 @@ from stoker.config.effective import schema
 from stoker.measure.preflight.table import CHECKS
 from stoker.testing.script import quirks, script
 
-REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
+ROOT = Path(__file__).resolve().parent.parent
+REFERENCE = ROOT / "docs" / "reference"
 BLOCK = re.compile(r"(<!-- generated: (\w+)(?: ([\w. -]+?))? -->\n).*?(<!-- end generated -->)", re.DOTALL)
 LARGE = 2**31
 WORDS = {"string": "text", "boolean": "true or false", "object": "table"}
@@ -129,12 +131,14 @@ def filled(text: str) -> str:
 
 
 def main() -> int:
-    stale = [page for page in sorted(REFERENCE.glob("*.md")) if page.read_text() != filled(page.read_text())]
-    for page in stale:
+    texts = {page: filled(page.read_text()) for page in sorted(REFERENCE.glob("*.md"))} | man_page.generated()
+    stale = [path for path, text in texts.items() if not path.exists() or path.read_text() != text]
+    for path in stale:
         if "--write" in sys.argv[1:]:
-            page.write_text(filled(page.read_text()))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(texts[path])
         else:
-            print(f"docs/reference/{page.name} is not in step: run scripts/reference.py --write")
+            print(f"{path.relative_to(ROOT)} is not in step: run scripts/reference.py --write")
     return int(bool(stale) and "--write" not in sys.argv[1:])
 
 

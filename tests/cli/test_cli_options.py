@@ -46,15 +46,30 @@ def test_an_abstract_serve_is_not_offered(config: Path) -> None:
     assert complete("b") == ["b"]
 
 
-def test_models_are_completed_with_what_asks_for_a_choice(config: Path) -> None:
+def test_models_are_completed_by_every_name_that_a_client_may_use(config: Path) -> None:
     def models(incomplete: str) -> list[str]:
         return options.model_names(SimpleNamespace(params={"config": None}), incomplete)  # type: ignore[arg-type]
 
-    assert models("") == ["fast", "slow", "odd"]
+    assert models("") == ["fast", "slow", "odd", "gpt-x"]
     aliases = '[alias]\nplanner = "auto:planning"\nmain = "fast"\nany = { serve = "auto" }\n'
-    config.write_text(f"{config.read_text()}\n{aliases}{ROUTED}")
-    assert models("") == ["fast", "slow", "odd", "auto", "planner", "any"]
+    named = '[[serve]]\nname = "q"\naliases = ["q:8b", "Q Coder"]\n[[serve.variant]]\nname = "q:thinking"\n'
+    config.write_text(f"{config.read_text()}\n{named}{aliases}")
+    assert models("q") == ["q", "q:8b", "q:thinking"]
+    assert models("m") == ["main"]
+    assert models("a") == models("p") == []
+    config.write_text(f"{config.read_text()}{ROUTED}")
     assert models("a") == ["auto", "any"]
+    assert models("p") == ["planner"]
+
+
+def test_what_promote_and_gate_may_move_and_slots_and_clusters_are_completed(config: Path) -> None:
+    context: Any = SimpleNamespace(params={"config": None})
+    assert (options.alias_names(context, ""), options.cluster_names(context, "")) == ([], [])
+    config.write_text('slots = 3\nalias = { main = "fast", p = "auto:planning" }\n[clusters.lab]\n')
+    assert (options.alias_names(context, ""), options.cluster_names(context, "l")) == (["main"], ["lab"])
+    assert options.slot_names(context, "") == []
+    config.write_text("[slots.gpu0]\n[slots.gpu1]\n")
+    assert options.slot_names(context, "gpu") == ["gpu0", "gpu1"]
 
 
 ROUTED = """

@@ -34,7 +34,7 @@ def test_old_names_are_accepted_with_a_warning_that_names_the_new_one(loaded: Lo
     door = settings.front_door
     assert (door.ollama_api, [key.ollama_api for key in door.keys]) == ("refuse", [None, "answer"])
     assert settings.media.max_images == 3
-    end = "; the old name works for one more release: rename it"
+    end = "; 0.2.0 no longer knows the old name: rename it"
     assert warnings(settings)[:3] == [
         f"line 2: key 'front_door.legacy' is now called 'ollama_api'{end}",
         f"line 5: key 'front_door.keys[me].legacy' is now called 'ollama_api'{end}",

@@ -145,7 +145,7 @@ async def test_an_alias_is_reset_and_the_old_name_of_the_verb_says_that_it_goes_
     assert old.json() == reply.json()
     assert (old.header("deprecation"), old.header("link")) == ("true", '</admin/reset>; rel="successor-version"')
     logging.getLogger("stoker.admin").removeFilter(keep)
-    assert logged == ["/admin/demote is deprecated and goes away after the next release: use /admin/reset"]
+    assert logged == ["/admin/demote is deprecated and goes away in 0.2.0: use /admin/reset"]
 
 
 @office()

@@ -14,6 +14,7 @@ from stoker import __version__
 from stoker.cli.commands import (
     client,
     cluster,
+    completions,
     config,
     decisions,
     doctor,
@@ -82,6 +83,7 @@ app.add_typer(results.app, name="results")
 app.add_typer(profile.app, name="profile")
 app.add_typer(config.app, name="config")
 app.add_typer(install.app, name="install")
+app.command()(completions.completions)
 
 
 def _print_version(wanted: bool) -> None:
@@ -173,3 +175,7 @@ def _report(error: StokerError, as_json: bool) -> None:
         terminal.emit({"error": {"message": error.message, "code": error.code}})
     for line in error.problems if isinstance(error, ConfigError) else [error.message]:
         terminal.note(f"stoker: {line}")
+
+
+if __name__ == "__main__":
+    main()

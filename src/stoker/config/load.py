@@ -11,7 +11,7 @@ from stoker.config.cloud_tiers import cloud_entries
 from stoker.config.document import ConfigDocument
 from stoker.config.inheritance import inherit
 from stoker.config.orchestrator_files import read_orchestrator_files
-from stoker.config.paths import default_config
+from stoker.config.paths import config_places
 from stoker.config.renamed_keys import rename_keys
 from stoker.config.rules.all_rules import check_rules
 from stoker.config.rules.tls import check_tls
@@ -23,7 +23,7 @@ _NEXT = "`stoker init` writes one"
 
 
 def find(explicit: str | None = None) -> Path:
-    """The configuration file: `explicit`, $STOKER_CONFIG, ./stoker.toml, then the user's own one.
+    """The configuration file: `explicit`, $STOKER_CONFIG, ./stoker.toml, the user's own one, then the machine's.
 
     The first two are taken at their word. Raises ConfigError, with the next command, when there is no file.
     """
@@ -34,11 +34,11 @@ def find(explicit: str | None = None) -> Path:
             origin = "" if explicit else " (from $STOKER_CONFIG)"
             raise ConfigError([f"{path}{origin}: there is no such file; {_NEXT}"])
         return path
-    places = (Path("stoker.toml"), default_config())
+    here, *others = places = config_places()
     for path in places:
         if path.is_file():
             return path
-    raise ConfigError([f"no configuration file: neither ./{places[0]} nor {places[1]} exists; {_NEXT}"])
+    raise ConfigError([f"no configuration file: none of ./{here}, {', '.join(map(str, others))} exists; {_NEXT}"])
 
 
 def load(path: Path, needs_secrets: bool = True) -> Settings:

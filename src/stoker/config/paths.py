@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 
 VAULT = "vault:"
+SYSTEM_CONFIG = Path("/etc/stoker/stoker.toml")
+"""What the service of a package reads."""
 
 
 def absolute(text: str, directory: Path) -> Path:
@@ -23,6 +25,11 @@ def default_vault() -> Path:
 
 def default_config() -> Path:
     return _xdg("XDG_CONFIG_HOME", ".config") / "stoker" / "stoker.toml"
+
+
+def config_places() -> tuple[Path, ...]:
+    """Where a configuration may lie that no option and no variable names; the first one counts."""
+    return (Path("stoker.toml"), default_config(), SYSTEM_CONFIG)
 
 
 def in_vault(model: str, vault: Path) -> Path:

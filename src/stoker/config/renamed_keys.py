@@ -1,4 +1,4 @@
-"""Keys under their old names: still accepted for one more release, with a warning that names the new one."""
+"""Keys under their old names: accepted, with a warning that names the new one and when the old one goes."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from typing import Any
 
 from stoker.config.document import ConfigDocument
 from stoker.config.line_numbers import KeyPath
+from stoker.domain.deprecation import NewName
 
-RENAMED: dict[KeyPath, str] = {
-    ("front_door", "legacy"): "ollama_api",
-    ("front_door", "keys", "*", "legacy"): "ollama_api",
-    ("media", "most"): "max_images",
+RENAMED: dict[KeyPath, NewName] = {
+    ("front_door", "legacy"): NewName("ollama_api", "0.2.0"),
+    ("front_door", "keys", "*", "legacy"): NewName("ollama_api", "0.2.0"),
+    ("media", "most"): NewName("max_images", "0.2.0"),
 }
-"""New names by the old key; `*` is each row of a list."""
+"""By the old key; `*` is each row of a list."""
 
 
 def rename_keys(doc: ConfigDocument) -> tuple[str, ...]:
     """Give keys their new names. Returns the warnings. A key under both names is a problem."""
     warnings = []
-    for pattern, new in RENAMED.items():
+    for pattern, (new, gone_in) in RENAMED.items():
         for path in list(_matches(doc.raw, pattern)):
             if doc.holds((*path[:-1], new)):
                 doc.problem(path, f"is the old name of `{new}`, which is given too; remove one of them")
@@ -28,7 +29,7 @@ def rename_keys(doc: ConfigDocument) -> tuple[str, ...]:
             line, title = doc.line(path), doc.title(path)
             doc.rename(path, new)
             warnings.append(
-                f"line {line}: key '{title}' is now called '{new}'; the old name works for one more release: rename it"
+                f"line {line}: key '{title}' is now called '{new}'; {gone_in} no longer knows the old name: rename it"
             )
     return tuple(warnings)
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from stoker.access.caller import Caller, require
+from stoker.domain.deprecation import NewName
 from stoker.domain.errors import ClientError, ConfigError
 from stoker.domain.key import Scope
 from stoker.domain.protocols import Clock
@@ -24,8 +25,8 @@ from stoker.quality.promotion.promotions import Promotions
 from stoker.request.accept.routes import wrong_method
 
 log = logging.getLogger("stoker.admin")
-DEPRECATED = {"demote": "reset"}
-"""Old names of verbs, which still work, and their new names."""
+DEPRECATED = {"demote": NewName("reset", "0.2.0")}
+"""Old names of verbs, which still work."""
 
 
 class AdminRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -91,7 +92,7 @@ class Admin:
             return AdminReply(await asyncio.to_thread(self._scratchpads.records, rest, query))
         if head in ("keys", "apps") and self._keys is not None:
             return AdminReply(await self._keys.handle(head[:-1], method, rest, body))
-        name = DEPRECATED.get(head, head)
+        name = DEPRECATED[head].name if head in DEPRECATED else head
         if name not in self._verbs or rest:
             known = ", ".join(self._verbs)
             raise ClientError(f"there is no admin verb {verb[:60]!r}; the verbs are {known}", status=404)
@@ -102,7 +103,7 @@ class Admin:
         except msgspec.DecodeError as error:
             raise ClientError(f"the body of /admin/{head} is invalid: {error}", code="bad_json") from None
         document = await self._verbs[name](request)
-        return AdminReply(document, _deprecation(head, name) if head in DEPRECATED else ())
+        return AdminReply(document, _deprecation(head) if head in DEPRECATED else ())
 
     # -- serves --------------------------------------------------------------------------------------------------------
 
@@ -209,8 +210,9 @@ class Admin:
             raise ClientError(text, code="config_error") from None
 
 
-def _deprecation(old: str, new: str) -> tuple[tuple[bytes, bytes], ...]:
-    log.warning("/admin/%s is deprecated and goes away after the next release: use /admin/%s", old, new)
+def _deprecation(old: str) -> tuple[tuple[bytes, bytes], ...]:
+    new, gone_in = DEPRECATED[old]
+    log.warning("/admin/%s is deprecated and goes away in %s: use /admin/%s", old, gone_in, new)
     return (b"deprecation", b"true"), (b"link", f'</admin/{new}>; rel="successor-version"'.encode())
 
 

@@ -49,7 +49,10 @@ ray start --address={head}:6379 --labels=box=alpha
 
 @app.command()
 def status(
-    name: Annotated[str | None, typer.Argument(metavar="[CLUSTER]", help="One cluster. Default: all.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[CLUSTER]", help="One cluster. Default: all.", autocompletion=options.cluster_names),
+    ] = None,
     config: options.Config = None,
     json: options.Json = False,
 ) -> None:

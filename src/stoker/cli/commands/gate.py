@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 def gate(
     serve: options.ServeName,
-    alias: Annotated[str | None, typer.Option("--for", metavar="ALIAS", help="Use the gate of this alias.")] = None,
+    alias: Annotated[
+        str | None,
+        typer.Option("--for", metavar="ALIAS", help="Use the gate of this alias.", autocompletion=options.alias_names),
+    ] = None,
     name: Annotated[
         str | None, typer.Option("--gate", metavar="NAME", help="This gate. Default: the only one there is.")
     ] = None,

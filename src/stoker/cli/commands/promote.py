@@ -20,7 +20,10 @@ LOOK = 0.5
 
 
 def promote(
-    alias: Annotated[str | None, typer.Argument(metavar="[ALIAS]", help="The alias. Default: show all.")] = None,
+    alias: Annotated[
+        str | None,
+        typer.Argument(metavar="[ALIAS]", help="The alias. Default: show all.", autocompletion=options.alias_names),
+    ] = None,
     serve: Annotated[
         str | None,
         typer.Argument(

@@ -66,7 +66,10 @@ def _room(slot: SlotStatus) -> str:
 
 @app.command()
 def status(
-    slot: Annotated[str | None, typer.Argument(metavar="[SLOT]", help="One slot. Default: all.")] = None,
+    slot: Annotated[
+        str | None,
+        typer.Argument(metavar="[SLOT]", help="One slot. Default: all.", autocompletion=options.slot_names),
+    ] = None,
     config: options.Config = None,
     state: options.State = None,
     json: options.Json = False,

@@ -18,7 +18,8 @@ Config = Annotated[
         "--manifest",
         "-c",
         metavar="FILE",
-        help="Configuration file. Default: $STOKER_CONFIG, ./stoker.toml, then ~/.config/stoker/stoker.toml.",
+        help="Configuration file. Default: $STOKER_CONFIG, ./stoker.toml, ~/.config/stoker/stoker.toml, then "
+        "/etc/stoker/stoker.toml.",
         show_default=False,
     ),
 ]
@@ -52,13 +53,41 @@ def serve_names(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def model_names(context: typer.Context, incomplete: str) -> list[str]:
-    """Serves, and what asks for a choice: `auto` where there are tiers, and aliases of tasks."""
+    """What a client may write as `model`: serves and their other names, aliases, and `auto` where there are tiers.
+
+    Aliases of tasks are left out where there is no tier to choose from.
+    """
     document = _document(context)
-    if not _listed(document.get("tier")):
-        return serve_names(context, incomplete)
-    aliases = document.get("alias")
-    tasks = [name for name, definition in aliases.items() if _is_task(definition)] if isinstance(aliases, dict) else []
-    return [*serve_names(context, incomplete), *_matching(["auto", *tasks], incomplete)]
+    has_tiers = bool(_listed(document.get("tier")))
+    more = [
+        name for serve in _listed(document.get("serve")) if not serve.get("abstract") for name in _other_names(serve)
+    ]
+    aliases = [name for name, target in _tables(document, "alias").items() if has_tiers or not _is_task(target)]
+    names = [*more, *(["auto"] if has_tiers else []), *aliases]
+    return list(dict.fromkeys([*serve_names(context, incomplete), *_matching(names, incomplete)]))
+
+
+def _other_names(serve: dict[str, Any]) -> list[object]:
+    """A serve's aliases, and the names of its variants."""
+    aliases = serve.get("aliases")
+    variants = [one.get("name") for one in _listed(serve.get("variant"))]
+    return [*(aliases if isinstance(aliases, list) else ()), *variants]
+
+
+def alias_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Aliases that may be moved to another serve: those of `[alias]` that are no task's."""
+    aliases = _tables(_document(context), "alias")
+    return _matching([name for name, target in aliases.items() if not _is_task(target)], incomplete)
+
+
+def slot_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Configured slots."""
+    return _matching(_tables(_document(context), "slots"), incomplete)
+
+
+def cluster_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Configured clusters."""
+    return _matching(_tables(_document(context), "clusters"), incomplete)
 
 
 def _is_task(definition: object) -> bool:
@@ -82,14 +111,12 @@ def orchestrator_names(context: typer.Context, incomplete: str) -> list[str]:
 
 def edge_names(context: typer.Context, incomplete: str) -> list[str]:
     """Configured edges."""
-    found = _document(context).get("edge")
-    return _matching(found if isinstance(found, dict) else (), incomplete)
+    return _matching(_tables(_document(context), "edge"), incomplete)
 
 
 def app_names(context: typer.Context, incomplete: str) -> list[str]:
     """Configured applications."""
-    found = _document(context).get("app")
-    return _matching(found if isinstance(found, dict) else (), incomplete)
+    return _matching(_tables(_document(context), "app"), incomplete)
 
 
 def key_names(context: typer.Context, incomplete: str) -> list[str]:
@@ -133,10 +160,8 @@ def _state(context: typer.Context, given: object) -> Path:
 
 def compared_names(context: typer.Context, incomplete: str) -> list[str]:
     """Serves, tiers, and aliases of serves."""
-    aliases = _document(context).get("alias")
-    own = [name for name, target in aliases.items() if not _is_task(target)] if isinstance(aliases, dict) else []
-    names = [*serve_names(context, incomplete), *tier_names(context, incomplete), *_matching(own, incomplete)]
-    return list(dict.fromkeys(names))
+    every = (*serve_names(context, incomplete), *tier_names(context, incomplete), *alias_names(context, incomplete))
+    return list(dict.fromkeys(every))
 
 
 def class_names(context: typer.Context, incomplete: str) -> list[str]:
@@ -189,15 +214,21 @@ def _document(context: typer.Context) -> dict[str, Any]:
     """
     import tomllib
 
-    from stoker.config.paths import default_config
+    from stoker.config.paths import config_places
 
     given = context.params.get("config") or os.environ.get("STOKER_CONFIG")
-    for place in [Path(given).expanduser()] if given else [Path("stoker.toml"), default_config()]:
+    for place in [Path(given).expanduser()] if given else config_places():
         try:
             return tomllib.loads(place.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             continue
     return {}
+
+
+def _tables(document: dict[str, Any], name: str) -> dict[str, Any]:
+    """The entries of a table; empty if it is none."""
+    found = document.get(name)
+    return found if isinstance(found, dict) else {}
 
 
 def _listed(value: object) -> list[dict[str, Any]]:

@@ -34,12 +34,12 @@ def result_ids(context: typer.Context, incomplete: str) -> list[str]:
 def _state_at_a_glance(context: typer.Context) -> Path:
     import tomllib
 
-    from stoker.config.paths import default_config, default_state
+    from stoker.config.paths import config_places, default_state
 
     if context.params.get("state"):
         return Path(context.params["state"]).expanduser()
     given = context.params.get("config") or os.environ.get("STOKER_CONFIG")
-    for place in [Path(given).expanduser()] if given else [Path("stoker.toml"), default_config()]:
+    for place in [Path(given).expanduser()] if given else config_places():
         try:
             named = tomllib.loads(place.read_text(encoding="utf-8")).get("paths", {}).get("state")
         except (OSError, ValueError, AttributeError):

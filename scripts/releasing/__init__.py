@@ -1,0 +1,7 @@
+"""A release of Stoker, made and checked by one command: `scripts/release`.
+
+changelog      the sections of CHANGELOG.md            version    the one place of the version, and its copies
+build          sdist and wheel, twice, same bytes      contents   what a wheel has to hold, and must not
+sbom           the bill of materials                   installed  the wheel in an empty environment, used as users do
+tools          the environment that builders run in
+"""

@@ -1,0 +1,71 @@
+"""sdist and wheel of the last commit: built twice from two copies of it, which have to give the same bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from scripts.releasing import contents, sbom, version
+from scripts.releasing.changelog import ReleaseRefused
+from scripts.releasing.tools import ROOT, run, tool
+
+DIST = ROOT / "dist"
+
+
+def build(dist: Path = DIST) -> list[Path]:
+    """Make `dist` anew. Returns its files. Raises ReleaseRefused.
+
+    Uncommitted changes are not part of it; a note says so.
+    """
+    if run(["git", "status", "--porcelain", "--untracked-files=no"], shown=False).strip():
+        print("note: uncommitted changes are not part of the release", file=sys.stderr)
+    with tempfile.TemporaryDirectory(prefix="stoker-release-") as scratch:
+        one, two = (_built(Path(scratch) / name) for name in ("one", "two"))
+        if hashes(one) != hashes(two):
+            raise ReleaseRefused(f"not reproducible: {hashes(one)} and {hashes(two)}")
+        shutil.rmtree(dist, ignore_errors=True)
+        shutil.copytree(one, dist)
+    print("reproducible: built twice, the same bytes")
+    files = sorted(dist.iterdir())
+    run([tool("twine"), "check", "--strict", *map(str, files)])
+    for wheel in dist.glob("*.whl"):
+        if wrong := contents.problems(wheel, version.current()):
+            raise ReleaseRefused("\n".join(wrong))
+    sbom.write(dist / f"stoker-{version.current()}.cdx.json")
+    write_sums(dist)
+    return sorted(dist.iterdir())
+
+
+def epoch() -> str:
+    """SOURCE_DATE_EPOCH: when the last commit was made."""
+    return run(["git", "log", "-1", "--format=%ct"], shown=False).strip()
+
+
+def checkout(folder: Path) -> None:
+    """The last commit as files, without git."""
+    folder.mkdir(parents=True)
+    archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, capture_output=True, check=True).stdout
+    subprocess.run(["tar", "-x"], input=archive, cwd=folder, check=True)
+
+
+def _built(folder: Path) -> Path:
+    checkout(folder / "source")
+    command = [tool("python"), "-m", "build", "--no-isolation", "--outdir", str(folder / "dist"), "."]
+    run(command, folder / "source", {"SOURCE_DATE_EPOCH": epoch(), "PYTHONDONTWRITEBYTECODE": "1"})
+    return folder / "dist"
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    """SHA-256 by the name of the file."""
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(folder.iterdir())}
+
+
+def write_sums(dist: Path) -> None:
+    """SHA256SUMS of everything else in `dist`, as `sha256sum --check` reads it."""
+    sums = dist / "SHA256SUMS"
+    sums.unlink(missing_ok=True)
+    sums.write_text("".join(f"{digest}  {name}\n" for name, digest in hashes(dist).items()))

@@ -1,0 +1,41 @@
+"""What the wheel has to hold: the program as it is in git with all its data, share, the licence; and nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+NEEDED = (
+    "stoker/py.typed",
+    "stoker/models/spark.gguf",
+    "stoker/models/ember.gguf",
+    "stoker/request/decide/data/weights.bin",
+    "stoker/gateway/web/static/index.html",
+    "stoker/gateway/web/static/vendor/preact.js",
+    "stoker/gateway/web/static/vendor/LICENSE.preact",
+)
+"""Data without which something fails only when it is used."""
+
+
+def tracked(folder: str, root: Path = ROOT) -> set[str]:
+    """The files below `folder` that git knows, by their path in the checkout."""
+    listed = subprocess.run(["git", "ls-files", "-z", folder], cwd=root, capture_output=True, check=True).stdout
+    return {name for name in listed.decode().split("\0") if name}
+
+
+def expected(version: str, root: Path = ROOT) -> set[str]:
+    """Every name in the wheel of `version`."""
+    program = {name.removeprefix("src/") for name in tracked("src/stoker", root)}
+    data = {f"stoker-{version}.data/data/{name}" for name in tracked("share", root)}
+    about = ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")
+    return program | data | {f"stoker-{version}.dist-info/{name}" for name in about}
+
+
+def problems(wheel: Path, version: str, root: Path = ROOT) -> list[str]:
+    """What is missing in the wheel, and what should not be there."""
+    names, wanted = set(zipfile.ZipFile(wheel).namelist()), expected(version, root) | set(NEEDED)
+    return [f"{wheel.name} lacks {name}" for name in sorted(wanted - names)] + [
+        f"{wheel.name} has {name}, which is not in git" for name in sorted(names - wanted)
+    ]
