@@ -9,9 +9,11 @@ import msgspec
 import pytest
 from tests.cli.fake_stoker import FakeStoker, error
 
-from stoker.cli.commands import decisions_follow, explain_text
+from stoker.cli.commands import decisions_follow
 from stoker.cli.main import run
 from stoker.domain.decision import Candidate, Decision, OrchestratedRecord
+from stoker.gateway.explain import facts
+from stoker.gateway.explain.explanation import explain
 from stoker.store.decisions import DecisionLog
 
 SERVED = Decision(
@@ -22,8 +24,12 @@ SERVED = Decision(
 )  # fmt: skip
 
 
+def _told(decision: Decision) -> str:
+    return facts.as_text(decision.id, explain(decision).facts)
+
+
 def test_the_story_tells_everything_in_order() -> None:
-    lines = [line.strip() for line in explain_text.describe(SERVED).splitlines()]
+    lines = [line.strip() for line in _told(SERVED).splitlines()]
     assert lines[0] == "request req-1"
     assert lines[1].endswith("/v1/chat/completions (streamed)")
     assert lines[2:] == [
@@ -41,11 +47,9 @@ def test_the_story_tells_everything_in_order() -> None:
 
 
 def test_what_is_unknown_is_never_told_as_zero() -> None:
-    told = explain_text.describe(
-        Decision("r", 0.0, "/v1/models", outcome="refused", reason="unknown_model", status=404)
-    )
+    told = _told(Decision("r", 0.0, "/v1/models", outcome="refused", reason="unknown_model", status=404))
     assert "tokens       none: no model server was asked" in told
-    called = explain_text.describe(Decision("r", 0.0, "/v1/models", outcome="served", attempts=1, status=200))
+    called = _told(Decision("r", 0.0, "/v1/models", outcome="served", attempts=1, status=200))
     assert "tokens       unknown" in called
     assert "first token  unknown" in told
     assert "waited       not at all" in told
@@ -59,7 +63,7 @@ def test_an_orchestrated_request_shows_its_policy_blocks_and_waste() -> None:
         "pair", "block_by_block", "code-write", blocks=5, resumed=2, failures={"structure": 2, "names": 1}, discarded=1,
         generations=4, validator_tokens=40, wasted_tokens=7,
     )  # fmt: skip
-    text = explain_text.describe(Decision("r", 0.0, "/v1/messages", outcome="served", orchestrated=record))
+    text = _told(Decision("r", 0.0, "/v1/messages", outcome="served", orchestrated=record))
     assert "orchestrator pair: block_by_block, class code-write" in text
     assert "5 committed (2 of them by an earlier request); failed: names 1, structure 2, 1 discarded" in text
     assert "worker asked 4 times; 7 tokens wasted, 40 for the validator" in text
@@ -67,15 +71,15 @@ def test_an_orchestrated_request_shows_its_policy_blocks_and_waste() -> None:
         Decision("r", 0.0, "/v1/messages", outcome="served", orchestrated=record)
     )
     simple = Decision("r", 0.0, "/v1/messages", orchestrated=OrchestratedRecord("pair", "simple", "tools"))
-    assert "pair: simple, the request has tools" in explain_text.describe(simple)
-    assert "committed" not in explain_text.describe(simple)
+    assert "pair: simple, the request has tools" in _told(simple)
+    assert "committed" not in _told(simple)
 
 
 def test_every_outcome_word_has_its_sentence() -> None:
     import stoker.domain.decision as module
 
     source = Path(module.__file__).read_text().split("class Decision")[1]
-    words = {word for word in explain_text.OUTCOMES if word != "open"}
+    words = {word for word in facts.OUTCOMES if word != "open"}
     assert words == set(source.split("outcome: str")[1].split('"""')[1].replace("`", "").strip(" .").split(", "))
 
 

@@ -19,9 +19,11 @@ from stoker.domain.events import SwapEnded
 from stoker.domain.swap import SwapReport
 from stoker.gateway.events.log_topic import LogTopic
 from stoker.gateway.events.streams import EventStreams, Patience
-from stoker.gateway.events.topics import DecisionTopic, ResultTopic, StatusTopic, SwapTopic
+from stoker.gateway.events.topics import DecisionTopic, DocumentTopic, ResultTopic, SwapTopic
 from stoker.gateway.front import Endpoints
+from stoker.gateway.requests import RequestsInFlight
 from stoker.store.decisions import DecisionLog
+from stoker.store.swap_history import SwapHistory
 
 PROCESS = "p1"
 
@@ -46,9 +48,11 @@ class EventStage(CompatStage):
             self.looks += 1
             return {**plain.status.document(), **self.says}
 
-        self.swaps = SwapTopic(LoopClock().wall)
+        self.swaps = SwapHistory(LoopClock().wall)
         topics = (
-            StatusTopic(document, LoopClock().now), self.swaps, DecisionTopic(self.store), ResultTopic(self.directory),
+            DocumentTopic("status", document, LoopClock().now),
+            DocumentTopic("requests", RequestsInFlight(self.flow).document, LoopClock().now),
+            SwapTopic(self.swaps), DecisionTopic(self.store), ResultTopic(self.directory),
         )  # fmt: skip
         self.events = EventStreams(
             {one.name: one for one in topics},

@@ -125,7 +125,7 @@ async def test_unknown_topics_and_serves_are_named(stage: EventStage) -> None:
     assert await refusal(stage, "logs:nobody") == (404, "unknown_serve")
     reply = await stage.get("/events?topics=weather")
     assert "'weather'" in reply.json()["error"]["message"]
-    assert "status, swaps, decisions, results and logs:SERVE" in reply.json()["error"]["message"]
+    assert "status, requests, swaps, decisions, results and logs:SERVE" in reply.json()["error"]["message"]
 
 
 @event_story(keys=KEYS)

@@ -37,7 +37,6 @@ from stoker.fleet.watchdog.watchdog import WatchdogLoop
 from stoker.gateway.admin import Admin
 from stoker.gateway.compat.endpoints import CompatEndpoints
 from stoker.gateway.decisions import DecisionPages
-from stoker.gateway.events.topics import SwapTopic
 from stoker.gateway.flow import Flow
 from stoker.gateway.front import Endpoints, Front
 from stoker.gateway.keys import KeyPages
@@ -60,6 +59,7 @@ from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.store.overrides import Overrides
 from stoker.store.results import Results
 from stoker.store.state import StateDir
+from stoker.store.swap_history import SwapHistory
 
 log = logging.getLogger("stoker.app")
 
@@ -87,7 +87,7 @@ def build(active: ActiveConfiguration, state: StateDir, options: RunOptions) -> 
         context.settings.watchdog, view, fleet.probe, fleet.conductor, context.clock, logging.getLogger("stoker.fleet")
     )
     parts = ProgramParts(store, access, fleet, promotions, quality, gateway, watchdog)
-    swaps = SwapTopic(context.clock.wall)
+    swaps = SwapHistory(context.clock.wall)
     front = _build_front(context, parts, swaps)
     bus.subscribe(Observer(parts, active, options.announce).on_event)
     bus.subscribe(swaps.on_event)
@@ -157,7 +157,7 @@ def _watch_certificate(context: BuildContext, store: StoreParts) -> CertificateW
         raise ConfigError([f"front_door.tls.{error.setting}: {error}"]) from None
 
 
-def _build_front(context: BuildContext, parts: ProgramParts, swaps: SwapTopic) -> Front:
+def _build_front(context: BuildContext, parts: ProgramParts, swaps: SwapHistory) -> Front:
     store, quality, flow = parts.store, parts.quality, parts.gateway.flow
     conversations = parts.fleet.supervisor.conversations
     sources = StatusSources(
@@ -175,7 +175,7 @@ def _build_front(context: BuildContext, parts: ProgramParts, swaps: SwapTopic) -
     )
     reloader = Reloader(context.active, context.options.read, parts)
     conductor, clock = parts.fleet.conductor, context.clock
-    decisions = DecisionPages(store.decisions, quality.grader.grade_of)
+    decisions = DecisionPages(store.decisions, quality.grader.grade_of, swaps.last)
     scratchpads = ScratchpadPages(parts.gateway.pads)
     keys = KeyPages(KeyAdmin(parts.access.store, clock.wall), flow, store.responses.forget)
     results = ResultPages(Results(context.directory), lambda: context.active.settings.gates)

@@ -14,17 +14,20 @@ from stoker.domain.nearest import nearest
 from stoker.domain.serve import replica_names
 from stoker.gateway.events.log_topic import LogTopic
 from stoker.gateway.events.streams import EventStreams
-from stoker.gateway.events.topics import DecisionTopic, ResultTopic, StatusTopic, SwapTopic
+from stoker.gateway.events.topics import DecisionTopic, DocumentTopic, ResultTopic, SwapTopic
 from stoker.gateway.flow import Flow
+from stoker.gateway.requests import RequestsInFlight
 from stoker.gateway.status import StatusReport
+from stoker.store.swap_history import SwapHistory
 
 _SHOWN = 80
 
 
-def build_events(context: BuildContext, parts: ProgramParts, status: StatusReport, swaps: SwapTopic) -> EventStreams:
+def build_events(context: BuildContext, parts: ProgramParts, status: StatusReport, swaps: SwapHistory) -> EventStreams:
     topics = (
-        StatusTopic(status.document, context.clock.now),
-        swaps,
+        DocumentTopic("status", status.document, context.clock.now),
+        DocumentTopic("requests", RequestsInFlight(parts.gateway.flow).document, context.clock.now),
+        SwapTopic(swaps),
         DecisionTopic(parts.store.decisions),
         ResultTopic(context.directory),
     )

@@ -1,8 +1,11 @@
-"""The report of a swap."""
+"""The report of a swap, and what is remembered of it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+import msgspec
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,3 +29,24 @@ class SwapReport:
     error: str = ""
     key: str = ""
     """The key whose request caused it; empty: none did."""
+
+
+class EndedSwap(msgspec.Struct, frozen=True):
+    """A swap that has ended, as people and programs are told of it. Its fields are those of `SwapReport`."""
+
+    at: float
+    """Unix time of its end."""
+    swap: int
+    serve: str | None
+    slot: str
+    victims: tuple[str, ...] = ()
+    outcome: str = "ready"
+    phases: Mapping[str, float] = {}
+    start_kind: str = "cold"
+    error: str | None = None
+    key: str | None = None
+
+    @property
+    def began_at(self) -> float:
+        """Unix time at which its drain began."""
+        return self.at - sum(self.phases.values())

@@ -2,38 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from stoker.domain.errors import ClientError
+from stoker.domain.swap import EndedSwap
+from stoker.gateway.explain.explanation import explain
 from stoker.store.decisions import DecisionLog
 
 MAX_LISTED = 10_000
+CONSIDERED = 4_000
+"""Decisions among which an explanation looks for requests that were in the way; memory has that many."""
 
 
 class DecisionPages:
-    """`grade_of(request_id)`: the shadow grade of a request; empty: it has none."""
+    """`grade_of(request_id)`: the shadow grade of a request; empty: it has none. `swaps()`: those that are known."""
 
-    def __init__(self, store: DecisionLog, grade_of: Callable[[str], str] = lambda request_id: "") -> None:
+    def __init__(
+        self,
+        store: DecisionLog,
+        grade_of: Callable[[str], str] = lambda request_id: "",
+        swaps: Callable[[], Iterable[EndedSwap]] = tuple,
+    ) -> None:
         self._store = store
         self._grade_of = grade_of
+        self._swaps = swaps
 
     def one(self, request_id: str) -> dict[str, Any]:
-        """Raises ClientError 404."""
+        """With its explanation. Raises ClientError 404."""
         found = self._store.find(request_id)
         if found is None:
             text = f"no decision has the id {request_id[:80]!r}: it is too old, or was one of many equal refusals"
             raise ClientError(text, code="no_decision", status=404)
         if found.routed is not None and (grade := self._grade_of(found.id)):
             found = replace(found, routed=replace(found.routed, graded=grade))
-        return {"decision": msgspec.to_builtins(found)}
+        near = self._store.in_memory(CONSIDERED) if found.queued else ()
+        return {"decision": found, "explanation": explain(found, self._swaps(), near)}
 
     def newest(self, query: Mapping[str, str]) -> dict[str, Any]:
         """The newest first; `?limit=N`, 50 by default. Raises ClientError 400."""
         limit = query.get("limit", "50")
         if not (limit.isascii() and limit.isdigit()):
             raise ClientError("limit must be a number", code="bad_field", param="limit")
-        return {"decisions": [msgspec.to_builtins(one) for one in self._store.recent(min(int(limit), MAX_LISTED))]}
+        return {"decisions": self._store.recent(min(int(limit), MAX_LISTED))}

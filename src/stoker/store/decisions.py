@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import sqlite3
 import threading
@@ -89,6 +90,10 @@ class DecisionLog:
         newest = list(self._ring)[::-1]
         known = {(decision.id, decision.at) for decision in newest}
         return (newest + [decision for decision in older if (decision.id, decision.at) not in known])[:limit]
+
+    def in_memory(self, limit: int) -> list[Decision]:
+        """The newest of those that need no file, the oldest first."""
+        return list(itertools.islice(self._ring, max(0, len(self._ring) - limit), None))
 
     def newest(self) -> Decision | None:
         """The last record in memory; None: there is none."""

@@ -1,6 +1,6 @@
 """One module per command; modules with a longer name hold parts of the command that they begin with.
 
-decisions          and `explain`: decisions_follow, decisions_routes, explain_text
+decisions          and `explain`: decisions_follow, decisions_routes
 doctor             doctor_checks, doctor_clusters
 init               init_config: the text of a first configuration
 serves             serves_experiment; log_tail for `serves logs`

@@ -127,13 +127,15 @@ def explain(
     json: options.Json = False,
 ) -> None:
     """Explain one request: what it asked for, which serves were considered, how it waited and ended."""
-    found = _one(find_installation(config, state), request_id)
+    found, known = _one(find_installation(config, state), request_id)
     if json:
         terminal.emit(_document(found))
     else:
-        from stoker.cli.commands import explain_text
+        from stoker.gateway.explain.explanation import explain as explained
+        from stoker.gateway.explain.facts import Fact, as_text
 
-        terminal.say(explain_text.describe(found))
+        facts = explained(found).facts if known is None else [Fact(**one) for one in known]
+        terminal.say(as_text(found.id, facts))
 
 
 def _recent(installation: Installation, limit: int) -> list[Decision]:
@@ -147,11 +149,12 @@ def _recent(installation: Installation, limit: int) -> list[Decision]:
         return read_recent(path, limit) if path.exists() else []
 
 
-def _one(installation: Installation, request_id: str) -> Decision:
+def _one(installation: Installation, request_id: str) -> tuple[Decision, list[dict[str, str]] | None]:
+    """With the facts that only a running Stoker knows; None: nothing runs."""
     found: Decision | None
     try:
         with installation.control() as control:
-            found = control.decision(request_id)
+            return control.decision(request_id)
     except NotRunning:
         from stoker.store.decisions import read_one
 
@@ -168,7 +171,7 @@ def _one(installation: Installation, request_id: str) -> Decision:
             code="unknown_request",
             status=404,
         )
-    return found
+    return found, None
 
 
 def _document(decision: Decision) -> object:

@@ -41,7 +41,7 @@ def route(
     else:
         notes = f" ({', '.join(found['notes'])})" if found["notes"] else ""
         risk = ", high risk" if found["high_risk"] else ""
-        from stoker.cli.commands.explain_text import BY
+        from stoker.gateway.explain.facts import BY
 
         terminal.say(f"class {found['task']}{risk}, by {BY[found['source']]}{notes}")
         rows = [(str(n), step["tier"], step["verdict"], step["verify"], step["why"])

@@ -227,7 +227,7 @@ def _show_records(installation: Installation, request: str, offset: int, view: R
 def _decision(installation: Installation, request: str) -> Decision | None:
     with installation.control() as control:
         try:
-            return control.decision(request)
+            return control.decision(request)[0]
         except (RequestRefused, NotRunning, UnreadableAnswer):
             return None
 

@@ -130,9 +130,12 @@ class Control:
         answer = self.document(f"/admin/decisions?limit={limit}")
         return parse(answer.get("decisions"), list[Decision])
 
-    def decision(self, request_id: str) -> Decision:
+    def decision(self, request_id: str) -> tuple[Decision, list[dict[str, str]] | None]:
+        """With the facts that explain it, each with `name` and `words`; None: an older Stoker has none."""
         answer = self.document(f"/admin/decisions/{urllib.parse.quote(request_id, safe=':')}")
-        return parse(answer.get("decision"), Decision)
+        known = answer.get("explanation")
+        facts = None if known is None else parse(known.get("facts"), list[dict[str, str]])
+        return parse(answer.get("decision"), Decision), facts
 
     def keys(self) -> dict[str, Any]:
         """All keys and applications."""

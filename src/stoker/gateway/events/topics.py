@@ -6,8 +6,6 @@ No part of Stoker reports to a topic, so a request costs the same whether anybod
 from __future__ import annotations
 
 import asyncio
-import itertools
-from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -15,10 +13,10 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from stoker.domain.decision import Decision
-from stoker.domain.events import Event, SwapEnded
 from stoker.domain.merge_patch import NoPatch, merge_patch
 from stoker.store.decisions import DecisionLog
 from stoker.store.results import Results
+from stoker.store.swap_history import SwapHistory
 
 SHOWN = 50
 """Entries of a snapshot."""
@@ -51,12 +49,13 @@ class Topic(Protocol):
         """What the events up to the last `poll` have led to; before the first `poll`, what is now."""
 
 
-class StatusTopic:
-    """The document of /status, and what changes in it."""
+class DocumentTopic:
+    """A document, and what changes in it: that of /status, or the requests in flight."""
 
-    name, every = "status", 0.25
+    every = 0.25
 
-    def __init__(self, document: Callable[[], Mapping[str, Any]], now: Callable[[], float]) -> None:
+    def __init__(self, name: str, document: Callable[[], Mapping[str, Any]], now: Callable[[], float]) -> None:
+        self.name = name
         self._document = document
         self._now = now
         self._encoded = b""
@@ -94,37 +93,23 @@ def _only_clocks(patch: Mapping[str, Any]) -> bool:
 
 
 class SwapTopic:
-    """The swaps that ended. It keeps the last ones, so it subscribes to the event bus."""
+    """The swaps that ended."""
 
     name, every = "swaps", 0.1
 
-    def __init__(self, wall: Callable[[], float]) -> None:
-        self._wall = wall
-        self._ended: deque[dict[str, Any]] = deque(maxlen=SHOWN)
-        self._count = 0
+    def __init__(self, history: SwapHistory) -> None:
+        self._history = history
         self._seen = 0
 
-    def on_event(self, event: Event) -> None:
-        if not isinstance(event, SwapEnded):
-            return
-        report = event.report
-        self._count += 1
-        self._ended.append({
-            "at": self._wall(), "swap": report.swap_id, "serve": report.serve, "slot": report.slot,
-            "victims": report.victims, "outcome": report.outcome, "phases": report.phases,
-            "start_kind": report.start_kind, "error": report.error or None, "key": report.key or None,
-        })  # fmt: skip
-
     async def poll(self) -> list[Happening] | None:
-        new, self._seen = self._count - self._seen, self._count
-        if new > len(self._ended):
-            return None
-        return [Happening("swap", one) for one in itertools.islice(self._ended, len(self._ended) - new, None)]
+        new, self._seen = self._history.count - self._seen, self._history.count
+        found = self._history.last(new)
+        return [Happening("swap", one) for one in found] if len(found) == new else None
 
     async def snapshot(self) -> dict[str, Any]:
         """The newest first."""
-        self._seen = self._count
-        return {"swaps": list(self._ended)[::-1]}
+        self._seen = self._history.count
+        return {"swaps": self._history.last(SHOWN)[::-1]}
 
 
 class DecisionTopic:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stoker.domain.errors import ClientError
 
-TOPICS = ("status", "swaps", "decisions", "results")
+TOPICS = ("status", "requests", "swaps", "decisions", "results")
 LOGS = "logs:"
 DEFAULT = "status,swaps,decisions"
 MOST = 16

@@ -1,10 +1,17 @@
-"""A decision as a readable story. Content-free, as the decision is."""
+"""A decision in words. Content-free, as the decision is."""
 
 from __future__ import annotations
 
-from stoker.cli.console import figures
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from stoker.domain import figures
 from stoker.domain.decision import Decision
 from stoker.domain.printable import one_line
+from stoker.gateway.explain.reasons import in_words
+from stoker.gateway.explain.timeline import Span, SpanKind
+from stoker.request.translate.neutral.gaps import LOSSY
 
 OUTCOMES = {
     "open": "still open, or the process ended before it was finished",
@@ -24,15 +31,22 @@ BY = {
 """What decided the class of a request."""
 
 
-def describe(decision: Decision) -> str:
-    """One fact per line, in the order in which they happened."""
-    facts = [
+class Fact(msgspec.Struct, frozen=True):
+    """`name` is empty if the fact goes on with the one before."""
+
+    name: str
+    words: str
+
+
+def facts(decision: Decision, spans: Sequence[Span] = ()) -> list[Fact]:
+    """In the order in which they happened. `spans`: the request's `timeline`."""
+    found = [
         ("arrived", f"{figures.moment(decision.at)}, {decision.endpoint}{' (streamed)' if decision.stream else ''}"),
         ("asked for", f"'{decision.model}'" + (f", with key '{decision.key}'" if decision.key else ", without a key")),
         *_routed(decision),
         *_orchestrated(decision),
         *_candidates(decision),
-        ("waited", f"{figures.seconds(decision.queued)} for a place or a load" if decision.queued else "not at all"),
+        *_waited(decision, spans),
         ("attempts", str(decision.attempts)),
         ("first token", _after(decision.ttft)),
         ("whole reply", _after(decision.latency)),
@@ -41,9 +55,34 @@ def describe(decision: Decision) -> str:
         ("outcome", _outcome(decision)),
         *_like_it(decision),
         ("edits made", decision.translation.replace(",", ", ").replace("  ", " ") or "none: passed through unchanged"),
+        *_lost(decision),
     ]
-    lines = [f"  {name:<12} {one_line(words)}".rstrip() for name, words in facts]
-    return "\n".join([f"request {one_line(decision.id)}", *lines])
+    return [Fact(name, one_line(words)) for name, words in found]
+
+
+def as_text(request_id: str, found: Iterable[Fact]) -> str:
+    """For a terminal, one fact per line."""
+    lines = [f"  {one.name:<12} {one.words}".rstrip() for one in found]
+    return "\n".join([f"request {one_line(request_id)}", *lines])
+
+
+def _waited(decision: Decision, spans: Sequence[Span]) -> list[tuple[str, str]]:
+    whole = next((one for one in spans if one.kind is SpanKind.WAIT), None)
+    if whole is None:
+        return [
+            ("waited", f"{figures.seconds(decision.queued)} for a place or a load" if decision.queued else "not at all")
+        ]
+    parts = [one for one in spans if one.is_part and one.kind in (SpanKind.PLACE, SpanKind.SWAP)]
+    first = ("waited", f"{figures.seconds(whole.seconds)} {whole.words.removeprefix('waited ')}")
+    return [first, *(("", f"{figures.seconds(one.seconds)}: {one.words}") for one in parts)]
+
+
+def _lost(decision: Decision) -> list[tuple[str, str]]:
+    """What the translation lost, and why."""
+    codes = [one.removeprefix("lossy:") for one in decision.translation.split(",") if one.startswith("lossy:")]
+    known = [(code, LOSSY[code]) for code in codes if code in LOSSY]
+    return [("lost" if not place else "", f"{code}: {gap.what}, because {gap.why}")
+            for place, (code, gap) in enumerate(known)]  # fmt: skip
 
 
 def _media(decision: Decision) -> list[tuple[str, str]]:
@@ -62,10 +101,20 @@ def _candidates(decision: Decision) -> list[tuple[str, str]]:
         return [("candidates", f"none considered{f'; {decision.serve} used' if decision.serve else ''}")]
     rows = []
     for place, candidate in enumerate(decision.candidates):
-        taken = "used" if decision.attempts else "chosen, but not called"
-        words = f"dropped: {candidate.dropped}" if candidate.dropped else taken
+        taken = _taken(decision, candidate.serve, is_first=place == 0)
+        words = f"dropped: {in_words(candidate.dropped)}" if candidate.dropped else taken
         rows.append(("candidates" if place == 0 else "", f"{candidate.serve}: {words}"))
     return rows
+
+
+def _taken(decision: Decision, serve: str, is_first: bool) -> str:
+    if not decision.attempts:
+        return "chosen, but not called"
+    if not is_first:
+        return "used"
+    asked_for_a_model = decision.routed is None and decision.orchestrated is None and decision.model
+    is_other_name = asked_for_a_model and decision.model != serve
+    return f"used; '{decision.model}' is another name for it" if is_other_name else "used"
 
 
 def _routed(decision: Decision) -> list[tuple[str, str]]:
@@ -80,7 +129,8 @@ def _routed(decision: Decision) -> list[tuple[str, str]]:
         again = f"; asked for a repair {one.repairs} time{'s' if one.repairs > 1 else ''}" if one.repairs else ""
         spent = "" if one.seconds is None else f" after {figures.seconds(one.seconds)}"
         cost = "" if one.cost is None else f", cost {one.cost:.6g}"
-        rows.append(("tried" if place == 0 else "", f"{one.tier}: {one.outcome}{spent}{cost}{again}{found}"))
+        outcome = in_words(one.outcome)
+        rows.append(("tried" if place == 0 else "", f"{one.tier}: {outcome}{spent}{cost}{again}{found}"))
     if routed.tier:
         rows.append(("answered", f"{routed.tier}, checks: {routed.verify}"))
     if routed.graded:
@@ -154,4 +204,4 @@ def _outcome(decision: Decision) -> str:
     said = f"{decision.outcome}: {OUTCOMES.get(decision.outcome, 'unknown to this version')}"
     if decision.status:
         said += f"; status {decision.status}"
-    return said + (f", because {decision.reason}" if decision.reason else "")
+    return said + (f", because {in_words(decision.reason)}" if decision.reason else "")

@@ -1,0 +1,51 @@
+"""The requests in flight: what each of them does now. Topic `requests` of GET /events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stoker.exchange.call import Call
+from stoker.gateway.flow import Flow
+
+MOST = 500
+"""Requests that are told; those that arrived first."""
+
+
+class RequestsInFlight:
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+
+    def document(self) -> dict[str, Any]:
+        """`requests` by id, and the `count` of all. Nothing in it changes by itself: clients count the seconds."""
+        active = self._flow.active
+        shown = [call for call, _ in zip(active.values(), range(MOST), strict=False)]
+        return {"count": len(active), "requests": {call.decision.id: _entry(call) for call in shown}}
+
+
+def _entry(call: Call) -> dict[str, Any]:
+    decision = call.decision
+    entry = {
+        "at": decision.at, "endpoint": decision.endpoint, "model": decision.model, "key": decision.key,
+        "serve": decision.serve, "replica": decision.replica, "stream": decision.stream, "state": _state(call),
+        "attempts": decision.attempts, "queued": decision.queued, "ttft": _first_token(call),
+    }  # fmt: skip
+    if decision.routed is not None:
+        entry |= {"class": decision.routed.task, "tier": decision.routed.tier}
+    return {name: value for name, value in entry.items() if value not in ("", None)}
+
+
+def _state(call: Call) -> str:
+    """`reading` (its body, or what it asks for), `waiting` (for a place or a load), `prompt` (the engine reads it, no
+    answer yet), `answering`.
+    """
+    if call.waiting is not None:
+        return "waiting"
+    if call.relay is None:
+        return "reading"
+    return "prompt" if call.reply.first_byte_at is None else "answering"
+
+
+def _first_token(call: Call) -> float | None:
+    """Seconds since its arrival; None: there is none yet."""
+    first = call.reply.first_byte_at
+    return None if first is None else round(first - call.received_at, 3)

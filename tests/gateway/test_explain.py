@@ -1,0 +1,106 @@
+"""What a request waited for, from its decision and the swaps that are remembered."""
+
+from __future__ import annotations
+
+from stoker.domain.decision import Attempt, Candidate, Decision, Routed
+from stoker.domain.swap import EndedSwap
+from stoker.gateway.explain.explanation import explain
+from stoker.gateway.explain.facts import as_text
+from stoker.gateway.explain.timeline import Span, SpanKind
+
+PHASES = {"drain": 1.0, "check": 0.01, "stop": 0.25, "start": 2.0, "ready": 0.5}
+SWAP = EndedSwap(1005.0, 7, "coder", "gpu0", ("chat",), phases=PHASES)
+"""It began at 1001.24."""
+
+
+def request(**changes: object) -> Decision:
+    given: dict[str, object] = {
+        "id": "r", "at": 1000.0, "endpoint": "/v1/chat/completions", "model": "coder", "serve": "coder",
+        "candidates": [Candidate("coder")], "attempts": 1, "stream": True, "status": 200, "outcome": "served",
+        "queued": 5.0, "ttft": 5.5, "latency": 8.0,
+    }  # fmt: skip
+    return Decision(**{**given, **changes})  # type: ignore[arg-type]
+
+
+def shown(spans: list[Span]) -> list[tuple[str, float, float]]:
+    return [(one.kind.value, round(one.start, 2), round(one.end, 2)) for one in spans]
+
+
+def test_a_request_that_waited_for_a_swap_names_it_its_phases_and_who_kept_the_slot() -> None:
+    found = explain(request(), [SWAP])
+    assert shown(found.spans) == [
+        ("wait", 0, 5), ("place", 0, 1.24), ("swap", 1.24, 2.24), ("swap", 2.25, 2.5), ("swap", 2.5, 4.5),
+        ("swap", 4.5, 5), ("prompt", 5, 5.5), ("answer", 5.5, 8),
+    ]  # fmt: skip
+    words = [one.words for one in found.spans]
+    assert words[0] == "waited until coder was loaded"
+    assert words[1].startswith("chat kept the slot")
+    assert words[2:6] == [
+        "chat ended its requests (swap 7)", "chat stopped and freed its memory (swap 7)",
+        "coder started from disk (swap 7)", "coder proved that it answers (swap 7)",
+    ]  # fmt: skip
+    text = as_text("r", found.facts).splitlines()
+    at = next(place for place, line in enumerate(text) if line.startswith("  waited"))
+    assert text[at].split(maxsplit=1)[1] == "5.0 s until coder was loaded"
+    assert "1.2 s: chat kept the slot" in text[at + 1]
+
+
+def test_swaps_of_other_slots_and_of_another_time_are_not_named() -> None:
+    elsewhere = EndedSwap(1003.0, 8, "bge", "gpu1", phases={"start": 1.0})
+    later = EndedSwap(1200.0, 9, "coder", "gpu0", phases={"start": 1.0})
+    spans = explain(request(), [elsewhere, later, SWAP]).spans
+    assert not [one for one in spans if "swap 8" in one.words or "swap 9" in one.words]
+
+
+def test_another_model_that_was_loaded_first_is_named() -> None:
+    first = EndedSwap(1001.0, 6, "other", "gpu0", ("coder",), phases={"drain": 0.2, "stop": 0.3, "start": 0.5})
+    words = [one.words for one in explain(request(), [SWAP, first]).spans]
+    assert words[1:3] == ["coder ended its requests (swap 6)", "coder stopped and freed its memory (swap 6)"]
+    assert "other started from disk (swap 6)" in words
+
+
+def test_a_start_that_failed_says_why() -> None:
+    failed = EndedSwap(1002.0, 5, "coder", "gpu0", (), "failed", {"check": 0.0, "start": 1.5}, error="no memory")
+    gone = request(attempts=0, outcome="refused", reason="start_failed", queued=2.0, latency=2.0, ttft=None)
+    assert explain(gone, [failed]).spans[0].words == "waited for coder, which did not start: no memory"
+
+
+def test_without_a_swap_it_waited_for_a_place_and_the_requests_that_had_them_are_counted() -> None:
+    busy = [request(id=f"o{n}", at=995.0 + n, queued=None, ttft=0.5, latency=6.0) for n in range(3)]
+    elsewhere = request(id="x", serve="bge", at=999.0, queued=None)
+    before = request(id="y", at=900.0, queued=None)
+    found = explain(request(), [], [*busy, elsewhere, before])
+    assert found.spans[0].words == "waited for a place of coder, which answered 3 other requests meanwhile"
+    assert shown(explain(request()).spans) == [("wait", 0, 5), ("prompt", 5, 5.5), ("answer", 5.5, 8)]
+
+
+def test_several_tiers_are_shown_one_after_the_other() -> None:
+    routed = Routed(
+        "chat", "learned", tier="big",
+        attempts=[Attempt("small", "upstream_busy", seconds=2.0), Attempt("big", "served", seconds=6.0)],
+    )  # fmt: skip
+    spans = explain(request(serve="big", attempts=2, routed=routed)).spans
+    assert shown(spans) == [("attempt", 0, 2), ("attempt", 2, 8), ("prompt", 2, 5.5), ("answer", 5.5, 8)]
+    assert spans[0].words == "small: upstream_busy (the engine had too much to do)"
+
+
+def test_a_wait_that_ended_without_a_lease_is_all_of_its_time() -> None:
+    gone = request(attempts=0, outcome="client_left", queued=None, ttft=None, latency=3.0)
+    assert shown(explain(gone).spans) == [("wait", 0, 3)]
+    refused = request(attempts=0, outcome="refused", reason="unknown_model", serve="", queued=None, ttft=0.0, latency=0)
+    assert explain(refused).spans == []
+
+
+def test_nothing_begins_before_its_start_or_lasts_longer_than_the_request() -> None:
+    for changes in ({"queued": 9.0}, {"ttft": 0.1}, {"latency": 0.0}, {"latency": None}, {"stream": False}):
+        spans = explain(request(**changes), [SWAP]).spans
+        assert all(0 <= one.start <= one.end <= 8.0 for one in spans), changes
+        assert all(one.kind is not SpanKind.PROMPT for one in spans if changes == {"stream": False})
+
+
+def test_what_a_translation_lost_is_said_in_words_and_so_are_error_codes() -> None:
+    text = as_text("r", explain(request(translation="model,lossy:name", candidates=[
+        Candidate("slow", "queue_full"), Candidate("coder")])).facts)  # fmt: skip
+    assert "lost         name: the participant's name is dropped, because only chat names participants" in text
+    assert "slow: dropped: queue_full (its queue was full)" in text
+    assert "'gpt-4o' is another name for it" in as_text("r", explain(request(model="gpt-4o")).facts)
