@@ -26,7 +26,10 @@ from tests.scenarios.plane import Plane, running, serve  # noqa: E402
 from stoker.testing.script.script import Script  # noqa: E402
 
 PICTURES = ROOT / "docs" / "pictures"
-PAGES = {"overview": "", "serve": "serves/qwen3-8b", "results": "results", "compare": "results"}
+PAGES = {
+    "overview": "", "serve": "serves/qwen3-8b", "requests": "requests",
+    "request": "requests?slow=waited&outcome=served", "results": "results", "compare": "results",
+}  # fmt: skip
 IN_DARK = ("overview", "compare")
 MEASURED = {"results", "compare"}
 """Pictures of what is measured before the traffic begins."""
@@ -99,6 +102,11 @@ def prepare(page: Page, name: str) -> None:
     elif name == "overview":
         page.get_by_role("button", name="5 min", exact=True).click()
         page.locator(".slot", has_text="Loading").first.wait_for(timeout=60_000)
+    elif name == "requests":
+        page.locator(".virtual-rows .outcome", has_text="waiting").first.wait_for(timeout=60_000)
+    elif name == "request":
+        page.locator(".virtual-rows a").first.click()
+        page.locator(".waterfall .swap").first.wait_for()
     else:
         page.locator(".checks").wait_for(timeout=60_000)
     page.evaluate("scrollTo(0, 0)")

@@ -42,7 +42,7 @@ def test_the_story_tells_everything_in_order() -> None:
         "whole reply  after 2.5 s",
         "tokens       120 in (80 of them cached), 41 out, 20.0 tokens/s after the first",
         "outcome      served: answered completely; status 200",
-        "edits made   model, include_usage",
+        "edits made   model (the serve's own name), include_usage (usage was asked for)",
     ]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.gateway.event_reader import Heard, Reader
 from tests.gateway.event_stage import EventStage, event_story
+from tests.gateway.flow_stage import ask
 
 from stoker.domain.key import Key, Scope
 from stoker.domain.merge_patch import apply_patch
@@ -88,6 +89,28 @@ async def test_a_serve_that_is_loaded_is_a_delta_of_its_entry(stage: EventStage)
     while shown["serves"][0]["state"] != "ready":
         shown = apply_patch(shown, (await reader.until("delta")).data["patch"])
     assert shown["slots"][0]["resident"] == ["a"]
+
+
+@event_story()
+async def test_requests_in_flight_are_told_with_what_they_do(stage: EventStage) -> None:
+    reader = await stage.reader("requests")
+    shown = (await reader.next()).data
+    assert (shown["count"], shown["requests"]) == (0, {})
+    client = await stage.client()
+    await client.send(ask(headers=(("x-request-id", "r1"),), stream=True))
+    talk = await stage.asked()
+    states = []
+    for step in (lambda: None, lambda: (talk.begin("content-type: text/event-stream"), talk.say("hello"))):
+        step()
+        shown = apply_patch(shown, (await reader.until("delta")).data["patch"])
+        one = shown["requests"]["r1"]
+        states.append(one["state"])
+    assert (one["model"], one["serve"], one["stream"]) == ("a", "a", True)
+    assert one["ttft"] >= 0
+    assert states == ["prompt", "answering"]
+    talk.close()
+    heard = await reader.until("delta")
+    assert heard.data == {"topic": "requests", "patch": {"count": 0, "requests": {"r1": None}}}
 
 
 @event_story()

@@ -23,8 +23,8 @@ KEYS = """
 keys = [{ name = "looker", value = "env:LOOK", scope = "observe" },
   { name = "boss", value = "env:ACT", scope = "admin" }, { name = "app", value = "env:APP" }]
 """
-PAGES = ["", "serves", "serves/a", "results"]
-TITLES = {"": "Overview", "serves": "Serves", "serves/a": "a", "results": "Results"}
+PAGES = ["", "serves", "serves/a", "requests", "results"]
+TITLES = {"": "Overview", "serves": "Serves", "serves/a": "a", "requests": "Requests", "results": "Results"}
 
 
 def serves() -> list[str]:

@@ -54,7 +54,7 @@ def facts(decision: Decision, spans: Sequence[Span] = ()) -> list[Fact]:
         *_media(decision),
         ("outcome", _outcome(decision)),
         *_like_it(decision),
-        ("edits made", decision.translation.replace(",", ", ").replace("  ", " ") or "none: passed through unchanged"),
+        ("edits made", _edits(decision)),
         *_lost(decision),
     ]
     return [Fact(name, one_line(words)) for name, words in found]
@@ -75,6 +75,17 @@ def _waited(decision: Decision, spans: Sequence[Span]) -> list[tuple[str, str]]:
     parts = [one for one in spans if one.is_part and one.kind in (SpanKind.PLACE, SpanKind.SWAP)]
     first = ("waited", f"{figures.seconds(whole.seconds)} {whole.words.removeprefix('waited ')}")
     return [first, *(("", f"{figures.seconds(one.seconds)}: {one.words}") for one in parts)]
+
+
+_EDITS = {
+    "model": "the serve's own name", "include_usage": "usage was asked for", "id_slot": "its own sequence of the engine",
+}  # fmt: skip
+
+
+def _edits(decision: Decision) -> str:
+    edits = [one.strip() for one in decision.translation.split(",") if one.strip()]
+    shown = [f"{one} ({_EDITS[one]})" if one in _EDITS else one for one in edits]
+    return ", ".join(shown) or "none: passed through unchanged"
 
 
 def _lost(decision: Decision) -> list[tuple[str, str]]:

@@ -152,7 +152,7 @@ def _phases(swap: EndedSwap, began: float) -> Iterable[tuple[str, float, float]]
     target, victims = swap.serve or "nothing", _list(swap.victims) or "nothing"
     words = {
         "drain": f"{victims} ended {'its' if len(swap.victims) == 1 else 'their'} requests",
-        "check": f"checked that {target} can start",
+        "check": f"Stoker checked that {target} can start",
         "stop": f"{victims} stopped and freed its memory",
         "start": f"{target} started{_FROM.get(swap.start_kind, '')}",
         "ready": f"{target} proved that it answers",

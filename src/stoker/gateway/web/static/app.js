@@ -6,31 +6,19 @@ import { Problem } from "./parts.js";
 import { SignIn } from "./sign_in.js";
 import { Overview } from "./overview.js";
 import { Serves } from "./serves.js";
+import { Requests } from "./requests.js";
+import { place } from "./place.js";
 import { Results } from "./results.js";
 
 const PAGES = [
   { path: "", title: "Overview", show: Overview, topics: ["decisions"] },
   { path: "serves", title: "Serves", show: Serves, topics: [] },
+  { path: "requests", title: "Requests", show: Requests, topics: ["decisions", "requests"] },
   { path: "results", title: "Results", show: Results, topics: ["results"] },
 ];
 
-const place = signal(read());
 const shown = computed(() => PAGES.find((one) => one.path === place.value.path) ?? PAGES[0]);
 const broken = signal(null);
-
-/** `#/serves/NAME` → `{ path: "serves", rest: "NAME" }` */
-function read() {
-  const [path = "", ...rest] = location.hash.replace(/^#\/?/, "").split("/");
-  return { path, rest: rest.map(decoded).join("/") };
-}
-
-function decoded(text) {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
-}
 
 const STATES = { connecting: "connecting", live: "live", lost: "no connection" };
 
@@ -45,7 +33,7 @@ function Frame() {
   const isFirst = useRef(true);
   useEffect(() => {
     document.title = `${rest || page.title} · Stoker`;
-    if (!isFirst.current) main.current?.focus();
+    if (!isFirst.current) (document.querySelector("[data-focus]") ?? main.current)?.focus();
     isFirst.current = false;
   }, [page.path, rest]);
   return html`
@@ -89,8 +77,6 @@ function App() {
   }
   return html`<${Frame} />`;
 }
-
-addEventListener("hashchange", () => { place.value = read(); });
 
 effect(() => want(shown.value.topics));
 

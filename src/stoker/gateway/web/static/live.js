@@ -7,7 +7,8 @@ import { readEvents } from "./stream.js";
 
 const SHORTEST_PAUSE = 1000;
 const LONGEST_PAUSE = 10_000;
-const KEPT = 10_000;
+/** Records that a page holds. */
+export const KEPT = 10_000;
 /** Records asked for when a page opens. */
 const FIRST = 2000;
 
@@ -21,6 +22,8 @@ export const trouble = signal(null);
 export const decisions = signal([]);
 /** Swaps that ended, the newest first. */
 export const swaps = signal([]);
+/** What is in flight: `count`, and `requests` by id. */
+export const inFlight = signal({ count: 0, requests: {} });
 /** Unix seconds by this machine's clock, once a second. */
 export const now = signal(Date.now() / 1000);
 /** Grows with each result that is written, by whatever process. */
@@ -82,7 +85,7 @@ function hear(events) {
       if (id) lastId = id;
       if (kind === "result") resultsHeard.value += 1;
       if (kind === "snapshot") take(data);
-      else if (kind === "delta") status.value = patched(status.peek(), data.patch);
+      else if (kind === "delta") changed(data);
       else added[kind]?.unshift(data);
     }
     if (added.decision.length) decisions.value = [...added.decision, ...decisions.peek()].slice(0, KEPT);
@@ -90,8 +93,14 @@ function hear(events) {
   });
 }
 
+function changed({ topic, patch }) {
+  const document = topic === "requests" ? inFlight : status;
+  document.value = patched(document.peek(), patch);
+}
+
 function take(snapshot) {
   if (snapshot.topic === "status") status.value = snapshot;
+  else if (snapshot.topic === "requests") inFlight.value = snapshot;
   else if (snapshot.topic === "swaps") swaps.value = snapshot.swaps;
   else if (snapshot.topic === "decisions") takeDecisions(snapshot.decisions);
   else if (snapshot.topic === "results") resultsHeard.value += 1;

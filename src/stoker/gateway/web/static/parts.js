@@ -51,7 +51,7 @@ export function Facts({ rows }) {
 }
 
 /** What an action would do, then a button that does it. `act()` resolves to a sentence for people. */
-export function Confirm({ title, steps, request, verb, act, close }) {
+export function Confirm({ title, steps, request, verb, dismiss = "Cancel", act, close }) {
   const [state, setState] = useState({ kind: "asking" });
   const dialog = useRef(null);
   const isThere = useRef(true);
@@ -79,7 +79,7 @@ export function Confirm({ title, steps, request, verb, act, close }) {
       ${state.kind === "failed" && html`<${Problem} error=${state.error} />`}
       <div class="buttons">
         ${!isOver && html`<button onClick=${go} disabled=${state.kind === "doing"}>${verb}</button>`}
-        <button class="quiet" onClick=${() => dialog.current.close()}>${state.kind === "asking" ? "Cancel" : "Close"}</button>
+        <button class="quiet" onClick=${() => dialog.current.close()}>${state.kind === "asking" ? dismiss : "Close"}</button>
       </div>
     </dialog>`;
 }

@@ -1,0 +1,61 @@
+// How requests end, and which of them a filter shows. Pure.
+
+/** As `stoker explain` says it, in short. */
+export const OUTCOMES = {
+  served: { sign: "✓", word: "answered" },
+  client_left: { sign: "○", word: "client left" },
+  refused: { sign: "✕", word: "refused", isBad: true },
+  upstream_failed: { sign: "✕", word: "model server failed", isBad: true },
+  cut: { sign: "✕", word: "cut", isBad: true },
+  stalled: { sign: "✕", word: "stalled", isBad: true },
+  bug: { sign: "✕", word: "internal error", isBad: true },
+  reading: { sign: "◌", word: "arriving", isOpen: true },
+  waiting: { sign: "◔", word: "waiting", isOpen: true },
+  prompt: { sign: "◐", word: "reading the prompt", isOpen: true },
+  answering: { sign: "●", word: "answering", isOpen: true },
+};
+
+/** Values of the filter `outcome` that mean several outcomes. */
+export const GROUPS = {
+  in_flight: { word: "in flight", holds: (one) => one.state != null },
+  not_served: { word: "not answered", holds: (one) => one.state == null && one.outcome !== "served" },
+};
+
+export const SLOW = {
+  waited: { word: "Waited", holds: (one) => one.state === "waiting" || (one.queued ?? 0) >= 0.05 },
+  first2: { word: "First token after 2 s or more", holds: (one) => (one.ttft ?? 0) >= 2 },
+  whole10: { word: "10 s or longer", holds: (one, now) => lasted(one, now) >= 10 },
+  whole60: { word: "A minute or longer", holds: (one, now) => lasted(one, now) >= 60 },
+};
+
+export const FIELDS = ["q", "serve", "key", "class", "outcome", "slow"];
+
+export function outcomeOf(one) {
+  return OUTCOMES[one.state ?? one.outcome] ?? { sign: "?", word: one.outcome };
+}
+
+export function classOf(one) {
+  return one.routed?.task ?? one.class ?? "";
+}
+
+/** Seconds from its arrival to its end, or until now. */
+export function lasted(one, now) {
+  return one.state == null ? one.latency ?? 0 : Math.max(0, now - one.at);
+}
+
+/** Those of `found` that the filter shows, in their order. Fields that the filter does not know are ignored. */
+export function filtered(found, filter, now) {
+  const tests = [];
+  const { q, serve, key, outcome, slow } = filter;
+  if (serve) tests.push((one) => one.serve === serve || one.replica === serve);
+  if (key) tests.push((one) => one.key === key);
+  if (filter.class) tests.push((one) => classOf(one) === filter.class);
+  if (outcome) tests.push(GROUPS[outcome]?.holds ?? ((one) => one.state == null && one.outcome === outcome));
+  if (SLOW[slow]) tests.push((one) => SLOW[slow].holds(one, now));
+  if (q) {
+    const wanted = q.toLowerCase();
+    tests.push((one) => [one.id, one.model, one.serve, one.replica, one.key, one.endpoint, one.reason, one.routed?.tier, classOf(one)]
+      .some((text) => text?.toLowerCase().includes(wanted)));
+  }
+  return tests.length ? found.filter((one) => tests.every((test) => test(one))) : found;
+}
