@@ -59,7 +59,7 @@ def test_decisions_are_records_and_ids_are_escaped(stoker: FakeStoker, client: C
     stoker.answer("GET /admin/decisions?limit=2", {"decisions": [{"id": "r", "at": 1.0, "endpoint": "/v1/x"}]})
     stoker.answer("GET /admin/decisions/a%2Fb", {"decision": {"id": "a/b", "at": 1.0, "endpoint": "/v1/x"}})
     assert client.decisions(2) == [Decision("r", 1.0, "/v1/x")]
-    assert client.decision("a/b").id == "a/b"
+    assert client.decision("a/b")[0].id == "a/b"
 
 
 def test_a_refusal_keeps_its_message_code_and_status(stoker: FakeStoker, client: Control) -> None:

@@ -78,7 +78,8 @@ def _waited(decision: Decision, spans: Sequence[Span]) -> list[tuple[str, str]]:
 
 
 _EDITS = {
-    "model": "the serve's own name", "include_usage": "usage was asked for", "id_slot": "its own sequence of the engine",
+    "model": "the serve's own name", "include_usage": "usage was asked for",
+    "id_slot": "its own sequence of the engine",
 }  # fmt: skip
 
 

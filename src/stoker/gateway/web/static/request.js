@@ -92,7 +92,7 @@ function Waterfall({ spans, whole }) {
         <span class="what">${span.words}</span>
         <span class="track"><i class=${span.kind} style=${{ left: at(span.start), width: `max(2px, ${at(span.end - span.start)})` }} /></span>
         <span class="num">${seconds(span.end - span.start)}</span></li>`)}
-      <li class="axis"><span /><span class="marks">${[0, 0.25, 0.5, 0.75, 1].map((share) => html`<span>${share ? seconds(total * share) : "arrived"}</span>`)}</span><span /></li>
+      <li class="axis"><span /><span class="marks">${[0, 0.25, 0.5, 0.75, 1].map((share) => html`<span style=${{ left: `${share * 100}%` }}>${share ? seconds(total * share) : "arrived"}</span>`)}</span><span /></li>
     </ol>
     <${Twin} label="Where the time of this request went" heads=${["What", "From", "To", "Took"]}
       rows=${spans.map((span) => [span.words, seconds(span.start), seconds(span.end), seconds(span.end - span.start)])} />
