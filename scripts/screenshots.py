@@ -103,7 +103,7 @@ def prepare(page: Page, name: str) -> None:
         page.get_by_role("button", name="5 min", exact=True).click()
         page.locator(".slot", has_text="Loading").first.wait_for(timeout=60_000)
     elif name == "requests":
-        page.locator(".virtual-rows .outcome", has_text="waiting").first.wait_for(timeout=60_000)
+        page.locator(".virtual-rows .how", has_text="waiting").first.wait_for(timeout=60_000)
     elif name == "request":
         page.locator(".virtual-rows a").first.click()
         page.locator(".waterfall .swap").first.wait_for()

@@ -226,7 +226,7 @@ def test_markup_in_names_and_reasons_of_requests_stays_text(browser: Browser, pl
         expect(row).to_contain_text("<img src=")
         row.get_by_role("link").click()
         expect(page.get_by_role("heading", level=1)).to_have_text(MARKUP)
-        expect(page.locator(".why")).to_contain_text(f"small: allow, {MARKUP}")
+        expect(page.locator(".reasons")).to_contain_text(f"small: allow, {MARKUP}")
         expect(page.locator(".waterfall")).to_contain_text("big: upstream_busy (the engine had too much to do)")
         assert page.locator("main img, main script").count() == 0
         assert page.title().endswith("Stoker")

@@ -38,7 +38,7 @@ function Title({ id, one, children }) {
   const { sign, word, isBad, isOpen } = outcomeOf(one);
   return html`
     <div class="head"><h1>${one.model || one.endpoint}</h1>
-      <p class=${`state outcome${isBad ? " bad" : isOpen ? " open" : ""}`} role="status"><span aria-hidden="true">${sign}</span> ${word}</p>${children}</div>
+      <p class=${`state how${isBad ? " bad" : isOpen ? " open" : ""}`} role="status"><span aria-hidden="true">${sign}</span> ${word}</p>${children}</div>
     <p class="dim under"><code>${id}</code> · ${clock(one.at)} (<${Ago} at=${one.at} />) · ${one.endpoint}${one.stream ? ", streamed" : ""}${one.key ? html` · key ${one.key}` : ""}</p>`;
 }
 
@@ -48,7 +48,7 @@ function Ended({ one, explanation }) {
     <${Title} id=${one.id} one=${one} />
     <p class="lead">${summary(one, spans)}</p>
     ${spans.length > 0 && html`<${Waterfall} spans=${spans} whole=${one.latency} />`}
-    <section class="why"><h2>What happened, and why</h2><${Facts} rows=${grouped(explanation.facts)} /></section>
+    <section class="reasons"><h2>What happened, and why</h2><${Facts} rows=${grouped(explanation.facts)} /></section>
     <${Links} one=${one} />`;
 }
 

@@ -98,7 +98,7 @@ function upper(text) {
 function Head({ shows }) {
   const cell = (name, words) => html`<span role="columnheader" class=${name}>${words}</span>`;
   return html`${cell("at", "Arrived")}${cell("model", "Model")}${shows.keys && cell("key", "Key")}${shows.classes && cell("class", "Class")}
-    ${cell("outcome", "Outcome")}${cell("took", "Took")}${cell("course", html`<span class="hidden">Where the time went</span>`)}
+    ${cell("how", "Outcome")}${cell("took", "Took")}${cell("course", html`<span class="hidden">Where the time went</span>`)}
     ${cell("num queued", "Waited")}${cell("num first", "First token")}${cell("num tokens", "Tokens")}`;
 }
 
@@ -115,7 +115,7 @@ function Cells({ one, place: attributes, shows }) {
     ${cell("at dim", clock(one.at))}
     ${cell("model", html`<a href=${to} ...${attributes}>${asked}</a>${other && html` <span class="dim"><span aria-hidden="true">→</span><span class="hidden"> answered by </span> ${one.serve}</span>`}`)}
     ${shows.keys && cell("key", one.key)}${shows.classes && cell("class", classOf(one))}
-    ${cell(`outcome${isBad ? " bad" : isOpen ? " open" : ""}`, html`<span aria-hidden="true" class="sign">${sign}</span> ${word}${one.reason && html` <span class="dim reason">${one.reason.replaceAll("_", " ")}</span>`}`)}
+    ${cell(`how${isBad ? " bad" : isOpen ? " open" : ""}`, html`<span aria-hidden="true" class="sign">${sign}</span> ${word}${one.reason && html` <span class="dim reason">${one.reason.replaceAll("_", " ")}</span>`}`)}
     ${cell("num took", seconds(lasted(one, now.value)))}
     ${cell("course", html`<${Course} one=${one} />`)}
     ${cell("num queued", waited(one))}
