@@ -226,6 +226,7 @@ async def test_an_application_limits_all_its_keys_together_and_tokens_are_those_
         assert (await ask(plane, key, max_tokens=50)).status == 200
     limits = plane.ask("GET", "/admin/keys/second")[1]["limits"]
     [tokens] = [one for one in limits if one["limit"] == "tokens_per_day"]
+    assert tokens["owner"] == "application 'agents'"
     assert tokens["used"] == 2 * (7 + 10)
     slow = [begin(ask(plane, key, text="script: first_event_after=1")) for key in ("agent", value)]
     await asyncio.sleep(0.2)

@@ -23,8 +23,11 @@ KEYS = """
 keys = [{ name = "looker", value = "env:LOOK", scope = "observe" },
   { name = "boss", value = "env:ACT", scope = "admin" }, { name = "app", value = "env:APP" }]
 """
-PAGES = ["", "serves", "serves/a", "requests", "results"]
-TITLES = {"": "Overview", "serves": "Serves", "serves/a": "a", "requests": "Requests", "results": "Results"}
+PAGES = ["", "serves", "serves/a", "requests", "results", "keys"]
+TITLES = {
+    "": "Overview", "serves": "Serves", "serves/a": "a", "requests": "Requests", "results": "Results",
+    "keys": "Keys and usage",
+}  # fmt: skip
 
 
 def serves() -> list[str]:
@@ -198,3 +201,5 @@ def test_a_keyless_loopback_sets_no_cookie(browser: Browser, plane: Plane) -> No
         expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
         assert page.context.cookies() == []
         assert page.get_by_role("button", name="Sign out").count() == 0
+        page.get_by_role("link", name="Keys").click()
+        expect(page.locator("main")).to_contain_text("stoker keys create me --scope admin")

@@ -38,8 +38,7 @@ class KeyAdmin:
 
     def show(self, name: str) -> dict[str, Any]:
         """One key, with what is left of its limits."""
-        entry = self._keyring.entry(name)
-        return {**self._shown(entry), "limits": [_shown_limit(state) for state in entry.caller.limits()]}
+        return self._shown(self._keyring.entry(name))
 
     def app(self, name: str) -> dict[str, Any]:
         """One application, with its overrides."""
@@ -151,6 +150,7 @@ class KeyAdmin:
             "scope": key.scope.name.lower(),
             "settings": show_settings(key.own),
             "active": entry.caller.active,
+            "limits": [_shown_limit(state) for state in entry.caller.limits()],
             **_shown_override(entry.override),
         }
         if made is not None:
@@ -181,6 +181,7 @@ def _shown_limit(state: LimitState) -> dict[str, Any]:
     reset = datetime.fromtimestamp(state.reset_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         "limit": state.rule.setting,
+        "owner": state.owner,
         "of": state.limit,
         "used": state.used,
         "remaining": state.remaining,

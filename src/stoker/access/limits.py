@@ -63,6 +63,8 @@ class LimitState(NamedTuple):
     used: float
     remaining: float
     reset_at: float
+    owner: str
+    """`key 'alice'`, or `application 'agents'`: its keys share this limit."""
 
 
 class Counter:
@@ -214,7 +216,7 @@ class Account:
         found = []
         for counter in self._counters:
             left = max(0.0, counter.left(at))
-            found.append(LimitState(counter.rule, counter.limit, counter.used, left, counter.end))
+            found.append(LimitState(counter.rule, counter.limit, counter.used, left, counter.end, self.owner))
         return found
 
     def snapshot(self) -> dict[str, tuple[float, float]]:

@@ -84,7 +84,7 @@ def _read(installation: Installation, by: str, seconds: float, key: str | None) 
 
 def _csv(answer: dict[str, Any]) -> str:
     out = io.StringIO()
-    writer = csv.writer(out)
+    writer = csv.writer(out, lineterminator="\n")
     writer.writerow([*answer["by"], *FIGURES])
     for row in answer["data"]:
         names = [f"'{row[name]}" if str(row[name]).startswith(_FORMULAS) else row[name] for name in answer["by"]]

@@ -9,12 +9,14 @@ import { Serves } from "./serves.js";
 import { Requests } from "./requests.js";
 import { place } from "./place.js";
 import { Results } from "./results.js";
+import { Keys } from "./keys.js";
 
 const PAGES = [
   { path: "", title: "Overview", show: Overview, topics: ["decisions"] },
   { path: "serves", title: "Serves", show: Serves, topics: [] },
   { path: "requests", title: "Requests", show: Requests, topics: ["decisions", "requests"] },
   { path: "results", title: "Results", show: Results, topics: ["results"] },
+  { path: "keys", title: "Keys", show: Keys, topics: ["decisions"] },
 ];
 
 const shown = computed(() => PAGES.find((one) => one.path === place.value.path) ?? PAGES[0]);
