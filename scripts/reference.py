@@ -10,6 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,19 @@ LARGE = 2**31
 WORDS = {"string": "text", "boolean": "true or false", "object": "table"}
 
 
+@cache
+def configuration() -> dict[str, Any]:
+    return schema()
+
+
+@cache
+def commands() -> Any:
+    return typer.main.get_command(app)
+
+
 def keys_of(table: str) -> str:
     """The keys of one table of the configuration, or with no name the sections of the file."""
-    found = schema()
+    found = configuration()
     properties = found["$defs"][table]["properties"] if table else found["properties"]
     rows = ["| key | type | default | meaning |", "|---|---|---|---|"]
     for key, node in properties.items():
@@ -88,7 +99,7 @@ SHARED = {"--config", "--state", "--json", "--dry-run", "--help"}
 
 def options_of(words: str) -> str:
     """Arguments and options of one command, but for those that many commands share."""
-    command: Any = typer.main.get_command(app)
+    command = commands()
     for word in words.split():
         command = command.commands[word]
     rows = []

@@ -27,6 +27,7 @@ from stoker.domain.routing import BreakerLimits, ClassifierModelSettings, Router
 
 Loaded = Callable[[str], Settings]
 ROOT = Path(__file__).parents[2]
+SCHEMA = schema()
 SECRET = "sk-very-secret-indeed"
 
 FULL = """
@@ -287,7 +288,7 @@ class TestShow:
     def test_every_field_of_the_domain_can_be_written_in_the_file(self, full: Settings) -> None:
         """A setting that cannot be configured, or is not shown, would be a dead one."""
         shown: Any = show(full)
-        known = {name: set(table["properties"]) for name, table in schema()["$defs"].items()}
+        known = {name: set(table["properties"]) for name, table in SCHEMA["$defs"].items()}
         [one, *_] = full.serves
         unwritten = {
             "alias_patterns",
@@ -361,7 +362,7 @@ KEYS = [
         "[router.classifier]": "ClassifierTable",
         "[[tier]]": "TierTable",
     }.items()
-    for key in schema()["$defs"][table]["properties"]
+    for key in SCHEMA["$defs"][table]["properties"]
     if (section, key)
     not in (
         ("[front_door]", "keys"),
@@ -519,7 +520,7 @@ class TestInStep:
         ],
     )
     def test_the_page_has_every_key_with_its_default(self, heading: str, table: str) -> None:
-        properties = schema()["$defs"][table]["properties"]
+        properties = SCHEMA["$defs"][table]["properties"]
         rows = self.rows(heading)
         assert set(rows) == set(properties)
         for key, node in properties.items():
@@ -527,16 +528,16 @@ class TestInStep:
                 assert rows[key] == f"`{json.dumps(node['default'])}`", key
 
     def test_the_page_has_every_section(self) -> None:
-        assert set(self.rows("## The sections")) == set(schema()["properties"])
+        assert set(self.rows("## The sections")) == set(SCHEMA["properties"])
 
     def test_the_schema_file_is_the_schema(self) -> None:
         """If not: stoker config schema > docs/reference/stoker.schema.json"""
-        assert json.loads((ROOT / "docs/reference/stoker.schema.json").read_text(encoding="utf-8")) == schema()
+        assert json.loads((ROOT / "docs/reference/stoker.schema.json").read_text(encoding="utf-8")) == SCHEMA
 
     def test_every_schema_reference_resolves_and_there_is_no_null(self) -> None:
-        text = json.dumps(schema())
+        text = json.dumps(SCHEMA)
         for name in re.findall(r'"#/\$defs/(\w+)"', text):
-            assert name in schema()["$defs"]
+            assert name in SCHEMA["$defs"]
         assert "null" not in text
 
     def test_the_example_and_the_first_file_of_the_page_load(self, loaded: Loaded) -> None:

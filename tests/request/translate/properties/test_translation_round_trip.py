@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 from tests.request.translate.properties import lossless_requests as requests
+from tests.request.translate.properties.examples import examples
 from tests.request.translate.properties.going_through import SIGNER
 from tests.request.translate.properties.lossless_tables import CHAT, MESSAGES, RESPONSES
 from tests.request.translate.properties.sdk_fields import Field, Schema
@@ -26,7 +27,7 @@ from stoker.request.translate.neutral.gaps import LOSSY
 from stoker.request.translate.translate import read_prompt, write_prompt
 
 SOME = settings(
-    max_examples=200, derandomize=True, deadline=None, database=None, phases=[Phase.generate, Phase.shrink],
+    max_examples=examples(200), derandomize=True, deadline=None, database=None, phases=[Phase.generate, Phase.shrink],
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 _TOOL = {"type": "function", "function": {"name": "x"}}
@@ -159,7 +160,7 @@ def test_there_and_back_is_the_identity(name: str, record_property: Any, capsys:
     fields = trip.schema.fields()
     same = {field for field in fields if trip.schema.word(field) == "same"}
     used: set[Field] = set()
-    for number in range(3):  # some fields are rare; which examples a seed gives changes with the code
+    for number in range(9):  # some fields are rare; which examples a seed gives changes with the code
         for local in (True, False):
             _round(trip, local, used, number)
         if same <= used:
