@@ -5,10 +5,13 @@ from __future__ import annotations
 import gc
 import signal
 
+from tests.examples import load_profile
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Begun in the background by a shell without job control: programs that the tests start would ignore Ctrl-C, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+load_profile()
 gc.disable()  # ten thousand tests are collected, none of which is garbage; each of the workers collects them all
 
 

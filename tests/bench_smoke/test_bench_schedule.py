@@ -18,6 +18,7 @@ from bench.schedule.synthetic import all_traces, small_instance, trace_of
 from bench.schedule.traces import Trace, TraceRequest, from_decisions, from_mooncake, to_mooncake
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stoker.domain.decision import Decision
 
@@ -183,7 +184,7 @@ def tiny_instances(draw: st.DrawFn) -> ScheduleInstance:
     return ScheduleInstance(slots, swap_times, tuple(draw(seconds) for _ in range(serves)), tuple(sorted(arrivals)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(tiny_instances())
 def test_the_optimum_is_what_trying_everything_finds(instance: ScheduleInstance) -> None:
     assert least_waiting(instance) == (brute_force(instance), True)

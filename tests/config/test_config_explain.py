@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stoker.config.effective import schema, show, to_toml
 from stoker.config.load import load
@@ -374,7 +375,7 @@ KEYS = [
 
 
 @given(st.lists(st.tuples(st.sampled_from(KEYS), values), min_size=1, max_size=4))
-@hypothesis_settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@hypothesis_settings(max_examples=examples(100), deadline=None, suppress_health_check=list(HealthCheck))
 def test_no_value_of_any_key_breaks_the_reader(tmp_path: Path, parts: list[tuple[tuple[str, str], Any]]) -> None:
     """Nonsense anywhere ends in settings or in a list of problems that have lines, never in another error."""
     tables: dict[str, dict[str, Any]] = {}

@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.examples import examples
 
 from stoker.fleet.conversations.save_rate import SaveRate
 from stoker.fleet.conversations.sequences import Save, SequencePlace, Sequences
@@ -172,7 +173,7 @@ class Engine(RuleBasedStateMachine):
         return at, self.busy[at][0]
 
 
-Engine.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+Engine.TestCase.settings = settings(max_examples=examples(150), stateful_step_count=30, deadline=None)
 TestEngine = Engine.TestCase
 
 

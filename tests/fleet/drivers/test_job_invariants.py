@@ -8,6 +8,7 @@ from __future__ import annotations
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from hypothesis.strategies import booleans, floats
+from tests.examples import examples
 
 from stoker.fleet.cluster.jobs_api import Job, JobStatus
 from stoker.fleet.drivers.job_watch import APPEARS_WITHIN, JobSight, JobWatch, Reach, is_gone
@@ -122,4 +123,4 @@ class JobStories(RuleBasedStateMachine):
 
 
 TestJobStories = JobStories.TestCase
-TestJobStories.settings = settings(max_examples=200, stateful_step_count=25, deadline=None)
+TestJobStories.settings = settings(max_examples=examples(200), stateful_step_count=25, deadline=None)

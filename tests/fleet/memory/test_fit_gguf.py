@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.fleet.memory.model_files import LLAMA_8B, gguf, llama
 
 from stoker.fleet.memory.fit import gguf as reader
@@ -119,7 +120,7 @@ def test_hostile_headers_are_refused_with_a_sentence(tmp_path: Path, data: bytes
         reader.read_header(str(path))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.binary(max_size=200), st.integers(0, 400), st.integers(0, 255))
 def test_whatever_a_file_holds_it_is_a_header_or_a_sentence(data: bytes, place: int, value: int) -> None:
     import tempfile

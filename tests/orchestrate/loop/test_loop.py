@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stoker.domain.answer import StopReason
 from stoker.domain.errors import CapacityError, StokerError
@@ -369,7 +370,7 @@ ACTIONS = st.sampled_from(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.lists(ACTIONS, max_size=60), st.booleans(), st.booleans(), st.integers(0, 2))
 def test_whatever_happens_only_passed_blocks_are_sent_and_one_of_each_runs(
     actions: list[str], overlap: bool, batch: bool, retries: int

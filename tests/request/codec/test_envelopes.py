@@ -7,6 +7,7 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stoker.request.codec.envelopes import UserTurn, read_user_turn
 
@@ -147,7 +148,7 @@ PIECES = [
 ]  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.lists(st.sampled_from(PIECES), max_size=12).map("".join), max_size=3), st.text(max_size=40))
 def test_whatever_a_turn_holds_nothing_is_raised_and_no_other_part_is_lost(turn: list[str], other: str) -> None:
     read_user_turn([*turn, other])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stoker.domain.dialect import Dialect
 from stoker.domain.task import MAX_TEXT, Outline
@@ -33,7 +34,7 @@ def test_of_a_long_text_the_ends_are_seen_whatever_it_is_written_in(kind: str, a
     assert seen(text, ascii_only).text == ends(text)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(KINDS), st.sampled_from([1, 700, 5000, 20_000])), max_size=4), st.booleans())
 def test_several_texts_are_cut_as_one(pieces: list[tuple[str, int]], ascii_only: bool) -> None:
     texts = [kind * times for kind, times in pieces]

@@ -6,6 +6,7 @@ import pytest
 from bench.classifier import load
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stoker.domain.task import CLASSES, HIGH_RISK, LONG, MAX_TEXT, UNKNOWN, ClassSource, Outline
 from stoker.request.decide.asks import FIRST, HEAD, LAST, TAIL, read
@@ -148,7 +149,7 @@ def test_small_talk_stays_small_talk_under_a_system_prompt_that_plans(text: str)
     assert name("the billing service", systems=planner) == "planning"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.sampled_from([row.outline.text for row in load() if row.task_class in SIGNS]))
 def test_what_needs_an_outward_sign_is_not_found_without_it(text: str) -> None:
     assert name(text) not in SIGNS
@@ -213,7 +214,7 @@ SEEN = [*" ".join((PLAN, RENAME, DIFF)).split(), "\n", ",", "?", "xyzzyq", "how"
 WORDS = st.sampled_from(SEEN)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     text=st.one_of(st.text(max_size=300), st.lists(WORDS, max_size=60).map(" ".join)),
     systems=st.lists(st.text(max_size=80), max_size=2).map(tuple),

@@ -7,6 +7,7 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stoker.request.decide import shapes
 from stoker.request.decide.asks import FIRST, LAST, read
@@ -22,7 +23,7 @@ def plainly(lower: str) -> list[tuple[str, ...]]:
     return [words for words in found if words]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(PIECES, max_size=40).map("".join))
 def test_sentences_and_words_are_those_that_an_expression_finds(text: str) -> None:
     reading = read(text)

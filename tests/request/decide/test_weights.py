@@ -8,6 +8,7 @@ from math import exp
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from training.classifier import digest
 
 from stoker.domain.task import CLASSES, Outline
@@ -36,7 +37,7 @@ def plainly(text: str, outline: Outline) -> list[float]:
     return sums
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(PIECES, max_size=60).map(" ".join), st.integers(0, 2))
 def test_the_sum_is_that_of_each_feature_and_class(text: str, tools: int) -> None:
     outline = Outline(text=text, tools=tools)

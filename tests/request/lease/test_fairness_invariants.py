@@ -12,6 +12,7 @@ from typing import NamedTuple
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.examples import examples
 from tests.request.lease.stage import Stage, serve
 
 from stoker.domain.key import Priority
@@ -147,6 +148,6 @@ class TwoAlike(Sharing):
 
 
 TestSharing = Sharing.TestCase
-TestSharing.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestSharing.settings = settings(max_examples=examples(100), stateful_step_count=40, deadline=None)
 TestTwoAlike = TwoAlike.TestCase
-TestTwoAlike.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestTwoAlike.settings = settings(max_examples=examples(100), stateful_step_count=40, deadline=None)

@@ -9,6 +9,7 @@ import itertools
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.request.lease.stage import Stage, replicated, serve
 
 MAX_WAIT, DRAIN, START = 4.0, 5.0, 3.0
@@ -93,7 +94,7 @@ class Story:
         self.settle()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(arrivals, st.booleans())
 def test_no_request_waits_longer_than_the_bound(
     story: list[tuple[float, str, float | None]], is_protected: bool

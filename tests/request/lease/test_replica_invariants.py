@@ -12,6 +12,7 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.examples import examples
 from tests.request.lease.stage import replicated, serve
 
 from stoker.domain.errors import StartFailed
@@ -337,5 +338,5 @@ class ReplicaStories(RuleBasedStateMachine):
         assert not self.swaps
 
 
-ReplicaStories.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+ReplicaStories.TestCase.settings = settings(max_examples=examples(150), stateful_step_count=40, deadline=None)
 TestReplicaStories = ReplicaStories.TestCase

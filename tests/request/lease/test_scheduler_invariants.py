@@ -10,6 +10,7 @@ from __future__ import annotations
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.examples import examples
 
 from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Serve, Slot, SwapPolicy
@@ -317,4 +318,4 @@ class Stories(RuleBasedStateMachine):
 
 
 TestStories = Stories.TestCase
-TestStories.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestStories.settings = settings(max_examples=examples(150), stateful_step_count=40, deadline=None)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.request.translate.messages.test_messages_write_answer import folded
 
 from stoker.domain.dialect import Dialect
@@ -133,7 +134,7 @@ WHOLE_CHAT = {
 }  # fmt: skip
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.integers(0, len(FULL)), max_size=40).map(sorted), st.booleans())
 def test_a_chat_stream_in_any_pieces_is_the_message_of_the_whole_answer(cuts: list[int], crlf: bool) -> None:
     data = FULL.replace(b"\n", b"\r\n") if crlf else FULL
@@ -265,7 +266,7 @@ SAID = named(
 )  # fmt: skip
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.integers(0, len(SAID)), max_size=40).map(sorted))
 def test_a_messages_stream_in_any_pieces_is_the_same_chat_answer(cuts: list[int]) -> None:
     assert to_chat(SAID, cuts) == {
@@ -504,7 +505,7 @@ def test_a_chat_conversation_reaches_anthropic_with_its_arguments_byte_for_byte(
     assert list(written.losses.codes) == ["thinking_unsigned"]
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     st.sampled_from((CHAT, MESSAGES)),
     st.recursive(

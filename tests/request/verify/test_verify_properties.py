@@ -7,6 +7,7 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.request.verify.expected import READ, answer, expected
 
 from stoker.domain.answer import Answer, BlockKind, Event, Grew, Opened, StopReason
@@ -54,7 +55,7 @@ def cut(events: list[Event], sizes: list[int]) -> list[Event]:
     return found
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(requests, answers, st.lists(st.integers(1, 40), min_size=1, max_size=9), st.sampled_from(Verify))
 def test_what_is_found_does_not_depend_on_how_an_answer_is_cut(
     known: Expectation, said: Answer, sizes: list[int], mode: Verify
@@ -78,7 +79,7 @@ def text_of(events: list[Event]) -> dict[int, str]:
     return texts
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(requests, answers)
 def test_in_the_holding_modes_no_part_of_an_invalid_call_flows(known: Expectation, said: Answer) -> None:
     one = Verifier(known, Verify.HOLD_TOOLS)

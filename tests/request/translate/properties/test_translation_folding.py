@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from tests.request.translate.properties.examples import examples
+from tests.examples import examples
 from tests.request.translate.properties.going_through import CLIENTS, through, translator
 from tests.request.translate.properties.sdk_folds import Folds, Plain, partly, sse
 from tests.request.translate.properties.stream_grammars import GRAMMARS

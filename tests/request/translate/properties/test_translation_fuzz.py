@@ -17,7 +17,7 @@ import pytest
 from bench.translation_fuzz import SEEDS
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from tests.request.translate.properties.examples import examples
+from tests.examples import examples
 from tests.request.translate.properties.going_through import CLIENTS, SIGNER, through, translator
 from tests.request.translate.properties.stream_grammars import GRAMMARS
 from tests.request.translate.properties.translation_worlds import SEEDS as DRAWN

@@ -14,8 +14,8 @@ from anthropic.types.message_create_params import MessageCreateParamsStreaming
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
+from tests.examples import examples
 from tests.request.translate.properties import lossless_requests as requests
-from tests.request.translate.properties.examples import examples
 from tests.request.translate.properties.going_through import SIGNER
 from tests.request.translate.properties.lossless_tables import CHAT, MESSAGES, RESPONSES
 from tests.request.translate.properties.sdk_fields import Field, Schema

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from stoker.domain.answer import (
     Answer,
@@ -556,7 +557,7 @@ PAYLOADS = st.fixed_dictionaries(
 )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(PAYLOADS, max_size=12))
 def test_whatever_comes_nothing_is_raised_and_events_keep_their_grammar(payloads: list[Payload]) -> None:
     reader = ResponsesAnswerReader(Losses())
