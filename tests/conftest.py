@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import signal
 
+import pytest
 from tests.examples import load_profile
+from tests.order import place
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Begun in the background by a shell without job control: programs that the tests start would ignore Ctrl-C, too.
@@ -13,6 +15,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 load_profile()
 gc.disable()  # ten thousand tests are collected, none of which is garbage; each of the workers collects them all
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: place(item.nodeid))
 
 
 def pytest_collection_finish() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
+from tests.order import LONGEST
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "stoker"
@@ -35,6 +36,10 @@ def test_no_two_public_classes_share_a_name_without_being_the_same_idea() -> Non
     shared = {name: where for name, where in places.items() if len(where) > 1 and name not in ONE_IDEA}
     assert shared == {}
     assert [name for name in ONE_IDEA if len(places[name]) < 2] == [], "these need no exception any more"
+
+
+def test_the_files_of_tests_that_begin_first_exist() -> None:
+    assert [name for name in LONGEST if not (ROOT / "tests" / name).is_file()] == []
 
 
 def test_tests_touch_nothing_private_of_what_they_test() -> None:

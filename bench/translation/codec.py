@@ -51,15 +51,15 @@ class Pair(NamedTuple):
     """CPU for an argument of 2 MB in 10,000 pieces, times that of 1 MB in 5,000: 2 is linear."""
 
 
-def pairs(rounds: int) -> list[Pair]:
-    """Every client's dialect to every serve's, where they differ."""
-    return [_pair(client, serve, rounds) for serve in SERVES for client in CLIENTS if client is not serve]
+def pairs(rounds: int, pieces: int = 5000) -> list[Pair]:
+    """Every client's dialect to every serve's, where they differ. `pieces`: of the smaller argument."""
+    return [_pair(client, serve, rounds, pieces) for serve in SERVES for client in CLIENTS if client is not serve]
 
 
-def _pair(client: Dialect, serve: Dialect, rounds: int) -> Pair:
+def _pair(client: Dialect, serve: Dialect, rounds: int, pieces: int) -> Pair:
     small, large = (_body(client, size) for size in (2 * 1024, 200 * 1024))
     text = _stream(serve, BlockKind.TEXT, [f"word{n} " for n in range(EVENTS)])
-    one, two = (_stream(serve, BlockKind.CALL, _argument(count)) for count in (5000, 10_000))
+    one, two = (_stream(serve, BlockKind.CALL, _argument(count)) for count in (pieces, 2 * pieces))
     event = _median(rounds, lambda: _answer(client, serve, text)) / EVENTS
     if client is Dialect.COMPLETIONS:  # it has no calls
         growth = 2.0

@@ -8,7 +8,7 @@ from bench.translation import codec, door
 
 
 def test_every_pair_is_measured_and_comes_to_its_end() -> None:
-    pairs = codec.pairs(1)
+    pairs = codec.pairs(1, pieces=500)
     assert len(pairs) == len(codec.SERVES) * (len(codec.CLIENTS) - 1)
     assert all(min(pair.small, pair.large, pair.event, pair.growth) > 0 for pair in pairs)
 

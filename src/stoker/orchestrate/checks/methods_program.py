@@ -15,6 +15,7 @@ import json
 import sys
 import warnings
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,18 +52,23 @@ class _Class(NamedTuple):
 class MethodFinder:
     """Of one source."""
 
-    def __init__(self, jedi: Any, order: dict[str, Any]) -> None:
+    def __init__(self, order: dict[str, Any]) -> None:
+        self._order = order
         self._source, self._first = order["source"], order["first"]
-        python = order["python"] or sys.executable
-        environment = jedi.create_environment(python, safe=False) if python != sys.executable else None
-        project = jedi.Project(
-            order["roots"][0], added_sys_path=order["roots"], smart_sys_path=False, load_unsafe_extensions=False
-        )
-        self._script = jedi.Script(self._source, project=project, environment=environment)
         self._tree = ast.parse(self._source)
         self._stored = {
             node.attr for node in ast.walk(self._tree) if isinstance(node, ast.Attribute) and not _is_load(node)
         }
+
+    @cached_property
+    def _script(self) -> Any:
+        """The source, as jedi reads it. Most blocks need none, and its import alone takes longer than all the rest."""
+        jedi: Any = importlib.import_module("jedi")
+        jedi.settings.dynamic_params = False
+        python, roots = self._order["python"] or sys.executable, self._order["roots"]
+        environment = jedi.create_environment(python, safe=False) if python != sys.executable else None
+        project = jedi.Project(roots[0], added_sys_path=roots, smart_sys_path=False, load_unsafe_extensions=False)
+        return jedi.Script(self._source, project=project, environment=environment)
 
     def find(self) -> dict[str, Any] | None:
         """The first attribute of the block that does not exist."""
@@ -311,9 +317,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     order = json.loads(sys.stdin.buffer.read())
     try:
-        jedi = importlib.import_module("jedi")
-        jedi.settings.dynamic_params = False
-        found = MethodFinder(jedi, order).find()
+        found = MethodFinder(order).find()
     except Exception:  # jedi meets what it does not know: nothing is proved
         found = None
     sys.stdout.write(json.dumps(found))
