@@ -5,12 +5,12 @@ A request is bound to a replica when it arrives; it joins another one only if it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
 from stoker.request.lease.cheapest_victims import worth
-from stoker.request.lease.eviction import Never, Victims, victims_for
+from stoker.request.lease.eviction import Never, Victims, fits, victims_for
 from stoker.request.lease.eviction_time import has_residency, linger, residency_ends
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.state import LoadReason, ReplicaSet, ServeState
@@ -30,11 +30,13 @@ class Suitability(IntEnum):
     BUSY_VICTIMS = 2
     LATER = 3
     """Something starts or stops there."""
-    ELSEWHERE = 4
+    KEPT_VICTIMS = 4
+    """A replica has to stop that is kept loaded, and there is no free place for it."""
+    ELSEWHERE = 5
     """Something else would have to start it, and it was not there when it was last looked for."""
-    BACKS_OFF = 5
+    BACKS_OFF = 6
     """Its last start failed."""
-    NEVER = 6
+    NEVER = 7
     """It does not fit, or an operator holds it, or it is parked."""
 
 
@@ -97,14 +99,47 @@ def place(state: ServeState, now: float) -> Place:
         return Place(Suitability.LATER, False, 0.0, 0.0, swap_time)
     if not fit.serves:
         return Place(Suitability.FITS, False, 0.0, 0.0, swap_time)
-    is_busy = any(victim.is_used() for victim in fit.serves)
+    suitability = Suitability.IDLE_VICTIMS
+    if any(victim.is_used() for victim in fit.serves):
+        suitability = Suitability.BUSY_VICTIMS
+    if fit.stops_kept and any(free_place(one, now, state) is None for one in left_short(fit.serves)):
+        suitability = Suitability.KEPT_VICTIMS
     return Place(
-        Suitability.BUSY_VICTIMS if is_busy else Suitability.IDLE_VICTIMS,
+        suitability,
         not all(victim.is_extra() for victim in fit.serves),
-        max(now, *(_evictable_at(victim, state) for victim in fit.serves)),
+        max(now, *(evictable_at(victim, state) for victim in fit.serves)),
         sum(worth(victim, now) for victim in fit.serves),
         swap_time,
     )
+
+
+def free_place(replicas: ReplicaSet, now: float, apart_from: ServeState | None = None) -> ServeState | None:
+    """Where one more replica can start at once: it fits, nobody waits for the place, and `apart_from` does not need it.
+
+    None: nowhere, or as many as allowed are loaded.
+    """
+    if replicas.is_complete():
+        return None
+    for state in replicas.replicas:
+        if not may_start_unasked(state) or now < state.backoff_until or not fits(state):
+            continue
+        is_apart = apart_from is None or set(apart_from.slot_states).isdisjoint(state.slot_states)
+        if is_apart and not state.gives_way() and not state.is_clearing():
+            return state
+    return None
+
+
+def may_start_unasked(state: ServeState) -> bool:
+    """Whether a replica is stopped, and may be started although no request waits for it."""
+    if state.phase is not ServePhase.STOPPED or state.is_elsewhere:
+        return False
+    return state.takes_requests() and not state.is_unloaded and not state.serve.needs_force
+
+
+def left_short(victims: Collection[ServeState]) -> list[ReplicaSet]:
+    """The serves of which fewer replicas than are kept loaded would be ready without these."""
+    sets = dict.fromkeys(one.replica_set for one in victims if one.serve.min_replicas and one.counts_as_kept())
+    return [one for one in sets if one is not None and one.spare(victims) < 0]
 
 
 def sibling_for_waiting(state: ServeState, now: float) -> ServeState | None:
@@ -137,59 +172,8 @@ def can_answer(state: ServeState, now: float) -> bool:
     return place(state, now).suitability < Suitability.BACKS_OFF
 
 
-class ExtraReplica(NamedTuple):
-    """Whether one more replica is started: `state` now, or nobody until `at` (infinity: until something happens)."""
-
-    state: ServeState | None
-    victims: tuple[ServeState, ...]
-    at: float
-
-
-NO_EXTRA = ExtraReplica(None, (), float("inf"))
-_ROUNDING = 1e-6
-"""Seconds."""
-
-
-def extra_replica(replicas: ReplicaSet, now: float) -> ExtraReplica:
-    """Whether one more replica of a serve is started.
-
-    1. as many as allowed are loaded, or one starts, drains or stops -> no
-    2. no request waits for a place on a ready one                   -> no
-    3. nowhere does it fit, not even if idle serves stop; or another serve waits for each such place -> no
-    4. the waiting requests have waited less, all together, than `patience` times its swap time      -> not yet
-    5. its victims are inside their residency, or were used just now -> not yet
-    6. otherwise                                                     -> now
-
-    4 is the ski-rental rule: it costs at most about twice what somebody who knew the future would pay.
-    """
-    ready = [state for state in replicas.replicas if state.phase is ServePhase.READY]
-    stopped = [state for state in replicas.replicas if state.phase is ServePhase.STOPPED]
-    if not ready or replicas.is_complete() or len(ready) + len(stopped) < len(replicas.replicas):
-        return NO_EXTRA  # 1
-    waiting = [waiter for state in ready for waiter in state.queue.values() if not waiter.is_background]
-    if not waiting:
-        return NO_EXTRA  # 2
-    open_places = [state for state in stopped if _is_open_to_extra(state, now)]
-    if not open_places:
-        return NO_EXTRA  # 3
-    target = min(open_places, key=lambda state: place(state, now))
-    price = target.slot_state.slot.swap.patience * measured_swap_time(target)
-    paid = sum(now - waiter.since for waiter in waiting)
-    if paid + _ROUNDING < price:
-        return ExtraReplica(None, (), now + (price - paid) / len(waiting))  # 4
-    fit = victims_for(target)
-    victims = fit.serves if isinstance(fit, Victims) else ()
-    at = max((_evictable_at(victim, target) for victim in victims), default=now)
-    return ExtraReplica(target, victims, now) if at <= now else ExtraReplica(None, (), at)  # 5, 6
-
-
-def _is_open_to_extra(state: ServeState, now: float) -> bool:
-    if state.gives_way() or state.is_clearing():
-        return False
-    return place(state, now).suitability <= Suitability.IDLE_VICTIMS
-
-
-def _evictable_at(victim: ServeState, target: ServeState) -> float:
+def evictable_at(victim: ServeState, target: ServeState) -> float:
+    """From when on an idle victim may be stopped."""
     if victim.is_unused(LoadReason.IDLE):
         return 0.0
     idle_at = victim.unused_since + linger(victim, target, 1)

@@ -8,7 +8,8 @@
     3. ready serves grant their waiters in the order of `waiting_order`; if no place is free, preemptible leases are cut
     4. stopped serves with waiters, and those that are to be loaded, are started: `eviction` says which residents must
        stop, `eviction_time` whether they may stop now; a preload is dropped once another serve of the slot was used;
-       one more replica of a serve is started, once its waiting requests have paid for it
+       one more replica of a serve is started, once its waiting requests have paid for it, or if fewer are loaded than
+       are kept
     5. serves that were idle for `idle_unload` are stopped; a slot that was idle for `idle_serve_after` returns to its
        `idle_serve`, if another serve was used in its place
     6. preemptible leases of victims are cut. A drain is over when no lease is left, or at its deadline (the remaining
@@ -29,7 +30,7 @@ from collections.abc import Callable
 
 from stoker.request.lease import refusals
 from stoker.request.lease.commands import CancelSwap, CheckStart, Command, Grant, Reject, WakeAt
-from stoker.request.lease.eviction import Never, Victims, victims_for
+from stoker.request.lease.eviction import Later, Never, Victims, victims_for
 from stoker.request.lease.eviction_time import may_evict
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.replica_steps import ReplicaSteps
@@ -46,6 +47,8 @@ class Reconciler(ReplicaSteps):
 
     wake: float | None = None
     closing = False
+    is_below_minimum = False
+    """Whether fewer replicas of a serve are loaded than are kept."""
 
     def reconcile(self, now: float) -> list[Command]:
         """The decision function. The module's docstring has its numbered steps."""
@@ -74,6 +77,8 @@ class Reconciler(ReplicaSteps):
         for replicas in () if self.closing else self.replicas_waited_for():
             slot = self.start_extra(replicas, now, times)  # 4
             commands += [] if slot is None else self._advance_drains(slot, now, times)  # 6
+        if self.kept_sets():
+            commands += self._keep_minimum(now, times)  # 4, 6
         for state in self.waited_for():
             for waiter in state.queue.values():  # 7
                 self.update_wait(state, waiter, now)
@@ -151,10 +156,35 @@ class Reconciler(ReplicaSteps):
                 commands += self.refuse_all(state, refusals.no_fit(fit))
                 state.wanted = False
             elif isinstance(fit, Victims):
-                times.append(self._start(state, fit.serves, now))
+                moved = self._move_kept(state, now, fit, times)
+                commands += moved or ()
+                if moved is None:
+                    times.append(self._start(state, fit.serves, now))
             if state.more_slots and state.phase is ServePhase.STOPPED and _is_overdue(state, now):
                 reserved += state.slot_states  # nobody else may clear one of them while another one is being cleared
         return commands
+
+    def _keep_minimum(self, now: float, times: list[float]) -> list[Command]:
+        commands: list[Command] = []
+        for replicas in () if self.closing else self.kept_sets():
+            while (slot := self.start_kept(replicas, now, times)) is not None:
+                commands += self._advance_drains(slot, now, times)
+        self.is_below_minimum = any(replicas.spare() < 0 for replicas in self.kept_sets())
+        return commands
+
+    def _move_kept(self, state: ServeState, now: float, fit: Victims, times: list[float]) -> list[Command] | None:
+        """Move replicas that are kept loaded out of the way of a start. None: it need not wait for that.
+
+        It waits at most until it has waited `max_wait`, and an operator's switch does not wait.
+        """
+        is_switch = any(waiter.want is Want.SWITCH for waiter in state.queue.values())
+        if not fit.stops_kept or is_switch or not state.queue or _is_overdue(state, now) or state.is_clearing():
+            return None
+        slots = self.move_kept(state, fit.serves, now)
+        if slots is None:
+            return None
+        times.append(_overdue_at(state))
+        return [command for slot_state in slots for command in self._advance_drains(slot_state, now, times)]
 
     def _start(self, state: ServeState, victims: tuple[ServeState, ...], now: float) -> float:
         """Decide the swap if it may happen now. Returns the time at which to ask again."""
@@ -177,7 +207,13 @@ class Reconciler(ReplicaSteps):
     def _stop_idle(self, slot_state: SlotState, now: float, times: list[float]) -> None:
         for state in slot_state.live:
             idle = state.serve.idle_unload
-            if idle is None or state.phase is not ServePhase.READY or state.is_used() or state.wanted:
+            if (
+                idle is None
+                or state.phase is not ServePhase.READY
+                or state.is_used()
+                or state.wanted
+                or state.is_kept()
+            ):
                 continue
             due = state.unused_since + idle
             if now >= due:
@@ -187,8 +223,8 @@ class Reconciler(ReplicaSteps):
 
     def _return_to_idle_serve(self, slot_state: SlotState, now: float, times: list[float]) -> None:
         """1 nothing to return to  2 it may not start  3 something is in use, or under way  4 not yet, or it failed to
-        start a short time ago  5 it cannot fit  6 a preloaded serve would have to stop that nobody has used yet
-        7 load it
+        start a short time ago  5 it cannot fit  6 a preloaded serve would have to stop that nobody has used yet,
+        or a replica that is kept loaded  7 load it
         """
         target = next((s for s in slot_state.serves if s.name == slot_state.slot.idle_serve), None)
         if target is None or target.phase is ServePhase.READY or target.removed or self.closing:
@@ -206,7 +242,9 @@ class Reconciler(ReplicaSteps):
         fit = victims_for(target)
         if isinstance(fit, Never):
             slot_state.has_left_idle_serve = False  # 5
-        elif isinstance(fit, Victims) and not any(v.is_unused(LoadReason.PRELOAD) for v in fit.serves):  # 6
+        elif isinstance(fit, Later) or fit.stops_kept or any(v.is_unused(LoadReason.PRELOAD) for v in fit.serves):
+            return  # 6
+        else:
             target.loaded_for = LoadReason.IDLE
             self.open_swap(SwapKind.DEMAND, target, fit.serves, now, 0.0)  # 7
 
@@ -248,8 +286,12 @@ def _is_stale_preload(state: ServeState, now: float) -> bool:
 
 def _is_overdue(state: ServeState, now: float) -> bool:
     """Whether a request has waited `max_wait` for it."""
-    oldest = min((waiter.since for waiter in state.foreground()), default=FOREVER)
-    return oldest + timing(state).max_wait <= now
+    return _overdue_at(state) <= now
+
+
+def _overdue_at(state: ServeState) -> float:
+    """When a request will have waited `max_wait` for it; infinity: none waits."""
+    return min((waiter.since for waiter in state.foreground()), default=FOREVER) + timing(state).max_wait
 
 
 def _start_order(now: float) -> Callable[[ServeState], tuple[bool, bool, float, float, str]]:

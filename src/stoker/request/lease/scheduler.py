@@ -112,7 +112,7 @@ class Scheduler(Reconciler):
         else:
             state.last_used = now
         is_quiet = state.is_quiet() and not (self.replica_sets and state.has_replica_waited_for())
-        if state.phase is ServePhase.READY and is_quiet:
+        if state.phase is ServePhase.READY and is_quiet and not self.is_below_minimum:
             idle = state.serve.idle_unload
             if state.slot_state.has_left_idle_serve:
                 after = state.slot_state.slot.idle_serve_after
@@ -255,6 +255,7 @@ class Scheduler(Reconciler):
             return [Reject(id, refusals.no_fit(fit))]
         state.backoff_until = 0.0
         state.parked = ""
+        self.keep_again(state)
         state.join_live()
         state.queue[id] = Waiter(id, Want.SWITCH, now, FOREVER, takes_place=False, drain_timeout=drain_timeout)
         return self.reconcile(now)
@@ -274,6 +275,7 @@ class Scheduler(Reconciler):
         """Drain and stop. Grant(id) once it is gone. A start under way is cancelled, its waiters are refused."""
         state = self.serves[name]
         state.wanted = False
+        state.is_unloaded = True
         for slot_state in state.slot_states:
             slot_state.has_left_idle_serve = False
         if state.phase is ServePhase.STOPPED:
@@ -394,6 +396,7 @@ class Scheduler(Reconciler):
         if serve.launches_like(state.serve):
             state.pending = None
             state.serve = serve
+            self.forget_order()
             return []
         state.pending = serve
         commands: list[Command] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from operator import attrgetter
@@ -36,6 +36,8 @@ class SwapKind(Enum):
     """A start failed: a previous resident, or the `fallback`, is started."""
     BASELINE = "baseline"
     """The restored serve failed, too: the slot's `baseline` is started."""
+    KEEP = "keep"
+    """Fewer replicas of the serve are loaded than are kept, or one of them is needed elsewhere."""
 
 
 class LoadReason(Enum):
@@ -46,7 +48,7 @@ class LoadReason(Enum):
     PRELOAD = "preload"
     """Nobody waited for it: it was loaded at the start, or as soon as it was reachable."""
     IDLE = "idle"
-    """It is the slot's `idle_serve`, and the slot was idle."""
+    """It is the slot's `idle_serve`, and the slot was idle; or it is a replica that is kept loaded."""
 
 
 @dataclass(slots=True, eq=False)
@@ -97,6 +99,8 @@ class ServeState:
     removed: bool = False
     parked: str = ""
     """Why it is not started until an operator switches to it; empty: it is not parked."""
+    is_unloaded: bool = False
+    """An operator unloaded it: it is not kept loaded until its serve is asked for again."""
     measured: int | None = None
     """Bytes of the slot that it held when it was last measured; None: not measured since its start."""
     unloads: list[int] = field(default_factory=list)
@@ -263,6 +267,16 @@ class ServeState:
         """Whether something else runs it: Stoker only asks whether it is there."""
         return self.serve.driver is Driver.EXTERNAL
 
+    def counts_as_kept(self) -> bool:
+        """Whether it is one of those of which `min_replicas` are kept loaded: it serves requests here."""
+        return self.phase is ServePhase.READY and self.takes_requests() and not self.is_elsewhere
+
+    def is_kept(self) -> bool:
+        """Whether fewer replicas than are kept loaded would be ready without it."""
+        if not self.serve.min_replicas or self.replica_set is None:
+            return False
+        return self.counts_as_kept() and self.replica_set.spare() <= 0
+
     def is_extra(self) -> bool:
         """Whether its serve answers without it: another replica is ready."""
         replicas = () if self.replica_set is None else self.replica_set.replicas
@@ -297,6 +311,15 @@ class ReplicaSet:
         here = [state for state in self.replicas if not state.is_elsewhere]
         loaded = sum(state.phase is not ServePhase.STOPPED and not state.is_held for state in here)
         return loaded >= max((state.serve.replicas for state in here), default=1)
+
+    def spare(self, gone: Collection[ServeState] = ()) -> int:
+        """How many beside `gone` could stop while as many stay ready as are kept loaded. Below 0: so many lack."""
+        least = max((state.serve.min_replicas for state in self.replicas), default=0)
+        return sum(state.counts_as_kept() and state not in gone for state in self.replicas) - least
+
+    def starting(self) -> int:
+        """How many start here."""
+        return sum(state.phase is ServePhase.STARTING and not state.is_elsewhere for state in self.replicas)
 
 
 @dataclass(slots=True, eq=False)

@@ -27,6 +27,7 @@ class Transitions:
         """The serves with several places, by the name that clients use; each replica is in `serves`, too."""
         self.last_swap_id = 0
         self._groups: list[SlotGroup] | None = None
+        self._kept_sets: list[ReplicaSet] | None = None
         self._next_number = 0
         for serve in serves:
             self.add_serve(serve)
@@ -39,7 +40,7 @@ class Transitions:
         for slot_state in state.slot_states:
             slot_state.serves.append(state)
         self.serves[serve.name] = state
-        self._groups = None
+        self.forget_order()
         if serve.replica_of:
             state.replica_set = self.replica_sets.setdefault(serve.replica_of, ReplicaSet(serve.replica_of))
             state.replica_set.replicas.append(state)
@@ -49,7 +50,7 @@ class Transitions:
             slot_state.serves.remove(state)
             slot_state.live.pop(state, None)
         self.serves.pop(state.name, None)
-        self._groups = None
+        self.forget_order()
         if state.replica_set is not None:
             state.replica_set.replicas.remove(state)
             if not state.replica_set.replicas:
@@ -60,6 +61,7 @@ class Transitions:
         state.pending = None
         if _slots(serve) == tuple(slot_state.slot.name for slot_state in state.slot_states):
             state.serve = serve
+            self.forget_order()
             return
         self.remove_serve(state)
         self.add_serve(serve)
@@ -67,6 +69,17 @@ class Transitions:
         moved.queue, moved.wanted, moved.is_held = state.queue, state.wanted or serve.keep_loaded, state.is_held
         moved.preload_asked_at = state.preload_asked_at
         moved.join_live()
+
+    def forget_order(self) -> None:
+        """The configuration has changed."""
+        self._groups = self._kept_sets = None
+
+    def kept_sets(self) -> list[ReplicaSet]:
+        """The serves of which replicas are kept loaded."""
+        if self._kept_sets is None:
+            sets = self.replica_sets.values()
+            self._kept_sets = [one for one in sets if any(state.serve.min_replicas for state in one.replicas)]
+        return self._kept_sets
 
     def slot_groups(self) -> list[SlotGroup]:
         """The slots in which there are serves, in the order of the configuration."""
@@ -219,8 +232,15 @@ class Transitions:
         state.wanted = state.serve.keep_loaded
         state.preload_asked_at = None
         state.exited = False
+        if swap.kind is SwapKind.DEMAND:
+            self.keep_again(state)
         if swap.run_at is not None:
             state.swap_times.append(now - swap.run_at)
+
+    def keep_again(self, state: ServeState) -> None:
+        """Its serve is asked for: what an operator unloaded of it may be kept loaded again."""
+        for one in () if state.replica_set is None else state.replica_set.replicas:
+            one.is_unloaded = False
 
     def mark_stopped(self, state: ServeState) -> list[Command]:
         state.apply(PhaseEvent.ENDED)
