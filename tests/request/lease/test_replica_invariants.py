@@ -76,7 +76,11 @@ class ReplicaStories(RuleBasedStateMachine):
     # -- carrying out ----------------------------------------------------------------------------------------
 
     def tell(self, event: str, *values: Any, is_failure: bool = False) -> None:
-        """Both schedulers hear of an event; they answer the same."""
+        """Both schedulers hear of an event, and answer the same: one decides only where something has changed, the other
+        one everywhere.
+        """
+        for group in self.twin.slot_groups():
+            group.version += 1
         commands: list[Command] = getattr(self.scheduler, event)(*values)
         again: list[Command] = getattr(self.twin, event)(*values)
         assert [repr(command) for command in commands] == [repr(command) for command in again]

@@ -59,10 +59,9 @@ def cost_decides(slot_state: SlotState) -> bool:
     """Whether those stop that cost the least, not those that were unused for longest."""
     if slot_state.slot.together:
         return True
-    for state in slot_state.serves:  # noqa: SIM110 - hot: a generator costs more than what it looks at
-        if state.serve.evict_cost is not None:
-            return True
-    return False
+    if slot_state.has_evict_costs is None:
+        slot_state.has_evict_costs = any(state.serve.evict_cost is not None for state in slot_state.serves)
+    return slot_state.has_evict_costs
 
 
 def victims_for(target: ServeState) -> Victims | Later | Never:
@@ -77,10 +76,18 @@ def victims_for(target: ServeState) -> Victims | Later | Never:
     4. otherwise something is starting or stopping -> Later
 
     If it takes several slots, the answer is for all of them at once: nobody stops before all of them can be had.
-    A victim that is in several of them is counted once.
+    A victim that is in several of them is counted once. The answer holds until something changes in these slots.
     """
-    if not target.more_slots:
-        return _victims_in(target.slot_state, target, ())
+    group = target.slot_state.group
+    if target.fit is not None and target.fit[0] is group and target.fit[1] == group.version:
+        known: Victims | Later | Never = target.fit[2]
+        return known
+    found = _victims_in(target.slot_state, target, ()) if not target.more_slots else _victims_in_all(target)
+    target.fit = group, group.version, found
+    return found
+
+
+def _victims_in_all(target: ServeState) -> Victims | Later | Never:
     gone: tuple[ServeState, ...] = ()
     is_later = stops_kept = False
     for slot_state in target.slot_states:

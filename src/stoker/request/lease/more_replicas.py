@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from stoker.request.lease.eviction import Victims, victims_for
 from stoker.request.lease.phases import ServePhase
-from stoker.request.lease.places import Suitability, evictable_at, free_place, may_start_unasked, place
+from stoker.request.lease.places import Suitability, evictable_at, free_place, may_start_unasked, place, suitability
 from stoker.request.lease.state import ReplicaSet, ServeState
 from stoker.request.lease.timing import measured_swap_time
 
@@ -39,8 +39,10 @@ def extra_replica(replicas: ReplicaSet, now: float) -> ExtraReplica:
     4 is the ski-rental rule: it costs at most about twice what somebody who knew the future would pay.
     """
     ready = [state for state in replicas.replicas if state.phase is ServePhase.READY]
+    if not ready:
+        return NO_EXTRA  # 1
     stopped = [state for state in replicas.replicas if state.phase is ServePhase.STOPPED]
-    if not ready or replicas.is_complete() or len(ready) + len(stopped) < len(replicas.replicas):
+    if replicas.is_complete() or len(ready) + len(stopped) < len(replicas.replicas):
         return NO_EXTRA  # 1
     waiting = [waiter for state in ready for waiter in state.queue.values() if not waiter.is_background]
     if not waiting:
@@ -62,7 +64,7 @@ def extra_replica(replicas: ReplicaSet, now: float) -> ExtraReplica:
 def _is_open_to_extra(state: ServeState, now: float) -> bool:
     if state.gives_way() or state.is_clearing():
         return False
-    return place(state, now).suitability <= Suitability.IDLE_VICTIMS
+    return suitability(state, now) <= Suitability.IDLE_VICTIMS
 
 
 def kept_replica(replicas: ReplicaSet, now: float) -> ExtraReplica:

@@ -20,6 +20,9 @@ LEAST_MISSING = 1024
 """Bytes of a prompt, about 250 tokens. To save reading less than this is not worth a wait behind others."""
 
 
+_LOADED = (ServePhase.READY, ServePhase.STARTING)
+
+
 class Suitability(IntEnum):
     """How well a place suits a start, the best first."""
 
@@ -65,7 +68,7 @@ def choose_replica(replicas: Sequence[ServeState], now: float, missing: Mapping[
     `missing`: by replica, how many bytes of the prompt it has not in its prefix cache; None: unknown. Equal ones in the
     order of the configuration. Source of 1: LMetric, arXiv 2603.15202, without its queue term.
     """
-    taking = [state for state in replicas if state.takes_requests()]
+    taking = [s for s in replicas if s.phase is not ServePhase.STOPPED and s.takes_requests()]
     ready = [state for state in taking if state.phase is ServePhase.READY]
     if len(ready) == 1:
         return ready[0]
@@ -77,35 +80,42 @@ def choose_replica(replicas: Sequence[ServeState], now: float, missing: Mapping[
     starting = [state for state in taking if state.phase is ServePhase.STARTING]
     if starting:
         return min(starting, key=lambda state: len(state.queue))  # 2
-    places = [(place(state, now), state) for state in replicas]
-    return min(places, key=lambda one: (one[0].suitability, not one[1].queue, one[0]))[1]  # 3
+    suitable = [(suitability(state, now), not state.queue) for state in replicas]
+    best = [state for state, how in zip(replicas, suitable, strict=True) if how == min(suitable)]
+    return best[0] if len(best) == 1 else min(best, key=lambda state: place(state, now))  # 3
+
+
+def suitability(state: ServeState, now: float) -> Suitability:
+    """How well its place suits a start of this replica."""
+    if not state.takes_requests():
+        return Suitability.NEVER
+    if now < state.backoff_until:
+        return Suitability.BACKS_OFF
+    if state.phase is not ServePhase.STOPPED:
+        return Suitability.LATER
+    if state.is_elsewhere:
+        return Suitability.ELSEWHERE
+    fit = victims_for(state)
+    if not isinstance(fit, Victims):
+        return Suitability.NEVER if isinstance(fit, Never) else Suitability.LATER
+    if not fit.serves:
+        return Suitability.FITS
+    if fit.stops_kept and any(free_place(one, now, state) is None for one in left_short(fit.serves)):
+        return Suitability.KEPT_VICTIMS
+    for victim in fit.serves:
+        if victim.is_used():
+            return Suitability.BUSY_VICTIMS
+    return Suitability.IDLE_VICTIMS
 
 
 def place(state: ServeState, now: float) -> Place:
     """How a start of this replica would disturb others."""
-    swap_time = measured_swap_time(state)
-    if not state.takes_requests():
-        return Place(Suitability.NEVER, False, 0.0, 0.0, swap_time)
-    if now < state.backoff_until:
-        return Place(Suitability.BACKS_OFF, False, state.backoff_until, 0.0, swap_time)
-    if state.phase is not ServePhase.STOPPED:
-        return Place(Suitability.LATER, False, 0.0, 0.0, swap_time)
-    if state.is_elsewhere:
-        return Place(Suitability.ELSEWHERE, False, 0.0, 0.0, swap_time)
-    fit = victims_for(state)
-    if isinstance(fit, Never):
-        return Place(Suitability.NEVER, False, 0.0, 0.0, swap_time)
-    if not isinstance(fit, Victims):
-        return Place(Suitability.LATER, False, 0.0, 0.0, swap_time)
-    if not fit.serves:
-        return Place(Suitability.FITS, False, 0.0, 0.0, swap_time)
-    suitability = Suitability.IDLE_VICTIMS
-    if any(victim.is_used() for victim in fit.serves):
-        suitability = Suitability.BUSY_VICTIMS
-    if fit.stops_kept and any(free_place(one, now, state) is None for one in left_short(fit.serves)):
-        suitability = Suitability.KEPT_VICTIMS
+    how, swap_time = suitability(state, now), measured_swap_time(state)
+    fit = victims_for(state) if Suitability.FITS < how <= Suitability.KEPT_VICTIMS else None
+    if not isinstance(fit, Victims) or not fit.serves:
+        return Place(how, False, state.backoff_until if how is Suitability.BACKS_OFF else 0.0, 0.0, swap_time)
     return Place(
-        suitability,
+        how,
         not all(victim.is_extra() for victim in fit.serves),
         max(now, *(evictable_at(victim, state) for victim in fit.serves)),
         sum(worth(victim, now) for victim in fit.serves),
@@ -157,19 +167,23 @@ def better_replica(state: ServeState, now: float) -> ServeState | None:
     """The replica that the requests waiting for this one join, because that one serves them, or is started with less
     disturbance; None: they stay.
     """
-    if state.takes_requests() and state.phase in (ServePhase.READY, ServePhase.STARTING):
+    if state.takes_requests() and state.phase in _LOADED:
+        return None
+    others = () if state.replica_set is None else state.replica_set.replicas
+    own = suitability(state, now)
+    if all(one.phase not in _LOADED and suitability(one, now) >= own for one in others):
         return None
     other = sibling_for_waiting(state, now)
-    if other is None or other.phase in (ServePhase.READY, ServePhase.STARTING):
+    if other is None or other.phase in _LOADED:
         return other
-    return other if place(other, now).suitability < place(state, now).suitability else None
+    return other if suitability(other, now) < own else None
 
 
 def can_answer(state: ServeState, now: float) -> bool:
     """Whether a replica takes requests, and is ready, starts, or may be started."""
-    if state.phase in (ServePhase.READY, ServePhase.STARTING):
+    if state.phase in _LOADED:
         return state.takes_requests()
-    return place(state, now).suitability < Suitability.BACKS_OFF
+    return suitability(state, now) < Suitability.BACKS_OFF
 
 
 def evictable_at(victim: ServeState, target: ServeState) -> float:

@@ -19,14 +19,17 @@ class ReplicaSteps(Transitions):
 
     def move_waiting(self, replicas: ReplicaSet, now: float) -> list[Command]:
         """Requests that wait for a replica which cannot serve them join another one. One that became ready just now
-        takes over, the longest waiting first, as many requests of its siblings as it has places.
+        takes over, the longest waiting first, as many requests of its siblings as it has places; two that became ready
+        in the same moment keep their own.
         """
         commands: list[Command] = []
+        if not replicas.has_changed(now) and not self.kept_sets():
+            return commands
         for state in replicas.replicas:
             if state.queue and (other := better_replica(state, now)) is not None:
                 commands += self._move(state, other, _requests(state, other), now)
         for state in replicas.replicas:
-            if state.phase is ServePhase.READY and state.ready_since == now and state.takes_requests():
+            if _is_just_ready(state, now):
                 commands += self._take_over(state, replicas, now)
         return commands
 
@@ -46,7 +49,9 @@ class ReplicaSteps(Transitions):
             return False
         if any(waiter.want is Want.SWITCH for waiter in state.queue.values()):
             return False
-        state.wanted = state.serve.keep_loaded
+        if state.wanted is not state.serve.keep_loaded:
+            state.wanted = state.serve.keep_loaded
+            state.touch()
         return True
 
     def start_extra(self, replicas: ReplicaSet, now: float, times: list[float]) -> SlotState | None:
@@ -87,7 +92,7 @@ class ReplicaSteps(Transitions):
 
     def _take_over(self, state: ServeState, replicas: ReplicaSet, now: float) -> list[Command]:
         places = state.serve.max_active - state.active - len(state.queue)
-        siblings = [other for other in replicas.replicas if other is not state]
+        siblings = [other for other in replicas.replicas if not _is_just_ready(other, now)]
         waiting = [(waiter.since, waiter.id, other) for other in siblings for waiter in _requests(other, state)]
         commands: list[Command] = []
         for _, id, other in sorted(waiting, key=lambda one: one[:2])[: max(places, 0)]:
@@ -96,7 +101,8 @@ class ReplicaSteps(Transitions):
 
     def _move(self, state: ServeState, other: ServeState, waiters: Iterable[Waiter], now: float) -> list[Command]:
         commands: list[Command] = []
-        other.join_live()
+        self.join_waiting(other)
+        state.slot_state.group.version += 1
         for waiter in waiters:
             del state.queue[waiter.id]
             other.queue[waiter.id] = waiter
@@ -106,6 +112,10 @@ class ReplicaSteps(Transitions):
         other.queue.clear()
         other.queue.update((waiter.id, waiter) for waiter in in_order)
         return commands
+
+
+def _is_just_ready(state: ServeState, now: float) -> bool:
+    return state.phase is ServePhase.READY and state.ready_since == now and state.takes_requests()
 
 
 def _requests(state: ServeState, other: ServeState) -> list[Waiter]:
