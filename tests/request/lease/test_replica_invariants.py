@@ -76,8 +76,8 @@ class ReplicaStories(RuleBasedStateMachine):
     # -- carrying out ----------------------------------------------------------------------------------------
 
     def tell(self, event: str, *values: Any, is_failure: bool = False) -> None:
-        """Both schedulers hear of an event, and answer the same: one decides only where something has changed, the other
-        one everywhere.
+        """Both schedulers hear of an event, and answer the same: one decides where something has changed, the other one
+        everywhere.
         """
         for group in self.twin.slot_groups():
             group.version += 1
