@@ -66,10 +66,11 @@ def kind_of(node: dict[str, Any]) -> str:
         return f"list of {item}" if "`" in item else f"list of {item}s"
     if kind in ("integer", "number"):
         return ("whole number" if kind == "integer" else "number") + bounds(node)
-    if kind == "object" and "$ref" in node.get("additionalProperties", {}):
+    values = node.get("additionalProperties") if kind == "object" else None
+    if values and "$ref" in values:
         return "tables by name"
-    if kind == "object" and "additionalProperties" in node and node["additionalProperties"] is not False:
-        return f"table of {kind_of(node['additionalProperties'])}s"
+    if values is not None and values is not False:
+        return f"table of {kind_of(values)}s"
     return measure_of(node.get("examples", [])) or WORDS.get(kind, str(kind))
 
 

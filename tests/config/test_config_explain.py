@@ -301,7 +301,7 @@ class TestShow:
             "variants",
         }
         unwritten |= {"auto_context", "context_problem"}  # both follow from `context`
-        unwritten |= {"replica_of", "job_place"}  # follow from `slots` and `also`
+        unwritten |= {"replica_of", "job_place", "min_replicas"}  # follow from `slots`, `also` and `replicas`
         assert {f.name for f in fields(one)} - known["ServeTable"] == unwritten
         assert {f.name for f in fields(one.tuning)} <= known["ServeTable"]
         for section, table in (

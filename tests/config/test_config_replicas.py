@@ -10,6 +10,7 @@ import pytest
 from stoker.app.configuration import placed_serves, placed_slots
 from stoker.cli.console.errors import UsageError
 from stoker.cli.console.installation import Installation
+from stoker.config.effective import to_toml
 from stoker.domain.access import Settings
 from stoker.domain.errors import ConfigError
 
@@ -38,6 +39,12 @@ def test_one_slot_in_the_list_is_that_slot(loaded: Loaded) -> None:
 def test_keep_loaded_holds_as_many_as_may_run(loaded: Loaded) -> None:
     settings = loaded(SLOTS + SERVE + "keep_loaded = true\n")
     assert [one.keep_loaded for one in placed_serves(settings)] == [True, False]
+
+
+def test_a_minimum_is_kept_in_any_of_its_slots(loaded: Loaded) -> None:
+    settings = loaded(SLOTS + SERVE + "replicas = { min = 1, max = 2 }\n")
+    assert [(one.keep_loaded, one.min_replicas, one.replicas) for one in placed_serves(settings)] == [(False, 1, 2)] * 2
+    assert "replicas = { min = 1, max = 2 }" in to_toml(settings)
 
 
 def test_a_slots_idle_serve_means_the_replica_there(loaded: Loaded) -> None:
@@ -111,6 +118,17 @@ def test_its_memory_is_that_of_its_slots_together_and_each_bears_a_part(loaded: 
         (SERVE.replace("gpu1", "gpu7"), "there is no slot 'gpu7'; did you mean"),
         (SERVE.replace("gpu1", "gpu0"), "names a slot twice; each replica has a slot of its own"),
         (SERVE + "replicas = 3\n", "is 3, but `slots` has 2; add slots, or lower it"),
+        (SERVE + "replicas = { max = 3 }\n", "is 3, but `slots` has 2; add slots, or lower it"),
+        (SERVE + "replicas = 0\n", "must be from 1 to 64"),
+        (SERVE + "replicas = true\n", "write a whole number, or { min = 1, max = 3 }"),
+        (SERVE + "replicas = { min = 2 }\n", "has no `max`; write a whole number, or { min = 1, max = 3 }"),
+        (SERVE + "replicas = { min = 2, max = 1 }\n", "the `max` must not be smaller"),
+        (SERVE + "replicas = { min = 1, max = 2, most = 3 }\n", "has an unknown key 'most'"),
+        (SERVE + "keep_loaded = true\nreplicas = { min = 1, max = 2 }\n", "holds its first slots for it; remove one"),
+        (
+            SERVE.replace('slots = ["gpu0", "gpu1"]', 'slot = "gpu0"\nreplicas = { min = 1, max = 1 }'),
+            "needs several `slots`; with one, write `keep_loaded = true`",
+        ),
         (SERVE.replace('slots = ["gpu0", "gpu1"]', "replicas = 2"), 'needs several slots to be in: `slots = ["gpu0"'),
         (SERVE + 'slot = "gpu0"\n', "cannot be used with several `slots`: remove it"),
         (SERVE + "port = 4000\n", "cannot be used with several `slots`: each replica gets a free one"),

@@ -28,6 +28,7 @@ from stoker.config.tables.gates import GateTable, show_alias, show_choice
 from stoker.config.tables.keys import show_app, show_key
 from stoker.config.tables.media import MediaTable
 from stoker.config.tables.orchestrator import show_orchestrator
+from stoker.config.tables.replicas import ReplicaCount
 from stoker.config.tables.request import show_request, show_variant
 from stoker.config.tables.responses import ResponsesTable
 from stoker.config.tables.router import show_router, show_tier
@@ -130,6 +131,7 @@ def _serve(serve: Serve) -> dict[str, Any]:
         abstract=None,
         aliases=[*serve.aliases, *serve.alias_patterns],
         slot=None if serve.slots else serve.slot,
+        replicas=ReplicaCount(serve.min_replicas, serve.replicas),
         model=serve.model or None,
         served_name=serve.served_name or serve.name,
         status=f"{serve.status.value}-{serve.reason}".removesuffix("-") if is_held else serve.status.value,

@@ -224,11 +224,10 @@ class Slot:
 
 
 IN_PLACE = frozenset(
-    ("aliases", "alias_patterns", "replicas", "max_active", "queue", "queue_timeout", "idle_unload", "keep_loaded",
-     "status", "reason", "purpose", "ready_timeout", "stop_grace", "conflicts", "modalities", "fallback", "fallback_on",
-     "warm", "source", "sha256", "min_tokens_per_second", "translation", "from_tier", "auto_context", "context_problem",
-     "title", "description", "metadata", "listed", "preload",
-     "evict_cost", "request", "variants")
+    ("aliases", "alias_patterns", "replicas", "min_replicas", "max_active", "queue", "queue_timeout", "idle_unload",
+     "keep_loaded", "status", "reason", "purpose", "ready_timeout", "stop_grace", "conflicts", "modalities", "fallback",
+     "fallback_on", "warm", "source", "sha256", "min_tokens_per_second", "translation", "from_tier", "auto_context",
+     "context_problem", "title", "description", "metadata", "listed", "preload", "evict_cost", "request", "variants")
 )  # fmt: skip
 """Fields of a Serve that may change while it runs: a reload does not restart it for them."""
 
@@ -288,6 +287,8 @@ class Serve:
     """The slots that it may run in, if there are several: see `replicas_of`."""
     replicas: int = 1
     """With several `slots`: how many processes of it may run at the same time."""
+    min_replicas: int = 0
+    """How many of them are kept loaded, wherever there is room."""
     also: tuple[AlsoServed, ...] = ()
     """Where else it is served."""
     replica_of: str = ""

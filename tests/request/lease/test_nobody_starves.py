@@ -15,7 +15,7 @@ from tests.request.lease.stage import Stage, replicated, serve
 MAX_WAIT, DRAIN, START = 4.0, 5.0, 3.0
 LIMITS = {"max_active": 1000, "queue": 1000}
 SERVES = (
-    *replicated("fast", "gpu0 gpu1", 2, **LIMITS), *replicated("wide", "gpu0 gpu1 gpu2", **LIMITS),
+    *replicated("fast", "gpu0 gpu1", 2, min_replicas=1, **LIMITS), *replicated("wide", "gpu0 gpu1 gpu2", **LIMITS),
     *replicated("pair", "gpu0+gpu1 gpu1+gpu2", **LIMITS), serve("huge", slot="gpu0+gpu1+gpu2", **LIMITS),
     serve("a", slot="gpu0", **LIMITS), serve("b", slot="gpu1", **LIMITS), serve("c", slot="gpu2", **LIMITS),
 )  # fmt: skip

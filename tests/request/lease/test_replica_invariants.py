@@ -19,10 +19,11 @@ from stoker.domain.errors import StartFailed
 from stoker.domain.serve import Driver, Serve, Slot, SwapPolicy
 from stoker.request.lease.commands import Command, Cut, Grant, Reassign, Reject, StartSwap, WakeAt
 from stoker.request.lease.phases import ServePhase
-from stoker.request.lease.places import can_answer, choose_replica
+from stoker.request.lease.places import can_answer, choose_replica, free_place
 from stoker.request.lease.scheduler import Scheduler
-from stoker.request.lease.state import ServeState
-from stoker.request.lease.timing import measured_swap_time
+from stoker.request.lease.state import ServeState, SwapKind
+from stoker.request.lease.timing import measured_swap_time, timing
+from stoker.request.lease.waiter import Want
 
 SLOTS = ("gpu0", "gpu1", "gpu2")
 PLACES = {"fast": "gpu0 gpu1 gpu2", "wide": "gpu0 gpu1", "pair": "gpu0+gpu1 gpu1+gpu2"}
@@ -41,12 +42,14 @@ class ReplicaStories(RuleBasedStateMachine):
         most=st.integers(1, 3),
         places=st.integers(1, 2),
         queue=st.sampled_from([1, 5]),
+        kept=st.integers(0, 2),
     )
-    def begin(self, memory: int | None, most: int, places: int, queue: int) -> None:
+    def begin(self, memory: int | None, most: int, places: int, queue: int, kept: int) -> None:
         limits: dict[str, Any] = {"max_active": places, "queue": queue, "memory": 1, "stop_grace": 1.0}
         self.slots = [Slot(name, memory=memory, swap=SwapPolicy(drain_timeout=5.0)) for name in SLOTS]
         self.serves: list[Serve] = [
-            *replicated("fast", PLACES["fast"], most, **limits), *replicated("wide", PLACES["wide"], 1, **limits),
+            *replicated("fast", PLACES["fast"], most, min_replicas=min(kept, most), **limits),
+            *replicated("wide", PLACES["wide"], 1, **limits),
             *replicated("pair", PLACES["pair"], 1, **{**limits, "memory": 2}),
             serve(ELSEWHERE, slot=None, replica_of="wide", driver=Driver.EXTERNAL, **limits),
             serve("a", slot="gpu0", **limits), serve("b", slot="gpu1", **limits),
@@ -54,7 +57,7 @@ class ReplicaStories(RuleBasedStateMachine):
         ]  # fmt: skip
         self.scheduler, self.twin = Scheduler(self.slots, self.serves), Scheduler(self.slots, self.serves)
         self.now = 0.0
-        self.most = most
+        self.most, self.kept = most, min(kept, most)
         self.asked: dict[int, str] = {}
         """By id, the replica or serve that it waits for or that serves it."""
         self.waiting: set[int] = set()
@@ -67,14 +70,22 @@ class ReplicaStories(RuleBasedStateMachine):
         """Serves of which an operator may have had one more replica loaded than allowed."""
         self.next = 0
         self.removed: set[str] = set()
+        self.seen = 0
+        """The id of the newest swap that was looked at."""
+        self.kinds: dict[int, SwapKind] = {}
 
     # -- carrying out ----------------------------------------------------------------------------------------
 
     def tell(self, event: str, *values: Any, is_failure: bool = False) -> None:
-        """Both schedulers hear of an event; they answer the same."""
+        """Both schedulers hear of an event, and answer the same: one decides where something has changed, the other one
+        everywhere.
+        """
+        for group in self.twin.slot_groups():
+            group.version += 1
         commands: list[Command] = getattr(self.scheduler, event)(*values)
         again: list[Command] = getattr(self.twin, event)(*values)
         assert [repr(command) for command in commands] == [repr(command) for command in again]
+        self.look_at_decisions()
         for command in commands:
             match command:
                 case Grant(id):
@@ -85,6 +96,7 @@ class ReplicaStories(RuleBasedStateMachine):
                 case Reject(id, error):
                     self.waiting.remove(id)
                     assert error.message
+                    assert error.code != "no_fit", "nothing is kept loaded at the price that others never run"
                     assert not (is_failure and id > 0 and self.siblings_can_answer(self.asked[id]))
                 case Reassign(id, name):
                     assert id in self.waiting
@@ -100,6 +112,30 @@ class ReplicaStories(RuleBasedStateMachine):
                 case WakeAt(at):
                     self.wake = at
 
+    def look_at_decisions(self) -> None:
+        """A swap for others that leaves fewer replicas of a serve than are kept happens only where the target could not
+        run otherwise, and none can start in a free place instead, or a request has waited `max_wait`.
+        """
+        swaps = {swap.swap_id: swap for slot in self.scheduler.slots.values() for swap in slot.swaps.values()}
+        for swap_id in sorted(id for id in swaps if id > self.seen):
+            self.seen, swap = swap_id, swaps[swap_id]
+            self.kinds[swap_id] = swap.kind
+            short = [one for one in self.scheduler.kept_sets() if {*one.replicas} & {*swap.victims} and one.spare() < 0]
+            target = swap.target
+            if not short or target is None or any(w.want is Want.SWITCH for w in target.queue.values()):
+                continue
+            assert swap.kind is SwapKind.DEMAND
+            assert target.queue
+            is_overdue = target.queue and target.oldest + timing(target).max_wait <= self.now
+            for one in short:
+                elsewhere = [s for s in swaps.values() if s.target in one.replicas and not s.victims]
+                assert is_overdue or (one.spare() + len(elsewhere) < 0 and free_place(one, self.now, target) is None)
+            victims = [victim for victim in swap.victims if victim.replica_set in short]
+            assert any(
+                slot.sizes(s for s in (*victims, target) if slot in s.slot_states) > slot.budget
+                for slot in target.slot_states
+            ), f"{target.name} fits beside those that are kept"
+
     def started(self, swap_id: int, target: str | None, victims: tuple[str, ...], command: StartSwap) -> None:
         for victim in victims:
             assert not [id for id in self.holding if self.asked[id] == victim]
@@ -110,7 +146,8 @@ class ReplicaStories(RuleBasedStateMachine):
         if target is not None:
             self.alive.add(target)
             state = self.scheduler.serves[target]
-            if not state.queue and not state.wanted and self.has_ready_sibling(target) and not self.is_exempt(target):
+            is_more = not state.queue and not state.wanted and self.has_ready_sibling(target)
+            if is_more and self.kinds[swap_id] is not SwapKind.KEEP and not self.is_exempt(target):
                 self.is_paid_for(target)
 
     def is_paid_for(self, target: str) -> None:
@@ -336,6 +373,14 @@ class ReplicaStories(RuleBasedStateMachine):
                 self.tell("on_release", id, self.asked[id], self.now)
         assert not self.waiting
         assert not self.swaps
+        self.as_many_are_loaded_as_are_kept()
+
+    def as_many_are_loaded_as_are_kept(self) -> None:
+        """Everything is idle for long: they are back, unless an operator unloaded or parked them."""
+        replicas = self.scheduler.replica_sets["fast"]
+        usable = [s for s in replicas.replicas if not s.is_unloaded and not s.parked]
+        if usable and not self.is_exempt("fast"):
+            assert replicas.spare() >= min(self.kept, len(usable)) - self.kept
 
 
 ReplicaStories.TestCase.settings = settings(max_examples=examples(150), stateful_step_count=40, deadline=None)

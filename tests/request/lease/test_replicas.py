@@ -101,6 +101,18 @@ def test_with_one_replica_only_one_is_ever_loaded() -> None:
     assert not stage.swaps
 
 
+def test_two_that_become_ready_in_the_same_moment_do_not_pass_a_request_to_and_fro() -> None:
+    """A background request gives way on both, because another model is waited for."""
+    stage = Stage(*replicated("fast", "gpu0 gpu1", 2), serve("huge", slot="gpu0+gpu1"), slots="gpu0 gpu1")
+    stage.switch("fast@gpu0")
+    stage.switch("fast@gpu1")
+    stage.request("huge")
+    night = stage.request("fast@gpu0", share=BACKGROUND)
+    stage.ready()
+    stage.ready()
+    assert list(stage.scheduler.serves["fast@gpu0"].queue) == [night]
+
+
 # -- which one a request joins ---------------------------------------------------------------------------------------
 
 

@@ -22,8 +22,9 @@ def check_slots(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> N
             _check_place(doc, file, entry, entry.table.slot, "slot")
         if entry.table.slots:
             _check_places(doc, file, entry)
-        elif entry.table.replicas > 1:
+        elif entry.table.replicas.most > 1:
             doc.problem(entry.at(doc, "replicas"), 'needs several slots to be in: `slots = ["gpu0", "gpu1"]`')
+        _check_kept(doc, entry)
     for name, slot in file.slots.items():
         members = [entry for entry in real if name in _slots_of(entry)]
         _check_slot_name(doc, name)
@@ -81,9 +82,9 @@ def _check_places(doc: ConfigDocument, file: File, entry: ServeEntry) -> None:
         _check_place(doc, file, entry, place, "slots")  # 1
     if len({frozenset(slots_of(place)) for place in table.slots}) < len(table.slots):
         doc.problem(path, "names a slot twice; each replica has a slot of its own")  # 2
-    if table.replicas > len(table.slots):
+    if table.replicas.most > len(table.slots):
         count = len(table.slots)
-        text = f"is {table.replicas}, but `slots` has {count}; add slots, or lower it"
+        text = f"is {table.replicas.most}, but `slots` has {count}; add slots, or lower it"
         doc.problem(entry.at(doc, "replicas"), text)  # 3
     if len(table.slots) < 2:
         return
@@ -92,6 +93,16 @@ def _check_places(doc: ConfigDocument, file: File, entry: ServeEntry) -> None:
             doc.problem(entry.at(doc, key), f"cannot be used with several `slots`: {reason}")
     if entry.driver != "process":
         doc.problem(path, "only processes that Stoker starts may have several slots; give one `slot`")
+
+
+def _check_kept(doc: ConfigDocument, entry: ServeEntry) -> None:
+    """A `min` keeps replicas loaded wherever there is room; `keep_loaded` holds the first places for them."""
+    table, path = entry.table, entry.at(doc, "replicas")
+    if table.replicas.least and len(table.slots) < 2:
+        doc.problem(path, "has a `min`, which needs several `slots`; with one, write `keep_loaded = true`")
+    elif table.replicas.least and table.keep_loaded:
+        text = "has a `min`, and the serve has `keep_loaded`, which holds its first slots for it; remove one of the two"
+        doc.problem(path, text)
 
 
 _ONE_PLACE = {

@@ -17,6 +17,7 @@ from stoker.config.tables.gates import AliasRow, GateTable
 from stoker.config.tables.keys import AppTable, KeyTable
 from stoker.config.tables.media import MediaTable
 from stoker.config.tables.orchestrator import OrchestratorTable
+from stoker.config.tables.replicas import Replicas
 from stoker.config.tables.request import RequestTable, VariantTable
 from stoker.config.tables.responses import ResponsesTable
 from stoker.config.tables.router import RouterTable, TierTable
@@ -251,10 +252,11 @@ class ServeTable(Section):
     slots: list[Place] = setting(
         [], "Instead of `slot`: the slots that it may run in. It is loaded where there is room, or disturbs least."
     )
-    replicas: Annotated[int, Field(ge=1, le=64)] = setting(
+    replicas: Replicas = setting(
         1,
         "With `slots`: how many processes of it may run at the same time. One more is started when its waiting "
-        "requests have waited, all together, `patience` times its swap time.",
+        "requests have waited, all together, `patience` times its swap time. `{ min = 1, max = 3 }`: so many are "
+        "kept loaded, wherever there is room.",
     )
     also: list[AlsoTable] = setting(
         [], "Endpoints elsewhere that serve the same model, as further replicas: another Stoker, or any compatible one."

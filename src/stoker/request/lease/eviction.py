@@ -10,13 +10,15 @@ from typing import NamedTuple
 
 from stoker.request.lease.cheapest_victims import cheapest_victims, evict_cost
 from stoker.request.lease.phases import ServePhase
-from stoker.request.lease.state import ServeState, SlotState
+from stoker.request.lease.state import ReplicaSet, ServeState, SlotState
 
 
 class Victims(NamedTuple):
     """These must stop, the cheapest to lose first; empty: the target fits beside what is loaded."""
 
     serves: tuple[ServeState, ...]
+    stops_kept: bool = False
+    """Some are replicas that are kept loaded: the target could not run there otherwise."""
 
 
 class Later(NamedTuple):
@@ -57,29 +59,37 @@ def cost_decides(slot_state: SlotState) -> bool:
     """Whether those stop that cost the least, not those that were unused for longest."""
     if slot_state.slot.together:
         return True
-    for state in slot_state.serves:  # noqa: SIM110 - hot: a generator costs more than what it looks at
-        if state.serve.evict_cost is not None:
-            return True
-    return False
+    if slot_state.has_evict_costs is None:
+        slot_state.has_evict_costs = any(state.serve.evict_cost is not None for state in slot_state.serves)
+    return slot_state.has_evict_costs
 
 
 def victims_for(target: ServeState) -> Victims | Later | Never:
     """The residents that must stop so that `target` fits. In each slot that it takes:
 
     1. it fits beside everything that is loaded  -> nobody
-    2. it does not fit beside the pins           -> Never (other residents count as free)
+    2. it does not fit beside the pins           -> Never (other residents count as free). Replicas that are kept
+                                                    loaded are pins, too, if it fits beside them
     3. it fits if ready residents stop           -> with `together` or an `evict_cost` in the slot: those with the
                                                     least total cost; else idle ones before busy ones, then the longest
                                                     unused
     4. otherwise something is starting or stopping -> Later
 
     If it takes several slots, the answer is for all of them at once: nobody stops before all of them can be had.
-    A victim that is in several of them is counted once.
+    A victim that is in several of them is counted once. The answer holds until something changes in these slots.
     """
-    if not target.more_slots:
-        return _victims_in(target.slot_state, target, ())
+    group = target.slot_state.group
+    if target.fit is not None and target.fit[0] is group and target.fit[1] == group.version:
+        known: Victims | Later | Never = target.fit[2]
+        return known
+    found = _victims_in(target.slot_state, target, ()) if not target.more_slots else _victims_in_all(target)
+    target.fit = group, group.version, found
+    return found
+
+
+def _victims_in_all(target: ServeState) -> Victims | Later | Never:
     gone: tuple[ServeState, ...] = ()
-    is_later = False
+    is_later = stops_kept = False
     for slot_state in target.slot_states:
         found = _victims_in(slot_state, target, gone)
         if isinstance(found, Never):
@@ -87,8 +97,8 @@ def victims_for(target: ServeState) -> Victims | Later | Never:
         if isinstance(found, Later):
             is_later = True
         else:
-            gone = (*gone, *found.serves)
-    return Later() if is_later else Victims(gone)
+            gone, stops_kept = (*gone, *found.serves), stops_kept or found.stops_kept
+    return Later() if is_later else Victims(gone, stops_kept)
 
 
 def _victims_in(slot_state: SlotState, target: ServeState, gone: Collection[ServeState]) -> Victims | Later | Never:
@@ -102,13 +112,38 @@ def _victims_in(slot_state: SlotState, target: ServeState, gone: Collection[Serv
         return Never(shortfall, _explain_memory(slot_state, target, pins, shortfall))  # 2
     if not slot_state.slot.allows({target.name, *(s.name for s in pins)}):
         return Never(0, _explain_sets(slot_state, target, pins))  # 2
+    kept = kept_in(slot_state, target, gone)
+    if kept and _fits_beside(slot_state, target, [*pins, *kept]):
+        pins, kept = [*pins, *kept], []
     if cost_decides(slot_state):
         chosen = cheapest_victims(slot_state, target, pins, gone, missing)
-        return Later() if chosen is None else Victims(chosen)  # 3, 4
-    evictable = [s for s in slot_state.live if s.phase is ServePhase.READY and s not in pins and s not in gone]
-    if slot_state.sizes(evictable) < missing:
+    else:
+        evictable = [s for s in slot_state.live if s.phase is ServePhase.READY and s not in pins and s not in gone]
+        enough = slot_state.sizes(evictable) >= missing
+        chosen = _longest_unused(slot_state, evictable, missing) if enough else None
+    if chosen is None:
         return Later()  # 4
-    return Victims(_longest_unused(slot_state, evictable, missing))  # 3
+    return Victims(chosen, any(state in kept for state in chosen))  # 3
+
+
+def kept_in(slot_state: SlotState, target: ServeState, gone: Collection[ServeState]) -> list[ServeState]:
+    """The replicas in a slot that are kept loaded, if `gone` stop. Of one serve's, those that would stop last."""
+    here = [s for s in slot_state.live if s.serve.min_replicas and s.counts_as_kept() and s not in gone]
+    kept: list[ServeState] = []
+    spare: dict[ReplicaSet, int] = {}
+    for state in sorted(here, key=_by_use):
+        if state.replica_set is None or state.replica_set is target.replica_set:
+            continue
+        spare[state.replica_set] = spare.get(state.replica_set, state.replica_set.spare(gone)) - 1
+        if spare[state.replica_set] < 0:
+            kept.append(state)
+    return kept
+
+
+def _fits_beside(slot_state: SlotState, target: ServeState, pins: Collection[ServeState]) -> bool:
+    if slot_state.sizes(pins) + target.size_in(slot_state) > slot_state.budget:
+        return False
+    return slot_state.slot.allows({target.name, *(state.name for state in pins)})
 
 
 def _longest_unused(slot_state: SlotState, evictable: list[ServeState], missing: int) -> tuple[ServeState, ...]:

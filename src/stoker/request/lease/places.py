@@ -5,12 +5,12 @@ A request is bound to a replica when it arrives; it joins another one only if it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
 from stoker.request.lease.cheapest_victims import worth
-from stoker.request.lease.eviction import Never, Victims, victims_for
+from stoker.request.lease.eviction import Never, Victims, fits, victims_for
 from stoker.request.lease.eviction_time import has_residency, linger, residency_ends
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.state import LoadReason, ReplicaSet, ServeState
@@ -18,6 +18,9 @@ from stoker.request.lease.timing import measured_swap_time
 
 LEAST_MISSING = 1024
 """Bytes of a prompt, about 250 tokens. To save reading less than this is not worth a wait behind others."""
+
+
+_LOADED = (ServePhase.READY, ServePhase.STARTING)
 
 
 class Suitability(IntEnum):
@@ -30,11 +33,13 @@ class Suitability(IntEnum):
     BUSY_VICTIMS = 2
     LATER = 3
     """Something starts or stops there."""
-    ELSEWHERE = 4
+    KEPT_VICTIMS = 4
+    """A replica has to stop that is kept loaded, and there is no free place for it."""
+    ELSEWHERE = 5
     """Something else would have to start it, and it was not there when it was last looked for."""
-    BACKS_OFF = 5
+    BACKS_OFF = 6
     """Its last start failed."""
-    NEVER = 6
+    NEVER = 7
     """It does not fit, or an operator holds it, or it is parked."""
 
 
@@ -63,7 +68,7 @@ def choose_replica(replicas: Sequence[ServeState], now: float, missing: Mapping[
     `missing`: by replica, how many bytes of the prompt it has not in its prefix cache; None: unknown. Equal ones in the
     order of the configuration. Source of 1: LMetric, arXiv 2603.15202, without its queue term.
     """
-    taking = [state for state in replicas if state.takes_requests()]
+    taking = [s for s in replicas if s.phase is not ServePhase.STOPPED and s.takes_requests()]
     ready = [state for state in taking if state.phase is ServePhase.READY]
     if len(ready) == 1:
         return ready[0]
@@ -75,36 +80,76 @@ def choose_replica(replicas: Sequence[ServeState], now: float, missing: Mapping[
     starting = [state for state in taking if state.phase is ServePhase.STARTING]
     if starting:
         return min(starting, key=lambda state: len(state.queue))  # 2
-    places = [(place(state, now), state) for state in replicas]
-    return min(places, key=lambda one: (one[0].suitability, not one[1].queue, one[0]))[1]  # 3
+    suitable = [(suitability(state, now), not state.queue) for state in replicas]
+    best = [state for state, how in zip(replicas, suitable, strict=True) if how == min(suitable)]
+    return best[0] if len(best) == 1 else min(best, key=lambda state: place(state, now))  # 3
+
+
+def suitability(state: ServeState, now: float) -> Suitability:
+    """How well its place suits a start of this replica."""
+    if not state.takes_requests():
+        return Suitability.NEVER
+    if now < state.backoff_until:
+        return Suitability.BACKS_OFF
+    if state.phase is not ServePhase.STOPPED:
+        return Suitability.LATER
+    if state.is_elsewhere:
+        return Suitability.ELSEWHERE
+    fit = victims_for(state)
+    if not isinstance(fit, Victims):
+        return Suitability.NEVER if isinstance(fit, Never) else Suitability.LATER
+    if not fit.serves:
+        return Suitability.FITS
+    if fit.stops_kept and any(free_place(one, now, state) is None for one in left_short(fit.serves)):
+        return Suitability.KEPT_VICTIMS
+    for victim in fit.serves:
+        if victim.is_used():
+            return Suitability.BUSY_VICTIMS
+    return Suitability.IDLE_VICTIMS
 
 
 def place(state: ServeState, now: float) -> Place:
     """How a start of this replica would disturb others."""
-    swap_time = measured_swap_time(state)
-    if not state.takes_requests():
-        return Place(Suitability.NEVER, False, 0.0, 0.0, swap_time)
-    if now < state.backoff_until:
-        return Place(Suitability.BACKS_OFF, False, state.backoff_until, 0.0, swap_time)
-    if state.phase is not ServePhase.STOPPED:
-        return Place(Suitability.LATER, False, 0.0, 0.0, swap_time)
-    if state.is_elsewhere:
-        return Place(Suitability.ELSEWHERE, False, 0.0, 0.0, swap_time)
-    fit = victims_for(state)
-    if isinstance(fit, Never):
-        return Place(Suitability.NEVER, False, 0.0, 0.0, swap_time)
-    if not isinstance(fit, Victims):
-        return Place(Suitability.LATER, False, 0.0, 0.0, swap_time)
-    if not fit.serves:
-        return Place(Suitability.FITS, False, 0.0, 0.0, swap_time)
-    is_busy = any(victim.is_used() for victim in fit.serves)
+    how, swap_time = suitability(state, now), measured_swap_time(state)
+    fit = victims_for(state) if Suitability.FITS < how <= Suitability.KEPT_VICTIMS else None
+    if not isinstance(fit, Victims) or not fit.serves:
+        return Place(how, False, state.backoff_until if how is Suitability.BACKS_OFF else 0.0, 0.0, swap_time)
     return Place(
-        Suitability.BUSY_VICTIMS if is_busy else Suitability.IDLE_VICTIMS,
+        how,
         not all(victim.is_extra() for victim in fit.serves),
-        max(now, *(_evictable_at(victim, state) for victim in fit.serves)),
+        max(now, *(evictable_at(victim, state) for victim in fit.serves)),
         sum(worth(victim, now) for victim in fit.serves),
         swap_time,
     )
+
+
+def free_place(replicas: ReplicaSet, now: float, apart_from: ServeState | None = None) -> ServeState | None:
+    """Where one more replica can start at once: it fits, nobody waits for the place, and `apart_from` does not need it.
+
+    None: nowhere, or as many as allowed are loaded.
+    """
+    if replicas.is_complete():
+        return None
+    for state in replicas.replicas:
+        if not may_start_unasked(state) or now < state.backoff_until or not fits(state):
+            continue
+        is_apart = apart_from is None or set(apart_from.slot_states).isdisjoint(state.slot_states)
+        if is_apart and not state.gives_way() and not state.is_clearing():
+            return state
+    return None
+
+
+def may_start_unasked(state: ServeState) -> bool:
+    """Whether a replica is stopped, and may be started although no request waits for it."""
+    if state.phase is not ServePhase.STOPPED or state.is_elsewhere:
+        return False
+    return state.takes_requests() and not state.is_unloaded and not state.serve.needs_force
+
+
+def left_short(victims: Collection[ServeState]) -> list[ReplicaSet]:
+    """The serves of which fewer replicas than are kept loaded would be ready without these."""
+    sets = dict.fromkeys(one.replica_set for one in victims if one.serve.min_replicas and one.counts_as_kept())
+    return [one for one in sets if one is not None and one.spare(victims) < 0]
 
 
 def sibling_for_waiting(state: ServeState, now: float) -> ServeState | None:
@@ -122,74 +167,27 @@ def better_replica(state: ServeState, now: float) -> ServeState | None:
     """The replica that the requests waiting for this one join, because that one serves them, or is started with less
     disturbance; None: they stay.
     """
-    if state.takes_requests() and state.phase in (ServePhase.READY, ServePhase.STARTING):
+    if state.takes_requests() and state.phase in _LOADED:
+        return None
+    others = () if state.replica_set is None else state.replica_set.replicas
+    own = suitability(state, now)
+    if all(one.phase not in _LOADED and suitability(one, now) >= own for one in others):
         return None
     other = sibling_for_waiting(state, now)
-    if other is None or other.phase in (ServePhase.READY, ServePhase.STARTING):
+    if other is None or other.phase in _LOADED:
         return other
-    return other if place(other, now).suitability < place(state, now).suitability else None
+    return other if suitability(other, now) < own else None
 
 
 def can_answer(state: ServeState, now: float) -> bool:
     """Whether a replica takes requests, and is ready, starts, or may be started."""
-    if state.phase in (ServePhase.READY, ServePhase.STARTING):
+    if state.phase in _LOADED:
         return state.takes_requests()
-    return place(state, now).suitability < Suitability.BACKS_OFF
+    return suitability(state, now) < Suitability.BACKS_OFF
 
 
-class ExtraReplica(NamedTuple):
-    """Whether one more replica is started: `state` now, or nobody until `at` (infinity: until something happens)."""
-
-    state: ServeState | None
-    victims: tuple[ServeState, ...]
-    at: float
-
-
-NO_EXTRA = ExtraReplica(None, (), float("inf"))
-_ROUNDING = 1e-6
-"""Seconds."""
-
-
-def extra_replica(replicas: ReplicaSet, now: float) -> ExtraReplica:
-    """Whether one more replica of a serve is started.
-
-    1. as many as allowed are loaded, or one starts, drains or stops -> no
-    2. no request waits for a place on a ready one                   -> no
-    3. nowhere does it fit, not even if idle serves stop; or another serve waits for each such place -> no
-    4. the waiting requests have waited less, all together, than `patience` times its swap time      -> not yet
-    5. its victims are inside their residency, or were used just now -> not yet
-    6. otherwise                                                     -> now
-
-    4 is the ski-rental rule: it costs at most about twice what somebody who knew the future would pay.
-    """
-    ready = [state for state in replicas.replicas if state.phase is ServePhase.READY]
-    stopped = [state for state in replicas.replicas if state.phase is ServePhase.STOPPED]
-    if not ready or replicas.is_complete() or len(ready) + len(stopped) < len(replicas.replicas):
-        return NO_EXTRA  # 1
-    waiting = [waiter for state in ready for waiter in state.queue.values() if not waiter.is_background]
-    if not waiting:
-        return NO_EXTRA  # 2
-    open_places = [state for state in stopped if _is_open_to_extra(state, now)]
-    if not open_places:
-        return NO_EXTRA  # 3
-    target = min(open_places, key=lambda state: place(state, now))
-    price = target.slot_state.slot.swap.patience * measured_swap_time(target)
-    paid = sum(now - waiter.since for waiter in waiting)
-    if paid + _ROUNDING < price:
-        return ExtraReplica(None, (), now + (price - paid) / len(waiting))  # 4
-    fit = victims_for(target)
-    victims = fit.serves if isinstance(fit, Victims) else ()
-    at = max((_evictable_at(victim, target) for victim in victims), default=now)
-    return ExtraReplica(target, victims, now) if at <= now else ExtraReplica(None, (), at)  # 5, 6
-
-
-def _is_open_to_extra(state: ServeState, now: float) -> bool:
-    if state.gives_way() or state.is_clearing():
-        return False
-    return place(state, now).suitability <= Suitability.IDLE_VICTIMS
-
-
-def _evictable_at(victim: ServeState, target: ServeState) -> float:
+def evictable_at(victim: ServeState, target: ServeState) -> float:
+    """From when on an idle victim may be stopped."""
     if victim.is_unused(LoadReason.IDLE):
         return 0.0
     idle_at = victim.unused_since + linger(victim, target, 1)

@@ -8,7 +8,8 @@
     3. ready serves grant their waiters in the order of `waiting_order`; if no place is free, preemptible leases are cut
     4. stopped serves with waiters, and those that are to be loaded, are started: `eviction` says which residents must
        stop, `eviction_time` whether they may stop now; a preload is dropped once another serve of the slot was used;
-       one more replica of a serve is started, once its waiting requests have paid for it
+       one more replica of a serve is started, once its waiting requests have paid for it, or if fewer are loaded than
+       are kept
     5. serves that were idle for `idle_unload` are stopped; a slot that was idle for `idle_serve_after` returns to its
        `idle_serve`, if another serve was used in its place
     6. preemptible leases of victims are cut. A drain is over when no lease is left, or at its deadline (the remaining
@@ -25,11 +26,12 @@ Background requests give way: while another request waits for a serve of the slo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from stoker.domain.serve import Serve, Slot
 from stoker.request.lease import refusals
 from stoker.request.lease.commands import CancelSwap, CheckStart, Command, Grant, Reject, WakeAt
-from stoker.request.lease.eviction import Never, Victims, victims_for
+from stoker.request.lease.eviction import Later, Never, Victims, victims_for
 from stoker.request.lease.eviction_time import may_evict
 from stoker.request.lease.phases import ServePhase
 from stoker.request.lease.replica_steps import ReplicaSteps
@@ -46,44 +48,79 @@ class Reconciler(ReplicaSteps):
 
     wake: float | None = None
     closing = False
+    is_below_minimum = False
+    """Whether fewer replicas of a serve are loaded than are kept."""
+
+    def __init__(self, slots: Iterable[Slot], serves: Iterable[Serve]) -> None:
+        super().__init__(slots, serves)
+        self._decided: dict[SlotGroup, None] = {}
+        """In the decision that is under way."""
 
     def reconcile(self, now: float) -> list[Command]:
         """The decision function. The module's docstring has its numbered steps."""
         commands: list[Command] = []
-        times: list[float] = []
-        for group in self.slot_groups():
-            for slot_state in group:
+        groups = self.slot_groups()
+        due = [group for group in groups if group.version != group.seen or group.wake <= now]
+        for group in due:
+            for slot_state in group.slots:
                 slot_state.forget_stopped()
         for state in self.waited_for():
-            commands += self._expire(state, now)  # 1
+            if state.slot_state.group in due:
+                commands += self._expire(state, now)  # 1
         for replicas in self.replicas_waited_for():
             commands += self.move_waiting(replicas, now)  # 0
-        for group in self.slot_groups():
-            for slot_state in group:
-                commands += self._call_off_unwanted(slot_state, now)  # 2
-                commands += self._grant_waiters(slot_state)  # 3
-            commands += self._start_needed(group, now, times)  # 4
-            for slot_state in group:
-                self._stop_idle(slot_state, now, times)  # 5
-                if slot_state.has_left_idle_serve:
-                    self._return_to_idle_serve(slot_state, now, times)  # 5
-                commands += self._advance_drains(slot_state, now, times)  # 6
-        moved = [one for replicas in self.replicas_waited_for() for one in self.move_waiting(replicas, now)]
+        for group in groups:
+            if group.version != group.seen or group.wake <= now:
+                commands += self._decide(group, now)
+        waited_for = self.replicas_waited_for()
+        moved = [one for replicas in waited_for for one in self.move_waiting(replicas, now)]
         if moved:  # an eviction was called off, or a start given up
             return [*commands, *moved, *self.reconcile(now)]
-        for replicas in () if self.closing else self.replicas_waited_for():
+        times: list[float] = []
+        for replicas in () if self.closing else waited_for:
             slot = self.start_extra(replicas, now, times)  # 4
-            commands += [] if slot is None else self._advance_drains(slot, now, times)  # 6
-        for state in self.waited_for():
-            for waiter in state.queue.values():  # 7
-                self.update_wait(state, waiter, now)
-                if waiter.deadline < FOREVER:
-                    times.append(waiter.deadline)
-        at = min(times, default=None)
-        if at != self.wake:
-            self.wake = at
-            commands.append(WakeAt(at))
+            commands += [] if slot is None else self._advance_drains(slot, now)  # 6
+        if self.kept_sets():
+            commands += self._keep_minimum(now, times)  # 4, 6
+        return [*commands, *self._wake_up_at(now, times)]
+
+    def _decide(self, group: SlotGroup, now: float) -> list[Command]:
+        """Steps 2 to 6 for slots that are decided together. What they change is looked at again next time."""
+        commands: list[Command] = []
+        group.seen, group.times = group.version, []
+        self._decided[group] = None
+        for slot_state in group.slots:
+            commands += self._call_off_unwanted(slot_state, now)  # 2
+            commands += self._grant_waiters(slot_state)  # 3
+        commands += self._start_needed(group, now)  # 4
+        for slot_state in group.slots:
+            self._stop_idle(slot_state, now)  # 5
+            if slot_state.has_left_idle_serve:
+                self._return_to_idle_serve(slot_state, now)  # 5
+            commands += self._advance_drains(slot_state, now)  # 6
         return commands
+
+    def _wake_up_at(self, now: float, times: list[float]) -> list[Command]:
+        """Step 7. `times`: when something changes that no slot knows of."""
+        deadlines: dict[SlotGroup, float] = {}
+        for state in self.waited_for():
+            group = state.slot_state.group
+            if group in self._decided or group.version != group.seen:
+                for waiter in state.queue.values():
+                    self.update_wait(state, waiter, now)
+                    deadlines[group] = min(waiter.deadline, deadlines.get(group, FOREVER))
+        at = min(times, default=FOREVER)
+        for group in self.slot_groups():
+            if group in self._decided or group.version != group.seen:
+                group.wake = min(*group.times, deadlines.get(group, FOREVER), FOREVER)
+            if group.wake < at:
+                at = group.wake
+        self._decided.clear()
+        wake = None if at == FOREVER else at
+        if wake == self.wake:
+            return []
+        self.wake = wake
+        return [WakeAt(wake)]
 
     def _expire(self, state: ServeState, now: float) -> list[Command]:
         commands: list[Command] = []
@@ -91,6 +128,7 @@ class Reconciler(ReplicaSteps):
             self.update_wait(state, waiter, now)
             if waiter.deadline <= now:
                 del state.queue[waiter.id]
+                state.touch()
                 commands.append(Reject(waiter.id, refusals.expired(state, waiter, now)))
         return commands
 
@@ -104,6 +142,7 @@ class Reconciler(ReplicaSteps):
                 self.call_off(swap, now)
             elif any(s.queue and s.phase in _NOT_LOADED for s in slot_state.live):
                 swap.cancelled = True
+                slot_state.group.version += 1
                 commands.append(CancelSwap(swap.swap_id))
         return commands
 
@@ -126,23 +165,27 @@ class Reconciler(ReplicaSteps):
                 else:
                     continue
                 del state.queue[waiter.id]
+                state.touch()
         return commands
 
-    def _start_needed(self, group: SlotGroup, now: float, times: list[float]) -> list[Command]:
+    def _start_needed(self, group: SlotGroup, now: float) -> list[Command]:
         commands: list[Command] = []
         if self.closing:
             return commands
-        serves = dict.fromkeys(state for slot_state in group for state in slot_state.live)
+        serves = dict.fromkeys(state for slot_state in group.slots for state in slot_state.live)
         needed = [s for s in serves if s.phase is ServePhase.STOPPED and _is_needed(s)]
         reserved: list[SlotState] = []
         for state in sorted(needed, key=_start_order(now)):
             if reserved and any(slot_state in reserved for slot_state in state.slot_states):
                 continue
+            if state.preload_asked_at == now:
+                state.touch()  # whether it is stale is decided later
             if _is_stale_preload(state, now):
                 state.wanted = False
+                state.touch()
                 continue
             if now < state.backoff_until:
-                times.append(state.backoff_until)
+                group.times.append(state.backoff_until)
                 continue
             if state.replica_set is not None and self.is_surplus(state, state.replica_set):
                 continue
@@ -150,11 +193,37 @@ class Reconciler(ReplicaSteps):
             if isinstance(fit, Never):
                 commands += self.refuse_all(state, refusals.no_fit(fit))
                 state.wanted = False
+                state.touch()
             elif isinstance(fit, Victims):
-                times.append(self._start(state, fit.serves, now))
+                moved = self._move_kept(state, now, fit)
+                commands += moved or ()
+                if moved is None:
+                    group.times.append(self._start(state, fit.serves, now))
             if state.more_slots and state.phase is ServePhase.STOPPED and _is_overdue(state, now):
                 reserved += state.slot_states  # nobody else may clear one of them while another one is being cleared
         return commands
+
+    def _keep_minimum(self, now: float, times: list[float]) -> list[Command]:
+        commands: list[Command] = []
+        for replicas in () if self.closing else self.kept_sets():
+            while (slot := self.start_kept(replicas, now, times)) is not None:
+                commands += self._advance_drains(slot, now)
+        self.is_below_minimum = any(replicas.spare() < 0 for replicas in self.kept_sets())
+        return commands
+
+    def _move_kept(self, state: ServeState, now: float, fit: Victims) -> list[Command] | None:
+        """Move replicas that are kept loaded out of the way of a start. None: it need not wait for that.
+
+        It waits at most until it has waited `max_wait`, and an operator's switch does not wait.
+        """
+        is_switch = any(waiter.want is Want.SWITCH for waiter in state.queue.values())
+        if not fit.stops_kept or is_switch or not state.queue or _is_overdue(state, now) or state.is_clearing():
+            return None
+        slots = self.move_kept(state, fit.serves, now)
+        if slots is None:
+            return None
+        state.slot_state.group.times.append(_overdue_at(state))
+        return [command for slot_state in slots for command in self._advance_drains(slot_state, now)]
 
     def _start(self, state: ServeState, victims: tuple[ServeState, ...], now: float) -> float:
         """Decide the swap if it may happen now. Returns the time at which to ask again."""
@@ -174,21 +243,27 @@ class Reconciler(ReplicaSteps):
         self.open_swap(SwapKind.DEMAND, state, victims, now, drain, key=_first_key(state))
         return FOREVER
 
-    def _stop_idle(self, slot_state: SlotState, now: float, times: list[float]) -> None:
+    def _stop_idle(self, slot_state: SlotState, now: float) -> None:
         for state in slot_state.live:
             idle = state.serve.idle_unload
-            if idle is None or state.phase is not ServePhase.READY or state.is_used() or state.wanted:
+            if (
+                idle is None
+                or state.phase is not ServePhase.READY
+                or state.is_used()
+                or state.wanted
+                or state.is_kept()
+            ):
                 continue
             due = state.unused_since + idle
             if now >= due:
                 self.open_swap(SwapKind.UNLOAD, None, (state,), now, 0.0)
             else:
-                times.append(due)
+                slot_state.group.times.append(due)
 
-    def _return_to_idle_serve(self, slot_state: SlotState, now: float, times: list[float]) -> None:
+    def _return_to_idle_serve(self, slot_state: SlotState, now: float) -> None:
         """1 nothing to return to  2 it may not start  3 something is in use, or under way  4 not yet, or it failed to
-        start a short time ago  5 it cannot fit  6 a preloaded serve would have to stop that nobody has used yet
-        7 load it
+        start a short time ago  5 it cannot fit  6 a preloaded serve would have to stop that nobody has used yet,
+        or a replica that is kept loaded  7 load it
         """
         target = next((s for s in slot_state.serves if s.name == slot_state.slot.idle_serve), None)
         if target is None or target.phase is ServePhase.READY or target.removed or self.closing:
@@ -201,16 +276,18 @@ class Reconciler(ReplicaSteps):
         last = max(state.unused_since for state in slot_state.serves)
         due = max(last + slot_state.slot.idle_serve_after, target.backoff_until, idle_serve_retry(target))
         if now < due:
-            times.append(due)  # 4
+            slot_state.group.times.append(due)  # 4
             return
         fit = victims_for(target)
         if isinstance(fit, Never):
             slot_state.has_left_idle_serve = False  # 5
-        elif isinstance(fit, Victims) and not any(v.is_unused(LoadReason.PRELOAD) for v in fit.serves):  # 6
+        elif isinstance(fit, Later) or fit.stops_kept or any(v.is_unused(LoadReason.PRELOAD) for v in fit.serves):
+            return  # 6
+        else:
             target.loaded_for = LoadReason.IDLE
             self.open_swap(SwapKind.DEMAND, target, fit.serves, now, 0.0)  # 7
 
-    def _advance_drains(self, slot_state: SlotState, now: float, times: list[float]) -> list[Command]:
+    def _advance_drains(self, slot_state: SlotState, now: float) -> list[Command]:
         commands: list[Command] = []
         for swap in slot_state.swaps.values():
             if swap.run_at is not None:
@@ -219,7 +296,7 @@ class Reconciler(ReplicaSteps):
                 commands += self.cut_preemptible(victim)
             busy = [v for v in swap.victims if v.leases]
             if busy and now < swap.drain_deadline:
-                times.append(swap.drain_deadline)
+                slot_state.group.times.append(swap.drain_deadline)
                 if swap.target is not None and not swap.check_started:
                     swap.check_started = True
                     commands.append(CheckStart(swap.swap_id, swap.target.name))
@@ -248,8 +325,12 @@ def _is_stale_preload(state: ServeState, now: float) -> bool:
 
 def _is_overdue(state: ServeState, now: float) -> bool:
     """Whether a request has waited `max_wait` for it."""
-    oldest = min((waiter.since for waiter in state.foreground()), default=FOREVER)
-    return oldest + timing(state).max_wait <= now
+    return _overdue_at(state) <= now
+
+
+def _overdue_at(state: ServeState) -> float:
+    """When a request will have waited `max_wait` for it; infinity: none waits."""
+    return min((waiter.since for waiter in state.foreground()), default=FOREVER) + timing(state).max_wait
 
 
 def _start_order(now: float) -> Callable[[ServeState], tuple[bool, bool, float, float, str]]:

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from stoker.domain.errors import StokerError
 from stoker.request.lease.commands import Command, Reassign
+from stoker.request.lease.more_replicas import ExtraReplica, extra_replica, kept_replica
 from stoker.request.lease.phases import ServePhase
-from stoker.request.lease.places import better_replica, extra_replica, sibling_for_waiting
+from stoker.request.lease.places import better_replica, free_place, left_short, sibling_for_waiting
 from stoker.request.lease.state import LoadReason, ReplicaSet, ServeState, SlotState, SwapKind
 from stoker.request.lease.transitions import Transitions
 from stoker.request.lease.waiter import Waiter, Want
 
 
 class ReplicaSteps(Transitions):
-    """Adds two steps of the decision function to the serves and slots of Transitions."""
+    """Adds the steps of the decision function that concern replicas to the serves and slots of Transitions."""
 
     def move_waiting(self, replicas: ReplicaSet, now: float) -> list[Command]:
         """Requests that wait for a replica which cannot serve them join another one. One that became ready just now
-        takes over, the longest waiting first, as many requests of its siblings as it has places.
+        takes over, the longest waiting first, as many requests of its siblings as it has places; two that became ready
+        in the same moment keep their own.
         """
         commands: list[Command] = []
+        if not replicas.has_changed(now) and not self.kept_sets():
+            return commands
         for state in replicas.replicas:
             if state.queue and (other := better_replica(state, now)) is not None:
                 commands += self._move(state, other, _requests(state, other), now)
         for state in replicas.replicas:
-            if state.phase is ServePhase.READY and state.ready_since == now and state.takes_requests():
+            if _is_just_ready(state, now):
                 commands += self._take_over(state, replicas, now)
         return commands
 
@@ -45,26 +49,50 @@ class ReplicaSteps(Transitions):
             return False
         if any(waiter.want is Want.SWITCH for waiter in state.queue.values()):
             return False
-        state.wanted = state.serve.keep_loaded
+        if state.wanted is not state.serve.keep_loaded:
+            state.wanted = state.serve.keep_loaded
+            state.touch()
         return True
 
     def start_extra(self, replicas: ReplicaSet, now: float, times: list[float]) -> SlotState | None:
-        """Start one more replica, if the waiting requests have paid for it: see `places.extra_replica`.
+        """Start one more replica, if the waiting requests have paid for it: see `more_replicas.extra_replica`.
 
         Returns the slot in which a swap was decided.
         """
-        extra = extra_replica(replicas, now)
-        if extra.state is None:
-            if extra.at < float("inf"):
-                times.append(extra.at)
+        return self._start_more(extra_replica(replicas, now), SwapKind.DEMAND, now, times)
+
+    def start_kept(self, replicas: ReplicaSet, now: float, times: list[float]) -> SlotState | None:
+        """As `start_extra`, if fewer are loaded than are kept: see `more_replicas.kept_replica`."""
+        return self._start_more(kept_replica(replicas, now), SwapKind.KEEP, now, times)
+
+    def move_kept(self, target: ServeState, victims: Collection[ServeState], now: float) -> list[SlotState] | None:
+        """Start one more replica elsewhere of each serve that victims leave with fewer than are kept loaded. Until they
+        are ready, `target` waits.
+
+        Returns the slots in which they start; None: there is no free place for them, and none starts already.
+        """
+        slots: list[SlotState] = []
+        is_under_way = False
+        for replicas in left_short(victims):
+            if replicas.spare(victims) + replicas.starting() >= 0:
+                is_under_way = True
+            elif (free := free_place(replicas, now, target)) is not None:
+                self._start_more(ExtraReplica(free, (), now), SwapKind.KEEP, now, [])
+                slots.append(free.slot_state)
+        return slots if slots or is_under_way else None
+
+    def _start_more(self, more: ExtraReplica, kind: SwapKind, now: float, times: list[float]) -> SlotState | None:
+        if more.state is None:
+            if more.at < float("inf"):
+                times.append(more.at)
             return None
-        extra.state.loaded_for = LoadReason.REQUEST
-        self.open_swap(SwapKind.DEMAND, extra.state, extra.victims, now, 0.0)
-        return extra.state.slot_state
+        more.state.loaded_for = LoadReason.IDLE if kind is SwapKind.KEEP else LoadReason.REQUEST
+        self.open_swap(kind, more.state, more.victims, now, 0.0)
+        return more.state.slot_state
 
     def _take_over(self, state: ServeState, replicas: ReplicaSet, now: float) -> list[Command]:
         places = state.serve.max_active - state.active - len(state.queue)
-        siblings = [other for other in replicas.replicas if other is not state]
+        siblings = [other for other in replicas.replicas if not _is_just_ready(other, now)]
         waiting = [(waiter.since, waiter.id, other) for other in siblings for waiter in _requests(other, state)]
         commands: list[Command] = []
         for _, id, other in sorted(waiting, key=lambda one: one[:2])[: max(places, 0)]:
@@ -73,7 +101,8 @@ class ReplicaSteps(Transitions):
 
     def _move(self, state: ServeState, other: ServeState, waiters: Iterable[Waiter], now: float) -> list[Command]:
         commands: list[Command] = []
-        other.join_live()
+        self.join_waiting(other)
+        state.slot_state.group.version += 1
         for waiter in waiters:
             del state.queue[waiter.id]
             other.queue[waiter.id] = waiter
@@ -83,6 +112,10 @@ class ReplicaSteps(Transitions):
         other.queue.clear()
         other.queue.update((waiter.id, waiter) for waiter in in_order)
         return commands
+
+
+def _is_just_ready(state: ServeState, now: float) -> bool:
+    return state.phase is ServePhase.READY and state.ready_since == now and state.takes_requests()
 
 
 def _requests(state: ServeState, other: ServeState) -> list[Waiter]:

@@ -70,11 +70,12 @@ class Scheduler(Reconciler):
         error, waits_for_place = self._refusal(state, now)
         if error is not None and error.code == refusals.QUEUE_FULL and (last := _displaced(state, share)) is not None:
             del state.queue[last.id]
+            state.touch()
             cut = [*cut, Reject(last.id, error)]  # 3
             error, waits_for_place = self._refusal(state, now)
         if error is not None:
             return [*cut, Reject(id, error)]
-        state.join_live()
+        self.join_waiting(state)
         patience = state.serve.queue_timeout if waits_for_place else swap_timeout(state)
         deadline = now + patience
         state.queue[id] = Waiter(
@@ -97,6 +98,7 @@ class Scheduler(Reconciler):
             return []
         if state.queue.pop(id, None) is None:
             return self.on_release(id, name, now)
+        state.touch()
         return self.reconcile(now)
 
     def on_release(self, id: int, name: str, now: float) -> list[Command]:
@@ -105,14 +107,15 @@ class Scheduler(Reconciler):
         held = state.leases.pop(id, None) if state is not None else None
         if state is None or held is None:
             return []
+        state.slot_state.group.version += 1
         if held:
             state.active -= 1
         if id in state.preemptible:
             del state.preemptible[id]
         else:
             state.last_used = now
-        is_quiet = state.is_quiet() and not (self.replica_sets and state.has_replica_waited_for())
-        if state.phase is ServePhase.READY and is_quiet:
+        is_quiet = state.is_quiet() and not (self.waiting and self.has_replica_waited_for(state))
+        if state.phase is ServePhase.READY and is_quiet and not self.is_below_minimum:
             idle = state.serve.idle_unload
             if state.slot_state.has_left_idle_serve:
                 after = state.slot_state.slot.idle_serve_after
@@ -130,6 +133,7 @@ class Scheduler(Reconciler):
         if state is None or not state.leases.get(id):
             return []
         state.preemptible[id] = priority
+        state.touch()
         return self.reconcile(now)
 
     # -- the fleet -----------------------------------------------------------------------------------------------
@@ -182,6 +186,7 @@ class Scheduler(Reconciler):
             return []  # the result of a start or stop comes through on_swap_done
         state.end_leases(state.leases)
         state.last_error = error = refusals.exited(state.serve, detail, code)
+        state.touch()
         if state.phase is ServePhase.DRAINING:
             state.exited = True
             return self.reconcile(now)
@@ -204,6 +209,7 @@ class Scheduler(Reconciler):
         if state.phase is not ServePhase.READY:
             return []
         state.wanted = True
+        state.touch()
         self.open_swap(SwapKind.UNLOAD, None, (state,), now, 0.0, reason)
         return self.reconcile(now)
 
@@ -212,6 +218,7 @@ class Scheduler(Reconciler):
         state = self.serves[name]
         state.parked = reason
         state.wanted = False
+        state.touch()
         commands = self.hand_over_waiting(state, refusals.parked(state.serve, reason), now)
         if state.phase is ServePhase.READY:
             self.open_swap(SwapKind.UNLOAD, None, (state,), now, 0.0, reason)
@@ -225,6 +232,7 @@ class Scheduler(Reconciler):
         if state.measured == size:
             return []
         state.measured = size
+        state.touch()
         return self.reconcile(now)
 
     def on_adopted(self, name: str, now: float) -> list[Command]:
@@ -255,7 +263,8 @@ class Scheduler(Reconciler):
             return [Reject(id, refusals.no_fit(fit))]
         state.backoff_until = 0.0
         state.parked = ""
-        state.join_live()
+        self.keep_again(state)
+        self.join_waiting(state)
         state.queue[id] = Waiter(id, Want.SWITCH, now, FOREVER, takes_place=False, drain_timeout=drain_timeout)
         return self.reconcile(now)
 
@@ -274,6 +283,8 @@ class Scheduler(Reconciler):
         """Drain and stop. Grant(id) once it is gone. A start under way is cancelled, its waiters are refused."""
         state = self.serves[name]
         state.wanted = False
+        state.is_unloaded = True
+        state.touch()
         for slot_state in state.slot_states:
             slot_state.has_left_idle_serve = False
         if state.phase is ServePhase.STOPPED:
@@ -290,6 +301,7 @@ class Scheduler(Reconciler):
     def on_hold(self, name: str, now: float, is_held: bool = True) -> list[Command]:
         """Admit nothing new on this serve, or admit again; running and waiting requests go on."""
         self.serves[name].is_held = is_held
+        self.serves[name].touch()
         return self.reconcile(now)
 
     def on_reload(self, slots: Iterable[Slot], serves: Iterable[Serve], now: float) -> list[Command]:
@@ -309,6 +321,7 @@ class Scheduler(Reconciler):
         for name, serve in fresh.items():
             if name not in self.serves:
                 self.add_serve(serve)
+        self.forget_order()
         return commands + self.reconcile(now)
 
     def on_shutdown(self, now: float) -> list[Command]:
@@ -318,6 +331,7 @@ class Scheduler(Reconciler):
         for state in self.serves.values():
             commands += self.refuse_all(state, refusals.shutting_down())
             state.wanted = False
+        self.forget_order()
         return commands + self.reconcile(now)
 
     def cut_all(self, reason: str) -> list[Command]:
@@ -394,6 +408,7 @@ class Scheduler(Reconciler):
         if serve.launches_like(state.serve):
             state.pending = None
             state.serve = serve
+            self.forget_order()
             return []
         state.pending = serve
         commands: list[Command] = []

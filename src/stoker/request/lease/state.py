@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from operator import attrgetter
+from typing import Any
 
 from stoker.domain.errors import StokerError
 from stoker.domain.key import Priority
@@ -36,6 +37,8 @@ class SwapKind(Enum):
     """A start failed: a previous resident, or the `fallback`, is started."""
     BASELINE = "baseline"
     """The restored serve failed, too: the slot's `baseline` is started."""
+    KEEP = "keep"
+    """Fewer replicas of the serve are loaded than are kept, or one of them is needed elsewhere."""
 
 
 class LoadReason(Enum):
@@ -46,7 +49,7 @@ class LoadReason(Enum):
     PRELOAD = "preload"
     """Nobody waited for it: it was loaded at the start, or as soon as it was reachable."""
     IDLE = "idle"
-    """It is the slot's `idle_serve`, and the slot was idle."""
+    """It is the slot's `idle_serve`, and the slot was idle; or it is a replica that is kept loaded."""
 
 
 @dataclass(slots=True, eq=False)
@@ -97,6 +100,8 @@ class ServeState:
     removed: bool = False
     parked: str = ""
     """Why it is not started until an operator switches to it; empty: it is not parked."""
+    is_unloaded: bool = False
+    """An operator unloaded it: it is not kept loaded until its serve is asked for again."""
     measured: int | None = None
     """Bytes of the slot that it held when it was last measured; None: not measured since its start."""
     unloads: list[int] = field(default_factory=list)
@@ -107,6 +112,8 @@ class ServeState:
     """The other slots that it takes."""
     number: int = 0
     """In the order of the configuration."""
+    fit: tuple[SlotGroup, int, Any] | None = None
+    """The last answer of `eviction.victims_for`, and for which version of the group."""
 
     def end(self, lease: Lease, now: float) -> None:
         """A lease ends: give it its seconds of the slot, and charge its key what it really used."""
@@ -164,10 +171,6 @@ class ServeState:
             return all(slot_state.is_quiet() for slot_state in self.slot_states)
         return self.slot_state.is_quiet()
 
-    def has_replica_waited_for(self) -> bool:
-        """Whether requests wait for a serve that has one of its places in a slot of its."""
-        return any(slot_state.has_replica_waited_for() for slot_state in self.slot_states)
-
     def is_clearing(self) -> bool:
         """Whether in a slot of its a swap that stops residents for a target is under way."""
         return any(slot_state.is_clearing() for slot_state in self.slot_states)
@@ -185,6 +188,14 @@ class ServeState:
         """Raises IllegalPhaseEvent."""
         self.phase = next_phase(self.phase, event)
         self.join_live()
+        self.touch()
+
+    def touch(self) -> None:
+        """Something has changed that may concern the other replicas of its serve, too. See `SlotGroup.version`."""
+        if self.replica_set is None:
+            self.slot_state.group.version += 1
+        else:
+            self.replica_set.touch()
 
     def is_live(self) -> bool:
         """Whether it is loaded, waited for, or wanted: there may be something to decide."""
@@ -192,12 +203,14 @@ class ServeState:
 
     def join_live(self) -> None:
         """From now on it may be live."""
+        self.slot_state.group.version += 1
         for slot_state in self.slot_states:
             slot_state.live[self] = None
 
     def end_leases(self, ids: Iterable[int]) -> tuple[int, ...]:
         """Remove these leases, and return their ids."""
         ended = tuple(ids)
+        self.slot_state.group.version += 1
         for id in ended:
             self.active -= bool(self.leases.pop(id))
         for id in ended:
@@ -226,6 +239,7 @@ class ServeState:
             self.replica_set.note_arrival(now)
         elif self.last_used > NEVER:
             self.gap.add(now - self.last_used)
+            self.slot_state.group.version += 1
 
     def was_used_since(self, at: float) -> bool:
         """Whether a lease that cannot be preempted ended since then, or is held now."""
@@ -263,10 +277,23 @@ class ServeState:
         """Whether something else runs it: Stoker only asks whether it is there."""
         return self.serve.driver is Driver.EXTERNAL
 
+    def counts_as_kept(self) -> bool:
+        """Whether it is one of those of which `min_replicas` are kept loaded: it serves requests here."""
+        return self.phase is ServePhase.READY and self.takes_requests() and not self.is_elsewhere
+
+    def is_kept(self) -> bool:
+        """Whether fewer replicas than are kept loaded would be ready without it."""
+        if not self.serve.min_replicas or self.replica_set is None:
+            return False
+        return self.counts_as_kept() and self.replica_set.spare() <= 0
+
     def is_extra(self) -> bool:
         """Whether its serve answers without it: another replica is ready."""
-        replicas = () if self.replica_set is None else self.replica_set.replicas
-        return any(other.phase is ServePhase.READY and other is not self for other in replicas)
+        if self.replica_set is not None:
+            for other in self.replica_set.replicas:
+                if other.phase is ServePhase.READY and other is not self:
+                    return True
+        return False
 
 
 @dataclass(slots=True, eq=False)
@@ -277,12 +304,34 @@ class ReplicaSet:
     replicas: list[ServeState] = field(default_factory=list)
     gap: UsualGap = field(default_factory=UsualGap)
     """Between times in which any of them was used."""
+    seen: int = -1
+    """The sum of the versions of its slots' groups when it was last asked whether a waiting request moves."""
+    look_again_at: float = float("inf")
+    """When the next failed start of its may be tried again."""
+
+    def touch(self) -> None:
+        """See `ServeState.touch`."""
+        for state in self.replicas:
+            state.slot_state.group.version += 1
+
+    def has_changed(self, now: float) -> bool:
+        """Whether something has happened in one of its slots since this was last asked."""
+        version = 0
+        for state in self.replicas:
+            version += state.slot_state.group.version
+        if version == self.seen and now < self.look_again_at:
+            return False
+        self.seen = version
+        later = [state.backoff_until for state in self.replicas if state.backoff_until > now]
+        self.look_again_at = min(later, default=float("inf"))
+        return True
 
     def note_arrival(self, now: float) -> None:
         """A request for the serve comes. If none of its replicas was used, that gap is over."""
         last_used = max(state.last_used for state in self.replicas)
         if last_used > NEVER and not any(state.leases or state.queue for state in self.replicas):
             self.gap.add(now - last_used)
+            self.touch()
 
     def closed_to(self, wish: ReplicaWish) -> frozenset[str]:
         """The names of those that a request may not join: they failed it. One that was forwarded stays here."""
@@ -297,6 +346,15 @@ class ReplicaSet:
         here = [state for state in self.replicas if not state.is_elsewhere]
         loaded = sum(state.phase is not ServePhase.STOPPED and not state.is_held for state in here)
         return loaded >= max((state.serve.replicas for state in here), default=1)
+
+    def spare(self, gone: Collection[ServeState] = ()) -> int:
+        """How many beside `gone` could stop while as many stay ready as are kept loaded. Below 0: so many lack."""
+        least = max((state.serve.min_replicas for state in self.replicas), default=0)
+        return sum(state.counts_as_kept() and state not in gone for state in self.replicas) - least
+
+    def starting(self) -> int:
+        """How many start here."""
+        return sum(state.phase is ServePhase.STARTING and not state.is_elsewhere for state in self.replicas)
 
 
 @dataclass(slots=True, eq=False)
@@ -321,8 +379,22 @@ class Swap:
     """The key whose request caused it; empty: none did."""
 
 
-SlotGroup = tuple["SlotState", ...]
-"""Slots that serves take together, directly or by way of other slots; most slots are alone."""
+@dataclass(slots=True, eq=False)
+class SlotGroup:
+    """Slots that serves take together, directly or by way of other slots, so they are decided together; most are alone.
+
+    As long as neither its version changes nor its time comes, a new decision would be the same: it is left out.
+    """
+
+    slots: tuple[SlotState, ...] = ()
+    version: int = 0
+    """Raised by every change of what is decided here, or of another replica of a serve that has a place here."""
+    seen: int = -1
+    """The version at which it was last decided."""
+    times: list[float] = field(default_factory=list)
+    """When the decision can change without an event."""
+    wake: float = float("inf")
+    """The first of these, and of the deadlines of those that wait here."""
 
 
 @dataclass(slots=True, eq=False)
@@ -343,6 +415,13 @@ class SlotState:
     """
     time: SlotTime = field(default_factory=SlotTime)
     """Its busy time, divided among leases."""
+    group: SlotGroup = field(default_factory=SlotGroup)
+    has_evict_costs: bool | None = None
+    """Whether one of its serves has an `evict_cost`. None, here and below: nobody has asked since the configuration
+    changed.
+    """
+    longest_swaps: float | None = None
+    """Seconds that draining, stopping and starting each of its serves can take, one after the other."""
 
     def forget_stopped(self) -> None:
         """Forget the serves that are not live any more, and put the others into the order of the configuration."""
@@ -384,11 +463,6 @@ class SlotState:
             if state.queue:
                 return False
         return True
-
-    def has_replica_waited_for(self) -> bool:
-        """Whether requests wait for a serve that has one of its places here."""
-        sets = (state.replica_set for state in self.serves if state.replica_set is not None)
-        return any(state.queue for replica_set in sets for state in replica_set.replicas)
 
     def is_clearing(self) -> bool:
         """Whether a swap that stops residents for a target is under way, its drain included."""

@@ -7,7 +7,6 @@ victims to ready; until it was measured, max(1 s, declared memory / 1 GB/s).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from statistics import median
 from typing import NamedTuple
 
 from stoker.domain.serve import SwapPolicy
@@ -38,7 +37,8 @@ class Timing(NamedTuple):
 def measured_swap_time(state: ServeState) -> float:
     """S of a serve, in seconds; until it was measured, the assumed one."""
     if state.swap_times:
-        return median(state.swap_times)
+        times, half = sorted(state.swap_times), len(state.swap_times) // 2
+        return times[half] if len(times) % 2 else (times[half - 1] + times[half]) / 2
     return max(ASSUMED_MINIMUM, (state.serve.memory or 0) / ASSUMED_BYTES_PER_SECOND)
 
 
@@ -64,10 +64,16 @@ def swap_timeout(state: ServeState) -> float:
 
 def _contention(state: ServeState) -> float:
     """Seconds that draining, stopping and starting every serve of the slot can take, one after the other."""
-    drain = state.slot_state.slot.swap.drain_timeout
-    others: Iterable[ServeState] = state.slot_state.serves
+    slot_state = state.slot_state
     if state.more_slots:
-        others = dict.fromkeys(other for slot_state in state.slot_states for other in slot_state.serves)
+        return _longest_swaps(state, dict.fromkeys(other for slot in state.slot_states for other in slot.serves))
+    if slot_state.longest_swaps is None:
+        slot_state.longest_swaps = _longest_swaps(state, slot_state.serves)
+    return slot_state.longest_swaps
+
+
+def _longest_swaps(state: ServeState, others: Iterable[ServeState]) -> float:
+    drain = state.slot_state.slot.swap.drain_timeout
     return sum(drain + s.serve.longest_stop + s.serve.ready_timeout for s in others)
 
 

@@ -25,8 +25,11 @@ class Transitions:
         self.serves: dict[str, ServeState] = {}
         self.replica_sets: dict[str, ReplicaSet] = {}
         """The serves with several places, by the name that clients use; each replica is in `serves`, too."""
+        self.waiting: dict[ServeState, None] = {}
+        """All serves that requests wait for, and some for which they did."""
         self.last_swap_id = 0
         self._groups: list[SlotGroup] | None = None
+        self._kept_sets: list[ReplicaSet] | None = None
         self._next_number = 0
         for serve in serves:
             self.add_serve(serve)
@@ -39,7 +42,7 @@ class Transitions:
         for slot_state in state.slot_states:
             slot_state.serves.append(state)
         self.serves[serve.name] = state
-        self._groups = None
+        self.forget_order()
         if serve.replica_of:
             state.replica_set = self.replica_sets.setdefault(serve.replica_of, ReplicaSet(serve.replica_of))
             state.replica_set.replicas.append(state)
@@ -48,8 +51,9 @@ class Transitions:
         for slot_state in state.slot_states:
             slot_state.serves.remove(state)
             slot_state.live.pop(state, None)
+        self.waiting.pop(state, None)
         self.serves.pop(state.name, None)
-        self._groups = None
+        self.forget_order()
         if state.replica_set is not None:
             state.replica_set.replicas.remove(state)
             if not state.replica_set.replicas:
@@ -60,29 +64,60 @@ class Transitions:
         state.pending = None
         if _slots(serve) == tuple(slot_state.slot.name for slot_state in state.slot_states):
             state.serve = serve
+            self.forget_order()
             return
         self.remove_serve(state)
         self.add_serve(serve)
         moved = self.serves[serve.name]
         moved.queue, moved.wanted, moved.is_held = state.queue, state.wanted or serve.keep_loaded, state.is_held
         moved.preload_asked_at = state.preload_asked_at
-        moved.join_live()
+        self.join_waiting(moved)
+
+    def forget_order(self) -> None:
+        """The configuration has changed."""
+        self._groups = self._kept_sets = None
+        for slot_state in self.slots.values():
+            slot_state.has_evict_costs = slot_state.longest_swaps = None
+
+    def kept_sets(self) -> list[ReplicaSet]:
+        """The serves of which replicas are kept loaded."""
+        if self._kept_sets is None:
+            sets = self.replica_sets.values()
+            self._kept_sets = [one for one in sets if any(state.serve.min_replicas for state in one.replicas)]
+        return self._kept_sets
 
     def slot_groups(self) -> list[SlotGroup]:
         """The slots in which there are serves, in the order of the configuration."""
         if self._groups is None:
             self._groups = _grouped([slot_state for slot_state in self.slots.values() if slot_state.serves])
+            for replicas in self.replica_sets.values():
+                replicas.seen = -1
         return self._groups
+
+    def join_waiting(self, state: ServeState) -> None:
+        """A request waits for it."""
+        self.waiting[state] = None
+        state.join_live()
 
     def waited_for(self) -> list[ServeState]:
         """The serves that requests wait for, in the order of the configuration."""
-        found = [
-            state for group in self.slot_groups() for slot_state in group for state in slot_state.live if state.queue
-        ]
-        return sorted(dict.fromkeys(found), key=attrgetter("number")) if len(found) > 1 else found
+        if not self.waiting:
+            return []
+        found = [state for state in self.waiting if state.queue]
+        if len(found) < len(self.waiting):
+            self.waiting = dict.fromkeys(found)
+        return sorted(found, key=_number) if len(found) > 1 else found
+
+    def has_replica_waited_for(self, state: ServeState) -> bool:
+        """Whether requests wait for a serve that has one of its places in a slot of this one."""
+        slots = state.slot_states
+        sets = (other.replica_set for other in self.waiting if other.queue and other.replica_set is not None)
+        return any(slot in slots for one in sets for replica in one.replicas for slot in replica.slot_states)
 
     def replicas_waited_for(self) -> Iterable[ReplicaSet]:
         """The serves with several places that requests wait for."""
+        if not self.waiting:
+            return ()
         return dict.fromkeys(state.replica_set for state in self.waited_for() if state.replica_set is not None)
 
     def find_swap(self, swap_id: int) -> Swap | None:
@@ -93,6 +128,7 @@ class Transitions:
 
     def close_swap(self, swap: Swap) -> None:
         """It is over, or called off."""
+        swap.slots[0].group.version += 1
         for slot_state in swap.slots:
             del slot_state.swaps[swap.swap_id]
 
@@ -105,6 +141,7 @@ class Transitions:
     def add_lease(
         self, state: ServeState, id: int, takes_place: bool, share: FairShare = NOBODY, body_bytes: int = 0
     ) -> None:
+        state.slot_state.group.version += 1
         if not takes_place:
             state.leases[id] = ()
             return
@@ -127,6 +164,7 @@ class Transitions:
     def refuse_all(self, state: ServeState, error: StokerError) -> list[Command]:
         commands: list[Command] = [Reject(id, error) for id in state.queue]
         state.queue.clear()
+        state.slot_state.group.version += 1
         return commands
 
     def update_wait(self, state: ServeState, waiter: Waiter, now: float) -> None:
@@ -168,6 +206,7 @@ class Transitions:
 
     def run_swap(self, swap: Swap, now: float) -> Command:
         swap.run_at = now
+        swap.slots[0].group.version += 1
         for victim in swap.victims:
             victim.apply(PhaseEvent.DRAINED)
         name = swap.target.name if swap.target is not None else None
@@ -219,8 +258,16 @@ class Transitions:
         state.wanted = state.serve.keep_loaded
         state.preload_asked_at = None
         state.exited = False
+        if swap.kind is SwapKind.DEMAND:
+            self.keep_again(state)
         if swap.run_at is not None:
             state.swap_times.append(now - swap.run_at)
+
+    def keep_again(self, state: ServeState) -> None:
+        """Its serve is asked for: what an operator unloaded of it may be kept loaded again."""
+        for one in () if state.replica_set is None else state.replica_set.replicas:
+            one.is_unloaded = False
+        state.touch()
 
     def mark_stopped(self, state: ServeState) -> list[Command]:
         state.apply(PhaseEvent.ENDED)
@@ -257,6 +304,7 @@ def _slots(serve: Serve) -> tuple[str, ...]:
 
 
 def _grouped(slots: list[SlotState]) -> list[SlotGroup]:
+    """New groups, all of which are to be decided."""
     group_of = {slot_state.slot.name: [slot_state] for slot_state in slots}
     for state in [state for slot_state in slots for state in slot_state.serves if state.more_slots]:
         group = group_of[state.slot_state.slot.name]
@@ -265,4 +313,11 @@ def _grouped(slots: list[SlotState]) -> list[SlotGroup]:
             if other is not group:
                 group += other
                 group_of.update((joined.slot.name, group) for joined in other)
-    return [tuple(group) for group in {id(group): group for group in group_of.values()}.values()]
+    groups = [SlotGroup(tuple(group)) for group in {id(group): group for group in group_of.values()}.values()]
+    for made in groups:
+        for slot_state in made.slots:
+            slot_state.group = made
+    return groups
+
+
+_number = attrgetter("number")

@@ -1,0 +1,109 @@
+"""When one more replica of a serve starts: its waiting requests have paid for it, or it is kept loaded. Only answers;
+changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from stoker.request.lease.eviction import Victims, victims_for
+from stoker.request.lease.phases import ServePhase
+from stoker.request.lease.places import Suitability, evictable_at, free_place, may_start_unasked, place, suitability
+from stoker.request.lease.state import ReplicaSet, ServeState
+from stoker.request.lease.timing import measured_swap_time
+
+
+class ExtraReplica(NamedTuple):
+    """Whether one more replica is started: `state` now, or nobody until `at` (infinity: until something happens)."""
+
+    state: ServeState | None
+    victims: tuple[ServeState, ...]
+    at: float
+
+
+NO_EXTRA = ExtraReplica(None, (), float("inf"))
+_ROUNDING = 1e-6
+"""Seconds."""
+
+
+def extra_replica(replicas: ReplicaSet, now: float) -> ExtraReplica:
+    """Whether one more replica of a serve is started.
+
+    1. as many as allowed are loaded, or one starts, drains or stops -> no
+    2. no request waits for a place on a ready one                   -> no
+    3. nowhere does it fit, not even if idle serves stop; or another serve waits for each such place -> no
+    4. the waiting requests have waited less, all together, than `patience` times its swap time      -> not yet
+    5. its victims are inside their residency, or were used just now -> not yet
+    6. otherwise                                                     -> now
+
+    4 is the ski-rental rule: it costs at most about twice what somebody who knew the future would pay.
+    """
+    ready = [state for state in replicas.replicas if state.phase is ServePhase.READY]
+    if not ready:
+        return NO_EXTRA  # 1
+    stopped = [state for state in replicas.replicas if state.phase is ServePhase.STOPPED]
+    if replicas.is_complete() or len(ready) + len(stopped) < len(replicas.replicas):
+        return NO_EXTRA  # 1
+    waiting = [waiter for state in ready for waiter in state.queue.values() if not waiter.is_background]
+    if not waiting:
+        return NO_EXTRA  # 2
+    open_places = [state for state in stopped if _is_open_to_extra(state, now)]
+    if not open_places:
+        return NO_EXTRA  # 3
+    target = min(open_places, key=lambda state: place(state, now))
+    price = target.slot_state.slot.swap.patience * measured_swap_time(target)
+    paid = sum(now - waiter.since for waiter in waiting)
+    if paid + _ROUNDING < price:
+        return ExtraReplica(None, (), now + (price - paid) / len(waiting))  # 4
+    fit = victims_for(target)
+    victims = fit.serves if isinstance(fit, Victims) else ()
+    at = max((evictable_at(victim, target) for victim in victims), default=now)
+    return ExtraReplica(target, victims, now) if at <= now else ExtraReplica(None, (), at)  # 5, 6
+
+
+def _is_open_to_extra(state: ServeState, now: float) -> bool:
+    if state.gives_way() or state.is_clearing():
+        return False
+    return suitability(state, now) <= Suitability.IDLE_VICTIMS
+
+
+def kept_replica(replicas: ReplicaSet, now: float) -> ExtraReplica:
+    """Whether a replica is started because fewer are loaded than are kept.
+
+    1. as many as are kept are ready or start, or as many as allowed are loaded        -> no
+    2. it fits somewhere, and nobody waits for the place                               -> now
+    3. the victims of a place are idle for `idle_serve_after`                          -> now; it is not taken from the
+                                                                                          slot's `idle_serve`, nor from
+                                                                                          a replica that is kept, too
+    4. otherwise                                                                       -> when 3 holds, or when a failed
+                                                                                          start may be tried again
+    """
+    if replicas.spare() + replicas.starting() >= 0 or replicas.is_complete():
+        return NO_EXTRA  # 1
+    free = free_place(replicas, now)
+    if free is not None:
+        return ExtraReplica(free, (), now)  # 2
+    found = NO_EXTRA
+    for state in replicas.replicas:
+        if not may_start_unasked(state):
+            continue
+        if now < state.backoff_until:
+            found = min(found, ExtraReplica(None, (), state.backoff_until), key=_at)
+        elif _is_open_to_extra(state, now):
+            victims = _idle_victims(state, replicas)
+            due = max((v.unused_since + v.slot_state.slot.idle_serve_after for v in victims), default=float("inf"))
+            found = min(found, ExtraReplica(state if due <= now else None, victims, due), key=_at)
+    return found  # 3, 4
+
+
+def _at(extra: ExtraReplica) -> float:
+    return extra.at
+
+
+def _idle_victims(state: ServeState, replicas: ReplicaSet) -> tuple[ServeState, ...]:
+    """Who makes room for a replica that is kept loaded; empty: nobody has to, or one of them may not be taken."""
+    fit = victims_for(state)
+    if not isinstance(fit, Victims) or fit.stops_kept:
+        return ()
+    may_not = any(v.name == v.slot_state.slot.idle_serve or v.replica_set is replicas for v in fit.serves)
+    return () if may_not else fit.serves
