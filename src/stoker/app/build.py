@@ -32,6 +32,8 @@ from stoker.exchange.carrier import Carrier
 from stoker.exchange.formatter import Formatter
 from stoker.exchange.internal_client import InternalClient
 from stoker.fleet.memory.host import host_memory
+from stoker.fleet.memory.in_use import memory_in_use
+from stoker.fleet.memory.probe import machine
 from stoker.fleet.monitoring.watchdog_view import ConductorView
 from stoker.fleet.watchdog.watchdog import WatchdogLoop
 from stoker.gateway.admin import Admin
@@ -172,6 +174,7 @@ def _build_front(context: BuildContext, parts: ProgramParts, swaps: SwapHistory)
         parts.promotions.status,
         parts.fleet.edges.status,
         lambda: parts.access.control.asks_for_keys,
+        partial(memory_in_use, machine()),
     )
     reloader = Reloader(context.active, context.options.read, parts)
     conductor, clock = parts.fleet.conductor, context.clock

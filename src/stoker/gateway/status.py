@@ -40,6 +40,8 @@ class StatusSources:
     aliases: Callable[[], list[dict[str, Any]]] = list
     edges: Callable[[], list[dict[str, Any]]] = list
     asks_for_keys: Callable[[], bool] = lambda: False
+    memory: Callable[[], Mapping[str, int | None]] = dict
+    """May block: asked only for /metrics, in a thread."""
 
 
 class StatusReport:
@@ -101,7 +103,7 @@ class StatusReport:
         """Prometheus text. May run in a thread: the first call takes about 70 ms, for imports."""
         from stoker.store.exposition import expose
 
-        return expose(self._metrics, document)
+        return expose(self._metrics, {**document, **self._sources.memory()})
 
     def _routing(self) -> dict[str, Any] | None:
         dispatcher = self._flow.settings.dispatcher
