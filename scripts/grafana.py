@@ -98,7 +98,9 @@ ROWS: dict[str, list[Panel]] = {
             },
             "s",
         ),
-        Panel("Refused at the front door", {"{{reason}}": rate("stoker_front_door_refusals_total", by="reason")}, "reqps"),
+        Panel(
+            "Refused at the front door", {"{{reason}}": rate("stoker_front_door_refusals_total", by="reason")}, "reqps"
+        ),
     ],
     "Who waits": [
         Panel("In flight", {"{{serve}}": f"sum by (serve) (stoker_in_flight{{{SERVE}}})"}, stacked=True),
@@ -115,7 +117,10 @@ ROWS: dict[str, list[Panel]] = {
     ],
     "Models and swaps": [
         Panel("States", {"{{serve}}": state_number()}, kind="state-timeline", width=WIDTH),
-        Panel("Swaps", {"{{slot}} {{outcome}}": f"sum by (slot, outcome) (increase(stoker_swaps_total{{{HERE}}}[{RATE}]))"}),
+        Panel(
+            "Swaps",
+            {"{{slot}} {{outcome}}": f"sum by (slot, outcome) (increase(stoker_swaps_total{{{HERE}}}[{RATE}]))"},
+        ),
         Panel(
             "Seconds of a swap",
             {"p50 {{serve}}": quantile(0.5, SWAP), "p95 {{serve}}": quantile(0.95, SWAP)},
@@ -134,7 +139,12 @@ ROWS: dict[str, list[Panel]] = {
             "Failed loads",
             {"{{model}}": f"sum by (model) (increase(stoker_model_load_failures_total{{{HERE}}}[{RATE}]))"},
         ),
-        Panel("Predicted swaps", {"{{result}}": rate("stoker_preload_predictions_total", by="result")}, "ops", stacked=True),
+        Panel(
+            "Predicted swaps",
+            {"{{result}}": rate("stoker_preload_predictions_total", by="result")},
+            "ops",
+            stacked=True,
+        ),
     ],
     "Tokens": [
         Panel(
@@ -175,12 +185,12 @@ ROWS: dict[str, list[Panel]] = {
         Panel("Requests by tier", {"{{tier}}": rate("stoker_routed_requests_total", by="tier")}, "reqps", stacked=True),
         Panel(
             "Attempts that did not answer",
-            {
-                "{{tier}}": f"({UNANSWERED} or 0 * {ATTEMPTS}) / {ATTEMPTS}"
-            },
+            {"{{tier}}": f"({UNANSWERED} or 0 * {ATTEMPTS}) / {ATTEMPTS}"},
             "percentunit",
         ),
-        Panel("Answers found wrong", {"{{tier}} {{check}}": rate("stoker_tier_findings_total", by="tier, check")}, "ops"),
+        Panel(
+            "Answers found wrong", {"{{tier}} {{check}}": rate("stoker_tier_findings_total", by="tier, check")}, "ops"
+        ),
         Panel(
             "Verdicts of the judge",
             {"{{tier}} {{verdict}}": rate("stoker_shadow_graded_total", by="tier, verdict")},
@@ -216,7 +226,7 @@ ROWS: dict[str, list[Panel]] = {
         Panel("Swap seconds by key", {"{{key}}": rate("stoker_key_swap_seconds_total", by="key")}, "percentunit"),
         Panel("Cost by key, per hour", {"{{key}}": f"sum by (key) (rate(stoker_key_cost_total{{{HERE}}}[1h])) * 3600"}),
     ],
-}  # fmt: skip
+}
 
 
 def board() -> dict[str, Any]:
