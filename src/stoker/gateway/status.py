@@ -42,6 +42,7 @@ class StatusSources:
     asks_for_keys: Callable[[], bool] = lambda: False
     memory: Callable[[], Mapping[str, int | None]] = dict
     """May block: asked only for /metrics, in a thread."""
+    telemetry: Callable[[], dict[str, Any] | None] = lambda: None
 
 
 class StatusReport:
@@ -93,6 +94,7 @@ class StatusReport:
             "warm": _warm(self._sources.warm()),
             "conversations": _conversations(self._sources.conversations()),
             "responses": self._sources.responses(),
+            "telemetry": self._sources.telemetry(),
             "events": self._sources.events(EVENTS),
             "decisions": {
                 "kept": decisions.kept, "dropped": decisions.dropped, "unrecorded": decisions.unrecorded,

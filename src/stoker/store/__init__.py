@@ -20,6 +20,8 @@ labels            allowed label values
 families          metric families
 exposition, routed_exposition, orchestrated_exposition, key_usage_exposition, memory_exposition  Prometheus text
 
+telemetry/        traces and metrics by OpenTelemetry
+
 state             StateDir: the directory that one `up` owns, and its lock
 control_socket    where `up` listens for commands
 signing_key       the key that engine keys and signatures are derived from

@@ -165,6 +165,14 @@ class _Scrape(Collector):
                 (),
                 [((), unrecorded)],
             )
+        telemetry = self._status.get("telemetry")
+        if isinstance(telemetry, Mapping):
+            yield counter(
+                "stoker_telemetry",
+                "Requests and swaps whose spans were sent to the collector, or dropped.",
+                ("result",),
+                [((result,), number(telemetry.get(result)) or 0.0) for result in ("sent", "dropped")],
+            )
         version = self._status.get("version")
         if isinstance(version, str):
             yield gauge("stoker_build_info", "Always 1; the label says what runs.", ("version",), [((version,), 1.0)])
