@@ -246,7 +246,7 @@ STATUS: dict[str, object] = {
     "version": "9.9.9",
     "frontdoor": {"bodies": {"held": 11, "budget": 64, "refused": 2}},
     "serves": [
-        {"name": "fast", "state": "ready", "in_flight": 3, "queued": 0},
+        {"name": "fast", "state": "ready", "in_flight": 3, "queued": 0, "measured": 77},
         {"name": "slow", "state": "starting", "in_flight": 0, "queued": 2},
     ],
     "decisions": {"kept": 7, "dropped": 4, "unrecorded": 5},
@@ -403,6 +403,7 @@ def test_gauges_come_from_the_status_document() -> None:
     assert value(samples, "stoker_build_info", version="9.9.9") == 1
     assert value(samples, "stoker_vram_used_bytes") == 123
     assert value(samples, "stoker_ram_used_bytes") == 456
+    assert samples["stoker_serve_memory_bytes"] == {frozenset({("serve", "fast")}): 77}
 
 
 def test_unknown_is_absent_not_zero() -> None:

@@ -6,6 +6,7 @@ subscribes to it when all parts are there.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import logging
 from functools import partial
@@ -32,6 +33,8 @@ from stoker.exchange.carrier import Carrier
 from stoker.exchange.formatter import Formatter
 from stoker.exchange.internal_client import InternalClient
 from stoker.fleet.memory.host import host_memory
+from stoker.fleet.memory.in_use import memory_in_use
+from stoker.fleet.memory.probe import machine
 from stoker.fleet.monitoring.watchdog_view import ConductorView
 from stoker.fleet.watchdog.watchdog import WatchdogLoop
 from stoker.gateway.admin import Admin
@@ -91,6 +94,8 @@ def build(active: ActiveConfiguration, state: StateDir, options: RunOptions) -> 
     front = _build_front(context, parts, swaps)
     bus.subscribe(Observer(parts, active, options.announce).on_event)
     bus.subscribe(swaps.on_event)
+    if store.telemetry is not None:
+        bus.subscribe(store.telemetry.on_event)
     return Program(parts, front)
 
 
@@ -105,6 +110,8 @@ async def close_parts(parts: ProgramParts, leave_running: bool) -> None:
     parts.store.writer.shutdown()
     parts.gateway.pool.close()
     parts.gateway.flow.close()
+    if parts.store.telemetry is not None:
+        await asyncio.to_thread(parts.store.telemetry.close)
     parts.store.decisions.close()
     parts.store.responses.close()
     parts.access.store.close()
@@ -134,7 +141,7 @@ def _build_gateway(
     decisions = DecisionObserver(store.decisions, promotions, store.metrics, quality.monitor)
     flow = Flow(
         setup.settings_for(context.active.current), carrier, context.clock, decisions.on_decision, access.store.usage,
-        turns,
+        turns, store.telemetry,
     )  # fmt: skip
     return GatewayParts(pool, setup, flow, pads, responses, client, _watch_certificate(context, store))
 
@@ -172,6 +179,8 @@ def _build_front(context: BuildContext, parts: ProgramParts, swaps: SwapHistory)
         parts.promotions.status,
         parts.fleet.edges.status,
         lambda: parts.access.control.asks_for_keys,
+        partial(memory_in_use, machine()),
+        lambda: None if store.telemetry is None else store.telemetry.status(),
     )
     reloader = Reloader(context.active, context.options.read, parts)
     conductor, clock = parts.fleet.conductor, context.clock

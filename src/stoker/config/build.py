@@ -23,6 +23,7 @@ from stoker.config.tables.media import build_media
 from stoker.config.tables.orchestrator import build_orchestrators
 from stoker.config.tables.request import build_request, build_variants
 from stoker.config.tables.router import build_router
+from stoker.config.tables.telemetry import build_telemetry
 from stoker.config.tables.translation import build_translation
 from stoker.config.tables.value_checks import split_status
 from stoker.domain.access import Conversations, FrontDoor, Paths, ResponseStorage, Settings, WarmPool, Watchdog
@@ -78,6 +79,8 @@ def read_secrets(
     for name, cluster in file.clusters.items():
         if cluster.token is not None:
             wanted["clusters", name, "token"] = cluster.token
+    for name, origin in (file.telemetry.headers if file.telemetry is not None else {}).items():
+        wanted["telemetry", "headers", name] = origin
     secrets: Secrets = {}
     for path, source in wanted.items():
         try:
@@ -143,6 +146,9 @@ def build(
         compat=build_compat(file.compat, file.front_door.host),
         media=build_media(file.media),
         responses=ResponseStorage(**file.responses.model_dump()),
+        telemetry=build_telemetry(
+            file.telemetry, {str(path[2]): secret for path, secret in secrets.items() if path[0] == "telemetry"}
+        ),
         router=build_router(file.router, file.tier, clouds, profile, task_names(file.alias)),
     )
 

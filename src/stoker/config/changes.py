@@ -20,6 +20,7 @@ NEEDS_RESTART = {
     "front_door.prefixes": _NEEDS_REPLACEMENT,
     "front_door.shutdown_grace": _NEEDS_REPLACEMENT,
     "front_door.tls": _NEEDS_REPLACEMENT,
+    "telemetry": _NEEDS_REPLACEMENT,
 }
 """What a running Stoker cannot change, and what to do instead. The rest of `paths` comes with it."""
 _SECTIONS = {"serves": "serve", "apps": "app", "gates": "gate", "aliases": "alias", "alias_choices": "alias",
@@ -91,6 +92,11 @@ def _secrets(old: Settings, new: Settings) -> Iterator[str]:
     for cluster in new.clusters:
         if tokens.get(cluster.name, cluster.token) != cluster.token:
             yield f"clusters.{cluster.name}.token"
+    headers = ({} if one.telemetry is None else one.telemetry.headers for one in (old, new))
+    before_headers, after_headers = headers
+    for name in before_headers.keys() & after_headers.keys():
+        if before_headers[name] != after_headers[name]:
+            yield f"telemetry.headers.{name}"
     edges = {edge.name: edge for edge in old.edges}
     for edge in new.edges:
         if _edge_keys(edges.get(edge.name, edge)) != _edge_keys(edge):

@@ -32,6 +32,7 @@ from stoker.config.tables.replicas import ReplicaCount
 from stoker.config.tables.request import show_request, show_variant
 from stoker.config.tables.responses import ResponsesTable
 from stoker.config.tables.router import show_router, show_tier
+from stoker.config.tables.telemetry import show_telemetry
 from stoker.config.tables.tls import TlsTable
 from stoker.config.tables.translation import show_translation
 from stoker.config.toml_writer import render
@@ -70,6 +71,7 @@ def show(settings: Settings) -> dict[str, object]:
         "compat": CompatTable.show(settings.compat),
         "media": MediaTable.show(settings.media),
         "responses": ResponsesTable.show(settings.responses),
+        "telemetry": show_telemetry(settings.telemetry),
         "router": None if router is None else show_router(router),
         "tier": None if router is None else [show_tier(tier, serves) for tier in router.tiers],
     }

@@ -12,6 +12,7 @@ from stoker.domain.key import App, Key
 from stoker.domain.orchestrator import Orchestrator
 from stoker.domain.routing import RouterSettings
 from stoker.domain.serve import Serve, Slot, joined_slot
+from stoker.domain.telemetry import Telemetry
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +190,8 @@ class Settings:
     compat: CompatPaths = CompatPaths()
     media: Media = Media()
     responses: ResponseStorage = ResponseStorage()
+    telemetry: Telemetry | None = None
+    """None: nothing is sent."""
     router: RouterSettings | None = None
     """None: no tier is configured, so nothing is routed."""
     renamed_keys: tuple[str, ...] = field(default=(), compare=False)

@@ -15,6 +15,7 @@ from stoker.domain.errors import CapacityError, ClientLeft, StokerError
 from stoker.domain.lease import NOBODY, FairShare, Lease, PendingLease
 from stoker.domain.protocols import Leases
 from stoker.domain.replica_wish import NO_WISH, ReplicaWish
+from stoker.domain.trace import RequestTrace, Try
 from stoker.domain.usage import MediaUnits, ServeUsage
 from stoker.exchange.first_byte import FirstByteTimer
 from stoker.exchange.leasing import granted
@@ -70,6 +71,8 @@ class Call(msgspec.Struct, eq=False):
     """What the serves used, one entry for each call of a serve that ended."""
     may_be_preempted: bool = False
     """The client allows its lease to be taken away for a request of a higher priority."""
+    trace: RequestTrace | None = None
+    """None: telemetry is off."""
     retry_after: float | None = None
     """Seconds for which the serve that was called last asked for a pause."""
     may_escalate: Callable[[StokerError], bool] | None = None
@@ -92,6 +95,19 @@ class Call(msgspec.Struct, eq=False):
         self.may_escalate = may_escalate
         self.first_byte_timer = timer
         self.retry_after = None
+
+    @property
+    def sent_headers(self) -> list[tuple[bytes, bytes]]:
+        """The client's headers, as the next serve gets them."""
+        given = self.wire.raw_headers
+        return given if self.trace is None else self.trace.sent_headers(given)
+
+    def begin_try(self, trace: RequestTrace, lease: Lease) -> None:
+        """A serve is called: `sent_at` is the time."""
+        target, is_checked = lease.target, self.verifier is not None
+        one = Try(lease.serve, target.host, target.port, target.served_name, self.sent_at, is_checked)
+        one.granted_at, one.waited = lease.granted_at, lease.waited
+        trace.tries.append(one)
 
     def read_answer(self, wire: ReplyWire) -> None:
         """Send the reply through `wire`, which reads it. Nothing was sent yet."""

@@ -151,7 +151,7 @@ class Carrier:
     ) -> None:
         """One call of the serve with nothing changed. `takes_place`: it takes one of the serve's places."""
         lease = call.lease_now(self.leases, serve.name, takes_place) or await call.wait_for_lease()
-        head = request_head(method.encode(), path, lease.target, call.wire.raw_headers, len(body), plain=False)
+        head = request_head(method.encode(), path, lease.target, call.sent_headers, len(body), plain=False)
         await self._relay(call, lease).send(lease.target, head, body)
 
     async def tunnel(self, call: Call, serve: Serve, path: Callable[[Target], str]) -> None:
@@ -197,6 +197,8 @@ class Carrier:
             usage = relay.usage
             decision.input_tokens, decision.output_tokens = usage.input, usage.output
             decision.cached_tokens = usage.cached
+            if call.trace is not None:
+                call.trace.end_try(self._clock.now(), relay.upstream_status, usage)
             if call.media is not None and relay.upstream_status == 200 and relay.received:
                 call.media.audio_seconds = usage.audio_seconds
                 decision.media = call.media
@@ -281,7 +283,7 @@ class Carrier:
         target, decision = lease.target, call.decision
         sequence = call.sequence_lease.sequence if call.sequence_lease is not None else None
         is_read = call.is_answer_read or call.reply.is_committed  # the client was promised an uncompressed stream
-        arguments = request, target, call.wire.raw_headers, decision.id, sequence, call.verifier, is_read
+        arguments = request, target, call.sent_headers, decision.id, sequence, call.verifier, is_read
         if call.is_heavy:
             lease.on_cut = call.cut
             encoded: EncodedRequest | EncodedMedia = await call.process(self.formatter.encode, *arguments)
@@ -309,6 +311,8 @@ class Carrier:
         if call.first_byte_timer is not None:
             call.first_byte_timer.begin(relay)
         call.sent_at = self._clock.now()
+        if call.trace is not None:
+            call.begin_try(call.trace, lease)
         lease.on_cut = relay.cut
         call.decision.attempts += 1
         return relay

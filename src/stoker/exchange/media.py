@@ -28,7 +28,7 @@ def encode_media(call: Call, request: UpstreamRequest, target: Target) -> Encode
     """
     is_renamed = request.fields.model != target.served_name
     notes = (*request.notes, *(("model",) if is_renamed else ()))
-    path, headers = request.endpoint.path, call.wire.raw_headers
+    path, headers = request.endpoint.path, call.sent_headers
     if call.upload is not None:
         body, changes = call.upload.edited(target.served_name if is_renamed else None, request.parameters)
         head = request_head(b"POST", path, target, headers, body.size, plain=False)

@@ -39,6 +39,7 @@ from stoker.domain.lease import Target
 from stoker.domain.protocols import Clock
 from stoker.domain.routing import AUTO, is_reserved
 from stoker.domain.serve import FallbackCause, Serve
+from stoker.domain.trace import Tracer
 from stoker.exchange.call import Call
 from stoker.exchange.carrier import EXIT_NOTICED_WITHIN, Carrier
 from stoker.exchange.loading_notes import LoadingNotes
@@ -77,8 +78,11 @@ class Flow:
         seal: Callable[[Decision], None],
         usage: UsageTotals | None = None,
         turns: ResponseTurns | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
-        """`seal(decision)` gets the record of every request, once, when it is over. `usage` gets what it consumed."""
+        """`seal(decision)` gets the record of every request, once, when it is over. `usage` gets what it consumed.
+        `tracer`: None if telemetry is off.
+        """
         self.active: dict[str, Call] = {}
         self.bodies = BodyBudget(settings.body_budget)
         self.waiting_bodies = WaitingBodies()
@@ -88,6 +92,7 @@ class Flow:
         self._seal = seal
         self._usage = usage or UsageTotals(clock.wall)
         self._turns = turns
+        self._tracer = tracer
         self._loop = asyncio.get_running_loop()
         self._ids = itertools.count(1)
         self._prefix = f"req_{os.urandom(6).hex()}_"
@@ -225,6 +230,8 @@ class Flow:
         entered = False
         self.active[decision.id] = call
         wire.on_lost = call.leave
+        if self._tracer is not None:
+            call.trace = self._tracer.begin(wire.method, wire.scheme, wire.headers, call.received_at)
         if wire.is_lost:
             call.leave()
         try:
@@ -361,6 +368,8 @@ class Flow:
         decision.ttft = None if reply.first_byte_at is None else reply.first_byte_at - call.received_at
         decision.latency = self._clock.now() - call.received_at
         self._seal(decision)
+        if call.trace is not None and self._tracer is not None:
+            self._tracer.finish(call.trace, decision)
 
 
 def _asks_for_pause(error: StokerError) -> bool:

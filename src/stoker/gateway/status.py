@@ -40,6 +40,9 @@ class StatusSources:
     aliases: Callable[[], list[dict[str, Any]]] = list
     edges: Callable[[], list[dict[str, Any]]] = list
     asks_for_keys: Callable[[], bool] = lambda: False
+    memory: Callable[[], Mapping[str, int | None]] = dict
+    """May block: asked only for /metrics, in a thread."""
+    telemetry: Callable[[], dict[str, Any] | None] = lambda: None
 
 
 class StatusReport:
@@ -91,6 +94,7 @@ class StatusReport:
             "warm": _warm(self._sources.warm()),
             "conversations": _conversations(self._sources.conversations()),
             "responses": self._sources.responses(),
+            "telemetry": self._sources.telemetry(),
             "events": self._sources.events(EVENTS),
             "decisions": {
                 "kept": decisions.kept, "dropped": decisions.dropped, "unrecorded": decisions.unrecorded,
@@ -101,7 +105,7 @@ class StatusReport:
         """Prometheus text. May run in a thread: the first call takes about 70 ms, for imports."""
         from stoker.store.exposition import expose
 
-        return expose(self._metrics, document)
+        return expose(self._metrics, {**document, **self._sources.memory()})
 
     def _routing(self) -> dict[str, Any] | None:
         dispatcher = self._flow.settings.dispatcher

@@ -18,7 +18,9 @@ key_usage         totals of keys
 histogram         buckets and their bounds
 labels            allowed label values
 families          metric families
-exposition, routed_exposition, orchestrated_exposition, key_usage_exposition  all of it as Prometheus text
+exposition, routed_exposition, orchestrated_exposition, key_usage_exposition, memory_exposition  Prometheus text
+
+telemetry/        traces and metrics by OpenTelemetry
 
 state             StateDir: the directory that one `up` owns, and its lock
 control_socket    where `up` listens for commands

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from stoker.store import key_usage_exposition, orchestrated_exposition, routed_exposition
+from stoker.store import key_usage_exposition, memory_exposition, orchestrated_exposition, routed_exposition
 from stoker.store.families import counter, gauge, histogram, number, records
 from stoker.store.labels import STATES
 from stoker.store.metrics import Metrics
@@ -39,8 +39,7 @@ class _Scrape(Collector):
         yield from self._tokens()
         yield from self._swaps()
         yield from self._gauges()
-        yield from self._memory()
-        yield from self._warm()
+        yield from memory_exposition.families(self._status, _PREFIXES)
         yield from routed_exposition.families(self._metrics.routed, self._status)
         yield from orchestrated_exposition.families(self._metrics.orchestrated)
         yield from key_usage_exposition.families(self._metrics.keys)
@@ -166,6 +165,14 @@ class _Scrape(Collector):
                 (),
                 [((), unrecorded)],
             )
+        telemetry = self._status.get("telemetry")
+        if isinstance(telemetry, Mapping):
+            yield counter(
+                "stoker_telemetry",
+                "Requests and swaps whose spans were sent to the collector, or dropped.",
+                ("result",),
+                [((result,), number(telemetry.get(result)) or 0.0) for result in ("sent", "dropped")],
+            )
         version = self._status.get("version")
         if isinstance(version, str):
             yield gauge("stoker_build_info", "Always 1; the label says what runs.", ("version",), [((version,), 1.0)])
@@ -183,47 +190,4 @@ class _Scrape(Collector):
         refused = number(bodies.get("refused")) or 0.0
         yield counter(
             "stoker_bodies_refused", "Requests refused because their bodies did not fit in memory.", (), [((), refused)]
-        )
-
-    def _memory(self) -> Iterator[Metric]:
-        for key, text in (
-            ("vram_used_bytes", "Accelerator memory in use."),
-            ("ram_used_bytes", "Main memory in use."),
-        ):
-            used = number(self._status.get(key))
-            if used is not None:
-                for prefix in _PREFIXES:
-                    yield gauge(f"{prefix}{key}", text, (), [((), used)])
-
-    def _warm(self) -> Iterator[Metric]:
-        warm = self._status.get("warm")
-        if not isinstance(warm, Mapping):
-            return
-        predictions = warm.get("predictions")
-        yield counter(
-            "stoker_preload_predictions",
-            "Swaps, by whether the new model had been predicted.",
-            ("result",),
-            (((str(result),), count) for result, count in predictions.items())
-            if isinstance(predictions, Mapping)
-            else (),
-        )
-        restarts = number(warm.get("holder_restarts"))
-        yield counter(
-            "stoker_warm_holder_restarts",
-            "Unexpected ends of the process that keeps models warm.",
-            (),
-            [((), restarts)] if restarts is not None else (),
-        )
-        for name, text, key in (
-            ("stoker_warm_budget_bytes", "Host memory for the weights of models that were swapped out.", "budget"),
-            ("stoker_warm_bytes", "Host memory in use for such weights.", "used"),
-        ):
-            value = number(warm.get(key))
-            yield gauge(name, text, (), [((), value)] if value is not None else ())
-        yield gauge(
-            "stoker_warm_model_bytes",
-            "Host memory that a model uses.",
-            ("model", "how"),
-            (((str(m["name"]), str(m.get("how"))), number(m.get("bytes")) or 0.0) for m in records(warm.get("models"))),
         )

@@ -9,6 +9,7 @@ from tests.fleet.memory.device_trees import GIB, NVMLError, namespace, nvml, ope
 
 from stoker.fleet.memory.amd import Amd
 from stoker.fleet.memory.device import Accounting, Device, chosen
+from stoker.fleet.memory.in_use import memory_in_use
 from stoker.fleet.memory.intel import Intel
 from stoker.fleet.memory.nvidia import Nvidia
 from stoker.fleet.memory.probe import Machine
@@ -167,6 +168,15 @@ def test_one_silent_vendor_makes_the_whole_unknown_unless_it_has_no_devices(
     assert whole.by_process() == accounting
     assert whole.notes() == ["said"] * len(probes)
     assert whole.source == "part"
+
+
+def test_memory_in_use_is_that_of_the_devices_that_tell_and_absent_without_one() -> None:
+    cards = [Device(0, str(free), "T", "amd", 24 * GIB, free * GIB) for free in (20, 23)]
+    whole = Machine([Part(card, None) for card in cards])
+    assert memory_in_use(whole)["vram_used_bytes"] == 5 * GIB
+    assert memory_in_use(Part(Device(0, "a", "A", "intel"), None))["vram_used_bytes"] is None
+    assert memory_in_use(Machine(()))["vram_used_bytes"] is None
+    assert (memory_in_use(Machine(()))["ram_used_bytes"] or 0) > 0
 
 
 def test_a_slot_names_devices_by_index_or_uuid_and_means_all_when_it_names_none() -> None:

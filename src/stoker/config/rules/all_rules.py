@@ -15,6 +15,7 @@ from stoker.config.rules.orchestrators import check_orchestrators
 from stoker.config.rules.routing import check_routing
 from stoker.config.rules.serves import check_serves
 from stoker.config.rules.slots import check_slots
+from stoker.config.rules.telemetry import check_telemetry
 from stoker.config.tables.file import File
 from stoker.request.accept.budget import least_for
 
@@ -32,6 +33,7 @@ def check_rules(doc: ConfigDocument, file: File, entries: list[ServeEntry]) -> N
     check_routing(doc, file, entries)
     check_orchestrators(doc, file, entries)
     check_edges(doc, file, entries)
+    check_telemetry(doc, file)
 
 
 def _check_door(doc: ConfigDocument, file: File) -> None:

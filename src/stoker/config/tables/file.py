@@ -22,6 +22,7 @@ from stoker.config.tables.request import RequestTable, VariantTable
 from stoker.config.tables.responses import ResponsesTable
 from stoker.config.tables.router import RouterTable, TierTable
 from stoker.config.tables.section import Section, setting
+from stoker.config.tables.telemetry import TelemetryTable
 from stoker.config.tables.tls import TlsTable
 from stoker.config.tables.translation import TranslationTable
 from stoker.config.tables.value_types import (
@@ -494,5 +495,6 @@ class File(Section):
     responses: ResponsesTable = setting(
         ResponsesTable(), "Responses and conversations that clients of the Responses API store."
     )
+    telemetry: TelemetryTable | None = setting(None, "Traces and metrics by OpenTelemetry. Left out: none are sent.")
     router: RouterTable = setting(RouterTable(), "How requests for `auto` are routed.")
     tier: list[TierTable] = setting([], "What routing may choose among, the cheapest first: one `[[tier]]` each.")

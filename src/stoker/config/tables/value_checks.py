@@ -197,6 +197,18 @@ def cluster_url(value: object) -> str:
         raise ValueError(str(error).replace("10.0.0.7:30000/v1", "head:8265").replace("`key`", "`token`")) from None
 
 
+def collector_url(value: object) -> str:
+    text = plain(value)
+    try:
+        found = url(text)
+    except ValueError as error:
+        message = str(error).replace("10.0.0.7:30000/v1", "collector:4318").replace("`key`", "`headers`")
+        raise ValueError(message) from None
+    if found.endswith(("/v1/traces", "/v1/metrics")):
+        raise ValueError("is the address of one signal; leave out /v1/traces or /v1/metrics, which Stoker adds")
+    return found
+
+
 def serve_url(value: object) -> str:
     """An address, or `edge:NAME`. Whether the edge exists is checked elsewhere."""
     text = text_of(value)
