@@ -1,0 +1,134 @@
+"""Where the commands of the pages that test_guides.py does not run are run, or why they are not.
+
+By the command as the page shows it. Each one also has to be accepted by the real command line if it calls `stoker`.
+"""
+
+from __future__ import annotations
+
+SHARE = "tests/release/test_share.py::test_the_files_of_share_are_what_the_program_says"
+RELEASE = "tests/release/test_wheel.py::test_a_release_is_built_twice_alike_and_its_wheel_works_in_empty_environments"
+
+ELSEWHERE = {
+    "scripts/release bump 0.2.0": "tests/release/test_changelog.py::"
+    "test_bump_sets_the_version_everywhere_and_refuses_before_it_writes",
+    "scripts/release build": RELEASE,
+    "scripts/release check": RELEASE,
+    "stoker up --demo": "tests/scenarios/test_real_models.py::test_ctrl_c_on_the_demo_leaves_no_process_behind",
+    "stoker completions bash > ~/.local/share/bash-completion/completions/stoker": SHARE,
+    "stoker completions zsh > ~/.zfunc/_stoker": SHARE,
+    "stoker completions fish > ~/.config/fish/completions/stoker.fish": SHARE,
+    "scripts/demo": "tests/scenarios/test_real_models.py::"
+    "test_every_command_that_the_demo_prints_works_in_a_bare_shell",
+    "scripts/ray-playground": "tests/scenarios/test_cluster.py::"
+    "test_a_real_node_that_dies_costs_the_answers_it_had_begun_and_a_sibling_goes_on",
+    "stoker cluster status": "tests/cli/test_cli_cluster.py::test_status_shows_nodes_gpus_labels_and_our_jobs",
+    "docker compose run --rm --no-deps stoker stoker config check": "tests/scenarios/test_compose_example.py::"
+    "test_commands_run_inside_the_container",
+    "docker compose up -d": "tests/scenarios/test_compose_example.py::"
+    "test_the_model_answers_through_the_published_port",
+    "docker compose exec stoker stoker serves status": "tests/scenarios/test_compose_example.py::"
+    "test_commands_run_inside_the_container",
+    "stoker eval benchmark --through gpu --preset users --seconds 5 --repeats 1": "tests/edge/test_edge_failures.py",
+    "stoker eval classifier": "tests/cli/test_cli_classifier.py::test_one_that_wins_is_on_with_both_tables",
+    "stoker import hf": "tests/scenarios/test_moving_in.py::"
+    "test_two_commands_lead_from_the_models_of_another_program_to_a_first_answer",
+    "stoker import litellm config.yaml": "tests/scenarios/test_moving_in.py::"
+    "test_two_commands_lead_from_litellms_configuration_to_a_first_answer",
+    "stoker import llama-swap config.yaml": "tests/scenarios/test_moving_in.py::"
+    "test_two_commands_lead_from_the_models_of_another_program_to_a_first_answer",
+    "stoker import llama.cpp ~/models.ini --cwd ~": "tests/scenarios/test_moving_in.py::"
+    "test_two_commands_lead_from_the_models_of_another_program_to_a_first_answer",
+    "stoker import lmstudio": "tests/scenarios/test_moving_in.py::"
+    "test_two_commands_lead_from_the_models_of_another_program_to_a_first_answer",
+    "stoker import ollama": "tests/scenarios/test_moving_in.py::"
+    "test_two_commands_lead_from_the_models_of_another_program_to_a_first_answer",
+    "stoker route-sync": "tests/scenarios/test_edges.py::test_an_ingress_follows_a_stoker_that_runs_on_the_worker",
+    "stoker stage http://models.lan/big-00001-of-00002.gguf --quota 200GiB": "tests/cli/test_cli_stage.py::"
+    "test_over_http_with_a_signed_address_nothing_of_the_signature_is_kept_or_said",
+    "stoker up --replace": "tests/scenarios/test_replacing.py::"
+    "test_restarts_under_streams_refuse_no_connection_and_cut_no_stream",
+    "sudo stoker install systemd --profile spark --start": "tests/cli/test_cli_install.py::"
+    "test_profile_is_what_runs_after_the_next_start",
+    "stoker decisions --routes": "tests/cli/test_cli_following.py::"
+    "test_routes_are_told_by_class_and_tier_with_rates_and_money",
+    "stoker eval preflight --base-url http://127.0.0.1:9713 --only needle,over-context": "tests/scenarios/"
+    "test_measuring_preflight.py::test_preflight_through_the_front_door_passes_and_is_kept",
+    "stoker eval benchmark ember --concurrency 1,2,4 --prompt-tokens 300 --output-tokens 64 --seconds 4 "
+    "--html ember.html": "tests/scenarios/test_measuring.py",
+    "stoker eval canary ember --record": "tests/scenarios/test_measuring_models.py::"
+    "test_a_model_is_itself_again_with_other_flags_and_another_model_is_not",
+    "stoker eval canary ember": "tests/scenarios/test_measuring_models.py::"
+    "test_a_model_is_itself_again_with_other_flags_and_another_model_is_not",
+    "stoker eval soak ember --for 50s --every 10s --concurrency 4 --tokens 256": "tests/scenarios/"
+    "test_measuring_soak.py::test_a_soak_of_eight_cycles_shows_an_anomaly_and_a_death_of_the_engine",
+    "stoker eval context ember --from 512 --to 4096 --concurrency 2": "tests/scenarios/test_measuring_models.py::"
+    "test_the_largest_context_is_found_with_engines_of_their_own",
+    "stoker eval compare small clever --for math-short,json-extract,chat --html compare.html": "tests/scenarios/"
+    "test_comparing.py::test_a_tier_and_an_alias_are_compared_and_what_was_there_is_back",
+    "stoker eval sweep spark --vary parallel=1,4 --vary kv_cache_type=f16,q7_9 --seconds 1 --output-tokens 32": "tests/"
+    "scenarios/test_measuring_models.py::test_a_sweep_that_is_broken_off_gives_the_slot_back_and_goes_on",
+    'stoker run --project project "Write clock.py: parse and show times."': "tests/scenarios/"
+    "test_orchestrating_command.py::test_files_go_into_the_project_that_the_command_names",
+    'stoker run --policy block_by_block "Give me a JSON object with name Ada and age 36."': "tests/scenarios/"
+    "test_real_models.py::test_the_demos_orchestrator_answers_the_command_that_the_demo_prints",
+    'stoker run "Who are you?"': "tests/scenarios/test_real_models.py::"
+    "test_the_demos_orchestrator_answers_the_command_that_the_demo_prints",
+    "stoker orchestrator list": "tests/cli/test_cli_orchestrator.py::test_saved_requests_are_listed_the_newest_first",
+    "stoker gate ember --for coder": "tests/scenarios/test_gating.py::"
+    "test_the_whole_model_passes_what_is_missing_is_measured_once_and_the_alias_moves_on_it",
+    'stoker route "What is 3 plus 4?"': "tests/cli/test_cli_route.py::test_the_plan_is_told_with_class_order_and_why",
+    'stoker route "Plan the migration of our billing system to Kubernetes"': "tests/cli/test_cli_route.py::"
+    "test_the_plan_is_told_with_class_order_and_why",
+    "stoker eval bootstrap": "tests/scenarios/test_routing.py::"
+    "test_traffic_follows_what_was_measured_and_a_broken_build_is_found_out",
+    "stoker explain req_bf715d7958a3_148": "tests/scenarios/test_command_line.py::"
+    "test_decisions_and_explain_tell_what_became_of_a_request",
+    "stoker eval planning --judged judges.csv --baseline frontier.jsonl": "tests/cli/test_cli_planning.py::"
+    "test_judges_and_a_baseline_stand_beside_the_structural_grade",
+}
+"""The test that runs the command, or the function behind it, in its own surroundings."""
+
+INSTALLS = "sets up this environment, in which the test already runs"
+DOWNLOADS = "downloads gigabytes"
+SITE = "installs the generator; .github/workflows/docs.yml runs it, and tests/docs/test_site.py tests its parts"
+COMPOSE = "needs the images of the example, which download gigabytes; test_compose_example.py runs it with a stand-in"
+REGISTRY = "needs a package registry; tests/release/test_wheel.py installs the wheel"
+SPEECH = "needs the engines of the guide; tests/scenarios/test_speech.py asks the same by the SDK"
+
+NOT_RUN = {
+    "scripts/setup run": INSTALLS,
+    "scripts/setup dev": INSTALLS,
+    ". .venv/bin/activate": INSTALLS,
+    "scripts/check": "runs before the tests: scripts/test",
+    "scripts/test": "runs this test",
+    ".venv/bin/python -m pytest -q tests/request/lease": "runs as a part of the tests",
+    "scripts/docs-site --serve": SITE,
+    "scripts/docs-site --check": SITE,
+    "python3 -m venv ~/vllm": DOWNLOADS,
+    "~/vllm/bin/pip install vllm": DOWNLOADS,
+    "~/vllm/bin/hf download Qwen/Qwen3-8B": DOWNLOADS,
+    "docker pull vllm/vllm-openai:latest": DOWNLOADS,
+    'pkill -9 -f "$PWD/.venv/bin/stoker up"': "tests/scenarios/test_cluster.py kills Stoker by its process id",
+    "cd examples/compose": COMPOSE,
+    "docker compose build": COMPOSE,
+    "docker compose ps": COMPOSE,
+    ". ./.env": COMPOSE,
+    'curl http://127.0.0.1:8000/v1/chat/completions -H "authorization: Bearer $STOKER_KEY" -H '
+    "'content-type: application/json' -d '"
+    '{"model": "qwen", "messages": [{"role": "user", "content": "Who are you?"}]}\'': COMPOSE,
+    "docker compose exec stoker stoker top": COMPOSE,
+    "docker compose exec stoker stoker reload": COMPOSE,
+    "docker compose exec stoker stoker client claude-code": COMPOSE,
+    'eval "$(docker compose exec -T stoker stoker client env)"': COMPOSE,
+    "git pull": "fetches another version of Stoker",
+    "docker compose up -d --build stoker": COMPOSE,
+    "curl -s http://127.0.0.1:8000/v1/audio/speech -H 'content-type: application/json' -o speech.wav -d "
+    '\'{"model": "tts-1", "input": "go forward ten meters", "voice": "en-us", "response_format": "wav"}\'': SPEECH,
+    "curl -s http://127.0.0.1:8000/v1/audio/transcriptions -F model=whisper-1 -F file=@speech.wav": SPEECH,
+    "pip install --upgrade stoker": REGISTRY,
+    'uv tool install "stoker[llama]"': REGISTRY,
+    'uv tool install --offline --no-index --find-links wheels "stoker[llama]"': REGISTRY,
+    'pip download --dest wheels "stoker[llama]"': REGISTRY,
+    "sudo systemctl restart stoker": "needs a service of the machine; tests/scenarios/test_replacing.py restarts one",
+}
+"""The reason why no test runs the command."""
