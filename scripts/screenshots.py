@@ -21,6 +21,7 @@ from playwright.sync_api import Page, sync_playwright
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from scripts.routing_stage import routing_stage  # noqa: E402
 from tests.scenarios.plane import Plane, running, serve  # noqa: E402
 
 from stoker.testing.script.script import Script  # noqa: E402
@@ -28,10 +29,11 @@ from stoker.testing.script.script import Script  # noqa: E402
 PICTURES = ROOT / "docs" / "pictures"
 PAGES = {
     "overview": "", "serve": "serves/qwen3-8b", "requests": "requests",
-    "request": "requests?slow=waited&outcome=served", "results": "results", "compare": "results",
+    "request": "requests?slow=waited&outcome=served", "routing": "routing/coder/planning",
+    "results": "results", "compare": "results",
 }  # fmt: skip
 IN_DARK = ("overview", "compare")
-MEASURED = {"results", "compare"}
+MEASURED = {"results", "compare", "routing"}
 """Pictures of what is measured before the traffic begins."""
 GATES = """
 [gate.default]
@@ -104,6 +106,8 @@ def prepare(page: Page, name: str) -> None:
         page.locator(".slot", has_text="Loading").first.wait_for(timeout=60_000)
     elif name == "requests":
         page.locator(".virtual-rows .how", has_text="waiting").first.wait_for(timeout=60_000)
+    elif name == "routing":
+        page.locator("#evidence").wait_for()
     elif name == "request":
         page.locator(".virtual-rows a").first.click()
         page.locator(".waterfall .swap").first.wait_for()
@@ -144,6 +148,16 @@ def measure(plane: Plane) -> None:
 def main() -> None:
     PICTURES.mkdir(exist_ok=True)
     chosen = set(sys.argv[1:] or PAGES)
+    if "routing" in chosen:
+        with routing_stage() as plane:
+            take(plane, {"routing"})
+    if others := chosen - {"routing"}:
+        take_others(others)
+    for picture in sorted(PICTURES.glob("web-*.png")):
+        print(f"{picture.relative_to(ROOT)}: {picture.stat().st_size / 1000:.0f} kB")
+
+
+def take_others(chosen: Set[str]) -> None:
     end = threading.Event()
     with running(*serves(), GATES, slots="[slots.gpu0]\n[slots.gpu1]", swap=SWAP) as plane:
         if chosen & MEASURED:
@@ -157,8 +171,6 @@ def main() -> None:
             end.set()
             for client in clients:
                 client.join()
-    for picture in sorted(PICTURES.glob("web-*.png")):
-        print(f"{picture.relative_to(ROOT)}: {picture.stat().st_size / 1000:.0f} kB")
 
 
 if __name__ == "__main__":

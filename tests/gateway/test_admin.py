@@ -20,6 +20,7 @@ from stoker.gateway.admin import Admin
 from stoker.gateway.decisions import DecisionPages
 from stoker.gateway.front import Endpoints
 from stoker.gateway.models import ModelList
+from stoker.gateway.routing_pages import RoutingPages
 from stoker.gateway.scratchpads import ScratchpadPages
 from stoker.gateway.status import StatusReport, StatusSources
 from stoker.orchestrate.memory.pads import Scratchpads
@@ -72,6 +73,7 @@ class Office(Stage):
                 lambda: self.reload(),
                 Moves(),
                 ScratchpadPages(self.pads),
+                routing=RoutingPages(self.flow, self.store),
             ),
             StatusReport(self.conductor, self.flow, self.store, Metrics(), clock, sources),
             ModelList(self.conductor),
@@ -127,6 +129,14 @@ async def test_status_tells_what_is_saved_of_conversations_and_what_came_of_it(s
     assert (await client.ask("GET", "/status")).json()["conversations"] == {
         "files": 2, "bytes": 300, "saved": 5, "not_saved": 1, "restored": 3, "not_restored": 0,
     }  # fmt: skip
+
+
+@office(keys=KEYS)
+async def test_routing_is_told_to_observers_and_without_tiers_what_to_do(stage: Office) -> None:
+    reply = await stage.say("routing", method="GET", authorization="Bearer k-eye")
+    assert (reply.status, reply.json()["error"]["code"]) == (404, "no_tiers")
+    assert "[[tier]]" in reply.json()["error"]["message"]
+    assert (await stage.say("routing", method="GET", authorization="Bearer k-user")).status == 403
 
 
 @office()

@@ -23,10 +23,10 @@ KEYS = """
 keys = [{ name = "looker", value = "env:LOOK", scope = "observe" },
   { name = "boss", value = "env:ACT", scope = "admin" }, { name = "app", value = "env:APP" }]
 """
-PAGES = ["", "serves", "serves/a", "requests", "results", "keys"]
+PAGES = ["", "serves", "serves/a", "requests", "routing", "results", "keys"]
 TITLES = {
-    "": "Overview", "serves": "Serves", "serves/a": "a", "requests": "Requests", "results": "Results",
-    "keys": "Keys and usage",
+    "": "Overview", "serves": "Serves", "serves/a": "a", "requests": "Requests", "routing": "Routing",
+    "results": "Results", "keys": "Keys and usage",
 }  # fmt: skip
 
 

@@ -48,6 +48,7 @@ from stoker.gateway.ollama import OllamaEndpoints
 from stoker.gateway.response_turns import ResponseTurns, SummarySeals
 from stoker.gateway.responses import StoredResponses
 from stoker.gateway.results import ResultPages
+from stoker.gateway.routing_pages import RoutingPages
 from stoker.gateway.scratchpads import ScratchpadPages
 from stoker.gateway.status import StatusReport, StatusSources
 from stoker.gateway.upstream import UpstreamRequests
@@ -188,9 +189,12 @@ def _build_front(context: BuildContext, parts: ProgramParts, swaps: SwapHistory)
     scratchpads = ScratchpadPages(parts.gateway.pads)
     keys = KeyPages(KeyAdmin(parts.access.store, clock.wall), flow, store.responses.forget)
     results = ResultPages(Results(context.directory), lambda: context.active.settings.gates)
+    routing = RoutingPages(flow, store.decisions)
     status = StatusReport(conductor, flow, store.decisions, store.metrics, clock, sources)
     endpoints = Endpoints(
-        Admin(conductor, flow, clock, decisions, reloader.reload, parts.promotions, scratchpads, keys, results),
+        Admin(
+            conductor, flow, clock, decisions, reloader.reload, parts.promotions, scratchpads, keys, results, routing
+        ),
         status,
         ModelList(conductor),
         OllamaEndpoints(store.metrics.observe_legacy),

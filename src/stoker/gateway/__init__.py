@@ -3,6 +3,8 @@
 front   every request: its key, its route; inference goes to `flow`
 flow    one inference request from end to end           settings   what a reload gives to the flow
 upstream  requests that go to an engine's own path      compat    the paths of llama-swap and llama.cpp's router
+explain  why a request went as it did                      requests  those in flight
+routing_pages  GET /admin/routing
 media    reads requests for audio and images            key_rules  what a key says about one request
 outcome  how it ended, in its decision and for its client
 realtime  WebSocket sessions: /v1/realtime

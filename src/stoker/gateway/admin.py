@@ -20,6 +20,7 @@ from stoker.gateway.decisions import DecisionPages
 from stoker.gateway.flow import Flow
 from stoker.gateway.keys import KeyPages
 from stoker.gateway.results import ResultPages
+from stoker.gateway.routing_pages import RoutingPages
 from stoker.gateway.scratchpads import ScratchpadPages
 from stoker.quality.promotion.promotions import Promotions
 from stoker.request.accept.routes import wrong_method
@@ -63,6 +64,7 @@ class Admin:
         scratchpads: ScratchpadPages | None = None,
         keys: KeyPages | None = None,
         results: ResultPages | None = None,
+        routing: RoutingPages | None = None,
     ) -> None:
         self._conductor = conductor
         self._flow = flow
@@ -73,6 +75,7 @@ class Admin:
         self._scratchpads = scratchpads
         self._keys = keys
         self._results = results
+        self._routing = routing
         self._verbs: dict[str, Callable[[AdminRequest], Awaitable[dict[str, Any]]]] = {
             "switch": self._switch, "unload": self._unload, "drain": self._drain, "undrain": self._undrain,
             "reload": self._reload_configuration, "cancel": self._cancel, "promote": self._promote,
@@ -87,6 +90,9 @@ class Admin:
             return AdminReply(self._decisions.one(rest) if rest else self._decisions.newest(query))
         if head == "results" and self._results is not None:
             return AdminReply(await self._results.handle(caller, method, rest, query))
+        if head == "routing" and method == "GET" and self._routing is not None:
+            require(caller, Scope.OBSERVE)
+            return AdminReply(await self._routing.document())
         require(caller, Scope.ADMIN)
         if head == "orchestrator" and rest and method == "GET" and self._scratchpads is not None:
             return AdminReply(await asyncio.to_thread(self._scratchpads.records, rest, query))

@@ -7,6 +7,7 @@ of a tier is left out of that rate: the caller left, or Stoker refused it (a wro
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -114,6 +115,40 @@ def silent_failures_by_class(live: Iterable[ProfileRow]) -> dict[str, SilentFail
 def total_silent_failures(classes: Iterable[SilentFailures]) -> SilentFailures:
     listed = list(classes)
     return SilentFailures(sum(one.wrong for one in listed), sum(one.graded for one in listed))
+
+
+def report(decisions: Sequence[Decision], clouds: Sequence[Cost], live: Sequence[ProfileRow] = ()) -> dict[str, Any]:
+    """For programs. `clouds`: rates of the cloud tiers; `live`: what was graded. Unknown rates and costs are null."""
+    rows, classes = tier_routes(decisions, clouds), silent_failures_by_class(live)
+    failures = None
+    if classes:
+        by_class = {name: _share(one) for name, one in classes.items()}
+        failures = {**_share(total_silent_failures(classes.values())), "classes": by_class}
+    return {
+        "recorded": len(decisions), "routed": count_routed(decisions), "untried": count_untried(decisions),
+        "rows": [_row(row) for row in rows], "total": _row(total_route(rows)), "silent_failures": failures,
+    }  # fmt: skip
+
+
+def count_routed(decisions: Sequence[Decision]) -> int:
+    return sum(decision.routed is not None for decision in decisions)
+
+
+def count_untried(decisions: Sequence[Decision]) -> int:
+    return sum(decision.routed is not None and not decision.routed.attempts for decision in decisions)
+
+
+def _row(row: TierRoute) -> dict[str, Any]:
+    bounds = row.accept_interval if row.first else None
+    made: dict[str, Any] = msgspec.to_builtins(row)
+    return made | {
+        "accept_rate": row.accept_rate, "accept_interval": None if bounds is None else [bounds.low, bounds.high],
+        "escalation_rate": row.escalation_rate,
+    }  # fmt: skip
+
+
+def _share(one: SilentFailures) -> dict[str, Any]:
+    return {"wrong": one.wrong, "graded": one.graded, "rate": one.rate, "interval": list(one.interval)}
 
 
 def _count(found: dict[tuple[str, str], TierRoute], decision: Decision, routed: Routed, clouds: Sequence[Cost]) -> None:

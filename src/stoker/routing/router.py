@@ -253,6 +253,7 @@ class TierRouter:
             "profile": self.settings.profile_path,
             "aliases": dict(self.settings.aliases),
             "rows": len(self.tier_quality.rows),
+            "measured_at": max((row.at for row in self.tier_quality.rows.values()), default=None),
             "stale": [{"tier": tier, "class": name, "why": why} for tier, name, why in self.stale()],
             "tiers": [
                 {"tier": tier.name, "serve": tier.serve, "cloud": tier.cloud,

@@ -101,11 +101,12 @@ def _print_routes(installation: Installation, found: list[Decision], json: bool)
     from stoker.cli.commands import decisions_routes
     from stoker.cli.commands.live_grades import live_rows
     from stoker.domain.spending import cloud_costs
+    from stoker.measure.routing_report import report
 
     clouds = cloud_costs(None if installation.settings is None else installation.settings.router)
     live = list(live_rows(installation).values())
     if json:
-        terminal.emit(decisions_routes.document(found, clouds, live))
+        terminal.emit(report(found, clouds, live))
     else:
         decisions_routes.show(found, clouds, live)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stoker.cli.console import figures, terminal
 
@@ -21,7 +21,14 @@ _RIGHT = ("TRIED", "FIRST", "ACCEPTED", "RATE (95 %)", "ESCALATED", "REPAIRS", "
 
 def show(decisions: Sequence[Decision], clouds: Sequence[Cost], live: Sequence[ProfileRow] = ()) -> None:
     """`clouds`: the rates of the cloud tiers; none, and nothing is saved against them. `live`: what was graded."""
-    from stoker.measure.routing_report import silent_failures_by_class, tier_routes, total_route, total_silent_failures
+    from stoker.measure.routing_report import (
+        count_routed,
+        count_untried,
+        silent_failures_by_class,
+        tier_routes,
+        total_route,
+        total_silent_failures,
+    )  # fmt: skip
 
     rows = tier_routes(decisions, clouds)
     if not rows:
@@ -30,52 +37,14 @@ def show(decisions: Sequence[Decision], clouds: Sequence[Cost], live: Sequence[P
         return
     whole = total_route(rows)
     terminal.table(_COLUMNS, [*map(_cells, rows), ("all", *_cells(whole)[1:])], right=_RIGHT)
-    untried = _untried(decisions)
+    untried = count_untried(decisions)
     none = f"; {untried} of them {'was' if untried == 1 else 'were'} sent to no tier" if untried else ""
-    terminal.say(f"\n{_count(decisions)} of {len(decisions)} recorded requests were routed{none}")
+    terminal.say(f"\n{count_routed(decisions)} of {len(decisions)} recorded requests were routed{none}")
     classes = silent_failures_by_class(live)
     terminal.say(f"silent failures  {_wrong(total_silent_failures(classes.values()))}")
     for name, one in classes.items() if len(classes) > 1 else ():
         terminal.say(f"  {name:<15}{_wrong(one)}")
     terminal.say(f"saved            {_saved_text(whole)}")
-
-
-def document(decisions: Sequence[Decision], clouds: Sequence[Cost], live: Sequence[ProfileRow] = ()) -> dict[str, Any]:
-    """The same for programs. Unknown rates and costs are null."""
-    from stoker.measure.routing_report import silent_failures_by_class, tier_routes, total_route, total_silent_failures
-
-    rows, classes = tier_routes(decisions, clouds), silent_failures_by_class(live)
-    failures = None
-    if classes:
-        by_class = {name: _share(one) for name, one in classes.items()}
-        failures = {**_share(total_silent_failures(classes.values())), "classes": by_class}
-    return {
-        "recorded": len(decisions), "routed": _count(decisions), "untried": _untried(decisions),
-        "rows": [_row(row) for row in rows], "total": _row(total_route(rows)), "silent_failures": failures,
-    }  # fmt: skip
-
-
-def _count(decisions: Sequence[Decision]) -> int:
-    return sum(decision.routed is not None for decision in decisions)
-
-
-def _untried(decisions: Sequence[Decision]) -> int:
-    return sum(decision.routed is not None and not decision.routed.attempts for decision in decisions)
-
-
-def _row(row: TierRoute) -> dict[str, Any]:
-    import msgspec
-
-    bounds = row.accept_interval if row.first else None
-    made: dict[str, Any] = msgspec.to_builtins(row)
-    return made | {
-        "accept_rate": row.accept_rate, "accept_interval": None if bounds is None else [bounds.low, bounds.high],
-        "escalation_rate": row.escalation_rate,
-    }  # fmt: skip
-
-
-def _share(one: SilentFailures) -> dict[str, Any]:
-    return {"wrong": one.wrong, "graded": one.graded, "rate": one.rate, "interval": list(one.interval)}
 
 
 def _wrong(one: SilentFailures) -> str:

@@ -7,6 +7,7 @@ import { SignIn } from "./sign_in.js";
 import { Overview } from "./overview.js";
 import { Serves } from "./serves.js";
 import { Requests } from "./requests.js";
+import { Routing } from "./routing.js";
 import { place } from "./place.js";
 import { Results } from "./results.js";
 import { Keys } from "./keys.js";
@@ -15,6 +16,7 @@ const PAGES = [
   { path: "", title: "Overview", show: Overview, topics: ["decisions"] },
   { path: "serves", title: "Serves", show: Serves, topics: [] },
   { path: "requests", title: "Requests", show: Requests, topics: ["decisions", "requests"] },
+  { path: "routing", title: "Routing", show: Routing, topics: [] },
   { path: "results", title: "Results", show: Results, topics: ["results"] },
   { path: "keys", title: "Keys", show: Keys, topics: ["decisions"] },
 ];

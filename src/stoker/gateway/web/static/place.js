@@ -33,7 +33,12 @@ export function address(path, rest = [], query = {}) {
 /** Change the query of the address, without a step in the browser's history. */
 export function setQuery(query) {
   const { path, rest } = place.peek();
-  history.replaceState(null, "", address(path, rest ? [rest] : [], query));
+  show(path, rest ? [rest] : [], query);
+}
+
+/** Go to an address, without a step in the browser's history. */
+export function show(path, rest, query) {
+  history.replaceState(null, "", address(path, rest, query));
   place.value = read();
 }
 

@@ -88,7 +88,7 @@ function Waterfall({ spans, whole }) {
   const at = (value) => `${((value / total) * 100).toFixed(2)}%`;
   return html`<section class="waterfall"><h2 class="hidden">Where the time went</h2>
     <ol aria-hidden="true">
-      ${spans.map((span, index) => html`<li key=${index} class=${span.is_part ? "part" : ""}>
+      ${spans.map((span, index) => html`<li key=${index} class=${span.is_part ? "step" : ""}>
         <span class="what">${span.words}</span>
         <span class="track"><i class=${span.kind} style=${{ left: at(span.start), width: `max(2px, ${at(span.end - span.start)})` }} /></span>
         <span class="num">${seconds(span.end - span.start)}</span></li>`)}
