@@ -41,6 +41,7 @@ function Frame() {
   const isFirst = useRef(true);
   useEffect(() => {
     document.title = `${rest || page.title} · Stoker`;
+    document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
     if (!isFirst.current) (document.querySelector("[data-focus]") ?? main.current)?.focus();
     isFirst.current = false;
   }, [page.path, rest]);
