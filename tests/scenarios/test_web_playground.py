@@ -122,6 +122,9 @@ def test_an_answer_shows_who_gave_it_and_what_it_took(browser: Browser, plane: P
         assert f"{decision['input_tokens']} in, {decision['output_tokens']} out" in shown
         assert f"From cache 3 of {decision['input_tokens']}" in shown
         assert re.search(r"First token [\d.]+ m?s", shown)
+        page.get_by_role("link", name="Explain this answer").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("auto")
+        assert page.url.endswith(f"#/requests/{decision['id']}")
 
 
 def test_an_answer_is_shown_as_text_with_structure_and_markup_in_it_does_nothing(
