@@ -24,13 +24,14 @@ sys.path.insert(0, str(ROOT))
 from scripts.routing_stage import routing_stage  # noqa: E402
 from tests.scenarios.plane import Plane, running, serve  # noqa: E402
 
+from stoker.testing.script.answers import ScriptedAnswer, ScriptedText, answers_json  # noqa: E402
 from stoker.testing.script.script import Script  # noqa: E402
 
 PICTURES = ROOT / "docs" / "pictures"
 PAGES = {
     "overview": "", "serve": "serves/qwen3-8b", "requests": "requests",
     "request": "requests?slow=waited&outcome=served", "routing": "routing/coder/planning",
-    "results": "results", "compare": "results",
+    "results": "results", "compare": "results", "playground": "playground/phi-4-mini", "about": "about",
 }  # fmt: skip
 IN_DARK = ("overview", "compare")
 MEASURED = {"results", "compare", "routing"}
@@ -55,6 +56,14 @@ CLIENTS = {
     ("bge-m3", "bge-m3", "reranker"): 7.0,
 }
 """Who asks for which models, and how long each client rests at most."""
+ANSWER = """A **stoker** fed the fire of a boiler. This one feeds models to your GPUs:
+
+1. It starts a model when the first request for it comes.
+2. It lets requests under way end before it stops another one.
+
+```sh
+stoker up --demo
+```"""
 
 
 def scripted(name: str, slot: str, model: str, ready_after: float, megabytes: int, gap: float = 0.04) -> str:
@@ -63,12 +72,15 @@ def scripted(name: str, slot: str, model: str, ready_after: float, megabytes: in
 
 
 def serves() -> list[str]:
+    answers = answers_json([ScriptedAnswer((ScriptedText(ANSWER),), cut=4)])
+    talker = Script(gap=0.04, answers=answers, cached_tokens=3)
     return [
         scripted("qwen3-8b", "gpu0", "Qwen/Qwen3-8B", 3.0, 60),
         scripted("gemma-3-12b", "gpu0", "google/gemma-3-12b-it", 4.0, 80, gap=0.055),
         scripted("coder-14b", "gpu0", "Qwen/Qwen2.5-Coder-14B", 6.0, 90),
         scripted("bge-m3", "gpu1", "BAAI/bge-m3", 1.0, 30),
         scripted("reranker", "gpu1", "BAAI/bge-reranker-v2-m3", 1.0, 30),
+        serve("phi-4-mini", talker, slot=None, model="microsoft/phi-4-mini"),
     ]
 
 
@@ -111,8 +123,14 @@ def prepare(page: Page, name: str) -> None:
     elif name == "request":
         page.locator(".virtual-rows a").first.click()
         page.locator(".waterfall .swap").first.wait_for()
-    else:
+    elif name == "serve":
         page.locator(".checks").wait_for(timeout=60_000)
+    elif name == "about":
+        page.get_by_text("parts are fine").wait_for(timeout=60_000)
+    elif name == "playground":
+        page.get_by_label("Message").fill("What is a stoker?")
+        page.get_by_role("button", name="Send").click()
+        page.get_by_text("Tokens/s").wait_for(timeout=60_000)
     page.evaluate("scrollTo(0, 0)")
 
 

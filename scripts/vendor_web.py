@@ -19,6 +19,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 WEB = ROOT / "src" / "stoker" / "gateway" / "web" / "static" / "vendor"
 TESTS = ROOT / "tests" / "gateway" / "web" / "vendor"
+LICENCES = "licences.js"
 REGISTRY = "https://registry.npmjs.org"
 
 
@@ -109,18 +110,32 @@ def write(folder: Path) -> None:
             "files": {name: hashlib.sha256(body).hexdigest() for name, body in files.items()},
         })  # fmt: skip
     (folder / "vendor.json").write_text(json.dumps(records, indent=2) + "\n")
+    if folder == WEB:
+        (folder / LICENCES).write_text(licences(folder))
+
+
+def licences(folder: Path) -> str:
+    """What is recorded of a folder, as a module for the page that shows it."""
+    shown = [
+        {"name": one["name"], "version": one["version"], "licence": one["licence"],
+         "text": "".join((folder / name).read_text() for name in one["files"] if name.startswith("LICENSE"))}
+        for one in json.loads((folder / "vendor.json").read_text())
+    ]  # fmt: skip
+    return f"// Written by scripts/vendor_web.py.\nexport const LICENCES = {json.dumps(shown, indent=1)};\n"
 
 
 def problems(folder: Path) -> list[str]:
     """What differs from the record; empty: nothing."""
     record = folder / "vendor.json"
-    found, known = [], {"vendor.json"}
+    found, known = [], {"vendor.json", LICENCES}
     for package in json.loads(record.read_text()):
         for name, sha256 in package["files"].items():
             known.add(name)
             file = folder / name
             if not file.exists() or hashlib.sha256(file.read_bytes()).hexdigest() != sha256:
                 found.append(f"{file.relative_to(ROOT)} is not what {package['name']} {package['version']} has")
+    if folder == WEB and (folder / LICENCES).read_text() != licences(folder):
+        found.append(f"{(folder / LICENCES).relative_to(ROOT)} does not show what is recorded")
     found += [f"{one.relative_to(ROOT)} is not recorded" for one in sorted(folder.iterdir()) if one.name not in known]
     return found
 

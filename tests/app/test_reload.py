@@ -128,6 +128,18 @@ async def test_when_a_part_fails_every_part_has_the_configuration_before_again(p
 
 
 @assembled()
+async def test_a_dry_run_answers_what_would_change_and_changes_nothing(program: Assembly) -> None:
+    before = program.active.current
+    program.next_settings = replace(program.settings, serves=(*SERVES, Serve("new")))
+    would = reloader(program).reload(dry_run=True)
+    assert would["added"] == ["new"]
+    assert program.active.current is before
+    assert "new" not in program.parts.fleet.conductor.scheduler.serves
+    assert reloader(program).reload() == would
+    assert reloader(program).reload(dry_run=True)["settings"] == []
+
+
+@assembled()
 async def test_without_a_file_there_is_nothing_to_reload(program: Assembly) -> None:
     with pytest.raises(ConfigError, match="without a configuration file"):
         Reloader(program.active, None, program.parts).reload()

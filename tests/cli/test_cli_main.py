@@ -195,6 +195,12 @@ def test_reload_tells_what_changed_and_fails_with_problems(
     assert run(["reload"]) == 1
     assert "stoker.toml:3" in capsys.readouterr().err
     stoker.answer("POST /admin/reload", {})
+    assert run(["reload", "--dry-run"]) == 0
+    assert (stoker.posts()[-1], capsys.readouterr().out) == (
+        ("POST /admin/reload", {"dry_run": True}),
+        "nothing would change\n",
+    )
+    stoker.answer("POST /admin/reload", {})
     assert run(["reload"]) == 0
     assert capsys.readouterr().out == "nothing changed\n"
     stoker.answer("POST /admin/reload", error("the demo has no file", "no_configuration"), 409)

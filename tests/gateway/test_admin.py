@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from tests.gateway.flow_stage import LoopClock, Stage, a_serve, ask
 
+from stoker.domain.access import FrontDoor, Paths, Settings
 from stoker.domain.errors import ConfigError
 from stoker.domain.key import Key, Scope
 from stoker.domain.serve import Secret, Slot, SwapPolicy
@@ -18,6 +20,7 @@ from stoker.fleet.conversations.keeper import ConversationStatistics
 from stoker.fleet.warm import statistics as warm
 from stoker.gateway.admin import Admin
 from stoker.gateway.decisions import DecisionPages
+from stoker.gateway.doctor import DoctorPages
 from stoker.gateway.front import Endpoints
 from stoker.gateway.models import ModelList
 from stoker.gateway.routing_pages import RoutingPages
@@ -47,10 +50,14 @@ class Moves(Promotions):
         return {"alias": alias, "serve": "a", "previous": "b"}
 
 
+def settings() -> Settings:
+    return Settings(FrontDoor(), Paths("/state", "/state/logs", "/vault"), (), ())
+
+
 class Office(Stage):
     """A stage with the real admin; `reload` is what the next reload answers or raises."""
 
-    reload: Callable[[], dict[str, Any]] = staticmethod(lambda: {"changed": ["a"]})
+    reload: Callable[[bool], dict[str, Any]] = staticmethod(lambda dry_run: {"changed": ["a"], "dry_run": dry_run})
     saved: ConversationStatistics | None = None
     """Of conversations."""
     kept: warm.WarmStatistics | None = None
@@ -70,10 +77,11 @@ class Office(Stage):
                 self.flow,
                 clock,
                 DecisionPages(self.store),
-                lambda: self.reload(),
+                lambda dry_run: self.reload(dry_run),
                 Moves(),
                 ScratchpadPages(self.pads),
                 routing=RoutingPages(self.flow, self.store),
+                doctor=DoctorPages(settings, None),
             ),
             StatusReport(self.conductor, self.flow, self.store, Metrics(), clock, sources),
             ModelList(self.conductor),
@@ -195,15 +203,26 @@ async def test_cancel_ends_one_request_by_its_id(stage: Office) -> None:
 
 @office()
 async def test_reload_answers_what_changed_or_every_problem(stage: Office) -> None:
-    assert (await stage.say("reload")).json() == {"changed": ["a"]}
+    assert (await stage.say("reload")).json() == {"changed": ["a"], "dry_run": False}
+    assert (await stage.say("reload", {"dry_run": True})).json()["dry_run"] is True
 
-    def wrong() -> dict[str, Any]:
+    def wrong(dry_run: bool) -> dict[str, Any]:
         raise ConfigError(["first problem", "second problem"])
 
     stage.reload = wrong
     reply = await stage.say("reload")
     assert (reply.status, reply.json()["error"]["code"]) == (400, "config_error")
     assert "second problem" in reply.json()["error"]["message"]
+
+
+@office(keys=KEYS)
+async def test_what_is_wrong_is_examined_beside_the_requests_for_administrators(stage: Office) -> None:
+    assert (await stage.say("doctor", method="GET", x_api_key="k-eye")).status == 403
+    refused = await stage.say("doctor", method="GET", x_api_key="k-boss")
+    assert (refused.status, refused.json()["error"]["code"]) == (404, "not_offered")
+    pages = DoctorPages(settings, lambda: {"main": threading.current_thread() is threading.main_thread()})
+    found = await pages.document()
+    assert (found["main"], found["state"]) == (False, "/state")
 
 
 @pytest.mark.parametrize(

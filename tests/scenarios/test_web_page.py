@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.server
 import itertools
+import re
 import signal
+import threading
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Route, expect
+from playwright.sync_api import Browser, Page, Route, expect
 from tests.scenarios.plane import Plane, running, serve
 from tests.scenarios.web_page import LOOKS, browsing, faults, needs_browser, opened
 
@@ -18,15 +22,16 @@ pytestmark = needs_browser
 
 MARKUP = '<img src="x" onerror="document.title=1"><script>document.title=2</script>'
 LOOK_KEY, ACT_KEY = "key-that-may-only-look", "key-that-may-act-too"
-APP_KEY = "key-of-an-application"
+APP_KEY, SHUT_KEY = "key-of-an-application", "key-that-may-use-no-model"
 KEYS = """
 keys = [{ name = "looker", value = "env:LOOK", scope = "observe" },
-  { name = "boss", value = "env:ACT", scope = "admin" }, { name = "app", value = "env:APP" }]
+  { name = "boss", value = "env:ACT", scope = "admin" }, { name = "app", value = "env:APP" },
+  { name = "shut", value = "env:SHUT", scope = "observe", models = [] }]
 """
-PAGES = ["", "serves", "serves/a", "requests", "routing", "results", "keys"]
+PAGES = ["", "serves", "serves/a", "requests", "routing", "results", "keys", "playground", "about"]
 TITLES = {
     "": "Overview", "serves": "Serves", "serves/a": "a", "requests": "Requests", "routing": "Routing",
-    "results": "Results", "keys": "Keys and usage",
+    "results": "Results", "keys": "Keys and usage", "playground": "Playground", "about": "About",
 }  # fmt: skip
 
 
@@ -53,8 +58,14 @@ def plane() -> Iterator[Plane]:
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[Plane]:
-    with running(*serves(), front_door=KEYS, environment={"LOOK": LOOK_KEY, "ACT": ACT_KEY, "APP": APP_KEY}) as found:
+    values = {"LOOK": LOOK_KEY, "ACT": ACT_KEY, "APP": APP_KEY, "SHUT": SHUT_KEY}
+    with running(*serves(), front_door=KEYS, environment=values) as found:
         yield found
+
+
+def sign_in(page: Page, key: str) -> None:
+    page.get_by_label("Key", exact=True).fill(key)
+    page.get_by_role("button", name="Sign in").click()
 
 
 @pytest.mark.parametrize("look", LOOKS)
@@ -177,6 +188,7 @@ def test_who_signs_in_with_a_key_to_look_sees_everything_and_can_do_nothing(brow
         page.get_by_role("button", name="Sign in").click()
         expect(page.locator(".facts")).to_contain_text("Qwen/Qwen3-8B")
         assert page.get_by_role("button", name="Load").count() == 0
+        assert page.get_by_role("region", name="Log").count() == 0
         (cookie,) = page.context.cookies()
         assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
         assert LOOK_KEY not in str(page.context.storage_state())
@@ -203,3 +215,148 @@ def test_a_keyless_loopback_sets_no_cookie(browser: Browser, plane: Plane) -> No
         assert page.get_by_role("button", name="Sign out").count() == 0
         page.get_by_role("link", name="Keys").click()
         expect(page.locator("main")).to_contain_text("stoker keys create me --scope admin")
+
+
+def test_models_are_for_keys_that_may_use_some(browser: Browser, guarded: Plane) -> None:
+    with opened(browser, guarded, "playground") as page:
+        sign_in(page, SHUT_KEY)
+        expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+        assert page.get_by_role("link", name="Playground").count() == 0
+        page.get_by_role("button", name="Sign out shut").click()
+        sign_in(page, LOOK_KEY)
+        page.get_by_label("Message").fill("hello")
+        page.get_by_role("button", name="As code").click()
+        expect(page.get_by_role("dialog").locator("pre")).to_contain_text("Bearer $STOKER_KEY")
+        page.keyboard.press("Escape")
+        page.get_by_role("button", name="Send").click()
+        link = page.get_by_role("link", name="Explain this answer")
+        decision = guarded.decision((link.get_attribute("href") or "").rpartition("/")[2])
+        assert (decision["key"], decision["outcome"]) == ("looker", "served")
+    assert guarded.admin("unload", serve="a")[0] == 200
+
+
+@contextlib.contextmanager
+def foreign_origin() -> Iterator[str]:
+    """A web server on another port."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_a_page_of_another_origin_cannot_use_the_session(browser: Browser, guarded: Plane) -> None:
+    """On another port of the same host: the browser counts that as the same site, and does send the cookie."""
+    attempt = """async ([url, headers, mode]) => {
+      const body = JSON.stringify({ model: "b", serve: "b", messages: [{ role: "user", content: "hello" }] });
+      try { return (await fetch(url, { method: "POST", credentials: "include", mode, headers, body })).type; }
+      catch (error) { return error.name; }
+    }"""
+    json_type, text_type = {"content-type": "application/json"}, {"content-type": "text/plain"}
+    with foreign_origin() as origin, opened(browser, guarded) as own:
+        sign_in(own, ACT_KEY)
+        expect(own.get_by_role("heading", level=1)).to_have_text("Overview")
+        page = own.context.new_page()
+        page.goto(origin)
+        for path in ("v1/chat/completions", "admin/switch"):
+            url = f"http://127.0.0.1:{guarded.port}/{path}"
+            assert page.evaluate(attempt, [url, {"x-stoker-page": "1", **json_type}, "cors"]) == "TypeError"
+            page.evaluate(attempt, [url, text_type, "no-cors"])
+        refused = re.findall(r'refusals_total{[^}]*"foreign_origin"} (\d+)', guarded.ask("GET", "/metrics")[1])
+        assert sum(map(int, refused)) >= 2, "those without a preflight request arrive, and are refused"
+        assert guarded.serve("b")["state"] == "stopped"
+        inside = """async () => (await fetch('../admin/switch', { method: 'POST', body: '{"serve": "b"}',
+          headers: { 'content-type': 'application/json', 'x-stoker-page': '1' } })).status"""
+        assert own.evaluate(inside) == 200, "the same from the page itself"
+    assert guarded.admin("unload", serve="b")[0] == 200
+
+
+def test_a_slot_is_switched_after_its_steps_were_shown(browser: Browser, plane: Plane) -> None:
+    with opened(browser, plane) as page:
+        page.get_by_role("button", name="Switch gpu0").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("To").select_option("b")
+        expect(dialog.get_by_role("listitem").nth(1)).to_contain_text("Drain a")
+        expect(dialog.get_by_role("listitem").nth(2)).to_contain_text("Start b")
+        assert plane.serve("a")["state"] == "ready"
+        dialog.get_by_role("button", name="Switch").click()
+        expect(dialog).to_contain_text("b is ready")
+        assert plane.serve("b")["state"] == "ready"
+    assert plane.admin("switch", serve="a")[0] == 200
+
+
+def append(plane: Plane, serve: str, *lines: str) -> None:
+    with (plane.state / "logs" / f"{serve}.log").open("a") as log:
+        log.write("".join(f"{line}\n" for line in lines))
+
+
+def test_a_log_is_followed_as_text_and_can_be_filtered(browser: Browser, plane: Plane) -> None:
+    with opened(browser, plane, "serves/a") as page:
+        lines = page.locator(".log .line")
+        expect(page.locator(".log")).to_contain_text("scripted model 'a' listens")
+        append(plane, "a", "\x1b[1;31mred\x1b[0m \x1b]0;title\x07plain\x1b[2K", MARKUP, "10 %\r20 %\rdone")
+        expect(lines.last).to_have_text("done\n")
+        expect(lines.nth(-3)).to_have_text("red plain\n")
+        expect(lines.nth(-3).locator(".ansi-red.ansi-bold")).to_have_text("red")
+        expect(lines.nth(-2)).to_have_text(f"{MARKUP}\n")
+        assert page.locator(".log img, .log script").count() == 0
+        page.get_by_label("Filter the log").fill("PLAIN")
+        expect(lines).to_have_count(1)
+        page.get_by_label("Filter the log").fill("no such line")
+        expect(page.locator(".log")).to_contain_text("contains “no such line”")
+
+
+def test_a_log_stays_where_its_reader_scrolled_to_and_has_a_limit(browser: Browser, plane: Plane) -> None:
+    with opened(browser, plane, "serves/a") as page:
+        lines = page.locator(".log .line")
+        for batch in range(6):
+            append(plane, "a", *(f"line {batch}-{number}" for number in range(400)))
+            expect(lines.last).to_have_text(f"line {batch}-399\n")
+        assert lines.count() == 2000
+        page.get_by_role("region", name="Log of a").evaluate("box => { box.scrollTop = 0; }")
+        expect(page.locator(".log")).to_contain_text("paused")
+        append(plane, "a", "the news")
+        expect(page.locator(".log")).to_contain_text("1 new line")
+        expect(lines.last).to_have_text("line 5-399\n")
+        page.get_by_role("button", name="Follow again").click()
+        expect(lines.last).to_have_text("the news\n")
+        from_end = "box => box.scrollHeight - box.scrollTop - box.clientHeight"
+        assert page.get_by_role("region", name="Log of a").evaluate(from_end) < 8
+
+
+def test_problems_are_shown_with_what_to_do_and_a_reload_with_what_it_changes(browser: Browser, plane: Plane) -> None:
+    good, setting = plane.config.read_text(), "slots.gpu0.swap.linger"
+    with opened(browser, plane, "about", may_say=" 400 ") as page:
+        expect(page.locator(".facts").first).to_contain_text(str(plane.config))
+        expect(page.get_by_text("parts are fine")).to_be_visible()
+        plane.write(good.replace("[paths]", 'nonsense = "<b>"\n[paths]'))
+        page.get_by_role("button", name="Check again").click()
+        expect(page.locator(".note.bad")).to_contain_text("nonsense")
+        page.get_by_role("button", name="Reload the configuration").click()
+        expect(page.get_by_role("alert")).to_contain_text("nothing was changed")
+        plane.write(good.replace('linger = "0s"', 'linger = "1s"'))
+        page.get_by_role("button", name="Reload the configuration").click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog.get_by_role("listitem")).to_have_text([f"Apply this setting: {setting}."])
+        assert plane.admin("reload", dry_run=True)[1]["settings"] == [setting], "nothing has happened yet"
+        dialog.get_by_role("button", name="Reload").click()
+        expect(dialog).to_contain_text("one setting changed")
+        assert plane.admin("reload", dry_run=True)[1]["settings"] == []
+    plane.write(good)
+    assert plane.admin("reload")[0] == 200
+
+
+def test_what_is_wrong_with_the_machine_is_for_keys_of_scope_admin(browser: Browser, guarded: Plane) -> None:
+    with opened(browser, guarded, "about") as page:
+        sign_in(page, LOOK_KEY)
+        expect(page.locator(".facts").first).to_contain_text("“looker”, with scope observe")
+        assert page.get_by_role("heading", name="Problems").count() == 0
+        assert page.get_by_role("button", name="Reload the configuration").count() == 0
+        ask = "async () => (await fetch('../admin/doctor', { headers: { 'x-stoker-page': '1' } })).status"
+        assert page.evaluate(ask) == 403
+        page.get_by_text("Libraries and their licences").click()
+        expect(page.get_by_role("group", name="Licence of preact", exact=True)).to_contain_text("MIT License")

@@ -40,6 +40,7 @@ from stoker.fleet.watchdog.watchdog import WatchdogLoop
 from stoker.gateway.admin import Admin
 from stoker.gateway.compat.endpoints import CompatEndpoints
 from stoker.gateway.decisions import DecisionPages
+from stoker.gateway.doctor import DoctorPages
 from stoker.gateway.flow import Flow
 from stoker.gateway.front import Endpoints, Front
 from stoker.gateway.keys import KeyPages
@@ -193,7 +194,8 @@ def _build_front(context: BuildContext, parts: ProgramParts, swaps: SwapHistory)
     status = StatusReport(conductor, flow, store.decisions, store.metrics, clock, sources)
     endpoints = Endpoints(
         Admin(
-            conductor, flow, clock, decisions, reloader.reload, parts.promotions, scratchpads, keys, results, routing
+            conductor, flow, clock, decisions, reloader.reload, parts.promotions, scratchpads, keys, results, routing,
+            DoctorPages(lambda: context.settings, context.options.self_check),
         ),
         status,
         ModelList(conductor),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from stoker.app.configuration import ActiveConfiguration
 from stoker.domain.access import Settings
@@ -12,6 +13,7 @@ from stoker.domain.events import Notify
 from stoker.domain.protocols import Clock
 from stoker.store.state import StateDir
 
+SelfCheck = Callable[[], dict[str, Any]]
 Announce = Callable[[str], None]
 """Shows a line to the person who started the program."""
 
@@ -31,6 +33,8 @@ class RunOptions:
     """Take the sockets from the Stoker that runs on the same state directory, and replace it."""
     resume: bool = False
     """What ran last in each slot is started again, as after a reboot."""
+    self_check: SelfCheck | None = None
+    """What is wrong with configuration and machine; None: nobody can say."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,8 +54,9 @@ class Reloader:
         self._read = read
         self._parts = parts
 
-    def reload(self) -> dict[str, Any]:
-        """Read the configuration again and apply what changed: all of it, or nothing.
+    def reload(self, dry_run: bool = False) -> dict[str, Any]:
+        """Read the configuration again and apply what changed: all of it, or nothing. `dry_run`: only say what would
+        change; which measurements would lapse is not known then.
 
         Raises ConfigError for a file with problems, and for settings that take effect only with a restart; nothing has
         changed then. Another error of a part is raised after the configuration before was applied again.
@@ -67,13 +68,7 @@ class Reloader:
         changes = compare(old, new)
         if problems := restart_problems(changes.settings):
             raise ConfigError(problems)
-        allowed = self._parts.gateway.setup.allowed()
-        try:
-            self._apply(new, changes)
-        except Exception:
-            self._apply(old, compare(new, old))
-            raise
-        lapsed = sorted(allowed - self._parts.gateway.setup.allowed())
+        lapsed = [] if dry_run else self._replace(old, new, changes)
         return {
             "changed": list(changes.changed),
             "added": list(changes.added),
@@ -83,6 +78,16 @@ class Reloader:
             "settings": list(changes.settings),
             "problems": [],
         }
+
+    def _replace(self, old: Configuration, new: Configuration, changes: ConfigurationChanges) -> list[tuple[str, str]]:
+        """Tier and class of measurements that do not count any more. After an error, the old configuration counts."""
+        allowed = self._parts.gateway.setup.allowed()
+        try:
+            self._apply(new, changes)
+        except Exception:
+            self._apply(old, compare(new, old))
+            raise
+        return sorted(allowed - self._parts.gateway.setup.allowed())
 
     def _apply(self, new: Configuration, changes: ConfigurationChanges) -> None:
         settings, parts = new.settings, self._parts

@@ -21,7 +21,7 @@ import uvicorn
 
 from stoker.app.build import build, close_parts
 from stoker.app.configuration import ActiveConfiguration, Configuration, first_configuration, placed_serves
-from stoker.app.context import Announce, RunOptions
+from stoker.app.context import Announce, RunOptions, SelfCheck
 from stoker.app.fleet_parts import follow_edges
 from stoker.app.inherited_sockets import inherited_socket
 from stoker.app.parts import ProgramParts
@@ -53,16 +53,18 @@ def run(
     announce: Announce = print,
     read: Callable[[], Settings] | None = None,
     force: frozenset[str] = frozenset(),
+    self_check: SelfCheck | None = None,
 ) -> int:
     """Serve in the foreground until SIGTERM or Ctrl-C. Returns 0 after an orderly end, 1 if it could not start.
 
     `leave_running`: serves outlive the program. `resume`: what ran last in each slot is started again, as after a
     reboot. `replace`: the Stoker that runs on the same state directory, if any, hands its sockets over and ends.
-    `read` reads the configuration again. `force`: rejected and blocked serves that may run.
+    `read` reads the configuration again. `force`: rejected and blocked serves that may run. `self_check`: what
+    `GET /admin/doctor` answers with; it is called in a thread.
 
     A second signal ends now: streams are cut, serves are killed, within 2 s in all.
     """
-    options = RunOptions(announce, read, force, leave_running, replace, resume)
+    options = RunOptions(announce, read, force, leave_running, replace, resume, self_check)
     with contextlib.ExitStack() as resources:
         try:
             configuration = first_configuration(settings)

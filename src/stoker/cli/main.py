@@ -107,13 +107,18 @@ _RELOADED = ("changed", "added", "removed", "routing", "settings", "lapsed", "pr
 
 
 @app.command()
-def reload(config: options.Config = None, state: options.State = None, json: options.Json = False) -> None:
+def reload(
+    config: options.Config = None,
+    state: options.State = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
+    json: options.Json = False,
+) -> None:
     """Read the configuration again, and apply all of it or nothing.
 
     Serves that did not change keep running, with their requests.
     """
     with find_installation(config, state).control() as control:
-        answer = control.reload()
+        answer = control.reload(dry_run)
     if json:
         terminal.emit({name: getattr(answer, name) for name in _RELOADED})
     else:
@@ -125,7 +130,7 @@ def reload(config: options.Config = None, state: options.State = None, json: opt
         for line in lines:
             terminal.say(line)
         if not lines and not answer.problems:
-            terminal.say("nothing changed")
+            terminal.say("nothing would change" if dry_run else "nothing changed")
         for tier in dict.fromkeys(one["tier"] for one in answer.lapsed):
             classes = ", ".join(one["class"] for one in answer.lapsed if one["tier"] == tier)
             terminal.note(

@@ -10,7 +10,7 @@ outcome  how it ended, in its decision and for its client
 realtime  WebSocket sessions: /v1/realtime
 admin   POST /admin/VERB                                keys       /admin/keys and /admin/apps
 usage   GET /v1/usage                                   decisions  GET /admin/decisions
-results  GET /admin/results
+results  GET /admin/results                             doctor  GET /admin/doctor
 status  /status and /metrics                            models     entries of /v1/models
 response_turns  requests that refer to stored responses, or are stored       responses  pages of what is stored
 image_options  POST /sdapi/v1/options

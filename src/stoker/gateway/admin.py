@@ -17,6 +17,7 @@ from stoker.domain.protocols import Clock
 from stoker.domain.serve import Serve
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.gateway.decisions import DecisionPages
+from stoker.gateway.doctor import DoctorPages
 from stoker.gateway.flow import Flow
 from stoker.gateway.keys import KeyPages
 from stoker.gateway.results import ResultPages
@@ -43,6 +44,7 @@ class AdminRequest(msgspec.Struct, forbid_unknown_fields=True):
     prompt: str | None = None
     model: str = "auto"
     task: str | None = None
+    dry_run: bool = False
 
 
 class AdminReply(NamedTuple):
@@ -59,13 +61,15 @@ class Admin:
         flow: Flow,
         clock: Clock,
         decisions: DecisionPages,
-        reload: Callable[[], dict[str, Any]],
+        reload: Callable[[bool], dict[str, Any]],
         promotions: Promotions | None = None,
         scratchpads: ScratchpadPages | None = None,
         keys: KeyPages | None = None,
         results: ResultPages | None = None,
         routing: RoutingPages | None = None,
+        doctor: DoctorPages | None = None,
     ) -> None:
+        """`reload(dry_run)`: what changed, or would change."""
         self._conductor = conductor
         self._flow = flow
         self._clock = clock
@@ -76,6 +80,7 @@ class Admin:
         self._keys = keys
         self._results = results
         self._routing = routing
+        self._doctor = doctor
         self._verbs: dict[str, Callable[[AdminRequest], Awaitable[dict[str, Any]]]] = {
             "switch": self._switch, "unload": self._unload, "drain": self._drain, "undrain": self._undrain,
             "reload": self._reload_configuration, "cancel": self._cancel, "promote": self._promote,
@@ -96,6 +101,8 @@ class Admin:
         require(caller, Scope.ADMIN)
         if head == "orchestrator" and rest and method == "GET" and self._scratchpads is not None:
             return AdminReply(await asyncio.to_thread(self._scratchpads.records, rest, query))
+        if verb == "doctor" and method == "GET" and self._doctor is not None:
+            return AdminReply(await self._doctor.document())
         if head in ("keys", "apps") and self._keys is not None:
             return AdminReply(await self._keys.handle(head[:-1], method, rest, body))
         name = DEPRECATED[head].name if head in DEPRECATED else head
@@ -210,7 +217,7 @@ class Admin:
 
     async def _reload_configuration(self, request: AdminRequest) -> dict[str, Any]:
         try:
-            return self._reload()
+            return self._reload(request.dry_run)
         except ConfigError as error:
             text = f"nothing was changed, because the new configuration has problems:\n{error.message}"
             raise ClientError(text, code="config_error") from None

@@ -11,6 +11,7 @@ from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.installation import config_warnings, is_running, load_beside_running, load_settings
 
 if TYPE_CHECKING:
+    from stoker.domain.access import Settings
     from stoker.domain.runtime_key import SettingsOverride
     from stoker.domain.serve import Serve
 
@@ -20,21 +21,15 @@ app = typer.Typer(help="The configuration file, stoker.toml.", no_args_is_help=T
 @app.command()
 def check(config: options.Config = None, json: options.Json = False) -> None:
     """Report every problem with its line. Exit 2 if there is one."""
-    from stoker.cli.evaluate.validator import validator_warnings
     from stoker.domain.errors import ConfigError
-    from stoker.store.profile import configured_rows, unconfigured_rows
 
     try:
-        settings, missing = load_beside_running(config)
-        rows = configured_rows(settings.router, settings.paths.state)
+        settings, found = checked(config)
     except ConfigError as error:
         if json:
             terminal.emit({"ok": False, "problems": error.problems, "warnings": []})
             raise typer.Exit(2) from error
         raise
-    found = missing + config_warnings(settings) + validator_warnings(settings)
-    if settings.router is not None:
-        found += unconfigured_rows(rows, [tier.name for tier in settings.router.tiers], settings.router.known)
     if json:
         terminal.emit({"ok": True, "file": settings.source, "problems": [], "warnings": found})
         return
@@ -48,6 +43,19 @@ def check(config: options.Config = None, json: options.Json = False) -> None:
         counts.append(_count(len(settings.edges), "edge"))
     terminal.say(f"{settings.source}: no problems; {', '.join(counts)}")
     terminal.say("next: stoker reload" if is_running(settings) else f"next: stoker up --config {settings.source}")
+
+
+def checked(config: str | None) -> tuple[Settings, list[str]]:
+    """The settings, and what is allowed but probably not meant. Raises ConfigError with every problem."""
+    from stoker.cli.evaluate.validator import validator_warnings
+    from stoker.store.profile import configured_rows, unconfigured_rows
+
+    settings, missing = load_beside_running(config)
+    rows = configured_rows(settings.router, settings.paths.state)
+    found = missing + config_warnings(settings) + validator_warnings(settings)
+    if settings.router is not None:
+        found += unconfigured_rows(rows, [tier.name for tier in settings.router.tiers], settings.router.known)
+    return settings, found
 
 
 def _count(number: int, noun: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -75,9 +75,16 @@ def up(
             replace=replace,
             announce=announce,
             read=None if demo_ else read,
+            self_check=lambda: _self_check(config),
             force=forced,
         )
     )
+
+
+def _self_check(config: str | None) -> dict[str, Any]:
+    from stoker.cli.commands.self_check import self_check
+
+    return self_check(config)
 
 
 def warn(settings: Settings) -> None:

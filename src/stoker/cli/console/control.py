@@ -121,9 +121,9 @@ class Control:
         """What would become of a request."""
         return self._ask("POST", "/admin/route", {"prompt": prompt, "model": model, "task": task}, timeout=30)
 
-    def reload(self) -> ReloadAnswer:
-        """Read the configuration again; waits until what changed is carried out."""
-        return parse(self._ask("POST", "/admin/reload", {}, None), ReloadAnswer)
+    def reload(self, dry_run: bool = False) -> ReloadAnswer:
+        """Read the configuration again; waits until what changed is carried out. `dry_run`: what would change."""
+        return parse(self._ask("POST", "/admin/reload", {"dry_run": True} if dry_run else {}, None), ReloadAnswer)
 
     def decisions(self, limit: int) -> list[Decision]:
         """Newest first."""

@@ -66,6 +66,7 @@ class WebPage:
         document = {
             "key": caller.key.name,
             "scope": caller.key.scope.name.lower(),
+            "may_call": bool(caller.key.models),
             "asks_for_keys": self._door.asks_for_keys,
         }
         return SessionAnswer(document, headers)

@@ -24,6 +24,30 @@ export function Actions({ serve, status }) {
     ${action && html`<${Doing} key=${kind} action=${action} name=${serve.name} status=${status} close=${() => setKind(null)} />`}`;
 }
 
+/** Another serve for a slot; the steps follow what is chosen. */
+export function Switch({ slot, members, status }) {
+  const [isOpen, open] = useState(false);
+  const others = members.filter((one) => !slot.resident.includes(one.name));
+  if (!mayAct.value || !(others.length || isOpen)) return null;
+  return html`<button class="quiet tiny" aria-label=${`Switch ${slot.name}`} onClick=${() => open(true)}>Switch</button>
+    ${isOpen && html`<${Switching} slot=${slot} others=${others} status=${status} close=${() => open(false)} />`}`;
+}
+
+function Switching({ slot, others, status, close }) {
+  const [name, choose] = useState(others[0].name);
+  const [begun, begin] = useState(null);
+  const steps = begun ?? loadPlan(status, name);
+  const body = { serve: name };
+  const act = async () => {
+    begin(steps);
+    return ACTIONS.load.said(await ask(ACTIONS.load.path, { method: "POST", body }), name);
+  };
+  return html`<${Confirm} title=${`Switch ${slot.name}?`} steps=${steps} verb="Switch" act=${act} close=${close} request=${`POST /${ACTIONS.load.path} ${JSON.stringify(body)}`}>
+    <div class="field"><label for="switch-to">To</label>
+      <select id="switch-to" value=${name} onChange=${(event) => choose(event.target.value)}>${others.map((one) => html`<option key=${one.name} value=${one.name} selected=${one.name === name}>${one.name}</option>`)}</select></div>
+  <//>`;
+}
+
 function Doing({ action, name, status, close }) {
   const [steps] = useState(() => action.plan(status, name));
   const body = { serve: name };

@@ -14,10 +14,11 @@ export class Refused extends Error {
 
 export function send(path, { method = "GET", body, key, signal, headers: more = {} } = {}) {
   const headers = { "x-stoker-page": "1", ...more };
-  if (method !== "GET") headers["content-type"] = "application/json";
+  const isForm = body instanceof FormData;
+  if (method !== "GET" && !isForm) headers["content-type"] = "application/json";
   if (key) headers.authorization = `Bearer ${key}`;
-  const text = method === "GET" ? undefined : JSON.stringify(body ?? {});
-  return fetch(new URL(path, base), { method, headers, body: text, signal, cache: "no-store" });
+  const sent = method === "GET" ? undefined : isForm ? body : JSON.stringify(body ?? {});
+  return fetch(new URL(path, base), { method, headers, body: sent, signal, cache: "no-store" });
 }
 
 /** The answer's JSON. Throws Refused. */

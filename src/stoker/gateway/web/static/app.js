@@ -1,10 +1,12 @@
 // The frame around the pages: sign-in, navigation, the connection's state.
 import { computed, effect, html, render, signal, useEffect, useRef } from "./kit.js";
 import { link, start as follow, status, trouble, want } from "./live.js";
-import { look, mayLook, signOut, who } from "./session.js";
+import { look, mayCall, mayLook, signOut, who } from "./session.js";
 import { Problem } from "./parts.js";
 import { SignIn } from "./sign_in.js";
+import { About } from "./about.js";
 import { Overview } from "./overview.js";
+import { Playground } from "./playground.js";
 import { Serves } from "./serves.js";
 import { Requests } from "./requests.js";
 import { Routing } from "./routing.js";
@@ -19,9 +21,13 @@ const PAGES = [
   { path: "routing", title: "Routing", show: Routing, topics: [] },
   { path: "results", title: "Results", show: Results, topics: ["results"] },
   { path: "keys", title: "Keys", show: Keys, topics: ["decisions"] },
+  { path: "playground", title: "Playground", show: Playground, topics: ["decisions"], isOffered: () => mayCall.value },
+  { path: "about", title: "About", show: About, topics: [] },
 ];
 
-const shown = computed(() => PAGES.find((one) => one.path === place.value.path) ?? PAGES[0]);
+/** Pages without `isOffered` are for everybody who may look. */
+const offered = computed(() => PAGES.filter((one) => one.isOffered?.() ?? true));
+const shown = computed(() => offered.value.find((one) => one.path === place.value.path) ?? PAGES[0]);
 const broken = signal(null);
 
 const STATES = { connecting: "connecting", live: "live", lost: "no connection" };
@@ -37,6 +43,7 @@ function Frame() {
   const isFirst = useRef(true);
   useEffect(() => {
     document.title = `${rest || page.title} · Stoker`;
+    document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
     if (!isFirst.current) (document.querySelector("[data-focus]") ?? main.current)?.focus();
     isFirst.current = false;
   }, [page.path, rest]);
@@ -45,7 +52,7 @@ function Frame() {
     <header class="top">
       <a class="mark" href="#/"><img src="icon.svg" alt="" width="24" height="24" />Stoker</a>
       <nav aria-label="Pages">
-        ${PAGES.map((one) => html`<a href=${`#/${one.path}`} aria-current=${one === page ? "page" : null}>${one.title}</a>`)}
+        ${offered.value.map((one) => html`<a href=${`#/${one.path}`} aria-current=${one === page ? "page" : null}>${one.title}</a>`)}
       </nav>
       <div class="side">
         <${Link} />

@@ -1,4 +1,5 @@
 // What is loaded, what waits, and for what.
+import { Switch } from "./actions.js";
 import { computed, html, signal } from "./kit.js";
 import { bytes, clock, list, number, seconds } from "./format.js";
 import { Lane } from "./lane.js";
@@ -57,7 +58,8 @@ function Slot({ slot }) {
     <section class="slot" aria-label=${`Slot ${slot.name}`}>
       <div class="slot-head"><h2>${slot.name}</h2>
         ${slot.devices.length > 0 && html`<span class="dim">${slot.devices.join(", ")}</span>`}
-        <${Memory} slot=${slot} /></div>
+        <${Memory} slot=${slot} />
+        <${Switch} slot=${slot} members=${members} status=${status.value} /></div>
       ${slot.swap && html`<${Swap} swap=${slot.swap} />`}
       <${Lane} slot=${slot} members=${members} minutes=${minutes.value} />
     </section>`;
@@ -81,7 +83,7 @@ function headline({ phase, target, stopping }) {
   }
 }
 
-function Swap({ swap }) {
+export function Swap({ swap }) {
   const isLoading = ["starting", "restoring"].includes(swap.phase);
   const words = [];
   if (swap.phase === "draining" && swap.stopping.length) {

@@ -51,7 +51,7 @@ export function Facts({ rows }) {
 }
 
 /** What an action would do, then a button that does it. `act()` resolves to a sentence for people. */
-export function Confirm({ title, steps, request, verb, dismiss = "Cancel", act, close }) {
+export function Confirm({ title, steps, request, verb, dismiss = "Cancel", act, close, children }) {
   const [state, setState] = useState({ kind: "asking" });
   const dialog = useRef(null);
   const isThere = useRef(true);
@@ -72,6 +72,7 @@ export function Confirm({ title, steps, request, verb, dismiss = "Cancel", act, 
   return html`
     <dialog ref=${dialog} onClose=${close} aria-labelledby="confirm-title">
       <h2 id="confirm-title">${title}</h2>
+      ${state.kind === "asking" && children}
       <ol class="steps">${steps.map((step) => html`<li>${step}</li>`)}</ol>
       <p class="dim small">The request: <code>${request}</code></p>
       ${state.kind === "doing" && html`<p role="status" class="note">Under way, ${seconds(Math.max(0, Math.round(now.value - state.since)))} so far. It goes on if you close this.</p>`}

@@ -4,6 +4,9 @@ import { bytes, number, seconds } from "./format.js";
 import { serves, status } from "./live.js";
 import { Ago, Facts, Places, State } from "./parts.js";
 import { Actions } from "./actions.js";
+import { CHAT } from "./model_list.js";
+import { ServeLog } from "./serve_log.js";
+import { mayAct, mayCall } from "./session.js";
 
 export function Serves({ rest }) {
   if (!rest) return html`<${Table} />`;
@@ -57,12 +60,14 @@ function One({ serve }) {
     <p class="crumb"><a href="#/serves">Serves</a></p>
     <div class="head"><h1>${serve.name}</h1><${State} of=${serve.state} /></div>
     <${Actions} serve=${serve} status=${status.value} />
+    ${mayCall.value && serve.dialects.some((one) => CHAT.includes(one)) && html`<p class="small"><a href=${`#/playground/${encodeURIComponent(serve.replica_of ?? serve.name)}`}>Try it in the playground</a></p>`}
     ${serve.parked && html`<p class="note bad"><strong>Parked.</strong> ${serve.parked} It is not started again before somebody loads it.</p>`}
     ${!serve.parked && serve.last_error && html`<p class="note bad"><strong>The last failure.</strong> ${serve.last_error}</p>`}
     ${serve.backoff != null && html`<p class="note warn">The next try is possible in ${seconds(serve.backoff)}.</p>`}
     ${serve.context_problem && html`<p class="note warn">${serve.context_problem}</p>`}
     <div class="columns"><section><h2>Now</h2><${Facts} rows=${rows} /></section>
-      <div><${Start} serve=${serve} /><${Proof} serve=${serve} /></div></div>`;
+      <div><${Start} serve=${serve} /><${Proof} serve=${serve} /></div></div>
+    ${mayAct.value && html`<${ServeLog} name=${serve.name} />`}`;
 }
 
 function memoryOf(serve) {

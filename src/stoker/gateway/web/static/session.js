@@ -5,6 +5,8 @@ import { computed, signal } from "./kit.js";
 /** null: not known yet. `needed`: a key has to be given. Else what `GET /ui/session` answers. */
 export const who = signal(null);
 export const mayAct = computed(() => who.value?.scope === "admin");
+/** Whether the key may use any model. */
+export const mayCall = computed(() => Boolean(who.value?.may_call));
 export const mayLook = computed(() => ["observe", "admin"].includes(who.value?.scope));
 
 export async function look() {

@@ -1,0 +1,40 @@
+"""Where this Stoker lives and what is wrong with it: GET /admin/doctor."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from stoker import __version__
+from stoker.domain.access import Settings
+from stoker.domain.errors import ClientError
+
+
+class DoctorPages:
+    """`self_check()`: its findings; it is called in a thread, one at a time. None: nobody can say."""
+
+    def __init__(self, settings: Callable[[], Settings], self_check: Callable[[], dict[str, Any]] | None) -> None:
+        self._settings = settings
+        self._self_check = self_check
+        self._turn = asyncio.Lock()
+
+    async def document(self) -> dict[str, Any]:
+        """Paths of this machine, and the findings. Raises ClientError 404 `not_offered`."""
+        if self._self_check is None:
+            raise ClientError("this Stoker cannot examine itself: `stoker doctor`", code="not_offered", status=404)
+        async with self._turn:
+            found = await asyncio.to_thread(self._self_check)
+        settings = self._settings()
+        paths = settings.paths
+        return {
+            "version": __version__,
+            "python": ".".join(map(str, sys.version_info[:3])),
+            "platform": sys.platform,
+            "configuration": settings.source or None,
+            "state": paths.state,
+            "logs": paths.logs,
+            "vault": paths.vault,
+            **found,
+        }
