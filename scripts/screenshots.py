@@ -13,7 +13,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Set
+from collections.abc import Callable, Set
 from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
@@ -21,6 +21,7 @@ from playwright.sync_api import Page, sync_playwright
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from screenshots_keys import with_keys  # noqa: E402
 from tests.scenarios.plane import Plane, running, serve  # noqa: E402
 
 from stoker.testing.script.script import Script  # noqa: E402
@@ -30,7 +31,7 @@ PAGES = {
     "overview": "", "serve": "serves/qwen3-8b", "requests": "requests",
     "request": "requests?slow=waited&outcome=served", "results": "results", "compare": "results",
 }  # fmt: skip
-IN_DARK = ("overview", "compare")
+IN_DARK = ("overview",)
 MEASURED = {"results", "compare"}
 """Pictures of what is measured before the traffic begins."""
 GATES = """
@@ -42,6 +43,7 @@ serve = "qwen3-8b"
 gate = "default"
 watch = "1h"
 """
+SLOTS = "[slots.gpu0]\n[slots.gpu1]"
 WARM_UP = 100.0
 """Seconds of traffic before the first picture."""
 SWAP = 'min_residency = "6s"\nlinger = "2s"\nmax_wait = "12s"\ndrain_timeout = "10s"'
@@ -112,10 +114,23 @@ def prepare(page: Page, name: str) -> None:
     page.evaluate("scrollTo(0, 0)")
 
 
-def take(plane: Plane, chosen: Set[str]) -> None:
-    chromium = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+
+
+def take_keys(plane: Plane, sign_in: Callable[[Page], None]) -> None:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1120, "height": 780})
+        sign_in(page)
+        page.goto(f"http://127.0.0.1:{plane.port}/ui/#/keys")
+        page.get_by_role("table", name="Usage by day").wait_for(timeout=60_000)
+        page.screenshot(path=PICTURES / "web-keys.png")
+        browser.close()
+
+
+def take(plane: Plane, chosen: Set[str]) -> None:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for scheme in ("light", "dark"):
             page = browser.new_page(viewport={"width": 1120, "height": 780}, color_scheme=scheme)
             page.goto(f"http://127.0.0.1:{plane.port}/ui/")
@@ -143,9 +158,19 @@ def measure(plane: Plane) -> None:
 
 def main() -> None:
     PICTURES.mkdir(exist_ok=True)
-    chosen = set(sys.argv[1:] or PAGES)
+    chosen = set(sys.argv[1:] or [*PAGES, "keys"])
+    if "keys" in chosen:
+        with_keys(serves(), SLOTS, take_keys)
+    if chosen & PAGES.keys():
+        at_work(chosen)
+    for picture in sorted(PICTURES.glob("web-*.png")):
+        print(f"{picture.relative_to(ROOT)}: {picture.stat().st_size / 1000:.0f} kB")
+
+
+def at_work(chosen: Set[str]) -> None:
+    """The pictures of a Stoker without keys."""
     end = threading.Event()
-    with running(*serves(), GATES, slots="[slots.gpu0]\n[slots.gpu1]", swap=SWAP) as plane:
+    with running(*serves(), GATES, slots=SLOTS, swap=SWAP) as plane:
         if chosen & MEASURED:
             measure(plane)
         clients = [threading.Thread(target=work, args=(plane.port, *one, end)) for one in CLIENTS.items()]
@@ -157,8 +182,6 @@ def main() -> None:
             end.set()
             for client in clients:
                 client.join()
-    for picture in sorted(PICTURES.glob("web-*.png")):
-        print(f"{picture.relative_to(ROOT)}: {picture.stat().st_size / 1000:.0f} kB")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ const PAGES = [
   { path: "", title: "Overview", show: Overview, topics: ["decisions"] },
   { path: "serves", title: "Serves", show: Serves, topics: [] },
   { path: "requests", title: "Requests", show: Requests, topics: ["decisions", "requests"] },
-  { path: "results", title: "Results", show: Results, topics: ["results"] },
+  { path: "results", title: "Results", show: Results, topics: ["results"], titled: (rest) => (rest.startsWith("compare/") ? "Compare" : rest) },
   { path: "keys", title: "Keys", show: Keys, topics: ["decisions"] },
 ];
 
@@ -34,7 +34,7 @@ function Frame() {
   const main = useRef(null);
   const isFirst = useRef(true);
   useEffect(() => {
-    document.title = `${rest || page.title} · Stoker`;
+    document.title = `${page.titled?.(rest) || rest || page.title} · Stoker`;
     if (!isFirst.current) (document.querySelector("[data-focus]") ?? main.current)?.focus();
     isFirst.current = false;
   }, [page.path, rest]);
