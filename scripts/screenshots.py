@@ -13,7 +13,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Set
+from collections.abc import Callable, Set
 from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from scripts.routing_stage import routing_stage  # noqa: E402
+from scripts.screenshots_keys import with_keys  # noqa: E402
 from tests.scenarios.plane import Plane, running, serve  # noqa: E402
 
 from stoker.testing.script.answers import ScriptedAnswer, ScriptedText, answers_json  # noqa: E402
@@ -33,7 +34,7 @@ PAGES = {
     "request": "requests?slow=waited&outcome=served", "routing": "routing/coder/planning",
     "results": "results", "compare": "results", "playground": "playground/phi-4-mini", "about": "about",
 }  # fmt: skip
-IN_DARK = ("overview", "compare")
+IN_DARK = ("overview",)
 MEASURED = {"results", "compare", "routing"}
 """Pictures of what is measured before the traffic begins."""
 GATES = """
@@ -45,6 +46,7 @@ serve = "qwen3-8b"
 gate = "default"
 watch = "1h"
 """
+SLOTS = "[slots.gpu0]\n[slots.gpu1]"
 WARM_UP = 100.0
 """Seconds of traffic before the first picture."""
 SWAP = 'min_residency = "6s"\nlinger = "2s"\nmax_wait = "12s"\ndrain_timeout = "10s"'
@@ -134,10 +136,23 @@ def prepare(page: Page, name: str) -> None:
     page.evaluate("scrollTo(0, 0)")
 
 
-def take(plane: Plane, chosen: Set[str]) -> None:
-    chromium = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+
+
+def take_keys(plane: Plane, sign_in: Callable[[Page], None]) -> None:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1120, "height": 780})
+        sign_in(page)
+        page.goto(f"http://127.0.0.1:{plane.port}/ui/#/keys")
+        page.get_by_role("table", name="Usage by day").wait_for(timeout=60_000)
+        page.screenshot(path=PICTURES / "web-keys.png")
+        browser.close()
+
+
+def take(plane: Plane, chosen: Set[str]) -> None:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for scheme in ("light", "dark"):
             page = browser.new_page(viewport={"width": 1120, "height": 780}, color_scheme=scheme)
             page.goto(f"http://127.0.0.1:{plane.port}/ui/")
@@ -165,19 +180,22 @@ def measure(plane: Plane) -> None:
 
 def main() -> None:
     PICTURES.mkdir(exist_ok=True)
-    chosen = set(sys.argv[1:] or PAGES)
+    chosen = set(sys.argv[1:] or [*PAGES, "keys"])
     if "routing" in chosen:
         with routing_stage() as plane:
             take(plane, {"routing"})
-    if others := chosen - {"routing"}:
-        take_others(others)
+    if "keys" in chosen:
+        with_keys(serves(), SLOTS, take_keys)
+    if others := (chosen & PAGES.keys()) - {"routing"}:
+        at_work(others)
     for picture in sorted(PICTURES.glob("web-*.png")):
         print(f"{picture.relative_to(ROOT)}: {picture.stat().st_size / 1000:.0f} kB")
 
 
-def take_others(chosen: Set[str]) -> None:
+def at_work(chosen: Set[str]) -> None:
+    """The pictures of a Stoker without keys."""
     end = threading.Event()
-    with running(*serves(), GATES, slots="[slots.gpu0]\n[slots.gpu1]", swap=SWAP) as plane:
+    with running(*serves(), GATES, slots=SLOTS, swap=SWAP) as plane:
         if chosen & MEASURED:
             measure(plane)
         clients = [threading.Thread(target=work, args=(plane.port, *one, end)) for one in CLIENTS.items()]

@@ -113,7 +113,11 @@ def test_two_results_are_picked_with_the_keyboard_and_compared_as_the_command_do
         assert rows.first.locator("td").all_inner_texts()[:3] == ["50\n45 to 54", "100\n90 to 108", "+100 %"]
         expect(rows.first).to_contain_text("apart")
         expect(page.locator(".note.warn")).to_contain_text("Two different models")
-        expect(page.locator("main")).not_to_contain_text("llama-server")
+        expect(page.locator("main")).not_to_contain_text("-m a")
+        assert page.title() == "Compare · Stoker"
+    route = f"results/compare/{shelf.before.id}/{shelf.after.id}"
+    with looking(browser, shelf, route, ACT_KEY) as page:  # the words of the command that differ, for scope admin
+        expect(page.locator(".note.warn")).to_contain_text("command: … a → … b")
 
 
 def test_curves_show_the_spread_and_say_the_same_in_a_table(browser: Browser, shelf: Shelf) -> None:

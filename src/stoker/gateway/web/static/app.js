@@ -19,7 +19,7 @@ const PAGES = [
   { path: "serves", title: "Serves", show: Serves, topics: [] },
   { path: "requests", title: "Requests", show: Requests, topics: ["decisions", "requests"] },
   { path: "routing", title: "Routing", show: Routing, topics: [] },
-  { path: "results", title: "Results", show: Results, topics: ["results"] },
+  { path: "results", title: "Results", show: Results, topics: ["results"], titled: (rest) => (rest.startsWith("compare/") ? "Compare" : rest) },
   { path: "keys", title: "Keys", show: Keys, topics: ["decisions"] },
   { path: "playground", title: "Playground", show: Playground, topics: ["decisions"], isOffered: () => mayCall.value },
   { path: "about", title: "About", show: About, topics: [] },
@@ -42,8 +42,12 @@ function Frame() {
   const main = useRef(null);
   const isFirst = useRef(true);
   useEffect(() => {
+<<<<<<< HEAD
     document.title = `${rest || page.title} · Stoker`;
     document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+=======
+    document.title = `${page.titled?.(rest) || rest || page.title} · Stoker`;
+>>>>>>> web-results
     if (!isFirst.current) (document.querySelector("[data-focus]") ?? main.current)?.focus();
     isFirst.current = false;
   }, [page.path, rest]);
