@@ -1,6 +1,6 @@
 """Are the documents in step with the code? Links resolve, named tests exist, and the pages name what routing shows.
 
-That is every field of a routed decision, every key of `routing` in /status, every check, verdict and mode.
+Each command of a page is classified: run by a test, or a reason not to. What routing shows is every field of a routed decision, every key of `routing` in /status, every check, verdict and mode.
 
 Prints each problem as FILE: what, and exits 1 if there is one.
 """
@@ -8,11 +8,13 @@ Prints each problem as FILE: what, and exits 1 if there is one.
 from __future__ import annotations
 
 import re
+import runpy
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import docs_links
 import msgspec
 
 from stoker.domain.decision import Attempt, Routed
@@ -31,16 +33,13 @@ from stoker.routing.tier_quality import TierQuality
 from stoker.store.routed import RoutedCounts
 
 ROOT = Path(__file__).resolve().parent.parent
-LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
-HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
-CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 MODULE = re.compile(r"`(?:src/stoker/)?([a-z_]+/[\w/]+\.py)`")
 LEAVES = re.compile(r"/root/|/tmp/v/|127\.0\.0\.1:\d+/simple|pypi\.org|files\.pythonhosted")
 
 
 def main() -> int:
-    problems = [problem for page in pages() for problem in check(page)]
+    problems = [*(problem for page in pages() for problem in check(page)), *unclassified()]
     for page, name in names_of_routing():
         if f"`{name}`" not in (ROOT / "docs" / page).read_text():
             problems.append(f"docs/{page}: does not name `{name}`")
@@ -56,15 +55,7 @@ def pages() -> list[Path]:
 def check(page: Path) -> list[str]:
     text = page.read_text()
     name = page.relative_to(ROOT)
-    problems = []
-    for link, anchor in LINK.findall(CODE.sub("", text)):
-        target = page.parent / link if link else page
-        if "://" in link or link.startswith("mailto:"):
-            continue
-        if not target.exists():
-            problems.append(f"{name}: link to {link}, which is not there")
-        elif anchor and target.suffix == ".md" and anchor not in anchors(target):
-            problems.append(f"{name}: link to {link}#{anchor}, a heading that is not there")
+    problems = docs_links.problems(page, ROOT)
     for path, test in TEST.findall(text):
         file = ROOT / path
         if not file.exists():
@@ -79,12 +70,16 @@ def check(page: Path) -> list[str]:
     return problems
 
 
-def anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, spelled as GitHub spells them."""
-    headings = HEADING.findall(CODE.sub("", page.read_text()))
-    return {
-        re.sub(r"[^\w\- ]", "", re.sub(r"\]\([^)]*\)", "", heading).lower()).replace(" ", "-") for heading in headings
-    }
+def unclassified() -> list[str]:
+    """The commands on the pages of which tests/docs does not know what runs them."""
+    shown, steps, tables = (
+        runpy.run_path(str(ROOT / f"tests/docs/{n}.py")) for n in ("commands", "steps", "classified")
+    )
+    known = {*tables["ELSEWHERE"], *tables["NOT_RUN"], *(step.text for step in steps["STEPS"])}
+    what = (
+        "is not classified: run it in tests/docs/steps.py, or say in tests/docs/classified.py what runs it, or why not"
+    )
+    return [f"{one.page}:{one.line}: `{one.text}` {what}" for one in shown["commands"]() if one.text not in known]
 
 
 def names_of_routing() -> Iterator[tuple[str, str]]:

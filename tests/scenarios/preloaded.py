@@ -70,6 +70,10 @@ class Command(Stoker):
         self._out, self._err = output / "out", output / "err"
         super().__init__(arguments, directory, environment, self._out, self._err)
 
+    def printed(self) -> str:
+        """What it printed on stdout so far."""
+        return self._out.read_text() if self._out.exists() else ""
+
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
         """Wait for its end; what it printed on stdout and stderr. Killed, and raises, at `timeout`."""
         try:
