@@ -1,6 +1,7 @@
 """Are the documents in step with the code? Links resolve, named tests exist, and the pages name what routing shows.
 
-Each command of a page is classified: run by a test, or a reason not to. What routing shows is every field of a routed decision, every key of `routing` in /status, every check, verdict and mode.
+Each command of a page is classified: run by a test, or a reason not to. What routing shows is every field of a routed
+decision, every key of `routing` in /status, every check, verdict and mode.
 
 Prints each problem as FILE: what, and exits 1 if there is one.
 """
