@@ -40,7 +40,7 @@ LEAVES = re.compile(r"/root/|/tmp/v/|127\.0\.0\.1:\d+/simple|pypi\.org|files\.py
 
 
 def main() -> int:
-    problems = [*(problem for page in pages() for problem in check(page)), *unclassified()]
+    problems = [*(problem for page in pages() for problem in check(page)), *unclassified(), *out_of_navigation()]
     for page, name in names_of_routing():
         if f"`{name}`" not in (ROOT / "docs" / page).read_text():
             problems.append(f"docs/{page}: does not name `{name}`")
@@ -81,6 +81,18 @@ def unclassified() -> list[str]:
         "is not classified: run it in tests/docs/steps.py, or say in tests/docs/classified.py what runs it, or why not"
     )
     return [f"{one.page}:{one.line}: `{one.text}` {what}" for one in shown["commands"]() if one.text not in known]
+
+
+def out_of_navigation() -> list[str]:
+    """The pages that the site's navigation does not have, and those that it has and that are not there."""
+    site = ROOT / "scripts" / "docs_site" / "site.toml"
+    listed = set(re.findall(r'"([\w./-]+\.md)"', site.read_text(encoding="utf-8"))) - {"index.md", "changelog.md"}
+    there = {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")}
+    return [f"docs/{one}: is not in the navigation, {site.relative_to(ROOT)}" for one in sorted(there - listed)] + [
+        f"{site.relative_to(ROOT)}: names {one}, which is not there"
+        for one in sorted(listed - there)
+        if not (ROOT / one).is_file()
+    ]
 
 
 def names_of_routing() -> Iterator[tuple[str, str]]:

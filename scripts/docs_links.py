@@ -31,7 +31,7 @@ class Link(NamedTuple):
 
 def links(text: str) -> list[Link]:
     """The links of a page that lead to a file or an anchor of this repository, in their order."""
-    plain = _without_code(text)
+    plain = without_code(text)
     found = [(m.start(), m[1] or m[2] or "") for m in INLINE.finditer(plain)]
     found += [(m.start(), m[1]) for pattern in (DEFINITION, HTML) for m in pattern.finditer(plain)]
     return [
@@ -50,7 +50,7 @@ def anchors(text: str) -> set[str]:
         while (name := f"{slug}-{number}" if number else slug) in found:
             number += 1
         found.add(name)
-    return found | set(IDENTIFIER.findall(_without_code(text)))
+    return found | set(IDENTIFIER.findall(without_code(text)))
 
 
 def problems(page: Path, root: Path) -> list[str]:
@@ -70,12 +70,13 @@ def problems(page: Path, root: Path) -> list[str]:
     return found
 
 
+def without_code(text: str) -> str:
+    """The text with blanks where code was: every other character stays where it is."""
+    for pattern in (FENCE, SPAN):
+        text = pattern.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
+    return text
+
+
 @cache
 def _anchors_of(page: Path) -> set[str]:
     return anchors(page.read_text(encoding="utf-8"))
-
-
-def _without_code(text: str) -> str:
-    """The text with the same lines, but nothing where code was."""
-    text = FENCE.sub(lambda m: "\n" * m[0].count("\n"), text)
-    return SPAN.sub("`", text)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^([ ]*)(`{3,})(\w*)\n(.*?)^\1\2[ \t]*$", re.MULTILINE | re.DOTALL)
+PROMPT = re.compile(r"^    \$ (.*)$", re.MULTILINE)
 INDENTED = re.compile(r"^    (stoker .*)$", re.MULTILINE)
 SPAN = re.compile(r"`(stoker [^`\n]+)`")
 SEPARATORS = {"&&", "||", "|", ";", ">", "<", "(", ")", "&"}
@@ -30,13 +31,18 @@ def pages(root: Path = ROOT) -> list[Path]:
 
 
 def commands(root: Path = ROOT) -> Iterator[Command]:
-    """Every command in a block of `sh`, and those after `$` in a block of `console`."""
+    """Every command in a block of `sh`, and those after `$` in a block of `console` or an indented one."""
     for page in pages(root):
         name, text = page.relative_to(root).as_posix(), page.read_text(encoding="utf-8")
-        for block in BLOCK.finditer(text) if name not in GENERATED else ():
+        if name in GENERATED:
+            continue
+        for block in BLOCK.finditer(text):
             first = text.count("\n", 0, block.start(4)) + 1
             for offset, line in of_block(block[3], block[4]):
                 yield Command(name, first + offset, line)
+        text = BLOCK.sub(lambda m: "\n" * m[0].count("\n"), text)
+        for found in PROMPT.finditer(text):
+            yield Command(name, text.count("\n", 0, found.start()) + 1, _without_comment(found[1]))
 
 
 def of_block(language: str, block: str) -> Iterator[tuple[int, str]]:
@@ -51,9 +57,13 @@ def of_block(language: str, block: str) -> Iterator[tuple[int, str]]:
         if begun[-1].endswith("\\"):
             begun[-1] = begun[-1][:-1].rstrip()
             continue
-        if command := re.sub(r"(?:^|\s+)#(?: .*)?$", "", " ".join(begun)):
+        if command := _without_comment(" ".join(begun)):
             yield number + 1 - len(begun), command
         begun = []
+
+
+def _without_comment(line: str) -> str:
+    return re.sub(r"(?:^|\s+)#(?: .*)?$", "", line)
 
 
 def examples(root: Path = ROOT) -> Iterator[Command]:

@@ -126,9 +126,9 @@ def test_commands_are_read_without_prompts_comments_and_output(tmp_path: Path) -
     assert list(of_block("sh", "# only this\nstoker up\n")) == [(1, "stoker up")]
     assert list(of_block("toml", "stoker = 1\n")) == []
     (tmp_path / "docs").mkdir()
-    (tmp_path / "README.md").write_text("text\n\n```sh\nls\n```\n\n    stoker config check      every problem\n")
-    assert list(commands(tmp_path)) == [Command("README.md", 4, "ls")]
-    assert list(examples(tmp_path)) == [Command("README.md", 7, "stoker config check")]
+    (tmp_path / "README.md").write_text("a\n\n```sh\nls\n```\n\n    stoker top      live\n\n    $ id  # me\n    0\n")
+    assert list(commands(tmp_path)) == [Command("README.md", 4, "ls"), Command("README.md", 9, "id")]
+    assert list(examples(tmp_path)) == [Command("README.md", 7, "stoker top")]
 
 
 @pytest.mark.parametrize(

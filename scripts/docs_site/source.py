@@ -1,0 +1,93 @@
+"""The pages as the generator wants them: docs/ at the top, links changed accordingly, and every file that is linked.
+
+The Markdown in git is not touched, and stays what GitHub shows.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from scripts.docs_links import FENCE, INLINE, without_code
+
+ROOT = Path(__file__).resolve().parents[2]
+SETTINGS = Path(__file__).with_name("site.toml")
+SHORT_INDENT = re.compile(r"^ {2,3}(?=[^ \n])", re.MULTILINE)
+
+
+class BrokenLink(Exception):
+    """A page links to what is not there."""
+
+
+def settings() -> dict[str, Any]:
+    return tomllib.loads(SETTINGS.read_text(encoding="utf-8"))
+
+
+def in_navigation(node: Any) -> Iterator[str]:
+    """The pages that a navigation names, by their path in the site."""
+    if isinstance(node, str):
+        yield node
+    for one in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from in_navigation(one)
+
+
+def place(file: Path) -> str:
+    """Where a file of the repository is in the site."""
+    path = file.relative_to(ROOT).as_posix()
+    return {"README.md": "index.md", "CHANGELOG.md": "changelog.md"}.get(path, path.removeprefix("docs/"))
+
+
+def write(folder: Path) -> list[str]:
+    """Write the source of the site, made from the navigation and all that its pages link to. The paths in the site.
+
+    Raises BrokenLink.
+    """
+    begin = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    waiting = [*begin, *(ROOT / path for path in in_navigation(settings()["nav"]) if (ROOT / path).is_file())]
+    done: set[Path] = set()
+    while waiting:
+        file = waiting.pop()
+        if file in done:
+            continue
+        done.add(file)
+        target = folder / place(file)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if file.suffix == ".md":
+            text, found = rewritten(file)
+            target.write_text(text, encoding="utf-8")
+            waiting += found
+        else:
+            shutil.copyfile(file, target)
+    return sorted(place(file) for file in done)
+
+
+def rewritten(page: Path) -> tuple[str, list[Path]]:
+    """A page with the links of the site, and the files to which they lead."""
+    text, found = page.read_text(encoding="utf-8"), []
+    for link in reversed(list(INLINE.finditer(without_code(text)))):
+        group = 1 if link[1] else 2
+        path, hash_, anchor = (link[group] or "").partition("#")
+        if not path or re.match(r"[a-z][a-z0-9+.-]*:|//", path):
+            continue
+        file = (page.parent / unquote(path)).resolve()
+        if not file.is_relative_to(ROOT) or not file.exists():
+            raise BrokenLink(f"{page.relative_to(ROOT)}: link to {path}, which is not there")
+        file = file / "README.md" if file.is_dir() else file
+        if not file.is_file():
+            raise BrokenLink(f"{page.relative_to(ROOT)}: link to the folder {path}, which has no README.md")
+        found.append(file)
+        new = os.path.relpath(place(file), os.path.dirname(place(page)) or ".") + hash_ + anchor
+        text = text[: link.start(group)] + new + text[link.end(group) :]
+    return indented(text), found
+
+
+def indented(text: str) -> str:
+    """What continues an item of a list by two or three blanks, by four: the generator wants as many."""
+    code = [found.span() for found in FENCE.finditer(text)]
+    return SHORT_INDENT.sub(lambda m: m[0] if any(start < m.start() < end for start, end in code) else "    ", text)
