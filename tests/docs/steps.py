@@ -24,6 +24,7 @@ class Step(NamedTuple):
 
 
 BEFORE = [
+    Step("stoker --version", "stoker "),
     Step("mkdir -p ~/stoker"),
     Step("mkdir -p ~/models"),
     Step("cp src/stoker/models/spark.gguf ~/models/my-model.gguf"),
