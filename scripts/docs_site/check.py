@@ -80,7 +80,7 @@ def of_pages(site: Path, version: str) -> Iterator[str]:
 
 def _read_otherwise(site: Path) -> Iterator[str]:
     """The pages of docs/ whose lists, tables, code or headings are others in the site."""
-    for page in sorted((source.ROOT / "docs").rglob("*.md")):
+    for page in source.pages():
         wanted = Tags(MarkdownIt("commonmark").enable("table").render(page.read_text(encoding="utf-8"))).counts
         built = site / source.place(page).removesuffix(".md") / "index.html"
         article = ARTICLE.search(built.read_text(encoding="utf-8"))

@@ -18,6 +18,8 @@ from scripts.docs_links import FENCE, INLINE, without_code
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = Path(__file__).with_name("site.toml")
+NAMED = {"README.md": "index.md", "docs/README.md": "index.md", "CHANGELOG.md": "changelog.md"}
+"""The places of files that are not where they are in git. The list of pages is what the navigation is for."""
 SHORT_INDENT = re.compile(r"^ {2,3}(?=[^ \n])", re.MULTILINE)
 
 
@@ -37,10 +39,15 @@ def in_navigation(node: Any) -> Iterator[str]:
         yield from in_navigation(one)
 
 
+def pages() -> list[Path]:
+    """The pages of docs/, but for the list of them."""
+    return sorted(set((ROOT / "docs").rglob("*.md")) - {ROOT / "docs" / "README.md"})
+
+
 def place(file: Path) -> str:
     """Where a file of the repository is in the site."""
     path = file.relative_to(ROOT).as_posix()
-    return {"README.md": "index.md", "CHANGELOG.md": "changelog.md"}.get(path, path.removeprefix("docs/"))
+    return NAMED.get(path, path.removeprefix("docs/"))
 
 
 def write(folder: Path) -> list[str]:
@@ -48,12 +55,12 @@ def write(folder: Path) -> list[str]:
 
     Raises BrokenLink.
     """
-    begin = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    begin = [ROOT / "README.md", ROOT / "CHANGELOG.md", *pages()]
     waiting = [*begin, *(ROOT / path for path in in_navigation(settings()["nav"]) if (ROOT / path).is_file())]
     done: set[Path] = set()
     while waiting:
         file = waiting.pop()
-        if file in done:
+        if file in done or file == ROOT / "docs" / "README.md":
             continue
         done.add(file)
         target = folder / place(file)
@@ -89,5 +96,5 @@ def rewritten(page: Path) -> tuple[str, list[Path]]:
 
 def indented(text: str) -> str:
     """What continues an item of a list by two or three blanks, by four: the generator wants as many."""
-    code = [found.span() for found in FENCE.finditer(text)]
+    code = [found.span() for found in FENCE.finditer(text) if not found[0].startswith("  ")]
     return SHORT_INDENT.sub(lambda m: m[0] if any(start < m.start() < end for start, end in code) else "    ", text)

@@ -17,6 +17,7 @@ from stoker.cli.commands import (
     completions,
     config,
     decisions,
+    docs,
     doctor,
     eval,
     fit,
@@ -75,6 +76,7 @@ app.command()(watchdog.watchdog)
 app.command()(init.init)
 app.add_typer(import_config.app, name="import")
 app.command()(doctor.doctor)
+app.command()(docs.docs)
 app.command()(fit.fit)
 app.command()(stage.stage)
 app.command()(client.client)
