@@ -24,7 +24,8 @@ def build(dist: Path = DIST) -> list[Path]:
     if run(["git", "status", "--porcelain", "--untracked-files=no"], shown=False).strip():
         print("note: uncommitted changes are not part of the release", file=sys.stderr)
     with tempfile.TemporaryDirectory(prefix="stoker-release-") as scratch:
-        one, two = (_built(Path(scratch) / name) for name in ("one", "two"))
+        docs = _documentation(Path(scratch) / "docs")
+        one, two = (_built(Path(scratch) / name, docs) for name in ("one", "two"))
         if hashes(one) != hashes(two):
             raise ReleaseRefused(f"not reproducible: {hashes(one)} and {hashes(two)}")
         shutil.rmtree(dist, ignore_errors=True)
@@ -52,8 +53,20 @@ def checkout(folder: Path) -> None:
     subprocess.run(["tar", "-x"], input=archive, cwd=folder, check=True)
 
 
-def _built(folder: Path) -> Path:
+def _documentation(folder: Path) -> Path:
+    """The site that `stoker docs` serves, as one file; made once, with the generator that scripts/docs-site installs."""
+    checkout(folder)
+    (ROOT / "build").mkdir(exist_ok=True)
+    (folder / "build").symlink_to(ROOT / "build")
+    archive = folder.parent / contents.DOCUMENTATION
+    words = ["--version", version.current(), "--check", "--out", str(folder / "site"), "--archive", str(archive)]
+    run([sys.executable, "-m", "scripts.docs_site", *words], folder)
+    return archive
+
+
+def _built(folder: Path, docs: Path) -> Path:
     checkout(folder / "source")
+    shutil.copyfile(docs, folder / "source" / "src" / "stoker" / contents.DOCUMENTATION)
     command = [tool("python"), "-m", "build", "--no-isolation", "--outdir", str(folder / "dist"), "."]
     run(command, folder / "source", {"SOURCE_DATE_EPOCH": epoch(), "PYTHONDONTWRITEBYTECODE": "1"})
     return folder / "dist"

@@ -1,4 +1,4 @@
-"""The bill of materials, CycloneDX: the locked Python packages, the web page's libraries, and the demo models."""
+"""The bill of materials, CycloneDX: the locked Python packages, the web pages' libraries, and the demo models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import Any
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from scripts.releasing import version
+from scripts.docs_site import diagrams
+from scripts.releasing import contents, version
 from scripts.releasing.tools import ROOT, run, tool
 
 LOCK = ROOT / "requirements-run.lock"
@@ -37,7 +38,7 @@ def write(path: Path) -> None:
     kept = [one for one in document["components"] if canonicalize_name(one["name"]) not in BUILD_ONLY]
     for one in kept:
         one["scope"] = "required" if canonicalize_name(one["name"]) in needed else "optional"
-    more = libraries() + models()
+    more = libraries() + documentation() + models()
     document["components"] = kept + more
     kept_refs = {one["bom-ref"] for one in (root, *kept)}
     edges = [one for one in document.get("dependencies", []) if one["ref"] in kept_refs - {root["bom-ref"]}]
@@ -58,6 +59,25 @@ def libraries(record: Path = VENDOR) -> list[dict[str, Any]]:
             "description": "in stoker/gateway/web/static/vendor: " + ", ".join(sorted(one["files"])),
         }
         for one in json.loads(record.read_text())
+    ]  # fmt: skip
+
+
+def documentation() -> list[dict[str, Any]]:
+    """What the pages of the documentation run in a browser: the theme of their generator, and the drawer of diagrams."""
+    lock = (ROOT / "requirements-docs.lock").read_text()
+    theme = next(line.partition("==")[2].split()[0] for line in lock.splitlines() if line.startswith("zensical=="))
+    drawer = diagrams.URL.rpartition("-")[2].removesuffix(".tgz")
+    found = (
+        ("pypi", "zensical", theme, f"pkg:pypi/zensical@{theme}"),
+        ("npm", "@mermaid-js/tiny", drawer, f"pkg:npm/%40mermaid-js/tiny@{drawer}"),
+    )
+    return [
+        {
+            "type": "library", "bom-ref": f"{source}:{name}", "name": name, "version": number, "purl": purl,
+            "scope": "optional", "licenses": [{"license": {"id": "MIT"}}],
+            "description": f"in stoker/{contents.DOCUMENTATION}",
+        }
+        for source, name, number, purl in found
     ]  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +49,9 @@ def test_the_bill_of_materials_has_the_pages_libraries_and_the_demo_models() -> 
     libraries = sbom.libraries()
     assert [(one["name"], one["version"]) for one in libraries] == [(one["name"], one["version"]) for one in record]
     assert all(one["licenses"][0]["license"]["id"] and len(one["hashes"][0]["content"]) == 128 for one in libraries)
+    documentation = [(one["name"], one["version"]) for one in sbom.documentation()]
+    assert [name for name, _ in documentation] == ["zensical", "@mermaid-js/tiny"]
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+", number) for _, number in documentation)
     models = sbom.models()
     page = (ROOT / "docs/reference/demo-models.md").read_text()
     assert [one["name"] for one in models] == ["ember", "spark"]
