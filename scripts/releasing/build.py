@@ -54,7 +54,7 @@ def checkout(folder: Path) -> None:
 
 
 def _documentation(folder: Path) -> Path:
-    """The site that `stoker docs` serves, as one file; made once, with the generator that scripts/docs-site installs."""
+    """The site that `stoker docs` serves, as one file; made with the generator of scripts/docs-site."""
     checkout(folder)
     (ROOT / "build").mkdir(exist_ok=True)
     (folder / "build").symlink_to(ROOT / "build")

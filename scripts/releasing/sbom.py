@@ -63,7 +63,7 @@ def libraries(record: Path = VENDOR) -> list[dict[str, Any]]:
 
 
 def documentation() -> list[dict[str, Any]]:
-    """What the pages of the documentation run in a browser: the theme of their generator, and the drawer of diagrams."""
+    """What the pages of the documentation run in a browser: their generator's theme, and the drawer of diagrams."""
     lock = (ROOT / "requirements-docs.lock").read_text()
     theme = next(line.partition("==")[2].split()[0] for line in lock.splitlines() if line.startswith("zensical=="))
     drawer = diagrams.URL.rpartition("-")[2].removesuffix(".tgz")

@@ -98,7 +98,6 @@ SPEECH = "needs the engines of the guide; tests/scenarios/test_speech.py asks th
 NOT_RUN = {
     "scripts/setup run": INSTALLS,
     "scripts/setup dev": INSTALLS,
-    "scripts/setup run && . .venv/bin/activate": INSTALLS,
     ". .venv/bin/activate": INSTALLS,
     "scripts/check": "runs before the tests: scripts/test",
     "scripts/test": "runs this test",

@@ -13,14 +13,13 @@ class Step(NamedTuple):
     """One command as the pages show it.
 
     prints: has to be in its output. replaced: placeholders, by what stands for them. ends: it runs until it is
-    interrupted, once it printed that. code: its exit code.
+    interrupted, once it printed that.
     """
 
     text: str
     prints: str = ""
     replaced: tuple[str, str] = ("", "")
     ends: bool = False
-    code: int = 0
 
 
 BEFORE = [
@@ -30,7 +29,6 @@ BEFORE = [
     Step("cp src/stoker/models/spark.gguf ~/models/my-model.gguf"),
     Step("cd ~/stoker"),
     Step("stoker init --yes", "next: stoker up"),
-    Step("stoker init", "--force", code=2),  # the file is there
     Step("stoker config check", "no problems"),
     Step("stoker doctor", "no problems; next: stoker up"),
 ]

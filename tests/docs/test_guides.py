@@ -140,5 +140,5 @@ def outcomes() -> Iterator[dict[str, Outcome]]:
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.text[:60])
 def test_the_command_works_as_the_page_shows_it(step: Step, outcomes: Mapping[str, Outcome]) -> None:
     outcome = outcomes[step.text]
-    assert outcome.code == step.code, outcome.said
+    assert outcome.code == 0, outcome.said
     assert step.prints in outcome.said
