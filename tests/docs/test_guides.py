@@ -20,6 +20,7 @@ from tests.scenarios.preloaded import Command
 
 pytestmark = [
     pytest.mark.llama,
+    pytest.mark.timeout(300),  # the first one runs all of them
     pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed"),
     pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed"),
 ]
