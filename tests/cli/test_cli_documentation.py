@@ -17,7 +17,7 @@ from tests.scenarios.plane import free_port, poll
 from tests.scenarios.preloaded import Command
 
 from stoker import __version__
-from stoker.cli.commands import docs_site
+from stoker.cli.commands import docs_load
 from stoker.cli.commands.docs_search import Section, find
 from stoker.cli.commands.docs_server import Server
 from stoker.cli.main import run
@@ -46,7 +46,7 @@ def released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     search = json.dumps({"items": ITEMS}).encode()
     files = {"index.html": b"<h1>first</h1>", "guides/share/index.html": b"<h1>share</h1>", "search.json": search}
     file = archive(tmp_path / "docs.tar.xz", files)
-    monkeypatch.setattr(docs_site, "ARCHIVE", file)
+    monkeypatch.setattr(docs_load, "ARCHIVE", file)
     return file
 
 
@@ -88,8 +88,8 @@ def test_a_damaged_one_says_what_to_do(released: Path, content: bytes, capsys: C
 
 
 def test_one_without_pages_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
-    monkeypatch.setattr(docs_site, "ARCHIVE", tmp_path / "none")
-    monkeypatch.setattr(docs_site, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(docs_load, "ARCHIVE", tmp_path / "none")
+    monkeypatch.setattr(docs_load, "CHECKOUT", tmp_path)
     assert run(["docs"]) == 1
     assert "install a released version" in capsys.readouterr().err
 

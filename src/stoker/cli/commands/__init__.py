@@ -1,7 +1,7 @@
 """One module per command; modules with a longer name hold parts of the command that they begin with.
 
 decisions          and `explain`: decisions_follow, decisions_routes
-docs               docs_site: the pages in memory, docs_pages: those of a checkout; docs_search, docs_server
+docs               docs_load: docs_site of a release, docs_pages of a checkout; docs_search, docs_server
 doctor             doctor_checks, doctor_clusters
 init               init_config: the text of a first configuration
 serves             serves_experiment; log_tail for `serves logs`

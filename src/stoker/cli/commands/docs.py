@@ -32,11 +32,11 @@ def docs(
     that is all.
     """
     from stoker import __version__
-    from stoker.cli.commands import docs_search, docs_site
+    from stoker.cli.commands import docs_load, docs_search
     from stoker.cli.commands.docs_server import Server
 
     words = " ".join(term or ())
-    site = docs_site.load()
+    site = docs_load.load()
     hits = docs_search.find(site.sections, words, _HITS)
     if json:
         return terminal.emit(

@@ -1,8 +1,4 @@
-"""The pages as a web site in memory: the archive that a release ships, or in a checkout what docs/ holds.
-
-archive    docs.tar.xz beside the program: made by scripts/docs-site --archive, 1.3 MB, 9 MB in memory
-checkout   docs/*.md, as plain pages without a search box
-"""
+"""The pages as a web site in memory, and the archive of a release that holds one: 1.3 MB, 9 MB in memory."""
 
 from __future__ import annotations
 
@@ -14,12 +10,9 @@ import tarfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import stoker
 from stoker.cli.commands.docs_search import Section
 from stoker.domain.errors import StokerError
 
-ARCHIVE = Path(stoker.__file__).with_name("docs.tar.xz")
-CHECKOUT = Path(stoker.__file__).parents[2] / "docs"
 _TAGS = re.compile(r"<[^>]*>")
 
 
@@ -34,20 +27,6 @@ class Site(NamedTuple):
 
     files: dict[str, bytes]
     sections: list[Section]
-
-
-def load() -> Site:
-    """Raises NoDocumentation."""
-    if ARCHIVE.is_file():
-        return of_archive(ARCHIVE)
-    if (CHECKOUT / "get-started.md").is_file():
-        from stoker.cli.commands.docs_pages import of_folder
-
-        return of_folder(CHECKOUT)
-    raise NoDocumentation(
-        f"this installation has no documentation: it was not made by scripts/release, and {CHECKOUT} is not there; "
-        "install a released version"
-    )
 
 
 def of_archive(file: Path) -> Site:
