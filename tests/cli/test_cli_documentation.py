@@ -19,7 +19,7 @@ from tests.scenarios.preloaded import Command
 from stoker import __version__
 from stoker.cli.commands import docs_load
 from stoker.cli.commands.docs_search import Section, find
-from stoker.cli.commands.docs_server import Server
+from stoker.cli.commands.docs_server import DocsServer
 from stoker.cli.main import run
 
 Captured = pytest.CaptureFixture[str]
@@ -51,9 +51,9 @@ def released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
+def server() -> Iterator[DocsServer]:
     files = {"index.html": b"<h1>first</h1>", "guides/share/index.html": b"<h1>share</h1>", "a.css": b"a {}"}
-    with Server(files, "0.2.0", 0) as one:
+    with DocsServer(files, "0.2.0", 0) as one:
         threading.Thread(target=one.serve_forever, args=(0.01,), daemon=True).start()
         yield one
         one.shutdown()
@@ -128,7 +128,7 @@ def test_all_words_have_to_be_found_and_headings_count_more_than_text() -> None:
     assert len(find([title] * 30, "gates", 10)) == 10
 
 
-def test_the_pages_are_served_below_their_version_and_nothing_else(server: Server) -> None:
+def test_the_pages_are_served_below_their_version_and_nothing_else(server: DocsServer) -> None:
     port = server.server_port
     assert get(port, "/")[:2] == (302, "/0.2.0/")
     assert get(port, "/0.2.0/") == (200, "text/html; charset=utf-8", b"<h1>first</h1>")

@@ -12,7 +12,7 @@ from stoker.cli.console.errors import FAILED, UsageError
 
 if TYPE_CHECKING:
     from stoker.cli.commands.docs_search import Hit, Section
-    from stoker.cli.commands.docs_server import Server
+    from stoker.cli.commands.docs_server import DocsServer
 
 _HITS = 10
 
@@ -33,7 +33,7 @@ def docs(
     """
     from stoker import __version__
     from stoker.cli.commands import docs_load, docs_search
-    from stoker.cli.commands.docs_server import Server
+    from stoker.cli.commands.docs_server import DocsServer
 
     words = " ".join(term or ())
     site = docs_load.load()
@@ -48,7 +48,7 @@ def docs(
     if words and not terminal.is_live():
         return _tell(hits, None)
     try:
-        server = Server(site.files, __version__, port)
+        server = DocsServer(site.files, __version__, port)
     except OSError as error:
         raise UsageError(
             f"port {port} cannot be used ({error.strerror}): give another one, or none: --port 0"
@@ -65,7 +65,7 @@ def docs(
             terminal.note("")
 
 
-def _tell(hits: list[Hit], server: Server | None) -> None:
+def _tell(hits: list[Hit], server: DocsDocsServer | None) -> None:
     """Where the words are, the best first."""
     for hit in hits:
         of = f" ({hit.section.page})" if hit.section.page != hit.section.title else ""

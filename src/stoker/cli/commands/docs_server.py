@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 _HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache", "Referrer-Policy": "no-referrer"}
 
 
-class Server(http.server.ThreadingHTTPServer):
+class DocsServer(http.server.ThreadingHTTPServer):
     """The files below `/VERSION/`, as the published site has them. Raises OSError if the port is taken."""
 
     daemon_threads = True
@@ -22,17 +22,17 @@ class Server(http.server.ThreadingHTTPServer):
         self.first = f"/{version}/"
         listed = [{"version": version, "title": version, "aliases": []}]
         self.files["/versions.json"] = json.dumps(listed).encode()
-        super().__init__(("127.0.0.1", port), Handler)
+        super().__init__(("127.0.0.1", port), DocsHandler)
 
     def url(self, location: str = "") -> str:
         """The address of a page or section."""
         return f"http://127.0.0.1:{self.server_port}{self.first}{location}"
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
+class DocsHandler(http.server.BaseHTTPRequestHandler):
     """One request: a file, a redirect, or 404."""
 
-    server: Server
+    server: DocsServer
     protocol_version = "HTTP/1.1"
     timeout = 30
 
