@@ -18,7 +18,7 @@ from tests.scenarios.preloaded import Command
 
 from stoker import __version__
 from stoker.cli.commands import docs_load
-from stoker.cli.commands.docs_search import Section, find
+from stoker.cli.commands.docs_search import PageSection, find
 from stoker.cli.commands.docs_server import DocsServer
 from stoker.cli.main import run
 
@@ -116,12 +116,12 @@ def test_the_pages_of_a_checkout_link_to_each_other(tmp_path: Path) -> None:
     assert b'src="pictures/p.png"' in site.files["index.html"]
     assert b'href="../../"' in site.files["guides/share/index.html"]
     assert b'<h2 id="keys">' in site.files["guides/share/index.html"]
-    assert site.sections[-1] == Section("guides/share/#keys", "Share", "Keys", "Make keys .")
+    assert site.sections[-1] == PageSection("guides/share/#keys", "Share", "Keys", "Make keys .")
 
 
 def test_all_words_have_to_be_found_and_headings_count_more_than_text() -> None:
-    text = Section("a/#text", "A", "Text", "a gate here, and a limit")
-    title = Section("b/#gates", "B", "Gates", "none")
+    text = PageSection("a/#text", "A", "Text", "a gate here, and a limit")
+    title = PageSection("b/#gates", "B", "Gates", "none")
     assert [hit.section for hit in find([text, title], "gates", 10)] == [title, text]
     assert [hit.section for hit in find([text, title], "gate limit", 10)] == [text]
     assert find([text, title], "", 10) == []

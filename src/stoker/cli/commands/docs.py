@@ -11,7 +11,7 @@ from stoker.cli.console import options, terminal
 from stoker.cli.console.errors import FAILED, UsageError
 
 if TYPE_CHECKING:
-    from stoker.cli.commands.docs_search import Hit, Section
+    from stoker.cli.commands.docs_search import Hit, PageSection
     from stoker.cli.commands.docs_server import DocsServer
 
 _HITS = 10
@@ -65,7 +65,7 @@ def docs(
             terminal.note("")
 
 
-def _tell(hits: list[Hit], server: DocsDocsServer | None) -> None:
+def _tell(hits: list[Hit], server: DocsServer | None) -> None:
     """Where the words are, the best first."""
     for hit in hits:
         of = f" ({hit.section.page})" if hit.section.page != hit.section.title else ""
@@ -80,7 +80,7 @@ def _document(hit: Hit) -> dict[str, str]:
     return {"location": section.location, "page": section.page, "title": section.title, "excerpt": hit.excerpt}
 
 
-def _pages(sections: list[Section]) -> list[dict[str, str]]:
+def _pages(sections: list[PageSection]) -> list[dict[str, str]]:
     return [{"location": one.location, "title": one.title} for one in sections if "#" not in one.location]
 
 

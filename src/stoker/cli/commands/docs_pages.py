@@ -10,7 +10,7 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 
-from stoker.cli.commands.docs_search import Section
+from stoker.cli.commands.docs_search import PageSection
 from stoker.cli.commands.docs_site import Site, plain
 
 _STYLE = """:root { color-scheme: light dark }
@@ -44,18 +44,18 @@ def of_folder(folder: Path) -> Site:
     return Site(files, sections)
 
 
-def _rendered(text: str, address: str, folder: str) -> tuple[str, list[Section]]:
+def _rendered(text: str, address: str, folder: str) -> tuple[str, list[PageSection]]:
     """The page as HTML, with links of the site and anchors as GitHub spells them, and its sections."""
     markdown = MarkdownIt("commonmark").enable("table")
     tokens = markdown.parse(text)
-    sections: list[Section] = []
+    sections: list[PageSection] = []
     for number, token in enumerate(tokens):
         if token.type == "heading_open":
             title = plain(markdown.renderer.render(tokens[number + 1].children or [], markdown.options, {}))
             anchor = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
             token.attrSet("id", anchor)
             page = sections[0].title if sections else title
-            sections.append(Section(f"{address}#{anchor}" if sections else address, page, title, ""))
+            sections.append(PageSection(f"{address}#{anchor}" if sections else address, page, title, ""))
         elif sections and token.type in ("inline", "fence", "code_block") and tokens[number - 1].type != "heading_open":
             words = " ".join(child.content for child in token.children) if token.children else token.content
             sections[-1] = sections[-1]._replace(text=f"{sections[-1].text} {' '.join(words.split())}".strip())

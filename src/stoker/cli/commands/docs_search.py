@@ -10,7 +10,7 @@ _EXCERPT = 100
 """Characters of the text that are shown with a hit."""
 
 
-class Section(NamedTuple):
+class PageSection(NamedTuple):
     """A page, or a part of it under a heading.
 
     location: its address in the site, like `guides/share/#keys`. page: the title of its page. title: its own. text:
@@ -26,11 +26,11 @@ class Section(NamedTuple):
 class Hit(NamedTuple):
     """A section that was found, with the words around the first place."""
 
-    section: Section
+    section: PageSection
     excerpt: str
 
 
-def find(sections: Iterable[Section], term: str, limit: int) -> list[Hit]:
+def find(sections: Iterable[PageSection], term: str, limit: int) -> list[Hit]:
     """The sections that have all words of `term`, the best first: by name of the page, heading, then text."""
     name = term.lower().removesuffix(".md").removeprefix("docs/").strip("/ ")
     words = [word.removesuffix("s") if len(word) > 3 else word for word in name.split()]
@@ -39,7 +39,7 @@ def find(sections: Iterable[Section], term: str, limit: int) -> list[Hit]:
     return [Hit(section, _excerpt(section.text, words[0])) for _, section in best]
 
 
-def _score(section: Section, wanted: str, words: list[str]) -> int:
+def _score(section: PageSection, wanted: str, words: list[str]) -> int:
     """0: not found. A whole page of that name is far above all, a heading with the words above text.
 
     words: those of `wanted` without the s of a plural.

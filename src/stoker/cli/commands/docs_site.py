@@ -10,7 +10,7 @@ import tarfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stoker.cli.commands.docs_search import Section
+from stoker.cli.commands.docs_search import PageSection
 from stoker.domain.errors import StokerError
 
 _TAGS = re.compile(r"<[^>]*>")
@@ -26,7 +26,7 @@ class Site(NamedTuple):
     """`files`: the content by the path, `index.html` included. `sections`: what a search looks through."""
 
     files: dict[str, bytes]
-    sections: list[Section]
+    sections: list[PageSection]
 
 
 def of_archive(file: Path) -> Site:
@@ -40,10 +40,10 @@ def of_archive(file: Path) -> Site:
     return Site(files, [_section(item) for item in items])
 
 
-def _section(item: dict[str, Any]) -> Section:
+def _section(item: dict[str, Any]) -> PageSection:
     """An entry of the search index; its text is HTML."""
     title, path = plain(item["title"]), [plain(part) for part in item.get("path") or ()]
-    return Section(item["location"], path[-1] if path else title, title, plain(item["text"]))
+    return PageSection(item["location"], path[-1] if path else title, title, plain(item["text"]))
 
 
 def plain(text: str) -> str:
