@@ -115,8 +115,8 @@ def base_image(daemon: Daemon, folder: Path) -> str:
     if made.returncode:
         pytest.skip(f"debootstrap could not make a Debian: {made.stdout[-300:]}")
     if authority := os.environ.get("PIP_CERT"):  # a network with an authority of its own
-        shutil.copy(authority, folder / "etc/ssl/build-ca.crt")
-        (folder / "etc/pip.conf").write_text("[global]\ncert = /etc/ssl/build-ca.crt\n")
+        shutil.copy(authority, folder / "etc/build-ca.crt")
+        (folder / "etc/pip.conf").write_text("[global]\ncert = /etc/build-ca.crt\n")
     archive = folder.with_suffix(".tar")
     subprocess.run(["tar", "-C", str(folder), "--exclude=./var/cache/apt", "-cf", str(archive), "."], check=True)
     return run(daemon, "import", str(archive), f"debian:{RELEASE}-slim")
