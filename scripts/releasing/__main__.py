@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import datetime
 import sys
+from pathlib import Path
 
-from scripts.releasing import build, changelog, installed, version
+from scripts.releasing import build, changelog, deb, installed, version
 from scripts.releasing.changelog import ReleaseRefused
 
 
@@ -22,8 +23,11 @@ def main() -> int:
     one = commands.add_parser("build", help="build sdist and wheel twice and compare them; bill of materials, hashes")
     one.set_defaults(run=_build)
     one = commands.add_parser("check", help="install the wheel into an empty environment of each Python, and use it")
-    one.add_argument("python", metavar="3.X", nargs="*", default=installed.PYTHONS, help="default: %(default)s")
+    one.add_argument("python", metavar="3.X", nargs="*", default=installed.PYTHONS, help="default: 3.11 3.12 3.13")
     one.set_defaults(run=_check)
+    one = commands.add_parser("deb", help="make Debian packages of the wheel, one for each Debian release")
+    one.add_argument("python", metavar="3.X", nargs="*", default=tuple(deb.PYTHONS), help="default: 3.11 3.13")
+    one.set_defaults(run=_deb)
     arguments = parser.parse_args()
     try:
         arguments.run(arguments)
@@ -49,11 +53,21 @@ def _build(_: argparse.Namespace) -> None:
         print(f"{file.stat().st_size:>10,} {file.relative_to(version.ROOT)}")
 
 
-def _check(arguments: argparse.Namespace) -> None:
+def _wheel() -> Path:
     wheels = sorted(build.DIST.glob("*.whl"))
     if not wheels:
         raise ReleaseRefused("dist has no wheel: type scripts/release build")
-    results = [installed.check(python, wheels[0]) for python in arguments.python]
+    return wheels[0]
+
+
+def _deb(arguments: argparse.Namespace) -> None:
+    for python in arguments.python:
+        package = deb.make(python, _wheel())
+        print(f"{package.stat().st_size:>10,} {package.relative_to(version.ROOT)}")
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    results = [installed.check(python, _wheel()) for python in arguments.python]
     for result in results:
         print(result)
     if any(result.outcome == "failed" for result in results):

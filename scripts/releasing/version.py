@@ -14,7 +14,7 @@ from scripts.releasing.changelog import ReleaseRefused
 ROOT = Path(__file__).resolve().parents[2]
 PLACE = "src/stoker/__init__.py"
 CHANGELOG = "CHANGELOG.md"
-COPIES: dict[str, tuple[str, ...]] = {}
+COPIES = {"deploy/helm/stoker/Chart.yaml": (r'^appVersion: "(.*)"$', r"^version: (.*)$")}
 """Files that other programs read, by the lines that repeat the version. The manual page is generated."""
 _LINE = re.compile(r'^__version__ = "(.*)"$', re.MULTILINE)
 

@@ -31,12 +31,11 @@ async def get(stage: Stage, path: str, method: str = "GET", document: object = N
 
 
 @story(keys=KEYS)
-async def test_without_a_key_every_path_but_health_is_401(stage: Stage) -> None:
+async def test_without_a_key_every_path_but_health_and_readiness_is_401(stage: Stage) -> None:
     for path in (
         "/v1/models",
         "/status",
         "/metrics",
-        "/readyz",
         "/nowhere",
         "/upstream/a/health",
         "/admin/switch",
@@ -44,7 +43,7 @@ async def test_without_a_key_every_path_but_health_is_401(stage: Stage) -> None:
         reply = await get(stage, path)
         assert (reply.status, reply.json()["error"]["code"]) == (401, "bad_key"), path
     assert (await get(stage, CHAT, "POST", {"model": "a"}, x_api_key="sk-al")).status == 401
-    for path in ("/healthz", "/health"):
+    for path in ("/healthz", "/health", "/readyz"):
         assert (await get(stage, path)).json() == {"status": "ok"}
     assert (await get(stage, "/")).json()["name"] == "stoker"
     probe = await stage.client()

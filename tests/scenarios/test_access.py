@@ -25,7 +25,7 @@ DOOR = """keys = [
   { name = "app", value = "env:K_ASK" },
   { name = "few", value = "env:K_FEW", models = ["a"] },
 ]"""
-PATHS_WITHOUT_KEY = ["/v1/models", "/status", "/metrics", "/readyz", "/nothing", "/admin/decisions",
+PATHS_WITHOUT_KEY = ["/v1/models", "/status", "/metrics", "/nothing", "/admin/decisions",
                      "/upstream/a/health", "/events", "/v1/models/a"]  # fmt: skip
 TRICKS = [
     "/upstream/open/%2e%2e/slots/0?action=save",
@@ -83,7 +83,7 @@ async def test_every_path_but_liveness_and_the_page_wants_a_key(guarded: Plane, 
         reply = await fetch(guarded, "GET", path, **headers)
         assert (reply.status, reply.json()["error"]["code"]) == (401, "bad_key")
         assert reply.header("www-authenticate") is not None
-    for public in ("/", "/healthz", "/ui/"):
+    for public in ("/", "/healthz", "/readyz", "/ui/"):
         assert (await fetch(guarded, "GET", public)).status == 200
 
 

@@ -82,15 +82,6 @@ def test_a_stop_gives_running_requests_the_time_that_stoker_gives_them() -> None
     assert int(grace.removesuffix("s")) > 30, "front_door.shutdown_grace"
 
 
-def test_the_image_holds_what_its_dockerfile_copies() -> None:
-    ignored = (FOLDER / "Dockerfile.dockerignore").read_text().splitlines()
-    for line in (FOLDER / "Dockerfile").read_text().splitlines():
-        if line.startswith("COPY"):
-            for source in line.split()[1:-1]:
-                assert (REPOSITORY / source).exists(), line
-                assert f"!{source}" in ignored, f"{source} does not reach the build"
-
-
 # -- with a real Docker ----------------------------------------------------------------------------------------------
 
 

@@ -112,7 +112,8 @@ def main(words: Sequence[str]) -> int:
     try:
         import xllamacpp
     except ImportError as error:
-        return _say(_FAILED, f"xllamacpp cannot be imported ({error}): type `pip install xllamacpp`")
+        fix = "apt install libgomp1" if "libgomp" in str(error) else "pip install xllamacpp"
+        return _say(_FAILED, f"xllamacpp cannot be imported ({error}): type `{fix}`")
     try:
         server = xllamacpp.Server(engine_parameters(xllamacpp, options))  # returns once it listens
     except OSError as error:

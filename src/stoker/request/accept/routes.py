@@ -112,8 +112,8 @@ _TREES = {
 _OTHER_METHODS = {("POST", "/sdapi/v1/options"): Route(RouteKind.IMAGE_OPTIONS, methods=("POST",))}
 """Inference paths that mean something else with another method."""
 
-PUBLIC = {path: _PLAIN[path] for path in (*HEALTH_PATHS, "/")}
-"""Answered without a key. Claude Code probes `/`, and people open it in a browser."""
+PUBLIC = {path: _PLAIN[path] for path in (*HEALTH_PATHS, "/readyz", "/")}
+"""Answered without a key. Probes of containers have none, Claude Code probes `/`, and people open it in a browser."""
 
 
 class Routes:
