@@ -93,6 +93,11 @@ DOWNLOADS = "downloads gigabytes"
 SITE = "installs the generator; .github/workflows/docs.yml runs it, and tests/docs/test_site.py tests its parts"
 COMPOSE = "needs the images of the example, which download gigabytes; test_compose_example.py runs it with a stand-in"
 REGISTRY = "needs a package registry; tests/release/test_wheel.py installs the wheel"
+IMAGE = "needs an image of a registry; tests/release/test_containers.py builds and runs them as far as it can"
+HELM = "needs a cluster; tests/release/test_helm.py renders the chart"
+DEBIAN = "changes the machine; tests/release/test_deb.py does it in a Debian of its own"
+PROMETHEUS = "needs Prometheus; tests/scenarios/test_prometheus.py runs it where it is installed"
+PUBLISHED = "needs the files of a published release"
 SPEECH = "needs the engines of the guide; tests/scenarios/test_speech.py asks the same by the SDK"
 
 NOT_RUN = {
@@ -129,6 +134,28 @@ NOT_RUN = {
     'uv tool install "stoker[llama]"': REGISTRY,
     'uv tool install --offline --no-index --find-links wheels "stoker[llama]"': REGISTRY,
     'pip download --dest wheels "stoker[llama]"': REGISTRY,
+    "scripts/release deb": DEBIAN,
+    "scripts/release notes": "prints a section of the changelog, as tests/release/test_changelog.py reads it",
+    "docker build -f deploy/containers/Dockerfile --target cpu -t stoker:cpu .": IMAGE,
+    "docker run --rm --network host stoker:cpu stoker up --demo": IMAGE,
+    "docker run -d --name stoker --restart unless-stopped -p 127.0.0.1:8000:8000 --read-only --tmpfs /tmp "
+    '--cap-drop ALL --security-opt no-new-privileges -v "$PWD/config:/etc/stoker:ro" -v "$HOME/models:/models:ro" '
+    "-v stoker-state:/var/lib/stoker -e STOKER_KEY --stop-timeout 45 stoker:cpu": IMAGE,
+    "docker exec stoker stoker serves status": IMAGE,
+    "kubectl create secret generic stoker-keys --from-literal=STOKER_KEY=sk-$(openssl rand -hex 32)": HELM,
+    "helm install stoker deploy/helm/stoker --set image.repository=registry.example.com/stoker -f values.yaml": HELM,
+    "kubectl port-forward service/stoker 8000": HELM,
+    "sudo apt install ./stoker_0.1.0-1~trixie_amd64.deb": DEBIAN,
+    "sudo editor /etc/stoker/stoker.toml": DEBIAN,
+    "sudo stoker config check": DEBIAN,
+    "sudo systemctl enable --now stoker": DEBIAN,
+    "sha256sum --check --ignore-missing SHA256SUMS": PUBLISHED,
+    "gh attestation verify stoker-0.1.0-py3-none-any.whl --repo OWNER/REPOSITORY": PUBLISHED,
+    "stoker keys create prometheus --scope observe": PROMETHEUS,
+    "cd deploy/prometheus": PROMETHEUS,
+    "promtool check config prometheus.yml": PROMETHEUS,
+    "prometheus --config.file=prometheus.yml": PROMETHEUS,
+    "pip install 'stoker[otel]'": REGISTRY,
     "sudo systemctl restart stoker": "needs a service of the machine; tests/scenarios/test_replacing.py restarts one",
 }
 """The reason why no test runs the command."""

@@ -97,6 +97,7 @@ def calls(text: str) -> list[list[str]]:
         if simple[:1] == ["stoker"]:
             found.append(simple[1:])
         elif simple[:1] in (["sudo"], ["docker"]) and "stoker" in simple[:-1]:
-            found.append(simple[len(simple) - simple[::-1].index("stoker") :])
+            words = simple[len(simple) - simple[::-1].index("stoker") :]
+            found += [] if words[0].startswith("-") else [words]  # the name of a container, before other options
         simple = []
     return inner + found

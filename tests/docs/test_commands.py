@@ -63,9 +63,9 @@ def test_every_command_is_run_by_a_test_or_has_a_reason_not_to() -> None:
     assert [where(one) for one in SHOWN if one.text not in known] == []
 
 
-def test_no_command_is_classified_twice_or_gone_from_the_pages() -> None:
+def test_no_command_is_classified_twice_and_every_step_is_on_a_page() -> None:
     shown, run = {one.text for one in SHOWN}, {step.text for step in STEPS}
-    assert [text for text in [*ELSEWHERE, *NOT_RUN, *run] if text not in shown] == []
+    assert run - shown == set()
     assert (ELSEWHERE.keys() & NOT_RUN.keys()) | (run & (ELSEWHERE.keys() | NOT_RUN.keys())) == set()
 
 
@@ -142,6 +142,7 @@ def test_commands_are_read_without_prompts_comments_and_output(tmp_path: Path) -
         ("pip install --upgrade stoker", []),
         ("sudo systemctl restart stoker", []),
         ("docker compose up -d --build stoker", []),
+        ("docker run --name stoker --rm image", []),
     ],
 )
 def test_calls_of_stoker_are_found_in_a_shell_line(text: str, found: list[list[str]]) -> None:

@@ -22,6 +22,7 @@ from stoker.config.load import load
 from stoker.config.paths import SYSTEM_CONFIG
 
 ROOT = version.ROOT
+PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def test_the_packaged_configuration_is_valid_and_where_commands_look_for_it() -> None:
@@ -63,7 +64,7 @@ class Debian:
             ["chroot", str(self.root), *words],
             capture_output=True,
             text=True,
-            env={"PATH": os.defpath, "DEBIAN_FRONTEND": "noninteractive"},
+            env={"PATH": PATH, "DEBIAN_FRONTEND": "noninteractive"},
         )
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout
@@ -105,7 +106,7 @@ def demo(debian: Debian, port: int) -> Iterator[None]:
         "up",
         "--demo",
     ]
-    process = subprocess.Popen(["chroot", str(debian.root), *command, "--port", str(port)], env={"PATH": os.defpath})
+    process = subprocess.Popen(["chroot", str(debian.root), *command, "--port", str(port)], env={"PATH": PATH})
     try:
         yield
     finally:
