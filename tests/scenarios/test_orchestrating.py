@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import json
 import os
 import signal
@@ -18,11 +17,10 @@ import anthropic
 import openai
 import pytest
 from tests.scenarios.caller import PATHS, STREAMING, Talk, errors, story
+from tests.scenarios.orchestrated_crashes import STEPS, die_at
 from tests.scenarios.plane import Plane, poll, running, serve, until
 
-from stoker.orchestrate.memory.scratchpad import Scratchpad, read_scratchpad
-from stoker.orchestrate.worker import Worker
-from stoker.store.files import atomic
+from stoker.orchestrate.memory.scratchpad import read_scratchpad
 from stoker.testing.client import FramingError
 
 BLOCKS = [
@@ -338,40 +336,6 @@ def test_an_engine_that_is_killed_within_a_block_loses_no_committed_one(tmp_path
         assert [block.text for block in kept] == BLOCKS[: len(kept)]
         status, _, answer = asyncio.run(whole(plane, "slowly", "chat", ("idempotency-key", "k")))
         assert (status, text_of(answer)) == (200, WHOLE)
-
-
-STEPS = {
-    "the scratchpad is begun": (Scratchpad, "begin", 1, True),
-    "the worker is asked": (Worker, "generate", 1, False),
-    "a block is recorded": (Scratchpad, "add_block", 2, True),
-    "a check is recorded": (Scratchpad, "add_check", 2, True),
-    "before a file is written": (atomic, "write", 2, False),
-    "a file is written": (atomic, "write", 2, True),
-    "before a block is committed": (Scratchpad, "commit", 2, False),
-    "a block is committed": (Scratchpad, "commit", 2, True),
-    "the last block is committed": (Scratchpad, "commit", 4, True),
-    "before the end is recorded": (Scratchpad, "end", 1, False),
-    "the end is recorded": (Scratchpad, "end", 1, True),
-}
-
-
-def die_at(step: str) -> None:
-    """In the process of Stoker: `kill -9` before, or after, one call of a function."""
-    owner, name, wanted, after = STEPS[step]
-    real, calls = getattr(owner, name), itertools.count(1)
-
-    def called(*given: Any, **named: Any) -> Any:
-        if owner is atomic and given[0].name != "one.py":
-            return real(*given, **named)
-        is_it = next(calls) == wanted
-        if is_it and not after:
-            os.kill(os.getpid(), signal.SIGKILL)
-        result = real(*given, **named)
-        if is_it:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return result
-
-    setattr(owner, name, called)
 
 
 @pytest.mark.parametrize("step", STEPS)

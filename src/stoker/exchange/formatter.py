@@ -71,7 +71,7 @@ class UpstreamRequest(msgspec.Struct, eq=False):
         """Whether the prompt is empty: that is how an Ollama client loads a model."""
         if self.written is None:
             return self.is_empty
-        return self.client.dialect in OLLAMA and not self.written.asked.turns
+        return self.client.dialect in OLLAMA and not self.written.prompt.turns
 
     def rewritten(self, written: Written, fields: BodyFields, parameters: RequestParameters) -> UpstreamRequest:
         """The same request with another prompt, and these parameters of the serve."""
@@ -185,9 +185,9 @@ class Formatter:
         """The same request, for an answer of one token."""
         assert request.written is not None
         assert request.capabilities is not None
-        asked = replace(request.written.asked, max_tokens=1, stream=False)
-        written = write_prompt(asked, request.written.losses, request.capabilities, self._signer)
-        fields = BodyFields(model=asked.model, stream=False, max_tokens=1, model_at=1)
+        prompt = replace(request.written.prompt, max_tokens=1, stream=False)
+        written = write_prompt(prompt, request.written.losses, request.capabilities, self._signer)
+        fields = BodyFields(model=prompt.model, stream=False, max_tokens=1, model_at=1)
         return request.rewritten(written, fields, request.parameters.without(_OUTPUT_LIMITS))
 
     def repair(self, request: UpstreamRequest, findings: Iterable[str]) -> UpstreamRequest:
@@ -195,15 +195,15 @@ class Formatter:
         assert request.written is not None
         assert request.capabilities is not None
         text = f"Your last answer was not valid ({', '.join(findings)}). Answer the same request again, correctly."
-        turns = [*request.written.asked.turns, Turn(Role.USER, [Text(text)])]
-        asked = replace(request.written.asked, turns=turns)
-        written = write_prompt(asked, request.written.losses, request.capabilities, self._signer)
+        turns = [*request.written.prompt.turns, Turn(Role.USER, [Text(text)])]
+        prompt = replace(request.written.prompt, turns=turns)
+        written = write_prompt(prompt, request.written.losses, request.capabilities, self._signer)
         return request.rewritten(written, request.fields, request.parameters)
 
     def prompt_of(self, request: UpstreamRequest) -> Prompt | None:
         """The prompt, for checking the answer against it; None: Stoker cannot read the dialect."""
         if request.written is not None:
-            return request.written.asked
+            return request.written.prompt
         if request.endpoint.dialect not in PATHS or not request.client.generates:
             return None
         try:
@@ -254,7 +254,7 @@ class Formatter:
             headers.append((b"anthropic-version", _VERSION))
         head = request_head(b"POST", request.endpoint.path, target, headers, len(body), plain=True)
         context = AnswerContext(
-            prompt=request.written.asked,
+            prompt=request.written.prompt,
             request_id=request_id,
             created=int(self._wall()),
             signer=self._signer,
@@ -290,8 +290,8 @@ class Formatter:
 
 def _embed_request(endpoint: Endpoint, body: bytes) -> UpstreamRequest:
     """Ollama's request for embeddings, as /v1/embeddings has it. Raises ClientError 400."""
-    asked = read_embed(body, endpoint.path)
-    fields = BodyFields(model=asked.model, stream=False, model_at=1)
+    embed = read_embed(body, endpoint.path)
+    fields = BodyFields(model=embed.model, stream=False, model_at=1)
     way = f"{Dialect.OLLAMA_EMBED.value}>{Dialect.EMBEDDINGS.value}"
-    notes = (way, *(f"lossy:{code}" for code in asked.losses.codes))
-    return UpstreamRequest(endpoint, ENDPOINTS["/v1/embeddings"], fields, asked.body, notes, is_empty=asked.is_empty)
+    notes = (way, *(f"lossy:{code}" for code in embed.losses.codes))
+    return UpstreamRequest(endpoint, ENDPOINTS["/v1/embeddings"], fields, embed.body, notes, is_empty=embed.is_empty)

@@ -433,9 +433,9 @@ def test_a_long_name_is_shortened_for_the_serve_and_itself_again_in_the_answer()
     assert (len(short) <= 64, short.startswith(LONG[:55])) == (True, True)
     assert document["tool_choice"]["function"]["name"] == short
     assert document["messages"][1]["tool_calls"][0]["function"]["name"] == short
-    assert written.asked.tools[0].name == LONG
+    assert written.prompt.tools[0].name == LONG
     assert dict(written.losses.codes) == {}
-    asked = AnswerContext(written.asked, "req_1", 7, SIGNER, "served")
+    asked = AnswerContext(written.prompt, "req_1", 7, SIGNER, "served")
     one = AnswerTranslator(CHAT, written, asked)
     out = parsed(one.feed(sse(chunk(piece(0, "{}", "t", short)), chunk({}, "tool_calls"))))
     assert [event["content_block"]["name"] for event in out if "content_block" in event] == [LONG]

@@ -78,7 +78,7 @@ WRITE_PROMPT: dict[Dialect, WritePrompt] = {
     Dialect.MESSAGES: write_messages,
     Dialect.RESPONSES: write_responses,
 }
-"""What serves may be asked in."""
+"""The dialects of serves."""
 READ_ANSWER: dict[Dialect, Callable[[Losses], AnswerReader]] = {
     Dialect.CHAT: ChatReader,
     Dialect.MESSAGES: MessagesReader,
@@ -100,7 +100,7 @@ PATHS = {
 class Written(NamedTuple):
     """A request in the serve's dialect, and what is needed to translate its answer back."""
 
-    asked: Prompt
+    prompt: Prompt
     body: bytes
     names: dict[str, str]
     losses: Losses
@@ -165,7 +165,7 @@ class AnswerTranslator:
         self,
         upstream: Dialect,
         written: Written,
-        asked: AnswerContext,
+        context: AnswerContext,
         changes: tuple[str, ...] = (),
         check: Check | None = None,
         upstream_messages: UpstreamMessages | None = None,
@@ -184,8 +184,8 @@ class AnswerTranslator:
         self.error: dict[str, Any] | None = None
         self._upstream = upstream
         self._reader = READ_ANSWER[upstream](self.losses)
-        self._writer = WRITE_ANSWER[asked.prompt.dialect](asked, self.losses)
-        custom = frozenset(tool.name for tool in asked.prompt.tools if tool.custom)
+        self._writer = WRITE_ANSWER[context.prompt.dialect](context, self.losses)
+        custom = frozenset(tool.name for tool in context.prompt.tools if tool.custom)
         self._restored = written.names, custom
         self._restore = AnswerRestorer(*self._restored)
         self._sequence = BlockSequencer()

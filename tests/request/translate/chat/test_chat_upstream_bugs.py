@@ -28,7 +28,7 @@ def ask(client: Dialect = Dialect.MESSAGES, to: Capabilities = SERVE, **fields: 
 
 def translator(client: Dialect = Dialect.MESSAGES) -> AnswerTranslator:
     written, _ = ask(client)
-    return AnswerTranslator(Dialect.CHAT, written, AnswerContext(written.asked, "req_1", 1700000000, SIGNER, "m"))
+    return AnswerTranslator(Dialect.CHAT, written, AnswerContext(written.prompt, "req_1", 1700000000, SIGNER, "m"))
 
 
 def chunk(finish: str | None = None, **delta: Any) -> dict[str, Any]:

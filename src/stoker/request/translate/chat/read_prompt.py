@@ -151,36 +151,36 @@ _ROLES = {
 
 def read_prompt(body: bytes, losses: Losses, error_prefix: str = Capabilities(Dialect.CHAT).error_prefix) -> Prompt:
     """Raises ClientError 400. `error_prefix`: a tool message that begins with it is an error's."""
-    asked = shaped(_request, body, "")
+    request = shaped(_request, body, "")
     if any(name not in _KNOWN for name in shaped(_fields, body, "")):
         losses.add("unknown_field")
-    if asked.n is not None and asked.n != 1:
+    if request.n is not None and request.n != 1:
         raise ClientError("'n' must be 1 for this model: its serve gives one answer", code="bad_field", param="n")
-    if asked.audio is not None or (asked.modalities and "audio" in asked.modalities):
+    if request.audio is not None or (request.modalities and "audio" in request.modalities):
         losses.add("audio")
-    if asked.web_search_options is not None:
+    if request.web_search_options is not None:
         losses.add("server_tools")
     turns: list[Turn] = []
-    for at, raw in enumerate(asked.messages):
+    for at, raw in enumerate(request.messages):
         _add(turns, raw, f"messages[{at}]", losses, error_prefix)
     for turn in turns:
         _order(turn, losses)
-    limit = asked.max_completion_tokens if asked.max_completion_tokens is not None else asked.max_tokens
-    stop = [asked.stop] if isinstance(asked.stop, str) else asked.stop or []
-    settings = {name: value for name in SETTINGS if (value := getattr(asked, name)) is not None}
+    limit = request.max_completion_tokens if request.max_completion_tokens is not None else request.max_tokens
+    stop = [request.stop] if isinstance(request.stop, str) else request.stop or []
+    settings = {name: value for name in SETTINGS if (value := getattr(request, name)) is not None}
     return Prompt(
         dialect=Dialect.CHAT,
-        model=asked.model,
+        model=request.model,
         turns=turns,
-        tools=_tools(asked),
-        tool_choice=_choice(asked),
-        parallel_calls=asked.parallel_tool_calls,
+        tools=_tools(request),
+        tool_choice=_choice(request),
+        parallel_calls=request.parallel_tool_calls,
         max_tokens=limit,
         stop=stop,
-        stream=bool(asked.stream),
-        wants_usage=bool((asked.stream_options or {}).get("include_usage")),
-        format=_format(asked.response_format),
-        reasoning=_reasoning(asked, settings),
+        stream=bool(request.stream),
+        wants_usage=bool((request.stream_options or {}).get("include_usage")),
+        format=_format(request.response_format),
+        reasoning=_reasoning(request, settings),
         continues=bool(turns) and turns[-1].role is Role.ASSISTANT,
         settings=settings,
     )
@@ -301,9 +301,9 @@ def _file(file: dict[str, Any], where: str) -> Document:
     )
 
 
-def _tools(asked: _Request) -> list[Tool]:
-    tools = [_tool(tool, f"tools[{at}]") for at, tool in enumerate(asked.tools or ())]
-    return tools + [_function(function) for function in asked.functions or ()]
+def _tools(request: _Request) -> list[Tool]:
+    tools = [_tool(tool, f"tools[{at}]") for at, tool in enumerate(request.tools or ())]
+    return tools + [_function(function) for function in request.functions or ()]
 
 
 def _tool(tool: _Tool, where: str) -> Tool:
@@ -320,9 +320,9 @@ def _function(function: _Function) -> Tool:
     return Tool(function.name, function.description, schema, function.strict)
 
 
-def _choice(asked: _Request) -> ToolChoice | None:
+def _choice(request: _Request) -> ToolChoice | None:
     """none | auto | required | one by name | a list of allowed ones; `function_call` is the old spelling."""
-    given = asked.tool_choice if asked.tool_choice is not None else asked.function_call
+    given = request.tool_choice if request.tool_choice is not None else request.function_call
     if given is None:
         return None
     if isinstance(given, str):
@@ -381,19 +381,19 @@ def _format(given: dict[str, Raw] | None) -> AnswerFormat | None:
     raise ClientError(text, code="bad_field", param="response_format.type")
 
 
-def _reasoning(asked: _Request, settings: dict[str, Any]) -> Reasoning | None:
+def _reasoning(request: _Request, settings: dict[str, Any]) -> Reasoning | None:
     """`reasoning_effort`, or the switch that templates of local models know."""
-    template = asked.chat_template_kwargs or {}
+    template = request.chat_template_kwargs or {}
     switch = template.get("enable_thinking", template.get("thinking"))
     enabled = switch if isinstance(switch, bool) else None
-    if asked.reasoning_effort is None and enabled is None:
+    if request.reasoning_effort is None and enabled is None:
         return None
     if enabled is not None:
         rest = {name: value for name, value in template.items() if name not in ("enable_thinking", "thinking")}
         settings.pop("chat_template_kwargs", None)
         if rest:
             settings["chat_template_kwargs"] = rest
-    return Reasoning(enabled=enabled, effort=asked.reasoning_effort)
+    return Reasoning(enabled=enabled, effort=request.reasoning_effort)
 
 
 def _string(value: Any, where: str) -> str:

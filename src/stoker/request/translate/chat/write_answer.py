@@ -47,8 +47,8 @@ class ChatAnswerWriter:
     content_type = b"text/event-stream; charset=utf-8"
 
     __slots__ = (
-        "_asked",
         "_calls",
+        "_context",
         "_finish",
         "_head",
         "_is_custom",
@@ -59,12 +59,12 @@ class ChatAnswerWriter:
         "losses",
     )
 
-    def __init__(self, asked: AnswerContext, losses: Losses) -> None:
+    def __init__(self, context: AnswerContext, losses: Losses) -> None:
         self.losses = losses
-        self._asked = asked
+        self._context = context
         self._head = b""
         """What every chunk begins with."""
-        self._tail = b',"usage":null' if asked.prompt.wants_usage else b""
+        self._tail = b',"usage":null' if context.prompt.wants_usage else b""
         self._kind: BlockKind | None = None
         self._calls = -1
         self._is_custom = False
@@ -99,7 +99,7 @@ class ChatAnswerWriter:
         return b""
 
     def fail(self, error: StokerError) -> bytes:
-        return error_event(error, Dialect.CHAT, self._asked.request_id)
+        return error_event(error, Dialect.CHAT, self._context.request_id)
 
     def ping(self) -> bytes:
         return ping(Dialect.CHAT)
@@ -143,9 +143,9 @@ class ChatAnswerWriter:
             self._tokens.update(event.tokens)
 
     def _frame(self, kind: str, id: str, model: str) -> dict[str, Any]:
-        asked = self._asked
-        id = prefixed(id, "chatcmpl-", asked.request_id)
-        return {"id": id, "object": kind, "created": asked.created, "model": model or asked.model}
+        context = self._context
+        id = prefixed(id, "chatcmpl-", context.request_id)
+        return {"id": id, "object": kind, "created": context.created, "model": model or context.model}
 
     def _open(self, kind: BlockKind, event: Opened) -> bytes:
         self._kind = kind
@@ -173,7 +173,7 @@ class ChatAnswerWriter:
         return b""
 
     def _thought(self, text: str) -> dict[str, Any]:
-        if self._asked.both_reasoning_fields:
+        if self._context.both_reasoning_fields:
             return {"reasoning_content": text, "reasoning": text}
         return {"reasoning_content": text}
 
@@ -184,7 +184,7 @@ class ChatAnswerWriter:
     def _end(self) -> bytes:
         stop = self._finish.stop if self._finish is not None else StopReason.END
         out = self._chunk({}, STOPS[stop])
-        if self._asked.prompt.wants_usage and is_known(self._tokens):
+        if self._context.prompt.wants_usage and is_known(self._tokens):
             out += b'%b"choices":[],"usage":%b}\n\n' % (self._head, encode(usage_of(self._tokens)))
         return out + b"data: [DONE]\n\n"
 

@@ -285,24 +285,24 @@ def _format(format: AnswerFormat) -> dict[str, Any]:
 
 
 def _reasoning(out: dict[str, Any], prompt: Prompt, traits: Capabilities, losses: Losses) -> None:
-    asked = prompt.reasoning
-    if asked is None:
+    reasoning = prompt.reasoning
+    if reasoning is None:
         return
-    effort, on = effort_of(asked), is_on(asked)
-    if asked.budget is not None and effort is not None:
+    effort, on = effort_of(reasoning), is_on(reasoning)
+    if reasoning.budget is not None and effort is not None:
         losses.add("budget")
-    if asked.shown is not None:
+    if reasoning.shown is not None:
         losses.add("display")
     if traits.thinking_switch == "template":
         if on is not None:
             out["chat_template_kwargs"] = {"enable_thinking": on}
         if effort not in (None, "none"):
             out["reasoning_effort"] = _LOCAL_EFFORTS.get(effort or "", effort)
-        note_effort(asked, out.get("reasoning_effort"), losses)
+        note_effort(reasoning, out.get("reasoning_effort"), losses)
     elif traits.thinking_switch == "effort":
         if effort is not None:
             out["reasoning_effort"] = effort
-        note_effort(asked, effort, losses)
+        note_effort(reasoning, effort, losses)
     else:
         losses.add("reasoning")
 

@@ -56,33 +56,33 @@ _fields = msgspec.json.Decoder(dict[str, Raw])
 
 def read_prompt(body: bytes, losses: Losses) -> Prompt:
     """Raises ClientError 400."""
-    asked = shaped(_request, body, "")
+    request = shaped(_request, body, "")
     if any(name not in _KNOWN for name in shaped(_fields, body, "")):
         losses.add("unknown_field")
-    _refuse(asked)
-    if asked.logprobs is not None and asked.logprobs is not False:  # 0 asks for those of the chosen tokens
+    _refuse(request)
+    if request.logprobs is not None and request.logprobs is not False:  # 0 asks for those of the chosen tokens
         losses.add("logprobs")
-    text = _text(asked.prompt)
+    text = _text(request.prompt)
     blocks: list[Block] = [Text(text)] if text else []
     return Prompt(
         dialect=Dialect.COMPLETIONS,
-        model=asked.model,
+        model=request.model,
         turns=[Turn(Role.USER, blocks)],
-        max_tokens=DEFAULT_LIMIT if asked.max_tokens is None else asked.max_tokens,
-        stop=[asked.stop] if isinstance(asked.stop, str) else asked.stop or [],
-        stream=bool(asked.stream),
-        wants_usage=bool((asked.stream_options or {}).get("include_usage")),
-        settings={name: value for name in SETTINGS if (value := getattr(asked, name)) is not None},
+        max_tokens=DEFAULT_LIMIT if request.max_tokens is None else request.max_tokens,
+        stop=[request.stop] if isinstance(request.stop, str) else request.stop or [],
+        stream=bool(request.stream),
+        wants_usage=bool((request.stream_options or {}).get("include_usage")),
+        settings={name: value for name in SETTINGS if (value := getattr(request, name)) is not None},
     )
 
 
-def _refuse(asked: _Request) -> None:
-    if asked.suffix:
+def _refuse(request: _Request) -> None:
+    if request.suffix:
         raise _error("suffix", "needs a serve that speaks completions: this model answers in chat turns")
-    if asked.echo:
+    if request.echo:
         raise _error("echo", "needs a serve that speaks completions: this model cannot repeat the prompt in its answer")
     for name in ("n", "best_of"):
-        if getattr(asked, name) not in (None, 1):
+        if getattr(request, name) not in (None, 1):
             raise _error(name, "must be 1 for this model: its serve gives one answer")
 
 

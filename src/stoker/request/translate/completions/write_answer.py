@@ -52,14 +52,14 @@ class CompletionsAnswerWriter:
 
     content_type = b"text/event-stream; charset=utf-8"
 
-    __slots__ = ("_asked", "_finish", "_head", "_is_said", "_tail", "_tokens", "losses")
+    __slots__ = ("_context", "_finish", "_head", "_is_said", "_tail", "_tokens", "losses")
 
-    def __init__(self, asked: AnswerContext, losses: Losses) -> None:
+    def __init__(self, context: AnswerContext, losses: Losses) -> None:
         self.losses = losses
-        self._asked = asked
+        self._context = context
         self._head = b""
         """What every chunk begins with."""
-        self._tail = b',"usage":null' if asked.prompt.wants_usage else b""
+        self._tail = b',"usage":null' if context.prompt.wants_usage else b""
         self._is_said = False
         """The open block is text."""
         self._tokens = Tokens()
@@ -85,7 +85,7 @@ class CompletionsAnswerWriter:
         return b""
 
     def fail(self, error: StokerError) -> bytes:
-        return error_event(error, Dialect.COMPLETIONS, self._asked.request_id)
+        return error_event(error, Dialect.COMPLETIONS, self._context.request_id)
 
     def ping(self) -> bytes:
         return ping(Dialect.COMPLETIONS)
@@ -118,9 +118,9 @@ class CompletionsAnswerWriter:
             self._tokens.update(event.tokens)
 
     def _frame(self, id: str, model: str) -> dict[str, Any]:
-        asked = self._asked
-        id = prefixed(id, "cmpl-", asked.request_id)
-        return {"id": id, "object": "text_completion", "created": asked.created, "model": model or asked.model}
+        context = self._context
+        id = prefixed(id, "cmpl-", context.request_id)
+        return {"id": id, "object": "text_completion", "created": context.created, "model": model or context.model}
 
     def _open(self, kind: BlockKind) -> None:
         self._is_said = kind in _SAID
@@ -133,6 +133,6 @@ class CompletionsAnswerWriter:
     def _end(self) -> bytes:
         stop = self._finish.stop if self._finish is not None else StopReason.END
         out = self._chunk("", STOPS[stop])
-        if self._asked.prompt.wants_usage and is_known(self._tokens):
+        if self._context.prompt.wants_usage and is_known(self._tokens):
             out += b'%b"choices":[],"usage":%b}\n\n' % (self._head, encode(usage_of(self._tokens)))
         return out + b"data: [DONE]\n\n"

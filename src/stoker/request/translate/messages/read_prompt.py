@@ -155,40 +155,40 @@ _TOOL_FIELDS = ("defer_loading", "input_examples", "allowed_callers", "eager_inp
 
 def read_prompt(body: bytes, losses: Losses) -> Prompt:
     """Raises ClientError 400."""
-    asked = shaped(_request, body, "")
+    request = shaped(_request, body, "")
     if any(name not in _KNOWN for name in shaped(_fields, body, "")):
         losses.add("unknown_field")
-    if asked.context_management not in (None, _KEEPS_ALL):
+    if request.context_management not in (None, _KEEPS_ALL):
         losses.add("unknown_field")
-    if asked.cache_control is not None:
+    if request.cache_control is not None:
         losses.add("cache_control")
-    if asked.container is not None or asked.mcp_servers:
+    if request.container is not None or request.mcp_servers:
         losses.add("server_tools")
     turns: list[Turn] = []
-    if asked.system:
-        turns.append(Turn(Role.SYSTEM, _content(asked.system, "system", losses, _SAID[Role.SYSTEM])))
-    for at, raw in enumerate(asked.messages):
+    if request.system:
+        turns.append(Turn(Role.SYSTEM, _content(request.system, "system", losses, _SAID[Role.SYSTEM])))
+    for at, raw in enumerate(request.messages):
         _add(turns, raw, f"messages[{at}]", losses)
     for turn in turns:
         _results_first(turn, losses)
-    settings = {name: value for name in SETTINGS if (value := getattr(asked, name)) is not None}
-    user = (asked.metadata or {}).get("user_id")
+    settings = {name: value for name in SETTINGS if (value := getattr(request, name)) is not None}
+    user = (request.metadata or {}).get("user_id")
     if isinstance(user, str):
         settings["user"] = user
-    choice = asked.tool_choice
+    choice = request.tool_choice
     serial = choice.disable_parallel_tool_use if choice is not None else None
     return Prompt(
         dialect=Dialect.MESSAGES,
-        model=asked.model,
+        model=request.model,
         turns=turns,
-        tools=_tools(asked.tools or [], losses),
+        tools=_tools(request.tools or [], losses),
         tool_choice=_choice(choice),
         parallel_calls=None if serial is None else not serial,
-        max_tokens=asked.max_tokens,
-        stop=asked.stop_sequences or [],
-        stream=bool(asked.stream),
-        format=_format(asked.output_config),
-        reasoning=_reasoning(asked, losses),
+        max_tokens=request.max_tokens,
+        stop=request.stop_sequences or [],
+        stream=bool(request.stream),
+        format=_format(request.output_config),
+        reasoning=_reasoning(request, losses),
         continues=bool(turns) and turns[-1].role is Role.ASSISTANT,
         settings=settings,
     )
@@ -344,8 +344,8 @@ def _format(given: _Output | None) -> AnswerFormat | None:
     return AnswerFormat(given.format.schema if is_there(given.format.schema) else None)
 
 
-def _reasoning(asked: _Request, losses: Losses) -> Reasoning | None:
-    given, effort = asked.thinking, asked.output_config.effort if asked.output_config is not None else None
+def _reasoning(request: _Request, losses: Losses) -> Reasoning | None:
+    given, effort = request.thinking, request.output_config.effort if request.output_config is not None else None
     if given is None:
         return None if effort is None else Reasoning(effort=effort)
     if given.type not in ("enabled", "adaptive", "disabled", "between_tools"):

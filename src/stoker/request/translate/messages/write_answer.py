@@ -63,14 +63,14 @@ class MessagesAnswerWriter:
     content_type = b"text/event-stream; charset=utf-8"
 
     __slots__ = (
-        "_asked", "_finish", "_held", "_is_plain", "_is_refused", "_kind", "_model", "_signature", "_signed", "_tokens",
-        "losses",
+        "_context", "_finish", "_held", "_is_plain", "_is_refused", "_kind", "_model", "_signature", "_signed",
+        "_tokens", "losses",
     )  # fmt: skip
 
-    def __init__(self, asked: AnswerContext, losses: Losses) -> None:
+    def __init__(self, context: AnswerContext, losses: Losses) -> None:
         self.losses = losses
-        self._asked = asked
-        self._model = asked.model
+        self._context = context
+        self._model = context.model
         self._kind = BlockKind.TEXT
         self._held: list[str] | None = None
         """A call's arguments, while it is not sure that they are an object; what is redacted, until it is whole."""
@@ -78,7 +78,7 @@ class MessagesAnswerWriter:
         """Whether the call's arguments begin as an object; None: they have not begun."""
         self._signature: Signature | None = None
         self._signed = ""
-        self._tokens = Tokens(input=asked.input_tokens)
+        self._tokens = Tokens(input=context.input_tokens)
         self._finish = Finished(StopReason.END)
         self._is_refused = False
 
@@ -105,13 +105,13 @@ class MessagesAnswerWriter:
         return b""
 
     def fail(self, error: StokerError) -> bytes:
-        return error_event(error, Dialect.MESSAGES, self._asked.request_id)
+        return error_event(error, Dialect.MESSAGES, self._context.request_id)
 
     def ping(self) -> bytes:
         return ping(Dialect.MESSAGES)
 
     def write_whole(self, answer: Answer) -> dict[str, Any]:
-        self._model = answer.model or self._asked.model
+        self._model = answer.model or self._context.model
         self._tokens.update(answer.tokens)
         content: list[dict[str, Any]] = []
         cut = answer.stop in (StopReason.LENGTH, StopReason.CONTEXT)
@@ -123,7 +123,7 @@ class MessagesAnswerWriter:
                     self._is_refused = True
                     content.append({"type": "text", "text": text})
                 case Thinking(text=text, signature=signature):
-                    signature = signature or self._asked.signer.sign(self._model, text)
+                    signature = signature or self._context.signer.sign(self._model, text)
                     content.append({"type": "thinking", "thinking": text, "signature": signature})
                 case Redacted(data=data):
                     content.append({"type": "redacted_thinking", "data": data})
@@ -131,7 +131,7 @@ class MessagesAnswerWriter:
                     given = as_object(block.arguments, self.losses, whole=not cut)
                     content.append({"type": "tool_use", "id": spelt_id(block.id), "name": block.name, "input": given})
         return {
-            "id": prefixed(answer.id, "msg_", self._asked.request_id),
+            "id": prefixed(answer.id, "msg_", self._context.request_id),
             "type": "message",
             "role": "assistant",
             "model": self._model,
@@ -144,11 +144,11 @@ class MessagesAnswerWriter:
     # -- pieces ------------------------------------------------------------------------------------------------------
 
     def _begin(self, event: Began) -> bytes:
-        self._model = event.model or self._asked.model
+        self._model = event.model or self._context.model
         if event.tokens is not None:
             self._tokens.update(event.tokens)
         message: dict[str, Any] = {
-            "id": prefixed(event.id, "msg_", self._asked.request_id),
+            "id": prefixed(event.id, "msg_", self._context.request_id),
             "type": "message",
             "role": "assistant",
             "model": self._model,
@@ -170,7 +170,7 @@ class MessagesAnswerWriter:
                 self._held = []
                 return b""
             case BlockKind.THINKING:
-                self._signature, self._signed = self._asked.signer.begin(self._model), ""
+                self._signature, self._signed = self._context.signer.begin(self._model), ""
             case BlockKind.REFUSAL:
                 self._is_refused = True
         return _START % (event.at, _OPENINGS[event.kind])

@@ -188,13 +188,15 @@ def _tool(tool: Tool, losses: Losses) -> dict[str, Any]:
 # -- settings -----------------------------------------------------------------------------------------------------
 
 
-def _thinking(out: dict[str, Any], asked: Reasoning | None, limit: int, traits: Capabilities, losses: Losses) -> None:
+def _thinking(
+    out: dict[str, Any], reasoning: Reasoning | None, limit: int, traits: Capabilities, losses: Losses
+) -> None:
     """1. switched off  2. a budget, kept if it is a legal one  3. an effort: for Claude its own word, with adaptive
     thinking; for a local engine a budget that leaves half of the limit to the answer  4. on, and nothing more.
     """
-    if asked is None:
+    if reasoning is None:
         return
-    on, effort = is_on(asked), claude_effort_of(asked)
+    on, effort = is_on(reasoning), claude_effort_of(reasoning)
     forced = out.get("tool_choice", {}).get("type") in ("any", "tool")
     if on and forced and not traits.local:
         losses.add("reasoning")  # Anthropic refuses the two together, and the call is what was insisted on
@@ -202,8 +204,8 @@ def _thinking(out: dict[str, Any], asked: Reasoning | None, limit: int, traits: 
     if on is False:
         out["thinking"] = {"type": "disabled"}  # 1
         return
-    budget = asked.budget
-    if budget is None and traits.local and effort is not None and asked.enabled is None:
+    budget = reasoning.budget
+    if budget is None and traits.local and effort is not None and reasoning.enabled is None:
         budget = min(budget_of(effort), limit // 2)  # 3
     if budget is not None:
         if limit > 1024:
@@ -212,11 +214,11 @@ def _thinking(out: dict[str, Any], asked: Reasoning | None, limit: int, traits: 
             losses.add("reasoning")
     elif on:
         out["thinking"] = {"type": "adaptive"}  # 4
-    if effort is not None and (asked.enabled is not None or not traits.local):
+    if effort is not None and (reasoning.enabled is not None or not traits.local):
         out["output_config"] = {"effort": effort}
-    note_effort(asked, out.get("output_config", {}).get("effort"), losses)
-    if asked.shown is not None and "thinking" in out:
-        out["thinking"]["display"] = "summarized" if asked.shown else "omitted"
+    note_effort(reasoning, out.get("output_config", {}).get("effort"), losses)
+    if reasoning.shown is not None and "thinking" in out:
+        out["thinking"]["display"] = "summarized" if reasoning.shown else "omitted"
 
 
 def _format(out: dict[str, Any], format: AnswerFormat | None, losses: Losses) -> None:

@@ -62,17 +62,17 @@ class ThinkingSigner:
     def seal(self, model: str, text: str, signature: str = "", redacted: str = "") -> str:
         """A reasoning item's `encrypted_content`: what has to come back, and that nobody changed it."""
         kept = {"text": text, "signature": signature, "redacted": redacted}
-        told = base64.urlsafe_b64encode(encode({name: value for name, value in kept.items() if value})).decode()
-        return f"{self.sign(model, _SEALED + told)}.{told}"
+        payload = base64.urlsafe_b64encode(encode({name: value for name, value in kept.items() if value})).decode()
+        return f"{self.sign(model, _SEALED + payload)}.{payload}"
 
     def open(self, sealed: str) -> dict[str, str] | None:
         """`text`, `signature`, `redacted` of what `seal` made; None: not ours, or changed."""
         if not sealed.startswith(OURS):
             return None
-        signature, _, told = sealed.rpartition(".")
-        if not self.fits(signature, _SEALED + told):
+        signature, _, payload = sealed.rpartition(".")
+        if not self.fits(signature, _SEALED + payload):
             return None
-        found: dict[str, str] = decode(base64.urlsafe_b64decode(told))  # as it was written, since it fits
+        found: dict[str, str] = decode(base64.urlsafe_b64decode(payload))  # as it was written, since it fits
         return found
 
 
@@ -99,34 +99,34 @@ def _unspell(text: str) -> bytes | None:
         return None
 
 
-def is_on(asked: Reasoning) -> bool | None:
+def is_on(reasoning: Reasoning) -> bool | None:
     """Whether thinking is asked for; None: it is not said."""
-    if asked.enabled is not None:
-        return asked.enabled
-    if asked.effort is not None:
-        return asked.effort != "none"
+    if reasoning.enabled is not None:
+        return reasoning.enabled
+    if reasoning.effort is not None:
+        return reasoning.effort != "none"
     return None
 
 
-def effort_of(asked: Reasoning) -> str | None:
+def effort_of(reasoning: Reasoning) -> str | None:
     """As OpenAI says it. A budget becomes the nearest effort that is not below it."""
-    if asked.enabled is False:
+    if reasoning.enabled is False:
         return "none"
-    if asked.effort is not None:
-        return _OPENAI_EFFORTS.get(asked.effort, asked.effort)
-    if asked.budget is not None:
-        return next((effort for budget, effort in _EFFORTS if asked.budget <= budget), "xhigh")
+    if reasoning.effort is not None:
+        return _OPENAI_EFFORTS.get(reasoning.effort, reasoning.effort)
+    if reasoning.budget is not None:
+        return next((effort for budget, effort in _EFFORTS if reasoning.budget <= budget), "xhigh")
     return None
 
 
-def claude_effort_of(asked: Reasoning) -> str | None:
+def claude_effort_of(reasoning: Reasoning) -> str | None:
     """As `output_config.effort` says it; None: it is not said, or thinking is off."""
-    return None if asked.effort is None else _CLAUDE_EFFORTS.get(asked.effort)
+    return None if reasoning.effort is None else _CLAUDE_EFFORTS.get(reasoning.effort)
 
 
-def note_effort(asked: Reasoning, said: str | None, losses: Losses) -> None:
+def note_effort(reasoning: Reasoning, said: str | None, losses: Losses) -> None:
     """`said`: the effort that was written in its place; None: none was."""
-    if asked.effort is not None and asked.effort != said and is_on(asked) is not False:
+    if reasoning.effort is not None and reasoning.effort != said and is_on(reasoning) is not False:
         losses.add("effort")
 
 

@@ -43,19 +43,19 @@ _request = msgspec.json.Decoder(_Request)
 
 def read_embed(body: bytes, path: str) -> EmbedRequest:
     """Raises ClientError 400."""
-    asked = shaped(_request, body, "")
+    request = shaped(_request, body, "")
     losses = Losses()
-    if asked.keep_alive is not None:
+    if request.keep_alive is not None:
         losses.add("keep_alive")
-    if asked.options or asked.truncate:
+    if request.options or request.truncate:
         losses.add("unknown_field")
-    given = asked.prompt if path == OLDER_PATH else asked.input
-    document: dict[str, Any] = {"model": asked.model, "input": given}
-    if asked.dimensions is not None:
-        if asked.dimensions < 1:
+    given = request.prompt if path == OLDER_PATH else request.input
+    document: dict[str, Any] = {"model": request.model, "input": given}
+    if request.dimensions is not None:
+        if request.dimensions < 1:
             raise ClientError("'dimensions' must be at least 1", code="bad_field", param="dimensions")
-        document["dimensions"] = asked.dimensions
-    return EmbedRequest(asked.model, encode(document), not given, losses)
+        document["dimensions"] = request.dimensions
+    return EmbedRequest(request.model, encode(document), not given, losses)
 
 
 def empty_answer(model: str, path: str) -> dict[str, Any]:

@@ -38,16 +38,16 @@ def read_generate(body: bytes, losses: Losses) -> Prompt:
 
     A request without a prompt only loads the model, or unloads it, as in `read_prompt`: its Prompt has no turns.
     """
-    asked = shaped(_request, body, "")
+    request = shaped(_request, body, "")
     note_unknown(body, _Request, losses)
     for name, text in _REFUSED.items():
-        if getattr(asked, name):
+        if getattr(request, name):
             raise ClientError(f"'{name}' {text}", code="bad_field", param=name)
-    if asked.context:
+    if request.context:
         losses.add("context")
     turns: list[Turn] = []
-    if asked.prompt:
-        if asked.system:
-            turns.append(Turn(Role.SYSTEM, [Text(asked.system)]))
-        turns.append(Turn(Role.USER, [*pictures(asked.images, "images"), Text(asked.prompt)]))
-    return prompt_of(asked, Dialect.OLLAMA_GENERATE, turns, [], losses)
+    if request.prompt:
+        if request.system:
+            turns.append(Turn(Role.SYSTEM, [Text(request.system)]))
+        turns.append(Turn(Role.USER, [*pictures(request.images, "images"), Text(request.prompt)]))
+    return prompt_of(request, Dialect.OLLAMA_GENERATE, turns, [], losses)

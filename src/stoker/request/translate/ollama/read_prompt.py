@@ -68,11 +68,11 @@ def read_prompt(body: bytes, losses: Losses) -> Prompt:
     A request without messages only loads the model, or unloads it: its Prompt has no turns, nothing is to be asked,
     and the caller answers with `load_answer` itself (`wants_unload` says which it is).
     """
-    asked = shaped(_request, body, "")
+    request = shaped(_request, body, "")
     note_unknown(body, _Request, losses)
     turns: list[Turn] = []
     waiting = UnansweredCalls()
-    for at, raw in enumerate(asked.messages or ()):
+    for at, raw in enumerate(request.messages or ()):
         message = shaped(_message, raw, f"messages[{at}]")
         role = _role(message, f"messages[{at}].role")
         is_another = not turns or turns[-1].role is not role or role is Role.SYSTEM
@@ -81,8 +81,8 @@ def read_prompt(body: bytes, losses: Losses) -> Prompt:
         if is_another and role is Role.ASSISTANT:
             waiting = UnansweredCalls()
         turns[-1].blocks += _blocks(message, at, waiting)
-    tools = [_tool(tool.function) for tool in asked.tools or ()]
-    return prompt_of(asked, Dialect.OLLAMA_CHAT, turns, tools, losses)
+    tools = [_tool(tool.function) for tool in request.tools or ()]
+    return prompt_of(request, Dialect.OLLAMA_CHAT, turns, tools, losses)
 
 
 def _role(message: _Message, where: str) -> Role:

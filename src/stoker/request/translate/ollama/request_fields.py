@@ -47,13 +47,13 @@ def note_unknown(body: bytes, shape: type[OllamaRequest], losses: Losses) -> Non
         losses.add("unknown_field")
 
 
-def prompt_of(asked: OllamaRequest, dialect: Dialect, turns: list[Turn], tools: list[Tool], losses: Losses) -> Prompt:
+def prompt_of(request: OllamaRequest, dialect: Dialect, turns: list[Turn], tools: list[Tool], losses: Losses) -> Prompt:
     """Raises ClientError 400 for options and formats that cannot be read."""
-    if asked.keep_alive is not None:
+    if request.keep_alive is not None:
         losses.add("keep_alive")
-    if asked.logprobs:
+    if request.logprobs:
         losses.add("logprobs")
-    options = {name: value for name, value in (asked.options or {}).items() if value is not None}
+    options = {name: value for name, value in (request.options or {}).items() if value is not None}
     limit = _number(options, "num_predict")
     stop = _stop(options.pop("stop", None))
     settings = {ours: value for theirs, ours in SETTINGS.items() if (value := _number(options, theirs)) is not None}
@@ -63,14 +63,14 @@ def prompt_of(asked: OllamaRequest, dialect: Dialect, turns: list[Turn], tools: 
         losses.add("unknown_field")
     return Prompt(
         dialect=dialect,
-        model=asked.model,
+        model=request.model,
         turns=turns,
         tools=tools,
         max_tokens=limit if limit is not None and limit > 0 else None,  # -1 and -2: until the end, or the context's
         stop=stop,
-        stream=asked.stream is not False,
-        format=_format(asked.format),
-        reasoning=_reasoning(asked.think, losses),
+        stream=request.stream is not False,
+        format=_format(request.format),
+        reasoning=_reasoning(request.think, losses),
         continues=bool(turns) and turns[-1].role is Role.ASSISTANT,
         settings=settings,
     )

@@ -43,13 +43,24 @@ class OllamaAnswerWriter:
 
     content_type = b"application/x-ndjson"
 
-    __slots__ = ("_asked", "_call", "_calls", "_finish", "_generate", "_head", "_kind", "_pieces", "_tokens", "losses")
+    __slots__ = (
+        "_call",
+        "_calls",
+        "_context",
+        "_finish",
+        "_generate",
+        "_head",
+        "_kind",
+        "_pieces",
+        "_tokens",
+        "losses",
+    )
 
-    def __init__(self, asked: AnswerContext, losses: Losses, generate: bool) -> None:
+    def __init__(self, context: AnswerContext, losses: Losses, generate: bool) -> None:
         self.losses = losses
-        self._asked = asked
+        self._context = context
         self._generate = generate
-        self._head = self._start(asked.model)
+        self._head = self._start(context.model)
         """What every line begins with."""
         self._kind: BlockKind | None = None
         self._call: Opened | None = None
@@ -82,7 +93,7 @@ class OllamaAnswerWriter:
         return b""
 
     def fail(self, error: StokerError) -> bytes:
-        return error_event(error, self._dialect, self._asked.request_id)
+        return error_event(error, self._dialect, self._context.request_id)
 
     def ping(self) -> bytes:
         return self._line(self._said() | {"done": False})
@@ -110,7 +121,7 @@ class OllamaAnswerWriter:
         more: dict[str, Any] = {"thinking": "".join(thoughts)} if thoughts else {}
         said = self._said("".join(texts), more | ({"tool_calls": calls} if calls else {}))
         end = self._end(Finished(answer.stop, answer.sequence), answer.tokens)
-        return _frame(answer.model or self._asked.model, self._asked.created) | said | end
+        return _frame(answer.model or self._context.model, self._context.created) | said | end
 
     # -- pieces ------------------------------------------------------------------------------------------------------
 
@@ -119,7 +130,7 @@ class OllamaAnswerWriter:
         return Dialect.OLLAMA_GENERATE if self._generate else Dialect.OLLAMA_CHAT
 
     def _begin(self, event: Began) -> None:
-        self._head = self._start(event.model or self._asked.model)
+        self._head = self._start(event.model or self._context.model)
         if event.tokens is not None:
             self._tokens.update(event.tokens)
 
@@ -177,7 +188,7 @@ class OllamaAnswerWriter:
             self.losses.add("signature")
 
     def _start(self, model: str) -> bytes:
-        return encode(_frame(model, self._asked.created))[:-1] + b","
+        return encode(_frame(model, self._context.created))[:-1] + b","
 
     def _line(self, rest: dict[str, Any]) -> bytes:
         return b"%b%b\n" % (self._head, encode(rest)[1:])

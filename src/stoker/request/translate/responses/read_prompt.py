@@ -172,47 +172,47 @@ def read_prompt(
     body: bytes, losses: Losses, error_prefix: str = Capabilities(Dialect.RESPONSES).error_prefix
 ) -> Prompt:
     """Raises ClientError 400. `error_prefix`: a call's output that begins with it is an error's."""
-    asked = shaped(_request, body, "")
-    _refuse_stateful(asked)
-    if asked.truncation not in (None, "disabled") or any(
+    request = shaped(_request, body, "")
+    _refuse_stateful(request)
+    if request.truncation not in (None, "disabled") or any(
         name not in _KNOWN and is_there(value) for name, value in shaped(_fields, body, "").items()
     ):
         losses.add("unknown_field")
-    if any(name != "reasoning.encrypted_content" for name in asked.include or ()):
+    if any(name != "reasoning.encrypted_content" for name in request.include or ()):
         losses.add("include")
     items = _Turns(losses, error_prefix)
-    turns = items.read(asked)
-    tools = [*read_tools(asked.tools or [], "tools", losses), *items.tools]
+    turns = items.read(request)
+    tools = [*read_tools(request.tools or [], "tools", losses), *items.tools]
     return Prompt(
         dialect=Dialect.RESPONSES,
-        model=asked.model,
+        model=request.model,
         turns=turns,
         tools=tools,
-        tool_choice=read_choice(asked.tool_choice, losses),
-        parallel_calls=asked.parallel_tool_calls,
-        max_tokens=asked.max_output_tokens,
-        stream=bool(asked.stream),
-        format=_format(asked.text),
-        reasoning=_reasoning(asked.reasoning or {}, losses),
+        tool_choice=read_choice(request.tool_choice, losses),
+        parallel_calls=request.parallel_tool_calls,
+        max_tokens=request.max_output_tokens,
+        stream=bool(request.stream),
+        format=_format(request.text),
+        reasoning=_reasoning(request.reasoning or {}, losses),
         continues=bool(turns) and turns[-1].role is Role.ASSISTANT,
-        settings=_settings(asked),
+        settings=_settings(request),
     )
 
 
-def _refuse_stateful(asked: _Request) -> None:
+def _refuse_stateful(request: _Request) -> None:
     for name, instead in STATEFUL.items():
-        if getattr(asked, name) not in (None, False):
+        if getattr(request, name) not in (None, False):
             text = f"'{name}' refers to stored data, and this Stoker stores none: {instead}"
             if name in STORABLE:
                 text += ". Whoever runs Stoker can set `store = true` under [responses] in the configuration"
             raise ClientError(text, code="stateful", param=name)
 
 
-def _settings(asked: _Request) -> dict[str, Any]:
-    settings = {name: value for name in SETTINGS if (value := getattr(asked, name)) is not None}
-    if asked.text is not None and asked.text.verbosity is not None:
-        settings["verbosity"] = asked.text.verbosity
-    if asked.store:
+def _settings(request: _Request) -> dict[str, Any]:
+    settings = {name: value for name in SETTINGS if (value := getattr(request, name)) is not None}
+    if request.text is not None and request.text.verbosity is not None:
+        settings["verbosity"] = request.text.verbosity
+    if request.store:
         settings["store"] = True
     return settings
 
@@ -232,15 +232,15 @@ class _Turns:
         self.tools: list[Tool] = []
         """Those that came as items."""
 
-    def read(self, asked: _Request) -> list[Turn]:
-        if asked.instructions:
-            self._add(Role.SYSTEM, [Text(asked.instructions)])  # 1
-        if asked.input is None:
+    def read(self, request: _Request) -> list[Turn]:
+        if request.instructions:
+            self._add(Role.SYSTEM, [Text(request.instructions)])  # 1
+        if request.input is None:
             raise ClientError("'input' is missing", code="bad_field", param="input")
-        if isinstance(asked.input, str):
-            self._add(Role.USER, [Text(asked.input)] if asked.input else [])
+        if isinstance(request.input, str):
+            self._add(Role.USER, [Text(request.input)] if request.input else [])
         else:
-            for at, raw in enumerate(asked.input):
+            for at, raw in enumerate(request.input):
                 self._item(raw, f"input[{at}]")
         for turn in self._turns:
             self._results_first(turn)

@@ -110,18 +110,18 @@ class ResponsesAnswerWriter:
     content_type = b"text/event-stream; charset=utf-8"
 
     __slots__ = (
-        "_asked", "_finish", "_groups", "_id", "_is_refused", "_items", "_model", "_open", "_tokens", "losses",
+        "_context", "_finish", "_groups", "_id", "_is_refused", "_items", "_model", "_open", "_tokens", "losses",
         "sequence",
     )  # fmt: skip
 
-    def __init__(self, asked: AnswerContext, losses: Losses) -> None:
+    def __init__(self, context: AnswerContext, losses: Losses) -> None:
         self.losses = losses
         self.sequence = 0
         """The next event's number."""
-        self._asked = asked
-        self._groups = {tool.name: tool for tool in asked.prompt.tools if tool.namespace}
-        self._id = prefixed("", "resp_", asked.request_id)
-        self._model = asked.model
+        self._context = context
+        self._groups = {tool.name: tool for tool in context.prompt.tools if tool.namespace}
+        self._id = prefixed("", "resp_", context.request_id)
+        self._model = context.model
         self._open: _Open | None = None
         self._items: list[Raw] = []
         self._tokens = Tokens()
@@ -150,21 +150,21 @@ class ResponsesAnswerWriter:
 
     def fail(self, error: StokerError) -> bytes:
         self.sequence += 2
-        return error_event(error, Dialect.RESPONSES, self._asked.request_id, self.sequence - 2)
+        return error_event(error, Dialect.RESPONSES, self._context.request_id, self.sequence - 2)
 
     def ping(self) -> bytes:
         return ping(Dialect.RESPONSES)
 
     def write_whole(self, answer: Answer) -> dict[str, Any]:
-        self._id = prefixed(answer.id, "resp_", self._asked.request_id)
-        self._model = answer.model or self._asked.model
+        self._id = prefixed(answer.id, "resp_", self._context.request_id)
+        self._model = answer.model or self._context.model
         self._tokens = answer.tokens
         self._finish = Finished(answer.stop, answer.sequence)
         self._is_refused = any(isinstance(block, Refusal) for block in answer.blocks)
         self._note_stop()
         last = len(answer.blocks) - 1
         items = [
-            self._item(block, f"{_shape(block).prefix}{self._asked.request_id}_{at}", self._status(at == last))
+            self._item(block, f"{_shape(block).prefix}{self._context.request_id}_{at}", self._status(at == last))
             for at, block in enumerate(answer.blocks)
         ]
         return self._response(self._status(True), items)
@@ -172,8 +172,8 @@ class ResponsesAnswerWriter:
     # -- events --------------------------------------------------------------------------------------------------------
 
     def _begin(self, event: Began) -> bytes:
-        self._id = prefixed(event.id, "resp_", self._asked.request_id)
-        self._model = event.model or self._asked.model
+        self._id = prefixed(event.id, "resp_", self._context.request_id)
+        self._model = event.model or self._context.model
         if event.tokens is not None:
             self._tokens.update(event.tokens)
         response = Raw(encode(self._response("in_progress", [])))
@@ -183,7 +183,7 @@ class ResponsesAnswerWriter:
 
     def _start(self, event: Opened) -> bytes:
         at = len(self._items)
-        block = self._open = _Open(event, f"{_shape(event).prefix}{self._asked.request_id}_{at}", at)
+        block = self._open = _Open(event, f"{_shape(event).prefix}{self._context.request_id}_{at}", at)
         self._is_refused = self._is_refused or event.kind is BlockKind.REFUSAL
         item = self._item(block.said(), block.id, "in_progress")
         out = self._event("response.output_item.added", output_index=at, item=_begun(item))
@@ -256,7 +256,7 @@ class ResponsesAnswerWriter:
         return {
             "id": self._id,
             "object": "response",
-            "created_at": self._asked.created,
+            "created_at": self._context.created,
             "status": status,
             "background": False,
             "error": None,
@@ -267,16 +267,16 @@ class ResponsesAnswerWriter:
             "store": False,
             "truncation": "disabled",
             "usage": usage_of(self._tokens) if status != "in_progress" and is_known(self._tokens) else None,
-            **echo(self._asked.prompt),
+            **echo(self._context.prompt),
         }
 
     def _item(self, said: AnswerBlock, id: str, status: str) -> dict[str, Any]:
         match said:
             case Thinking(text=text, signature=signature):
-                sealed = self._asked.signer.seal(self._model, text, signature)
+                sealed = self._context.signer.seal(self._model, text, signature)
                 return {**_reasoning(id, sealed, status), "content": [_part(_shape(said), text)]}
             case Redacted(data=data):
-                return _reasoning(id, self._asked.signer.seal(self._model, "", redacted=data), status)
+                return _reasoning(id, self._context.signer.seal(self._model, "", redacted=data), status)
             case ToolCall():
                 return _call(said, id, status) | self._group(said.name)
         content = [_part(_shape(said), said.text)]
@@ -293,7 +293,7 @@ def echo(prompt: Prompt) -> dict[str, Any]:
     text: dict[str, Any] = {"format": {"type": "text"} if prompt.format is None else format_of(prompt.format)}
     if "verbosity" in prompt.settings:
         text["verbosity"] = prompt.settings["verbosity"]
-    asked, choice = prompt.reasoning, prompt.tool_choice
+    context, choice = prompt.reasoning, prompt.tool_choice
     customs = {tool.name for tool in prompt.tools if tool.custom}
     return {
         "instructions": instructions_of(first) if first is not None and is_instructions(first) else None,
@@ -301,8 +301,8 @@ def echo(prompt: Prompt) -> dict[str, Any]:
         "metadata": prompt.settings.get("metadata", {}),
         "parallel_tool_calls": prompt.parallel_calls is not False,
         "reasoning": {
-            "effort": asked.effort if asked is not None else None,
-            "summary": "auto" if asked is not None and asked.shown else None,
+            "effort": context.effort if context is not None else None,
+            "summary": "auto" if context is not None and context.shown else None,
         },
         "temperature": prompt.settings.get("temperature"),
         "text": text,

@@ -261,21 +261,21 @@ def format_of(format: AnswerFormat) -> dict[str, Any]:
 
 def _reasoning(out: dict[str, Any], prompt: Prompt, traits: Capabilities, losses: Losses) -> None:
     """An effort; engines of one's own get the switch of their templates too."""
-    asked = prompt.reasoning
-    if asked is None:
+    reasoning = prompt.reasoning
+    if reasoning is None:
         return
     if traits.thinking_switch not in ("template", "effort"):
         losses.add("reasoning")
         return
-    effort, on = effort_of(asked), is_on(asked)
-    if asked.budget is not None and effort is not None:
+    effort, on = effort_of(reasoning), is_on(reasoning)
+    if reasoning.budget is not None and effort is not None:
         losses.add("budget")
-    if asked.shown is False and traits.local:
+    if reasoning.shown is False and traits.local:
         losses.add("display")
-    note_effort(asked, effort, losses)
-    said = {"effort": effort, "summary": "auto" if asked.shown else None}
-    if reasoning := {name: value for name, value in said.items() if value is not None}:
-        out["reasoning"] = reasoning
+    note_effort(reasoning, effort, losses)
+    fields = {"effort": effort, "summary": "auto" if reasoning.shown else None}
+    if written := {name: value for name, value in fields.items() if value is not None}:
+        out["reasoning"] = written
     if traits.thinking_switch == "template" and on is not None:
         out["chat_template_kwargs"] = {"enable_thinking": on}
     if not traits.local and on is not False:
