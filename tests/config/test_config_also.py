@@ -73,7 +73,10 @@ def test_its_key_is_read_and_never_shown(loaded: Loaded, monkeypatch: pytest.Mon
         (also(BOX.replace("box2:8000", "127.0.0.1:7777")), "is this Stoker itself (port 7777); name another machine"),
         (also(BOX.replace(" }", ', key = "secret" }')), "a secret must not be in this file"),
         (also(BOX) + "keep_conversations = true\n", "cannot be used with `also`"),
-        (also(BOX) + '[[tier]]\nname = "t"\nserve = "fast"\n', "has `also`, which a tier cannot use yet; remove it"),
+        (
+            also(BOX) + '[[tier]]\nname = "t"\nserve = "fast"\n',
+            "has `also`, and a tier is measured as one process; remove it",
+        ),
         (also(BOX.replace(" }", ", slot = 3 }")), "slot"),
     ],
 )

@@ -135,9 +135,9 @@ def test_its_memory_is_that_of_its_slots_together_and_each_bears_a_part(loaded: 
         (SERVE + 'stop = "docker stop x"\n', "the command could stop another replica"),
         (
             SERVE + '[[tier]]\nname = "t"\nserve = "fast"\n',
-            "has several `slots`, which a tier cannot use yet",
+            "has several `slots`, and a tier is measured as one process; give it one `slot`",
         ),
-        (SERVE.replace('cmd = "x {port}"', 'container = "x"'), "only processes that Stoker starts may have several"),
+        (SERVE.replace('cmd = "x {port}"', 'container = "x"'), "a container or a unit is one process; give one `slot`"),
     ],
 )
 def test_what_cannot_be_is_refused_with_what_to_do(loaded: Loaded, text: str, problem: str) -> None:

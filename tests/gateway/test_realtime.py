@@ -10,7 +10,7 @@ from typing import Any
 
 import openai
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.gateway.flow_stage import Stage, a_serve, ask
 from websockets.asyncio.client import ClientConnection, connect
@@ -43,11 +43,11 @@ class Session(Stage):
     """A stage whose serve `voice` is a WebSocket server."""
 
     engine_requests: list[Request]
-    refuses: bool = False
+    refuses: http.HTTPStatus | None = None
 
     def look(self, connection: ServerConnection, request: Request) -> Response | None:
         self.engine_requests.append(request)
-        return connection.respond(http.HTTPStatus.FORBIDDEN, "no\n") if self.refuses else None
+        return connection.respond(self.refuses, "no\nnever\n") if self.refuses else None
 
     @property
     def url(self) -> str:
@@ -212,22 +212,39 @@ async def test_silence_on_both_sides_ends_it(stage: Session) -> None:
 
 
 @session_story()
-async def test_an_engine_that_refuses_is_a_502_and_the_lease_is_free(stage: Session) -> None:
-    stage.refuses = True
-    with pytest.raises(InvalidStatus) as refused:
-        await connect(stage.url)
-    assert refused.value.response.status_code == 502
-    assert b"HTTP 403" in (refused.value.response.body or b"")
-    await stage.until(lambda: stage.leases == 0)
+async def test_an_engine_that_refuses_is_quoted_and_the_lease_is_free(stage: Session) -> None:
+    """What it says of Stoker's own key, or of itself, is not the client's fault."""
+    for stage.refuses, status in (
+        (http.HTTPStatus.FORBIDDEN, 502), (http.HTTPStatus.SERVICE_UNAVAILABLE, 502), (http.HTTPStatus.NOT_FOUND, 404),
+    ):  # fmt: skip
+        with pytest.raises(InvalidStatus) as refused:
+            await connect(stage.url)
+        assert refused.value.response.status_code == status
+        assert f"HTTP {stage.refuses.value}: no never" in (refused.value.response.body or b"").decode()
+        await stage.until(lambda: stage.leases == 0)
 
 
 @session_story()
-async def test_an_engine_without_websockets_is_a_502(stage: Session) -> None:
+async def test_the_headers_of_the_handshake_are_passed_on_as_those_of_any_request(stage: Session) -> None:
+    sent = {"openai-beta": "realtime=v1", "cookie": "a=b", "x-forwarded-for": "10.0.0.1"}
+    async with stage.session(additional_headers=sent) as client:
+        await client.send("a")
+        assert await client.recv() == "a"
+    headers = stage.engine_requests[0].headers
+    assert headers["openai-beta"] == "realtime=v1"
+    assert "cookie" not in headers
+    assert "x-forwarded-for" not in headers
+    assert len(headers.get_all("sec-websocket-key")) == 1
+
+
+@session_story()
+async def test_an_engine_without_websockets_answers_as_it_does(stage: Session) -> None:
     async with asyncio.TaskGroup() as group:
         group.create_task(answer_plainly(stage))
         with pytest.raises(InvalidStatus) as refused:
             await connect(stage.url.replace("voice", "other"))
-    assert refused.value.response.status_code == 502
+    assert refused.value.response.status_code == 404
+    assert b"Not Found" in (refused.value.response.body or b"")
 
 
 async def answer_plainly(stage: Session) -> None:
@@ -283,6 +300,23 @@ async def test_a_client_need_not_wait_for_the_101(stage: Session) -> None:
     assert stage.decisions[0].outcome == "client_left"
 
 
+@session_story()
+async def test_a_client_that_sends_much_before_the_101_is_read_on_after_it(stage: Session) -> None:
+    client = await stage.client()
+    headers = [("connection", "Upgrade"), ("upgrade", "websocket"), ("sec-websocket-version", "13"),
+               ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==")]  # fmt: skip
+    message = b"x" * 300_000
+    frame = Frame(OP_BINARY, message).serialize(mask=True)
+    await client.send(compose_request("GET", "/v1/realtime?model=voice", None, headers) + frame)
+    assert (await client.head()).status == 101
+    echoed = b""
+    while len(echoed) < 10 + len(message):
+        echoed += await client.read() or pytest.fail("the connection was closed")
+    assert echoed[10:] == message
+    client.abort()
+    await stage.until(lambda: stage.leases == 0)
+
+
 async def flood(connection: ServerConnection) -> None:
     with suppress(ConnectionClosed):
         for _ in range(200):
@@ -302,6 +336,7 @@ async def test_an_engine_is_not_read_while_its_client_does_not_read(stage: Sessi
 # -- where frames end --------------------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from([0, 1, 125, 126, 65_535, 65_536]), st.booleans())), st.integers(1, 70_000))
 def test_frames_are_followed_however_the_bytes_are_cut(frames: list[tuple[int, bool]], piece: int) -> None:
     boundary, position, ends = FrameBoundary(), 0, {0}

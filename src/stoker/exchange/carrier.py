@@ -43,6 +43,7 @@ from stoker.request.relay.headers import FORWARDED, reply_headers, request_head,
 from stoker.request.relay.image_fetcher import ImageFetcher
 from stoker.request.relay.pool import ConnectionPool
 from stoker.request.relay.relay import Limits, Relay
+from stoker.request.relay.tunnel import session_refused
 from stoker.request.translate.ollama.embed import empty_answer
 from stoker.request.translate.ollama.request_fields import wants_unload
 from stoker.request.translate.ollama.write_answer import load_answer
@@ -166,11 +167,11 @@ class Carrier:
         tunnel = await call.run_cancellable(self._pool.open_tunnel(target, self._limits.stall_timeout))
         try:
             call.raise_if_ended()  # the request may be ended in the same moment in which a step is done
-            head = tunnel_head(path(target), target, handshake_headers(wire.headers))
+            head = tunnel_head(path(target), target, handshake_headers(wire.headers), wire.raw_headers)
             status, headers = await call.run_cancellable(tunnel.handshake(head))
             call.raise_if_ended()
             if status != 101:
-                raise UpstreamError(f"the serve refused the WebSocket session: HTTP {status}", code="no_session")
+                raise session_refused(status, await call.run_cancellable(tunnel.refusal(headers)))
             upgrade = [(b"connection", b"Upgrade"), (b"upgrade", b"websocket")]
             switch = partial(wire.switch_protocols, receive=tunnel.from_client, resume=tunnel.resume)
             call.reply.begin_tunnel([*upgrade, *reply_headers(headers)], switch)

@@ -49,7 +49,9 @@ def _check_source(
         own = serves[tier.serve].table if tier.serve in serves else None
         if own is not None and (len(own.slots) > 1 or own.also):
             key, advice = ("`also`", "remove it") if own.also else ("several `slots`", "give it one `slot`")
-            doc.problem((*path, "serve"), f"serve '{tier.serve}' has {key}, which a tier cannot use yet; {advice}")
+            doc.problem(
+                (*path, "serve"), f"serve '{tier.serve}' has {key}, and a tier is measured as one process; {advice}"
+            )
         if tier.serve not in serves and all_known:
             doc.problem((*path, "serve"), f"there is no serve '{tier.serve[:64]}'{did_you_mean(tier.serve, serves)}")
         for key in _OF_A_CLOUD:

@@ -92,7 +92,10 @@ def _check_places(doc: ConfigDocument, file: File, entry: ServeEntry) -> None:
         if getattr(table, key) and doc.holds(entry.at(doc, key)) and (key != "context" or table.context == "auto"):
             doc.problem(entry.at(doc, key), f"cannot be used with several `slots`: {reason}")
     if entry.driver != "process":
-        doc.problem(path, "only processes that Stoker starts may have several slots; give one `slot`")
+        doc.problem(
+            path,
+            "a container or a unit is one process; give one `slot`, or a serve for each and an alias for all",
+        )
 
 
 def _check_kept(doc: ConfigDocument, entry: ServeEntry) -> None:
@@ -108,8 +111,9 @@ def _check_kept(doc: ConfigDocument, entry: ServeEntry) -> None:
 _ONE_PLACE = {
     "slot": "remove it",
     "port": "each replica gets a free one; remove it",
-    "context": "give a number that fits each of them",
-    "keep_conversations": "a replica cannot restore what another one saved; remove it, or give one `slot`",
+    "context": "give a number that fits the smallest of them",
+    "keep_conversations": "a replica cannot restore what another one saved; remove it: a conversation stays with "
+    "the replica that has it in its prefix cache; or give one `slot`",
     "stop": "the command could stop another replica; remove it, or give one `slot`",
 }
 """Keys that mean one process, and what to do instead."""

@@ -382,15 +382,16 @@ class WireProtocol(asyncio.Protocol):
                 return True
 
     def _hold(self, data: bytes) -> None:
-        """Keep what comes before the tunnel is open, within a bound: a client need not wait for the 101."""
+        """Keep what comes before the tunnel is open: a client need not wait for the 101. Beyond a bound it has to."""
         self._early += data
         if len(self._early) > MAX_HEAD:
-            self.transport.close()
+            self._read(False)
 
     def begin_tunnel(self, receive: Callable[[bytes], None]) -> None:
         """The running request got its 101."""
         early, self._early = self._early, b""
         self._receive = receive
+        self._read(True)
         if early:
             receive(early)
 

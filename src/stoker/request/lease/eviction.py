@@ -79,11 +79,12 @@ def victims_for(target: ServeState) -> Victims | Later | Never:
     A victim that is in several of them is counted once. The answer holds until something changes in these slots.
     """
     group = target.slot_state.group
-    if target.fit is not None and target.fit[0] is group and target.fit[1] == group.version:
+    version = group.version - group.arrivals
+    if target.fit is not None and target.fit[0] is group and target.fit[1] == version:
         known: Victims | Later | Never = target.fit[2]
         return known
     found = _victims_in(target.slot_state, target, ()) if not target.more_slots else _victims_in_all(target)
-    target.fit = group, group.version, found
+    target.fit = group, version, found
     return found
 
 

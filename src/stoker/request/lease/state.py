@@ -389,6 +389,8 @@ class SlotGroup:
     slots: tuple[SlotState, ...] = ()
     version: int = 0
     """Raised by every change of what is decided here, or of another replica of a serve that has a place here."""
+    arrivals: int = 0
+    """How many of these changes concern nothing that is loaded: requests that wait for a load."""
     seen: int = -1
     """The version at which it was last decided."""
     times: list[float] = field(default_factory=list)

@@ -98,6 +98,8 @@ class Transitions:
         """A request waits for it."""
         self.waiting[state] = None
         state.join_live()
+        if state.phase is ServePhase.STOPPED:
+            state.slot_state.group.arrivals += 1
 
     def waited_for(self) -> list[ServeState]:
         """The serves that requests wait for, in the order of the configuration."""

@@ -32,6 +32,7 @@ _NOT_RETURNED = _HOP | {
     b"access-control-allow-private-network", b"access-control-expose-headers", b"access-control-max-age",
     b"x-powered-by", b"alt-svc", b"strict-transport-security", b"location",
 }  # fmt: skip
+_WEBSOCKET = b"sec-websocket-"
 _OURS = b"x-stoker-"
 """The prefix of headers that only Stoker adds to a reply."""
 _PLAIN_CONNECTION = (b"keep-alive", b"close", b"")
@@ -55,12 +56,17 @@ def request_head(
     return b"".join(parts)
 
 
-def tunnel_head(path: str, target: Target, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """The head of the request that opens a WebSocket session at a serve. `headers`: those of the handshake."""
+def tunnel_head(
+    path: str, target: Target, handshake: Iterable[tuple[bytes, bytes]], headers: Sequence[tuple[bytes, bytes]]
+) -> bytes:
+    """The head of the request that opens a WebSocket session at a serve. `handshake`: its own headers; of `headers`,
+    the client's, those go along that any request takes along.
+    """
     parts = [b"GET %b%b HTTP/1.1\r\nhost: %b:%d\r\n" % (
         target.base_path.encode(), path.encode(), target.host.encode(), target.port,
     )]  # fmt: skip
-    for name, value in headers:
+    others = (header for header in _end_to_end(headers, _NOT_FORWARDED) if not header[0].startswith(_WEBSOCKET))
+    for name, value in (*handshake, *others):
         parts += (name, b": ", value, b"\r\n")
     if target.key is not None:
         bearer = b"x-api-key: %b\r\n" if target.key_header == "x-api-key" else b"authorization: Bearer %b\r\n"

@@ -6,15 +6,22 @@ Bytes pass unread, with back-pressure in both directions: a side that does not r
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Protocol
 
 from stoker.domain.errors import UpstreamError
+from stoker.domain.printable import one_line
 from stoker.request.codec.websocket import FrameBoundary
 
 MAX_HEAD = 64 * 1024
 HANDSHAKE_TIMEOUT = 30.0
 """Seconds from the handshake's request to its reply."""
+MAX_REFUSAL = 4096
+"""Bytes of the reply of a serve that refuses."""
+REFUSAL_TIMEOUT = 2.0
+"""Seconds for its body."""
 _END = b"\r\n\r\n"
+_ABOUT_OUR_KEY = (401, 403, 407)
 
 
 class TunnelClient(Protocol):
@@ -28,6 +35,17 @@ class TunnelClient(Protocol):
     def pause_body(self) -> None: ...
 
     def resume_body(self) -> None: ...
+
+
+def session_refused(status: int, body: bytes) -> UpstreamError:
+    """The serve's reply to the handshake was no 101. The client gets its words, and its status if it blames the client.
+
+    A refusal of the key for the serve is none of the client's fault: that is 502, as every other status.
+    """
+    said = one_line(" ".join(body.decode(errors="replace").split()))
+    text = f"the serve refused the WebSocket session: HTTP {status}{': ' + said if said else ''}"
+    is_clients = 400 <= status < 500 and status not in _ABOUT_OUR_KEY
+    return UpstreamError(text, code="no_session", status=status if is_clients else 502)
 
 
 class Tunnel(asyncio.Protocol):
@@ -46,6 +64,8 @@ class Tunnel(asyncio.Protocol):
         self._reply: asyncio.Future[bytes] = loop.create_future()
         self._ended: asyncio.Future[None] = loop.create_future()
         self._early = b""
+        self._more = asyncio.Event()
+        """More of a refusal has come, or the connection has ended."""
         self._client: TunnelClient | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._last = loop.time()
@@ -67,6 +87,23 @@ class Tunnel(asyncio.Protocol):
             return status, [(name.strip().lower(), value.strip()) for name, value in pairs]
         except (IndexError, ValueError):
             raise UpstreamError("the serve's reply to the WebSocket handshake is not HTTP") from None
+
+    async def refusal(self, headers: list[tuple[bytes, bytes]]) -> bytes:
+        """The body of a reply that is no 101: what comes of it in REFUSAL_TIMEOUT, at most MAX_REFUSAL bytes. Empty if
+        it is sent in chunks.
+        """
+        found = dict(headers)
+        length = found.get(b"content-length", b"")
+        size = min(int(length), MAX_REFUSAL) if length.isdigit() and len(length) < 20 else MAX_REFUSAL
+        if b"transfer-encoding" in found:
+            return b""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(REFUSAL_TIMEOUT):
+                while len(self._early) < size and not self._ended.done():
+                    self._more.clear()
+                    self.resume()
+                    await self._more.wait()
+        return self._early[:size]
 
     async def relay(self, client: TunnelClient) -> None:
         """Pass on what either side sends, until the serve closes. `from_client` and `resume` are what the client's side
@@ -110,6 +147,7 @@ class Tunnel(asyncio.Protocol):
         elif self._client is None:
             self._early += data  # of a serve that speaks before the client has the handshake's reply
             self.transport.pause_reading()
+            self._more.set()
         else:
             self.received += len(data)
             self.boundary.feed(data)
@@ -121,6 +159,7 @@ class Tunnel(asyncio.Protocol):
         return None
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._more.set()
         if not self._reply.done():
             self._reply.set_exception(UpstreamError("the serve closed the connection during the WebSocket handshake"))
             self._reply.exception()  # nobody may be waiting any more
