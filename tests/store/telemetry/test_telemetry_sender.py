@@ -13,7 +13,7 @@ from tests.store.telemetry.receiver import Receiver, attributes
 from stoker.domain.decision import Attempt, Candidate, Decision, Routed
 from stoker.domain.events import SwapEnded
 from stoker.domain.swap import SwapReport
-from stoker.domain.telemetry import ServeFacts, Telemetry
+from stoker.domain.telemetry import ServeLabels, Telemetry
 from stoker.domain.trace import RequestTrace, Try
 from stoker.store.metrics import Metrics
 from stoker.store.telemetry import environment
@@ -26,7 +26,7 @@ QUICK = TelemetryOptions(queue=64, pause=0.02, interval=3600)
 def sending(
     url: str, options: TelemetryOptions = QUICK, settings: Telemetry | None = None
 ) -> Iterator[TelemetrySender]:
-    facts = {"a": ServeFacts("vllm", "gpu0"), "a@gpu1": ServeFacts("vllm", "gpu1")}
+    facts = {"a": ServeLabels("vllm", "gpu0"), "a@gpu1": ServeLabels("vllm", "gpu1")}
     sender = TelemetrySender(settings or Telemetry(url), options, "1.2.3", Metrics(), lambda: facts)
     sender.start()
     try:

@@ -18,7 +18,7 @@ from stoker.domain.decision import Decision
 from stoker.domain.events import Event, SwapEnded
 from stoker.domain.printable import one_line
 from stoker.domain.swap import SwapReport
-from stoker.domain.telemetry import ServeFacts, Telemetry
+from stoker.domain.telemetry import ServeLabels, Telemetry
 from stoker.domain.trace import RequestTrace, read_parent
 from stoker.store.metrics import Metrics
 from stoker.store.telemetry.measures import GenAiMeasures
@@ -58,7 +58,7 @@ class TelemetrySender:
 
     def __init__(
         self, settings: Telemetry, options: TelemetryOptions, version: str, metrics: Metrics,
-        facts: Callable[[], Mapping[str, ServeFacts]], wall: Callable[[], float] = time.time,
+        facts: Callable[[], Mapping[str, ServeLabels]], wall: Callable[[], float] = time.time,
     ) -> None:  # fmt: skip
         self.sent = 0
         self.dropped = 0
