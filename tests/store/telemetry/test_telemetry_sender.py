@@ -51,6 +51,12 @@ def until(holds: Callable[[], object], seconds: float = 20.0) -> None:
         time.sleep(0.01)
 
 
+@pytest.fixture(autouse=True)
+def _patient_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine may be loaded."""
+    monkeypatch.setattr("stoker.store.telemetry.telemetry.END_WITHIN", 30.0)
+
+
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
     with Receiver() as receiver:
@@ -196,6 +202,16 @@ def test_the_configured_share_is_sampled_and_none_where_traces_are_off() -> None
 def test_the_usual_variables_decide_what_is_not_configured(variables: dict[str, str], found: TelemetryOptions) -> None:
     assert environment.options(Telemetry(), variables) == found
     assert environment.options(Telemetry(sampling=0.5), variables).sampling == 0.5
+
+
+def test_an_opentelemetry_that_does_not_start_is_logged_and_costs_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "soon")
+    with sending("http://127.0.0.1:9") as sender:
+        request(sender)
+        assert "ValueError" in str(sender.status()["problem"])
+    assert "OpenTelemetry does not start" in caplog.text
 
 
 def test_the_services_name_is_the_configured_one_then_that_of_the_environment(
