@@ -155,5 +155,5 @@ class _ProblemFilter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         text = record.getMessage()
         if "due to timeout" not in text:  # the line before it has the reason
-            self.said = text
+            self.said = text.removeprefix("Transient error ").partition(" encountered while")[0]
         return False
