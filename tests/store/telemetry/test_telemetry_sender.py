@@ -207,7 +207,10 @@ def test_the_usual_variables_decide_what_is_not_configured(variables: dict[str, 
 def test_an_opentelemetry_that_does_not_start_is_logged_and_costs_nothing_else(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "zip")
+    def broken(*given: object, **named: object) -> None:
+        raise ValueError("a certificate that cannot be read")
+
+    monkeypatch.setattr("stoker.store.telemetry.otlp.OTLPSpanExporter", broken)
     with sending("http://127.0.0.1:9") as sender:
         request(sender)
         assert "ValueError" in str(sender.status()["problem"])
