@@ -24,6 +24,7 @@ from stoker.domain.decision import Decision
 from stoker.domain.dialect import Dialect
 from stoker.domain.key import Key
 from stoker.domain.serve import Secret, Serve, Slot
+from stoker.domain.trace import Tracer
 from stoker.exchange.carrier import Carrier
 from stoker.exchange.formatter import Formatter
 from stoker.fleet.swapping.conductor import Conductor
@@ -118,15 +119,15 @@ class Client:
 
 
 @contextlib.contextmanager
-def prepared(work: Work) -> Iterator[tuple[InMemoryLoop, WireProtocol]]:
-    """The request path, with its model loaded."""
+def prepared(work: Work, tracer: Tracer | None = None) -> Iterator[tuple[InMemoryLoop, WireProtocol]]:
+    """The request path, with its model loaded. `tracer`: with telemetry."""
     loop = InMemoryLoop()
     loop.answer = lambda: list(reads)
     reads = work.reads
     with tempfile.TemporaryDirectory() as folder, contextlib.closing(loop):
         decisions = DecisionLog(Path(folder) / "decisions.db", 1000)
         try:
-            yield loop, loop.run_until_complete(_protocol(decisions))
+            yield loop, loop.run_until_complete(_protocol(decisions, tracer))
         finally:
             decisions.close()
 
@@ -141,7 +142,7 @@ def perform(work: Work, loop: InMemoryLoop, protocol: WireProtocol, times: int) 
     loop.run_until_complete(run())
 
 
-async def _protocol(decisions: DecisionLog) -> WireProtocol:
+async def _protocol(decisions: DecisionLog, tracer: Tracer | None) -> WireProtocol:
     slot = Slot("gpu0")
     serve = Serve(
         "engine", slot="gpu0", served_name="bench-engine", aliases=("alias",), max_active=8,
@@ -158,7 +159,7 @@ async def _protocol(decisions: DecisionLog) -> WireProtocol:
         decisions.record(decision)
         metrics.observe(decision)
 
-    flow = Flow(FlowSettings(front_door, Names((serve,))), carrier, clock, seal)
+    flow = Flow(FlowSettings(front_door, Names((serve,))), carrier, clock, seal, tracer=tracer)
     front = Front(flow, AccessControl(front_door), Endpoints(None, None, None))  # type: ignore[arg-type]  # not asked
     app: Any = front
     config = uvicorn.Config(app, http=WireProtocol, ws="none", lifespan="off", log_config=None, access_log=False)

@@ -11,7 +11,7 @@ from stoker.app.configuration import ActiveConfiguration
 from stoker.app.context import BuildContext
 from stoker.domain.access import Settings
 from stoker.domain.serve import Serve, replicas_of
-from stoker.domain.telemetry import ServeFacts
+from stoker.domain.telemetry import ServeLabels
 from stoker.store.metrics import Metrics
 from stoker.store.telemetry.environment import is_disabled, options
 from stoker.store.telemetry.telemetry import TelemetrySender
@@ -36,14 +36,14 @@ class _Facts:
 
     def __init__(self, active: ActiveConfiguration) -> None:
         self._active = active
-        self._known: tuple[Settings | None, Mapping[str, ServeFacts]] = (None, {})
+        self._known: tuple[Settings | None, Mapping[str, ServeLabels]] = (None, {})
 
-    def now(self) -> Mapping[str, ServeFacts]:
+    def now(self) -> Mapping[str, ServeLabels]:
         """By serve and replica."""
         settings, (known, facts) = self._active.settings, self._known
         if known is not settings:
             facts = {
-                one.name: ServeFacts(_provider(one), one.slot or "")
+                one.name: ServeLabels(_provider(one), one.slot or "")
                 for serve in settings.serves
                 for one in (serve, *replicas_of(serve))
             }
@@ -55,4 +55,4 @@ def _provider(serve: Serve) -> str:
     if serve.engine != "openai":
         return serve.engine
     host = urlsplit(serve.base_url or "").hostname or ""
-    return PROVIDERS.get(host, ServeFacts().provider)
+    return PROVIDERS.get(host, ServeLabels().provider)

@@ -26,7 +26,7 @@ class Telemetry:
     metrics: bool = True
 
 
-class ServeFacts(NamedTuple):
+class ServeLabels(NamedTuple):
     """What the configuration says of a serve or a replica, for its spans."""
 
     provider: str = "_OTHER"

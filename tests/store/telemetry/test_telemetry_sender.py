@@ -13,7 +13,7 @@ from tests.store.telemetry.receiver import Receiver, attributes
 from stoker.domain.decision import Attempt, Candidate, Decision, Routed
 from stoker.domain.events import SwapEnded
 from stoker.domain.swap import SwapReport
-from stoker.domain.telemetry import ServeFacts, Telemetry
+from stoker.domain.telemetry import ServeLabels, Telemetry
 from stoker.domain.trace import RequestTrace, Try
 from stoker.store.metrics import Metrics
 from stoker.store.telemetry import environment
@@ -26,7 +26,7 @@ QUICK = TelemetryOptions(queue=64, pause=0.02, interval=3600)
 def sending(
     url: str, options: TelemetryOptions = QUICK, settings: Telemetry | None = None
 ) -> Iterator[TelemetrySender]:
-    facts = {"a": ServeFacts("vllm", "gpu0"), "a@gpu1": ServeFacts("vllm", "gpu1")}
+    facts = {"a": ServeLabels("vllm", "gpu0"), "a@gpu1": ServeLabels("vllm", "gpu1")}
     sender = TelemetrySender(settings or Telemetry(url), options, "1.2.3", Metrics(), lambda: facts)
     sender.start()
     try:
@@ -49,6 +49,12 @@ def until(holds: Callable[[], object], seconds: float = 20.0) -> None:
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+@pytest.fixture(autouse=True)
+def _patient_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine may be loaded."""
+    monkeypatch.setattr("stoker.store.telemetry.telemetry.END_WITHIN", 30.0)
 
 
 @pytest.fixture
@@ -196,6 +202,19 @@ def test_the_configured_share_is_sampled_and_none_where_traces_are_off() -> None
 def test_the_usual_variables_decide_what_is_not_configured(variables: dict[str, str], found: TelemetryOptions) -> None:
     assert environment.options(Telemetry(), variables) == found
     assert environment.options(Telemetry(sampling=0.5), variables).sampling == 0.5
+
+
+def test_an_opentelemetry_that_does_not_start_is_logged_and_costs_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*given: object, **named: object) -> None:
+        raise ValueError("a certificate that cannot be read")
+
+    monkeypatch.setattr("stoker.store.telemetry.otlp.OTLPSpanExporter", broken)
+    with sending("http://127.0.0.1:9") as sender:
+        request(sender)
+        assert "ValueError" in str(sender.status()["problem"])
+    assert "OpenTelemetry does not start" in caplog.text
 
 
 def test_the_services_name_is_the_configured_one_then_that_of_the_environment(

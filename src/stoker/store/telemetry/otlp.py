@@ -25,7 +25,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
-from stoker.domain.telemetry import ServeFacts, Telemetry
+from stoker.domain.telemetry import ServeLabels, Telemetry
 from stoker.store import histogram
 from stoker.store.metrics import Metrics
 from stoker.store.telemetry import names
@@ -71,7 +71,7 @@ class Otlp:
     def send_spans(self, spans: Sequence[ReadableSpan]) -> bool:
         return self._spans.export(spans) is SpanExportResult.SUCCESS
 
-    def send_metrics(self, measures: GenAiMeasures, metrics: Metrics, facts: Mapping[str, ServeFacts]) -> bool:
+    def send_metrics(self, measures: GenAiMeasures, metrics: Metrics, facts: Mapping[str, ServeLabels]) -> bool:
         """`facts`: by serve."""
         found = list(self._measured(measures, metrics, facts))
         if not found:
@@ -87,7 +87,9 @@ class Otlp:
         for logger in _LOGGERS:
             logging.getLogger(logger).removeFilter(self._watch)
 
-    def _measured(self, measures: GenAiMeasures, metrics: Metrics, facts: Mapping[str, ServeFacts]) -> Iterator[Metric]:
+    def _measured(
+        self, measures: GenAiMeasures, metrics: Metrics, facts: Mapping[str, ServeLabels]
+    ) -> Iterator[Metric]:
         now = time.time_ns()
         cells = list(measures.cells.items())
         own = {key: _attributes(*key, facts) for key, _ in cells}
@@ -136,9 +138,9 @@ class Otlp:
             yield Metric(name, None, unit, Histogram(points, _CUMULATIVE))
 
 
-def _attributes(operation: str, serve: str, error: str, facts: Mapping[str, ServeFacts]) -> dict[str, str]:
+def _attributes(operation: str, serve: str, error: str, facts: Mapping[str, ServeLabels]) -> dict[str, str]:
     """Of the requests of a cell. The model is the serve's name: a caller cannot make series with odd names."""
-    provider = facts.get(serve, ServeFacts()).provider
+    provider = facts.get(serve, ServeLabels()).provider
     found = {names.OPERATION: operation, names.PROVIDER: provider, names.REQUEST_MODEL: serve}
     return {**found, names.ERROR_TYPE: error} if error else found
 
@@ -153,5 +155,5 @@ class _ProblemFilter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         text = record.getMessage()
         if "due to timeout" not in text:  # the line before it has the reason
-            self.said = text
+            self.said = text.removeprefix("Transient error ").partition(" encountered while")[0]
         return False

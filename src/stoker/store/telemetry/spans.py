@@ -23,7 +23,7 @@ from opentelemetry.trace.status import Status, StatusCode
 
 from stoker.domain.decision import Attempt, Decision
 from stoker.domain.swap import SwapReport
-from stoker.domain.telemetry import ServeFacts
+from stoker.domain.telemetry import ServeLabels
 from stoker.domain.trace import RequestTrace, Try
 from stoker.store import labels
 from stoker.store.telemetry import names
@@ -53,7 +53,7 @@ class SpanBuilder:
     def __init__(self, resource: Resource, version: str, seed: int) -> None:
         self._resource = resource
         self._scope = InstrumentationScope("stoker", version)
-        self._facts: Mapping[str, ServeFacts] = {}
+        self._facts: Mapping[str, ServeLabels] = {}
         self._seed = seed
         self._swaps: deque[Swapped] = deque(maxlen=REMEMBERED_SWAPS)
 
@@ -77,7 +77,7 @@ class SpanBuilder:
             at += seconds
         return spans
 
-    def request(self, trace: RequestTrace, decision: Decision, facts: Mapping[str, ServeFacts]) -> list[ReadableSpan]:
+    def request(self, trace: RequestTrace, decision: Decision, facts: Mapping[str, ServeLabels]) -> list[ReadableSpan]:
         """The spans of a request that is over. `facts`: by serve and replica."""
         self._facts = facts
         return list(self._request(trace, decision))
@@ -185,8 +185,8 @@ class SpanBuilder:
             found[names.FALLBACK] = dropped
         return found
 
-    def _fact(self, serve: str) -> ServeFacts:
-        return self._facts.get(serve, ServeFacts())
+    def _fact(self, serve: str) -> ServeLabels:
+        return self._facts.get(serve, ServeLabels())
 
     def _context(self, trace_id: int, span_id: int, state: TraceState | None = None) -> SpanContext:
         return SpanContext(trace_id, span_id, False, _SAMPLED, state)

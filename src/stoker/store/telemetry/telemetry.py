@@ -1,7 +1,7 @@
 """Traces and metrics: requests are noted in microseconds, and sent from a thread.
 
 The thread makes the spans and sends them. What waits for it is bounded: beyond that, spans are dropped and counted. A
-collector that does not answer costs one warning, and nothing of a request. opentelemetry is imported by the thread.
+collector that does not answer costs one warning, and nothing of a request. opentelemetry is imported by `start`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stoker.domain.decision import Decision
 from stoker.domain.events import Event, SwapEnded
 from stoker.domain.printable import one_line
 from stoker.domain.swap import SwapReport
-from stoker.domain.telemetry import ServeFacts, Telemetry
+from stoker.domain.telemetry import ServeLabels, Telemetry
 from stoker.domain.trace import RequestTrace, read_parent
 from stoker.store.metrics import Metrics
 from stoker.store.telemetry.measures import GenAiMeasures
@@ -58,7 +58,7 @@ class TelemetrySender:
 
     def __init__(
         self, settings: Telemetry, options: TelemetryOptions, version: str, metrics: Metrics,
-        facts: Callable[[], Mapping[str, ServeFacts]], wall: Callable[[], float] = time.time,
+        facts: Callable[[], Mapping[str, ServeLabels]], wall: Callable[[], float] = time.time,
     ) -> None:  # fmt: skip
         self.sent = 0
         self.dropped = 0
@@ -76,9 +76,17 @@ class TelemetrySender:
         self._is_ending = False
         self._failing = ""
         self._otlp: Otlp | None = None
-        self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
+        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
+        """Imports opentelemetry, which takes a moment. If it cannot be used, that is logged, and nothing is sent."""
+        try:
+            opened = self._open()
+        except Exception as error:
+            self._failing = one_line(f"{type(error).__name__}: {error}")
+            log.exception("telemetry cannot be sent: OpenTelemetry does not start")
+            return
+        self._thread = threading.Thread(target=self._run, args=opened, name="telemetry", daemon=True)
         self._thread.start()
 
     # -- on the event loop -------------------------------------------------------------------------------------------
@@ -124,6 +132,8 @@ class TelemetrySender:
 
     def close(self) -> None:
         """Send what waits, within END_WITHIN seconds; the rest is dropped."""
+        if self._thread is None:
+            return
         self._is_ending = True
         self._wake.set()
         self._thread.join(END_WITHIN)
@@ -132,9 +142,8 @@ class TelemetrySender:
 
     # -- in the thread -----------------------------------------------------------------------------------------------
 
-    def _run(self) -> None:
+    def _run(self, otlp: Otlp, spans: SpanBuilder) -> None:
         try:
-            otlp, spans = self._open()
             self._send_until_the_end(otlp, spans)
         except Exception:
             log.exception("telemetry has ended: nothing more is sent until Stoker is started again")
