@@ -36,6 +36,7 @@ function Frame() {
   useEffect(() => {
     document.title = `${page.titled?.(rest) || rest || page.title} · Stoker`;
     if (!isFirst.current) (document.querySelector("[data-focus]") ?? main.current)?.focus();
+    document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
     isFirst.current = false;
   }, [page.path, rest]);
   return html`
