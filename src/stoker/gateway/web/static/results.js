@@ -17,7 +17,7 @@ const picked = signal([]);
 export function Results({ rest }) {
   const [place, before, after] = rest.split("/");
   if (place === "compare") return html`<${Compared} key=${rest} before=${before} after=${after} />`;
-  return rest ? html`<${One} key=${rest} id=${rest} />` : html`<${All} />`;
+  return rest && rest !== "gates" ? html`<${One} key=${rest} id=${rest} />` : html`<${All} />`;
 }
 
 function All() {
