@@ -49,6 +49,7 @@ function Frame() {
     document.title = `${page.titled?.(rest) || rest || page.title} · Stoker`;
 >>>>>>> web-results
     if (!isFirst.current) (document.querySelector("[data-focus]") ?? main.current)?.focus();
+    document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
     isFirst.current = false;
   }, [page.path, rest]);
   return html`

@@ -1,7 +1,7 @@
 // What was measured: all results, one of them, or two side by side.
 import { html, signal, useState } from "./kit.js";
 import { useAnswer } from "./answer.js";
-import { seconds } from "./format.js";
+import { clock, seconds } from "./format.js";
 import { Compared } from "./compared.js";
 import { Gates, Outcome, Promotions } from "./gates.js";
 import { resultsHeard, serves } from "./live.js";
@@ -17,7 +17,7 @@ const picked = signal([]);
 export function Results({ rest }) {
   const [place, before, after] = rest.split("/");
   if (place === "compare") return html`<${Compared} key=${rest} before=${before} after=${after} />`;
-  return rest ? html`<${One} key=${rest} id=${rest} />` : html`<${All} />`;
+  return rest && rest !== "gates" ? html`<${One} key=${rest} id=${rest} />` : html`<${All} />`;
 }
 
 function All() {
@@ -78,7 +78,7 @@ function Picked() {
   if (!two.length) return null;
   const [before, after] = two;
   return html`<div class="picked" role="status">
-    <p>${titleOf(before)}, <${Ago} at=${before.at} /> ${after ? html`<span class="dim">and</span> ${titleOf(after)}, <${Ago} at=${after.at} />` : html`<span class="dim">· pick another of this kind to compare</span>`}</p>
+    <p>${titleOf(before)}, ${clock(before.at)} ${after ? html`<span class="dim">and</span> ${titleOf(after)}, ${clock(after.at)}` : html`<span class="dim">· pick another of this kind to compare</span>`}</p>
     <div class="buttons">${after && html`<a class="button" href=${compareLink(before.id, after.id)}>Compare</a>`}
       <button class="quiet" onClick=${() => { picked.value = []; }}>Clear</button></div></div>`;
 }
