@@ -172,7 +172,7 @@ def test_what_many_system_prompts_say_is_remembered_within_bounds_and_without_th
 @pytest.mark.parametrize(("before", "found"), [(MOST_PARTS - 1, "summarise"), (MOST_PARTS, "chat")])
 def test_of_a_system_prompt_only_its_first_sentences_are_looked_at(before: int, found: str) -> None:
     """Blank lines are none, and one that is repeated counts once."""
-    rules = [f"Be kind to visitor {number}. " * 50 for number in range(before)]
+    rules = [f"You are a helpful assistant number {number}. " * 50 for number in range(before)]
     system = "\n" * 2900 + "".join(rules) + "Summarise whatever the user sends."
     assert name("and who is that?", systems=(system,)) == found
 
