@@ -106,6 +106,13 @@ def indented(text: str) -> str:
     plain, lines = without_code(text).split("\n"), text.split("\n")
     for number in range(len(lines) - 1, 0, -1):
         before, item = TEXT.match(plain[number - 1]), ITEM.match(plain[number])
-        if item and before and before[1] == item[1]:
+        if item and before and (before[1] == item[1] or _is_paragraph(plain, number - 1)):
             lines.insert(number, "")
     return "\n".join(lines)
+
+
+def _is_paragraph(lines: list[str], number: int) -> bool:
+    """Whether the text of this line began after a blank line, and not with the item of a list."""
+    while number >= 0 and TEXT.match(lines[number]):
+        number -= 1
+    return number < 0 or not lines[number].strip()

@@ -36,6 +36,7 @@ def test_the_pages_in_git_are_not_changed_and_code_is_left_as_it_is(tmp_path: Pa
         ("text:\n- a\n- b", "text:\n\n- a\n- b"),
         ("- a\n  more:\n    1. b\n    2. c", "- a\n    more:\n\n    1. b\n    2. c"),
         ("- a\n  goes on\n- b", "- a\n    goes on\n- b"),
+        ("- a\n\n  more\n- b", "- a\n\n    more\n\n- b"),
         ("```\ntext\n- a\n```", "```\ntext\n- a\n```"),
     ],
 )
