@@ -22,6 +22,11 @@ NAMED = {"README.md": "index.md", "docs/README.md": "index.md", "CHANGELOG.md": 
 """The places of files that are not where they are in git. The list of pages is what the navigation is for."""
 SHORT_INDENT = re.compile(r"^ {2,3}(?=[^ \n])", re.MULTILINE)
 
+ITEM = re.compile(r"( *)(?:[-*+]|1\.) +\S")
+"""The first line of an item that may follow text without a blank line between them."""
+TEXT = re.compile(r"( *)(?!(?:[-*+]|\d+[.)]) )[^ |#>]")
+"""A line of text, neither an item nor a row of a table."""
+
 
 class BrokenLink(Exception):
     """A page links to what is not there."""
@@ -46,7 +51,7 @@ def pages() -> list[Path]:
 
 def place(file: Path) -> str:
     """Where a file of the repository is in the site."""
-    path = file.relative_to(ROOT).as_posix()
+    path = re.sub(r"(^|/)\.", r"\1", file.relative_to(ROOT).as_posix())  # the generator leaves hidden files out
     return NAMED.get(path, path.removeprefix("docs/"))
 
 
@@ -95,6 +100,19 @@ def rewritten(page: Path) -> tuple[str, list[Path]]:
 
 
 def indented(text: str) -> str:
-    """What continues an item of a list by two or three blanks, by four: the generator wants as many."""
+    """The same lists as the generator reads them: continued by four blanks, and after a blank line."""
     code = [found.span() for found in FENCE.finditer(text) if not found[0].startswith("  ")]
-    return SHORT_INDENT.sub(lambda m: m[0] if any(start < m.start() < end for start, end in code) else "    ", text)
+    text = SHORT_INDENT.sub(lambda m: m[0] if any(start < m.start() < end for start, end in code) else "    ", text)
+    plain, lines = without_code(text).split("\n"), text.split("\n")
+    for number in range(len(lines) - 1, 0, -1):
+        before, item = TEXT.match(plain[number - 1]), ITEM.match(plain[number])
+        if item and before and (before[1] == item[1] or _is_paragraph(plain, number - 1)):
+            lines.insert(number, "")
+    return "\n".join(lines)
+
+
+def _is_paragraph(lines: list[str], number: int) -> bool:
+    """Whether the text of this line began after a blank line, and not with the item of a list."""
+    while number >= 0 and TEXT.match(lines[number]):
+        number -= 1
+    return number < 0 or not lines[number].strip()

@@ -30,6 +30,20 @@ def test_the_pages_in_git_are_not_changed_and_code_is_left_as_it_is(tmp_path: Pa
     assert source.indented(text) == "1. a\n    - b\n\n```sh\n  [x](docs/y.md)\n```\n"
 
 
+@pytest.mark.parametrize(
+    ("text", "made"),
+    [
+        ("text:\n- a\n- b", "text:\n\n- a\n- b"),
+        ("- a\n  more:\n    1. b\n    2. c", "- a\n    more:\n\n    1. b\n    2. c"),
+        ("- a\n  goes on\n- b", "- a\n    goes on\n- b"),
+        ("- a\n\n  more\n- b", "- a\n\n    more\n\n- b"),
+        ("```\ntext\n- a\n```", "```\ntext\n- a\n```"),
+    ],
+)
+def test_a_list_is_written_so_that_the_generator_reads_the_same_one(text: str, made: str) -> None:
+    assert source.indented(text) == made
+
+
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
     (tmp_path / "0.2.0" / "guide").mkdir(parents=True)

@@ -19,7 +19,7 @@ NOT_PINNED = {"pypa/gh-action-pypi-publish@release/v1"}
 
 
 def test_the_workflows_are_there() -> None:
-    assert [path.name for path in FILES] == ["ci.yml", "release.yml"]
+    assert [path.name for path in FILES] == ["ci.yml", "docs.yml", "release.yml"]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda path: path.name)
