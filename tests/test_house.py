@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -45,7 +46,13 @@ Records = dict[str, set[str]]
 
 @cache
 def trees() -> dict[str, ast.Module]:
-    return {path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
+    gc.disable()  # looking for garbage among the trees takes longer than making them
+    try:
+        paths = sorted(SOURCE.rglob("*.py"))
+        return {path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text()) for path in paths}
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def foreign_assignments(path: str, tree: ast.Module, records: Records) -> list[str]:
