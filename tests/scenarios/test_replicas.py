@@ -15,7 +15,7 @@ TWO = "[slots.gpu0]\n\n[slots.gpu1]"
 SWAP = 'min_residency = "0s"\nlinger = "0s"\nmax_wait = "5s"\npatience = 0.1'
 
 
-def fast(replicas: int, **keys: object) -> str:
+def fast(replicas: int | dict[str, int], **keys: object) -> str:
     return serve("fast", Script(), slot=None, slots=["gpu0", "gpu1"], replicas=replicas, parallel=1, **keys)
 
 
@@ -53,6 +53,19 @@ async def test_a_replica_that_dies_costs_only_what_ran_there() -> None:
         assert {reply.status for reply in replies} <= {200, 502}
         await until(lambda: states(plane)["fast@gpu0"] != "ready", "its death is seen")
         assert (await ask(plane, "fast")).status == 200
+
+
+@story
+async def test_one_is_kept_loaded_and_moves_when_another_model_needs_its_slot() -> None:
+    with running(fast({"min": 1, "max": 2}), serve("big", slot="gpu0"), slots=TWO, swap=SWAP) as plane:
+        await until(lambda: states(plane)["fast@gpu0"] == "ready", "it is loaded before anybody asks")
+        assert (await ask(plane, "big")).status == 200
+        assert states(plane) == {"fast@gpu0": "stopped", "fast@gpu1": "ready", "big": "ready"}
+        os.kill(plane.serve("fast@gpu1")["pid"], signal.SIGKILL)
+        await until(lambda: states(plane)["fast@gpu1"] != "ready", "its death is seen")
+        await until(lambda: states(plane)["fast@gpu1"] == "ready", "it is loaded again")
+        assert plane.run("serves", "down", "fast").returncode == 0
+        assert states(plane) == {"fast@gpu0": "stopped", "fast@gpu1": "stopped", "big": "ready"}
 
 
 @story

@@ -43,6 +43,9 @@ class Suitability(IntEnum):
     """It does not fit, or an operator holds it, or it is parked."""
 
 
+_WITH_VICTIMS = (Suitability.IDLE_VICTIMS, Suitability.BUSY_VICTIMS, Suitability.KEPT_VICTIMS)
+
+
 class Place(NamedTuple):
     """A replica's place, ordered by how little a start there disturbs."""
 
@@ -111,7 +114,7 @@ def suitability(state: ServeState, now: float) -> Suitability:
 def place(state: ServeState, now: float) -> Place:
     """How a start of this replica would disturb others."""
     how, swap_time = suitability(state, now), measured_swap_time(state)
-    fit = victims_for(state) if Suitability.FITS < how <= Suitability.KEPT_VICTIMS else None
+    fit = victims_for(state) if how in _WITH_VICTIMS else None
     if not isinstance(fit, Victims) or not fit.serves:
         return Place(how, False, state.backoff_until if how is Suitability.BACKS_OFF else 0.0, 0.0, swap_time)
     return Place(
