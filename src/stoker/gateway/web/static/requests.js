@@ -30,7 +30,7 @@ export function Requests({ rest }) {
 function fillAll() {
   if (isFilled || decisions.peek().length >= KEPT) return;
   isFilled = true;
-  fill(KEPT);
+  fill(KEPT).then(() => { isFilled = decisions.peek().length > 0; });
 }
 
 function List() {
