@@ -150,12 +150,12 @@ def test_the_filter_is_in_the_address_and_a_link_with_one_shows_the_same(browser
         page.get_by_role("searchbox").fill("OLD-99")
         expect(table).to_have_attribute("aria-rowcount", "2")  # old-9901
         assert page.url.endswith("#/requests?slow=whole60&serve=a&key=app&q=OLD-99")
-        page.get_by_label("Outcome").select_option(label="Model server failed")
+        page.get_by_label("Outcome").select_option(label="Engine failed")
         expect(page.locator("main")).to_contain_text("No request is like that")
         page.get_by_role("button", name="Show all").last.click()
         expect(table).to_have_attribute("aria-rowcount", str(KEPT + 1))
         page.goto(f"http://127.0.0.1:{plane.port}/ui/#/requests?outcome=not_served&class=&q=old-12")
-        expect(table.locator("[data-row]").first).to_contain_text("model server failed")
+        expect(table.locator("[data-row]").first).to_contain_text("engine failed")
         expect(page.get_by_role("searchbox")).to_have_value("old-12")
         expect(page.get_by_label("Outcome")).to_have_value("not_served")
 

@@ -111,7 +111,7 @@ function takeDecisions(recent) {
   const known = new Set(decisions.peek().slice(0, 1000).map((one) => one.id));
   const reaches = recent.some((one) => known.has(one.id));
   decisions.value = [...recent.filter((one) => !known.has(one.id)), ...decisions.peek()].slice(0, KEPT);
-  if (!reaches && recent.length) fill();
+  if (!reaches && (recent.length || status.peek()?.decisions?.kept)) fill(); // none may mean that the file was locked
 }
 
 /** Ask for the last `most` records. */

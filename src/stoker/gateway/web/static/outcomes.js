@@ -5,7 +5,7 @@ export const OUTCOMES = {
   served: { sign: "✓", word: "answered" },
   client_left: { sign: "○", word: "client left" },
   refused: { sign: "✕", word: "refused", isBad: true },
-  upstream_failed: { sign: "✕", word: "model server failed", isBad: true },
+  upstream_failed: { sign: "✕", word: "engine failed", isBad: true },
   cut: { sign: "✕", word: "cut", isBad: true },
   stalled: { sign: "✕", word: "stalled", isBad: true },
   bug: { sign: "✕", word: "internal error", isBad: true },

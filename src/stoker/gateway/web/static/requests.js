@@ -30,7 +30,7 @@ export function Requests({ rest }) {
 function fillAll() {
   if (isFilled || decisions.peek().length >= KEPT) return;
   isFilled = true;
-  fill(KEPT);
+  fill(KEPT).then(() => { isFilled = decisions.peek().length > 0; });
 }
 
 function List() {
@@ -112,7 +112,7 @@ function Cells({ one, place: attributes, shows }) {
   };
   const other = one.serve && one.serve !== one.model;
   return html`<${Clickable} open=${open}>
-    ${cell("at dim", clock(one.at))}
+    ${cell("at dim", html`<time title=${clock(one.at)}>${short(one.at)}</time>`)}
     ${cell("model", html`<a href=${to} ...${attributes}>${asked}</a>${other && html` <span class="dim"><span aria-hidden="true">→</span><span class="hidden"> answered by </span> ${one.serve}</span>`}`)}
     ${shows.keys && cell("key", one.key)}${shows.classes && cell("class", classOf(one))}
     ${cell(`how${isBad ? " bad" : isOpen ? " open" : ""}`, html`<span aria-hidden="true" class="sign">${sign}</span> ${word}${one.reason && html` <span class="dim reason">${one.reason.replaceAll("_", " ")}</span>`}`)}
@@ -122,6 +122,12 @@ function Cells({ one, place: attributes, shows }) {
     ${cell("num first", one.ttft == null || one.outcome === "refused" ? "–" : seconds(one.ttft))}
     ${isOpen && mayAct.value ? cell("num act", html`<${Cancel} id=${one.id} one=${one} isSmall />`) : cell("num tokens", one.output_tokens == null ? "–" : html`${number(one.input_tokens)}<span class="dim"> in, </span>${number(one.output_tokens)}<span class="dim"> out</span>`)}
   </${Clickable}>`;
+}
+
+/** The time of day; of another day, month and day with it. */
+function short(at) {
+  const full = clock(at);
+  return full.length > 8 ? full.slice(5, -3) : full;
 }
 
 function Clickable({ open, children }) {
