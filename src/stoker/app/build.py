@@ -194,7 +194,16 @@ def _build_front(context: BuildContext, parts: ProgramParts, swaps: SwapHistory)
     status = StatusReport(conductor, flow, store.decisions, store.metrics, clock, sources)
     endpoints = Endpoints(
         Admin(
-            conductor, flow, clock, decisions, reloader.reload, parts.promotions, scratchpads, keys, results, routing,
+            conductor,
+            flow,
+            clock,
+            decisions,
+            reloader.reload,
+            parts.promotions,
+            scratchpads,
+            keys,
+            results,
+            routing,
             DoctorPages(lambda: context.settings, context.options.self_check),
         ),
         status,
