@@ -42,12 +42,7 @@ function Frame() {
   const main = useRef(null);
   const isFirst = useRef(true);
   useEffect(() => {
-<<<<<<< HEAD
-    document.title = `${rest || page.title} · Stoker`;
-    document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
-=======
     document.title = `${page.titled?.(rest) || rest || page.title} · Stoker`;
->>>>>>> web-results
     if (!isFirst.current) (document.querySelector("[data-focus]") ?? main.current)?.focus();
     document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
     isFirst.current = false;
