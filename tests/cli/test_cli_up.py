@@ -34,6 +34,7 @@ class Ran:
     force: frozenset[str]
     resume: bool = False
     replace: bool = False
+    self_check: Callable[[Settings], object] | None = None
 
 
 @pytest.fixture
