@@ -119,3 +119,8 @@ def test_when_nothing_runs_the_file_is_read(config: Path, capsys: pytest.Capture
     assert run(["explain", "req-1"]) == 0
     assert "'coder', with key 'team'" in capsys.readouterr().out
     assert run(["explain", "req-2"]) == 1
+
+
+def test_explain_without_an_id_says_where_ids_are_found(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explain"]) == 2
+    assert "`stoker decisions` lists them" in capsys.readouterr().err

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from stoker.cli.console.installation import Installation
 from stoker.cli.main import run
 from stoker.fleet.memory.device import Accounting, Device
 from stoker.fleet.memory.host import HostMemory
@@ -134,3 +135,12 @@ def test_a_file_that_is_no_model_fails_with_a_sentence(tmp_path: Path, capsys: C
     (tmp_path / "page.gguf").write_bytes(b"<html>")
     assert run(["fit", str(tmp_path / "page.gguf")]) == 1
     assert "is not a GGUF file" in capsys.readouterr().err
+
+
+def test_beside_a_demo_which_has_no_configuration_a_model_has_to_be_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    beside = "stoker.cli.console.installation.find_installation"
+    monkeypatch.setattr(beside, lambda config: Installation(tmp_path, tmp_path, "stoker up --demo"))
+    assert run(["fit"]) == 2
+    assert "there is no configuration file: name a model" in capsys.readouterr().err

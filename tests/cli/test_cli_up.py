@@ -70,6 +70,7 @@ def test_up_runs_what_the_configuration_says(config: Path, port: int, ran: list[
         f"listening on http://127.0.0.1:{port}",
         "models: fast, slow, odd",
         f"clients: base URL http://127.0.0.1:{port}/v1; all settings: stoker client NAME",
+        f"web page: http://127.0.0.1:{port}/ui/",
     ]
     assert "warning: serve 'odd': env.SERVICE_TOKEN" in captured.err
     assert "marker-secret" not in captured.out + captured.err
@@ -131,7 +132,15 @@ def test_the_demo_announces_its_address_models_and_examples(
     assert call.settings.paths.state == str(home / ".local" / "state" / "stoker" / "demo")
     out = capsys.readouterr().out
     assert out.startswith(f"listening on http://127.0.0.1:{port}\n")
-    for word in (f"http://127.0.0.1:{port}/v1", "spark", "ember", "curl ", "OpenAI(", "Anthropic("):
+    for word in (
+        f"http://127.0.0.1:{port}/v1",
+        f"http://127.0.0.1:{port}/ui/",
+        "spark",
+        "ember",
+        "curl ",
+        "OpenAI(",
+        "Anthropic(",
+    ):
         assert word in out
     assert out.count("curl ") == 1
 

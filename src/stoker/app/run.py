@@ -130,7 +130,7 @@ async def _main(configuration: Configuration, state: StateDir, options: RunOptio
     door, certificate = configuration.settings.front_door, parts.gateway.certificate
     server_options = ServerOptions(
         door.shutdown_grace,
-        lambda: _announce_open(active.settings.front_door, options.announce),
+        lambda: _announce_open(active.settings.front_door, parts.access.control.asks_for_keys, options.announce),
         parts.quality.grader.stop,
         options.leave_running,
         None if certificate is None else certificate.context,
@@ -189,8 +189,10 @@ async def _serve(
         await asyncio.gather(*watching, return_exceptions=True)
 
 
-def _announce_open(door: FrontDoor, announce: Announce) -> None:
+def _announce_open(door: FrontDoor, asks_for_keys: bool, announce: Announce) -> None:
     announce(f"listening on {door.scheme}://{door.host}:{door.port}")
+    if asks_for_keys and not door.keys:
+        announce("requests need one of the keys that `stoker keys create` made: see `stoker keys list`")
     if door.auth is False and door.host not in ("127.0.0.1", "::1", "localhost"):
         announce(f'warning: auth = "none" on {door.host}: anyone who reaches this port can use your models')
 

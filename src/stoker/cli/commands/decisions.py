@@ -122,12 +122,16 @@ def _print_trace(found: list[Decision]) -> None:
 
 
 def explain(
-    request_id: Annotated[str, typer.Argument(metavar="REQUEST_ID", help="The x-request-id of a reply.")],
+    request_id: Annotated[
+        str | None, typer.Argument(metavar="REQUEST_ID", help="The x-request-id of a reply.", show_default=False)
+    ] = None,
     config: options.Config = None,
     state: options.State = None,
     json: options.Json = False,
 ) -> None:
     """Explain one request: what it asked for, which serves were considered, how it waited and ended."""
+    if request_id is None:
+        raise UsageError("name a request by its id, the x-request-id of its reply; `stoker decisions` lists them")
     found, known = _one(find_installation(config, state), request_id)
     if json:
         terminal.emit(_document(found))

@@ -23,6 +23,11 @@ def base_url(settings: Settings) -> str:
     return f"{settings.front_door.scheme}://{host}:{settings.front_door.port}/v1"
 
 
+def page_url(settings: Settings) -> str:
+    """Where browsers find the web page."""
+    return f"{base_url(settings).removesuffix('/v1')}/ui/"
+
+
 def screen(settings: Settings) -> str:
     """The demo's announcement. One slot, so asking for the other model swaps."""
     url = base_url(settings)
@@ -35,6 +40,7 @@ def screen(settings: Settings) -> str:
     command, state = _stoker(), shlex.quote(settings.paths.state)
     return f"""
 Stoker answers at {url}
+Web page: {page_url(settings)}
 
 Models (one slot: asking for the other one swaps):
 {models}

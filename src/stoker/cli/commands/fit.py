@@ -106,6 +106,8 @@ def _configured(target: str | None, config: str | None) -> list[tuple[Serve, Slo
     except ConfigError as error:
         raise ConfigError([*error.problems, "or name a model: stoker fit PATH/TO/MODEL.gguf"]) from error
     settings = installation.settings
+    if settings is None and target is None:
+        raise UsageError("there is no configuration file: name a model, as in `stoker fit PATH/TO/MODEL.gguf`")
     serves = settings.serves if settings is not None else ()
     wanted = (
         [installation.serve(target)]

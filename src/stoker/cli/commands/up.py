@@ -63,7 +63,7 @@ def up(
             raise unknown_serve(name, [s.name for s in settings.serves], settings.source or "the demo")
     warn(settings)
     if not replace and "LISTEN_FDS" not in os.environ:
-        require_port(settings)
+        require_port(settings, "stoker up --demo" if demo_ else "stoker up")
     from stoker.app.run import run
 
     announce = announcer(settings, demo_screen.screen(settings) if demo_ else next_steps(settings))
@@ -93,7 +93,7 @@ def warn(settings: Settings) -> None:
         terminal.note(f"warning: {warning}")
 
 
-def require_port(settings: Settings) -> None:
+def require_port(settings: Settings, command: str = "stoker up") -> None:
     """Raises RequestRefused, naming who holds the front door's port and what to do, unless it is free."""
     from stoker.cli.machine import ports
 
@@ -108,8 +108,8 @@ def require_port(settings: Settings) -> None:
         ) from error
     raise RequestRefused(
         f"port {port} on {host} is in use by {ports.holder(port)}; "
-        f"stop it, or listen elsewhere: stoker up --port {port + 1 if port < 65535 else port - 1}; "
-        "`stoker up --replace` replaces a Stoker that runs there",
+        f"stop it, or listen elsewhere: {command} --port {port + 1 if port < 65535 else port - 1}; "
+        f"`{command} --replace` replaces a Stoker that runs there",
         code="port_in_use",
     )
 
@@ -119,7 +119,10 @@ def next_steps(settings: Settings) -> str:
     names = [serve.name for serve in settings.serves]
     shown = ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
     url = demo_screen.base_url(settings)
-    return f"models: {shown}\nclients: base URL {url}; all settings: stoker client NAME" if names else "models: none"
+    page = f"web page: {demo_screen.page_url(settings)}"
+    if not names:
+        return f"models: none\n{page}"
+    return f"models: {shown}\nclients: base URL {url}; all settings: stoker client NAME\n{page}"
 
 
 def announcer(settings: Settings, screen: str) -> Callable[[str], None]:
