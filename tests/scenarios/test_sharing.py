@@ -457,3 +457,13 @@ def test_keys_limits_and_usage_survive_a_kill() -> None:
         assert usage(plane)["guest"]["output_tokens"] == 20
         assert asyncio.run(ask(plane, value, max_tokens=10)).status == 200
         assert asyncio.run(ask(plane, value, max_tokens=10)).status == 429
+
+
+def test_after_a_restart_it_says_that_keys_made_meanwhile_are_asked_for() -> None:
+    with running(serve("fast", slot=None)) as plane:
+        made(plane, "guest")
+        plane.signal(signal.SIGTERM)
+        assert plane.exit_code() == 0
+        assert "see `stoker keys list`" not in plane.said()
+        plane.start()
+        assert "requests need one of the keys that `stoker keys create` made: see `stoker keys list`" in plane.said()
