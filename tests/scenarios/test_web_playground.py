@@ -91,7 +91,7 @@ def last_request(page: Page) -> str:
 
 
 def took(page: Page) -> str:
-    return page.locator(".took").last.inner_text().replace("\n", " ")
+    return page.locator(".answer-took").last.inner_text().replace("\n", " ")
 
 
 def sent_to(plane: Plane, name: str) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def test_an_answer_shows_who_gave_it_and_what_it_took(browser: Browser, plane: P
         expect(page.get_by_label("Model", exact=True)).to_have_value("auto")
         ask(page, None, "hello")
         decision = plane.decision(last_request(page))
-        expect(page.locator(".took")).to_contain_text(f"Class {decision['routed']['task']}", use_inner_text=True)
+        expect(page.locator(".answer-took")).to_contain_text(f"Class {decision['routed']['task']}", use_inner_text=True)
         shown = took(page)
         assert (decision["serve"], decision["outcome"], decision["stream"]) == ("writer", "served", True)
         assert "Serve writer Tier cheap" in shown
@@ -290,7 +290,7 @@ def test_a_real_model_answers_and_nothing_is_kept_anywhere(browser: Browser, pla
         page.get_by_label("Max tokens").fill("40")
         ask(page, None, "What is a stoker, kettle-4711?")
         decision = plane.decision(last_request(page))
-        expect(page.locator(".took")).to_contain_text("Tokens/s")
+        expect(page.locator(".answer-took")).to_contain_text("Tokens/s")
         assert (decision["serve"], decision["outcome"]) == ("spark", "served")
         page.get_by_role("link", name="Serves").click()
         page.get_by_role("link", name="Playground").click()

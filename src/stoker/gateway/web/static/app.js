@@ -83,8 +83,9 @@ function App() {
   if (who.value.needed) return html`<${SignIn} />`;
   if (!mayLook.value) {
     return html`<main class="alone"><h1>Not with this key</h1>
-      <p>Key “${who.value.key}” has scope ${who.value.scope}. This page needs <code>observe</code> to look and
-      <code>admin</code> to act.</p></main>`;
+      <p>Key “${who.value.key}” has scope ${who.value.scope}. This page needs <code>observe</code> to look or${" "}
+      <code>admin</code> to act.</p><p><code>stoker keys create NAME --scope admin</code> makes such a key.</p>${" "}
+      <div class="buttons"><button class="quiet" onClick=${leave}>Sign out ${who.value.key}</button></div></main>`;
   }
   return html`<${Frame} />`;
 }

@@ -106,6 +106,6 @@ function Took({ turn }) {
     output != null && ["Tokens", input == null ? number(output) : `${number(input)} in, ${number(output)} out`],
     cached != null && input > 0 && ["From cache", `${number(cached)} of ${number(input)}`],
   ].filter(Boolean);
-  return html`<dl class="took">${facts.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}
+  return html`<dl class="answer-took">${facts.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}
     ${head.id && html`<div><dt class="hidden">Details</dt><dd><a href=${`#/requests/${encodeURIComponent(head.id)}`}>Explain this answer</a></dd></div>`}</dl>`;
 }
