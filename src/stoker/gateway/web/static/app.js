@@ -25,9 +25,16 @@ const PAGES = [
   { path: "about", title: "About", show: About, topics: [] },
 ];
 
+/** Shown for an address that is of no page. */
+const NOWHERE = { path: "", title: "No such page", show: NoSuchPage, topics: [] };
+
+function NoSuchPage() {
+  return html`<h1>No such page</h1><p>There is no page <code>${place.value.path}</code> here, or not for this key. <a href="#/">Overview</a></p>`;
+}
+
 /** Pages without `isOffered` are for everybody who may look. */
 const offered = computed(() => PAGES.filter((one) => one.isOffered?.() ?? true));
-const shown = computed(() => offered.value.find((one) => one.path === place.value.path) ?? PAGES[0]);
+const shown = computed(() => offered.value.find((one) => one.path === place.value.path) ?? NOWHERE);
 const broken = signal(null);
 
 const STATES = { connecting: "connecting", live: "live", lost: "no connection" };

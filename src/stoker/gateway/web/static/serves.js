@@ -98,7 +98,10 @@ const ASSERTIONS = {
 
 function Proof({ serve }) {
   const { health, verified_at: at, findings, restarts } = serve.watchdog;
-  if (!findings.length) return html`<section><h2>Proof</h2><p class="dim">It is looked at while it is loaded.</p></section>`;
+  if (!findings.length) {
+    const isLoaded = ["ready", "draining", "held"].includes(serve.state);
+    return html`<section><h2>Proof</h2><p class="dim">${isLoaded ? `Not checked yet. ${NEXT_CHECK}` : "It is checked while it is loaded."}</p></section>`;
+  }
   return html`<section><h2>Proof</h2>
     <p><strong>${health}</strong>, <${Ago} at=${at} />${restarts ? ` · restarted ${restarts} times by the watchdog` : ""}</p>
     <ul class="checks">${findings.map((one) => html`<li class=${one.ok === false ? "bad" : ""}><span class="sign" aria-hidden="true">${one.ok === false ? "✕" : one.ok ? "✓" : "–"}</span>
