@@ -29,12 +29,15 @@ const PAGES = [
 const NOWHERE = { path: "", title: "No such page", show: NoSuchPage, topics: [] };
 
 function NoSuchPage() {
-  return html`<h1>No such page</h1><p>There is no page <code>${place.value.path}</code> here, or not for this key. <a href="#/">Overview</a></p>`;
+  return html`<h1>No such page</h1><p>There is no page <code>${place.value.path}</code> here. <a href="#/">Overview</a></p>`;
 }
 
 /** Pages without `isOffered` are for everybody who may look. */
 const offered = computed(() => PAGES.filter((one) => one.isOffered?.() ?? true));
-const shown = computed(() => offered.value.find((one) => one.path === place.value.path) ?? NOWHERE);
+const shown = computed(() => {
+  const { path } = place.value;
+  return offered.value.find((one) => one.path === path) ?? (PAGES.some((one) => one.path === path) ? PAGES[0] : NOWHERE);
+});
 const broken = signal(null);
 
 const STATES = { connecting: "connecting", live: "live", lost: "no connection" };
