@@ -213,7 +213,7 @@ def test_a_key_that_may_not_look_is_told_how_to_make_one_that_may(browser: Brows
     with opened(browser, guarded) as page:
         expect(page.locator("main")).to_contain_text(f"{command} makes one to look and act")
         sign_in(page, APP_KEY)
-        expect(page.locator("main")).to_contain_text(f"{command} makes such a key")
+        expect(page.locator("main")).to_contain_text(f"{command} makes a key that may")
 
 
 def test_an_address_of_no_page_is_told_with_the_way_back(browser: Browser, plane: Plane) -> None:

@@ -25,6 +25,7 @@ export function SignIn() {
         <p id="key-hint" class="dim"><code>stoker keys create NAME --scope admin</code> makes one${" "}
           to look and act, <code>--scope observe</code> one to look only. It is not kept in the browser.</p>
         ${error && html`<${Problem} error=${error} />`}
+        ${error?.status === 403 && html`<p><code>stoker keys create NAME --scope admin</code> makes a key that may.</p>`}
         <button disabled=${isBusy}>Sign in</button>
       </form>
     </main>`;
