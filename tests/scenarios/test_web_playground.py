@@ -179,6 +179,8 @@ def test_two_models_get_the_same_prompt(browser: Browser, plane: Plane) -> None:
     with opened(browser, plane, "playground") as page:
         page.get_by_label("Model", exact=True).select_option("writer")
         page.get_by_role("button", name="Compare models").click()
+        served = {one["id"]: one["stoker"]["serve"] for one in plane.ask("GET", "/v1/models")[1]["data"]}
+        assert served[page.get_by_label("Model 2", exact=True).input_value()] not in {None, "writer"}
         page.get_by_label("Model 2", exact=True).select_option("other")
         page.get_by_label("Temperature").fill("0.5")
         ask(page, None, "which of you")
@@ -238,6 +240,8 @@ def test_the_program_sends_what_the_page_sends(browser: Browser, plane: Plane) -
         page.keyboard.press("Escape")
         page.get_by_label("Message").press("Enter")
         last_request(page)
+        page.get_by_role("button", name="As code").click()
+        assert '"content": ""' not in dialog.locator("pre").inner_text(), "the empty box is no message"
     sent = sent_to(plane, "other")
     assert json.loads(words[words.index("-d") + 1]) == sent
     assert f"http://127.0.0.1:{plane.port}/v1/chat/completions" in words
