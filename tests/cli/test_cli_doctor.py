@@ -14,9 +14,11 @@ from tests.cli.fake_stoker import FakeStoker
 
 from stoker.cli.commands import doctor_checks
 from stoker.cli.commands.doctor_checks import DoctorFinding, DoctorHealth
+from stoker.cli.commands.self_check import self_check
 from stoker.cli.machine import discover
 from stoker.cli.machine.discover import Gpu, InstalledEngine
 from stoker.cli.main import run
+from stoker.config.demo import demo
 from stoker.domain.access import FrontDoor, Media
 from stoker.domain.key import Key
 from stoker.domain.serve import Secret, Serve
@@ -96,6 +98,12 @@ def test_no_configuration_is_a_warning_that_names_init(home: Path, capsys: Captu
     assert run(["doctor", "--json"]) == 0
     assert findings(capsys)["configuration"].next == "stoker init"
     assert run(["doctor", "-c", "none.toml", "--json"]) == 1
+
+
+def test_the_demo_needs_no_configuration(home: Path, port: int) -> None:
+    found = self_check(None, demo(home / "demo", port))
+    assert found["problems"] == []
+    assert [one["health"] for one in found["findings"] if one["part"] == "configuration"] == [DoctorHealth.OK]
 
 
 def test_what_the_running_stoker_holds_is_ours(stoker: FakeStoker, config: Path, port: int, capsys: Captured) -> None:

@@ -107,6 +107,22 @@ def test_each_key_has_what_it_used_and_how_much_of_its_limits_and_never_its_valu
         assert APP_KEY not in page.content()
 
 
+def test_who_used_stoker_without_a_key_is_not_called_a_deleted_key(browser: Browser, plane: Plane) -> None:
+    (used,) = usage(plane, "key")
+    names = {"": "Without a key", "local": "On this machine", "gone": "gone deleted"}
+    rows = [{**used, "key": name} for name in names]
+
+    def used_by_all(page: Page) -> None:
+        signed_in(plane, ACT_KEY)(page)
+        page.route("**/v1/usage?by=key*", lambda route: route.fulfill(json={"data": rows, "total": used}))
+
+    with opened(browser, plane, "keys", before=used_by_all) as page:
+        table = page.get_by_role("region", name="All keys").get_by_role("rowheader")
+        for name in names.values():
+            expect(table.filter(has_text=name)).to_have_count(1)
+        expect(table.filter(has_text="deleted")).to_have_count(1)
+
+
 def test_what_is_used_meanwhile_appears_by_itself(browser: Browser, plane: Plane) -> None:
     with looking(browser, plane) as page:
         expect(page.locator(".figures dd").first).to_have_text(str(usage(plane, "key")[0]["requests"]))

@@ -208,6 +208,28 @@ def test_who_signs_in_with_a_key_to_act_can_act_by_the_page_alone(browser: Brows
         assert page.evaluate(without) == 401, "the cookie counts for the page's own requests only"
 
 
+def test_a_key_that_may_not_look_is_told_how_to_make_one_that_may(browser: Browser, guarded: Plane) -> None:
+    command = "stoker keys create NAME --scope admin"
+    with opened(browser, guarded) as page:
+        expect(page.locator("main")).to_contain_text(f"{command} makes one to look and act")
+        sign_in(page, APP_KEY)
+        expect(page.locator("main")).to_contain_text(f"{command} makes a key that may")
+
+
+def test_an_address_of_no_page_is_told_with_the_way_back(browser: Browser, plane: Plane) -> None:
+    with opened(browser, plane, "nonsense") as page:
+        expect(page.get_by_role("heading", level=1)).to_have_text("No such page")
+        page.locator("main").get_by_role("link", name="Overview").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+
+
+@pytest.mark.parametrize("look", ["light", "phone"])
+def test_the_navigation_does_not_scroll_downwards(browser: Browser, plane: Plane, look: str) -> None:
+    with opened(browser, plane, look=look) as page:
+        nav = page.get_by_role("navigation")
+        assert nav.evaluate("one => one.scrollHeight - one.clientHeight") == 0
+
+
 def test_a_keyless_loopback_sets_no_cookie(browser: Browser, plane: Plane) -> None:
     with opened(browser, plane) as page:
         expect(page.get_by_role("heading", level=1)).to_have_text("Overview")

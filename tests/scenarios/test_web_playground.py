@@ -91,7 +91,7 @@ def last_request(page: Page) -> str:
 
 
 def took(page: Page) -> str:
-    return page.locator(".took").last.inner_text().replace("\n", " ")
+    return page.locator(".answer-took").last.inner_text().replace("\n", " ")
 
 
 def sent_to(plane: Plane, name: str) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def test_an_answer_shows_who_gave_it_and_what_it_took(browser: Browser, plane: P
         expect(page.get_by_label("Model", exact=True)).to_have_value("auto")
         ask(page, None, "hello")
         decision = plane.decision(last_request(page))
-        expect(page.locator(".took")).to_contain_text(f"Class {decision['routed']['task']}", use_inner_text=True)
+        expect(page.locator(".answer-took")).to_contain_text(f"Class {decision['routed']['task']}", use_inner_text=True)
         shown = took(page)
         assert (decision["serve"], decision["outcome"], decision["stream"]) == ("writer", "served", True)
         assert "Serve writer Tier cheap" in shown
@@ -179,6 +179,8 @@ def test_two_models_get_the_same_prompt(browser: Browser, plane: Plane) -> None:
     with opened(browser, plane, "playground") as page:
         page.get_by_label("Model", exact=True).select_option("writer")
         page.get_by_role("button", name="Compare models").click()
+        served = {one["id"]: one["stoker"]["serve"] for one in plane.ask("GET", "/v1/models")[1]["data"]}
+        assert served[page.get_by_label("Model 2", exact=True).input_value()] not in {None, "writer"}
         page.get_by_label("Model 2", exact=True).select_option("other")
         page.get_by_label("Temperature").fill("0.5")
         ask(page, None, "which of you")
@@ -238,6 +240,8 @@ def test_the_program_sends_what_the_page_sends(browser: Browser, plane: Plane) -
         page.keyboard.press("Escape")
         page.get_by_label("Message").press("Enter")
         last_request(page)
+        page.get_by_role("button", name="As code").click()
+        assert '"content": ""' not in dialog.locator("pre").inner_text(), "the empty box is no message"
     sent = sent_to(plane, "other")
     assert json.loads(words[words.index("-d") + 1]) == sent
     assert f"http://127.0.0.1:{plane.port}/v1/chat/completions" in words
@@ -290,7 +294,7 @@ def test_a_real_model_answers_and_nothing_is_kept_anywhere(browser: Browser, pla
         page.get_by_label("Max tokens").fill("40")
         ask(page, None, "What is a stoker, kettle-4711?")
         decision = plane.decision(last_request(page))
-        expect(page.locator(".took")).to_contain_text("Tokens/s")
+        expect(page.locator(".answer-took")).to_contain_text("Tokens/s")
         assert (decision["serve"], decision["outcome"]) == ("spark", "served")
         page.get_by_role("link", name="Serves").click()
         page.get_by_role("link", name="Playground").click()

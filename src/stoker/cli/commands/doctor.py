@@ -32,14 +32,16 @@ def doctor(config: options.Config = None, json: options.Json = False) -> None:
         raise typer.Exit(FAILED)
 
 
-def examine(config: str | None) -> list[DoctorFinding]:
-    """Every finding. Without a usable configuration: of this, and of the machine with the default places."""
+def examine(config: str | None, demo: Settings | None = None) -> list[DoctorFinding]:
+    """Every finding. Without a usable configuration: of this, and of the machine with the default places.
+    `demo`: the settings of the demo that runs; no file is read then.
+    """
     from stoker.cli.commands import doctor_checks
     from stoker.cli.machine import discover
     from stoker.fleet.memory.host import host_memory
     from stoker.fleet.memory.probe import machine
 
-    settings, about = _configuration(config)
+    settings, about = _configuration(config) if demo is None else _demo(demo)
     engines = discover.engines()
     findings = [
         doctor_checks.python(),
@@ -90,6 +92,12 @@ def _configured(settings: Settings, engines: list[InstalledEngine]) -> list[Doct
         doctor_checks.devices(settings, discover.gpus()),
         *doctor_clusters.clusters(settings),
     ]
+
+
+def _demo(settings: Settings) -> tuple[Settings, DoctorFinding]:
+    from stoker.cli.commands.doctor_checks import DoctorFinding, DoctorHealth
+
+    return settings, DoctorFinding("configuration", DoctorHealth.OK, "the demo runs without a configuration file")
 
 
 def _configuration(config: str | None) -> tuple[Settings | None, DoctorFinding]:

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stoker.cli.commands import config as config_commands
 from stoker.cli.commands import doctor
 from stoker.domain.errors import ConfigError
 
+if TYPE_CHECKING:
+    from stoker.cli.commands.doctor_checks import DoctorFinding
+    from stoker.domain.access import Settings
 
-def self_check(config: str | None) -> dict[str, Any]:
-    """`problems` and `warnings` of the configuration; `findings` as `doctor --json` prints them. It takes seconds."""
+
+def self_check(config: str | None, demo: Settings | None = None) -> dict[str, Any]:
+    """`problems` and `warnings` of the configuration; `findings` as `doctor --json` prints them. It takes seconds.
+    `demo`: the settings of the demo, which runs without a configuration file; then none is read.
+    """
+    if demo is not None:
+        return {"problems": [], "warnings": [], "findings": _findings(doctor.examine(None, demo))}
     problems: list[str] = []
     warnings: list[str] = []
     try:
         _, warnings = config_commands.checked(config)
     except ConfigError as error:
         problems = list(error.problems)
-    findings = [dataclasses.asdict(finding) for finding in doctor.examine(config)]
-    return {"problems": problems, "warnings": warnings, "findings": findings}
+    return {"problems": problems, "warnings": warnings, "findings": _findings(doctor.examine(config))}
+
+
+def _findings(found: list[DoctorFinding]) -> list[dict[str, Any]]:
+    return [dataclasses.asdict(finding) for finding in found]

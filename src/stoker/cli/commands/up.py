@@ -75,16 +75,16 @@ def up(
             replace=replace,
             announce=announce,
             read=None if demo_ else read,
-            self_check=lambda: _self_check(config),
+            self_check=lambda: _self_check(config, settings if demo_ else None),
             force=forced,
         )
     )
 
 
-def _self_check(config: str | None) -> dict[str, Any]:
+def _self_check(config: str | None, demo: Settings | None) -> dict[str, Any]:
     from stoker.cli.commands.self_check import self_check
 
-    return self_check(config)
+    return self_check(config, demo)
 
 
 def warn(settings: Settings) -> None:

@@ -35,7 +35,7 @@ export function About() {
     ["Running for", `${seconds(Math.max(0, Math.floor(now.value - started)))}, since ${clock(started)}`],
     ["Process", pid], ["Clients", html`<code>${frontdoor.base_url}</code>`],
     ["Keys", who.value.asks_for_keys ? `asked for; yours is “${who.value.key}”, with scope ${who.value.scope}` : "not asked for"],
-    found && ["Configuration", place(found.configuration)], found && ["State", place(found.state)],
+    found && ["Configuration", found.configuration ? place(found.configuration) : "none: the demo runs without one"], found && ["State", place(found.state)],
     found && ["Logs", place(found.logs)], found && ["Vault", place(found.vault)],
   ];
   return html`

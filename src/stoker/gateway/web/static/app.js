@@ -25,9 +25,19 @@ const PAGES = [
   { path: "about", title: "About", show: About, topics: [] },
 ];
 
+/** Shown for an address that is of no page. */
+const NOWHERE = { path: "", title: "No such page", show: NoSuchPage, topics: [] };
+
+function NoSuchPage() {
+  return html`<h1>No such page</h1><p>There is no page <code>${place.value.path}</code> here. <a href="#/">Overview</a></p>`;
+}
+
 /** Pages without `isOffered` are for everybody who may look. */
 const offered = computed(() => PAGES.filter((one) => one.isOffered?.() ?? true));
-const shown = computed(() => offered.value.find((one) => one.path === place.value.path) ?? PAGES[0]);
+const shown = computed(() => {
+  const { path } = place.value;
+  return offered.value.find((one) => one.path === path) ?? (PAGES.some((one) => one.path === path) ? PAGES[0] : NOWHERE);
+});
 const broken = signal(null);
 
 const STATES = { connecting: "connecting", live: "live", lost: "no connection" };
@@ -83,8 +93,9 @@ function App() {
   if (who.value.needed) return html`<${SignIn} />`;
   if (!mayLook.value) {
     return html`<main class="alone"><h1>Not with this key</h1>
-      <p>Key “${who.value.key}” has scope ${who.value.scope}. This page needs <code>observe</code> to look and
-      <code>admin</code> to act.</p></main>`;
+      <p>Key “${who.value.key}” has scope ${who.value.scope}. This page needs <code>observe</code> to look or${" "}
+      <code>admin</code> to act.</p><p><code>stoker keys create NAME --scope admin</code> makes such a key.</p>${" "}
+      <div class="buttons"><button class="quiet" onClick=${leave}>Sign out ${who.value.key}</button></div></main>`;
   }
   return html`<${Frame} />`;
 }

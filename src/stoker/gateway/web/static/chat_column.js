@@ -1,7 +1,7 @@
 // One conversation: its model, the turns, and what each answer took.
 import { askAgain, isUnderWay, setResult, withoutColumn } from "./chat.js";
 import { Code } from "./code_block.js";
-import { number, seconds } from "./format.js";
+import { number, rate, seconds } from "./format.js";
 import { html, useEffect, useRef } from "./kit.js";
 import { Markdown } from "./markdown.js";
 import { ModelChoice } from "./model_list.js";
@@ -9,6 +9,9 @@ import { Problem } from "./parts.js";
 import { Pending } from "./pending.js";
 
 const NOTHING = { key: 0 };
+/** Tokens of an answer, and seconds from its first token to its end, below which they say nothing about speed. */
+const FEWEST_TOKENS = 5;
+const SHORTEST = 0.05;
 
 export function Column({ column, number: place, isSingle }) {
   const turns = column.turns.value;
@@ -83,10 +86,6 @@ function pretty(text) {
   }
 }
 
-function speed(value) {
-  return value < 100 ? value.toFixed(1) : number(Math.round(value));
-}
-
 /** What the answer took, by Stoker's own record once it is there. */
 function Took({ turn }) {
   const { record, head, usage } = turn;
@@ -102,10 +101,10 @@ function Took({ turn }) {
     head.orchestrator && ["Orchestrator", head.orchestrator], head.fallback && ["Fallback", head.fallback],
     record?.queued >= 0.1 && ["Waited", seconds(record.queued)],
     first != null && ["First token", seconds(first)],
-    output > 1 && rest > 0 && ["Tokens/s", speed(output / rest)],
+    output > 0 && ["Tokens/s", output >= FEWEST_TOKENS && rest >= SHORTEST ? rate(output / rest) : "–"],
     output != null && ["Tokens", input == null ? number(output) : `${number(input)} in, ${number(output)} out`],
     cached != null && input > 0 && ["From cache", `${number(cached)} of ${number(input)}`],
   ].filter(Boolean);
-  return html`<dl class="took">${facts.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}
+  return html`<dl class="answer-took">${facts.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}
     ${head.id && html`<div><dt class="hidden">Details</dt><dd><a href=${`#/requests/${encodeURIComponent(head.id)}`}>Explain this answer</a></dd></div>`}</dl>`;
 }

@@ -4,7 +4,7 @@ import { Column } from "./chat_column.js";
 import { Composer } from "./composer.js";
 import { ChatSettings } from "./chat_settings.js";
 import { html, useEffect } from "./kit.js";
-import { namesFor, usual } from "./model_list.js";
+import { namesFor, otherThan, usual } from "./model_list.js";
 
 export function Chat({ wanted }) {
   const names = namesFor("chat");
@@ -15,7 +15,7 @@ export function Chat({ wanted }) {
     if (names.some((one) => one.id === wanted)) columns.value[0].model.value = wanted;
   }, [names.length, wanted]);
   const isSingle = columns.value.length === 1;
-  const other = names.find((one) => one.id !== columns.value[0].model.value)?.id;
+  const other = otherThan(columns.value[0].model.value, names);
   const isEmpty = columns.value.every((one) => !one.turns.value.length);
   return html`
     <div class="play">

@@ -57,11 +57,13 @@ export function Composer() {
     ${isShown && html`<${Program} requests=${requests()} close=${() => show(false)} />`}`;
 }
 
-/** What Send would send, one for each model. */
+const EMPTY = { role: "user", text: "", pictures: [] };
+
+/** What Send would send, one for each model; with nothing in the box, the conversation so far. */
 function requests() {
-  const turn = drafted() ?? { role: "user", text: "", pictures: [] };
+  const turn = drafted();
   return columns.value.map((one) => ({
     name: one.model.value, path: "v1/chat/completions", call: "chat.completions.create", reads: "stream",
-    body: toolsProblem() ? null : bodyOf(one, [...one.turns.value, turn]),
+    body: toolsProblem() ? null : bodyOf(one, turn || !one.turns.value.length ? [...one.turns.value, turn ?? EMPTY] : one.turns.value),
   }));
 }

@@ -29,6 +29,11 @@ export function number(value) {
   return value == null ? "–" : value.toLocaleString("en");
 }
 
+/** Tokens per second: 9.2, 312, 1,204; unknown → "–". */
+export function rate(value) {
+  return value == null || value < 100 ? value?.toFixed(1) ?? "–" : number(Math.round(value));
+}
+
 /** Unix seconds as the time of day; with the date if it is not today's. */
 export function clock(at) {
   const when = new Date(at * 1000);

@@ -12,7 +12,18 @@ import { Export, Totals, UsageCells, UsageTable } from "./usage.js";
 const SPANS = [[86_400, "24 h"], [604_800, "7 days"], [2_592_000, "30 days"]];
 /** Seconds between two looks while requests end; at rest ten times as long. */
 const EVERY = 5;
-const STOKER = "(stoker)";
+/** Users that are no keys: how usage names them, what the page says, and of whom the requests are. */
+const NO_KEYS = {
+  "(stoker)": ["Stoker itself", "judges and classifiers"],
+  "": ["Without a key", "while Stoker asked for none"],
+  local: ["On this machine", "commands, by the control socket"],
+};
+
+/** What a user is called who is no key; undefined: it is a key, or was one. */
+function noKey(name, known) {
+  return Object.hasOwn(NO_KEYS, name) && !known?.some((one) => one.name === name) ? NO_KEYS[name] : undefined;
+}
+
 const span = signal(604_800);
 const acted = signal(0);
 
@@ -79,7 +90,7 @@ function KeyList({ found, used }) {
     <div class="scroll" tabindex="0" role="region" aria-label="All keys"><table class="wide used">
       <thead><tr><th scope="col">Key</th>${found && html`<th scope="col">Scope</th><th scope="col">State</th><th scope="col">Most used limit</th>`}
         <th scope="col" class="num">Requests</th><th scope="col" class="num">Prompt tokens</th><th scope="col" class="num">Answer tokens</th>${hasCost && html`<th scope="col" class="num">Cost</th>`}<th scope="col" class="num">Accelerator time</th></tr></thead>
-      <tbody>${shown.map((one) => html`<tr key=${one.name}><th scope="row"><${Name} entry=${one} isKnown=${known.length > 0} /></th>
+      <tbody>${shown.map((one) => html`<tr key=${one.name}><th scope="row"><${Name} entry=${one} known=${known} /></th>
         ${found && html`<td>${one.scope ?? "–"}</td><td>${one.state ? html`<${State} entry=${one} />` : html`<span class="dim">–</span>`}</td><td><${Tightest} limits=${one.limits ?? []} /></td>`}
         <${UsageCells} row=${used.find((row) => row.key === one.name)} hasCost=${hasCost} /></tr>`)}</tbody></table></div>
     ${shown.length === 0 && html`<p class="dim">${text ? `No key contains “${text}”.` : "No key was used in this time."}</p>`}
@@ -87,9 +98,10 @@ function KeyList({ found, used }) {
     <p class="dim small">A new key: <code>stoker keys create NAME --tokens-per-day 100000 --expires 90d</code> prints it once. Only a hash of it is kept, so no page can show it.</p>`;
 }
 
-function Name({ entry, isKnown }) {
-  if (entry.name === STOKER) return html`Stoker itself <span class="dim small">judges and classifiers</span>`;
-  return html`<a href=${`#/keys/${encodeURIComponent(entry.name)}`}>${entry.name}</a>${entry.app && html` <span class="dim small">${entry.app}</span>`}${isKnown && !entry.state && html` <span class="dim small">deleted</span>`}`;
+function Name({ entry, known }) {
+  const other = noKey(entry.name, known);
+  if (other) return html`${other[0]} <span class="dim small">${other[1]}</span>`;
+  return html`<a href=${`#/keys/${encodeURIComponent(entry.name)}`}>${entry.name}</a>${entry.app && html` <span class="dim small">${entry.app}</span>`}${known.length > 0 && !entry.state && html` <span class="dim small">deleted</span>`}`;
 }
 
 const SIGNS = { valid: ["✓", "good"], disabled: ["✕", "bad"], expired: ["✕", "bad"] };
@@ -102,10 +114,11 @@ function State({ entry }) {
 function One({ name, found, again }) {
   const [mine, problem] = useAnswer(usePath("key", name), again);
   const entry = found?.keys.find((one) => one.name === name);
+  const other = noKey(name, found?.keys);
   return html`
     <p class="crumb"><a href="#/keys">Keys and usage</a></p>
-    <div class="head"><h1>${name === STOKER ? "Stoker itself" : name}</h1>${entry && html`<span class="state"><${State} entry=${entry} /></span>`}</div>
-    ${found && !entry && name !== STOKER && html`<p class="note">There is no key of this name now; what it used stays.</p>`}
+    <div class="head"><h1>${other?.[0] ?? name}</h1>${entry && html`<span class="state"><${State} entry=${entry} /></span>`}</div>
+    ${found && !entry && !other && html`<p class="note">There is no key of this name now; what it used stays.</p>`}
     ${problem && html`<${Problem} error=${problem} />`}
     ${entry && html`<${KeyActions} entry=${entry} done=${() => { acted.value += 1; }} />
       ${entry.override && html`<p class="note warn"><strong>Changed while Stoker ran</strong>, ${clock(entry.override.at)}${entry.override.reason && `: ${entry.override.reason}`}</p>`}

@@ -57,6 +57,14 @@ export function usual(found) {
   return names.find((one) => one === "auto") ?? names.find((one) => serveOf(one)?.state === "ready") ?? names[0] ?? "";
 }
 
+/** What to compare a name with at first: one of another serve, the loaded ones before others; else any other name. */
+export function otherThan(name, found) {
+  const names = found.map((one) => one.id).filter((one) => one !== name);
+  const own = serveOf(name)?.name;
+  const different = names.filter((one) => serveOf(one) && serveOf(one).name !== own);
+  return different.find((one) => serveOf(one).state === "ready") ?? different[0] ?? names[0];
+}
+
 const GROUPS = computed(() => {
   const groups = { "Chosen for each request": [], Loaded: [], "Not loaded": [] };
   for (const entry of listed.value ?? []) {

@@ -66,6 +66,6 @@ function formOf({ body, form, file }) {
 }
 
 function Took({ head, took }) {
-  return html`<dl class="took"><div><dt>Serve</dt><dd>${head.serve}</dd></div><div><dt>Took</dt><dd>${seconds(took)}</dd></div>
+  return html`<dl class="answer-took"><div><dt>Serve</dt><dd>${head.serve}</dd></div><div><dt>Took</dt><dd>${seconds(took)}</dd></div>
     ${head.id && html`<div><dt class="hidden">Details</dt><dd><a href=${`#/requests/${encodeURIComponent(head.id)}`}>Explain this answer</a></dd></div>`}</dl>`;
 }

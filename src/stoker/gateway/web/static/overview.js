@@ -1,7 +1,7 @@
 // What is loaded, what waits, and for what.
 import { Switch } from "./actions.js";
 import { computed, html, signal } from "./kit.js";
-import { bytes, clock, list, number, seconds } from "./format.js";
+import { bytes, clock, list, rate, seconds } from "./format.js";
 import { Lane } from "./lane.js";
 import { decisions, now, serves, status } from "./live.js";
 import { slotsOf } from "./plan.js";
@@ -45,7 +45,7 @@ function Figures() {
   const failed = recent.value.filter((one) => FAILED.includes(one.outcome)).length;
   const figures = [
     ["In flight", inFlight], ["Waiting", waiting], ["Loaded", html`${loaded}<span class="dim"> of ${serves.value.length}</span>`],
-    ["Tokens/s", tokens < 10 ? tokens.toFixed(1) : number(Math.round(tokens)), "in a minute"],
+    ["Tokens/s", rate(tokens), "in a minute"],
     ["Failed", failed, "in five minutes"],
   ];
   return html`<dl class="figures">${figures.map(([name, value, when]) => html`

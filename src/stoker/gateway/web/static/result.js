@@ -61,7 +61,7 @@ function Steps({ found }) {
   return html`<section class="part"><h2>Steps</h2><div class="scroll" tabindex="0" role="region" aria-label="Steps"><table class="wide">
     <thead><tr><th scope="col">Load</th><th scope="col" class="num">Answered</th><th scope="col" class="num">Failed</th>${COLUMNS.map(([, word]) => html`<th scope="col" class="num">${word}</th>`)}</tr></thead>
     <tbody>${found.map(({ name, numbers, outcome }) => html`<tr key=${name}><th scope="row">${loadOf(name, numbers)}${outcome === "undecided" && html` <${Outcome} of=${outcome} />`}</th>
-      <td class="num">${figure(numbers.requests_ok)}</td><td class=${`num ${numbers.requests_failed ? "bad" : "dim"}`}>${figure(numbers.requests_failed)}</td>
+      <td class="num">${figure(numbers.requests_ok)}</td><td class=${`num ${numbers.requests_failed ? "bad-text" : "dim"}`}>${figure(numbers.requests_failed)}</td>
       ${COLUMNS.map(([field, , unit]) => html`<td class="num">${measured(numbers[field], unit)}</td>`)}</tr>`)}</tbody></table></div></section>`;
 }
 

@@ -60,7 +60,7 @@ function List({ found, isFiltered }) {
     <tbody>${found.map((one) => html`<tr key=${one.id}>
       <td>${isComparable(one.kind) && html`<${Pick} entry=${one} />`}</td><th scope="row"><a href=${resultLink(one.id)}>${titleOf(one)}</a>${one.is_baseline && html` <span class="dim">baseline</span>`}</th>
       <td><${Outcome} of=${one.outcome} /></td>
-      <td>${one.findings ? partsOf(one) : html`<span class="dim">–</span>`}${one.failed > 0 && html`, <span class="bad">${one.failed} failed</span>`}</td>
+      <td>${one.findings ? partsOf(one) : html`<span class="dim">–</span>`}${one.failed > 0 && html`, <span class="bad-text">${one.failed} failed</span>`}</td>
       <td class="num">${seconds(one.seconds)}</td><td><${Ago} at=${one.at} /></td></tr>`)}</tbody></table></div>`;
 }
 

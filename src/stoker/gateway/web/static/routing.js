@@ -94,7 +94,7 @@ function TierHead({ one }) {
   const circuit = CIRCUITS[one.circuit];
   return html`<span class="tier">${one.tier}</span>
     <span class="small">${one.serve === one.tier ? "" : html`<a href=${address("serves", [one.serve])}>${one.serve}</a> · `}${one.cloud ? "cloud" : one.loaded ? "loaded" : "not loaded"}</span>
-    ${circuit && html`<span class="small bad"><span aria-hidden="true">${circuit[0]}</span> ${circuit[1]}${one.retry_in ? `, ${seconds(Math.ceil(one.retry_in))} left` : ""}</span>`}`;
+    ${circuit && html`<span class="small bad-text"><span aria-hidden="true">${circuit[0]}</span> ${circuit[1]}${one.retry_in ? `, ${seconds(Math.ceil(one.retry_in))} left` : ""}</span>`}`;
 }
 
 function Row({ one, cells, row, at, setAt, chosen }) {

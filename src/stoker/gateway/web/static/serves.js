@@ -1,6 +1,6 @@
 // All serves, and one of them in full.
 import { html, useState } from "./kit.js";
-import { bytes, number, seconds } from "./format.js";
+import { bytes, number, rate, seconds } from "./format.js";
 import { serves, status } from "./live.js";
 import { Ago, Facts, Places, State } from "./parts.js";
 import { Actions } from "./actions.js";
@@ -30,7 +30,7 @@ function Table() {
           <th scope="row"><a href=${`#/serves/${encodeURIComponent(one.name)}`}>${one.name}</a></th>
           <td><${State} of=${one.state} /></td><td>${one.slot ?? "–"}</td><td><${Places} serve=${one} /></td>
           <td class="num">${one.queued || html`<span class="dim">0</span>`}</td><td class="num">${bytes(one.measured ?? one.memory)}</td>
-          <td class="num">${one.totals.tokens_per_second == null ? "–" : one.totals.tokens_per_second.toFixed(1)}</td>
+          <td class="num">${rate(one.totals.tokens_per_second)}</td>
           <td>${one.watchdog.verified_at == null ? html`<span class="dim">–</span>` : html`<${Ago} at=${one.watchdog.verified_at} />`}</td></tr>`)}</tbody>
       </table>
     </div>
@@ -54,7 +54,7 @@ function One({ serve }) {
     serve.fallback && ["Fallback", serve.fallback],
     serve.status !== "production" && ["Status", serve.status],
     serve.pid != null && ["Process", `${serve.pid}${serve.port ? `, port ${serve.port}` : ""}`],
-    ["Answered", `${number(serve.totals.requests)} requests, ${number(serve.totals.output_tokens)} tokens${serve.totals.tokens_per_second ? `, ${serve.totals.tokens_per_second.toFixed(1)} tokens/s` : ""}`],
+    ["Answered", `${number(serve.totals.requests)} requests, ${number(serve.totals.output_tokens)} tokens${serve.totals.tokens_per_second ? `, ${rate(serve.totals.tokens_per_second)} tokens/s` : ""}`],
   ];
   return html`
     <p class="crumb"><a href="#/serves">Serves</a></p>
@@ -98,7 +98,10 @@ const ASSERTIONS = {
 
 function Proof({ serve }) {
   const { health, verified_at: at, findings, restarts } = serve.watchdog;
-  if (!findings.length) return html`<section><h2>Proof</h2><p class="dim">It is looked at while it is loaded.</p></section>`;
+  if (!findings.length) {
+    const isLoaded = ["ready", "draining", "held"].includes(serve.state);
+    return html`<section><h2>Proof</h2><p class="dim">${isLoaded ? html`It was not looked at yet. The watchdog looks within its <code>interval</code>, 10 s unless configured.` : "It is looked at while it is loaded."}</p></section>`;
+  }
   return html`<section><h2>Proof</h2>
     <p><strong>${health}</strong>, <${Ago} at=${at} />${restarts ? ` · restarted ${restarts} times by the watchdog` : ""}</p>
     <ul class="checks">${findings.map((one) => html`<li class=${one.ok === false ? "bad" : ""}><span class="sign" aria-hidden="true">${one.ok === false ? "✕" : one.ok ? "✓" : "–"}</span>

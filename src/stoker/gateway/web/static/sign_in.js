@@ -22,9 +22,10 @@ export function SignIn() {
         <label for="key">Key</label>
         <input id="key" name="key" type="password" autocomplete="current-password" required autofocus
           aria-describedby="key-hint" />
-        <p id="key-hint" class="dim">With scope <code>observe</code> to look, <code>admin</code> to act.
-          <code>stoker keys create NAME</code> makes one. It is not kept in the browser.</p>
+        <p id="key-hint" class="dim"><code>stoker keys create NAME --scope admin</code> makes one${" "}
+          to look and act, <code>--scope observe</code> one to look only. It is not kept in the browser.</p>
         ${error && html`<${Problem} error=${error} />`}
+        ${error?.status === 403 && html`<p><code>stoker keys create NAME --scope admin</code> makes a key that may.</p>`}
         <button disabled=${isBusy}>Sign in</button>
       </form>
     </main>`;

@@ -33,7 +33,7 @@ export function UsageTable({ label, head, rows, first }) {
 
 export function UsageCells({ row, hasCost }) {
   if (!row) return html`<td class="num dim">–</td><td class="num dim">–</td><td class="num dim">–</td>${hasCost && html`<td class="num dim">–</td>`}<td class="num dim">–</td>`;
-  return html`<td class="num">${number(row.requests)}${row.failed > 0 && html`<br /><span class="small bad">${number(row.failed)} failed</span>`}</td>
+  return html`<td class="num">${number(row.requests)}${row.failed > 0 && html`<br /><span class="small bad-text">${number(row.failed)} failed</span>`}</td>
     <td class="num">${number(row.input_tokens)}${row.cached_tokens > 0 && html`<br /><span class="small dim">${number(row.cached_tokens)} cached</span>`}</td>
     <td class="num">${number(row.output_tokens)}</td>${hasCost && html`<td class="num">${money(row.cost)}</td>`}
     <td class="num">${row.accelerator_seconds ? seconds(row.accelerator_seconds) : "–"}</td>`;
