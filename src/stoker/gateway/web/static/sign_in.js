@@ -23,7 +23,7 @@ export function SignIn() {
         <input id="key" name="key" type="password" autocomplete="current-password" required autofocus
           aria-describedby="key-hint" />
         <p id="key-hint" class="dim"><code>stoker keys create NAME --scope admin</code> makes one${" "}
-          to look and act, <code>--scope observe</code> one to look only. It is not kept in the browser.</p>
+          to look and act, <code>--scope observe</code> one to look only. The browser keeps a cookie for 12 hours instead of the key.</p>
         ${error && html`<${Problem} error=${error} />`}
         ${error?.status === 403 && html`<p><code>stoker keys create NAME --scope admin</code> makes a key that may.</p>`}
         <button disabled=${isBusy}>Sign in</button>
