@@ -26,6 +26,8 @@ ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
 BLOCK = re.compile(r"(<!-- generated: (\w+)(?: ([\w. -]+?))? -->\n).*?(<!-- end generated -->)", re.DOTALL)
 LARGE = 2**31
+BAR = "\\|"
+"""A bar in a cell of a table."""
 WORDS = {"string": "text", "boolean": "true or false", "object": "table"}
 
 
@@ -62,16 +64,23 @@ def kind_of(node: dict[str, Any]) -> str:
     if isinstance(kind, list):
         return " or ".join(dict.fromkeys(kind_of({**node, "type": one}) for one in kind if one != "null"))
     if kind == "array":
-        item = kind_of(node.get("items", {}))
-        return f"list of {item}" if "`" in item else f"list of {item}s"
+        return f"list of {several(kind_of(node.get('items', {})))}"
     if kind in ("integer", "number"):
         return ("whole number" if kind == "integer" else "number") + bounds(node)
     values = node.get("additionalProperties") if kind == "object" else None
     if values and "$ref" in values:
         return "tables by name"
     if values is not None and values is not False:
-        return f"table of {kind_of(values)}s"
+        return f"table of {several(kind_of(values))}"
     return measure_of(node.get("examples", [])) or WORDS.get(kind, str(kind))
+
+
+def several(kind: str) -> str:
+    """The plural of a type; literal values have none."""
+    if "`" in kind:
+        return kind
+    kinds = kind.replace(WORDS["boolean"], "boolean").split(" or ")
+    return " or ".join(f"{first}s{of}{rest}" for first, of, rest in (one.partition(" of ") for one in kinds))
 
 
 def measure_of(examples: list[Any]) -> str:
@@ -114,7 +123,7 @@ def spelling_of(parameter: Any) -> str:
     names = [name for name in (*parameter.opts, *parameter.secondary_opts) if name.startswith("-")]
     value = parameter.metavar or ("TEXT" if parameter.bare_type is str else "N")
     if not names:
-        return f"`{parameter.metavar or parameter.name.upper()}`"
+        return f"`{(parameter.metavar or parameter.name.upper()).replace('|', BAR)}`"
     return ", ".join(f"`{name}`" if parameter.is_flag else f"`{name} {value}`" for name in names)
 
 
