@@ -34,33 +34,29 @@ context = 131072
 HEAD = """\
 # Clients
 
-`stoker client NAME` prints the settings of each. This page is its output, written by `scripts/clients_page.py` and held
-by a test, for the public address `https://app.example/llm` and this configuration:
+`stoker client NAME` prints the settings of each. This page is its output, written by `scripts/clients_page.py`, for the
+public address `https://app.example/llm` and this configuration:
 
 ```toml
 {config}```
 
 - **Context.** The serve's ceiling is prompt and reply together. A quarter of it, at most 32,768 tokens, is the
-  reply's (max output); the rest, rounded down to a multiple of 1,024, is the recommended client context (below a
-  ceiling of 4,096 it is not rounded). A client that takes the reply off its window by itself gets the ceiling as its
-  window, any other the recommended context; both numbers are printed either way.
-- **Needs.** The smallest context with which an agent can work; the command warns if the serve has less. It is the first
-  multiple of 4,096 that leaves, beside the reply, twice the client's own prompt:
+  reply's (max output); the rest, rounded down to a multiple of 1,024 (not below a ceiling of 4,096), is recommended
+  for the client. A client that takes the reply off its window by itself gets the ceiling. Without `context` in the
+  configuration no window is printed.
+- **Needs.** The smallest context with which an agent can work: the first multiple of 4,096 that leaves, beside the
+  reply, twice the client's own prompt. The command warns if the serve has less.
 
 {needs}
 
-- **Temperature.** The serve's `sampling.temperature`; without one, 0 for clients that edit code and nothing for
-  others.
-- **Key.** Only the name of a variable is printed: `--key-env`, else that of the first key's `env:NAME`, else
-  `STOKER_KEY`. Where no key is asked for, the first block gives it the value `none`, because clients refuse to start
-  without one.
-- **Model.** `--model`, any name of a serve; else the first production serve.
-- **Unknown is left out.** Without `context` in the configuration no window is printed.
+- **Temperature.** The serve's `sampling.temperature`, else 0 for clients that edit code and nothing for others.
+- **Key.** Only a variable's name: `--key-env`, else that of the first key's `env:NAME`, else `STOKER_KEY`. Where no key
+  is asked for it gets the value `none`, because clients refuse to start without one.
+- **Model.** `--model`, else the first production serve.
 
 *Tried with* names the version that was run with these settings against a scripted server: address, key, model,
-temperature and max output arrived, and the tool calls came back. The percentage for Claude Code follows the formula
-in its program; a compaction by it was not seen. Of Cline the command line was run, of Continue `cn`; the settings
-pages of editors are from their documentation.
+temperature and max output arrived, and tool calls came back. Of Cline the command line was run, of Continue `cn`; the
+settings pages of editors are from their documentation. A compaction by Claude Code was not seen.
 
 """
 

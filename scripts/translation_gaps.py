@@ -11,7 +11,7 @@ from pathlib import Path
 from stoker.request.translate.neutral.gaps import LOSSLESS, LOSSY, DialectGap
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "translation.md"
-BEGIN, END = "<!-- translation gaps: made by scripts/translation_gaps.py --write -->\n", "<!-- end -->\n"
+BEGIN, END = "<!-- generated: translation gaps, by scripts/translation_gaps.py -->\n", "<!-- end generated -->\n"
 
 
 def table() -> str:

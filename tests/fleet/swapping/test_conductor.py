@@ -162,6 +162,26 @@ async def test_a_waiter_that_leaves_while_its_model_is_queued_never_starts_it() 
 
 
 @story
+async def test_a_swap_that_is_cancelled_before_its_first_step_does_not_block_its_slot() -> None:
+    """The last request for b leaves in the very turn of the loop in which a's last lease ends and the swap begins."""
+    fleet = FakeFleet()
+    c = conductor(fleet, a(), a("b"), a("c"), drain_timeout=5.0, max_wait=5.0)
+    lease = await leased(c.acquire("a"))
+    leaves, stays = c.acquire("b"), c.acquire("c")
+    assert isinstance(leaves, asyncio.Future)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    leaves.set_exception(ClientError("gone"))
+    lease.release()
+    async with asyncio.timeout(5):
+        (await leased(stays)).release()
+    assert isinstance(leaves.exception(), ClientError)
+    assert fleet.journal == ["start a", "ready a", "stop a", "gone a", "start c", "ready c"]
+    await asyncio.sleep(0)
+    assert_nothing_left(c)
+
+
+@story
 async def test_a_drain_that_runs_out_cuts_the_stream() -> None:
     c = conductor(FakeFleet(), a(), a("b"))
     lease = await leased(c.acquire("a"))

@@ -72,6 +72,7 @@ class Swapper:
         serve = state.serve if command.target is not None else None
         task = self._loop.create_task(self._swap(report, graces, serve), name=f"swap-{command.swap_id}")
         self._swaps[command.swap_id] = task
+        task.add_done_callback(lambda _: self._report_if_never_run(report, victims_untouched=serve is not None))
 
     def cancel(self, swap_id: int) -> None:
         task = self._swaps.get(swap_id)
@@ -144,18 +145,25 @@ class Swapper:
             log.exception("swap %s failed inside Stoker", report.swap_id)
             error = OurBug(f"starting serve '{report.serve}' failed inside Stoker: {type(bug).__name__}; see its log")
         finally:
-            self._swaps.pop(report.swap_id, None)
             if error is not None:
                 outcome = "failed"
                 log.warning("serve %s did not start: %s", report.serve, error.message)
-            text = error.message if error is not None else ""
-            report = replace(report, outcome=outcome, start_kind=start_kind, error=text)
-            for name in (report.serve, *report.victims):
-                if name is not None:
-                    self.last[name] = report
-            self._callbacks.on_done(SwapDone(report, error, outcome == "cancelled", victims_untouched))
+            self._report(replace(report, outcome=outcome, start_kind=start_kind), error, victims_untouched)
             if entry is not None:
                 self._journal.end(entry)
+
+    def _report_if_never_run(self, report: SwapReport, victims_untouched: bool) -> None:
+        """A task that is cancelled before its first step runs nothing of its coroutine, not even a `finally`."""
+        if report.swap_id in self._swaps:
+            self._report(replace(report, outcome="cancelled"), None, victims_untouched)
+
+    def _report(self, report: SwapReport, error: StokerError | None, victims_untouched: bool) -> None:
+        del self._swaps[report.swap_id]
+        report = replace(report, error=error.message if error is not None else "")
+        for name in (report.serve, *report.victims):
+            if name is not None:
+                self.last[name] = report
+        self._callbacks.on_done(SwapDone(report, error, report.outcome == "cancelled", victims_untouched))
 
     @contextlib.contextmanager
     def _marked_checking(self, swap_id: int) -> Iterator[None]:
