@@ -7,6 +7,12 @@ from __future__ import annotations
 
 SHARE = "tests/release/test_share.py::test_the_files_of_share_are_what_the_program_says"
 RELEASE = "tests/release/test_wheel.py::test_a_release_is_built_twice_alike_and_its_wheel_works_in_empty_environments"
+REPLAYED = (
+    "tests/scenarios/test_measuring.py::test_our_own_traffic_is_exported_and_replayed_and_two_results_are_compared"
+)
+VALIDATED = (
+    "tests/scenarios/test_measuring_validators.py::test_a_validator_is_measured_once_and_the_configuration_check_knows"
+)
 
 ELSEWHERE = {
     "scripts/release bump 0.2.0": "tests/release/test_changelog.py::"
@@ -83,6 +89,23 @@ ELSEWHERE = {
     "test_traffic_follows_what_was_measured_and_a_broken_build_is_found_out",
     "stoker explain req_bf715d7958a3_148": "tests/scenarios/test_command_line.py::"
     "test_decisions_and_explain_tell_what_became_of_a_request",
+    "stoker decisions --trace --limit 1000 > trace.jsonl": REPLAYED,
+    "stoker eval benchmark fast --replay trace.jsonl --speed 2": REPLAYED,
+    "stoker eval validator pair": VALIDATED,
+    "stoker eval validator small": VALIDATED,
+    "stoker gate hosted --gate default --unknown-ok": "tests/scenarios/test_gating.py::"
+    "test_the_gate_of_a_serve_that_others_run_can_be_finished",
+    "stoker results list --limit 5": "tests/cli/test_cli_results.py::test_results_are_listed_newest_first_and_chosen",
+    "stoker results show 3f2a": "tests/cli/test_cli_results.py::test_one_is_shown_by_a_part_of_its_id",
+    "stoker results compare 8ed1 abfe": "tests/cli/test_cli_results.py::"
+    "test_two_are_compared_and_what_differs_is_named",
+    "stoker profile show": "tests/cli/test_cli_profile.py::test_what_was_measured_is_shown_by_tier_and_class",
+    "stoker profile diff": "tests/cli/test_cli_profile.py::"
+    "test_what_changed_since_the_last_write_is_told_and_exits_with_1",
+    "stoker profile export > profile.json": "tests/cli/test_cli_profile.py::"
+    "test_what_is_exported_can_be_imported_elsewhere",
+    "stoker profile import profile.json": "tests/cli/test_cli_profile.py::"
+    "test_what_is_exported_can_be_imported_elsewhere",
     "stoker eval planning --judged judges.csv --baseline frontier.jsonl": "tests/cli/test_cli_planning.py::"
     "test_judges_and_a_baseline_stand_beside_the_structural_grade",
 }
