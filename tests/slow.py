@@ -1,4 +1,4 @@
-"""Tests that the default run leaves out, and why each of them takes long: `scripts/test --slow` runs them, and so does CI.
+"""Tests that the default run leaves out, and why each takes long: `scripts/test --slow` runs them, and so does CI.
 
 They drive real parts (engines, containers, browsers, proxies), or run benches, or try many examples. What they hold of
 Stoker's own rules, a test of the default run holds with a scripted part, or CI finds.
