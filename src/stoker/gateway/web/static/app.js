@@ -101,14 +101,7 @@ function App() {
 }
 
 effect(() => want(shown.value.topics));
-
-let isFollowing = false;
-effect(() => {
-  if (mayLook.value && !isFollowing) {
-    isFollowing = true;
-    follow();
-  }
-});
+follow();
 
 async function begin() {
   try {
