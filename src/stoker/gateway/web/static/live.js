@@ -9,6 +9,8 @@ const SHORTEST_PAUSE = 1000;
 const LONGEST_PAUSE = 10_000;
 /** Records that a page holds. */
 export const KEPT = 10_000;
+/** Swaps that a page holds. */
+const KEPT_SWAPS = 500;
 /** Records asked for when a page opens. */
 const FIRST = 2000;
 
@@ -94,7 +96,7 @@ function hear(events) {
       else added[kind]?.unshift(data);
     }
     if (added.decision.length) decisions.value = [...added.decision, ...decisions.peek()].slice(0, KEPT);
-    if (added.swap.length) swaps.value = [...added.swap, ...swaps.peek()].slice(0, KEPT);
+    if (added.swap.length) swaps.value = [...added.swap, ...swaps.peek()].slice(0, KEPT_SWAPS);
   });
 }
 

@@ -2,6 +2,7 @@
 import { Switch } from "./actions.js";
 import { computed, html, signal } from "./kit.js";
 import { bytes, clock, list, rate, seconds } from "./format.js";
+import { known } from "./history.js";
 import { Lane } from "./lane.js";
 import { decisions, now, serves, status } from "./live.js";
 import { slotsOf } from "./plan.js";
@@ -33,7 +34,15 @@ export function Overview() {
     <${Figures} />
     ${slots.map((slot) => html`<${Slot} key=${slot.name} slot=${slot} />`)}
     ${loose.length > 0 && html`<${Loose} found=${loose} />`}
+    <${Since} />
     <${Happened} />`;
+}
+
+/** Why the beginning of the lanes may be empty. */
+function Since() {
+  const { since, hasAll } = known.value;
+  if (since == null || since <= now.value - minutes.value * 60) return null;
+  return html`<p class="dim small">What slots did is known since ${clock(since)}${hasAll ? ", when Stoker started" : ": the page gets the last 50 swaps"}.</p>`;
 }
 
 function Figures() {
