@@ -9,6 +9,7 @@ import re
 import signal
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
@@ -139,6 +140,28 @@ def test_a_page_that_is_opened_later_draws_the_swaps_that_it_did_not_see(browser
                 expect(of_serve.filter(has_text="ready")).to_have_count(2 if name == "a" else 1)
             clock = page.evaluate("at => new Date(at * 1000).toLocaleTimeString('en-GB')", began)
             expect(page.locator("main")).to_contain_text(f"known since {clock}, when Stoker started")
+
+
+@pytest.mark.parametrize(
+    ("swap", "words"),
+    [
+        ({"phase": "draining", "stopping": ["b"], "elapsed": 9}, "b ends its requests first, then about 4.0 s to load"),
+        ({"phase": "draining", "stopping": []}, "the slot is made free first, then about 4.0 s to load"),
+        ({"phase": "starting", "elapsed": 1}, "ready in about 3.0 s"),
+        ({"phase": "starting", "elapsed": 3.9}, "ready any moment"),
+        ({"phase": "starting", "elapsed": 4.8}, "ready any moment"),
+        ({"phase": "starting", "elapsed": 6}, "ready any moment: it takes longer than usual"),
+        ({"phase": "starting", "elapsed": 60, "assumed": True}, "it is being loaded"),
+    ],
+)
+def test_who_waits_for_a_load_is_told_until_when_and_that_it_is_late_only_if_it_is(
+    browser: Browser, plane: Plane, swap: dict[str, Any], words: str
+) -> None:
+    waiting = {"name": "a", "state": "starting", "swap_seconds": 4, "swap_seconds_assumed": swap.pop("assumed", False)}
+    slot = {"resident": [], "swap": {"target": "a", "stopping": [], "expected": 4, **swap}}
+    with opened(browser, plane) as page:
+        told = "async ([serve, slot]) => (await import('/ui/waiting.js')).waitingFor(serve, slot)"
+        assert page.evaluate(told, [waiting, slot]) == words
 
 
 def test_the_past_of_slots_follows_from_the_swaps_that_ended(browser: Browser, plane: Plane) -> None:

@@ -6,6 +6,7 @@ import { known } from "./history.js";
 import { Lane } from "./lane.js";
 import { decisions, now, serves, status } from "./live.js";
 import { slotsOf } from "./plan.js";
+import { usually } from "./waiting.js";
 
 const SPANS = [[5, "5 min"], [15, "15 min"], [60, "1 h"]];
 const minutes = signal(15);
@@ -94,14 +95,16 @@ function headline({ phase, target, stopping }) {
 
 export function Swap({ swap }) {
   const isLoading = ["starting", "restoring"].includes(swap.phase);
+  const expected = usually(swap, serves.value.find((one) => one.name === swap.target));
   const words = [];
-  if (swap.phase === "draining" && swap.stopping.length) {
-    words.push(`${list(swap.stopping)} ${swap.stopping.length === 1 ? "ends its" : "end their"} requests, at most ${seconds(swap.drain_wait)} more`);
+  const busy = serves.value.filter((one) => swap.stopping.includes(one.name) && one.in_flight).map((one) => one.name);
+  if (swap.phase === "draining" && busy.length) {
+    words.push(`${list(busy)} ${busy.length === 1 ? "ends its" : "end their"} requests, at most ${seconds(swap.drain_wait)} more`);
   }
-  if (isLoading) words.push(`${seconds(swap.elapsed)}${swap.expected ? ` of usually ${seconds(swap.expected)}` : ""}`);
+  if (isLoading) words.push(`${seconds(swap.elapsed)}${expected ? ` of usually ${seconds(expected)}` : ""}`);
   return html`<div class="swap">
     <p><strong>${headline(swap)}</strong>${words.length > 0 && html`<span class="dim"> · ${words.join(" · ")}</span>`}</p>
-    ${isLoading && swap.expected > 0 && html`<progress max="1" value=${Math.min(1, swap.elapsed / swap.expected)} aria-label=${headline(swap)} />`}</div>`;
+    ${isLoading && expected > 0 && html`<progress max="1" value=${Math.min(1, swap.elapsed / expected)} aria-label=${headline(swap)} />`}</div>`;
 }
 
 function Loose({ found }) {
