@@ -467,3 +467,6 @@ def test_after_a_restart_it_says_that_keys_made_meanwhile_are_asked_for() -> Non
         assert "see `stoker keys list`" not in plane.said()
         plane.start()
         assert "requests need one of the keys that `stoker keys create` made: see `stoker keys list`" in plane.said()
+        listens = plane.said().rindex("listening on")
+        assert "see `stoker keys list`" in plane.said()[listens:], "and what to type comes last"
+        assert "web page:" in plane.said()[listens:]
