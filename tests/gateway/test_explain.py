@@ -98,6 +98,13 @@ def test_nothing_begins_before_its_start_or_lasts_longer_than_the_request() -> N
         assert all(one.kind is not SpanKind.PROMPT for one in spans if changes == {"stream": False})
 
 
+def test_an_answer_that_came_whole_has_no_first_token_and_says_so() -> None:
+    found = explain(request(stream=False, ttft=None), [SWAP])
+    assert "first token  not timed: the answer came whole" in as_text("r", found.facts)
+    assert shown(found.spans)[-1] == ("answer", 5, 8)
+    assert found.spans[-1].words.endswith(" answered")
+
+
 def test_what_a_translation_lost_is_said_in_words_and_so_are_error_codes() -> None:
     text = as_text("r", explain(request(translation="model,lossy:name", candidates=[
         Candidate("slow", "queue_full"), Candidate("coder")])).facts)  # fmt: skip

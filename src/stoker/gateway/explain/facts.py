@@ -48,7 +48,7 @@ def facts(decision: Decision, spans: Sequence[Span] = ()) -> list[Fact]:
         *_candidates(decision),
         *_waited(decision, spans),
         ("attempts", str(decision.attempts)),
-        ("first token", _after(decision.ttft)),
+        ("first token", _first_token(decision)),
         ("whole reply", _after(decision.latency)),
         ("tokens", _tokens(decision)),
         *_media(decision),
@@ -183,6 +183,12 @@ def _like_it(decision: Decision) -> list[tuple[str, str]]:
 
 def _after(value: float | None) -> str:
     return "unknown" if value is None else f"after {figures.seconds(value)}"
+
+
+def _first_token(decision: Decision) -> str:
+    if decision.ttft is None and decision.outcome == "served" and not decision.stream:
+        return "not timed: the answer came whole"
+    return _after(decision.ttft)
 
 
 def _tokens(decision: Decision) -> str:

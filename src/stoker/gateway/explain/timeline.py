@@ -68,7 +68,8 @@ def _answering(decision: Decision, start: float, whole: float) -> list[Span]:
     if not decision.attempts:
         return []
     if first is None or not decision.stream or first >= whole - 0.001 or first < start:
-        return [Span(SpanKind.ANSWER, start, whole, f"{who} answered" if first is not None else f"{who} was asked")]
+        answered = first is not None or decision.outcome == "served"
+        return [Span(SpanKind.ANSWER, start, whole, f"{who} answered" if answered else f"{who} was asked")]
     return [
         Span(SpanKind.PROMPT, start, first, f"{who} read the prompt, until its first token"),
         Span(SpanKind.ANSWER, first, whole, f"{who} wrote the answer"),
