@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from stoker.domain.decision import Attempt, Candidate, Decision, Routed
 from stoker.domain.swap import EndedSwap
 from stoker.gateway.explain.explanation import explain
@@ -103,6 +105,14 @@ def test_an_answer_that_came_whole_has_no_first_token_and_says_so() -> None:
     assert "first token  not timed: the answer came whole" in as_text("r", found.facts)
     assert shown(found.spans)[-1] == ("answer", 5, 8)
     assert found.spans[-1].words.endswith(" answered")
+
+
+@pytest.mark.parametrize(("output_tokens", "latency", "shown"), [(21, 10.5, True), (4, 10.5, False), (21, 5.54, False)])
+def test_a_rate_is_shown_only_of_answers_that_are_long_enough_to_tell(
+    output_tokens: int, latency: float, shown: bool
+) -> None:
+    found = explain(request(ttft=5.5, input_tokens=9, output_tokens=output_tokens, latency=latency))
+    assert (" tokens/s after the first" in as_text("r", found.facts)) is shown
 
 
 def test_what_a_translation_lost_is_said_in_words_and_so_are_error_codes() -> None:

@@ -9,6 +9,7 @@ import msgspec
 from stoker.domain import figures
 from stoker.domain.decision import Decision
 from stoker.domain.printable import one_line
+from stoker.domain.speed import tokens_per_second
 from stoker.gateway.explain.reasons import in_words
 from stoker.gateway.explain.timeline import Span, SpanKind
 from stoker.request.translate.neutral.gaps import LOSSY
@@ -198,24 +199,8 @@ def _tokens(decision: Decision) -> str:
         return "unknown: the model server reported no usage"
     cached = f" ({decision.cached_tokens} of them cached)" if decision.cached_tokens else ""
     said = f"{figures.number(decision.input_tokens)} in{cached}, {figures.number(decision.output_tokens)} out"
-    output, first, whole = decision.output_tokens, decision.ttft, decision.latency
-    # The first token's time is the prompt's: the rate is that of the tokens after it.
-    if (
-        decision.stream
-        and not _comes_in_blocks(decision)
-        and output is not None
-        and output > 1
-        and first is not None
-        and whole is not None
-        and whole > first
-    ):
-        said += f", {(output - 1) / (whole - first):.1f} tokens/s after the first"
-    return said
-
-
-def _comes_in_blocks(decision: Decision) -> bool:
-    """Whether the client got whole blocks, whose times say nothing about the worker's rate."""
-    return decision.orchestrated is not None and decision.orchestrated.policy == "block_by_block"
+    rate = tokens_per_second(decision)
+    return said if rate is None else f"{said}, {rate:.1f} tokens/s after the first"
 
 
 def _outcome(decision: Decision) -> str:
