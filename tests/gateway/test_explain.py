@@ -47,6 +47,21 @@ def test_a_request_that_waited_for_a_swap_names_it_its_phases_and_who_kept_the_s
     assert "1.2 s: chat kept the slot" in text[at + 1]
 
 
+def test_who_kept_the_slot_was_in_use_or_was_kept_though_unused() -> None:
+    in_use = "chat kept the slot: in use"
+    unused = "chat kept the slot: not in use, but within the time for which it stays loaded"
+    for ended, wanted in (
+        (1001.0, [(in_use, 0, 1.0), (unused, 1.0, 1.24)]),
+        (1001.23, [(in_use, 0, 1.24)]),
+        (1003.0, [(in_use, 0, 1.24)]),
+        (999.0, [(unused, 0, 1.24)]),
+    ):
+        user = request(id="u", serve="chat", at=995.0, queued=None, ttft=0.5, latency=ended - 995.0)
+        other = request(id="o", serve="bge", at=999.0, queued=None, latency=2.0)
+        places = [one for one in explain(request(), [SWAP], [user, other]).spans if one.kind is SpanKind.PLACE]
+        assert [(one.words, round(one.start, 2), round(one.end, 2)) for one in places] == wanted
+
+
 def test_swaps_of_other_slots_and_of_another_time_are_not_named() -> None:
     elsewhere = EndedSwap(1003.0, 8, "bge", "gpu1", phases={"start": 1.0})
     later = EndedSwap(1200.0, 9, "coder", "gpu0", phases={"start": 1.0})
