@@ -16,7 +16,9 @@ from playwright.sync_api import Browser, Page, Route, expect
 from tests.scenarios.plane import Plane, running, serve
 from tests.scenarios.web_page import LOOKS, browsing, faults, needs_browser, opened
 
+from stoker.domain.decision import Decision
 from stoker.domain.merge_patch import merge_patch
+from stoker.store.labels import OUTCOMES
 from stoker.testing.script.script import Script
 
 pytestmark = needs_browser
@@ -162,6 +164,14 @@ def test_who_waits_for_a_load_is_told_until_when_and_that_it_is_late_only_if_it_
     with opened(browser, plane) as page:
         told = "async ([serve, slot]) => (await import('/ui/waiting.js')).waitingFor(serve, slot)"
         assert page.evaluate(told, [waiting, slot]) == words
+
+
+def test_the_page_calls_failed_what_usage_calls_failed(browser: Browser, plane: Plane) -> None:
+    ends = [(outcome, status) for outcome in sorted(OUTCOMES) for status in (200, 404, 429, 503)]
+    with opened(browser, plane) as page:
+        count = "async (all) => all.map((await import('/ui/outcomes.js')).isFailed)"
+        shown = page.evaluate(count, [{"outcome": outcome, "status": status} for outcome, status in ends])
+    assert shown == [Decision("r", 0.0, "", outcome=outcome, status=status).is_failed for outcome, status in ends]
 
 
 def test_the_past_of_slots_follows_from_the_swaps_that_ended(browser: Browser, plane: Plane) -> None:

@@ -3,12 +3,12 @@ import { html } from "./kit.js";
 import { clock, number, seconds } from "./format.js";
 import { segments } from "./history.js";
 import { decisions, now } from "./live.js";
+import { isFailed } from "./outcomes.js";
 import { Places, State, STATES, Twin } from "./parts.js";
 import { waitingFor } from "./waiting.js";
 
 const MOST_TICKS = 400;
 const GONE = ["stopped", "backoff", "parked"];
-const GOOD = ["served", "client_left", "open"];
 
 export function Lane({ slot, members, minutes }) {
   const span = minutes * 60;
@@ -42,7 +42,7 @@ function ticksOf(serve, from) {
   const found = [];
   for (const one of decisions.value) {
     if (one.at < from || found.length >= MOST_TICKS) break;
-    if (one.serve === serve.name) found.push({ id: one.id, at: one.at, isBad: !GOOD.includes(one.outcome) });
+    if (one.serve === serve.name) found.push({ id: one.id, at: one.at, isBad: isFailed(one) });
   }
   return found;
 }

@@ -5,6 +5,7 @@ import { bytes, clock, list, rate, seconds } from "./format.js";
 import { known } from "./history.js";
 import { Lane } from "./lane.js";
 import { decisions, now, serves, status } from "./live.js";
+import { isFailed } from "./outcomes.js";
 import { slotsOf } from "./plan.js";
 import { usually } from "./waiting.js";
 
@@ -21,7 +22,6 @@ const recent = computed(() => {
   }
   return found;
 });
-const FAILED = ["upstream_failed", "cut", "stalled", "bug"];
 
 export function Overview() {
   const slots = status.value.slots;
@@ -52,7 +52,7 @@ function Figures() {
   const loaded = serves.value.filter((one) => ["ready", "draining", "held"].includes(one.state)).length;
   const minute = recent.value.filter((one) => one.ended >= now.value - 60);
   const tokens = minute.reduce((sum, one) => sum + (one.output_tokens ?? 0), 0) / 60;
-  const failed = recent.value.filter((one) => FAILED.includes(one.outcome)).length;
+  const failed = recent.value.filter(isFailed).length;
   const figures = [
     ["In flight", inFlight], ["Waiting", waiting], ["Loaded", html`${loaded}<span class="dim"> of ${serves.value.length}</span>`],
     ["Tokens/s", rate(tokens), "in a minute"],
