@@ -443,7 +443,7 @@ def test_problems_are_shown_with_what_to_do_and_a_reload_with_what_it_changes(br
         expect(dialog.get_by_role("listitem")).to_have_text([f"Apply this setting: {setting}."])
         assert plane.admin("reload", dry_run=True)[1]["settings"] == [setting], "nothing has happened yet"
         dialog.get_by_role("button", name="Reload").click()
-        expect(dialog).to_contain_text("one setting changed")
+        expect(dialog).to_contain_text("1 setting changed")
         assert plane.admin("reload", dry_run=True)[1]["settings"] == []
     plane.write(good)
     assert plane.admin("reload")[0] == 200

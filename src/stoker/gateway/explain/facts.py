@@ -139,7 +139,7 @@ def _routed(decision: Decision) -> list[tuple[str, str]]:
     rows += [("tiers" if place == 0 else "", why) for place, why in enumerate(routed.why)]
     for place, one in enumerate(routed.attempts):
         found = f"; found: {', '.join(one.findings)}" if one.findings else ""
-        again = f"; asked for a repair {one.repairs} time{'s' if one.repairs > 1 else ''}" if one.repairs else ""
+        again = f"; asked for a repair {figures.counted(one.repairs, 'time')}" if one.repairs else ""
         spent = "" if one.seconds is None else f" after {figures.seconds(one.seconds)}"
         cost = "" if one.cost is None else f", cost {one.cost:.6g}"
         outcome = in_words(one.outcome)
@@ -170,7 +170,7 @@ def _orchestrated(decision: Decision) -> list[tuple[str, str]]:
     found = ", ".join(f"{layer} {count}" for layer, count in sorted(record.failures.items()))
     discarded = f", {record.discarded} discarded" if record.discarded else ""
     rows.append(("blocks", f"{record.blocks} committed{kept}; failed: {found or 'none'}{discarded}"))
-    asked = f"worker asked {record.generations} time{'' if record.generations == 1 else 's'}"
+    asked = f"worker asked {figures.counted(record.generations, 'time')}"
     spent = f"{record.wasted_tokens} tokens wasted, {record.validator_tokens} for the validator"
     rows.append(("", f"{asked}; {spent}"))
     return rows

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from stoker.domain.decision import Attempt, Decision
+from stoker.domain.figures import counted
 from stoker.domain.swap import EndedSwap
 from stoker.gateway.explain.reasons import in_words
 
@@ -136,7 +137,7 @@ def _waiting(decision: Decision, waited: float, swaps: Sequence[EndedSwap], uses
 def _why(serve: str, swaps: Sequence[EndedSwap], uses: Sequence[Use]) -> str:
     failed = [one for one in swaps if one.serve == serve and one.outcome == "failed"]
     if any(one.serve == serve and one.outcome == "ready" for one in swaps):
-        again = f", after {len(failed)} failed start{'' if len(failed) == 1 else 's'}" if failed else ""
+        again = f", after {counted(len(failed), 'failed start')}" if failed else ""
         return f"waited until {serve} was loaded{again}"
     if failed:
         return f"waited for {serve}, which did not start: {failed[-1].error}"
@@ -144,8 +145,7 @@ def _why(serve: str, swaps: Sequence[EndedSwap], uses: Sequence[Use]) -> str:
         return f"waited for {serve}, while its slot was used by {_list([one.serve or '' for one in swaps])}"
     others = sum(one.serve == serve for one in uses)
     if others:
-        plural = "" if others == 1 else "s"
-        return f"waited for a place of {serve}, which answered {others} other request{plural} meanwhile"
+        return f"waited for a place of {serve}, which answered {counted(others, 'other request')} meanwhile"
     return "waited for a place or a load"
 
 
