@@ -11,6 +11,7 @@ import typer
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import FAILED, RequestRefused, UsageError
 from stoker.cli.console.installation import Installation, find_installation
+from stoker.domain.figures import counted
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.own_engine import OwnEngine
@@ -84,7 +85,7 @@ def sweep(
     found = slot_takeover.slot_tenants(installation, chosen)
     to_run = sum(not row.is_over for row in rows)
     expected = figures.seconds(to_run * (2 * seconds + 15))
-    terminal.note(f"{to_run} variants of {chosen.name}, {clients} clients, about {expected}")
+    terminal.note(f"{counted(to_run, 'variant')} of {chosen.name}, {counted(clients, 'client')}, about {expected}")
     if found is not None:
         terminal.note(found.announcement())
     is_interrupted = False
