@@ -183,7 +183,6 @@ NOT_RUN = {
     "cd deploy/prometheus": PROMETHEUS,
     "promtool check config prometheus.yml": PROMETHEUS,
     "prometheus --config.file=prometheus.yml": PROMETHEUS,
-    "pip install 'stoker[otel]'": REGISTRY,
     "sudo systemctl restart stoker": "needs a service of the machine; tests/scenarios/test_replacing.py restarts one",
 }
 """The reason why no test runs the command."""
