@@ -111,7 +111,8 @@ def test_without_models_the_shipped_ones_are_used(
         (
             64,
             8192,
-            "agents  most coding agents need a context of up to 32768 tokens, some up to 57344, which eight cannot give",
+            "agents  most coding agents need a context of up to 32768 tokens, some up to 57344, "
+            "which eight cannot give",
         ),
     ],
 )
