@@ -62,7 +62,7 @@ def test_clean_it_raises_no_alarm(changes: dict[str, Any]) -> None:
 @pytest.mark.parametrize("fault", BROKEN)
 def test_each_fault_is_named_with_cause_and_fix(fault: ServingFault) -> None:
     if fault.delay:
-        fault = fault._replace(delay=0.12 if fault.every > 1 else 0.3)
+        fault = fault._replace(delay=0.25 if fault.every > 1 else 0.3)
     changes = {"gap": 0.001} if "pace" in fault.checks else {}
     found = alarms(behind(fault, sorted(fault.checks), **changes))
     assert found
