@@ -25,7 +25,7 @@ SUBJECTS = ("engine", "assistant")
 
 
 class Row(NamedTuple):
-    """One fault of one subject, and which gates failed."""
+    """One fault of one subject, and which checks failed."""
 
     subject: str
     fault: str

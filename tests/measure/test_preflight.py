@@ -1,4 +1,4 @@
-"""The run through the gates: what ends it early, what is kept, what a failure says."""
+"""The run through the checks: what ends it early, what is kept, what a failure says."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_scripted_server_passes_what_it_can_and_says_what_the_rest_is() -> Non
 
 
 @pytest.mark.parametrize(
-    ("script", "gate", "cause"),
+    ("script", "check", "cause"),
     [
         (Script(shown_id="other"), "model", "another model"),
         (Script(usage=False), "usage", "counts wrongly"),
@@ -71,8 +71,8 @@ def test_a_scripted_server_passes_what_it_can_and_says_what_the_rest_is() -> Non
         (Script(die_after=3), "frames", "refused or interrupted"),
     ],
 )
-def test_a_failure_has_its_likely_cause_and_a_fix(script: Script, gate: str, cause: str) -> None:
-    [found] = prove(script, [gate]).findings
+def test_a_failure_has_its_likely_cause_and_a_fix(script: Script, check: str, cause: str) -> None:
+    [found] = prove(script, [check]).findings
     assert found.outcome is Outcome.FAILED, found
     assert cause in found.cause
     assert found.fix
@@ -147,10 +147,10 @@ def test_two_calls_at_once_have_to_be_two() -> None:
 
 
 def test_a_server_that_dies_leaves_what_is_finished() -> None:
-    """The gate under way and those after it are interrupted."""
+    """The check under way and those after it are interrupted."""
 
     def tell(server: ScriptedServer, step: PreflightProgress) -> None:
-        if step.gate == "usage" and step.finding is None:
+        if step.check == "usage" and step.finding is None:
             tasks.append(asyncio.get_running_loop().create_task(server.close()))
 
     tasks: list[Any] = []
@@ -172,7 +172,7 @@ def test_nobody_there_is_no_verdict() -> None:
 def test_ctrl_c_keeps_what_is_finished() -> None:
     def tell(server: ScriptedServer, step: PreflightProgress) -> None:
         task = asyncio.current_task()
-        if step.gate == "frames" and step.finding is None and task is not None:
+        if step.check == "frames" and step.finding is None and task is not None:
             task.cancel()
 
     assert outcomes(prove(Script(), ["model", "usage", "frames"], tell)) == {

@@ -276,10 +276,9 @@ def _measured(kind: RunKind, judging: GateMeasurement, runs: Sequence[Run], json
         return _suites(judging, json)
     ways = targets.target_of(found)
     if kind.value == "preflight":
-        from stoker.measure.preflight.run import PreflightOptions
-        from stoker.measure.preflight.run import chosen_checks as gates
+        from stoker.measure.preflight.run import PreflightOptions, chosen_checks
 
-        with preflight.live_line(len(gates(())), json) as on_progress:
+        with preflight.live_line(len(chosen_checks(())), json) as on_progress:
             run = preflight.measure(ways, PreflightOptions(), on_progress)
         if not json:
             preflight.show(run)

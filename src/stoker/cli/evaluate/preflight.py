@@ -46,7 +46,7 @@ def preflight(
 
     names = tuple(name.strip() for name in (only or "").split(",") if name.strip())
     try:
-        gates = chosen_checks(names)
+        checks = chosen_checks(names)
     except ValueError as error:
         raise UsageError(f"--only: {error}") from error
     if list_:
@@ -58,7 +58,7 @@ def preflight(
     )
     wanted = PreflightOptions(only=names, needle_ctx=needle_ctx, wording=wording, baseline=earlier)
     lock = hold_measurement_lock(found.results.parent, found.slot or found.serve, f"a preflight of {found.serve}")
-    with lock, live_line(len(gates), quiet=json) as on_progress:
+    with lock, live_line(len(checks), quiet=json) as on_progress:
         run = measure(found, wanted, on_progress)
     if json:
         import msgspec
@@ -134,4 +134,4 @@ def live_line(count: int, quiet: bool) -> Iterator[OnProgress]:
         yield lambda step: None
         return
     with terminal.console(stderr=True).status(f"asking the server about itself, then {count} checks") as line:
-        yield lambda step: line.update(f"{step.at + 1} of {step.of}: {step.gate}")
+        yield lambda step: line.update(f"{step.at + 1} of {step.of}: {step.check}")

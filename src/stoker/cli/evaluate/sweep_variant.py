@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from stoker.domain.serve import Serve
 
 SMOKE = ("model", "echo", "usage")
-"""Gates of the preflight that a variant has to pass."""
+"""Checks of the preflight that a variant has to pass."""
 
 
 _LOOK, _LOOKS = 0.05, 10

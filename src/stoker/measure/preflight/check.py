@@ -26,7 +26,7 @@ _CUT = 16
 
 
 class CheckResult(NamedTuple):
-    """What a check came to. `why` is the word under which `causes` knows the failure."""
+    """What a check came to. `cause_key`: the key of the failure in `causes.CAUSES`; empty: none."""
 
     outcome: Outcome
     summary: str
@@ -34,12 +34,12 @@ class CheckResult(NamedTuple):
     numbers: Mapping[str, Number] = {}
 
 
-def passed(seen: str, **numbers: Number) -> CheckResult:
-    return CheckResult(Outcome.PASSED, seen, "", numbers)
+def passed(summary: str, **numbers: Number) -> CheckResult:
+    return CheckResult(Outcome.PASSED, summary, "", numbers)
 
 
-def failed(why: str, seen: str, **numbers: Number) -> CheckResult:
-    return CheckResult(Outcome.FAILED, seen, why, numbers)
+def failed(cause_key: str, summary: str, **numbers: Number) -> CheckResult:
+    return CheckResult(Outcome.FAILED, summary, cause_key, numbers)
 
 
 def not_applicable(why: str) -> CheckResult:
@@ -73,7 +73,7 @@ class CheckContext(msgspec.Struct):
     """The same short questions again and again, as `repeat` asked them."""
 
     def dice(self, name: str) -> random.Random:
-        """The same words for the same seed, whichever gates ran before."""
+        """The same words for the same seed, whichever checks ran before."""
         return random.Random(f"{self.seed} {name}")
 
     def words(self, dice: random.Random, count: int) -> list[str]:
@@ -90,7 +90,7 @@ class PreflightCheck(NamedTuple):
     proves: str
     cannot_see: str
     """Faults that it misses."""
-    check: RunCheck
+    run: RunCheck
     applies: Applies | None = None
     seconds: float = 300.0
 
@@ -103,7 +103,7 @@ class RequestFailed(Exception):
         self.reply = reply
 
     def sentence(self) -> str:
-        text = self.reply.refusal
+        text = self.reply.error_message
         return f"a plain request failed: {self.reply.timing.failure}" + (f" ({text[:160]})" if text else "")
 
 

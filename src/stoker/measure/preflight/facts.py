@@ -1,4 +1,4 @@
-"""What a serve says about itself, asked once before the gates: nothing here is judged."""
+"""What a serve says about itself, asked once before the checks: nothing here is judged."""
 
 from __future__ import annotations
 
@@ -124,12 +124,12 @@ async def running_requests(look: PageClient, page: str) -> int | None:
 
 
 async def _refused(client: ModelClient) -> dict[str, str]:
-    """What a plain request may not carry. An error of the server's own is no refusal: the gates will see it."""
+    """What a plain request may not carry. An error of the server's own is no refusal: the checks will see it."""
     found = {}
     for name, fields in _FEATURES.items():
         reply = await client.ask({**_HELLO, "max_tokens": 1, **fields})
         if reply.timing.status in REFUSALS:
-            found[name] = f"{reply.timing.status} {reply.refusal[:160]}".strip()
+            found[name] = f"{reply.timing.status} {reply.error_message[:160]}".strip()
     return found
 
 

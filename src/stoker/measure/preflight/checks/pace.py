@@ -99,7 +99,7 @@ async def _watched(client: ModelClient, ctx: CheckContext, tokens: int) -> tuple
 
 def _span(reply: ModelReply) -> float:
     """Seconds from the first piece to the last."""
-    return (reply.timing.last or 0.0) - (reply.timing.first or 0.0)
+    return (reply.timing.last_token_at or 0.0) - (reply.timing.first_token_at or 0.0)
 
 
 PACE = (
