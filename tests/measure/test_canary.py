@@ -229,3 +229,10 @@ def test_the_shipped_models_are_asked_in_their_own_words() -> None:
     assert digest(WORDINGS["tiny"]) != digest(WORDINGS["assistant"])
     for chosen in WORDINGS.values():
         assert len({one.name for one in chosen}) == len(chosen) == 16
+
+
+def test_stored_replies_keep_their_field_names() -> None:
+    stored = b'{"name":"sum","prompt_tokens":5,"words":["0a1b2c3d"],"first":{"4e5f6a7b":-0.5}}'
+    kept = msgspec.json.decode(stored, type=CanaryReply)
+    assert (kept.word_digests, kept.first_token_logprobs) == (["0a1b2c3d"], {"4e5f6a7b": -0.5})
+    assert {"words", "first"} <= msgspec.to_builtins(kept).keys()

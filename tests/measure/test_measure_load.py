@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stoker.measure.load.generator import (
-    HOPELESS,
+    MAX_FAILURES_IN_A_ROW,
     LoadClock,
     StepLength,
     StepRequests,
@@ -107,7 +107,7 @@ def test_a_server_that_is_gone_is_given_up_and_what_it_did_before_is_kept() -> N
     world.run(run_closed_loop(world.ask, 2, 0, StepLength(1000.0, 1), sent, world.time))
     assert sent.has_given_up
     assert sum(one.is_ok for one in sent.requests) == 5
-    assert HOPELESS <= sum(not one.is_ok for one in sent.requests) <= HOPELESS + 2 * 2 + 1
+    assert MAX_FAILURES_IN_A_ROW <= sum(not one.is_ok for one in sent.requests) <= MAX_FAILURES_IN_A_ROW + 2 * 2 + 1
 
 
 def test_whoever_is_cancelled_keeps_what_was_heard() -> None:

@@ -26,7 +26,7 @@ from stoker.measure.load.prompts import BenchmarkPrompt, PromptSharing, ReplayPr
 from stoker.measure.load.replay import arrivals
 from stoker.measure.requests.client import ModelClient
 from stoker.measure.requests.endpoint import MeasuredEndpoint, PromptCounter, user_turns
-from stoker.measure.requests.timing import Objectives, RequestTiming
+from stoker.measure.requests.timing import RequestTiming, Slo
 
 _EXACT_OUTPUT = {"ignore_eos": True}
 """So that an answer has its full length; a server that refuses it is asked without."""
@@ -42,7 +42,7 @@ class MeasuredStep:
     repeats: list[StepRequests] = field(default_factory=list)
 
     def samples(self, now: float) -> list[StepSample]:
-        return [reply.sample(now) for reply in self.repeats]
+        return [repeat.sample(now) for repeat in self.repeats]
 
 
 @dataclass
@@ -85,9 +85,9 @@ class Benchmark:
         self._ahead = self._guess()
 
     @property
-    def slo(self) -> Objectives | None:
+    def slo(self) -> Slo | None:
         wanted = self.options
-        return None if wanted.slo_ttft is wanted.slo_tpot is None else Objectives(wanted.slo_ttft, wanted.slo_tpot)
+        return None if wanted.slo_ttft is wanted.slo_tpot is None else Slo(wanted.slo_ttft, wanted.slo_tpot)
 
     def rungs(self, mode: PromptSharing) -> list[Rung]:
         """The ladder so far, as the first route saw it."""

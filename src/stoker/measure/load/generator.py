@@ -18,12 +18,12 @@ from stoker.measure.requests.timing import RequestTiming, Window
 from stoker.measure.statistics.stats import percentile
 
 SendRequest = Callable[[int, float | None], Awaitable[RequestTiming]]
-"""Sends request number N (from 0; counted on through warm-up and measuring) and hears it out. With the time at which
-it should have been sent, where there is one. Never raises but on cancel."""
+"""`send(number, due)`: sends request `number` (from 0, the warm-up included) and reads the whole reply. `due`: when an
+open-loop request should be sent; None: closed loop. Raises only CancelledError."""
 MOST_LAG = 0.1
 """A share of the mean time between arrivals: if the p99 of the lag is above it, the open-loop step is invalid."""
-HOPELESS = 6
-"""Failures in a row, and two per client on top, after which a step is given up: its server is gone."""
+MAX_FAILURES_IN_A_ROW = 6
+"""A step is given up after this many failures in a row, plus two per client: its server is gone."""
 
 
 class LoadClock(NamedTuple):
@@ -73,7 +73,7 @@ async def run_closed_loop(
     def may_start() -> bool:
         if sent.stopped is None:
             is_long = at.now() - (sent.begin or 0.0) >= length.seconds and started >= length.requests
-            sent.has_given_up = failed >= HOPELESS + 2 * clients
+            sent.has_given_up = failed >= MAX_FAILURES_IN_A_ROW + 2 * clients
             if is_long or sent.has_given_up or started == length.most:
                 sent.stopped = at.now()
         return sent.stopped is None
