@@ -46,7 +46,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         description="What routing by measured quality saves, and what it costs in quality.",
         epilog="1 if a figure is missed.",
     )
-    parser.add_argument("--n", type=int, default=report.LEAST_FIXTURES, help="fixtures of the paired set")
+    parser.add_argument("--n", type=int, default=report.MIN_FIXTURES, help="fixtures of the paired set")
     parser.add_argument("--seed", type=int, default=7, help="of the fixtures, the cloud's mistakes and the intervals")
     parser.add_argument("--quick", action="store_true", help=f"only {QUICK} fixtures: to see that it runs")
     parser.add_argument(

@@ -9,10 +9,10 @@ from bench.routing.figures import WAYS, Curve, Found, Kind, Line
 from bench.routing.place import CLOUD
 from bench.routing.resample import Figure
 
-LEAST_FIXTURES = 1500
-MOST_BELOW_CLOUD = -0.02
-LEAST_LOCAL = 0.5
-LEAST_APGR = 0.75
+MIN_FIXTURES = 1500
+MIN_DIFFERENCE_TO_CLOUD = -0.02
+MIN_LOCAL = 0.5
+MIN_APGR = 0.75
 
 
 def percent(value: float | None, digits: int = 1) -> str:
@@ -95,18 +95,18 @@ def curves_table(curves: Iterable[Curve]) -> str:
 
 def reached(found: Found) -> list[tuple[str, str, str, bool]]:
     """Each figure to reach, for each way of asking: what, bound, measured, reached. By the value that was seen."""
-    rows = [("fixtures", f"at least {LEAST_FIXTURES}", str(found.n), found.n >= LEAST_FIXTURES)]
+    rows = [("fixtures", f"at least {MIN_FIXTURES}", str(found.n), found.n >= MIN_FIXTURES)]
     for way in WAYS:
         line = next(one for one in found.lines if one.name == f"routed: {way}")
         static = found.beside_static[way]
         pair = next(one for one in found.curves if one.way == way and one.local == found.tiers[:1])
         rows += [
             (f"{way}: quality beside always cloud", "at least -2 points", points(line.beside),
-             _is_at_least(line.beside, MOST_BELOW_CLOUD)),
-            (f"{way}: requests that stay local", "at least half", percent(line.local), line.local >= LEAST_LOCAL),
+             _is_at_least(line.beside, MIN_DIFFERENCE_TO_CLOUD)),
+            (f"{way}: requests that stay local", "at least half", percent(line.local), line.local >= MIN_LOCAL),
             (f"{way}: quality beside best per class", "not below", points(static), _is_at_least(static, 0.0)),
-            (f"{way}: APGR, {found.tiers[0]} and cloud", f"at least {LEAST_APGR}", plain(pair.apgr),
-             _is_at_least(pair.apgr, LEAST_APGR)),
+            (f"{way}: APGR, {found.tiers[0]} and cloud", f"at least {MIN_APGR}", plain(pair.apgr),
+             _is_at_least(pair.apgr, MIN_APGR)),
         ]  # fmt: skip
     return rows
 

@@ -14,7 +14,7 @@ from bench.swap.alternate import Alternation
 from bench.swap.conversation import Case
 from bench.swap.phases import Phases, Round
 
-MOST_OVERHEAD = 40.0
+MAX_OVERHEAD = 40.0
 """Milliseconds beyond the engine's own stop, load and first token."""
 FEWER_SWAPS = 5.0
 FASTER = 3.0
@@ -190,7 +190,7 @@ def verdicts(phases: Sequence[Phases], alternations: Sequence[Alternation]) -> l
             extra = overhead(state, one.rounds)
             if state.bounded and extra is not None:
                 what = f"overhead, {one.kind}, {state.name}"
-                found.append(Verdict(what, f"< {MOST_OVERHEAD:g} ms", show(extra.median), extra.median < MOST_OVERHEAD))
+                found.append(Verdict(what, f"< {MAX_OVERHEAD:g} ms", show(extra.median), extra.median < MAX_OVERHEAD))
     scripted = [one for one in alternations if one.kind.startswith("scripted")]
     off = next((one for one in scripted if not one.hysteresis), None)
     on = next((one for one in scripted if one.hysteresis), None)

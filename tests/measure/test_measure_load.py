@@ -90,7 +90,7 @@ def test_a_step_goes_on_until_it_has_requests_enough() -> None:
 
 def test_a_step_never_starts_more_than_it_may() -> None:
     world, sent = World(), StepRequests()
-    world.run(run_closed_loop(world.ask, 2, 0, StepLength(1000.0, 1, most=5), sent, world.time))
+    world.run(run_closed_loop(world.ask, 2, 0, StepLength(1000.0, 1, max_requests=5), sent, world.time))
     assert len(sent.requests) == 5
 
 
@@ -152,4 +152,4 @@ def test_poisson_arrivals_have_the_rate_and_the_same_seed_gives_the_same() -> No
     mean = sum(gaps) / len(gaps)
     spread = (sum((gap - mean) ** 2 for gap in gaps) / len(gaps)) ** 0.5
     assert spread / mean == pytest.approx(1.0, rel=0.1)  # exponential: as wide as it is long
-    assert len(poisson_arrivals(0.1, 1.0, least=4)) == 4
+    assert len(poisson_arrivals(0.1, 1.0, at_least=4)) == 4

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _OWN_TIME = {"soak": ("eval soak", " --for 8h"), "context": ("eval context", "")}
 """Measurements that take hours, or the slot: not begun by the way. With the command for each, and its options."""
 _NAMES = {"bootstrap": "suites"}
-_LOOKED_AT = 20
+_MAX_RUNS = 20
 """How many results of one kind are searched."""
 
 
@@ -244,7 +244,7 @@ def stored_runs(judging: GateMeasurement, now: float) -> list[Run]:
             own += judgement.usable_runs(
                 [store.load(entry.id)], found.serve.name, fingerprint, gate.max_age, now, judging.unknown_ok
             )
-            if len(own) == _LOOKED_AT or (own and kind not in judgement.missing_kinds(gate, own, judging.classes)):
+            if len(own) == _MAX_RUNS or (own and kind not in judgement.missing_kinds(gate, own, judging.classes)):
                 break
         runs += own
     return runs

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stoker.domain.serve import Serve
     from stoker.measure.trials.sweep import Goal, Variant
 
-_MOST_CLIENTS = 64
+_MAX_CLIENTS = 64
 _SEEN = 80
 
 
@@ -41,7 +41,7 @@ def sweep(
         str, typer.Option("--goal", metavar="GOAL", help="What to optimise: throughput, ttft, decode, context.")
     ] = "throughput",
     concurrency: Annotated[
-        int | None, typer.Option("--concurrency", min=1, max=_MOST_CLIENTS, help="Clients at once, the same for all.")
+        int | None, typer.Option("--concurrency", min=1, max=_MAX_CLIENTS, help="Clients at once, the same for all.")
     ] = None,
     seconds: Annotated[float, typer.Option("--seconds", min=0, help="Minimum time of each of the two steps.")] = 5.0,
     output_tokens: Annotated[int | None, typer.Option("--output-tokens", min=2, help="Length of one answer.")] = None,
@@ -176,7 +176,7 @@ def _clients(run: Run, serve: Serve, rows: list[Variant]) -> int:
     before = run.setting("clients")
     if isinstance(before, int):
         return before
-    return min(_MOST_CLIENTS, max(int(row.settings.get("parallel", serve.parallel)) for row in rows))
+    return min(_MAX_CLIENTS, max(int(row.settings.get("parallel", serve.parallel)) for row in rows))
 
 
 def _keep(run: Run, rows: list[Variant], goal: Goal, load: SweepLoad, state: Path) -> Path:

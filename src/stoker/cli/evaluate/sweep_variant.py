@@ -27,7 +27,7 @@ SMOKE = ("model", "echo", "usage")
 """Checks of the preflight that a variant has to pass."""
 
 
-_LOOK, _LOOKS = 0.05, 10
+_POLL_INTERVAL, _POLLS = 0.05, 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +72,11 @@ async def measure_variant(row: Variant, serve: Serve, engine: OwnEngine, load: S
 
 async def _end_of(started: StartedEngine, row: Variant) -> EngineNotStarted | None:
     """How the engine ended by itself. One whose connections broke may be about to end."""
-    for _ in range(_LOOKS):
+    for _ in range(_POLLS):
         ended = started.failure()
         if ended is not None or row.failure not in (VariantFailure.REQUESTS_FAILED, VariantFailure.SMOKE_FAILED):
             return ended
-        await asyncio.sleep(_LOOK)
+        await asyncio.sleep(_POLL_INTERVAL)
     return None
 
 

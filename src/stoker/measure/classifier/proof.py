@@ -48,7 +48,7 @@ class ClassifierAnswers(NamedTuple):
 
 
 class ClassifierProof(NamedTuple):
-    """`why`: it may not be on; empty: it may."""
+    """`rejection`: why the model may not be used; empty: it may."""
 
     built_in: ClassifierScore
     together: ClassifierScore

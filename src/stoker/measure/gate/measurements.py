@@ -45,7 +45,7 @@ PROPOSED = 0.8
 """The bound of a class that is proposed: 55 of 60."""
 _USUAL = 10
 _SECONDS = 3.0
-_MOST_SAMPLES = 100_000
+_MAX_SAMPLES = 100_000
 
 
 class NeededStep(NamedTuple):
@@ -136,9 +136,9 @@ def samples_for(condition: Condition) -> int | None:
     def can_hold(n: int) -> bool:
         return condition.holds(wilson(n, n).low if is_lower else wilson(0, n).high)
 
-    if not can_hold(_MOST_SAMPLES):
+    if not can_hold(_MAX_SAMPLES):
         return None
-    low, high = 0, _MOST_SAMPLES
+    low, high = 0, _MAX_SAMPLES
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if can_hold(middle) else (middle, high)

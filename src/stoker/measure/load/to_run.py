@@ -83,7 +83,7 @@ def _settings(bench: Benchmark) -> dict[str, Any]:
 
 def _finding(bench: Benchmark, row: MeasuredStep) -> Finding:
     step = row.step
-    found = figures(row.samples(bench.time.now()), bench.slo, from_schedule=step.is_open)
+    found = figures(row.samples(bench.clock.now()), bench.slo, from_schedule=step.is_open)
     found = {"clients": None if step.is_open else step.clients, "rate": step.rate, "repeats": len(row.repeats), **found}
     seen = summary(found)
     outcome = Outcome.FAILED if found["requests_failed"] else Outcome.PASSED
@@ -139,7 +139,7 @@ def _about_ladder(bench: Benchmark, route: str, numbers: dict[str, Number]) -> l
     return found
 
 
-MOST_CACHED = 0.05
+MAX_CACHED = 0.05
 """Share of prompt tokens above which prompts that share nothing were not all read anew."""
 
 
@@ -152,8 +152,8 @@ def _about_cache(bench: Benchmark, rows: list[MeasuredStep]) -> list[Finding]:
     for row in rows:
         if row.step.mode not in (PromptSharing.WARM, PromptSharing.COLD) or row.step.trace:
             continue
-        share = figures(row.samples(bench.time.now()))["cached_share"]
-        if share is not None and share > MOST_CACHED + template:
+        share = figures(row.samples(bench.clock.now()))["cached_share"]
+        if share is not None and share > MAX_CACHED + template:
             shares[row.step.name] = share
     if not shares:
         return []

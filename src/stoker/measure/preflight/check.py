@@ -151,13 +151,13 @@ async def run_concurrently(
     """All of them, at most `concurrency` at once; results in order. Raises the first RequestFailed."""
     places = asyncio.Semaphore(at_once or ctx.concurrency)
 
-    async def one(ask: Callable[[], Awaitable[T]]) -> T:
+    async def ask_in_turn(ask: Callable[[], Awaitable[T]]) -> T:
         async with places:
             return await ask()
 
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(ask)) for ask in asking]
+            tasks = [group.create_task(ask_in_turn(ask)) for ask in asking]
     except BaseExceptionGroup as errors:
         found = errors.subgroup(RequestFailed)
         raise (found.exceptions[0] if found is not None else errors.exceptions[0]) from None

@@ -20,7 +20,7 @@ from stoker.measure.preflight.wordings import WORDINGS, wording_for
 from stoker.measure.requests.client import ModelClient
 
 _GONE = "the server is gone"
-_LEAST = 64
+_MIN_OUTPUT = 64
 """Tokens of output that are asked for however short the context is; else a quarter of it at most."""
 
 
@@ -121,7 +121,7 @@ async def _about(
     if options.ignore_known_gaps:
         wording = wording._replace(known_gaps={})
     if known.context is not None:
-        wording = wording._replace(limit=min(wording.limit, max(_LEAST, known.context // 4)))
+        wording = wording._replace(limit=min(wording.limit, max(_MIN_OUTPUT, known.context // 4)))
     return CheckContext(
         facts=known,
         wording=wording,
