@@ -113,7 +113,7 @@ async def under(place: Place, name: str) -> Row:
     failed = [one for one in failed if "parallel" not in fault.needed_abilities or one.name != "tool-none"]
     naming = [finding for finding in failed if finding.name in fault.checks]
     row = Row(
-        place.name, name, bool(naming), [one.name for one in failed], run.seconds, naming[0].seen if naming else ""
+        place.name, name, bool(naming), [one.name for one in failed], run.seconds, naming[0].observed if naming else ""
     )
     word = "named " if row.named else "MISSED"
     print(f"{word} {place.name:9} {name:24} {row.seconds:5.1f} s  {', '.join(row.failed) or '-'}", flush=True)
@@ -138,7 +138,7 @@ async def clean_run(place: Place, turn: int) -> Clean:
 
 def _alarms(what: str, run: Run) -> list[str]:
     fine = (Outcome.PASSED, Outcome.NOT_APPLICABLE)
-    return [f"{what}: {one.name}: {one.seen}" for one in run.findings if one.outcome not in fine]
+    return [f"{what}: {one.name}: {one.observed}" for one in run.findings if one.outcome not in fine]
 
 
 if __name__ == "__main__":

@@ -114,7 +114,7 @@ def test_given_a_canary_mismatch_once_then_repeats_decide_and_it_is_recorded_as_
     baseline = Baseline("d", [BaselineReply(reply("42"))])
     finding = canary.findings(canary.CanaryResult([reply("43")], [once]), baseline)[0]
     assert finding.outcome is Outcome.PASSED
-    assert "anomaly" in finding.seen
+    assert "anomaly" in finding.observed
     numbers = canary.numbers(canary.CanaryResult([reply("43")], [once]), baseline)
     assert (numbers["anomalies"], numbers["canary.passed"], numbers["canary.n"]) == (1, 1, 1)
     assert canary.findings(canary.CanaryResult([reply("43")], [always]), baseline)[0].outcome is Outcome.FAILED

@@ -107,7 +107,7 @@ def test_a_failed_request_fails_the_run_and_nothing_is_hidden() -> None:
         BenchmarkOptions(**{**SHORT, "repeats": 1, "requests": 8, "seconds": 0.0}, concurrency=(1,)), during=breaks
     )
     found = result(made)
-    assert (found.outcome, found.findings[0].seen) == (Outcome.FAILED, "7 ok, 1 failed (http_503 1)")
+    assert (found.outcome, found.findings[0].observed) == (Outcome.FAILED, "7 ok, 1 failed (http_503 1)")
     assert "7 ok, 1 failed (http_503 1)" in benchmark_page([found])
 
 
@@ -299,4 +299,4 @@ def test_prompts_that_came_from_a_cache_though_they_are_new_are_told(
     wanted = BenchmarkOptions(**{**SHORT, "repeats": 1, "seconds": 0.0}, concurrency=(1,), modes=(mode,))
     made, _ = bench(wanted, replace(FAST, cached_tokens=cached))
     found = [one for one in result(made).findings if one.name == "cached"]
-    assert [("8%" in one.seen, one.outcome) for one in found] == ([(True, Outcome.UNDECIDED)] if warns else [])
+    assert [("8%" in one.observed, one.outcome) for one in found] == ([(True, Outcome.UNDECIDED)] if warns else [])

@@ -98,7 +98,7 @@ def test_what_breaks_clients_is_one(quirk: str, word: str) -> None:
     [found] = prove(Script(answers=[WEATHER], quirks=quirk), ["tool-named"]).findings
     assert found.outcome is Outcome.FAILED
     assert word in found.cause or found.name == "tool-named"
-    assert any(one in found.seen for one in ("argument", "finish", "index"))
+    assert any(one in found.observed for one in ("argument", "finish", "index"))
 
 
 def test_a_named_tool_may_be_proved_with_another_than_the_one_that_came() -> None:
@@ -120,7 +120,7 @@ def test_a_model_that_always_thinks_is_none_the_worse_and_gets_room_for_it() -> 
 
     found, room = asyncio.run(run())
     assert outcomes(found) == {"thinking": "passed", "frames": "passed"}
-    assert "no switch" in found.findings[0].seen
+    assert "no switch" in found.findings[0].observed
     assert max(room) > 4096
 
 
@@ -159,7 +159,7 @@ def test_a_server_that_dies_leaves_what_is_finished() -> None:
     assert found["model"] == "passed"
     assert [found[name] for name in ("usage", "frames", "bleed")] == ["interrupted"] * 3
     assert run.outcome is Outcome.INTERRUPTED
-    assert "gone" in next(one.seen for one in run.findings if one.name == "usage")
+    assert "gone" in next(one.observed for one in run.findings if one.name == "usage")
 
 
 def test_nobody_there_is_no_verdict() -> None:
@@ -201,12 +201,12 @@ def test_a_baseline_holds_prompts_to_the_tokens_that_they_cost() -> None:
     first = prove(script, ["prompt-tokens"])
     if first.outcome is Outcome.PASSED:
         counts = recorded_numbers(first)
-        assert prove(script, ["prompt-tokens"], baseline=counts).findings[0].seen.endswith("as recorded")
+        assert prove(script, ["prompt-tokens"], baseline=counts).findings[0].observed.endswith("as recorded")
         [changed] = prove(script, ["prompt-tokens"], baseline=counts | {"plain": 1}).findings
         assert (changed.outcome, "changed since" in changed.cause) == (Outcome.FAILED, True)
     answers = recorded_numbers(prove(script, ["same-model"]))
     assert sorted(answers) == ["answer-1", "answer-2", "answer-3", "answer-4"]
-    assert prove(script, ["same-model"], baseline=answers).findings[0].seen.endswith("as recorded")
+    assert prove(script, ["same-model"], baseline=answers).findings[0].observed.endswith("as recorded")
     [changed] = prove(script, ["same-model"], baseline=dict.fromkeys(answers, 1)).findings
     assert (changed.outcome, "another model" in changed.cause) == (Outcome.FAILED, True)
     assert recorded_numbers(Run("", first.kind, 0, 0, WHERE, Outcome.PASSED, [Finding("x", Outcome.PASSED)])) == {}

@@ -66,7 +66,7 @@ def test_each_fault_is_named_with_cause_and_fix(fault: ServingFault) -> None:
     changes = {"gap": 0.001} if "pace" in fault.checks else {}
     found = alarms(behind(fault, sorted(fault.checks), **changes))
     assert found
-    assert all(one.cause and one.fix and one.seen for one in found)
+    assert all(one.cause and one.fix and one.observed for one in found)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_each_fault_is_named_with_cause_and_fix(fault: ServingFault) -> None:
 )
 def test_the_sentence_says_what_was_seen(name: str, check: str, word: str) -> None:
     [found] = alarms(behind(FAULTS[name], [check]))
-    assert word in found.seen
+    assert word in found.observed
 
 
 def test_a_server_that_refuses_tools_forms_and_pictures_is_told_so_and_not_blamed() -> None:
@@ -100,7 +100,7 @@ def test_a_server_that_refuses_tools_forms_and_pictures_is_told_so_and_not_blame
     checks = [check.name for check in CHECKS if check.name.startswith(("tool-", "json", "image", "prompt"))]
     run = behind(ServingFault("refuses", "", frozenset(("model",)), request=refuse), checks)
     assert alarms(run) == []
-    refused = {one.name for one in run.findings if "it refuses" in one.seen}
+    refused = {one.name for one in run.findings if "it refuses" in one.observed}
     assert refused == {one.name for one in run.findings} - {"prompt-tokens"}
 
 

@@ -92,7 +92,7 @@ def gate(
 
 
 def _show(run: Run, gate: Gate) -> None:
-    rows = [(one.name, one.outcome.value, one.seen) for one in run.findings]
+    rows = [(one.name, one.outcome.value, one.observed) for one in run.findings]
     terminal.say("")
     terminal.table(("CONDITION", "OUTCOME", "SEEN"), rows)
     for one in run.findings:

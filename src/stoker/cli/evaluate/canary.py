@@ -176,7 +176,7 @@ def _show(run: Run, record: bool, json: bool) -> None:
         terminal.emit(run_document(run))
     else:
         passed, n = run.numbers["canary.passed"], run.numbers["canary.n"]
-        rows = [(f.name, f.outcome, f.seen) for f in run.findings]
+        rows = [(f.name, f.outcome, f.observed) for f in run.findings]
         terminal.table(("QUESTION", "OUTCOME", "SEEN"), rows)
         for finding in run.findings:
             if finding.cause:

@@ -114,13 +114,13 @@ def measure(found: MeasurementTarget, wanted: PreflightOptions, on_progress: OnP
 def show(run: Run) -> None:
     """Every check, then each failure with its likely cause and fix."""
     rows = [
-        (one.name, one.outcome.value, "-" if one.seconds is None else f"{one.seconds:.1f} s", one.seen)
+        (one.name, one.outcome.value, "-" if one.seconds is None else f"{one.seconds:.1f} s", one.observed)
         for one in run.findings
     ]
     terminal.table(("CHECK", "OUTCOME", "TOOK", "SEEN"), rows, right=("TOOK",))
     failures = [one for one in run.findings if one.outcome.value == "failed"]
     for one in failures:
-        terminal.say(f"\n{one.name}: {one.seen}")
+        terminal.say(f"\n{one.name}: {one.observed}")
         if one.cause:
             terminal.say(f"  likely cause: {one.cause}\n  fix: {one.fix}")
     judged, passed = run.numbers["gates.n"], run.numbers["gates.passed"]

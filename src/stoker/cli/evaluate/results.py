@@ -125,7 +125,7 @@ def tell(run: Run) -> None:
             terminal.say(f"  {name:<24} {value}")
     if run.findings:
         terminal.say()
-        terminal.table(("FINDING", "OUTCOME", "SEEN"), [(f.name, f.outcome, f.seen) for f in run.findings])
+        terminal.table(("FINDING", "OUTCOME", "SEEN"), [(f.name, f.outcome, f.observed) for f in run.findings])
         for finding in run.findings:
             if finding.cause or finding.fix:
                 terminal.say(f"\n{finding.name}: {finding.cause}" + (f"\n  {finding.fix}" if finding.fix else ""))

@@ -118,7 +118,7 @@ async def _variants(
             continue
         terminal.note(f"{number} of {len(rows)}: {row.name}")
         await sweep_variant.measure_variant(row, serve, engine, load, run.subject)
-        terminal.note(f"  {row.failure or row.outcome}: {row.seen}")
+        terminal.note(f"  {row.failure or row.outcome}: {row.observed}")
         _keep(run, rows, goal, load, state)
 
 
@@ -222,7 +222,7 @@ def _show(run: Run, rows: list[Variant], goal: Goal, json: bool) -> None:
     cells = [
         (row.name, row.failure or row.outcome, rate(row.numbers.get("output_rate")),
          milliseconds(row.numbers.get("ttft_p50")), rate(row.numbers.get("decode_rate")),
-         _seconds(row), "" if row.outcome == "measured" else _short(row.seen))
+         _seconds(row), "" if row.outcome == "measured" else _short(row.observed))
         for row in rows
     ]  # fmt: skip
     terminal.table(columns, cells, right=columns[2:6])

@@ -90,7 +90,7 @@ async def _measure(row: Variant, started: StartedEngine, variant: Serve, load: S
     smoke = smoking.result()
     wrong = [one for one in smoke.findings if one.outcome.value in ("failed", "interrupted")]
     if wrong:  # 5
-        _fail(row, VariantFailure.SMOKE_FAILED, f"{wrong[0].name}: {wrong[0].seen}", wrong[0].fix)
+        _fail(row, VariantFailure.SMOKE_FAILED, f"{wrong[0].name}: {wrong[0].observed}", wrong[0].fix)
         return
     wanted = BenchmarkOptions(quick=True, repeats=1, seconds=load.seconds, output_tokens=load.output)
     try:
@@ -113,7 +113,7 @@ def _take(row: Variant, run: Run, variant: Serve) -> None:
         _fail(
             row,
             VariantFailure.REQUESTS_FAILED,
-            "; ".join(f"{step.name}: {step.seen}" for step in steps),
+            "; ".join(f"{step.name}: {step.observed}" for step in steps),
             "look at its log",
         )
         row.numbers["requests_failed"] = failed
@@ -126,10 +126,10 @@ def _take(row: Variant, run: Run, variant: Serve) -> None:
         "requests_ok": sum(int(step.numbers.get("requests_ok") or 0) for step in steps),
     }  # fmt: skip
     row.outcome, row.failure = "measured", ""  # 7
-    row.seen = f"{row.numbers['requests_ok']} requests answered"
+    row.observed = f"{row.numbers['requests_ok']} requests answered"
 
 
-def _fail(row: Variant, failure: str, seen: str, fix: str, began: float | None = None) -> None:
-    row.outcome, row.failure, row.seen, row.fix = "failed", str(failure), seen, fix
+def _fail(row: Variant, failure: str, observed: str, fix: str, began: float | None = None) -> None:
+    row.outcome, row.failure, row.observed, row.fix = "failed", str(failure), observed, fix
     if began is not None:
         row.seconds = round(time.monotonic() - began, 3)

@@ -100,8 +100,8 @@ class Sprt:
             self.result = SprtResult.DENY
         return self.result
 
-    def of(self, passed: int, n: int) -> SprtResult:
-        """What these counts say, in whatever order they came; nothing is fed.
+    def result_for(self, passed: int, n: int) -> SprtResult:
+        """What these counts say, in whatever order they came. Feeds nothing.
 
         Unlike `feed` it may change its mind with more samples. However often one looks, the chance that it ever says
         `allow` of a bad one, or `deny` of a good one, is at most error / (1 - error) (Ville 1939: under either

@@ -74,7 +74,7 @@ class Variant(msgspec.Struct):
     outcome: str = NOT_RUN
     """`measured`, `failed`, or `not run`."""
     failure: str = ""
-    seen: str = ""
+    observed: str = msgspec.field(default="", name="seen")
     """What happened, as the engine or Stoker describes it."""
     fix: str = ""
     numbers: dict[str, Number] = {}
@@ -184,7 +184,7 @@ def best_variant(found: Sequence[Variant], goal: Goal) -> Variant | None:
 def findings(found: Sequence[Variant]) -> list[Finding]:
     outcomes = {"measured": Outcome.PASSED, "failed": Outcome.FAILED, NOT_RUN: Outcome.INTERRUPTED}
     return [
-        Finding(row.name, outcomes[row.outcome], row.seen, row.failure, row.fix, dict(row.numbers), row.seconds)
+        Finding(row.name, outcomes[row.outcome], row.observed, row.failure, row.fix, dict(row.numbers), row.seconds)
         for row in found
     ]
 
