@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from bench import engines, machine
-from bench.engines import Kind
+from bench.engines import EngineSetup
 from bench.figures import show_spread, spread, table
 from bench.processes import end_on_sigterm
 from bench.swap.plane import Plane
@@ -27,7 +27,7 @@ from bench.up import program
 MAX_HELP = 200.0
 MAX_UP = 1000.0
 
-_NOTHING = Kind("nothing", "no serve is started", engines.scripted(0, 0).serves)
+_NOTHING = EngineSetup("nothing", "no serve is started", engines.scripted(0, 0).serves)
 
 
 def measure_help(stoker: str, times: int) -> list[float]:

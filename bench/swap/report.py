@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from bench.figures import Spread, percentile, show, show_spread, spread, table
+from bench.figures import Spread, nearest_rank, show, show_spread, spread, table
 from bench.swap.alternate import Alternation
 from bench.swap.conversation import Case
 from bench.swap.phases import Phases, Round
@@ -135,8 +135,8 @@ def render_alternations(found: Sequence[Alternation]) -> str:
             f"2 x {one.requests}",
             str(one.swaps),
             show(one.total),
-            show(percentile(one.waits, 0.5), 2),
-            show(percentile(one.waits, 0.99), 2),
+            show(nearest_rank(one.waits, 0.5), 2),
+            show(nearest_rank(one.waits, 0.99), 2),
             show(max(one.waits, default=None), 2),
             str(len(one.failures)),
         )
