@@ -60,11 +60,9 @@ def sweep(
 
     Its slot is reserved meanwhile; what ran there is loaded again at the end. Ctrl-C keeps what was measured.
     """
-    from stoker.cli.evaluate import interruptible, slot_takeover
     from stoker.cli.evaluate.context import serve_on_its_devices
-    from stoker.cli.evaluate.own_engine import OwnEngine, configured_fingerprint
+    from stoker.cli.evaluate.own_engine import configured_fingerprint
     from stoker.cli.evaluate.sweep_variant import SweepLoad
-    from stoker.measure.lock import hold_measurement_lock
 
     installation = find_installation(config, state)
     if installation.settings is None:
@@ -80,21 +78,7 @@ def sweep(
     if dry_run:
         _list(rows, json)
         return
-    engine = OwnEngine(chosen, installation.logs / f"sweep-{chosen.name}.log", 1)
-    found = slot_takeover.slot_tenants(installation, chosen)
-    to_run = sum(not row.is_over for row in rows)
-    expected = figures.seconds(to_run * (2 * seconds + 15))
-    terminal.note(f"{to_run} variants of {chosen.name}, {clients} clients, about {expected}")
-    if found is not None:
-        terminal.note(found.announcement())
-    is_interrupted = False
-    with hold_measurement_lock(installation.state, chosen.slot or chosen.name, f"a sweep of {chosen.name}"):
-        _keep(run, rows, aim, load, installation.state)
-        try:
-            with slot_takeover.take_over(installation, found):
-                interruptible.run_interruptible(_variants(run, rows, chosen, engine, load, aim, installation.state))
-        except KeyboardInterrupt:
-            is_interrupted = True
+    is_interrupted = _measure(installation, chosen, run, rows, load, aim)
     path = _keep(run, rows, aim, load, installation.state)
     _show(run, rows, aim, json)
     terminal.note(f"saved: {path}")
@@ -105,6 +89,31 @@ def sweep(
         terminal.note(f"interrupted; to resume: {again} --resume {path}")
     if is_interrupted or run.outcome.value != "passed":
         raise typer.Exit(FAILED)
+
+
+def _measure(
+    installation: Installation, serve: Serve, run: Run, rows: list[Variant], load: SweepLoad, goal: Goal
+) -> bool:
+    """In the serve's slot, which it takes over meanwhile. Returns whether it was interrupted."""
+    from stoker.cli.evaluate import interruptible, slot_takeover
+    from stoker.cli.evaluate.own_engine import OwnEngine
+    from stoker.measure.lock import hold_measurement_lock
+
+    engine = OwnEngine(serve, installation.logs / f"sweep-{serve.name}.log", 1)
+    tenants = slot_takeover.slot_tenants(installation, serve)
+    to_run = sum(not row.is_over for row in rows)
+    expected = figures.seconds(to_run * (2 * load.seconds + 15))
+    terminal.note(f"{to_run} variants of {serve.name}, {load.clients} clients, about {expected}")
+    if tenants is not None:
+        terminal.note(tenants.announcement())
+    with hold_measurement_lock(installation.state, serve.slot or serve.name, f"a sweep of {serve.name}"):
+        _keep(run, rows, goal, load, installation.state)
+        try:
+            with slot_takeover.take_over(installation, tenants):
+                interruptible.run_interruptible(_variants(run, rows, serve, engine, load, goal, installation.state))
+        except KeyboardInterrupt:
+            return True
+    return False
 
 
 async def _variants(
