@@ -154,7 +154,7 @@ def record_command(found: RunningServe) -> str:
 
     from stoker.cli.evaluate.running_serve import command_for
 
-    return f"{command_for('eval canary', found.serve.name, found.place)} --record"
+    return f"{command_for('eval canary', found.serve.name, found.installation)} --record"
 
 
 async def _asking(found: RunningServe, work: Callable[[CanaryClient, OnQuestion], Awaitable[_T]]) -> _T:

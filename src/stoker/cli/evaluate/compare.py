@@ -205,7 +205,7 @@ def _asked(known: RunningServe, classes: Sequence[str], suites: Path | None, kep
     from stoker.measure.lock import hold_measurement_lock
     from stoker.measure.suites.whole_suites import complete_classes, graded_in
 
-    router = known.place.settings.router if known.place.settings is not None else None
+    router = known.installation.settings.router if known.installation.settings is not None else None
     fixtures = whole_suites.fixtures_for(known, classes, suites, router.known if router is not None else CLASSES)
     done = graded_in(kept)
     whole = complete_classes(done, fixtures)

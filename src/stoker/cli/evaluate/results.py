@@ -111,10 +111,10 @@ def show(run_id: _Id, config: options.Config = None, state: options.State = None
 
         terminal.emit(msgspec.json.decode(msgspec.json.encode(run)))
         return
-    tell(run)
+    show_run(run)
 
 
-def tell(run: Run) -> None:
+def show_run(run: Run) -> None:
     subject = run.subject
     terminal.say(f"{run.id}: {run.outcome}")
     terminal.say(f"{run.kind} of {subject.serve}, {figures.moment(run.at)}, took {figures.seconds(run.seconds)}")

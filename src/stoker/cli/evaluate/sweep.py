@@ -79,7 +79,7 @@ def sweep(
         _list(rows, json)
         return
     is_interrupted = _measure(installation, chosen, run, rows, load, aim)
-    path = _keep(run, rows, aim, load, installation.state)
+    path = _save(run, rows, aim, load, installation.state)
     _show(run, rows, aim, json)
     terminal.note(f"saved: {path}")
     if is_interrupted:
@@ -107,7 +107,7 @@ def _measure(
     if tenants is not None:
         terminal.note(tenants.announcement())
     with hold_measurement_lock(installation.state, serve.slot or serve.name, f"a sweep of {serve.name}"):
-        _keep(run, rows, goal, load, installation.state)
+        _save(run, rows, goal, load, installation.state)
         try:
             with slot_takeover.take_over(installation, tenants):
                 interruptible.run_interruptible(_variants(run, rows, serve, engine, load, goal, installation.state))
@@ -128,7 +128,7 @@ async def _variants(
         terminal.note(f"{number} of {len(rows)}: {row.name}")
         await sweep_variant.measure_variant(row, serve, engine, load, run.subject)
         terminal.note(f"  {row.failure or row.outcome}: {row.observed}")
-        _keep(run, rows, goal, load, state)
+        _save(run, rows, goal, load, state)
 
 
 def _goal(text: str) -> Goal:
@@ -188,7 +188,7 @@ def _clients(run: Run, serve: Serve, rows: list[Variant]) -> int:
     return min(_MAX_CLIENTS, max(int(row.settings.get("parallel", serve.parallel)) for row in rows))
 
 
-def _keep(run: Run, rows: list[Variant], goal: Goal, load: SweepLoad, state: Path) -> Path:
+def _save(run: Run, rows: list[Variant], goal: Goal, load: SweepLoad, state: Path) -> Path:
     from stoker.cli.evaluate.save_run import save_run
     from stoker.measure.artifacts import result_file
     from stoker.measure.trials import sweep

@@ -135,7 +135,7 @@ def _ask_all(
     serve = known.serve
     is_cloud = serve.translation.cloud
     found = Fingerprint(serve.served_name or serve.name) if is_cloud else known.subject.fingerprint
-    head = rates.header_of(found, configured_model(serve, known.place.state))
+    head = rates.header_of(found, configured_model(serve, known.installation.state))
     kept = rates.load_verdicts(path)
     goes_on = kept.header is not None and kept.header.is_same_model(head) and not fresh
     left = [block for block in blocks_to_judge() if not goes_on or block.digest not in kept.verdicts]

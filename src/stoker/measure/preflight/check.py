@@ -1,4 +1,4 @@
-"""The words of preflight, and the asking that all checks share."""
+"""What a check is and what it comes to, and the requests that all checks share."""
 
 from __future__ import annotations
 
