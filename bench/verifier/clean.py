@@ -247,7 +247,8 @@ def _about_templates(rng: Random, kind: str) -> Case:
         "<|im_start|> begins a turn, and\n<|im_end|>\nends it.",
         "    <tool_call>\n\nis how Hermes does it.",
     )
-    return _text_case(kind, rng.choice(texts), turns=[Turn(Role.USER, [Text("What do <|im_start|> and <|im_end|> mean?")])])
+    turn = Turn(Role.USER, [Text("What do <|im_start|> and <|im_end|> mean?")])
+    return _text_case(kind, rng.choice(texts), turns=[turn])
 
 
 def _lost_letters(rng: Random, kind: str) -> Case:
@@ -282,7 +283,8 @@ def _refusal(rng: Random, kind: str) -> Case:
 
 
 def _short(rng: Random, kind: str) -> Case:
-    return _text_case(kind, rng.choice(("42", "Yes", "B", "👍", "}", "C++", "是", "0.5,", "\\boxed{\\frac{1}{3}}", "a\tb")))
+    texts = ("42", "Yes", "B", "👍", "}", "C++", "是", "0.5,", "\\boxed{\\frac{1}{3}}", "a\tb")
+    return _text_case(kind, rng.choice(texts))
 
 
 def _raw_document(rng: Random, kind: str) -> Case:

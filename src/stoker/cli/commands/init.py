@@ -120,7 +120,8 @@ def report(found: MachineInventory) -> None:
 
 def _report_contexts(planned: Sequence[PlannedServe]) -> None:
     """The context of each serve, and whether it is enough for agents."""
-    from stoker.cli.clients.needs import AGENT_CONTEXT
+    from stoker.cli.clients.agents import AGENTS
+    from stoker.cli.clients.needs import AGENT_CONTEXT, needed_context
     from stoker.cli.machine import serve_plan
 
     for serve in planned:
@@ -134,8 +135,9 @@ def _report_contexts(planned: Sequence[PlannedServe]) -> None:
     small = [serve.name for serve in planned if (serve.context or serve_plan.CONTEXT) < AGENT_CONTEXT]
     if small:
         terminal.say(
-            f"agents  coding agents need a context of about {AGENT_CONTEXT} tokens or more, which {', '.join(small)} "
-            "cannot give; `stoker client NAME` says what each needs"
+            f"agents  most coding agents need a context of up to {AGENT_CONTEXT} tokens, some up to "
+            f"{max(needed_context(one) or 0 for one in AGENTS)}, which {', '.join(small)} cannot give; "
+            "`stoker client NAME` says what each needs"
         )
 
 

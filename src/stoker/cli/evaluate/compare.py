@@ -12,6 +12,7 @@ import typer
 from stoker.cli.console import options, terminal
 from stoker.cli.console.errors import NotRunning, RequestRefused, UsageError
 from stoker.cli.console.installation import Installation, find_installation
+from stoker.domain.figures import counted
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.running_serve import RunningServe
@@ -302,7 +303,7 @@ def _show(found: ModelComparison, notes: Sequence[str]) -> None:
     shown = []
     for name, unit in UNITS.items():
         text = milliseconds if unit == "ms" else rate
-        word = f"{name}{f' ({a.clients} clients)' if name == 'output_rate' else ''}"
+        word = f"{name} ({counted(a.clients, 'client')})" if name == "output_rate" else name
         first, second = a.speed.get(name), b.speed.get(name)
         ratio = f"{second / first:.2f}x" if first and second is not None else "-"
         shown.append((word, "" if unit == "ms" else unit, text(first), text(second), ratio))

@@ -10,6 +10,7 @@ import typer
 
 from stoker.cli.console import options, terminal
 from stoker.cli.console.errors import FAILED, NotRunning, UsageError
+from stoker.domain.figures import counted
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.targets import MeasurementTarget
@@ -124,7 +125,8 @@ def show(run: Run) -> None:
         if one.cause:
             terminal.say(f"  likely cause: {one.cause}\n  fix: {one.fix}")
     judged, passed = run.numbers["gates.n"], run.numbers["gates.passed"]
-    terminal.say(f"\n{run.subject.model}: {run.outcome.value}, {passed} of {judged} checks, {run.seconds:.1f} s")
+    checks = f"{passed} of {counted(judged, 'check')}"
+    terminal.say(f"\n{run.subject.model}: {run.outcome.value}, {checks}, {run.seconds:.1f} s")
 
 
 @contextmanager
@@ -133,5 +135,6 @@ def live_line(count: int, quiet: bool) -> Iterator[OnProgress]:
     if quiet or not terminal.is_live(stderr=True):
         yield lambda step: None
         return
-    with terminal.console(stderr=True).status(f"asking the server about itself, then {count} checks") as line:
+    checks = counted(count, "check")
+    with terminal.console(stderr=True).status(f"asking the server about itself, then {checks}") as line:
         yield lambda step: line.update(f"{step.at + 1} of {step.of}: {step.check}")

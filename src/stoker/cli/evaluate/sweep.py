@@ -11,6 +11,7 @@ import typer
 from stoker.cli.console import figures, options, terminal
 from stoker.cli.console.errors import FAILED, RequestRefused, UsageError
 from stoker.cli.console.installation import Installation, find_installation
+from stoker.domain.figures import counted
 
 if TYPE_CHECKING:
     from stoker.cli.evaluate.own_engine import OwnEngine
@@ -103,7 +104,8 @@ def _measure(
     tenants = slot_takeover.slot_tenants(installation, serve)
     to_run = sum(not row.is_over for row in rows)
     expected = figures.seconds(to_run * (2 * load.seconds + 15))
-    terminal.note(f"{to_run} variants of {serve.name}, {load.clients} clients, about {expected}")
+    what = f"{counted(to_run, 'variant')} of {serve.name}, {counted(load.clients, 'client')}"
+    terminal.note(f"{what}, about {expected}")
     if tenants is not None:
         terminal.note(tenants.announcement())
     with hold_measurement_lock(installation.state, serve.slot or serve.name, f"a sweep of {serve.name}"):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stoker.domain.errors import UpstreamError
+from stoker.domain.figures import counted
 from stoker.domain.serve import ServeIdentity
 from stoker.fleet.engines.plan import problems, unsupported
 from stoker.measure.load.benchmark import Benchmark
@@ -126,7 +127,7 @@ def _take(row: Variant, run: Run, variant: Serve) -> None:
         "requests_ok": sum(int(step.numbers.get("requests_ok") or 0) for step in steps),
     }  # fmt: skip
     row.outcome, row.failure = "measured", ""  # 7
-    row.observed = f"{row.numbers['requests_ok']} requests answered"
+    row.observed = f"{counted(row.numbers['requests_ok'], 'request')} answered"
 
 
 def _fail(row: Variant, failure: str, observed: str, fix: str, began: float | None = None) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from stoker.domain.figures import counted
 from stoker.domain.serve import IDENTITY_NOT_PROVED
 
 MISSES = 3
@@ -146,7 +147,7 @@ def _answers(seen: Observation) -> Judged:
     if seen.is_moving:  # 4
         return None, f"{text}, but its streams go on"
     if (seen.wanted_id is None or seen.makes_media) and seen.in_flight:  # 5
-        return None, f"{text}, but it works on {seen.in_flight} requests"
+        return None, f"{text}, but it works on {counted(seen.in_flight, 'request')}"
     return False, text  # 6
 
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from stoker.domain.errors import StokerError
+from stoker.domain.figures import counted
 from stoker.domain.run import Finding, Fingerprint, Outcome, Run
 from stoker.measure.artifacts.fingerprint import difference
 from stoker.measure.canary.questions import SEED, CanaryQuestion
@@ -354,7 +355,7 @@ def _numbers(before: CanaryReply, now: CanaryReply) -> dict[str, float | int | N
 
 
 def word_count(reply: CanaryReply) -> str:
-    return f"{len(reply.word_digests)} word{'' if len(reply.word_digests) == 1 else 's'}"
+    return counted(len(reply.word_digests), "word")
 
 
 def numbers(checked: CanaryResult, baseline: Baseline) -> dict[str, float | int | None]:

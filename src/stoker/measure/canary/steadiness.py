@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stoker.domain.dialect import Dialect
+from stoker.domain.figures import counted
 from stoker.domain.run import Finding, Outcome
 from stoker.measure.requests.client import ModelClient, ModelReply
 
@@ -37,10 +38,10 @@ class SteadinessCheck:
             if failed:
                 return Finding("canary", Outcome.FAILED, f"no answer to the first questions: {failed[0]}")
             self._first = texts  # 1
-            return Finding("canary", Outcome.PASSED, f"{len(texts)} answers stored as the reference")
+            return Finding("canary", Outcome.PASSED, f"{counted(len(texts), 'answer')} stored as the reference")
         odd = [at for at, (text, first) in enumerate(zip(texts, self._first, strict=True)) if text != first]
         if not odd:
-            return Finding("canary", Outcome.PASSED, f"{len(texts)} answers as before")  # 2
+            return Finding("canary", Outcome.PASSED, f"{counted(len(texts), 'answer')} as before")  # 2
         return await self._repeat(client, odd[0])  # 3
 
     async def _repeat(self, client: ModelClient, at: int) -> Finding:

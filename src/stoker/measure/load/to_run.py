@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from stoker.domain.figures import counted
 from stoker.domain.run import Finding, Number, Outcome, Run, RunKind, Subject
 from stoker.measure.artifacts.result_file import new_id, raw, raws
 from stoker.measure.load.benchmark import Benchmark, MeasuredStep
@@ -114,7 +115,7 @@ def _about_ladder(bench: Benchmark, route: str, numbers: dict[str, Number]) -> l
             f"{name.replace('knee', 'peak')}_output_rate": best,
         }
         numbers |= values
-        words = f"at {at.clients} clients; " if at is not None else "none; "
+        words = f"at {counted(at.clients, 'client')}; " if at is not None else "none; "
         found.append(Finding(name, Outcome.PASSED, f"{words}the ladder ended because: {stop.value}", numbers=values))
     if (
         bench.first_rung_again is not None

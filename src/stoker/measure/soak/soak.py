@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from stoker.domain.figures import counted
 from stoker.domain.run import Finding, Fingerprint, Number, Outcome
 from stoker.measure.canary.canary import RERUNS, Anomaly, anomaly_finding
 from stoker.measure.soak.schedule import ClockWatch, CycleSchedule, overslept
@@ -165,7 +166,8 @@ class Soak:
         """Until the deadline. On cancel the record is as of the last cycle that ended."""
         resumed = bool(self.record.events)
         left = self._schedule.cycles - self.record.started
-        self._event("resumed" if resumed else "began", f"{left} cycles to go" if resumed else f"{left} cycles")
+        cycles = counted(left, "cycle")
+        self._event("resumed" if resumed else "began", f"{cycles} to go" if resumed else cycles)
         while True:
             following = self._schedule.next(self.elapsed, self.record.started)
             for cycle in following.missed:
@@ -179,7 +181,7 @@ class Soak:
             self.record.started = following.cycle + 1
             await self._cycle(following.cycle)
         self.record.is_over = True
-        self._event("ended", f"{len(self.record.clean)} of {self._schedule.cycles} cycles were clean")
+        self._event("ended", f"{len(self.record.clean)} of {counted(self._schedule.cycles, 'cycle')} clean")
 
     async def _wait(self, seconds: float) -> None:
         """In slices: what happens meanwhile is seen soon, and a machine that slept wakes up in time."""
@@ -230,7 +232,7 @@ class Soak:
 
     def _problem(self, decoded: DecodeResult) -> str | None:
         if decoded.failed:
-            return f"{decoded.failed} of {self.record.concurrency} requests failed ({decoded.why})"
+            return f"{decoded.failed} of {counted(self.record.concurrency, 'request')} failed ({decoded.why})"
         clean = self.record.rates
         if decoded.rate is None or len(clean) < MIN_CLEAN:
             return None
@@ -276,7 +278,7 @@ def summary(record: SoakRecord) -> list[str]:
     found += [f"excluded: cycle {cycle.number} ({cycle.excluded})" for cycle in record.cycles if cycle.excluded]
     missed = sum(event.kind == "missed" for event in record.events)
     if missed:
-        found.append(f"missed: {missed} {'cycle' if missed == 1 else 'cycles'} never started")
+        found.append(f"missed: {counted(missed, 'cycle')} never started")
     anomalies, deaths = record.anomalies, record.deaths
     found.append(f"anomalies: {len(anomalies)}, of which {sum(one.is_persistent for one in anomalies)} persist")
     found.append(f"deaths of the engine: {len(deaths)}")
