@@ -1,7 +1,7 @@
 """From requests and their times to numbers with names. Pure; seconds of one clock in, milliseconds and rates out.
 
 Percentiles are over successes; failures stay in every denominator. A percentile that has too few samples is absent
-(`stats.ENOUGH`), and so is everything that needs usage where the server gives none.
+(`stats.MIN_SAMPLES`), and so is everything that needs usage where the server gives none.
 """
 
 from __future__ import annotations
