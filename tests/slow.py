@@ -29,7 +29,7 @@ SLOW = {
     "tests/fleet/supervision/test_supervisor_container.py": CONTAINERS,
     "tests/fleet/supervision/test_supervisor_engines.py": EXAMPLES,
     "tests/measure/preflight/test_assistant.py": EXAMPLES,
-    "tests/measure/preflight/test_gates_ember.py": REAL_ENGINE,
+    "tests/measure/preflight/test_checks_ember.py": REAL_ENGINE,
     "tests/orchestrate/checks/test_names.py::test_no_false_alarm_on_sources_cut_into_blocks": EXAMPLES,
     "tests/release/": EXAMPLES,
     "tests/request/translate/properties/test_translation_fuzz.py": EXAMPLES,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from stoker.fleet.memory.host import HostMemory
 
 _COLUMNS = ("SERVE", "PLACE", "WEIGHTS", "KV CACHE", "ENGINE", "NEEDED", "ROOM", "FREE NOW", "VERDICT")
-_MOST_AT_ONCE = 1024
+_MAX_AT_ONCE = 1024
 
 Target = Annotated[
     str | None,
@@ -226,7 +226,7 @@ def _sentences(report: FitReport, start: Callable[[str], str]) -> list[str]:
         trained = " (the limit of the model)" if report.context == shape.context else ""
         lines.append(f"  largest context with {plan.parallel} at once: {report.context}{trained}")
     if report.parallel is not None:
-        more = " or more" if report.parallel == _MOST_AT_ONCE else ""
+        more = " or more" if report.parallel == _MAX_AT_ONCE else ""
         lines.append(f"  most at once with {context} tokens: {report.parallel}{more}")
     if report.fit.answer is FitAnswer.UNKNOWN:
         lines.append("  next: give the size with --device-memory, or as `memory` of the slot")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stoker.domain.access import Settings
 
 DEMO_PORT = 8000
-MOST_NAMES = 8
+MAX_NAMES = 8
 """How many models a start names."""
 
 
@@ -138,7 +138,7 @@ def require_port(settings: Settings, command: str = "stoker up") -> None:
 def next_steps(settings: Settings) -> str:
     """What to type into a client, and how to see its other settings."""
     names = [serve.name for serve in settings.serves]
-    shown = ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
+    shown = ", ".join(names[:MAX_NAMES]) + (f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else "")
     url = demo_screen.base_url(settings)
     page = f"web page: {demo_screen.page_url(settings)}"
     if not names:

@@ -39,18 +39,18 @@ class DownloadLines:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._began: tuple[float, int] | None = None
-        self._said = 0.0
+        self._noted_at = 0.0
 
     def show(self, moved: Moved) -> None:
         now = self._clock()
         if self._began is None:
             self._began = (now, moved.done)
-        elif moved.file and now - self._said < LINE_INTERVAL:
+        elif moved.file and now - self._noted_at < LINE_INTERVAL:
             return
-        self._said = now
-        terminal.note(self._words(moved, now - self._began[0], moved.done - self._began[1]))
+        self._noted_at = now
+        terminal.note(self._text(moved, now - self._began[0], moved.done - self._began[1]))
 
-    def _words(self, moved: Moved, elapsed: float, came: int) -> str:
+    def _text(self, moved: Moved, elapsed: float, came: int) -> str:
         if not moved.file:
             return f"{figures.size(moved.done)} fetched, checking sha256"
         share = f"{100 * moved.done // moved.total:3d} %  " if moved.total else ""

@@ -28,7 +28,7 @@ def show_benchmark(runs: Sequence[Run]) -> None:
             terminal.say("nothing was measured")
         for one in run.findings:
             if one not in steps:
-                terminal.say(f"{one.name}: {one.seen}")
+                terminal.say(f"{one.name}: {one.observed}")
             if one.cause:
                 terminal.say(f"{one.name}: {one.cause}; {one.fix}")
         for odd in _odd(run):

@@ -175,7 +175,7 @@ def _run(found: RunningServe, record: SoakRecord, path: Path, quiet: bool) -> Ru
     try:
         interruptible.run_interruptible(work())
     except KeyboardInterrupt:
-        again = f"{command_for('eval soak', record.serve, found.place)} --resume"
+        again = f"{command_for('eval soak', record.serve, found.installation)} --resume"
         terminal.note(f"interrupted after {counted(len(record.cycles), 'cycle')}; to resume:  {again}")
     settings: dict[str, object] = {
         "for": record.length,

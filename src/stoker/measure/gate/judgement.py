@@ -109,7 +109,7 @@ def judge_gate(
     for finding in found:
         if finding.name in unknown and finding.outcome is Outcome.UNDECIDED:
             finding.outcome = Outcome.NOT_APPLICABLE
-            finding.seen = f"{UNKNOWN}, and ignored: {finding.seen}"
+            finding.observed = f"{UNKNOWN}, and ignored: {finding.observed}"
     return found
 
 
