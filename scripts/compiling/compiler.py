@@ -1,7 +1,7 @@
 """`python -m scripts.compiling.compiler FOLDER`: compile what modules.txt lists.
 
-FOLDER gets `stoker/…/NAME.SUFFIX.so` for each module, and one library that has their code. Python prefers such a file to
-the NAME.py beside it.
+FOLDER gets `stoker/…/NAME.SUFFIX.so` for each module, and one library that has their code. Python prefers such a file
+to the NAME.py beside it.
 """
 
 from __future__ import annotations
