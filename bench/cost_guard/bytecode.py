@@ -9,7 +9,9 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-_ROOT = Path(__file__).resolve().parents[2]
+import stoker
+
+_STOKER = Path(stoker.__file__).parent
 
 
 def count(work: Callable[[], object]) -> Counter[str]:
@@ -37,7 +39,7 @@ def count(work: Callable[[], object]) -> Counter[str]:
 
 def _name(code: CodeType) -> str:
     path = Path(code.co_filename)
-    if not path.is_relative_to(_ROOT / "src"):
+    if not path.is_relative_to(_STOKER):
         return "elsewhere"
-    module = path.relative_to(_ROOT / "src" / "stoker").with_suffix("")
+    module = path.relative_to(_STOKER).with_suffix("")
     return f"{module.as_posix()}:{code.co_qualname}"

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from stoker.domain.build import IS_COMPILED
+
 KEPT = Path(__file__).with_name("kept.json")
 ALLOWED = 1.03
 """How much of a kept count is no rise."""
@@ -53,8 +55,9 @@ class Rise(NamedTuple):
 
 
 def interpreter() -> str:
-    """Counts are comparable only between equal interpreters."""
-    return f"{platform.python_implementation()} {platform.python_version()} {platform.machine()}"
+    """Counts are comparable only between equal interpreters, and equal builds of Stoker."""
+    name = f"{platform.python_implementation()} {platform.python_version()} {platform.machine()}"
+    return f"{name}, compiled" if IS_COMPILED else name
 
 
 def read(path: Path = KEPT) -> Kept:

@@ -22,7 +22,10 @@ def main() -> int:
     one.set_defaults(run=_notes)
     one = commands.add_parser("build", help="build sdist and wheel twice and compare them; bill of materials, hashes")
     one.set_defaults(run=_build)
-    one = commands.add_parser("check", help="install the wheel into an empty environment of each Python, and use it")
+    one = commands.add_parser("compile", help="add a wheel with the hot path compiled to dist, for each Python")
+    one.add_argument("python", metavar="3.X", nargs="*", default=installed.PYTHONS, help="default: 3.11 3.12 3.13")
+    one.set_defaults(run=_compile)
+    one = commands.add_parser("check", help="install each wheel into an empty environment of each Python, and use it")
     one.add_argument("python", metavar="3.X", nargs="*", default=installed.PYTHONS, help="default: 3.11 3.12 3.13")
     one.set_defaults(run=_check)
     one = commands.add_parser("deb", help="make Debian packages of the wheel, one for each Debian release")
@@ -53,8 +56,14 @@ def _build(_: argparse.Namespace) -> None:
         print(f"{file.stat().st_size:>10,} {file.relative_to(version.ROOT)}")
 
 
+def _compile(arguments: argparse.Namespace) -> None:
+    for python in arguments.python:
+        wheel = build.build_compiled(python, _wheel())
+        print(f"{wheel.stat().st_size:>10,} {wheel.relative_to(version.ROOT)}")
+
+
 def _wheel() -> Path:
-    wheels = sorted(build.DIST.glob("*.whl"))
+    wheels = sorted(build.DIST.glob("*-none-any.whl"))
     if not wheels:
         raise ReleaseRefused("dist has no wheel: type scripts/release build")
     return wheels[0]
@@ -67,7 +76,10 @@ def _deb(arguments: argparse.Namespace) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    results = [installed.check(python, _wheel()) for python in arguments.python]
+    results = []
+    for python in arguments.python:
+        compiled = build.DIST.glob(f"*-cp{python.replace('.', '')}-*.whl")
+        results += [installed.check(python, wheel) for wheel in (_wheel(), *compiled)]
     for result in results:
         print(result)
     if any(result.outcome == "failed" for result in results):

@@ -7,11 +7,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 
 from scripts.releasing import contents, sbom, version
 from scripts.releasing.changelog import ReleaseRefused
-from scripts.releasing.tools import ROOT, run, tool
+from scripts.releasing.tools import ROOT, compiling_python, run, tool
 
 DIST = ROOT / "dist"
 
@@ -39,6 +40,25 @@ def build(dist: Path = DIST) -> list[Path]:
     sbom.write(dist / f"stoker-{version.current()}.cdx.json")
     write_sums(dist)
     return sorted(dist.iterdir())
+
+
+def build_compiled(python: str, pure: Path) -> Path:
+    """Add a wheel with the hot path compiled beside `pure`: for one version of Python, and this machine's kind of
+    processor and C library. Raises ReleaseRefused.
+    """
+    inside = f"stoker/{contents.DOCUMENTATION}"
+    with tempfile.TemporaryDirectory(prefix="stoker-release-") as scratch:
+        source, made = Path(scratch) / "source", Path(scratch) / "dist"
+        checkout(source)
+        (source / "src" / inside).write_bytes(zipfile.ZipFile(pure).read(inside))
+        settings = {"SOURCE_DATE_EPOCH": epoch(), "PYTHONDONTWRITEBYTECODE": "1", "STOKER_COMPILE": "1"}
+        run([compiling_python(python), "-m", "hatchling", "build", "-t", "wheel", "-d", str(made)], source, settings)
+        (wheel,) = made.glob("*.whl")
+        if wrong := contents.problems(wheel, version.current()):
+            raise ReleaseRefused("\n".join(wrong))
+        shutil.copy(wheel, pure.parent)
+    write_sums(pure.parent)
+    return pure.parent / wheel.name
 
 
 def epoch() -> str:

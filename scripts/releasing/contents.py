@@ -6,6 +6,8 @@ import subprocess
 import zipfile
 from pathlib import Path
 
+from scripts.compiling import compiler
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTATION = "docs.tar.xz"
 """In the program's folder of a release: what `stoker docs` serves. It is made for the release, and is not in git."""
@@ -35,9 +37,24 @@ def expected(version: str, root: Path = ROOT) -> set[str]:
     return program | data | {f"stoker-{version}.dist-info/{name}" for name in about}
 
 
+def is_compiled(wheel: Path) -> bool:
+    return not wheel.name.endswith("-none-any.whl")
+
+
+def compiled(wheel: Path) -> set[str]:
+    """Every name that only a compiled wheel has: `stoker-0.1.0-cp311-cp311-linux_x86_64.whl` has
+    `stoker/gateway/flow.cpython-311-x86_64-linux-gnu.so`.
+    """
+    python, _, system = wheel.stem.split("-")[-3:]
+    suffix = f".cpython-{python.removeprefix('cp')}-{system.removeprefix('linux_')}-linux-gnu.so"
+    return {name.removesuffix(".py") + suffix for name in (*compiler.modules(), compiler.LIBRARY)}
+
+
 def problems(wheel: Path, version: str, root: Path = ROOT) -> list[str]:
     """What is missing in the wheel, and what should not be there."""
     names, wanted = set(zipfile.ZipFile(wheel).namelist()), expected(version, root) | set(NEEDED)
+    if is_compiled(wheel):
+        wanted |= compiled(wheel)
     return [f"{wheel.name} lacks {name}" for name in sorted(wanted - names)] + [
         f"{wheel.name} has {name}, which is not in git" for name in sorted(names - wanted - {f"stoker/{DOCUMENTATION}"})
     ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import socket
 import subprocess
 import tempfile
@@ -16,9 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from scripts.releasing import version
+from scripts.releasing import contents, version
 from scripts.releasing.changelog import ReleaseRefused
-from scripts.releasing.tools import run, tool
+from scripts.releasing.tools import find_python, run, tool
 
 PYTHONS = ("3.11", "3.12", "3.13")
 _START = 120
@@ -27,6 +26,7 @@ _START = 120
 
 class Result(NamedTuple):
     python: str
+    """Its version, and `compiled` if the wheel is."""
     outcome: str
     """passed, failed or skipped"""
     reason: str
@@ -37,35 +37,15 @@ class Result(NamedTuple):
 
 def check(python: str, wheel: Path) -> Result:
     """Install, use and remove the wheel with one version of Python."""
-    interpreter = find(python)
+    name = f"{python}, compiled" if contents.is_compiled(wheel) else python
+    interpreter = find_python(python)
     if interpreter is None:
-        return Result(python, "skipped", f"no python{python} on PATH, at pyenv or at uv, and uv could not install one")
+        return Result(name, "skipped", f"no python{python} on PATH, at pyenv or at uv, and uv could not install one")
     with tempfile.TemporaryDirectory(prefix="stoker-wheel-") as scratch:
         try:
-            return Result(python, "passed", _use(interpreter, wheel, Path(scratch)))
+            return Result(name, "passed", _use(interpreter, wheel, Path(scratch)))
         except (ReleaseRefused, OSError, ValueError) as failure:
-            return Result(python, "failed", str(failure))
-
-
-def find(python: str) -> str | None:
-    """An interpreter of this version."""
-    own = sorted(Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")).glob(f"versions/{python}.*/bin/python"))
-    for candidate in (*own, shutil.which(f"python{python}")):
-        if candidate and _version(str(candidate)) == python:
-            return str(candidate)
-    for words in (("find",), ("install",), ("find",)):
-        found = subprocess.run(
-            [tool("uv"), "python", *words, python], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
-        if words == ("find",) and found.returncode == 0 and _version(found.stdout.strip()) == python:
-            return found.stdout.strip()
-    return None
-
-
-def _version(interpreter: str) -> str:
-    code = "import sys; print('%d.%d' % sys.version_info[:2])"
-    found = subprocess.run([interpreter, "-c", code], capture_output=True, text=True)
-    return found.stdout.strip()
+            return Result(name, "failed", str(failure))
 
 
 def _use(interpreter: str, wheel: Path, scratch: Path) -> str:
@@ -75,7 +55,7 @@ def _use(interpreter: str, wheel: Path, scratch: Path) -> str:
     run([tool("uv"), "pip", "install", "--quiet", "--python", python, f"stoker[llama] @ {wheel.as_uri()}"])
     home = {"HOME": str(scratch), "PATH": f"{place}/bin:/usr/bin:/bin", "PYTHONPATH": ""}
     said = run([stoker, "--version"], scratch, home).strip()
-    if said != f"stoker {version.current()}":
+    if said != f"stoker {version.current()}" + (" (compiled)" if contents.is_compiled(wheel) else ""):
         raise ReleaseRefused(f"stoker --version says {said!r}")
     with _demo(stoker, scratch, home) as base:
         seen = _ask(base)

@@ -14,6 +14,7 @@ from tests.cli.fake_stoker import FakeStoker, error
 import stoker.cli
 from stoker import __version__
 from stoker.cli.main import app, run
+from stoker.domain.build import IS_COMPILED, describe_version
 from stoker.domain.key import SETTING_NAMES
 
 HEAVY = ("rich", "pydantic", "asyncio", "uvicorn", "prometheus_client", "psutil", "msgspec", "sqlite3", "http.client")
@@ -94,9 +95,10 @@ def test_a_command_that_does_not_exist_is_a_usage_error(capsys: pytest.CaptureFi
 def test_version_for_people_and_programs(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["version"]) == 0
     assert run(["--version"]) == 0
-    assert capsys.readouterr().out == f"stoker {__version__}\n" * 2
+    assert capsys.readouterr().out == f"stoker {describe_version()}\n" * 2
     assert run(["version", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["version"] == __version__
+    said = json.loads(capsys.readouterr().out)
+    assert (said["version"], said["compiled"]) == (__version__, IS_COMPILED)
 
 
 def test_without_a_configuration_the_next_command_is_told(capsys: pytest.CaptureFixture[str]) -> None:

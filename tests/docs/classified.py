@@ -115,6 +115,9 @@ INSTALLS = "sets up this environment, in which the test already runs"
 DOWNLOADS = "downloads gigabytes"
 SITE = "installs the generator; .github/workflows/docs.yml runs it, and tests/docs/test_site.py tests its parts"
 COMPOSE = "needs the images of the example, which download gigabytes; test_compose_example.py runs it with a stand-in"
+COMPILES = (
+    "compiles for minutes; tests/release/test_compiled.py::test_a_compiled_wheel_works_in_an_empty_environment does it"
+)
 REGISTRY = "needs a package registry; tests/release/test_wheel.py installs the wheel"
 IMAGE = "needs an image of a registry; tests/release/test_containers.py builds and runs them as far as it can"
 HELM = "needs a cluster; tests/release/test_helm.py renders the chart"
@@ -129,6 +132,11 @@ NOT_RUN = {
     ". .venv/bin/activate": INSTALLS,
     "scripts/check": "runs before the tests: scripts/test",
     "scripts/test": "runs this test",
+    "scripts/compile": COMPILES,
+    "scripts/test --compiled": COMPILES,
+    "build/compiled/bin/python -m bench.cost_guard": COMPILES,
+    "STOKER_COMPILE=1 pip wheel --no-deps .": COMPILES,
+    "scripts/release compile": COMPILES,
     ".venv/bin/python -m pytest -q tests/request/lease": "runs as a part of the tests",
     "scripts/docs-site --serve": SITE,
     "scripts/docs-site --check": SITE,

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.gateway.flow_stage import LoopClock, Talk, a_serve, delta, dropping_from
+from uvicorn.server import ServerState
 
 from stoker.access.access_control import OPEN
 from stoker.access.caller import Caller
@@ -15,14 +16,16 @@ from stoker.domain.access import FrontDoor
 from stoker.domain.decision import Decision
 from stoker.domain.dialect import ENDPOINTS
 from stoker.domain.serve import Serve
-from stoker.exchange.call import Call
 from stoker.exchange.carrier import Carrier
 from stoker.exchange.formatter import Formatter
 from stoker.fleet.swapping.conductor import Conductor
 from stoker.gateway.flow import Flow
 from stoker.gateway.settings import FlowSettings
+from stoker.request.accept.budget import BodyBudget
 from stoker.request.accept.inline_task import InlineTask
+from stoker.request.accept.wire import Wire
 from stoker.request.decide.names import Names
+from stoker.request.outbox import Outbox
 from stoker.request.relay.pool import ConnectionPool
 from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.testing.fleet import FakeFleet
@@ -31,50 +34,39 @@ LIMIT = 60
 """No request here takes as many steps."""
 
 
-class MemoryWire:
-    """A client that sends its body in two pieces, and takes everything."""
+class Client:
+    """The connection of a client that sends its body in two pieces, when it is waited for, and takes everything."""
 
     def __init__(self, stream: bool) -> None:
         flag = b"true" if stream else b"false"
         self._pieces = [b'{"model":"a","stream":%b,' % flag, b'"filler":"%b"}' % (b"x" * 1000)]
-        self._come: list[bytes] = []
-        self.path = "/v1/chat/completions"
-        self.headers: dict[bytes, bytes] = {}
-        self.raw_headers: list[tuple[bytes, bytes]] = []
-        self.received = 0
-        self.is_whole = False
-        self.body_error = None
-        self.is_lost = self.is_paused = False
-        self.on_lost: Callable[[], None] | None = None
-        self.on_resume: Callable[[], None] | None = None
+        self.loop = asyncio.get_running_loop()
+        self.transport = Transport()
+        self.state = ServerState()
+        self.outbox = Outbox(self.loop)
+        self.bodies = BodyBudget()
+        self.is_local = True
+        self.is_paused = False
         self.ends = 0
-        self.status = 0
+        self.wire = Wire(self, "POST", b"/v1/chat/completions", [], "1.1", True)  # type: ignore[arg-type]
+        self.loop.call_soon(self._send)
 
-    async def wait_for_more(self) -> None:
-        await asyncio.sleep(0)
-        self._come.append(self._pieces.pop(0))
-        self.received += len(self._come[-1])
-        self.is_whole = not self._pieces
+    def _send(self) -> None:
+        if self.wire.arrival is not None:
+            self.wire.add(self._pieces.pop(0))
+            self.wire.is_whole = not self._pieces
+            self.wire.signal_arrival()
+        if self._pieces and not self.ends:
+            self.loop.call_soon(self._send)
 
-    def take_body(self) -> bytes:
-        return b"".join(self._come)
+    def on_replied(self, wire: Wire) -> None:
+        self.ends += 1
 
-    def start(self, status: int, headers: Any, length: int | None = None) -> None:
-        self.status = status
 
+class Transport:
     def write(self, data: bytes) -> None: ...
 
-    def finish(self, last: bytes = b"") -> None:
-        self.ends += 1
-
-    def reply(self, status: int, headers: Any, body: bytes) -> None:
-        self.status = status
-        self.ends += 1
-
-    def break_off(self) -> None:
-        self.ends += 1
-
-    def close_after(self) -> None: ...
+    def get_extra_info(self, name: str) -> None: ...
 
 
 class Stepper:
@@ -129,13 +121,13 @@ class House:
         carrier = Carrier(conductor, pool, formatter, LoopClock())
         settings = FlowSettings(FrontDoor(), Names([self.serve]))
         flow = Flow(settings, carrier, LoopClock(), self.decisions.append)
-        caller, wire = Caller(OPEN), MemoryWire(stream)
+        caller, client = Caller(OPEN), Client(stream)
         async with asyncio.TaskGroup() as group:
             answering = group.create_task(answer(asked))
             if warm:
-                await once(flow, MemoryWire(stream), caller)
+                await once(flow, Client(stream).wire, caller)
                 self.decisions.clear()
-            stepper = Stepper(once(flow, wire, caller), at, late)
+            stepper = Stepper(once(flow, client.wire, caller), at, late)
             running: set[InlineTask] = set()
             turn = InlineTask(through(stepper), loop, running)
             stepper.cancel = turn.cancel
@@ -151,8 +143,8 @@ class House:
             assert all(not s.leases and not s.queue for s in conductor.scheduler.serves.values())
             assert flow.active == {}
             assert caller.active == 0
-            assert len(self.decisions) == wire.ends == 1
-            assert wire.on_lost is None
+            assert len(self.decisions) == client.ends == 1
+            assert client.wire.on_lost is None
             kept = {connection.transport for connection in pool.idle_connections()}
             async with asyncio.timeout(3):
                 while sum(not line.gone.is_set() for line in self.lines) > len(kept):
@@ -167,8 +159,8 @@ class House:
         return stepper
 
 
-async def once(flow: Flow, wire: MemoryWire, caller: Caller) -> None:
-    call: Call = flow.open(wire)  # type: ignore[arg-type]
+async def once(flow: Flow, wire: Wire, caller: Caller) -> None:
+    call = flow.open(wire)
     await flow.serve(call, caller, ENDPOINTS["/v1/chat/completions"])
 
 

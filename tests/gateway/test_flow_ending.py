@@ -13,6 +13,7 @@ from tests.gateway.flow_stage import CHAT, Stage, Talk, a_serve, ask, story
 from stoker.domain.errors import CapacityError
 from stoker.domain.key import Key
 from stoker.domain.serve import Secret, Slot, SwapPolicy
+from stoker.fleet.swapping.conductor import Conductor
 from stoker.request.relay.reply import Reply
 from stoker.testing.client import RawClient
 
@@ -128,10 +129,11 @@ def test_what_ends_a_request_in_the_moment_of_its_grant_is_not_lost(how: str) ->
         got = stage.conductor.acquire("a")
         lease = await got if isinstance(got, asyncio.Future) else got
         held = Held()
-        stage.conductor.acquire = held.acquire  # type: ignore[method-assign, assignment]
         client = await stage.client()
-        await client.send(ask())
-        await stage.until(lambda: stage.flow.active)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(Conductor, "acquire", held.acquire)
+            await client.send(ask())
+            await stage.until(lambda: stage.flow.active)
         (call,) = stage.flow.active.values()
         held.waiting.set_result(lease)
         match how:
@@ -295,7 +297,7 @@ async def test_shutdown_cuts_what_does_not_end(stage: Stage) -> None:
 def failing(error: Exception) -> Callable[..., Any]:
     """A conductor's `acquire` that raises."""
 
-    def acquire(name: str, *details: Any) -> Any:
+    def acquire(self: Conductor, name: str, *details: Any) -> Any:
         raise error
 
     return acquire
@@ -303,9 +305,10 @@ def failing(error: Exception) -> Callable[..., Any]:
 
 @story()
 async def test_a_bug_of_ours_is_500_without_its_words(stage: Stage) -> None:
-    stage.conductor.acquire = failing(ZeroDivisionError("secret inner words"))  # type: ignore[method-assign]
     client = await stage.client()
-    reply = await client.ask("POST", CHAT, {"model": "a"})
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Conductor, "acquire", failing(ZeroDivisionError("secret inner words")))
+        reply = await client.ask("POST", CHAT, {"model": "a"})
     assert (reply.status, reply.json()["error"]["code"]) == (500, "internal_error")
     assert "secret" not in reply.body.decode()
     decision = await stage.sealed()
@@ -330,9 +333,10 @@ def test_leases_that_are_refused_at_once_are_told() -> None:
     @story()
     async def tell(stage: Stage) -> None:
         error = CapacityError("full", code="full", retry_after=7.0)
-        stage.conductor.acquire = failing(error)  # type: ignore[method-assign]
         client = await stage.client()
-        reply = await client.ask("POST", CHAT, {"model": "a", "stream": True})
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(Conductor, "acquire", failing(error))
+            reply = await client.ask("POST", CHAT, {"model": "a", "stream": True})
         assert (reply.status, reply.header("retry-after")) == (503, "7")
 
     tell()

@@ -8,6 +8,7 @@ import pytest
 from tests.gateway.flow_stage import CHAT, Stage, a_serve, ask, story
 
 from stoker.domain.serve import Slot
+from stoker.request.relay.pool import ConnectionPool
 from stoker.testing.client import RawClient, compose_request
 from stoker.testing.fleet import FakeFleet
 
@@ -158,17 +159,18 @@ async def test_while_the_connection_to_the_serve_is_made(stage: Stage) -> None:
     """A host that swallows packets must not hold the lease for the whole connect timeout."""
     hangs = asyncio.Event()
 
-    async def never(target: object) -> object:
+    async def never(self: ConnectionPool, target: object) -> object:
         try:
             await hangs.wait()
         finally:
             hangs.set()
         return None
 
-    stage.pool.open = never  # type: ignore[method-assign, assignment]
     client = await stage.client()
-    await client.send(ask())
-    await stage.until(lambda: stage.conductor.statistics()["leases"])
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ConnectionPool, "open", never)
+        await client.send(ask())
+        await stage.until(lambda: stage.conductor.statistics()["leases"])
     await leave(client, "close")
     async with asyncio.timeout(1):
         await hangs.wait()

@@ -45,6 +45,7 @@ from stoker.cli.console.errors import FAILED, exit_code
 from stoker.cli.console.hints import CommandsWithHints
 from stoker.cli.console.installation import find_installation
 from stoker.cli.evaluate import results
+from stoker.domain.build import IS_COMPILED, describe_version
 from stoker.domain.errors import ConfigError, StokerError
 
 # Plain help and plain tracebacks: rich costs 40 ms, which `stoker --help` does not have.
@@ -148,9 +149,9 @@ def version(json: options.Json = False) -> None:
     """Print the version."""
     if json:
         python = ".".join(str(n) for n in sys.version_info[:3])
-        terminal.emit({"version": __version__, "python": python, "platform": sys.platform})
+        terminal.emit({"version": __version__, "compiled": IS_COMPILED, "python": python, "platform": sys.platform})
     else:
-        terminal.say(f"stoker {__version__}")
+        terminal.say(f"stoker {describe_version()}")
 
 
 def main() -> None:

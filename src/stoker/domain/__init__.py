@@ -18,5 +18,6 @@ edge      a worker whose address may change; cluster: machines that run serves a
 nearest   names that resemble each other; printable: text as people see it; merge_patch: what changed in a document
 run       Run: the result of a measurement; gate: what a serve has to prove before an alias may mean it
 conversation  which conversation a request continues; question: a question of Stoker's own to a model
+build     which build runs: plain Python, or compiled
 protocols Fleet, Leases, Journal, Clock: one protocol for each kind of IO
 """

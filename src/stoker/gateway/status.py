@@ -10,6 +10,7 @@ from typing import Any
 
 from stoker import __version__
 from stoker.domain.alias_choice import AliasChoice
+from stoker.domain.build import IS_COMPILED
 from stoker.domain.protocols import Clock
 from stoker.domain.serve import Serve
 from stoker.fleet.conversations import keeper as conversations
@@ -71,6 +72,7 @@ class StatusReport:
         bodies, waiting = self._flow.bodies, self._flow.waiting_bodies
         return {
             "version": __version__,
+            "compiled": IS_COMPILED,
             "pid": os.getpid(),
             "started_at": self._started,
             "draining": self._flow.is_draining,

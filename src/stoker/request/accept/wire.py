@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import http
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import httptools
 from uvicorn.server import ServerState
@@ -360,5 +360,5 @@ def _target(url: bytes) -> tuple[bytes, bytes]:
     """(path, query) as they were sent. Raises httptools.HttpParserInvalidURLError."""
     if url[:1] == b"/" and b"?" not in url and b"#" not in url:
         return url, b""
-    parsed = httptools.parse_url(url)
+    parsed: Any = httptools.parse_url(url)  # its annotations do not say that a part can be missing
     return parsed.path or b"/", parsed.query or b""

@@ -28,7 +28,7 @@ from stoker.request.codec.upstream_errors import as_error
 from stoker.request.relay import faults
 from stoker.request.relay.completion import RelayCompletion
 from stoker.request.relay.headers import reply_headers, retry_after
-from stoker.request.relay.pool import ConnectionPool, StreamedBody, UpstreamConnection
+from stoker.request.relay.pool import ReplyReceiver, StreamedBody
 from stoker.request.relay.reply import Reply
 from stoker.request.translate.refusal import refusal_of
 
@@ -101,6 +101,30 @@ class ReplyTranslator(ReplyReader, Protocol):
         """What was changed, for `x-stoker-translation`."""
 
 
+class ServeConnection(Protocol):
+    """What a relay uses of a connection to a serve."""
+
+    is_reused: bool
+    has_answered: bool
+    """Whether any byte of the current reply has come."""
+
+    def send(self, receiver: ReplyReceiver, head: bytes, body: bytes | StreamedBody) -> None: ...
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+
+class ServeConnections(Protocol):
+    """What a relay uses of the pool."""
+
+    def take_idle(self, target: Target) -> ServeConnection | None: ...
+
+    async def open(self, target: Target) -> ServeConnection: ...
+
+
 class Limits(NamedTuple):
     """Seconds; 0 = never."""
 
@@ -121,7 +145,7 @@ class Relay:
     def __init__(
         self,
         reply: Reply,
-        pool: ConnectionPool,
+        pool: ServeConnections,
         limits: Limits,
         may_escalate: Callable[[StokerError], bool] | None = None,
     ) -> None:
@@ -142,7 +166,7 @@ class Relay:
         self._loop = reply.loop
         self._outcome = RelayCompletion(reply.loop)
         self.upstream_status = 0
-        self._connection: UpstreamConnection | None = None
+        self._connection: ServeConnection | None = None
         self._opening: asyncio.Task[None] | None = None
         self._reader: ReplyReader | None = None
         self._held: list[bytes] = []
@@ -472,7 +496,7 @@ class Relay:
             self._opening = None
         self._send(connection)
 
-    def _send(self, connection: UpstreamConnection) -> None:
+    def _send(self, connection: ServeConnection) -> None:
         self._connection = connection
         self._sent = self._loop.time()
         connection.send(self, self._head, self._body)

@@ -63,7 +63,7 @@ class MessagesAnswerWriter:
     content_type = b"text/event-stream; charset=utf-8"
 
     __slots__ = (
-        "_context", "_finish", "_held", "_is_plain", "_is_refused", "_kind", "_model", "_signature", "_signed",
+        "_context", "_finish", "_given_signature", "_held", "_is_plain", "_is_refused", "_kind", "_model", "_signature",
         "_tokens", "losses",
     )  # fmt: skip
 
@@ -77,7 +77,7 @@ class MessagesAnswerWriter:
         self._is_plain: bool | None = None
         """Whether the call's arguments begin as an object; None: they have not begun."""
         self._signature: Signature | None = None
-        self._signed = ""
+        self._given_signature = ""
         self._tokens = Tokens(input=context.input_tokens)
         self._finish = Finished(StopReason.END)
         self._is_refused = False
@@ -91,7 +91,7 @@ class MessagesAnswerWriter:
             case Closed(at=at):
                 return self._close(at)
             case Signed(signature=signature):
-                self._signed = signature
+                self._given_signature = signature
             case Began():
                 return self._begin(event)
             case Counted(tokens=tokens):
@@ -170,7 +170,7 @@ class MessagesAnswerWriter:
                 self._held = []
                 return b""
             case BlockKind.THINKING:
-                self._signature, self._signed = self._context.signer.begin(self._model), ""
+                self._signature, self._given_signature = self._context.signer.begin(self._model), ""
             case BlockKind.REFUSAL:
                 self._is_refused = True
         return _START % (event.at, _OPENINGS[event.kind])
@@ -194,7 +194,7 @@ class MessagesAnswerWriter:
     def _close(self, at: int) -> bytes:
         out = b""
         if self._kind is BlockKind.THINKING and self._signature is not None:
-            signature = self._signed or self._signature.finish(self._model)
+            signature = self._given_signature or self._signature.finish(self._model)
             out = _DELTA % (at, encode({"type": "signature_delta", "signature": signature}))
         elif self._kind is BlockKind.REDACTED and self._held is not None:
             out = _START % (at, encode({"type": "redacted_thinking", "data": "".join(self._held)}))
