@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from stoker.domain.runtime_key import RuntimeKey, SettingsOverride
-from stoker.store.database import NotADecisionLog, create_private, is_beyond_use, set_aside
+from stoker.store.database import UnusableDatabase, create_private, is_beyond_use, set_aside
 
 log = logging.getLogger("stoker.access")
 
@@ -173,7 +173,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         version = int(db.execute("PRAGMA user_version").fetchone()[0])
         is_new = version == 0 and not db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
         if not is_new and version != VERSION:
-            raise NotADecisionLog(f"its schema has version {version}, not {VERSION}")
+            raise UnusableDatabase(f"its schema has version {version}, not {VERSION}")
         for pragma in ("journal_mode = WAL", "synchronous = FULL", "cache_size = -512"):
             db.execute(f"PRAGMA {pragma}").fetchall()
         if is_new:

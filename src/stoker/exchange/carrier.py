@@ -18,7 +18,7 @@ from functools import partial
 import msgspec
 
 from stoker.domain.access import FrontDoor, Media
-from stoker.domain.conversation import ConversationKeeper
+from stoker.domain.conversation import ConversationSequences
 from stoker.domain.decision import Candidate
 from stoker.domain.dialect import Dialect, Endpoint, RequestForm
 from stoker.domain.errors import StokerError, UpstreamError
@@ -62,7 +62,7 @@ class Carrier:
         formatter: Formatter,
         clock: Clock,
         note: Callable[[str, str], None] = lambda serve, text: None,
-        conversations: ConversationKeeper | None = None,
+        conversations: ConversationSequences | None = None,
     ) -> None:
         self.leases = leases
         self.formatter = formatter

@@ -92,8 +92,8 @@ class ShadowGrader:
 
     # -- life --------------------------------------------------------------------------------------------------------
 
-    def follow(self, router: TierRouter | None) -> bool:
-        """Follow another configuration or profile. Whether it grades anything."""
+    def use_router(self, router: TierRouter | None) -> bool:
+        """Use the router of another configuration or profile. Whether it grades anything."""
         self._router = router
         if router is not None:
             self._save()  # a new profile may have replaced grades
