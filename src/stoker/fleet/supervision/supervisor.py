@@ -33,7 +33,7 @@ from stoker.fleet.supervision.serve_registry import FleetContext, ServeRegistry,
 from stoker.fleet.supervision.sleep_control import SleepControl
 from stoker.fleet.supervision.start_checks import StartChecks
 from stoker.fleet.warm.keeper import WarmKeeper
-from stoker.fleet.watchdog.probe import Circumstances
+from stoker.fleet.watchdog.probe import HostState
 
 PORT_TRIES = 3
 """Starts of a serve, each on another port that Stoker picks, until a port taken by another program is an error."""
@@ -42,7 +42,7 @@ ABORT_GRACE = 2.0
 
 
 class Supervisor:
-    """Implements `domain.protocols.Fleet`. All methods belong to the event loop's thread, but for `circumstances`."""
+    """Implements `domain.protocols.Fleet`. All methods belong to the event loop's thread, but for `host_state`."""
 
     def __init__(
         self,
@@ -100,8 +100,8 @@ class Supervisor:
         """By name, without the serves that are stopped."""
         return self._registry.statistics()
 
-    def circumstances(self, running: Running) -> Circumstances:
-        return self._registry.circumstances(running)
+    def host_state(self, running: Running) -> HostState:
+        return self._registry.host_state(running)
 
     def end_sleepers(self, names: Iterable[str]) -> None:
         self._registry.end_sleepers(names)
