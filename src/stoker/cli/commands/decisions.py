@@ -14,7 +14,7 @@ from stoker.cli.console.installation import Installation, find_installation
 if TYPE_CHECKING:
     from stoker.domain.decision import Decision
 
-SHOWN, MOST = 20, 10_000
+DEFAULT_LIMIT, MAX_LIMIT = 20, 10_000
 """Records that are listed unless another number is asked for, and the most that can be."""
 
 
@@ -27,7 +27,7 @@ def decisions(
             "--limit",
             "-n",
             min=1,
-            max=MOST,
+            max=MAX_LIMIT,
             help="How many of the newest records. Default: 20; with --routes, all.",
             show_default=False,
         ),
@@ -49,9 +49,9 @@ def decisions(
         raise UsageError("--follow, --routes and --trace exclude each other: give one")
     installation = find_installation(config, state)
     if follow:
-        _follow(installation, limit or SHOWN, json)
+        _follow(installation, limit or DEFAULT_LIMIT, json)
         return
-    found = _recent(installation, limit or (MOST if routes else SHOWN))
+    found = _recent(installation, limit or (MAX_LIMIT if routes else DEFAULT_LIMIT))
     if trace:
         _print_trace(found)
     elif routes:

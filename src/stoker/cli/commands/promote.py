@@ -15,7 +15,7 @@ from stoker.cli.console.installation import find_installation
 if TYPE_CHECKING:
     from stoker.cli.console.control import Control
 
-LOOK = 0.5
+POLL_INTERVAL = 0.5
 """Seconds between two polls of a watched promotion."""
 
 
@@ -129,4 +129,4 @@ def _wait(control: Control, alias: str, serve: str, quiet: bool) -> bool:
             return False
         if found["watched_for"] is None:
             return True
-        time.sleep(LOOK)
+        time.sleep(POLL_INTERVAL)

@@ -25,7 +25,7 @@ EVENTS = 8
 NARROW = 110
 """Columns of a terminal below which what matters least is left out."""
 _DISPENSABLE = ("WHERE", "SLOT", "QUEUED", "LOADS IN")
-LEAST = 0.2
+MIN_INTERVAL = 0.2
 
 
 def top(
@@ -39,8 +39,8 @@ def top(
 ) -> None:
     """Watch slots, serves, memory, requests and events. Ctrl-C ends it."""
     seconds = options.duration(interval, "--interval") or 0.0
-    if seconds < LEAST:
-        raise UsageError(f"--interval {interval}: at least {figures.seconds(LEAST)}")
+    if seconds < MIN_INTERVAL:
+        raise UsageError(f"--interval {interval}: at least {figures.seconds(MIN_INTERVAL)}")
     installation = find_installation(config, state)
     with installation.control() as control:
         if json:

@@ -16,7 +16,14 @@ from stoker.domain.lease import Target
 from stoker.domain.protocols import Running
 from stoker.domain.serve import Driver, Serve
 from stoker.fleet.conversations.keeper import ConversationKeeper
-from stoker.fleet.drivers.external import CLOUD_LOOK, SLOWEST_LOOK, START_LIMIT, ExternalWatch, locate, on_worker
+from stoker.fleet.drivers.external import (
+    CLOUD_POLL_INTERVAL,
+    MAX_POLL_INTERVAL,
+    START_LIMIT,
+    ExternalWatch,
+    locate,
+    on_worker,
+)
 from stoker.fleet.drivers.unit import Launched, NotGone
 from stoker.fleet.engines.failures import FailureKind
 from stoker.fleet.engines.readiness import EngineEnded, NotReady, Readiness
@@ -330,7 +337,7 @@ class Supervisor:
 
     def _watch_external(self, managed: ManagedServe) -> None:
         readiness = Readiness(managed.serve, managed.target, self._clock, managed.stop_probing)
-        slowest = CLOUD_LOOK if managed.serve.translation.cloud else SLOWEST_LOOK
+        slowest = CLOUD_POLL_INTERVAL if managed.serve.translation.cloud else MAX_POLL_INTERVAL
         managed.watch = ExternalWatch(
             managed.serve.name, readiness.is_healthy, lambda: self._registry.on_lost(managed, readiness), slowest
         )
