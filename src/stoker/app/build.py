@@ -63,7 +63,7 @@ from stoker.request.relay.pool import ConnectionPool
 from stoker.request.translate.neutral.thinking import ThinkingSigner
 from stoker.store.overrides import Overrides
 from stoker.store.results import Results
-from stoker.store.state import StateDir
+from stoker.store.state_dir import StateDir
 from stoker.store.swap_history import SwapHistory
 
 log = logging.getLogger("stoker.app")

@@ -12,7 +12,7 @@ from stoker.app.context import Announce
 from stoker.domain.access import FrontDoor
 from stoker.domain.errors import ClientError, StokerError
 from stoker.gateway.socket_channel import MessageKind, close_all, receive, send
-from stoker.store.state import StateDir
+from stoker.store.state_dir import StateDir
 
 _ANSWER_WITHIN = 10.0
 _POLL_INTERVAL = 0.02

@@ -1,7 +1,7 @@
 """Carries a request to one serve: formats it, leases the serve, sends, streams the answer back, releases.
 
     format                      the request as this serve gets it; the decision names the serve from here on
-    load_or_count_only   a load or a token count needs no answer of the model
+    load_or_count_only          a load or a token count needs no answer of the model
     lease_and_send              check the context, take a lease (at once or after a wait), attach the kept conversation,
                                 send; one more attempt if the serve turned out to be gone
     release                     give everything back: connection, conversation, lease. May be called at any time

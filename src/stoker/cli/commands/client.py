@@ -128,7 +128,7 @@ def _list(json: bool) -> None:
 
 
 def _settings(config: str | None) -> Settings:
-    """The configuration's, else those of a demo that runs. Raises what `find_place` does, and NotRunning."""
+    """The configuration's, else those of a demo that runs. Raises what `find_installation` does, and NotRunning."""
     from stoker.cli.console.installation import find_installation
 
     installation = find_installation(config)
