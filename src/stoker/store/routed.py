@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
+from stoker.domain.answer_check import CHECKS
 from stoker.domain.decision import Attempt, Decision, Routed
 from stoker.domain.spending import saved
 from stoker.domain.tier import Cost
-from stoker.request.verify.finding import CHECKS
 from stoker.store import labels
 
 
