@@ -194,7 +194,7 @@ class Transitions:
         reason: str = "",
         key: str = "",
     ) -> None:
-        """Record a decided swap. It runs in step 6 of `reconcile`: at once if its victims hold no lease."""
+        """Record a decided swap. It runs in step 7 of `reconcile`: at once if its victims hold no lease."""
         slots = (victims[0] if target is None else target).slot_states
         self.last_swap_id += 1
         swap = Swap(self.last_swap_id, kind, target, victims, slots, now, now + drain, reason=reason, key=key)
